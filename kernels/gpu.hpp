@@ -1,0 +1,31 @@
+// A GPU as a profile (kernels/profiles/<gpu>.json): its data sheet, and what was measured on it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/engine/cost_model.hpp"
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+
+// Dense rates without sparsity.
+struct GpuSheet {
+  std::string name;          // "a100_80gb"
+  std::string title;         // "NVIDIA A100 SXM4 80 GB"
+  std::string generation;    // "ampere"
+  std::int64_t sms = 0;
+  FlopsPerSecond bf16, fp16, tf32, fp32, fp8;   // zero: not supported
+  BytesPerSecond hbm;
+  Bytes memory;
+  [[nodiscard]] FlopsPerSecond peak(DataType dtype) const;
+};
+
+// The cost model of a GPU, from its profile. Throws InputError for an unknown name.
+[[nodiscard]] GpuSheet load_gpu_sheet(const std::string& name_or_path);
+[[nodiscard]] std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path);
+[[nodiscard]] std::vector<std::string> gpu_names();
+
+}  // namespace trainyard

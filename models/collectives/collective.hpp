@@ -1,0 +1,74 @@
+// A collective algorithm, in two forms that must agree: phases (fluid) and point-to-point steps.
+//
+// An algorithm is one file and one row of the registry. It is told the group's place on the cluster and
+// the size, and answers with phases of chains (sim/graph/transport.hpp) or with the messages a real
+// implementation sends. Laws over every registered algorithm run in tests/models/collectives.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/transport.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// A group's members as GPUs of a cluster, in role order.
+struct GroupPlace {
+  const Cluster& cluster;
+  std::span<const std::uint32_t> gpus;
+};
+
+// One message. `after` lists messages (by index, all earlier) whose data it carries on.
+struct Message {
+  std::uint32_t from = 0;   // role in the group
+  std::uint32_t to = 0;
+  double bytes = 0.0;
+  std::uint32_t step = 0;   // messages of one step may run together
+  bool reduce = false;      // the receiver adds what arrives to what it has
+  std::uint32_t piece_begin = 0;   // which of the group's equal pieces of the buffer it carries
+  std::uint32_t piece_end = 0;
+  std::vector<std::uint32_t> after;
+};
+
+class CollectiveAlgorithm {
+ public:
+  virtual ~CollectiveAlgorithm() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;         // "ring"
+  [[nodiscard]] virtual CollectiveOp op() const = 0;
+  [[nodiscard]] virtual std::string_view summary() const = 0;
+  // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"), or nothing.
+  [[nodiscard]] virtual std::optional<std::string> refusal(const GroupPlace& place) const = 0;
+  // REQUIRES: no refusal; more than one rank.
+  [[nodiscard]] virtual std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const = 0;
+  [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const = 0;
+};
+
+[[nodiscard]] std::span<const CollectiveAlgorithm* const> collective_algorithms();
+// nullptr when there is none.
+[[nodiscard]] const CollectiveAlgorithm* find_algorithm(CollectiveOp op, std::string_view name);
+
+// The Transport of a cluster: looks the call's algorithm up and asks it. Throws RunError on a refusal.
+class CollectiveTransport final : public Transport {
+ public:
+  explicit CollectiveTransport(const Cluster& cluster) : cluster_(cluster) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call, std::span<const std::uint32_t> gpus) const override;
+
+ private:
+  const Cluster& cluster_;
+};
+
+// The stepwise model: every collective of the workload replaced by its messages, as sends and receives
+// with their dependencies on streams of their own. Fluid and stepwise runs agree where theory says so.
+[[nodiscard]] Workload expand_collectives(const Workload& workload, const Cluster& cluster);
+
+// busbw / algbw: all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all (n-1)/n; others 1
+// (nccl-tests, doc/PERFORMANCE.md).
+[[nodiscard]] double bus_bandwidth_factor(CollectiveOp op, std::uint32_t ranks);
+
+}  // namespace trainyard

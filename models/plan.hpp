@@ -1,0 +1,91 @@
+// How a model is trained: parallelism, batch, precision, recomputation, communication choices.
+//
+// Plain values; the scenario reader (scenarios/) fills them and has checked them, lower.hpp turns them
+// into a Workload. Names are those of the scenario file (README of scenarios/).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/architecture.hpp"
+#include "sim/base/units.hpp"
+#include "sim/graph/kernel.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+struct Parallelism {
+  std::int64_t tensor = 1;
+  bool sequence_parallel = false;
+  std::int64_t pipeline = 1;
+  std::int64_t interleave = 1;                 // model chunks per pipeline rank
+  std::int64_t data = 1;
+  std::int64_t context = 1;
+  std::string schedule = "1f1b";               // a name of the schedule registry
+  std::int64_t microbatch_group_size = 0;      // interleaved: G; 0 means the number of stages
+  std::int64_t zero_stage = 0;                 // 0 or 1
+  bool overlap_grad_reduce = true;
+  bool overlap_param_gather = true;            // zero_stage 1
+  std::int64_t bucket_parameters = 0;          // 0: Megatron's rule max(40e6, 1e6*data)
+  std::optional<std::int64_t> first_stage_layers;   // uneven splits, per pipeline *rank*
+  std::optional<std::int64_t> last_stage_layers;
+  bool embedding_in_split = false;             // the embedding counts as one layer of the split
+  bool loss_in_split = false;
+  bool scatter_gather = true;                  // p2p without sequence parallelism sends 1/t per rank, then gathers
+  bool overlap_p2p = true;                     // sends and receives on their own stream
+  // Leftmost varies fastest. "tp-cp-ep-dp-pp" is Megatron's default.
+  std::string rank_order = "tp-cp-ep-dp-pp";
+};
+
+enum class Recompute : std::uint8_t { None, Selective, Full };
+enum class AttentionKind : std::uint8_t { Flash, Unfused };
+
+struct Training {
+  std::int64_t sequence_length = 0;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t global_batch_size = 1;
+  DataType precision = DataType::Bf16;         // of weights and activations: bf16, fp16 or fp32
+  DataType gradient_precision = DataType::Fp32;  // of accumulation and of the wire
+  Recompute recompute = Recompute::None;
+  AttentionKind attention = AttentionKind::Flash;
+  std::int64_t vocab_multiple = 128;
+  bool gradient_clipping = true;               // the gradient norm is reduced over all ranks
+};
+
+// Which algorithm each collective of each kind of group uses ("ring", "hierarchical", ...).
+struct CollectiveChoice {
+  std::map<GroupKind, std::map<CollectiveOp, std::string>> algorithm;
+  [[nodiscard]] std::string of(GroupKind kind, CollectiveOp op) const {
+    const auto group = algorithm.find(kind);
+    if (group == algorithm.end()) return "ring";
+    const auto entry = group->second.find(op);
+    return entry == group->second.end() ? "ring" : entry->second;
+  }
+};
+
+struct TrainingPlan {
+  Architecture architecture;
+  Parallelism parallelism;
+  Training training;
+  CollectiveChoice collectives;
+
+  [[nodiscard]] std::int64_t world() const {
+    return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data;
+  }
+  // Microbatches of one replica in one step. REQUIRES: the batch divides (checked by the reader).
+  [[nodiscard]] std::int64_t microbatches() const {
+    return training.global_batch_size / (training.micro_batch_size * parallelism.data);
+  }
+  [[nodiscard]] std::int64_t vocab() const {
+    return padded_vocab(architecture.vocab, parallelism.tensor, training.vocab_multiple);
+  }
+};
+
+// Layers of every virtual stage, in model order: element [chunk * pipeline + rank]. The first layers go
+// to virtual stage 0. Throws InputError naming the field when the layers do not divide.
+[[nodiscard]] std::vector<std::int64_t> layer_split(const TrainingPlan& plan);
+
+}  // namespace trainyard

@@ -1,0 +1,57 @@
+// A scenario: the question, read from a file, checked, with every default filled in.
+//
+//   Scenario s = load_scenario("scenarios/megatron/gpt3_175b_64xa100_selective.json", {});
+//   s.plan.parallelism.tensor;   // 8
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/plan.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+// A published result to stand beside the prediction. Absent figures are not published.
+struct Published {
+  std::string source;
+  std::optional<Seconds> step_time;
+  std::optional<double> tokens_per_s_per_gpu;
+  std::optional<FlopsPerSecond> model_flops_per_gpu;      // without recomputation
+  std::optional<FlopsPerSecond> hardware_flops_per_gpu;   // with recomputation
+  std::optional<double> mfu;                              // 0..1
+  std::string note;
+};
+
+struct Scenario {
+  std::string file;              // where it was read from, for messages
+  std::string description;
+  std::vector<std::string> assumptions;   // what the source does not say and this file supposes
+  TrainingPlan plan;
+  ClusterSpec cluster;
+  std::string engine = "simgrid";
+  std::string collective_model = "fluid";  // or "stepwise"
+  AttentionCount flops_convention = AttentionCount::Causal;
+  std::uint64_t seed = 0;
+  std::optional<Published> published;
+};
+
+// An override from the command line: "parallelism.tensor" or "/parallelism/tensor", and its value as JSON
+// (a bare word is a string).
+struct Override {
+  std::string path;
+  std::string value;
+};
+
+// Reads, applies the overrides, checks. All problems of the file are reported in one InputError.
+[[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides);
+
+// The scenario with every default written out; reading it again gives the same scenario.
+[[nodiscard]] nlohmann::ordered_json resolved(const Scenario& scenario);
+
+// JSON Schema (draft 2020-12) of a scenario file, made from the same tables as the reader.
+[[nodiscard]] nlohmann::ordered_json scenario_schema();
+
+}  // namespace trainyard

@@ -1,0 +1,1 @@
+#include "sim/base/data_directory.hpp"

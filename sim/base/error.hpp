@@ -1,0 +1,40 @@
+// The two things that may be thrown at a user.
+//
+// InputError: what was asked is wrong. One or more problems, each with file, JSON path, what is wrong
+// (with the value) and a remedy. `main` prints them all and exits with 2.
+// RunError: what was asked is well-formed but cannot proceed (a deadlock, a step that does not fit, a
+// limit exceeded). `main` prints it and exits with 1.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+struct Problem {
+  std::string file;      // as the user named it; empty when the problem is not in a file
+  std::string pointer;   // JSON pointer, "/parallelism/tensor"; empty for the whole file
+  std::string problem;   // one sentence with the offending value
+  std::string hint;      // the remedy, one sentence; may be empty
+};
+
+// "file: /pointer: problem (hint)", the one form in which every input problem is printed.
+[[nodiscard]] std::string to_text(const Problem& problem);
+
+class InputError : public std::runtime_error {
+ public:
+  explicit InputError(std::vector<Problem> problems);
+  explicit InputError(Problem problem);
+
+  [[nodiscard]] const std::vector<Problem>& problems() const { return problems_; }
+
+ private:
+  std::vector<Problem> problems_;
+};
+
+struct RunError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,19 @@
+// Whole files in and out. Output is written under a temporary name and renamed, so that an interrupted run
+// leaves the old file or none, never half of one.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace trainyard {
+
+// Throws InputError when the file cannot be read. Decompresses a name that ends in ".gz".
+[[nodiscard]] std::string read_file(const std::filesystem::path& file);
+
+// Creates missing folders. Compresses when the name ends in ".gz" (with no time stamp inside, so equal
+// contents give equal bytes). Throws InputError when the place cannot be written.
+void write_file(const std::filesystem::path& file, std::string_view contents);
+
+}  // namespace trainyard

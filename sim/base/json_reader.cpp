@@ -1,0 +1,1 @@
+#include "sim/base/json_reader.hpp"

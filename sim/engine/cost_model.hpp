@@ -1,0 +1,28 @@
+// The seam to kernels/: what one kernel costs on one GPU, and how well that is known (design D5).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "sim/base/units.hpp"
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+
+// How an answer was found, best first.
+enum class Provenance : std::uint8_t { Measured, Interpolated, Extrapolated };
+[[nodiscard]] std::string_view to_string(Provenance provenance);
+
+struct Cost {
+  Seconds time;
+  Provenance provenance = Provenance::Extrapolated;
+};
+
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  // Time of the kernel alone on the GPU, at least its roofline. Deterministic.
+  [[nodiscard]] virtual Cost cost(const Kernel& kernel) const = 0;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,52 @@
+// The engine: replays a folded workload on a cluster and returns the timeline.
+//
+// Contract.
+//  - Operations start in the order design D2 and workload.hpp state; among those that may start at the
+//    same instant, the lower (rank class, operation) goes first. Nothing is left to chance.
+//  - Compute and Delay take their given time. A communication takes its phases: latency, then flows.
+//  - "simgrid": flows alive together share links by max-min fairness (SimGrid, CM02 without its TCP
+//    corrections). "ideal": each flow has its links for itself: a lower bound, and an oracle.
+//  - Without contention the two agree to 1e-9 relative.
+//  - When nothing can proceed and operations remain, RunError names who waits for whom.
+//  - One run at a time in a process (SimGrid is global).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/fold.hpp"
+#include "sim/graph/workload.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+struct EngineInput {
+  const Cluster& cluster;
+  const Workload& workload;
+  const Partition& partition;
+  std::span<const double> kernel_seconds;   // by index into Workload::kernels
+  // Called now and then with the fraction of operations done; may be empty.
+  std::function<void(double)> progress;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  [[nodiscard]] virtual Timeline run(const EngineInput& input) const = 0;
+};
+
+struct EngineEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::unique_ptr<Engine> (*make)();
+};
+// "simgrid", "ideal".
+[[nodiscard]] std::span<const EngineEntry> engines();
+// REQUIRES: `name` is in engines().
+[[nodiscard]] std::unique_ptr<Engine> make_engine(std::string_view name);
+
+}  // namespace trainyard

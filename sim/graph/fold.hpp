@@ -1,0 +1,80 @@
+// Symmetry: ranks, groups and links that are interchangeable, joined into classes (design D1, D2).
+//
+// `fold` computes an equitable partition of the joint graph of ranks, groups, chains and links by
+// colour refinement: members of a class see the same classes the same number of times. Then max-min
+// rates are equal within a class at all times, and one representative per class can be simulated
+// exactly. The load of a chain class A on a link class K, as the solver sees it, is the sum over all
+// members of A of the load on any one link of K (= members(A) / members(K) times one member's total
+// on K).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/transport.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+struct RankClass {
+  RankId representative = 0;
+  std::uint32_t members = 1;
+  std::uint32_t program = 0;
+};
+
+struct GroupClass {
+  GroupId representative = 0;
+  std::uint32_t members = 1;          // groups in the class
+};
+
+struct LinkClass {
+  LinkId representative = 0;
+  std::uint32_t members = 1;          // links in the class; unused links are in no class
+};
+
+// Chains that carry the same call at the same phase in interchangeable places.
+struct FlowClass {
+  std::uint32_t group_class = 0;
+  std::uint32_t call = 0;             // index into Workload::calls
+  std::uint32_t phase = 0;
+  std::uint32_t members = 1;          // chains in all groups of the class
+  double payload_bytes = 0.0;         // most loaded link of one chain
+  double rate_cap_bytes_per_s = 0.0;  // infinity: none
+  // What all members together put on any one link of a class, relative to payload_bytes.
+  struct Weight {
+    std::uint32_t link_class = 0;
+    double weight = 1.0;
+    double bytes = 0.0;               // of one chain, summed over its links of that class (for reports)
+  };
+  std::vector<Weight> weights;        // sorted by link class
+};
+
+// What one call of a group class does, ready for an engine.
+struct FoldedPhase {
+  double latency_s = 0.0;
+  std::vector<std::uint32_t> flows;   // flow classes, all started together
+};
+
+struct Partition {
+  std::vector<std::uint32_t> class_of_rank;
+  std::vector<std::uint32_t> class_of_group;
+  std::vector<std::uint32_t> class_of_link;    // kNone: no call touches the link
+  std::vector<RankClass> ranks;
+  std::vector<GroupClass> groups;
+  std::vector<LinkClass> links;
+  std::vector<FlowClass> flows;
+  // phases[group class][call]: empty where the class never makes the call.
+  std::vector<std::vector<std::vector<FoldedPhase>>> phases;
+};
+
+struct FoldOptions {
+  bool enabled = true;   // false: every rank, group and link is its own class
+};
+
+// The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.
+[[nodiscard]] Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
+                             const FoldOptions& options);
+
+}  // namespace trainyard

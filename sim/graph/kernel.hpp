@@ -1,0 +1,101 @@
+// What a GPU is asked to compute: one kernel by kind and shape, without a duration.
+//
+// Models produce kernels, CostModel (sim/engine/cost_model.hpp) turns each into seconds, programs
+// (workload.hpp) refer to them by index. Shapes are those of one rank.
+//
+//   Kernel qkv = Gemm{.m = 8192, .n = 1280, .k = 8192, .dtype = DataType::Bf16};
+//   flops(qkv);       // 2*m*n*k = 171.8e9
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/base/units.hpp"
+
+namespace trainyard {
+
+enum class DataType : std::uint8_t { Fp32, Tf32, Bf16, Fp16, Fp8 };
+[[nodiscard]] std::string_view to_string(DataType dtype);
+// Bytes of one element in memory (tf32 is stored as fp32).
+[[nodiscard]] double element_bytes(DataType dtype);
+
+// Which of a linear layer's three products a GEMM is; the layouts differ (TN, NN, NT).
+enum class GemmPass : std::uint8_t { Forward, DataGrad, WeightGrad };
+[[nodiscard]] std::string_view to_string(GemmPass pass);
+
+// C[m, n] (+)= A[m, k] * B[k, n], `batch` times with equal shapes.
+struct Gemm {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t batch = 1;
+  DataType dtype = DataType::Bf16;
+  GemmPass pass = GemmPass::Forward;
+  bool accumulate_fp32 = false;  // adds into an fp32 gradient
+  auto operator<=>(const Gemm&) const = default;
+};
+
+// Products of unequal height sharing n and k: the experts of one rank.
+struct GroupedGemm {
+  std::vector<std::int64_t> rows;  // m of each expert
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  DataType dtype = DataType::Bf16;
+  GemmPass pass = GemmPass::Forward;
+  auto operator<=>(const GroupedGemm&) const = default;
+};
+
+// Fused (flash) attention over `batch` sequences. `pairs` is the number of (query, key) pairs of one
+// head of one sequence that are computed: s*s, s*(s+1)/2 when causal, less with documents.
+struct Attention {
+  std::int64_t batch = 1;
+  std::int64_t query_heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t query_length = 0;
+  std::int64_t kv_length = 0;
+  std::int64_t head_dim_qk = 0;
+  std::int64_t head_dim_v = 0;
+  std::int64_t pairs = 0;
+  bool causal = true;
+  bool backward = false;
+  DataType dtype = DataType::Bf16;
+  auto operator<=>(const Attention&) const = default;
+};
+
+// A kernel whose time is its memory traffic.
+enum class MemoryBoundKind : std::uint8_t {
+  Norm, Activation, Rope, Softmax, Elementwise, CrossEntropy, Embedding, Permute, Cast, Optimizer,
+  GradNorm, GradAccumulate, Zero
+};
+[[nodiscard]] std::string_view to_string(MemoryBoundKind kind);
+struct MemoryBound {
+  MemoryBoundKind kind = MemoryBoundKind::Elementwise;
+  std::int64_t bytes = 0;       // read plus written
+  std::int64_t launches = 1;    // kernels this stands for (a multi-tensor optimizer has several)
+  auto operator<=>(const MemoryBound&) const = default;
+};
+
+enum class CopyKind : std::uint8_t { DeviceToDevice, HostToDevice, DeviceToHost };
+[[nodiscard]] std::string_view to_string(CopyKind kind);
+struct Copy {
+  CopyKind kind = CopyKind::DeviceToDevice;
+  std::int64_t bytes = 0;
+  auto operator<=>(const Copy&) const = default;
+};
+
+using Kernel = std::variant<Gemm, GroupedGemm, Attention, MemoryBound, Copy>;
+
+// Floating-point operations that the kernel's unit executes: 2mnk per product; attention
+// 2*batch*heads*pairs*(d_qk + d_v) forward and 2.5 times that backward (five products against two,
+// Dao 2023, arXiv 2307.08691 section 3.1); 0 for memory-bound kernels.
+[[nodiscard]] Flops flops(const Kernel& kernel);
+// The least HBM traffic: every operand read once, every result written once.
+[[nodiscard]] Bytes hbm_bytes(const Kernel& kernel);
+// "gemm m8192 n1280 k8192 bf16 forward": stable, used in reports and as a key.
+[[nodiscard]] std::string to_text(const Kernel& kernel);
+
+}  // namespace trainyard

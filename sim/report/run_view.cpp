@@ -1,0 +1,1 @@
+#include "sim/report/run_view.hpp"

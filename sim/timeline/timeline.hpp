@@ -1,0 +1,45 @@
+// What happened: when every operation of every rank class was ready, started and ended.
+//
+// The engine appends while it runs; afterwards the timeline is a value that reports read. Times are
+// seconds since the step began. Arrays are indexed [rank class][operation of its program].
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace trainyard {
+
+struct OpTimes {
+  std::vector<double> ready_s;   // the rank reached the operation (its stream and dependencies allow it)
+  std::vector<double> start_s;   // it began: for communication, when all members had reached it
+  std::vector<double> end_s;
+};
+
+// One transfer of a flow class, for link counters in traces.
+struct FlowSpan {
+  std::uint32_t flow_class = 0;
+  double start_s = 0.0;
+  double end_s = 0.0;
+};
+
+struct LinkUse {
+  double bytes = 0.0;              // on one link of the class
+  double busy_s = 0.0;             // time with at least one flow alive
+  double peak_utilisation = 0.0;   // largest share of capacity in use at an instant, 0..1
+};
+
+struct EngineCounters {
+  std::uint64_t operations = 0;
+  std::uint64_t activities = 0;    // SimGrid Comms and Execs created
+  std::uint64_t events = 0;        // completions handled
+};
+
+struct Timeline {
+  std::vector<OpTimes> classes;    // by rank class
+  std::vector<FlowSpan> flows;     // in order of start
+  std::vector<LinkUse> links;      // by link class
+  EngineCounters counters;
+  double makespan_s = 0.0;
+};
+
+}  // namespace trainyard
