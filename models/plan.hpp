@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/architecture.hpp"
+#include "models/architecture/architecture.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
 #include "sim/graph/workload.hpp"
