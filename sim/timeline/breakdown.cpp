@@ -1,0 +1,222 @@
+#include "sim/timeline/breakdown.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::uint8_t kComputeStream = 0;
+
+TimeShare exposed(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::Tensor:
+      return TimeShare::ExposedTensor;
+    case GroupKind::Pipeline:
+      return TimeShare::ExposedPipeline;
+    case GroupKind::Data:
+      return TimeShare::ExposedData;
+    case GroupKind::Expert:
+      return TimeShare::ExposedExpert;
+    case GroupKind::Context:
+      return TimeShare::ExposedContext;
+    case GroupKind::Other:
+      return TimeShare::ExposedOther;
+  }
+  return TimeShare::ExposedOther;
+}
+
+bool communicates(const Operation& op) {
+  return op.kind != OpKind::Compute && op.kind != OpKind::Delay;
+}
+
+// Charges the compute stream of one rank class, from the start of the step to its end.
+class Walk {
+ public:
+  Walk(const Workload& workload, const Partition& partition, const Timeline& timeline,
+       std::size_t rank_class)
+      : workload_(workload),
+        program_(workload.programs.at(partition.ranks.at(rank_class).program)),
+        rank_(workload.ranks.at(partition.ranks.at(rank_class).representative)),
+        times_(timeline.classes.at(rank_class)),
+        makespan_s_(timeline.makespan_s) {
+    const std::size_t count = program_.operations.size();
+    TY_CHECK(times_.ready_s.size() == count && times_.start_s.size() == count &&
+                 times_.end_s.size() == count,
+             rank_class, count, times_.end_s.size());
+    number_streams();
+  }
+
+  std::vector<ShareSpan> spans() {
+    for (OpIndex op = 0; op < program_.operations.size(); ++op) {
+      if (program_.operations[op].stream == kComputeStream) charge_operation(op);
+    }
+    charge_gap(last_ended(), std::max(cursor_s_, end_of_all_s()));
+    push(TimeShare::Idle, cursor_s_, makespan_s_);
+    return std::move(spans_);
+  }
+
+ private:
+  // Who stood before each operation on its stream, and who is last on each.
+  void number_streams() {
+    last_on_stream_.assign(workload_.streams.size(), kNone);
+    previous_.reserve(program_.operations.size());
+    for (OpIndex op = 0; op < program_.operations.size(); ++op) {
+      OpIndex& last = last_on_stream_.at(program_.operations[op].stream);
+      previous_.push_back(last);
+      last = op;
+    }
+  }
+
+  [[nodiscard]] double end_of_all_s() const {
+    const OpIndex last = last_ended();
+    return last == kNone ? 0.0 : times_.end_s[last];
+  }
+
+  // Of two candidates the one that ended later; among equals the one issued later.
+  [[nodiscard]] OpIndex later(OpIndex a, OpIndex b) const {
+    if (a == kNone || b == kNone) return a == kNone ? b : a;
+    if (times_.end_s[a] != times_.end_s[b]) return times_.end_s[a] > times_.end_s[b] ? a : b;
+    return std::max(a, b);
+  }
+
+  [[nodiscard]] OpIndex last_ended() const {
+    return std::accumulate(last_on_stream_.begin(), last_on_stream_.end(), OpIndex{kNone},
+                           [this](OpIndex a, OpIndex b) { return later(a, b); });
+  }
+
+  [[nodiscard]] OpIndex waited_for(OpIndex op) const {
+    OpIndex cause = previous_[op];
+    for (const OpIndex other : program_.dependencies_of(program_.operations[op]))
+      cause = later(cause, other);
+    return cause;
+  }
+
+  // What the time between start and end of an operation is.
+  [[nodiscard]] TimeShare running_share(OpIndex op) const {
+    const Operation& operation = program_.operations[op];
+    if (operation.kind == OpKind::Delay) return TimeShare::Host;
+    if (!communicates(operation)) {
+      return operation.work == WorkClass::Optimizer ? TimeShare::Optimizer : TimeShare::Compute;
+    }
+    return exposed(workload_.groups.at(rank_.slots.at(operation.slot).group).kind);
+  }
+
+  // What the time between ready and start is. Only communication has any.
+  [[nodiscard]] TimeShare ready_share(OpIndex op) const {
+    switch (program_.operations[op].kind) {
+      case OpKind::Recv:
+        return TimeShare::Bubble;
+      case OpKind::Collective:
+      case OpKind::Send:
+        return TimeShare::Waiting;
+      case OpKind::Compute:
+      case OpKind::Delay:
+        return TimeShare::Host;
+    }
+    return TimeShare::Host;
+  }
+
+  void charge_operation(OpIndex op) {
+    charge_gap(waited_for(op), times_.ready_s[op]);
+    push(ready_share(op), cursor_s_, times_.start_s[op]);
+    push(running_share(op), cursor_s_, times_.end_s[op]);
+  }
+
+  // Charges [cursor, until], during which the compute stream waited for `cause` (and, before that
+  // one was ready, for what it waited for). Found from the back, so written in reverse.
+  void charge_gap(OpIndex cause, double until_s) {
+    const double from_s = cursor_s_;
+    std::vector<ShareSpan> backwards;
+    const auto charge = [&](TimeShare share, double since_s) {
+      const double start_s = std::max(from_s, since_s);
+      if (start_s >= until_s) return;
+      backwards.push_back({share, start_s, until_s});
+      until_s = start_s;
+    };
+    while (until_s > from_s) {
+      if (cause == kNone) {
+        charge(TimeShare::Host, from_s);
+        break;
+      }
+      charge(TimeShare::Host, times_.end_s[cause]);
+      charge(running_share(cause), times_.start_s[cause]);
+      charge(ready_share(cause), times_.ready_s[cause]);
+      cause = waited_for(cause);
+    }
+    std::for_each(backwards.rbegin(), backwards.rend(),
+                  [this](const ShareSpan& span) { push(span.share, span.start_s, span.end_s); });
+  }
+
+  void push(TimeShare share, double start_s, double end_s) {
+    if (end_s <= start_s) return;
+    if (!spans_.empty() && spans_.back().share == share) {
+      spans_.back().end_s = end_s;
+    } else {
+      spans_.push_back({share, start_s, end_s});
+    }
+    cursor_s_ = end_s;
+  }
+
+  const Workload& workload_;
+  const Program& program_;
+  const Rank& rank_;
+  const OpTimes& times_;
+  double makespan_s_;
+  double cursor_s_ = 0.0;
+  std::vector<OpIndex> previous_;
+  std::vector<OpIndex> last_on_stream_;
+  std::vector<ShareSpan> spans_;
+};
+
+}  // namespace
+
+std::string_view to_string(TimeShare share) {
+  switch (share) {
+    case TimeShare::Compute:
+      return "compute";
+    case TimeShare::Optimizer:
+      return "optimizer";
+    case TimeShare::ExposedTensor:
+      return "exposed_tensor";
+    case TimeShare::ExposedPipeline:
+      return "exposed_pipeline";
+    case TimeShare::ExposedData:
+      return "exposed_data";
+    case TimeShare::ExposedExpert:
+      return "exposed_expert";
+    case TimeShare::ExposedContext:
+      return "exposed_context";
+    case TimeShare::ExposedOther:
+      return "exposed_other";
+    case TimeShare::Waiting:
+      return "waiting";
+    case TimeShare::Bubble:
+      return "bubble";
+    case TimeShare::Host:
+      return "host";
+    case TimeShare::Idle:
+      return "idle";
+  }
+  return "";
+}
+
+double Breakdown::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+std::vector<ShareSpan> breakdown_spans(const Workload& workload, const Partition& partition,
+                                       const Timeline& timeline, std::size_t rank_class) {
+  return Walk(workload, partition, timeline, rank_class).spans();
+}
+
+Breakdown breakdown(const Workload& workload, const Partition& partition, const Timeline& timeline,
+                    std::size_t rank_class) {
+  Breakdown result;
+  for (const ShareSpan& span : breakdown_spans(workload, partition, timeline, rank_class)) {
+    result.seconds[static_cast<std::size_t>(span.share)] += span.end_s - span.start_s;
+  }
+  return result;
+}
+
+}  // namespace trainyard

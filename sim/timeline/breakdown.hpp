@@ -1,0 +1,78 @@
+// Where the time of a rank goes: every instant of the compute stream charged to one cause (design
+// section 6).
+//
+// An instant is the stream's own work if an operation of it runs. Else it belongs to what the next
+// operation waits for last: follow the dependency (or the operation before it on its stream) that
+// ended last, and split the gap along that operation's life:
+//
+//     before ready      what *it* waited for last, by the same rule
+//     ready .. start    waiting (a late member), or bubble (a receive that is not yet sent)
+//     start .. end      exposed_<kind of group> (communication), host (a delay), its own work (a
+//     kernel
+//                       on another stream)
+//     after end         host: everything was there and the CPU had not issued the operation
+//
+// After the last compute operation the communication still under way is charged the same way, and
+// the rest of the step is idle. The shares of a class sum to the step time.
+//
+//   Breakdown b = breakdown(workload, partition, timeline, /*rank_class=*/0);
+//   b.of(TimeShare::Bubble);   // seconds
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph/fold.hpp"
+#include "sim/graph/workload.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+enum class TimeShare : std::uint8_t {
+  Compute,
+  Optimizer,
+  ExposedTensor,
+  ExposedPipeline,
+  ExposedData,
+  ExposedExpert,
+  ExposedContext,
+  ExposedOther,
+  Waiting,
+  Bubble,
+  Host,
+  Idle
+};
+inline constexpr std::size_t kTimeShares = 12;
+// "exposed_tensor": the keys of the result JSON.
+[[nodiscard]] std::string_view to_string(TimeShare share);
+
+struct Breakdown {
+  std::array<double, kTimeShares> seconds{};
+  [[nodiscard]] double of(TimeShare share) const {
+    return seconds[static_cast<std::size_t>(share)];
+  }
+  [[nodiscard]] double total() const;
+};
+
+// A stretch of the compute stream that belongs to one share.
+struct ShareSpan {
+  TimeShare share = TimeShare::Idle;
+  double start_s = 0.0;
+  double end_s = 0.0;
+};
+
+// The stretches of one rank class in order, without holes, from 0 to the makespan; empty ones are
+// left out.
+[[nodiscard]] std::vector<ShareSpan> breakdown_spans(const Workload& workload,
+                                                     const Partition& partition,
+                                                     const Timeline& timeline,
+                                                     std::size_t rank_class);
+
+// Their sums by share.
+[[nodiscard]] Breakdown breakdown(const Workload& workload, const Partition& partition,
+                                  const Timeline& timeline, std::size_t rank_class);
+
+}  // namespace trainyard

@@ -1,0 +1,106 @@
+#include "sim/timeline/memory.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+const Program& program_of(const Workload& workload, const Partition& partition,
+                          std::size_t rank_class) {
+  return workload.programs.at(partition.ranks.at(rank_class).program);
+}
+
+// Applies the changes instant by instant; `visit` sees the state after each, and the last change of
+// it.
+template <class Visit>
+void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& changes,
+          const Visit& visit) {
+  for (auto change = changes.begin(); change != changes.end();) {
+    const double instant_s = change->time_s;
+    OpIndex operation = change->operation;
+    for (; change != changes.end() && change->time_s == instant_s; ++change) {
+      bytes.at(change->category) += change->bytes;
+      operation = change->operation;
+    }
+    visit(instant_s, operation);
+  }
+}
+
+}  // namespace
+
+std::vector<MemoryChange> memory_changes(const Workload& workload, const Partition& partition,
+                                         const Timeline& timeline, std::size_t rank_class) {
+  const Program& program = program_of(workload, partition, rank_class);
+  const OpTimes& times = timeline.classes.at(rank_class);
+  TY_CHECK(times.end_s.size() == program.operations.size(), times.end_s.size(),
+           program.operations.size());
+  std::vector<MemoryChange> changes;
+  changes.reserve(program.effects.size());
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    for (const MemoryEffect& effect : program.effects_of(program.operations[op])) {
+      changes.push_back({.time_s = effect.at_end ? times.end_s[op] : times.start_s[op],
+                         .operation = op,
+                         .category = effect.category,
+                         .bytes = effect.bytes});
+    }
+  }
+  std::stable_sort(
+      changes.begin(), changes.end(), [](const MemoryChange& a, const MemoryChange& b) {
+        return std::make_tuple(a.time_s, a.bytes > 0) < std::make_tuple(b.time_s, b.bytes > 0);
+      });
+  return changes;
+}
+
+std::vector<std::int64_t> resident_bytes(const Workload& workload, const Program& program) {
+  std::vector<std::int64_t> bytes(workload.categories.size(), 0);
+  for (const ResidentMemory& resident : program.resident)
+    bytes.at(resident.category) += resident.bytes;
+  return bytes;
+}
+
+std::vector<std::int64_t> unreturned_bytes(const Workload& workload, const Program& program) {
+  std::vector<std::int64_t> bytes(workload.categories.size(), 0);
+  for (const Operation& op : program.operations) {
+    for (const MemoryEffect& effect : program.effects_of(op))
+      bytes.at(effect.category) += effect.bytes;
+  }
+  return bytes;
+}
+
+MemoryPeak memory_peak(const Workload& workload, const Partition& partition,
+                       const Timeline& timeline, std::size_t rank_class) {
+  std::vector<std::int64_t> bytes =
+      resident_bytes(workload, program_of(workload, partition, rank_class));
+  const auto total = [&bytes] {
+    return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  };
+  MemoryPeak peak{.bytes = total(), .at_s = 0.0, .operation = kNone, .by_category = bytes};
+  play(bytes, memory_changes(workload, partition, timeline, rank_class),
+       [&](double time_s, OpIndex op) {
+         if (total() > peak.bytes)
+           peak = {.bytes = total(), .at_s = time_s, .operation = op, .by_category = bytes};
+       });
+  return peak;
+}
+
+std::vector<MemoryPoint> memory_curve(const Workload& workload, const Partition& partition,
+                                      const Timeline& timeline, std::size_t rank_class) {
+  std::vector<std::int64_t> bytes =
+      resident_bytes(workload, program_of(workload, partition, rank_class));
+  std::vector<MemoryPoint> curve{{.time_s = 0.0, .by_category = bytes}};
+  play(bytes, memory_changes(workload, partition, timeline, rank_class),
+       [&](double time_s, OpIndex) {
+         if (time_s == curve.back().time_s) {
+           curve.back().by_category = bytes;
+         } else {
+           curve.push_back({.time_s = time_s, .by_category = bytes});
+         }
+       });
+  return curve;
+}
+
+}  // namespace trainyard

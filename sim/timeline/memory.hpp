@@ -1,0 +1,63 @@
+// Memory of a rank over the step, on the clock of the timeline (design D8).
+//
+// A class starts with its program's resident memory; operations allocate and free when they start
+// or end. At one instant frees come before allocations, as a caching allocator reuses a block that
+// a kernel earlier on the stream has released; among these, program order.
+//
+//   MemoryPeak peak = memory_peak(workload, partition, timeline, /*rank_class=*/0);
+//   peak.bytes; peak.at_s; peak.by_category;   // how much, when, of what
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/fold.hpp"
+#include "sim/graph/workload.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+// One effect of an operation, at its time.
+struct MemoryChange {
+  double time_s = 0.0;
+  OpIndex operation = 0;
+  std::uint16_t category = 0;
+  std::int64_t bytes = 0;
+};
+
+// All effects of a rank class: by time, frees first, then program order.
+[[nodiscard]] std::vector<MemoryChange> memory_changes(const Workload& workload,
+                                                       const Partition& partition,
+                                                       const Timeline& timeline,
+                                                       std::size_t rank_class);
+
+// What the program holds through the whole step, by category.
+[[nodiscard]] std::vector<std::int64_t> resident_bytes(const Workload& workload,
+                                                       const Program& program);
+
+// What the program's operations allocated and did not free, by category; all zero when the curve
+// returns to where it began.
+[[nodiscard]] std::vector<std::int64_t> unreturned_bytes(const Workload& workload,
+                                                         const Program& program);
+
+struct MemoryPeak {
+  std::int64_t bytes = 0;
+  double at_s = 0.0;          // the first instant at which it is reached
+  OpIndex operation = kNone;  // whose allocation reached it; kNone: resident memory alone
+  std::vector<std::int64_t> by_category;  // at that instant
+};
+[[nodiscard]] MemoryPeak memory_peak(const Workload& workload, const Partition& partition,
+                                     const Timeline& timeline, std::size_t rank_class);
+
+// The curve, one point per instant at which it changes; the first is the start of the step.
+struct MemoryPoint {
+  double time_s = 0.0;
+  std::vector<std::int64_t> by_category;
+};
+[[nodiscard]] std::vector<MemoryPoint> memory_curve(const Workload& workload,
+                                                    const Partition& partition,
+                                                    const Timeline& timeline,
+                                                    std::size_t rank_class);
+
+}  // namespace trainyard
