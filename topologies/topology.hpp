@@ -1,10 +1,11 @@
 // Clusters from descriptions: a node type (data) repeated and joined by a fabric (registry).
 //
-//   ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind = "rail_optimized"}};
-//   Cluster cluster = build_cluster(spec);
+//   ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind =
+//   "rail_optimized"}}; Cluster cluster = build_cluster(spec);
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,26 +16,34 @@
 
 namespace trainyard {
 
-// One server. Rates are per direction. `usable` figures are what collectives reach, `nominal` as sold.
+// One server, or one NVLink domain of several (NVL72). Rates are per direction. `usable` figures
+// are what collectives reach, `nominal` as sold.
 struct NodeSpec {
   std::string name;
-  std::string gpu;                     // GPU profile (kernels/profiles)
+  std::string gpu;  // GPU profile (kernels/profiles)
   std::uint32_t gpus = 8;
   Bytes gpu_memory;
   enum class ScaleUp : std::uint8_t { NvSwitch, FullMesh, None } scale_up = ScaleUp::NvSwitch;
-  BytesPerSecond nvlink;               // usable, of one GPU to the switch (NvSwitch) or to all peers (FullMesh)
+  BytesPerSecond nvlink;  // usable, of one GPU to the switch (NvSwitch) or to all peers (FullMesh)
   BytesPerSecond nvlink_nominal;
-  std::uint32_t gpus_per_pcie_switch = 2;
-  BytesPerSecond pcie;                 // usable, GPU or NIC to its switch
+  std::uint32_t nvlinks = 0;               // links of one GPU (12 on A100)
+  std::uint32_t gpus_per_pcie_switch = 2;  // 0: NICs hang on the CPU
+  BytesPerSecond pcie;                     // usable, GPU or NIC to its switch
   BytesPerSecond pcie_nominal;
+  std::uint32_t gpus_per_cpu = 4;
+  std::uint32_t cpus_per_host = 2;  // CPUs of one server; joined by `socket`
+  BytesPerSecond socket;            // usable, CPU to CPU
+  BytesPerSecond socket_nominal;
+  BytesPerSecond chip_to_chip;  // usable, GPU to its CPU beside PCIe; zero: there is none
+  BytesPerSecond chip_to_chip_nominal;
   std::uint32_t nics = 8;
-  BytesPerSecond nic;                  // usable, of one NIC
+  BytesPerSecond nic;  // usable, of one NIC
   BytesPerSecond nic_nominal;
-  Seconds nvlink_latency;              // one traversal of a wire
+  Seconds nvlink_latency;  // one traversal of a wire
   Seconds pcie_latency;
   Seconds nic_latency;
-  CollectiveLatency latency;           // of collective steps
-  std::string source;                  // of the figures; every number's own source stands in the data file
+  CollectiveLatency latency;  // of collective steps
+  std::string source;         // of the figures; every number's own source stands in the data file
 };
 
 struct FabricSpec {
@@ -42,15 +51,30 @@ struct FabricSpec {
   std::uint32_t radix = 64;            // ports of a switch
   double oversubscription = 1.0;       // downlink / uplink capacity of a leaf
   double core_oversubscription = 1.0;  // the same one tier up (three-level)
-  std::uint32_t nodes_per_unit = 32;   // rail_optimized: nodes under one set of rail leaves
-  Seconds hop_latency{5e-7};           // one switch hop
+  std::uint32_t nodes_per_unit =
+      0;  // rail_optimized: nodes under one set of rail leaves; 0: as many as fit
+  Seconds hop_latency{5e-7};  // one cable between switches and the switch behind it
+};
+
+// A cluster spelled out device by device (custom_cluster.hpp).
+struct CustomSpec {
+  std::vector<Device> devices;
+  std::vector<Link> links;           // directed; ids are not used
+  std::vector<DeviceId> gpus;        // in rank order
+  std::vector<DeviceId> nic_of_gpu;  // empty where the cluster has one node
+  CollectiveLatency latency;
 };
 
 struct ClusterSpec {
-  NodeSpec node;
+  NodeSpec node;  // for a custom cluster: its name, GPU, number of GPUs and memory
   std::uint32_t nodes = 1;
   FabricSpec fabric;
+  std::optional<CustomSpec> custom;
 };
+
+[[nodiscard]] inline std::uint32_t gpu_count(const ClusterSpec& spec) {
+  return spec.nodes * spec.node.gpus;
+}
 
 // By name from topologies/data, or a path ending in .json. Throws InputError.
 [[nodiscard]] NodeSpec load_node(const std::string& name_or_path);
@@ -59,9 +83,22 @@ struct ClusterSpec {
 // Throws InputError when the fabric cannot hold the nodes (pointer relative to the cluster object).
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec);
 
+// Switches and cables of a fabric, before any device is made; the figures on a bill of material.
+struct FabricCount {
+  std::uint32_t leaves = 0;
+  std::uint32_t spines = 0;
+  std::uint32_t cores = 0;
+  std::uint32_t node_cables = 0;  // NIC to leaf
+  std::uint32_t leaf_spine_cables = 0;
+  std::uint32_t spine_core_cables = 0;
+};
+[[nodiscard]] FabricCount count_fabric(const Cluster& cluster);
+
 struct FabricEntry {
   std::string_view name;
   std::string_view summary;
+  // Fields of FabricSpec that mean something for it; naming another one in a file is an error.
+  std::vector<std::string> fields;
 };
 // single_switch, rail_optimized, fat_tree (two levels), fat_tree3 (three levels).
 [[nodiscard]] std::span<const FabricEntry> fabrics();

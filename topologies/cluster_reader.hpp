@@ -1,0 +1,29 @@
+// The "cluster" object of a scenario, strictly read.
+//
+//   {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "rail_optimized"}}   // a name, a path, or
+//   inline
+//   {"file": "my_cluster.json"}                                               // a custom cluster
+//   in a file
+//   {"devices": [...], "links": [...], ...}                                   // the same inline
+//   ClusterSpec spec = read_cluster(root.object("cluster"));  // problems are collected in the file
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+#include "sim/base/json_reader.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+// Reports what is wrong through the object and returns what could be read. Files named in it are
+// looked for in `folder` (that of the scenario) first, then in the working folder. Whether the
+// fabric holds the nodes is checked by build_cluster.
+[[nodiscard]] ClusterSpec read_cluster(JsonObject cluster,
+                                       const std::filesystem::path& folder = {});
+
+// The cluster object with every default written out; reading it again gives an equal spec. A node
+// that came from topologies/data is written by its name, any other inline.
+[[nodiscard]] nlohmann::ordered_json to_json(const ClusterSpec& spec);
+
+}  // namespace trainyard
