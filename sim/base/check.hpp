@@ -1,5 +1,5 @@
-// TY_CHECK: an assertion that stays on in release builds. It is for errors of the programmer; what a
-// user can get wrong is an InputError (error.hpp).
+// TY_CHECK: an assertion that stays on in release builds. It is for errors of the programmer; what
+// a user can get wrong is an InputError (error.hpp).
 //
 //   TY_CHECK(op.stream < workload.streams.size(), op.stream, workload.streams.size());
 //
@@ -30,9 +30,9 @@ std::string check_values(const Values&... values) {
 
 }  // namespace trainyard
 
-#define TY_CHECK(expression, ...)                                                  \
-  do {                                                                             \
-    if (!(expression)) [[unlikely]]                                                \
+#define TY_CHECK(expression, ...)                                                    \
+  do {                                                                               \
+    if (!(expression)) [[unlikely]]                                                  \
       ::trainyard::check_failed(#expression, ::trainyard::check_values(__VA_ARGS__), \
-                                std::source_location::current());                  \
+                                std::source_location::current());                    \
   } while (false)

@@ -7,13 +7,15 @@
 
 namespace trainyard {
 
-// The folder that holds models/, topologies/ ...: $TRAINYARD_DATA if set, else share/trainyard beside the
-// installed program, else the source tree it was built from. Throws InputError when none of them exists.
+// The folder that holds models/, topologies/ ...: $TRAINYARD_DATA if set, else share/trainyard
+// beside the installed program, else the source tree it was built from. Throws InputError when none
+// of them exists.
 [[nodiscard]] std::filesystem::path data_directory();
 
-// A named data file (<data>/<folder>/<name>.json), or the file itself when the text ends in ".json" or
-// holds a '/'. Throws InputError that lists the known names and the nearest one.
-[[nodiscard]] std::filesystem::path data_file(const std::string& folder, const std::string& name_or_path);
+// A named data file (<data>/<folder>/<name>.json), or the file itself when the text ends in ".json"
+// or holds a '/'. Throws InputError that lists the known names and the nearest one.
+[[nodiscard]] std::filesystem::path data_file(const std::string& folder,
+                                              const std::string& name_or_path);
 
 // Names of the .json files in a data folder, sorted, without ending.
 [[nodiscard]] std::vector<std::string> data_names(const std::string& folder);

@@ -1,9 +1,9 @@
 // The two things that may be thrown at a user.
 //
-// InputError: what was asked is wrong. One or more problems, each with file, JSON path, what is wrong
-// (with the value) and a remedy. `main` prints them all and exits with 2.
-// RunError: what was asked is well-formed but cannot proceed (a deadlock, a step that does not fit, a
-// limit exceeded). `main` prints it and exits with 1.
+// InputError: what was asked is wrong. One or more problems, each with file, JSON path, what is
+// wrong (with the value) and a remedy. `main` prints them all and exits with 2. RunError: what was
+// asked is well-formed but cannot proceed (a deadlock, a step that does not fit, a limit exceeded).
+// `main` prints it and exits with 1.
 #pragma once
 
 #include <stdexcept>
@@ -13,10 +13,10 @@
 namespace trainyard {
 
 struct Problem {
-  std::string file;      // as the user named it; empty when the problem is not in a file
-  std::string pointer;   // JSON pointer, "/parallelism/tensor"; empty for the whole file
-  std::string problem;   // one sentence with the offending value
-  std::string hint;      // the remedy, one sentence; may be empty
+  std::string file;     // as the user named it; empty when the problem is not in a file
+  std::string pointer;  // JSON pointer, "/parallelism/tensor"; empty for the whole file
+  std::string problem;  // one sentence with the offending value
+  std::string hint;     // the remedy, one sentence; may be empty
 };
 
 // "file: /pointer: problem (hint)", the one form in which every input problem is printed.

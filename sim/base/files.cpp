@@ -1,1 +1,149 @@
 #include "sim/base/files.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <system_error>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kGzipWindow =
+    15 + 16;  // the largest window, in a gzip wrapper (zlib.h, deflateInit2)
+constexpr std::size_t kChunk = std::size_t{1} << 16;
+
+bool is_gzip_name(const fs::path& file) { return file.extension() == ".gz"; }
+
+[[noreturn]] void fail(const fs::path& file, std::string problem, std::string hint = "") {
+  throw InputError(Problem{file.string(), "", std::move(problem), std::move(hint)});
+}
+
+// zlib counts in 32 bits, so large inputs are handed over piece by piece.
+void feed(z_stream& stream, std::string_view& rest) {
+  const std::size_t piece = std::min<std::size_t>(rest.size(), std::numeric_limits<uInt>::max());
+  // zlib's interface lacks a const; it does not write to its input.
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest.data()));
+  stream.avail_in = static_cast<uInt>(piece);
+  rest.remove_prefix(piece);
+}
+
+// Lets the stream work until it has no more output for the input that it was given.
+template <class Step>
+int drain(z_stream& stream, std::string& output, Step step) {
+  char buffer[kChunk];
+  int result = Z_OK;
+  do {
+    stream.next_out = reinterpret_cast<Bytef*>(buffer);
+    stream.avail_out = kChunk;
+    result = step(stream);
+    output.append(buffer, kChunk - stream.avail_out);
+  } while (result == Z_OK && stream.avail_out == 0);
+  return result;
+}
+
+std::string compress(std::string_view contents) {
+  z_stream stream{};  // no header is set, so the one written has time stamp 0
+  const int ready =
+      deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY);
+  TY_CHECK(ready == Z_OK, ready);
+  std::string output;
+  do {
+    feed(stream, contents);
+    const int flush = contents.empty() ? Z_FINISH : Z_NO_FLUSH;
+    drain(stream, output, [flush](z_stream& s) { return deflate(&s, flush); });
+  } while (!contents.empty());
+  deflateEnd(&stream);
+  return output;
+}
+
+// A .gz file may hold several members, one after the other; together they are one content.
+std::string decompress(const fs::path& file, std::string_view contents) {
+  z_stream stream{};
+  TY_CHECK(inflateInit2(&stream, kGzipWindow) == Z_OK);
+  std::string output;
+  int result = Z_OK;
+  while (result == Z_OK || (result == Z_STREAM_END && stream.avail_in + contents.size() > 0)) {
+    if (result == Z_STREAM_END) inflateReset(&stream);
+    if (stream.avail_in == 0) {
+      if (contents.empty()) break;
+      feed(stream, contents);
+    }
+    result = drain(stream, output, [](z_stream& s) { return inflate(&s, Z_NO_FLUSH); });
+    if (result == Z_BUF_ERROR) result = Z_OK;  // it only wants more input
+  }
+  inflateEnd(&stream);
+  if (result != Z_STREAM_END) fail(file, "is not a whole gzip file", "compress it again");
+  return output;
+}
+
+void write_plain(const fs::path& file, std::string_view contents) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+  out.close();
+  if (!out) fail(file, fmt::format("cannot be written: {}", std::strerror(errno)));
+}
+
+// A rename would replace a symbolic link by a file, so the file it points to is what is written.
+fs::path behind_links(const fs::path& file) {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  return error ? file : real;
+}
+
+void create_folder_of(const fs::path& file) {
+  if (!file.has_parent_path()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) fail(file, fmt::format("its folder cannot be made: {}", error.message()));
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) fail(file, "no such file");
+  if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+  std::string contents(std::istreambuf_iterator<char>(in), {});
+  if (in.bad()) fail(file, "cannot be read to its end");
+  return is_gzip_name(file) ? decompress(file, contents) : contents;
+}
+
+void write_file(const fs::path& file, std::string_view contents) {
+  create_folder_of(file);
+  const std::string packed = is_gzip_name(file) ? compress(contents) : std::string();
+  const std::string_view bytes = is_gzip_name(file) ? packed : contents;
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
+  // A device or a pipe (/dev/stdout) is written to, never replaced.
+  if (fs::exists(status) && !fs::is_regular_file(status)) return write_plain(file, bytes);
+
+  const fs::path target = behind_links(file);
+  const fs::path temporary = fmt::format("{}.{}.partial", target.string(), getpid());
+  try {
+    write_plain(temporary, bytes);
+    fs::rename(temporary, target);
+  } catch (const InputError& problem) {
+    fs::remove(temporary, error);
+    fail(file, problem.problems().front().problem);
+  } catch (const fs::filesystem_error& problem) {
+    fs::remove(temporary, error);
+    fail(file, fmt::format("cannot be written: {}", problem.code().message()));
+  }
+}
+
+}  // namespace trainyard

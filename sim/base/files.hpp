@@ -1,5 +1,5 @@
-// Whole files in and out. Output is written under a temporary name and renamed, so that an interrupted run
-// leaves the old file or none, never half of one.
+// Whole files in and out. Output is written under a temporary name and renamed, so that an
+// interrupted run leaves the old file or none, never half of one.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace trainyard {
 // Throws InputError when the file cannot be read. Decompresses a name that ends in ".gz".
 [[nodiscard]] std::string read_file(const std::filesystem::path& file);
 
-// Creates missing folders. Compresses when the name ends in ".gz" (with no time stamp inside, so equal
-// contents give equal bytes). Throws InputError when the place cannot be written.
+// Creates missing folders. Compresses when the name ends in ".gz" (with no time stamp inside, so
+// equal contents give equal bytes). Throws InputError when the place cannot be written.
 void write_file(const std::filesystem::path& file, std::string_view contents);
 
 }  // namespace trainyard

@@ -1,1 +1,354 @@
 #include "sim/base/json_reader.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+// What has been asked of one object so far.
+struct AskedKeys {
+  std::set<std::string, std::less<>> read;
+  std::vector<std::string> known;  // in the order of asking, for "did you mean"
+};
+
+struct JsonFile::State {
+  std::string name;
+  Json document;
+  std::vector<Problem> problems;
+  std::map<std::string, std::string> remedies;
+  // By JSON pointer: the objects that were opened. What was never opened was either refused or
+  // ignored.
+  std::map<std::string, AskedKeys, std::less<>> opened;
+
+  void knows(const std::string& pointer, std::string_view key) {
+    std::vector<std::string>& known = opened[pointer].known;
+    if (std::find(known.begin(), known.end(), key) == known.end()) known.emplace_back(key);
+  }
+};
+
+namespace {
+
+// Keys that may stand in any object that is opened at the root: the schema for editors.
+constexpr std::string_view kSchemaKey = "$schema";
+
+std::string bounds(const std::string& least, const std::string& most) {
+  if (most.empty()) return fmt::format("at least {}", least);
+  if (least.empty()) return fmt::format("at most {}", most);
+  return fmt::format("between {} and {}", least, most);
+}
+
+// JSON writes whole numbers also as 8.0 or 1e6; a JSON Schema accepts them as integers, and so do
+// we.
+std::optional<std::int64_t> whole_number(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    const auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    return number <= most ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
+  }
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const auto number = value.get<double>();
+  const bool exact = std::trunc(number) == number && std::abs(number) <= 0x1p53;
+  return exact ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
+}
+
+void report_unknown_keys(JsonFile::State& state, std::vector<Problem>& problems,
+                         const std::string& pointer, const AskedKeys& asked) {
+  const Json& object = state.document.at(Json::json_pointer(pointer));
+  std::vector<std::string> free;
+  for (const std::string& key : asked.known) {
+    if (!object.contains(key)) free.push_back(key);
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (asked.read.contains(key)) continue;
+    const auto remedy = state.remedies.find(key);
+    std::string hint = remedy != state.remedies.end() ? remedy->second : nearest(key, free);
+    if (remedy == state.remedies.end() && !hint.empty()) {
+      hint = fmt::format("did you mean \"{}\"?", hint);
+    } else if (hint.empty()) {
+      hint = fmt::format("known here: {}", fmt::join(asked.known, ", "));
+    }
+    problems.push_back({state.name, join_pointer(pointer, key), "unknown key", std::move(hint)});
+  }
+}
+
+}  // namespace
+
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  constexpr std::size_t kMost = 60;
+  if (text.size() <= kMost) return text;
+  std::size_t cut = kMost;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) --cut;  // UTF-8
+  return text.substr(0, cut) + "...";
+}
+
+std::string join_pointer(std::string_view pointer, std::string_view key) {
+  std::string text(pointer);
+  text += '/';
+  for (const char letter : key) {
+    if (letter == '~') {
+      text += "~0";
+    } else if (letter == '/') {
+      text += "~1";
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+JsonFile::JsonFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
+JsonFile::JsonFile(JsonFile&&) noexcept = default;
+JsonFile& JsonFile::operator=(JsonFile&&) noexcept = default;
+JsonFile::~JsonFile() = default;
+
+JsonFile JsonFile::read(const std::filesystem::path& file) {
+  return parse(file.string(), read_file(file));
+}
+
+JsonFile JsonFile::parse(std::string name, std::string_view text) {
+  auto state = std::make_unique<State>();
+  state->document = parse_json(name, text);
+  state->name = std::move(name);
+  return JsonFile(std::move(state));
+}
+
+JsonObject JsonFile::root() {
+  JsonObject root(*state_, nullptr, "");
+  if (!state_->document.is_object()) {
+    report("", fmt::format("must be an object, not {}", shown(state_->document)));
+    return root;
+  }
+  root = root.child(state_->document, "");
+  root.ignore(kSchemaKey);
+  return root;
+}
+
+Json& JsonFile::document() { return state_->document; }
+const std::string& JsonFile::name() const { return state_->name; }
+
+void JsonFile::report(std::string pointer, std::string problem, std::string hint) {
+  state_->problems.push_back(
+      {state_->name, std::move(pointer), std::move(problem), std::move(hint)});
+}
+
+void JsonFile::report(const std::vector<Problem>& problems) {
+  state_->problems.insert(state_->problems.end(), problems.begin(), problems.end());
+}
+
+bool JsonFile::has_problems() const { return !state_->problems.empty(); }
+
+void JsonFile::explain_unknown(std::map<std::string, std::string> remedies) {
+  state_->remedies = std::move(remedies);
+}
+
+void JsonFile::finish() {
+  for (const auto& [pointer, asked] : state_->opened) {
+    report_unknown_keys(*state_, state_->problems, pointer, asked);
+  }
+  if (has_problems()) throw InputError(std::move(state_->problems));
+}
+
+JsonObject::JsonObject(JsonFile::State& state, const Json* value, std::string pointer)
+    : state_(&state), value_(value), pointer_(std::move(pointer)) {}
+
+std::string JsonObject::pointer(std::string_view key) const {
+  return key.empty() ? pointer_ : join_pointer(pointer_, key);
+}
+
+bool JsonObject::has(std::string_view key) const {
+  if (value_ == nullptr) return false;
+  state_->knows(pointer_, key);
+  return value_->contains(key);
+}
+
+std::vector<std::string> JsonObject::keys() const {
+  std::vector<std::string> names;
+  if (value_ == nullptr) return names;
+  for (const auto& [key, value] : value_->items()) names.push_back(key);
+  return names;
+}
+
+void JsonObject::report(std::string_view key, std::string problem, std::string hint) {
+  state_->problems.push_back({state_->name, pointer(key), std::move(problem), std::move(hint)});
+}
+
+void JsonObject::report_kind(std::string_view key, std::string_view what, const Json& value) {
+  report(key, fmt::format("must be {}, not {}", what, shown(value)));
+}
+
+const Json* JsonObject::find(std::string_view key, bool required, std::string_view what) {
+  if (value_ != nullptr) {
+    state_->knows(pointer_, key);
+    if (const auto entry = value_->find(key); entry != value_->end()) {
+      state_->opened[pointer_].read.emplace(key);
+      return &*entry;
+    }
+  }
+  if (required) report(key, "is missing", fmt::format("it must be {}", what));
+  return nullptr;
+}
+
+const Json& JsonObject::raw(std::string_view key) {
+  static const Json null;
+  const Json* value = find(key, false, "");
+  return value == nullptr ? null : *value;
+}
+
+void JsonObject::ignore(std::string_view key) {
+  if (value_ != nullptr && value_->contains(key)) state_->opened[pointer_].read.emplace(key);
+}
+
+JsonObject JsonObject::child(const Json& value, std::string pointer) {
+  state_->opened[pointer];
+  return {*state_, &value, std::move(pointer)};
+}
+
+JsonObject JsonObject::object(std::string_view key) {
+  const Json* value = find(key, false, "an object");
+  if (value != nullptr && value->is_object()) return child(*value, pointer(key));
+  if (value != nullptr) report_kind(key, "an object", *value);
+  return {*state_, nullptr, pointer(key)};
+}
+
+std::vector<JsonObject> JsonObject::objects(std::string_view key) {
+  std::vector<JsonObject> all;
+  const Json* value = find(key, false, "");
+  if (value == nullptr) return all;
+  if (!value->is_array()) {
+    report_kind(key, "an array of objects", *value);
+    return all;
+  }
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    const std::string place = join_pointer(pointer(key), std::to_string(i));
+    const Json& element = (*value)[i];
+    if (element.is_object()) {
+      all.push_back(child(element, place));
+    } else {
+      state_->problems.push_back(
+          {state_->name, place, fmt::format("must be an object, not {}", shown(element)), ""});
+    }
+  }
+  return all;
+}
+
+std::int64_t JsonObject::integer(std::string_view key, const IntegerRule& rule) {
+  const std::int64_t otherwise = rule.fallback.value_or(0);
+  const Json* value = find(key, !rule.fallback, "a whole number");
+  if (value == nullptr) return otherwise;
+  const std::optional<std::int64_t> number = whole_number(*value);
+  if (!number) {
+    report_kind(key, "a whole number", *value);
+    return otherwise;
+  }
+  if (*number >= rule.least && *number <= rule.most) return *number;
+  const IntegerRule open;
+  const std::string least = rule.least == open.least ? "" : std::to_string(rule.least);
+  const std::string most = rule.most == open.most ? "" : std::to_string(rule.most);
+  report_kind(key, bounds(least, most), *value);
+  return otherwise;
+}
+
+double JsonObject::number(std::string_view key, const NumberRule& rule) {
+  const double otherwise = rule.fallback.value_or(0.0);
+  const Json* value = find(key, !rule.fallback, "a number");
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) {
+    report_kind(key, "a number", *value);
+    return otherwise;
+  }
+  const auto number = value->get<double>();
+  if (number >= rule.least && number <= rule.most) return number;
+  const std::string least = std::isinf(rule.least) ? "" : fmt::format("{}", rule.least);
+  const std::string most = std::isinf(rule.most) ? "" : fmt::format("{}", rule.most);
+  report_kind(key, bounds(least, most), *value);
+  return otherwise;
+}
+
+bool JsonObject::boolean(std::string_view key, std::optional<bool> fallback) {
+  const Json* value = find(key, !fallback, "true or false");
+  if (value == nullptr) return fallback.value_or(false);
+  if (value->is_boolean()) return value->get<bool>();
+  report_kind(key, "true or false", *value);
+  return fallback.value_or(false);
+}
+
+std::string JsonObject::text(std::string_view key, std::optional<std::string> fallback) {
+  const Json* value = find(key, !fallback, "text");
+  if (value == nullptr) return fallback.value_or("");
+  if (value->is_string()) return value->get<std::string>();
+  report_kind(key, "text", *value);
+  return fallback.value_or("");
+}
+
+std::string JsonObject::choice(std::string_view key, const std::vector<std::string>& choices,
+                               std::optional<std::string> fallback) {
+  const std::string what = fmt::format("one of {}", fmt::join(choices, ", "));
+  const Json* value = find(key, !fallback, what);
+  if (value == nullptr) return fallback.value_or("");
+  const std::string word = value->is_string() ? value->get<std::string>() : "";
+  if (value->is_string() && std::find(choices.begin(), choices.end(), word) != choices.end()) {
+    return word;
+  }
+  const std::string near = nearest(word, choices);
+  report(key, fmt::format("must be {}, not {}", what, shown(*value)),
+         near.empty() ? "" : fmt::format("did you mean \"{}\"?", near));
+  return fallback.value_or("");
+}
+
+std::vector<std::string> JsonObject::texts(std::string_view key,
+                                           std::optional<std::vector<std::string>> fallback) {
+  const Json* value = find(key, !fallback, "an array of texts");
+  std::vector<std::string> all;
+  if (value == nullptr) return fallback.value_or(all);
+  const auto is_text = [](const Json& element) { return element.is_string(); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_text)) {
+    report_kind(key, "an array of texts", *value);
+    return fallback.value_or(all);
+  }
+  for (const Json& element : *value) all.push_back(element.get<std::string>());
+  return all;
+}
+
+template <class Kind, class Parser>
+Kind JsonObject::quantity(std::string_view key, std::optional<Kind> fallback, Parser parser,
+                          std::string_view what, std::string_view units) {
+  const Json* value = find(key, !fallback, what);
+  const Kind otherwise = fallback.value_or(Kind{});
+  if (value == nullptr) return otherwise;
+  const std::optional<Kind> parsed =
+      value->is_string() ? parser(value->get_ref<const std::string&>()) : std::nullopt;
+  if (parsed && parsed->value() >= 0.0) return *parsed;
+  const std::string hint = parsed ? "" : fmt::format("units: {}", units);
+  report(key, fmt::format("must be {}, not {}", what, shown(*value)), hint);
+  return otherwise;
+}
+
+Seconds JsonObject::time(std::string_view key, std::optional<Seconds> fallback) {
+  return quantity(key, fallback, parse_time, "a time with its unit such as \"2 us\"", time_units());
+}
+Bytes JsonObject::bytes(std::string_view key, std::optional<Bytes> fallback) {
+  return quantity(key, fallback, parse_bytes, "a size with its unit such as \"80 GiB\"",
+                  byte_units());
+}
+BytesPerSecond JsonObject::rate(std::string_view key, std::optional<BytesPerSecond> fallback) {
+  return quantity(key, fallback, parse_rate, "a rate with its unit such as \"450 GB/s\"",
+                  rate_units());
+}
+FlopsPerSecond JsonObject::flops_rate(std::string_view key,
+                                      std::optional<FlopsPerSecond> fallback) {
+  return quantity(key, fallback, parse_flops_rate, "a rate with its unit such as \"312 TFLOP/s\"",
+                  flops_rate_units());
+}
+
+}  // namespace trainyard

@@ -26,8 +26,12 @@ class Quantity {
   constexpr Quantity& operator-=(Quantity other) { return value_ -= other.value_, *this; }
   constexpr Quantity& operator*=(double factor) { return value_ *= factor, *this; }
 
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity{a.value_ + b.value_}; }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity{a.value_ - b.value_}; }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity{a.value_ + b.value_};
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity{a.value_ - b.value_};
+  }
   friend constexpr Quantity operator*(Quantity a, double k) { return Quantity{a.value_ * k}; }
   friend constexpr Quantity operator*(double k, Quantity a) { return Quantity{a.value_ * k}; }
   friend constexpr Quantity operator/(Quantity a, double k) { return Quantity{a.value_ / k}; }
@@ -46,8 +50,12 @@ using FlopsPerSecond = Quantity<struct FlopsPerSecondTag>;
 
 constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return Seconds{b.value() / r.value()}; }
 constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return Seconds{f.value() / r.value()}; }
-constexpr BytesPerSecond operator/(Bytes b, Seconds t) { return BytesPerSecond{b.value() / t.value()}; }
-constexpr FlopsPerSecond operator/(Flops f, Seconds t) { return FlopsPerSecond{f.value() / t.value()}; }
+constexpr BytesPerSecond operator/(Bytes b, Seconds t) {
+  return BytesPerSecond{b.value() / t.value()};
+}
+constexpr FlopsPerSecond operator/(Flops f, Seconds t) {
+  return FlopsPerSecond{f.value() / t.value()};
+}
 constexpr Bytes operator*(BytesPerSecond r, Seconds t) { return Bytes{r.value() * t.value()}; }
 
 // Text for people: four significant digits and the unit that reads best ("13.75 s", "3.4 us").

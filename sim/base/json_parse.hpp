@@ -1,0 +1,14 @@
+// JSON text to a document, with the refusals that the parser itself does not make.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace trainyard {
+
+// Throws InputError for a syntax error (with line and column), duplicate keys (all of them, with
+// their pointers) and nesting deeper than 200. Comments (// and /* */) are accepted.
+[[nodiscard]] nlohmann::ordered_json parse_json(const std::string& name, std::string_view text);
+
+}  // namespace trainyard

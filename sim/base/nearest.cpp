@@ -1,0 +1,63 @@
+#include "sim/base/nearest.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace trainyard {
+
+namespace {
+
+std::string plain(std::string_view word) {
+  std::string text;
+  for (const char letter : word) {
+    const bool upper = letter >= 'A' && letter <= 'Z';
+    text += letter == '-' ? '_' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
+  }
+  return text;
+}
+
+// Levenshtein distance by one row of the usual table.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  // Longer words are no name of ours, and the table would cost their product.
+  if (word.size() > 200) return "";
+  const std::string wanted = plain(word);
+  std::string best;
+  std::size_t best_distance = word.size() / 3 + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(wanted, plain(candidate));
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string near = nearest(word, candidates);
+  if (!near.empty()) return fmt::format("did you mean \"{}\"?", near);
+  if (candidates.empty()) return "";
+  return fmt::format("known: {}", fmt::join(candidates, ", "));
+}
+
+}  // namespace trainyard
