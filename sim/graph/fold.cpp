@@ -1,1 +1,355 @@
 #include "sim/graph/fold.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/graph/joint_graph.hpp"
+#include "sim/graph/refinement.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Classes = std::vector<std::uint32_t>;
+
+std::uint32_t size_of(const auto& container) {
+  return static_cast<std::uint32_t>(container.size());
+}
+
+// Which class every vertex of the joint graph is in, numbered by kind of vertex.
+struct VertexClasses {
+  Classes ranks;
+  Classes groups;
+  Classes shapes;
+  Classes links;  // by position in JointGraph::links
+};
+
+// Numbers for what vertices are known by before any neighbour is looked at.
+class Colours {
+ public:
+  void add(std::vector<std::uint64_t> key) {
+    const auto next = size_of(names_);
+    colours_.push_back(names_.try_emplace(std::move(key), next).first->second);
+  }
+  [[nodiscard]] const Classes& all() const { return colours_; }
+
+ private:
+  std::map<std::vector<std::uint64_t>, std::uint32_t> names_;
+  Classes colours_;
+};
+
+enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink };
+
+void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    std::vector<std::uint64_t> key{kRank, workload.ranks[rank].program};
+    key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
+    // A slot the program does not use must not tell ranks apart.
+    while (key.size() > 2 && key.back() == kNone) key.pop_back();
+    colours.add(std::move(key));
+  }
+}
+
+void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    std::vector<std::uint64_t> key{kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
+                                   workload.groups[group].members.size()};
+    for (const GroupCall& made : joint.traffic[group]) {
+      key.push_back(made.call);
+      key.push_back(made.phases.size());
+      for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
+    }
+    colours.add(std::move(key));
+  }
+}
+
+// A shape is known by the chains that have it.
+void add_shape_colours(Colours& colours, const JointGraph& joint) {
+  std::vector<std::vector<std::uint64_t>> keys(joint.group_of_shape.size(), {kShape});
+  for (const std::vector<GroupCall>& calls : joint.traffic) {
+    for (const GroupCall& made : calls) {
+      for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
+        for (const ShapedChain& chain : made.phases[phase].chains) {
+          keys[chain.shape].insert(keys[chain.shape].end(),
+                                   {made.call, phase, rounded_key(chain.payload_bytes),
+                                    rounded_key(chain.rate_cap_bytes_per_s), chain.count});
+        }
+      }
+    }
+  }
+  for (std::vector<std::uint64_t>& key : keys) colours.add(std::move(key));
+}
+
+void add_link_colours(Colours& colours, const Cluster& cluster, const JointGraph& joint) {
+  for (const LinkId id : joint.links) {
+    const Link& link = cluster.link(id);
+    colours.add({kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
+                 rounded_key(link.nominal.value())});
+  }
+}
+
+// First vertex of each kind in the graph that is refined.
+struct Bases {
+  std::uint32_t groups = 0;
+  std::uint32_t shapes = 0;
+  std::uint32_t links = 0;
+  std::uint32_t end = 0;
+};
+
+std::vector<LabelledEdge> joint_edges(const JointGraph& joint, const Bases& base,
+                                      std::size_t cluster_links) {
+  std::vector<std::uint32_t> position(cluster_links, kNone);
+  for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
+  std::vector<LabelledEdge> edges;
+  edges.reserve(joint.memberships.size() + joint.group_of_shape.size() + joint.shape_loads.size());
+  for (const Membership& member : joint.memberships) {
+    constexpr std::uint32_t kSlots = 1U << 16U;
+    edges.push_back({member.rank, base.groups + member.group, member.role * kSlots + member.slot});
+  }
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
+    edges.push_back({base.groups + joint.group_of_shape[shape], base.shapes + shape, 0});
+    for (const ShapeLoad& load : joint.shape(shape)) {
+      edges.push_back({base.shapes + shape, base.links + position[load.link], load.load});
+    }
+  }
+  return edges;
+}
+
+VertexClasses refined(const Cluster& cluster, const Workload& workload, const JointGraph& joint) {
+  Bases base;
+  base.groups = size_of(workload.ranks);
+  base.shapes = base.groups + size_of(workload.groups);
+  base.links = base.shapes + size_of(joint.group_of_shape);
+  base.end = base.links + size_of(joint.links);
+  Colours colours;
+  add_rank_colours(colours, workload, joint);
+  add_group_colours(colours, workload, joint);
+  add_shape_colours(colours, joint);
+  add_link_colours(colours, cluster, joint);
+  const LabelledGraph graph(base.end, joint_edges(joint, base, cluster.links().size()));
+  const Classes classes = refine(graph, colours.all());
+  const auto part = [&](std::uint32_t begin, std::uint32_t end) {
+    return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
+  };
+  return {.ranks = part(0, base.groups),
+          .groups = part(base.groups, base.shapes),
+          .shapes = part(base.shapes, base.links),
+          .links = part(base.links, base.end)};
+}
+
+VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
+  const auto numbers = [](std::size_t count) {
+    Classes classes(count);
+    std::iota(classes.begin(), classes.end(), 0U);
+    return classes;
+  };
+  return {.ranks = numbers(workload.ranks.size()),
+          .groups = numbers(workload.groups.size()),
+          .shapes = numbers(joint.group_of_shape.size()),
+          .links = numbers(joint.links.size())};
+}
+
+// Builds the classes' descriptions from which class each vertex is in.
+class Describer {
+ public:
+  Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
+      : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
+
+  Partition described(std::size_t cluster_links) {
+    describe_links(cluster_links);
+    describe_ranks();
+    describe_groups();
+    describe_shapes();
+    for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
+    result_.class_of_rank = std::move(of_.ranks);
+    result_.class_of_group = std::move(of_.groups);
+    return std::move(result_);
+  }
+
+ private:
+  // What one chain of a shape puts on a class of links, in payloads.
+  struct ClassLoad {
+    std::uint32_t link_class = 0;
+    double total = 0.0;
+    double most = 0.0;
+  };
+
+  void describe_links(std::size_t cluster_links) {
+    result_.class_of_link.assign(cluster_links, kNone);
+    for (std::size_t i = 0; i < joint_.links.size(); ++i) {
+      const std::uint32_t link_class = of_.links[i];
+      result_.class_of_link[joint_.links[i]] = link_class;
+      if (link_class == result_.links.size()) {
+        result_.links.push_back({.representative = joint_.links[i], .members = 0});
+      }
+      ++result_.links[link_class].members;
+    }
+  }
+
+  void describe_ranks() {
+    for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) {
+      const std::uint32_t rank_class = of_.ranks[rank];
+      if (rank_class == result_.ranks.size()) {
+        result_.ranks.push_back(
+            {.representative = rank, .members = 0, .program = workload_.ranks[rank].program});
+      }
+      ++result_.ranks[rank_class].members;
+    }
+  }
+
+  void describe_groups() {
+    for (GroupId group = 0; group < workload_.groups.size(); ++group) {
+      const std::uint32_t group_class = of_.groups[group];
+      if (group_class == result_.groups.size()) {
+        result_.groups.push_back({.representative = group, .members = 0, .parties = {}});
+      }
+      ++result_.groups[group_class].members;
+    }
+    describe_parties();
+    describe_places();
+  }
+
+  void describe_parties() {
+    using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint16_t>;
+    std::vector<std::map<Key, std::uint32_t>> parties(result_.groups.size());
+    for (const Membership& member : joint_.memberships) {
+      const std::uint32_t group_class = of_.groups[member.group];
+      if (result_.groups[group_class].representative != member.group) continue;
+      ++parties[group_class][{member.role, of_.ranks[member.rank], member.slot}];
+    }
+    for (std::uint32_t group = 0; group < parties.size(); ++group) {
+      for (const auto& [key, count] : parties[group]) {
+        const auto& [role, rank_class, slot] = key;
+        result_.groups[group].parties.push_back(
+            {.rank_class = rank_class, .slot = slot, .role = role, .count = count});
+      }
+    }
+  }
+
+  void describe_places() {
+    for (std::uint32_t rank_class = 0; rank_class < result_.ranks.size(); ++rank_class) {
+      const RankId rank = result_.ranks[rank_class].representative;
+      std::vector<SlotPlace> places;
+      for (std::size_t slot = 0; slot < joint_.slot_of[rank].size(); ++slot) {
+        const std::uint32_t known = joint_.slot_of[rank][slot];
+        places.push_back(
+            known == kNone
+                ? SlotPlace{}
+                : place(rank_class, of_.groups[workload_.ranks[rank].slots[slot].group], known));
+      }
+      result_.places.push_back(std::move(places));
+    }
+  }
+
+  [[nodiscard]] SlotPlace place(std::uint32_t rank_class, std::uint32_t group_class,
+                                std::uint32_t slot) const {
+    const std::vector<GroupParty>& parties = result_.groups[group_class].parties;
+    const auto party = std::ranges::find_if(parties, [&](const GroupParty& candidate) {
+      return candidate.rank_class == rank_class && candidate.slot == slot;
+    });
+    TY_CHECK(party != parties.end(), rank_class, group_class, slot);
+    return {.group_class = group_class,
+            .party = static_cast<std::uint32_t>(party - parties.begin())};
+  }
+
+  void describe_shapes() {
+    shape_loads_.resize(of_.shapes.size());
+    for (std::uint32_t shape = 0; shape < of_.shapes.size(); ++shape) {
+      const std::uint32_t shape_class = of_.shapes[shape];
+      if (shape_class != shapes_known_) continue;
+      ++shapes_known_;
+      std::map<std::uint32_t, ClassLoad> by_class;
+      for (const ShapeLoad& load : joint_.shape(shape)) {
+        const std::uint32_t link_class = result_.class_of_link[load.link];
+        ClassLoad& seen = by_class.try_emplace(link_class, ClassLoad{link_class}).first->second;
+        seen.total += joint_.loads[load.load];
+        seen.most = std::max(seen.most, joint_.loads[load.load]);
+      }
+      for (const auto& [link_class, load] : by_class) shape_loads_[shape_class].push_back(load);
+    }
+  }
+
+  void describe_flows(std::uint32_t group_class) {
+    std::vector<std::vector<FoldedPhase>>& calls = result_.phases.emplace_back();
+    calls.resize(workload_.calls.size());
+    for (const GroupCall& made : joint_.traffic[result_.groups[group_class].representative]) {
+      for (std::uint32_t phase = 0; phase < made.phases.size(); ++phase) {
+        FoldedPhase folded{.latency_s = made.phases[phase].latency_s, .flows = {}};
+        for (const ShapedChain& chain : distinct_chains(made.phases[phase])) {
+          folded.flows.push_back(size_of(result_.flows));
+          result_.flows.push_back(flow(group_class, made.call, phase, chain));
+        }
+        calls[made.call].push_back(std::move(folded));
+      }
+    }
+  }
+
+  // The chains of a phase of one group, those in equal places joined (or none, unfolded).
+  [[nodiscard]] std::vector<ShapedChain> distinct_chains(const ShapedPhase& phase) const {
+    using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
+    std::map<Key, std::size_t> known;
+    std::vector<ShapedChain> distinct;
+    for (const ShapedChain& chain : phase.chains) {
+      if (!merge_chains_) {
+        ShapedChain one = chain;
+        one.count = 1;
+        distinct.insert(distinct.end(), chain.count, one);
+        continue;
+      }
+      const Key key{of_.shapes[chain.shape], rounded_key(chain.payload_bytes),
+                    rounded_key(chain.rate_cap_bytes_per_s)};
+      const auto [entry, fresh] = known.try_emplace(key, distinct.size());
+      if (fresh) {
+        distinct.push_back(chain);
+      } else {
+        distinct[entry->second].count += chain.count;
+      }
+    }
+    return distinct;
+  }
+
+  [[nodiscard]] FlowClass flow(std::uint32_t group_class, std::uint32_t call, std::uint32_t phase,
+                               const ShapedChain& chain) const {
+    FlowClass flow{.group_class = group_class,
+                   .call = call,
+                   .phase = phase,
+                   .members = chain.count * result_.groups[group_class].members,
+                   .payload_bytes = chain.payload_bytes,
+                   .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
+                   .weights = {}};
+    for (const ClassLoad& load : shape_loads_[of_.shapes[chain.shape]]) {
+      const double share =
+          flow.members / static_cast<double>(result_.links[load.link_class].members);
+      flow.weights.push_back({.link_class = load.link_class,
+                              .weight = share * load.total,
+                              .chain_load = load.most,
+                              .bytes = chain.payload_bytes * load.total});
+    }
+    return flow;
+  }
+
+  const Workload& workload_;
+  const JointGraph& joint_;
+  VertexClasses of_;
+  bool merge_chains_;
+  std::uint32_t shapes_known_ = 0;
+  std::vector<std::vector<ClassLoad>> shape_loads_;  // by shape class
+  Partition result_;
+};
+
+}  // namespace
+
+Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
+               const FoldOptions& options) {
+  const JointGraph joint = join(cluster, workload, transport);
+  VertexClasses classes =
+      options.enabled ? refined(cluster, workload, joint) : each_its_own(workload, joint);
+  return Describer(workload, joint, std::move(classes), options.enabled)
+      .described(cluster.links().size());
+}
+
+}  // namespace trainyard

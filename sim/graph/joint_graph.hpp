@@ -1,0 +1,80 @@
+// The joint graph of a workload on a cluster: ranks, groups, chains and links, ready to be folded.
+//
+// Every group's calls are turned into phases once, through Transport. Chains of one group that load
+// the same links in the same proportions share one *shape*, whatever their size, so that a group
+// with forty calls of the same ring keeps one list of links.
+//
+//   JointGraph joint = join(cluster, workload, transport);
+//   joint.traffic[group][0].phases[0].chains[0].shape;
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/transport.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// `count` equal chains of one phase.
+struct ShapedChain {
+  std::uint32_t shape = 0;
+  std::uint32_t count = 1;
+  double payload_bytes = 0.0;  // on the most loaded link of one chain
+  double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();
+};
+
+struct ShapedPhase {
+  double latency_s = 0.0;
+  std::vector<ShapedChain> chains;
+};
+
+struct GroupCall {
+  std::uint32_t call = 0;
+  std::vector<ShapedPhase> phases;
+};
+
+// One link of a shape; the load is relative to the most loaded link.
+struct ShapeLoad {
+  LinkId link = 0;
+  std::uint32_t load = 0;  // index into JointGraph::loads
+};
+
+// A rank in a group, through its lowest slot bound to the group.
+struct Membership {
+  RankId rank = 0;
+  GroupId group = 0;
+  std::uint16_t slot = 0;
+  std::uint32_t role = 0;  // 0 where the group makes no send
+};
+
+struct JointGraph {
+  std::vector<Membership> memberships;  // through slots in use; sorted by rank, slot
+  std::vector<std::vector<std::uint32_t>>
+      slot_of;                                  // [rank][slot]: slot of the membership, or kNone
+  std::vector<std::vector<GroupCall>> traffic;  // [group], by call
+  std::vector<GroupId> group_of_shape;
+  std::vector<std::size_t> shape_offsets;  // of each shape in shape_loads, and the end
+  std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
+  std::vector<double> loads;               // distinct relative loads, 0 < load <= 1
+  std::vector<LinkId> links;               // in use, ascending
+
+  [[nodiscard]] std::span<const ShapeLoad> shape(std::uint32_t index) const {
+    return std::span(shape_loads)
+        .subspan(shape_offsets[index], shape_offsets[index + 1] - shape_offsets[index]);
+  }
+};
+
+// REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of the
+// cluster.
+[[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
+                              const Transport& transport);
+
+// A number as an exact key, with numbers nearer than 2^-40 of their size made one: sums in another
+// order must not tell links apart.
+[[nodiscard]] std::uint64_t rounded_key(double value);
+
+}  // namespace trainyard

@@ -1,0 +1,193 @@
+#include "sim/graph/refinement.hpp"
+
+#include <algorithm>
+#include <compare>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// A sum of hashes of (label, class) over edges: equal multisets have equal sums, whatever the
+// order.
+struct Signature {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  auto operator<=>(const Signature&) const = default;
+};
+
+// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31U);
+}
+
+Signature signature(std::uint32_t label, std::uint32_t colour) {
+  const std::uint64_t both = (std::uint64_t{label} << 32U) | colour;
+  return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
+}
+
+// Vertices kept class by class in one array, so that a class splits by permuting its own range.
+class Classes {
+ public:
+  Classes(const LabelledGraph& graph, std::span<const std::uint32_t> colours)
+      : graph_(graph),
+        class_of_(numbered_by_lowest(colours)),
+        order_(colours.size()),
+        place_(colours.size()),
+        sums_(colours.size()),
+        touched_mark_(colours.size(), false) {
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::ranges::stable_sort(order_, {}, [&](std::uint32_t v) { return class_of_[v]; });
+    for (std::uint32_t i = 0; i < order_.size(); ++i) {
+      const std::uint32_t colour = class_of_[order_[i]];
+      place_[order_[i]] = i;
+      if (colour == ranges_.size()) ranges_.push_back({i, i});
+      ranges_[colour].end = i + 1;
+    }
+    touched_in_.assign(ranges_.size(), 0);
+  }
+
+  // Refines until no class splits.
+  std::vector<std::uint32_t> settled() {
+    std::vector<std::uint32_t> renamed = order_;
+    while (!renamed.empty()) renamed = split_beside(renamed);
+    return numbered_by_lowest(class_of_);
+  }
+
+ private:
+  struct Range {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+
+  // Splits every class whose vertices see the renamed vertices differently; returns those that got
+  // a new class. A class of which only a part is touched splits at least into touched and
+  // untouched.
+  std::vector<std::uint32_t> split_beside(const std::vector<std::uint32_t>& renamed) {
+    const std::vector<std::uint32_t> touched = summed(renamed);
+    std::vector<std::uint32_t> classes;
+    for (const std::uint32_t vertex : touched) {
+      const std::uint32_t colour = class_of_[vertex];
+      if (touched_in_[colour] == 0) classes.push_back(colour);
+      move_to(vertex, ranges_[colour].end - 1 - touched_in_[colour]);
+      ++touched_in_[colour];
+    }
+    std::ranges::sort(classes);
+    for (const std::uint32_t colour : classes) split(colour);
+    for (const std::uint32_t vertex : touched) {
+      sums_[vertex] = {};
+      touched_mark_[vertex] = false;
+    }
+    return std::exchange(fresh_, {});
+  }
+
+  // Adds up what the renamed vertices show their neighbours; returns the neighbours.
+  std::vector<std::uint32_t> summed(const std::vector<std::uint32_t>& renamed) {
+    std::vector<std::uint32_t> touched;
+    for (const std::uint32_t vertex : renamed) {
+      for (const auto& [neighbour, label] : graph_.neighbours(vertex)) {
+        const Signature seen = signature(label, class_of_[vertex]);
+        sums_[neighbour].low += seen.low;
+        sums_[neighbour].high += seen.high;
+        if (touched_mark_[neighbour]) continue;
+        touched_mark_[neighbour] = true;
+        touched.push_back(neighbour);
+      }
+    }
+    return touched;
+  }
+
+  // The touched vertices of the class stand at the end of its range. Each run of equal sums becomes
+  // a class; the longest run, or the untouched part, keeps the name.
+  void split(std::uint32_t colour) {
+    const Range whole = ranges_[colour];
+    const std::uint32_t middle = whole.end - std::exchange(touched_in_[colour], 0);
+    const auto at = [&](std::uint32_t i) { return order_.begin() + i; };
+    std::sort(at(middle), at(whole.end), [&](std::uint32_t a, std::uint32_t b) {
+      return std::tie(sums_[a], a) < std::tie(sums_[b], b);
+    });
+    std::vector<Range> parts;
+    if (middle > whole.begin) parts.push_back({whole.begin, middle});
+    for (std::uint32_t i = middle; i < whole.end; ++i) {
+      if (i == middle || sums_[order_[i]] != sums_[order_[i - 1]]) parts.push_back({i, i});
+      parts.back().end = i + 1;
+      place_[order_[i]] = i;
+    }
+    const auto kept = std::ranges::max_element(
+        parts, {}, [](const Range& part) { return part.end - part.begin; });
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+      if (part != kept) rename(*part);
+    }
+    ranges_[colour] = *kept;
+  }
+
+  void rename(const Range& part) {
+    const auto colour = static_cast<std::uint32_t>(ranges_.size());
+    ranges_.push_back(part);
+    touched_in_.push_back(0);
+    for (std::uint32_t i = part.begin; i < part.end; ++i) {
+      class_of_[order_[i]] = colour;
+      fresh_.push_back(order_[i]);
+    }
+  }
+
+  void move_to(std::uint32_t vertex, std::uint32_t target) {
+    const std::uint32_t other = order_[target];
+    std::swap(order_[place_[vertex]], order_[target]);
+    std::swap(place_[vertex], place_[other]);
+  }
+
+  const LabelledGraph& graph_;
+  std::vector<std::uint32_t> class_of_;
+  std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> place_;
+  std::vector<Range> ranges_;
+  std::vector<std::uint32_t> touched_in_;
+  std::vector<Signature> sums_;
+  std::vector<bool> touched_mark_;
+  std::vector<std::uint32_t> fresh_;  // vertices renamed in this round
+};
+
+}  // namespace
+
+LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdge> edges)
+    : offsets_(vertices + std::size_t{1}, 0), neighbours_(2 * edges.size()) {
+  for (const LabelledEdge& edge : edges) {
+    TY_CHECK(edge.a < vertices && edge.b < vertices, edge.a, edge.b, vertices);
+    ++offsets_[edge.a + std::size_t{1}];
+    ++offsets_[edge.b + std::size_t{1}];
+  }
+  std::partial_sum(offsets_.begin(), offsets_.end(), offsets_.begin());
+  std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
+  for (const LabelledEdge& edge : edges) {
+    neighbours_[next[edge.a]++] = {edge.b, edge.label};
+    neighbours_[next[edge.b]++] = {edge.a, edge.label};
+  }
+}
+
+std::vector<std::uint32_t> refine(const LabelledGraph& graph,
+                                  std::span<const std::uint32_t> colours) {
+  TY_CHECK(colours.size() == graph.size(), colours.size(), graph.size());
+  return Classes(graph, colours).settled();
+}
+
+std::vector<std::uint32_t> numbered_by_lowest(std::span<const std::uint32_t> classes) {
+  std::unordered_map<std::uint32_t, std::uint32_t> names;
+  std::vector<std::uint32_t> result;
+  result.reserve(classes.size());
+  for (const std::uint32_t colour : classes) {
+    result.push_back(
+        names.try_emplace(colour, static_cast<std::uint32_t>(names.size())).first->second);
+  }
+  return result;
+}
+
+}  // namespace trainyard
