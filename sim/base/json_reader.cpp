@@ -74,7 +74,7 @@ void report_unknown_keys(JsonFile::State& state, std::vector<Problem>& problems,
     std::string hint = remedy != state.remedies.end() ? remedy->second : nearest(key, free);
     if (remedy == state.remedies.end() && !hint.empty()) {
       hint = fmt::format("did you mean \"{}\"?", hint);
-    } else if (hint.empty()) {
+    } else if (hint.empty() && !asked.known.empty()) {
       hint = fmt::format("known here: {}", fmt::join(asked.known, ", "));
     }
     problems.push_back({state.name, join_pointer(pointer, key), "unknown key", std::move(hint)});

@@ -1,0 +1,36 @@
+#include "sim/base/error.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+TEST(Problem, IsPrintedWithFilePointerAndHint) {
+  EXPECT_EQ(to_text({"a.json", "/x", "is wrong", "mend it"}), "a.json: /x: is wrong (mend it)");
+  EXPECT_EQ(to_text({"", "/x", "is wrong", ""}), "/x: is wrong");
+  EXPECT_EQ(to_text({"", "", "is wrong", "mend it"}), "is wrong (mend it)");
+}
+
+TEST(InputError, PrintsAllItsProblems) {
+  const InputError error({{"a", "/x", "one", ""}, {"a", "/y", "two", ""}});
+  EXPECT_STREQ(error.what(), "a: /x: one\na: /y: two");
+  EXPECT_EQ(error.problems().size(), 2U);
+}
+
+TEST(Check, NamesExpressionValuesAndPlace) {
+  const int streams = 3;
+  try {
+    TY_CHECK(streams < 2, streams, "of", 2);
+    FAIL() << "the check passed";
+  } catch (const InternalError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("streams < 2 is false with 3, of, 2 at "));
+    EXPECT_THAT(error.what(), testing::HasSubstr("error_test.cpp:"));
+  }
+  EXPECT_NO_THROW(TY_CHECK(streams == 3));
+}
+
+}  // namespace
+}  // namespace trainyard

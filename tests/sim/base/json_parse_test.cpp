@@ -1,0 +1,55 @@
+#include "sim/base/json_parse.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string message_of(std::string_view text) {
+  try {
+    return "parsed " + parse_json("f.json", text).dump();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(ParseJson, KeepsOrderAndAcceptsComments) {
+  EXPECT_EQ(message_of("{ /* one */ \"b\": 1, // two\n \"a\": [1, {}] }"),
+            "parsed {\"b\":1,\"a\":[1,{}]}");
+}
+
+TEST(ParseJson, SyntaxErrorsHaveLineAndColumn) {
+  EXPECT_THAT(message_of("{\n  \"a\": 1,\n}"),
+              StartsWith("f.json: line 3, column 1: syntax error"));
+  EXPECT_THAT(message_of("{\n  \"a\": 1,\n}"), HasSubstr("no comma after the last element"));
+  EXPECT_THAT(message_of("{\"a\" 1}"), StartsWith("f.json: line 1, column 6: "));
+  EXPECT_THAT(message_of("{\"a\": [1"), HasSubstr("a bracket is not closed"));
+  EXPECT_THAT(message_of(""), StartsWith("f.json: line 1, column 1: "));
+  EXPECT_THAT(message_of("{} {}"), StartsWith("f.json: line 1, column 4: "));
+  EXPECT_THAT(message_of("{\"a\": NaN}"), StartsWith("f.json: line 1, column 7: "));
+}
+
+TEST(ParseJson, NumbersThatNoDoubleHoldsAreRefused) {
+  EXPECT_THAT(message_of("{\"a\": 1e999}"), HasSubstr("number overflow"));
+}
+
+TEST(ParseJson, AllDuplicateKeysAreNamedWithTheirPointers) {
+  EXPECT_EQ(message_of(R"({"a": 1, "b": [{"c": 1}, {"c": 1, "c": 2}], "a": {"x": [], "x": 0}})"),
+            "f.json: /b/1/c: the key \"c\" appears twice (keep one of them)\n"
+            "f.json: /a: the key \"a\" appears twice (keep one of them)\n"
+            "f.json: /a/x: the key \"x\" appears twice (keep one of them)");
+  EXPECT_EQ(message_of(R"({"a": {"k": 1}, "b": {"k": 1}})"), R"(parsed {"a":{"k":1},"b":{"k":1}})");
+}
+
+TEST(ParseJson, DeepNestingIsRefusedNotOverflowed) {
+  EXPECT_THAT(message_of(std::string(100000, '[')), HasSubstr("nested deeper than 200 levels"));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,37 @@
+#include "sim/base/nearest.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard {
+namespace {
+
+const std::vector<std::string> kWords = {"tensor", "pipeline", "interleave", "zero_stage"};
+
+TEST(Nearest, FindsTypingMistakes) {
+  EXPECT_EQ(nearest("tensr", kWords), "tensor");
+  EXPECT_EQ(nearest("pipelines", kWords), "pipeline");
+  EXPECT_EQ(nearest("zero-stage", kWords), "zero_stage");
+  EXPECT_EQ(nearest("ZeroStage", kWords), "zero_stage");
+}
+
+TEST(Nearest, StaysSilentWhenNothingIsNear) {
+  EXPECT_EQ(nearest("banana", kWords), "");
+  EXPECT_EQ(nearest("tp", kWords), "");
+  EXPECT_EQ(nearest("", kWords), "");
+  EXPECT_EQ(nearest("tensor", {}), "");
+  EXPECT_EQ(nearest(std::string(1000, 'x'), kWords), "");
+}
+
+TEST(Nearest, AcceptsAThirdOfTheLength) {
+  EXPECT_EQ(nearest("tenxxr", kWords), "tensor");  // six letters, two wrong
+  EXPECT_EQ(nearest("texxxr", kWords), "");        // three wrong
+}
+
+TEST(Suggestion, NamesTheNearestOrListsAll) {
+  EXPECT_EQ(suggestion("tensr", kWords), "did you mean \"tensor\"?");
+  EXPECT_EQ(suggestion("banana", {"a", "b"}), "known: a, b");
+  EXPECT_EQ(suggestion("banana", {}), "");
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,28 @@
+#include "sim/base/units.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard {
+namespace {
+
+static_assert(Bytes{450e9} / BytesPerSecond{450e9} == Seconds{1.0});
+static_assert(Flops{6.0} / FlopsPerSecond{3.0} == Seconds{2.0});
+static_assert(BytesPerSecond{2.0} * Seconds{3.0} == Bytes{6.0});
+
+TEST(Units, PrintFourDigitsInTheUnitThatReadsBest) {
+  EXPECT_EQ(to_text(Seconds{13.75}), "13.75 s");
+  EXPECT_EQ(to_text(Seconds{3.4e-6}), "3.4 us");
+  EXPECT_EQ(to_text(Seconds{0.0}), "0 ns");
+  EXPECT_EQ(to_text(Seconds{86400.0}), "86400 s");
+  EXPECT_EQ(to_text(Bytes{80.0 * 0x1p30}), "80 GiB");
+  EXPECT_EQ(to_text(BytesPerSecond{450e9}), "450 GB/s");
+  EXPECT_EQ(to_text(FlopsPerSecond{312e12}), "312 TFLOP/s");
+}
+
+TEST(Units, RoundUpIntoTheNextUnit) {
+  // 999.96 ms would print as "1000 ms".
+  EXPECT_EQ(to_text(Seconds{0.99996}), "1 s");
+}
+
+}  // namespace
+}  // namespace trainyard
