@@ -13,13 +13,16 @@ namespace trainyard {
 
 // Dense rates without sparsity.
 struct GpuSheet {
-  std::string name;          // "a100_80gb"
-  std::string title;         // "NVIDIA A100 SXM4 80 GB"
-  std::string generation;    // "ampere"
+  std::string name;        // "a100_80gb"
+  std::string title;       // "NVIDIA A100 SXM4 80 GB"
+  std::string generation;  // "ampere"
   std::int64_t sms = 0;
-  FlopsPerSecond bf16, fp16, tf32, fp32, fp8;   // zero: not supported
+  FlopsPerSecond bf16, fp16, tf32, fp32, fp8;  // zero: not supported
   BytesPerSecond hbm;
   Bytes memory;
+  Bytes l2;
+  BytesPerSecond host_link;  // to the CPU, one direction, payload and headers
+  std::string derived_from;  // the GPU whose measurements serve this one too; empty: its own
   [[nodiscard]] FlopsPerSecond peak(DataType dtype) const;
 };
 

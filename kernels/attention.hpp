@@ -1,0 +1,47 @@
+// How long fused (flash) attention takes, forward and backward.
+//
+//   Seconds t = attention_cost(sheet, model, Attention{.batch = 1, .query_heads = 32, ...}).time;
+//
+// One thread block computes 128 query rows of one head against all their keys. Either all blocks
+// share the GPU evenly, or the longest block alone is the limit:
+//   t = launch + max(F / (R e), f s_k / (R/n e))
+// with F the kernel's FLOPs, R the peak rate, e the share of it reached for this head size, n the
+// number of SMs and f the FLOPs of 128 rows against one key (Dao 2023, arXiv 2307.08691,
+// section 3.2). Measurements correct it as in gemm.hpp, over (sequence length, sequences x heads)
+// per head size.
+#pragma once
+
+#include <vector>
+
+#include "kernels/gpu.hpp"
+#include "kernels/surface.hpp"
+
+namespace trainyard {
+
+struct AttentionTable {
+  std::int64_t head_dim = 128;
+  Surface correction;  // log(measured / model) over (sequence length, batch x heads)
+};
+
+struct AttentionModel {
+  Seconds launch{5e-6};
+  double forward_efficiency = 0.6;  // share of the peak in long sequences, head size 128
+  // Efficiency of the backward pass relative to forward: five products against two, more registers.
+  // Read off published pairs (provenance in the profile).
+  double backward_relative = 0.8;
+  std::vector<AttentionTable> tables;  // forward, by ascending head size
+};
+
+// The causal half-precision forward kernel that a node of the tables stands for.
+[[nodiscard]] Attention table_attention(std::int64_t sequence, std::int64_t batch_heads,
+                                        std::int64_t head_dim);
+
+[[nodiscard]] Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
+                                           const Attention& attention);
+
+// At least the roofline. Never Measured: a node is the median of a bucket of kernels and GQA
+// ratios.
+[[nodiscard]] Cost attention_cost(const GpuSheet& sheet, const AttentionModel& model,
+                                  const Attention& attention);
+
+}  // namespace trainyard

@@ -1,0 +1,153 @@
+#include "kernels/gemm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/roofline.hpp"
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Parts of k that separate thread blocks sum, for products with too few tiles to fill the GPU.
+constexpr std::array<std::int64_t, 5> splits = {1, 2, 4, 8, 16};
+
+// Share of an SM's peak that a tile reaches: large tiles reuse operands more per byte loaded.
+double tile_rate(const TileModel& model, const Tile& tile) {
+  constexpr double largest = 32768.0;
+  const double elements = static_cast<double>(tile.m * tile.n);
+  return model.largest_tile * std::pow(std::min(1.0, elements / largest), model.tile_exponent);
+}
+
+// Time of `tiles` tiles whose main loop runs over `depth`.
+Seconds waves_time(const GpuSheet& sheet, const TileModel& model, const Tile& tile, DataType dtype,
+                   std::int64_t tiles, std::int64_t depth) {
+  const double sms = static_cast<double>(sheet.sms);
+  const double waves = std::ceil(static_cast<double>(tiles) / sms);
+  const double steps = std::ceil(static_cast<double>(depth) / static_cast<double>(tile.k));
+  const Flops work{2.0 * static_cast<double>(tile.m * tile.n) * steps *
+                   static_cast<double>(tile.k)};
+  const FlopsPerSecond rate{sheet.peak(dtype).value() / sms * tile_rate(model, tile)};
+  return (work / rate) * waves + model.prologue;
+}
+
+// The best over tiles and splits of k. `tiles_of(tile)` counts the tiles of the whole launch,
+// `partial` is the fp32 traffic of one extra part of k.
+template <class TilesOf>
+Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& kernel,
+                  DataType dtype, std::int64_t k, Bytes partial, const TilesOf& tiles_of) {
+  const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
+  Seconds best{std::numeric_limits<double>::infinity()};
+  for (const Tile& tile : tile_set(sheet.generation)) {
+    const std::int64_t tiles = tiles_of(tile);
+    for (const std::int64_t split : splits) {
+      if (split > 1 && k < split * tile.k * 4) break;
+      const Seconds compute =
+          waves_time(sheet, model, tile, dtype, tiles * split, (k + split - 1) / split);
+      const Bytes traffic =
+          hbm_bytes(kernel) + partial * (split > 1 ? static_cast<double>(split) : 0.0);
+      best = std::min(best, std::max(compute, traffic / bandwidth));
+    }
+  }
+  return best + model.launch;
+}
+
+std::int64_t total_rows(const GroupedGemm& gemm) {
+  return std::accumulate(gemm.rows.begin(), gemm.rows.end(), std::int64_t{0});
+}
+
+const GemmTable* find_table(const GemmModel& model, DataType dtype) {
+  const auto exact = std::find_if(model.tables.begin(), model.tables.end(),
+                                  [&](const GemmTable& t) { return t.dtype == dtype; });
+  if (exact != model.tables.end()) return &*exact;
+  return model.tables.empty() ? nullptr : &model.tables.front();
+}
+
+// Both run on the same tensor-core path at the same rate.
+bool same_path(DataType a, DataType b) {
+  const auto half = [](DataType t) { return t == DataType::Bf16 || t == DataType::Fp16; };
+  return a == b || (half(a) && half(b));
+}
+
+double pass_factor(const PassFactors& factors, GemmPass pass) {
+  switch (pass) {
+    case GemmPass::Forward:
+      return 1.0;
+    case GemmPass::DataGrad:
+      return factors.data_grad;
+    case GemmPass::WeightGrad:
+      return factors.weight_grad;
+  }
+  return 1.0;
+}
+
+// What measurements say about a point: the factor on the model's time, and how well it is known.
+struct Correction {
+  double factor = 1.0;
+  Provenance provenance = Provenance::Extrapolated;
+};
+
+Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
+                         const std::array<std::int64_t, 3>& shape) {
+  const GemmTable* table = find_table(model, dtype == DataType::Fp16 ? DataType::Bf16 : dtype);
+  if (table == nullptr) return {};
+  const auto reading = table->correction.at(shape);
+  Correction found{std::exp(reading.value) * pass_factor(model.pass, pass),
+                   Provenance::Extrapolated};
+  if (!reading.inside || !same_path(dtype, table->dtype)) return found;
+  const auto node = table->correction.node(shape);
+  const bool hit =
+      node && table->measured[*node] && pass == GemmPass::Forward && dtype == table->dtype;
+  found.provenance = hit ? Provenance::Measured : Provenance::Interpolated;
+  return found;
+}
+
+Seconds at_least_roofline(const GpuSheet& sheet, const Kernel& kernel, DataType dtype,
+                          Seconds time) {
+  return std::max(time, roofline(flops(kernel), hbm_bytes(kernel), sheet.peak(dtype), sheet.hbm));
+}
+
+}  // namespace
+
+Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm) {
+  TY_CHECK(gemm.m > 0 && gemm.n > 0 && gemm.k > 0 && gemm.batch > 0, gemm.m, gemm.n, gemm.k);
+  const Bytes partial{8.0 * static_cast<double>(gemm.m * gemm.n * gemm.batch)};
+  return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, [&](const Tile& tile) {
+    return count_tiles({.m = gemm.m, .n = gemm.n, .batch = gemm.batch}, tile, sheet.sms).tiles;
+  });
+}
+
+Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm) {
+  TY_CHECK(total_rows(gemm) > 0 && gemm.n > 0 && gemm.k > 0, total_rows(gemm), gemm.n, gemm.k);
+  const Bytes partial{8.0 * static_cast<double>(total_rows(gemm) * gemm.n)};
+  return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, [&](const Tile& tile) {
+    std::int64_t tiles = 0;
+    for (const std::int64_t rows : gemm.rows)
+      if (rows > 0) tiles += count_tiles({.m = rows, .n = gemm.n}, tile, sheet.sms).tiles;
+    return tiles;
+  });
+}
+
+Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) {
+  // Equal products side by side fill the GPU like one product of all their rows.
+  const auto found =
+      correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
+  const Seconds time = tile_model_time(sheet, model.tile, gemm) * found.factor;
+  const bool known = gemm.batch == 1;
+  return {at_least_roofline(sheet, gemm, gemm.dtype, time),
+          known ? found.provenance : Provenance::Extrapolated};
+}
+
+Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const GroupedGemm& gemm) {
+  if (total_rows(gemm) == 0) return {model.tile.launch, Provenance::Extrapolated};
+  const auto found =
+      correction_at(model, gemm.dtype, gemm.pass, {total_rows(gemm), gemm.n, gemm.k});
+  const Seconds time = tile_model_time(sheet, model.tile, gemm) * found.factor;
+  return {at_least_roofline(sheet, gemm, gemm.dtype, time), Provenance::Extrapolated};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,66 @@
+// How long a matrix product takes: the best tile of the generation's set, plus what measurements
+// add.
+//
+//   GemmModel model = ...;                                     // from a profile
+//   Seconds t = gemm_time(sheet, model, Gemm{.m = 4096, .n = 12288, .k = 4096});
+//
+// The model answers from physics first: t = launch + max(waves of tiles, traffic), the best tile
+// and split of k chosen (reference: NVIDIA DU-09799-001). Measurements then correct it: at every
+// node of a grid of shapes the profile holds the measured share of the roofline; the logarithm of
+// (measured / model) is read between the nodes, so a query keeps its own tile and wave
+// quantisation.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/gpu.hpp"
+#include "kernels/surface.hpp"
+#include "kernels/tiles.hpp"
+
+namespace trainyard {
+
+// The constants of the tile model. The defaults are the mid-points of published ranges: a 256x128
+// tile reaches 0.9 to 1 of an SM's rate, 128x128 0.8 to 0.9, 64x64 0.5 to 0.6 (DU-09799-001 figure
+// 5).
+struct TileModel {
+  Seconds launch{2.5e-6};              // of an empty kernel, launch to launch
+  Seconds prologue{1.0e-6};            // pipeline fill and drain of one tile
+  double bandwidth_efficiency = 0.85;  // share of HBM bandwidth that a streaming product reaches
+  double largest_tile = 0.95;          // share of an SM's peak reached by tiles of >= 2^15 elements
+  double tile_exponent = 0.2;          // a tile of half the elements reaches 2^-exponent of that
+};
+
+struct GemmTable {
+  DataType dtype = DataType::Bf16;
+  Surface correction;          // log(measured / model) over (m, n, k)
+  std::vector<bool> measured;  // of each node: false where the fit filled a hole
+};
+
+// Time relative to the forward layout (TN) at equal shape.
+struct PassFactors {
+  double data_grad = 1.0;
+  double weight_grad = 1.0;
+};
+
+struct GemmModel {
+  TileModel tile;
+  PassFactors pass;
+  std::vector<GemmTable> tables;
+};
+
+// The physical model alone: never faster than the roofline, and never faster for a larger m, n or
+// k.
+[[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
+                                      const Gemm& gemm);
+[[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
+                                      const GroupedGemm& gemm);
+
+// Model and measurements together, at least the roofline. Measured: an exact node of the table of
+// this dtype, forward and unbatched. Interpolated: inside the grid. Extrapolated: everything else.
+[[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm);
+[[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model,
+                             const GroupedGemm& gemm);
+
+}  // namespace trainyard

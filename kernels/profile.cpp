@@ -1,0 +1,247 @@
+#include "kernels/profile.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+
+#include "kernels/roofline.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr const char* profile_folder = "kernels/profiles";
+constexpr std::int64_t schema_version = 1;
+
+// {"value": ..., "source": "..."}: every figure of the sheet names where it was printed.
+JsonObject sourced(JsonObject& sheet, const char* key) {
+  JsonObject figure = sheet.object(key);
+  if (figure.text("source").empty())
+    figure.report("source", "is empty", "name the data sheet or paper of the figure");
+  return figure;
+}
+
+GpuSheet read_sheet(const std::filesystem::path& path, JsonObject& root) {
+  GpuSheet sheet;
+  sheet.name = path.stem().string();
+  sheet.title = root.text("title");
+  sheet.generation = root.choice("generation", tile_generations());
+  sheet.derived_from = root.text("derived_from", "");
+  JsonObject figures = root.object("sheet");
+  sheet.sms = sourced(figures, "sms").integer("value", {.least = 1});
+  sheet.bf16 = sourced(figures, "bf16").flops_rate("value");
+  sheet.fp16 = sourced(figures, "fp16").flops_rate("value");
+  sheet.tf32 = sourced(figures, "tf32").flops_rate("value");
+  sheet.fp32 = sourced(figures, "fp32").flops_rate("value");
+  sheet.fp8 = sourced(figures, "fp8").flops_rate("value");
+  sheet.hbm = sourced(figures, "hbm").rate("value");
+  sheet.memory = sourced(figures, "memory").bytes("value");
+  sheet.l2 = sourced(figures, "l2").bytes("value");
+  sheet.host_link = sourced(figures, "host_link").rate("value");
+  return sheet;
+}
+
+std::vector<std::int64_t> read_axis(JsonObject& axes, const char* key) {
+  std::istringstream words(axes.text(key));
+  std::vector<std::int64_t> nodes;
+  for (std::int64_t node = 0; words >> node;) {
+    if (node <= 0 || (!nodes.empty() && node <= nodes.back()))
+      axes.report(key, "has nodes that do not ascend from 1", "list the grid in ascending order");
+    nodes.push_back(node);
+  }
+  if (nodes.empty() || !words.eof()) {
+    axes.report(key, "is not a list of whole numbers", "write \"64 128 256\"");
+    nodes = {1};
+  }
+  return nodes;
+}
+
+// Efficiencies in ten-thousandths, one line per value of the first axes; "~" marks a node the fit
+// filled.
+struct EfficiencyTable {
+  std::vector<double> share;
+  std::vector<bool> measured;
+};
+
+EfficiencyTable read_efficiencies(JsonObject& table, std::size_t expected) {
+  EfficiencyTable read;
+  for (const std::string& line : table.texts("efficiency_1e4")) {
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      const bool filled = word.front() == '~';
+      int value = 0;
+      const char* end = word.data() + word.size();
+      const auto parsed = std::from_chars(word.data() + (filled ? 1 : 0), end, value);
+      if (parsed.ec != std::errc{} || parsed.ptr != end || value <= 0 || value > 10000) {
+        table.report(
+            "efficiency_1e4", "holds \"" + word + "\"",
+            "write ten-thousandths of the roofline from 1 to 10000, ~ before filled nodes");
+        value = 1;
+      }
+      read.share.push_back(value / 10000.0);
+      read.measured.push_back(!filled);
+    }
+  }
+  if (read.share.size() != expected) {
+    table.report("efficiency_1e4",
+                 "has " + std::to_string(read.share.size()) + " values for " +
+                     std::to_string(expected) + " nodes",
+                 "give one value for each combination of the axes");
+    read.share.resize(expected, 1.0);
+    read.measured.resize(expected, false);
+  }
+  return read;
+}
+
+void read_provenance(JsonObject& section) {
+  JsonObject provenance = section.object("provenance");
+  if (provenance.text("table").empty() || provenance.text("command").empty())
+    provenance.report("table", "is empty", "say what was fitted on which rows by which command");
+  for (const std::string& key : provenance.keys()) provenance.ignore(key);
+}
+
+DataType read_dtype(JsonObject& table) {
+  for (const DataType dtype :
+       {DataType::Fp32, DataType::Tf32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
+    if (table.choice("dtype", {"fp32", "tf32", "bf16", "fp16", "fp8"}) == to_string(dtype))
+      return dtype;
+  return DataType::Bf16;
+}
+
+// The stored share of the roofline at each node becomes log(measured / model).
+GemmTable gemm_table(const GpuSheet& sheet, const TileModel& model, DataType dtype,
+                     const std::array<std::vector<std::int64_t>, 3>& axes, EfficiencyTable read) {
+  std::vector<double> corrections;
+  std::size_t node = 0;
+  for (const std::int64_t m : axes[0])
+    for (const std::int64_t n : axes[1])
+      for (const std::int64_t k : axes[2]) {
+        const Gemm gemm{.m = m, .n = n, .k = k, .dtype = dtype};
+        const Seconds bound = roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(dtype), sheet.hbm);
+        corrections.push_back(
+            std::log(bound / read.share[node++] / tile_model_time(sheet, model, gemm)));
+      }
+  return {dtype, Surface({axes[0], axes[1], axes[2]}, std::move(corrections)),
+          std::move(read.measured)};
+}
+
+GemmModel read_gemm(const GpuSheet& sheet, JsonObject& root) {
+  GemmModel model;
+  if (!root.has("gemm")) return model;
+  JsonObject section = root.object("gemm");
+  read_provenance(section);
+  model.tile.launch = section.time("launch");
+  model.tile.prologue = section.time("prologue");
+  model.tile.bandwidth_efficiency =
+      section.number("bandwidth_efficiency", {.least = 0.1, .most = 1});
+  model.tile.largest_tile = section.number("largest_tile", {.least = 0.1, .most = 1});
+  model.tile.tile_exponent = section.number("tile_exponent", {.least = 0, .most = 1});
+  model.pass.data_grad = section.number("data_grad_time", {.least = 0.1, .most = 10});
+  model.pass.weight_grad = section.number("weight_grad_time", {.least = 0.1, .most = 10});
+  JsonObject axes = section.object("axes");
+  const std::array grid = {read_axis(axes, "m"), read_axis(axes, "n"), read_axis(axes, "k")};
+  for (JsonObject& table : section.objects("tables")) {
+    const DataType dtype = read_dtype(table);
+    auto read = read_efficiencies(table, grid[0].size() * grid[1].size() * grid[2].size());
+    model.tables.push_back(gemm_table(sheet, model.tile, dtype, grid, std::move(read)));
+  }
+  return model;
+}
+
+AttentionTable attention_table(const GpuSheet& sheet, const AttentionModel& model, std::int64_t dim,
+                               const std::array<std::vector<std::int64_t>, 2>& axes,
+                               const EfficiencyTable& read) {
+  std::vector<double> corrections;
+  std::size_t node = 0;
+  for (const std::int64_t sequence : axes[0])
+    for (const std::int64_t heads : axes[1]) {
+      const Attention a = table_attention(sequence, heads, dim);
+      const Seconds bound = flops(a) / sheet.peak(a.dtype);
+      corrections.push_back(
+          std::log(bound / read.share[node++] / attention_model_time(sheet, model, a)));
+    }
+  return {dim, Surface({axes[0], axes[1]}, std::move(corrections))};
+}
+
+AttentionModel read_attention(const GpuSheet& sheet, JsonObject& root) {
+  AttentionModel model;
+  if (!root.has("attention")) return model;
+  JsonObject section = root.object("attention");
+  read_provenance(section);
+  model.launch = section.time("launch");
+  model.forward_efficiency = section.number("forward_efficiency", {.least = 0.01, .most = 1});
+  model.backward_relative = section.number("backward_relative", {.least = 0.01, .most = 2});
+  JsonObject axes = section.object("axes");
+  const std::array grid = {read_axis(axes, "sequence"), read_axis(axes, "batch_heads")};
+  for (JsonObject& table : section.objects("tables")) {
+    const std::int64_t dim = table.integer("head_dim", {.least = 1});
+    const auto read = read_efficiencies(table, grid[0].size() * grid[1].size());
+    model.tables.push_back(attention_table(sheet, model, dim, grid, read));
+  }
+  return model;
+}
+
+MemoryModel read_memory(JsonObject& root) {
+  MemoryModel model;
+  if (!root.has("memory_bound")) return model;
+  JsonObject section = root.object("memory_bound");
+  read_provenance(section);
+  model.floor = section.time("floor");
+  model.bandwidth_efficiency = section.number("bandwidth_efficiency", {.least = 0.1, .most = 1});
+  model.measured_here = section.boolean("measured_here");
+  return model;
+}
+
+void read_schema(JsonObject& root) {
+  (void)root.choice("schema", {"trainyard.gpu_profile"});
+  (void)root.integer("version", {.least = schema_version, .most = schema_version});
+}
+
+// A measured GPU's tables are shares of *its* roofline, so its own sheet turns them into
+// corrections.
+GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
+  JsonObject root = file.root();
+  read_schema(root);
+  GpuProfile profile;
+  profile.sheet = read_sheet(path, root);
+  profile.gemm = read_gemm(profile.sheet, root);
+  profile.attention = read_attention(profile.sheet, root);
+  profile.memory = read_memory(root);
+  return profile;
+}
+
+GpuProfile load_one(const std::string& name_or_path) {
+  const auto path = data_file(profile_folder, name_or_path);
+  JsonFile file = JsonFile::read(path);
+  GpuProfile profile = read_measured(path, file);
+  file.finish();
+  return profile;
+}
+
+}  // namespace
+
+GpuProfile load_profile(const std::string& name_or_path) {
+  GpuProfile profile = load_one(name_or_path);
+  if (profile.sheet.derived_from.empty()) return profile;
+  GpuProfile sibling = load_one(profile.sheet.derived_from);
+  if (!sibling.sheet.derived_from.empty())
+    throw InputError(Problem{name_or_path, "/derived_from",
+                             "names " + sibling.sheet.name + ", which is derived itself",
+                             "name the GPU that was measured: " + sibling.sheet.derived_from});
+  const GpuSheet sheet = profile.sheet;
+  const MemoryModel memory = profile.memory;
+  profile = std::move(sibling);
+  profile.sheet = sheet;
+  if (memory.measured_here)
+    profile.memory = memory;
+  else
+    profile.memory.measured_here = false;
+  return profile;
+}
+
+}  // namespace trainyard

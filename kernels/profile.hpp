@@ -1,0 +1,30 @@
+// A GPU's profile as read from kernels/profiles/<gpu>.json: data sheet plus fitted models.
+//
+//   GpuProfile h200 = load_profile("h200");   // own data sheet, models fitted on the H100
+//   h200.sheet.derived_from;                  // "h100"
+//
+// The format is described in kernels/README.md. Efficiencies are stored (shares of the roofline),
+// so that a table moves to a sibling GPU with another clock or memory; here they become corrections
+// of the model.
+#pragma once
+
+#include <string>
+
+#include "kernels/attention.hpp"
+#include "kernels/gemm.hpp"
+#include "kernels/gpu.hpp"
+#include "kernels/memory_bound.hpp"
+
+namespace trainyard {
+
+struct GpuProfile {
+  GpuSheet sheet;
+  GemmModel gemm;
+  AttentionModel attention;
+  MemoryModel memory;
+};
+
+// Throws InputError for an unknown name or a malformed file, all problems together.
+[[nodiscard]] GpuProfile load_profile(const std::string& name_or_path);
+
+}  // namespace trainyard
