@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
+#include "models/framework.hpp"
+#include "models/architecture/settings.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
 #include "sim/graph/workload.hpp"
@@ -40,9 +42,6 @@ struct Parallelism {
   std::string rank_order = "tp-cp-ep-dp-pp";
 };
 
-enum class Recompute : std::uint8_t { None, Selective, Full };
-enum class AttentionKind : std::uint8_t { Flash, Unfused };
-
 struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 1;
@@ -71,6 +70,7 @@ struct TrainingPlan {
   Parallelism parallelism;
   Training training;
   CollectiveChoice collectives;
+  FrameworkMemory framework;   // zero until loaded
 
   [[nodiscard]] std::int64_t world() const {
     return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data;

@@ -3,21 +3,27 @@
 // One program per pipeline stage (all replicas and tensor ranks of a stage do the same), in issue order:
 // the schedule's steps, each unrolled into the kernels and collectives of its layers, then gradient
 // reduction, gradient norm and optimizer. Memory effects ride on the operations.
+//
+// Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one transformer
+// layer), ends.cpp (embedding, head and loss), gradients.cpp (reduction, norm, optimizer).
 #pragma once
+
+#include <cstdint>
 
 #include "models/plan.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
 
-// Streams of a lowered step, by number.
-enum class Stream : std::uint8_t { Compute, Tensor, PipelineForward, PipelineBackward, Data, Context, Other };
+// Streams of a lowered step, by number. Messages between stages have one stream for each direction and
+// side, so that a receive posted early never holds up a send.
+enum class Stream : std::uint8_t { Compute, Tensor, SendForward, RecvForward, SendBackward, RecvBackward, Data, Other };
 
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule or the
 // layer split refuses the shape.
 [[nodiscard]] Workload lower(const TrainingPlan& plan);
 
-// FLOPs that all ranks of the lowered step execute, recomputation included (for HFU).
+// FLOPs that the kernels of all ranks execute in the step, recomputation included.
 [[nodiscard]] Flops executed_flops(const Workload& workload);
 
 }  // namespace trainyard

@@ -1,0 +1,25 @@
+#include "models/framework.hpp"
+
+#include <cmath>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+FrameworkMemory load_framework(const std::string& name) {
+  JsonFile file = JsonFile::read(data_file("models/frameworks", name));
+  JsonObject root = file.root();
+  const auto bytes = [&root](std::string_view key) {
+    JsonObject figure = root.object(key);
+    static_cast<void>(figure.text("source"));
+    return static_cast<std::int64_t>(std::llround(figure.bytes("value").value()));
+  };
+  static_cast<void>(root.text("title"));
+  const FrameworkMemory memory{.context_bytes = bytes("context"), .workspace_bytes = bytes("workspace"),
+                               .communicator_bytes = bytes("communicator")};
+  file.finish();
+  return memory;
+}
+
+}  // namespace trainyard

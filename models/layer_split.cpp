@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include "models/plan.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& field, const std::string& problem, const std::string& hint) {
+  throw InputError(Problem{.file = {}, .pointer = "/parallelism/" + field, .problem = problem, .hint = hint});
+}
+
+// First and last ranks given by hand; the ranks between them share the rest equally.
+std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  std::int64_t rest = plan.architecture.layers;
+  std::int64_t ranks = p.pipeline;
+  for (const auto& given : {p.first_stage_layers, p.last_stage_layers}) {
+    if (!given) continue;
+    rest -= *given;
+    --ranks;
+  }
+  if (rest < 0 || (ranks == 0 ? rest != 0 : rest % ranks != 0)) {
+    refuse("first_stage_layers",
+           fmt::format("{} layers remain for {} stages between first and last", rest, ranks),
+           "choose first_stage_layers and last_stage_layers so that the rest divides");
+  }
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(p.pipeline), ranks == 0 ? 0 : rest / ranks);
+  if (p.first_stage_layers) layers.front() = *p.first_stage_layers;
+  if (p.last_stage_layers) layers.back() = *p.last_stage_layers;
+  return layers;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const std::int64_t virtual_stages = p.pipeline * p.interleave;
+  if (p.first_stage_layers || p.last_stage_layers) {
+    const std::vector<std::int64_t> by_rank = split_by_ranks(plan);
+    std::vector<std::int64_t> split;
+    for (std::int64_t stage = 0; stage < virtual_stages; ++stage) {
+      const std::int64_t layers = by_rank[static_cast<std::size_t>(stage % p.pipeline)];
+      if (layers % p.interleave != 0) {
+        refuse("interleave", fmt::format("a stage of {} layers does not divide into {} chunks", layers, p.interleave),
+               "use an interleave that divides the layers of every stage");
+      }
+      split.push_back(layers / p.interleave);
+    }
+    return split;
+  }
+  // Where asked for, the embedding and the loss each take the place of one layer (Megatron's
+  // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
+  const std::int64_t places = plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
+  if (places % virtual_stages != 0) {
+    refuse("pipeline",
+           fmt::format("{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)", places,
+                       virtual_stages, p.pipeline, p.interleave),
+           "choose pipeline x interleave that divides the layers, or give first_stage_layers and last_stage_layers");
+  }
+  std::vector<std::int64_t> split(static_cast<std::size_t>(virtual_stages), places / virtual_stages);
+  if (p.embedding_in_split) --split.front();
+  if (p.loss_in_split) --split.back();
+  return split;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,70 @@
+// The attention core of a layer, fused (flash) or as the separate products and softmax of older stacks.
+#include "models/lower/layer.hpp"
+
+namespace trainyard {
+
+namespace {
+
+Attention flash(const TrainingPlan& plan, std::int64_t tensor, bool backward) {
+  const Architecture& a = plan.architecture;
+  const std::int64_t s = plan.training.sequence_length;
+  return {.batch = plan.training.micro_batch_size,
+          .query_heads = a.heads / tensor,
+          .kv_heads = a.kv_heads / tensor,
+          .query_length = s,
+          .kv_length = s,
+          .head_dim_qk = a.head_dim,
+          .head_dim_v = a.head_dim,
+          .pairs = s * (s + 1) / 2,
+          .causal = true,
+          .backward = backward,
+          .dtype = plan.training.precision};
+}
+
+}  // namespace
+
+void LayerLowering::attention_core_forward() {
+  if (plan_.training.attention == AttentionKind::Flash) {
+    build_.compute("attention", flash(plan_, shape_.tensor, false));
+    return;
+  }
+  const std::int64_t s = plan_.training.sequence_length;
+  const std::int64_t scores = s * s * plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
+  build_.compute("attention_scores", head_gemm(s, s, arch_.head_dim, GemmPass::Forward));
+  memory_bound("attention_softmax", MemoryBoundKind::Softmax, 2 * shape_.element * scores);
+  if (arch_.dropout) {
+    memory_bound("attention_dropout", MemoryBoundKind::Elementwise, (2 * shape_.element + 1) * scores);
+  }
+  build_.compute("attention_values", head_gemm(s, arch_.head_dim, s, GemmPass::Forward));
+}
+
+// Selective recomputation repeats the core alone: its inputs Q, K and V were kept (Korthikanti et al.,
+// section 5). Fused attention keeps no square, so there is nothing to repeat.
+void LayerLowering::attention_core_backward() {
+  if (plan_.training.attention == AttentionKind::Flash) {
+    build_.compute("attention_backward", flash(plan_, shape_.tensor, true));
+    return;
+  }
+  if (plan_.training.recompute == Recompute::Selective) {
+    const Tags tags = build_.tags();
+    Tags recompute = tags;
+    recompute.part = StepPart::Recompute;
+    build_.tag(recompute);
+    attention_core_forward();
+    build_.tag(tags);
+  }
+  const std::int64_t s = plan_.training.sequence_length;
+  const std::int64_t d = arch_.head_dim;
+  const std::int64_t scores = s * s * plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
+  build_.compute("attention_values_dgrad", head_gemm(s, s, d, GemmPass::DataGrad));
+  build_.compute("attention_values_wgrad", head_gemm(s, d, s, GemmPass::WeightGrad));
+  if (arch_.dropout) {
+    memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise, (2 * shape_.element + 1) * scores);
+  }
+  // Reads the probabilities and their gradient, writes the gradient of the scores.
+  memory_bound("attention_softmax_backward", MemoryBoundKind::Softmax, 3 * shape_.element * scores);
+  build_.compute("attention_query_grad", head_gemm(s, d, s, GemmPass::DataGrad));
+  build_.compute("attention_key_grad", head_gemm(s, d, s, GemmPass::WeightGrad));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,83 @@
+#include "models/lower/ends.hpp"
+
+namespace trainyard {
+
+EndParameters end_parameters(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const std::int64_t table = plan.vocab() / plan.parallelism.tensor * a.hidden;
+  EndParameters parameters;
+  parameters.embedding = table;
+  parameters.positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
+  parameters.final_norm = layer_parameters(a, plan.parallelism.tensor).norm;
+  const bool shared = a.tied_embeddings && plan.parallelism.pipeline == 1;
+  parameters.head = shared ? 0 : table;
+  return parameters;
+}
+
+std::int64_t EndLowering::logits() const { return shape_.tokens * (plan_.vocab() / shape_.tensor); }
+
+std::int64_t EndLowering::logit_bytes() const { return (shape_.element + 4) * logits(); }
+
+std::int64_t EndLowering::norm_bytes() const {
+  return 2 * shape_.element * shape_.local_tokens * plan_.architecture.hidden;
+}
+
+// Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor group, adds
+// positions and drops out.
+void EndLowering::embedding_forward() {
+  const std::int64_t hidden = plan_.architecture.hidden;
+  const OpIndex first = layer_.memory_bound("embedding", MemoryBoundKind::Embedding,
+                                            2 * shape_.element * shape_.tokens * hidden);
+  layer_.join_partial_sums("embedding_join");
+  if (plan_.architecture.positions == Positions::Learned) {
+    layer_.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
+                        3 * shape_.element * shape_.local_tokens * hidden);
+  }
+  if (!plan_.architecture.dropout) return;
+  layer_.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
+                      (2 * shape_.element + 1) * shape_.local_tokens * hidden);
+  build_.allocate(first, Category::Activations, shape_.local_tokens * hidden);
+}
+
+// Adds the gradient rows into the table: reads the gradient, reads and writes the rows it hits.
+void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
+  const std::int64_t hidden = plan_.architecture.hidden;
+  layer_.gather_sequence("embedding_gradient_all_gather");
+  const OpIndex last = layer_.memory_bound("embedding_backward", MemoryBoundKind::Embedding,
+                                           (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
+  if (plan_.architecture.dropout) build_.release(last, Category::Activations, shape_.local_tokens * hidden);
+  if (ready == nullptr) return;
+  const EndParameters parameters = end_parameters(plan_);
+  ready->push_back({parameters.embedding + parameters.positions, last});
+}
+
+void EndLowering::head_forward() {
+  const OpIndex first = build_.next();
+  layer_.norm_forward("final_norm");
+  build_.allocate(first, Category::Activations, norm_bytes());
+  layer_.gather_sequence("head_all_gather");
+  const OpIndex head = build_.compute(
+      "head_gemm", Gemm{.m = shape_.tokens, .n = plan_.vocab() / shape_.tensor, .k = plan_.architecture.hidden,
+                        .batch = 1, .dtype = shape_.dtype, .pass = GemmPass::Forward, .accumulate_fp32 = false});
+  build_.allocate(head, Category::Logits, logit_bytes());
+  // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
+  layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy, (shape_.element + 16) * logits());
+  // The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each.
+  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_max_all_reduce", true);
+  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_target_all_reduce", true);
+  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_sum_all_reduce", true);
+}
+
+void EndLowering::head_backward(std::vector<ReadyGradient>* ready) {
+  layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy, (4 + shape_.element) * logits());
+  const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor);
+  build_.release(head, Category::Logits, logit_bytes());
+  const OpIndex norm = layer_.norm_backward("final_norm_backward");
+  build_.release(norm, Category::Activations, norm_bytes());
+  if (ready == nullptr) return;
+  const EndParameters parameters = end_parameters(plan_);
+  if (parameters.head > 0) ready->push_back({parameters.head, head});
+  ready->push_back({parameters.final_norm, norm});
+}
+
+}  // namespace trainyard

@@ -1,0 +1,43 @@
+// The two ends of a model: the embedding on the first virtual stage, head and loss on the last.
+//
+// Shapes and collectives after reference 04 section 2 (Megatron-LM core/tensor_parallel).
+#pragma once
+
+#include <vector>
+
+#include "models/lower/layer.hpp"
+
+namespace trainyard {
+
+// Parameters of one rank at the ends.
+struct EndParameters {
+  std::int64_t embedding = 0;    // word embedding, split over the vocabulary
+  std::int64_t positions = 0;    // learned positions, replicated; 0 for rotary
+  std::int64_t final_norm = 0;   // replicated
+  std::int64_t head = 0;         // split; 0 where the head shares the embedding of the same rank
+};
+[[nodiscard]] EndParameters end_parameters(const TrainingPlan& plan);
+
+class EndLowering {
+ public:
+  EndLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
+      : plan_(plan), shape_(shape), build_(build), layer_(plan, shape, build) {}
+
+  void embedding_forward();
+  void embedding_backward(std::vector<ReadyGradient>* ready);
+  // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits until `head_backward`.
+  void head_forward();
+  void head_backward(std::vector<ReadyGradient>* ready);
+
+ private:
+  [[nodiscard]] std::int64_t logits() const;        // elements on this rank
+  [[nodiscard]] std::int64_t logit_bytes() const;   // memory: compute copy and fp32 copy
+  [[nodiscard]] std::int64_t norm_bytes() const;    // memory: inputs of final norm and head
+
+  const TrainingPlan& plan_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  LayerLowering layer_;
+};
+
+}  // namespace trainyard

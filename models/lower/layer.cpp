@@ -1,0 +1,188 @@
+#include "models/lower/layer.hpp"
+
+namespace trainyard {
+
+StepShape::StepShape(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  tokens = plan.training.micro_batch_size * plan.training.sequence_length;
+  tensor = p.tensor;
+  sequence_parallel = p.sequence_parallel && tensor > 1;
+  local_tokens = sequence_parallel ? tokens / tensor : tokens;
+  dtype = plan.training.precision;
+  element = static_cast<std::int64_t>(element_bytes(dtype));
+  gradient = static_cast<std::int64_t>(element_bytes(plan.training.gradient_precision));
+  message = tokens * plan.architecture.hidden * element;
+  const bool split = sequence_parallel || (p.scatter_gather && tensor > 1);
+  boundary = split ? message / tensor : message;
+}
+
+LayerParameters layer_parameters(const Architecture& a, std::int64_t tensor) {
+  const std::int64_t qkv_width = a.query_width() + 2 * a.kv_width();
+  const std::int64_t up_width = a.ffn_inputs() * a.ffn;
+  const std::int64_t bias = a.biases ? 1 : 0;
+  LayerParameters parameters;
+  parameters.qkv = (a.hidden + bias) * qkv_width / tensor;
+  parameters.projection = a.query_width() * a.hidden / tensor;
+  parameters.projection_bias = bias * a.hidden;
+  parameters.up = (a.hidden + bias) * up_width / tensor;
+  parameters.down = a.ffn * a.hidden / tensor;
+  parameters.down_bias = bias * a.hidden;
+  parameters.norm = a.norm == NormKind::LayerNorm ? 2 * a.hidden : a.hidden;
+  return parameters;
+}
+
+LayerLowering::LayerLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
+    : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
+
+Gemm LayerLowering::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  const bool accumulates = pass == GemmPass::WeightGrad && plan_.training.gradient_precision == DataType::Fp32;
+  return {.m = m, .n = n, .k = k, .batch = 1, .dtype = shape_.dtype, .pass = pass, .accumulate_fp32 = accumulates};
+}
+
+// The products of unfused attention: one for each sequence and head of the rank.
+Gemm LayerLowering::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  return {.m = m, .n = n, .k = k, .batch = plan_.training.micro_batch_size * arch_.heads / shape_.tensor,
+          .dtype = shape_.dtype, .pass = pass, .accumulate_fp32 = false};
+}
+
+OpIndex LayerLowering::tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name, bool blocking) {
+  if (shape_.tensor == 1) return kNone;
+  const Call call{.op = op, .bytes = bytes, .dtype = shape_.dtype,
+                  .algorithm = plan_.collectives.of(GroupKind::Tensor, op)};
+  const OpIndex index = build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
+  if (blocking) build_.wait_for(index);
+  return index;
+}
+
+void LayerLowering::join_partial_sums(std::string_view name) {
+  const CollectiveOp op = shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  tensor_collective(op, shape_.message, name, true);
+}
+
+void LayerLowering::gather_sequence(std::string_view name) {
+  if (shape_.sequence_parallel) tensor_collective(CollectiveOp::AllGather, shape_.message, name, true);
+}
+
+OpIndex LayerLowering::memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes) {
+  return build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = 1});
+}
+
+// Reads and writes each element once.
+void LayerLowering::norm_forward(std::string_view name) {
+  memory_bound(name, MemoryBoundKind::Norm, 2 * shape_.element * shape_.local_tokens * arch_.hidden);
+}
+
+// Reads input and output gradient, writes the input gradient.
+OpIndex LayerLowering::norm_backward(std::string_view name) {
+  return memory_bound(name, MemoryBoundKind::Norm, 3 * shape_.element * shape_.local_tokens * arch_.hidden);
+}
+
+// Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under dropout.
+void LayerLowering::residual_forward(std::string_view name) {
+  const std::int64_t bytes = 3 * shape_.element + (arch_.dropout ? 1 : 0);
+  memory_bound(name, MemoryBoundKind::Elementwise, bytes * shape_.local_tokens * arch_.hidden);
+}
+
+// The dropout mask applied to the gradient; without dropout the gradient passes as it is.
+void LayerLowering::residual_backward(std::string_view name) {
+  if (!arch_.dropout) return;
+  memory_bound(name, MemoryBoundKind::Elementwise, (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+}
+
+OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs) {
+  const std::string text(name);
+  const OpIndex gathered =
+      shape_.sequence_parallel
+          ? tensor_collective(CollectiveOp::AllGather, shape_.message, text + "_input_all_gather", false)
+          : kNone;
+  build_.compute(text + "_dgrad", gemm(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad));
+  const CollectiveOp op = shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const OpIndex reduced = tensor_collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), false);
+  build_.wait_for(gathered);
+  const OpIndex wgrad =
+      build_.compute(text + "_wgrad", gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
+  build_.wait_for(reduced);
+  return wgrad;
+}
+
+OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs) {
+  const std::string text(name);
+  gather_sequence(text + "_gradient_all_gather");
+  build_.compute(text + "_dgrad", gemm(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
+  return build_.compute(text + "_wgrad", gemm(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+}
+
+void LayerLowering::forward() {
+  attention_forward();
+  ffn_forward();
+}
+
+void LayerLowering::attention_forward() {
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  norm_forward("attention_norm");
+  gather_sequence("attention_all_gather");
+  build_.compute("qkv_gemm", gemm(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+  if (arch_.positions == Positions::Rotary) {
+    const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
+    memory_bound("rope", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
+  }
+  attention_core_forward();
+  build_.compute("projection_gemm",
+                 gemm(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
+  join_partial_sums("attention_join");
+  residual_forward("attention_residual");
+}
+
+void LayerLowering::ffn_forward() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  norm_forward("ffn_norm");
+  gather_sequence("ffn_all_gather");
+  build_.compute("ffn_up_gemm",
+                 gemm(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
+  memory_bound("ffn_activation", MemoryBoundKind::Activation,
+               (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+  build_.compute("ffn_down_gemm", gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
+  join_partial_sums("ffn_join");
+  residual_forward("ffn_residual");
+}
+
+void LayerLowering::backward(std::vector<ReadyGradient>* ready) {
+  ffn_backward(ready);
+  attention_backward(ready);
+}
+
+void LayerLowering::ffn_backward(std::vector<ReadyGradient>* ready) {
+  const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  residual_backward("ffn_residual_backward");
+  const OpIndex down = row_backward("ffn_down", local_ffn);
+  // Reads the inputs again and the output gradient, writes the input gradients.
+  memory_bound("ffn_activation_backward", MemoryBoundKind::Activation,
+               (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+  const OpIndex up = column_backward("ffn_up", arch_.ffn_inputs() * local_ffn);
+  const OpIndex norm = norm_backward("ffn_norm_backward");
+  if (ready == nullptr) return;
+  ready->push_back({parameters.down + parameters.down_bias, down});
+  ready->push_back({parameters.up, up});
+  ready->push_back({parameters.norm, norm});
+}
+
+void LayerLowering::attention_backward(std::vector<ReadyGradient>* ready) {
+  const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  residual_backward("attention_residual_backward");
+  const OpIndex projection = row_backward("projection", arch_.query_width() / shape_.tensor);
+  attention_core_backward();
+  if (arch_.positions == Positions::Rotary) {
+    const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
+    memory_bound("rope_backward", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
+  }
+  const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor);
+  const OpIndex norm = norm_backward("attention_norm_backward");
+  if (ready == nullptr) return;
+  ready->push_back({parameters.projection + parameters.projection_bias, projection});
+  ready->push_back({parameters.qkv, qkv});
+  ready->push_back({parameters.norm, norm});
+}
+
+}  // namespace trainyard

@@ -1,0 +1,60 @@
+#include "models/lower/lower.hpp"
+
+#include "models/lower/program_builder.hpp"
+#include "models/lower/stage.hpp"
+#include "models/rank_groups.hpp"
+#include "models/schedules/schedule.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+ScheduleLists schedule_lists(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const Schedule* schedule = find_schedule(p.schedule);
+  const auto refuse = [](const std::string& problem) {
+    return InputError(Problem{.file = {}, .pointer = "/parallelism/schedule", .problem = problem,
+                              .hint = "`trainyard list schedules` shows what there is"});
+  };
+  if (schedule == nullptr) throw refuse("there is no schedule \"" + p.schedule + "\"");
+  const PipelineShape shape{.stages = p.pipeline, .microbatches = plan.microbatches(), .chunks = p.interleave,
+                            .group_size = p.microbatch_group_size};
+  if (const auto refusal = schedule->refusal(shape)) throw refuse(*refusal);
+  return all_steps(*schedule, shape);
+}
+
+}  // namespace
+
+Workload lower(const TrainingPlan& plan) {
+  const std::vector<std::int64_t> split = layer_split(plan);
+  const ScheduleLists lists = schedule_lists(plan);
+  Workload workload;
+  workload.streams = stream_names();
+  workload.categories = category_names();
+  Interner interner(workload);
+  for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
+    StageLowering lowering(plan, split, stage, interner);
+    workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+  }
+  add_groups(plan.parallelism, plan.architecture.tied_embeddings, workload);
+  return workload;
+}
+
+Flops executed_flops(const Workload& workload) {
+  std::vector<double> kernel_flops;
+  for (const Kernel& kernel : workload.kernels) kernel_flops.push_back(flops(kernel).value());
+  std::vector<double> program_flops;
+  for (const Program& program : workload.programs) {
+    double sum = 0.0;
+    for (const Operation& op : program.operations) {
+      if (op.kind == OpKind::Compute) sum += kernel_flops[op.payload];
+    }
+    program_flops.push_back(sum);
+  }
+  double total = 0.0;
+  for (const Rank& rank : workload.ranks) total += program_flops[rank.program];
+  return Flops{total};
+}
+
+}  // namespace trainyard

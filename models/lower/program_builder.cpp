@@ -1,0 +1,123 @@
+#include "models/lower/program_builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+std::vector<std::string> category_names() {
+  return {"weights", "gradients", "optimizer_state", "activations", "logits", "communication", "framework"};
+}
+
+std::vector<std::string> stream_names() {
+  return {"compute", "tensor", "send_forward", "recv_forward", "send_backward", "recv_backward", "data", "other"};
+}
+
+std::uint16_t Interner::name(std::string_view text) {
+  const auto known = names_.find(text);
+  if (known != names_.end()) return known->second;
+  const auto id = static_cast<std::uint16_t>(workload_.names.size());
+  workload_.names.emplace_back(text);
+  names_.emplace(text, id);
+  return id;
+}
+
+std::uint32_t Interner::kernel(const Kernel& kernel) {
+  const auto [entry, fresh] = kernels_.try_emplace(kernel, static_cast<std::uint32_t>(workload_.kernels.size()));
+  if (fresh) workload_.kernels.push_back(kernel);
+  return entry->second;
+}
+
+std::uint32_t Interner::call(const Call& call) {
+  const auto [entry, fresh] = calls_.try_emplace(call, static_cast<std::uint32_t>(workload_.calls.size()));
+  if (fresh) workload_.calls.push_back(call);
+  return entry->second;
+}
+
+ProgramBuilder::ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage)
+    : interner_(interner), last_on_stream_(stream_names().size(), kNone) {
+  program_.name = std::move(name);
+  program_.stage = stage;
+}
+
+void ProgramBuilder::wait_for(OpIndex op) {
+  if (op != kNone) waits_.push_back(op);
+}
+
+OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
+  const OpIndex op = append(OpKind::Compute, Stream::Compute, name, Slot::Tensor, interner_.kernel(kernel), waits_);
+  waits_.clear();
+  return op;
+}
+
+OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot, const Call& call, After after) {
+  return append(OpKind::Collective, stream, name, slot, interner_.call(call), after);
+}
+
+OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call, After after) {
+  return append(OpKind::Send, stream, name, slot, interner_.call(call), after);
+}
+
+OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after) {
+  return append(OpKind::Recv, stream, name, slot, interner_.call(call), after);
+}
+
+OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::string_view name, Slot slot,
+                               std::uint32_t payload, std::span<const OpIndex> after) {
+  Operation op;
+  op.kind = kind;
+  op.stream = static_cast<std::uint8_t>(stream);
+  op.work = tags_.work;
+  op.part = tags_.part;
+  op.name = interner_.name(name);
+  op.slot = static_cast<std::uint16_t>(slot);
+  op.payload = payload;
+  op.microbatch = tags_.microbatch;
+  op.layer = tags_.layer;
+  op.dependencies_begin = static_cast<std::uint32_t>(program_.dependencies.size());
+  for (const OpIndex input : after) {
+    // Stream order already says what an event on the same stream would.
+    if (input == kNone || program_.operations[input].stream == op.stream) continue;
+    program_.dependencies.push_back(input);
+  }
+  op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
+  const auto index = static_cast<OpIndex>(program_.operations.size());
+  program_.operations.push_back(op);
+  last_on_stream_[op.stream] = index;
+  return index;
+}
+
+void ProgramBuilder::allocate(OpIndex at_start_of, Category category, std::int64_t bytes) {
+  if (bytes == 0) return;
+  effects_.push_back({at_start_of, {.category = static_cast<std::uint16_t>(category), .at_end = false, .bytes = bytes}});
+}
+
+void ProgramBuilder::release(OpIndex at_end_of, Category category, std::int64_t bytes) {
+  if (bytes == 0) return;
+  effects_.push_back({at_end_of, {.category = static_cast<std::uint16_t>(category), .at_end = true, .bytes = -bytes}});
+}
+
+void ProgramBuilder::hold(Category category, std::int64_t bytes) {
+  if (bytes == 0) return;
+  program_.resident.push_back({.category = static_cast<std::uint16_t>(category), .bytes = bytes});
+}
+
+Program ProgramBuilder::take() {
+  std::stable_sort(effects_.begin(), effects_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::size_t next = 0;
+  for (OpIndex index = 0; index < program_.operations.size(); ++index) {
+    Operation& op = program_.operations[index];
+    op.effects_begin = static_cast<std::uint32_t>(program_.effects.size());
+    for (; next < effects_.size() && effects_[next].first == index; ++next) {
+      program_.effects.push_back(effects_[next].second);
+    }
+    op.effects_end = static_cast<std::uint32_t>(program_.effects.size());
+  }
+  TY_CHECK(next == effects_.size(), next, effects_.size());
+  return std::move(program_);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,103 @@
+// Writes one Program, operation by operation, as a host would issue kernels to CUDA streams.
+//
+// Operations on one stream follow each other. What a compute operation must wait for from other streams is
+// said beforehand with `wait_for`, as an event wait; communication names its inputs with `after`.
+//
+//   ProgramBuilder build(workload, "stage 0", 0);
+//   OpIndex gemm = build.compute("qkv_gemm", Gemm{...});
+//   OpIndex gather = build.collective("all_gather", Stream::Tensor, Slot::Tensor, call, {gemm});
+//   build.wait_for(gather);
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/lower/lower.hpp"
+#include "models/rank_groups.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// Memory categories of a lowered step, by number.
+enum class Category : std::uint8_t {
+  Weights,
+  Gradients,
+  OptimizerState,
+  Activations,
+  Logits,
+  Communication,
+  Framework,
+};
+[[nodiscard]] std::vector<std::string> category_names();
+[[nodiscard]] std::vector<std::string> stream_names();
+
+// What the operations that follow belong to.
+struct Tags {
+  StepPart part = StepPart::Other;
+  std::int32_t microbatch = -1;
+  std::int32_t layer = -1;
+  WorkClass work = WorkClass::Compute;
+};
+
+// Names, kernels and calls of all programs, each stored once.
+class Interner {
+ public:
+  explicit Interner(Workload& workload) : workload_(workload) {}
+  [[nodiscard]] std::uint16_t name(std::string_view text);
+  [[nodiscard]] std::uint32_t kernel(const Kernel& kernel);
+  [[nodiscard]] std::uint32_t call(const Call& call);
+
+ private:
+  Workload& workload_;
+  std::map<std::string, std::uint16_t, std::less<>> names_;
+  std::map<Kernel, std::uint32_t> kernels_;
+  std::map<Call, std::uint32_t> calls_;
+};
+
+class ProgramBuilder {
+ public:
+  using After = std::initializer_list<OpIndex>;
+
+  ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage);
+
+  void tag(const Tags& tags) { tags_ = tags; }
+  [[nodiscard]] const Tags& tags() const { return tags_; }
+
+  // The next compute operation waits for `op` too; kNone is ignored.
+  void wait_for(OpIndex op);
+  OpIndex compute(std::string_view name, const Kernel& kernel);
+  OpIndex collective(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
+  OpIndex send(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
+  OpIndex recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
+
+  // The number the next operation will have.
+  [[nodiscard]] OpIndex next() const { return static_cast<OpIndex>(program_.operations.size()); }
+  // The last compute operation so far, kNone at the start.
+  [[nodiscard]] OpIndex last_compute() const { return last_on_stream_[0]; }
+
+  void allocate(OpIndex at_start_of, Category category, std::int64_t bytes);
+  void release(OpIndex at_end_of, Category category, std::int64_t bytes);
+  void hold(Category category, std::int64_t bytes);   // for the whole step
+
+  // The finished program; the builder is spent.
+  [[nodiscard]] Program take();
+
+ private:
+  OpIndex append(OpKind kind, Stream stream, std::string_view name, Slot slot, std::uint32_t payload,
+                 std::span<const OpIndex> after);
+
+  Interner& interner_;
+  Program program_;
+  Tags tags_;
+  std::vector<OpIndex> waits_;
+  std::vector<OpIndex> last_on_stream_;
+  std::vector<std::pair<OpIndex, MemoryEffect>> effects_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,137 @@
+#include "models/rank_groups.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+enum Dimension : std::size_t { kTensor, kContext, kData, kPipeline, kDimensions };
+
+std::size_t dimension_of(const std::string& word) {
+  if (word == "tp") return kTensor;
+  if (word == "cp") return kContext;
+  if (word == "dp") return kData;
+  if (word == "pp") return kPipeline;
+  return kDimensions;
+}
+
+std::uint16_t number(Slot slot) { return static_cast<std::uint16_t>(slot); }
+
+// Binds every member of a new group to the slot; the role is the position.
+void add_group(Workload& workload, GroupKind kind, Slot slot, std::vector<RankId> members) {
+  if (members.size() < 2) return;
+  const auto id = static_cast<GroupId>(workload.groups.size());
+  for (std::uint32_t role = 0; role < members.size(); ++role) {
+    workload.ranks[members[role]].slots[number(slot)] = {.group = id, .role = role};
+  }
+  workload.groups.push_back({.kind = kind, .members = std::move(members)});
+}
+
+// One directed pair: the sender's and the receiver's slots differ.
+void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv) {
+  const auto id = static_cast<GroupId>(workload.groups.size());
+  workload.groups.push_back({.kind = GroupKind::Pipeline, .members = {from, to}});
+  workload.ranks[from].slots[number(send)] = {.group = id, .role = 0};
+  workload.ranks[to].slots[number(recv)] = {.group = id, .role = 1};
+}
+
+using KeyOf = std::function<GridPosition(GridPosition)>;
+
+// One group for every distinct key; members in rank order.
+void add_groups_by(Workload& workload, const RankGrid& grid, GroupKind kind, Slot slot,
+                   const KeyOf& key) {
+  std::map<RankId, std::vector<RankId>> members;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    members[grid.rank(key(grid.position(rank)))].push_back(rank);
+  }
+  for (auto& [first, group] : members) add_group(workload, kind, slot, std::move(group));
+}
+
+void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+  const std::int64_t stages = parallelism.pipeline;
+  if (stages == 1) return;
+  const bool wraps = parallelism.interleave > 1;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    GridPosition next = grid.position(rank);
+    if (next.pipeline == stages - 1 && !wraps) continue;
+    next.pipeline = (next.pipeline + 1) % stages;
+    const RankId neighbour = grid.rank(next);
+    add_pair(workload, rank, Slot::SendForward, neighbour, Slot::RecvForward);
+    add_pair(workload, neighbour, Slot::SendBackward, rank, Slot::RecvBackward);
+  }
+}
+
+void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+  if (parallelism.pipeline == 1) return;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    GridPosition position = grid.position(rank);
+    if (position.pipeline != 0) continue;
+    position.pipeline = parallelism.pipeline - 1;
+    add_group(workload, GroupKind::Other, Slot::Embedding, {rank, grid.rank(position)});
+  }
+}
+
+}  // namespace
+
+RankGrid::RankGrid(const Parallelism& parallelism)
+    : size_{parallelism.tensor, parallelism.context, parallelism.data, parallelism.pipeline} {
+  std::istringstream words(parallelism.rank_order);
+  for (std::string word; std::getline(words, word, '-');) {
+    const std::size_t dimension = dimension_of(word);
+    if (dimension == kDimensions) continue;
+    stride_[dimension] = world_;
+    world_ *= size_[dimension];
+  }
+  TY_CHECK(world_ == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
+           parallelism.rank_order);
+}
+
+GridPosition RankGrid::position(RankId rank) const {
+  const auto along = [&](std::size_t dimension) {
+    return static_cast<std::int64_t>(rank) / stride_[dimension] % size_[dimension];
+  };
+  return {.tensor = along(kTensor), .context = along(kContext), .data = along(kData), .pipeline = along(kPipeline)};
+}
+
+RankId RankGrid::rank(const GridPosition& position) const {
+  return static_cast<RankId>(position.tensor * stride_[kTensor] + position.context * stride_[kContext] +
+                             position.data * stride_[kData] + position.pipeline * stride_[kPipeline]);
+}
+
+std::vector<std::string> slot_names() {
+  return {"tensor", "data", "send_forward", "recv_forward", "send_backward", "recv_backward", "embedding", "model"};
+}
+
+void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload) {
+  const RankGrid grid(parallelism);
+  workload.slots = slot_names();
+  workload.ranks.resize(static_cast<std::size_t>(grid.world()));
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    const GridPosition at = grid.position(rank);
+    Rank& entry = workload.ranks[rank];
+    entry.program = static_cast<std::uint32_t>(at.pipeline);
+    entry.gpu = rank;
+    entry.slots.assign(kSlots, SlotBinding{});
+    entry.label = fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor);
+  }
+  add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor, [](GridPosition p) { return p.tensor = 0, p; });
+  add_groups_by(workload, grid, GroupKind::Data, Slot::Data, [](GridPosition p) { return p.context = p.data = 0, p; });
+  add_pipeline_pairs(parallelism, grid, workload);
+  if (tied_embeddings) add_embedding_groups(parallelism, grid, workload);
+  // A distributed optimizer leaves every rank with a share of the norm of its own; otherwise replicas agree.
+  const bool sharded = parallelism.zero_stage > 0;
+  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [sharded](GridPosition p) {
+    p.tensor = p.pipeline = 0;
+    if (sharded) p.context = p.data = 0;
+    return p;
+  });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,60 @@
+// Which rank sits where in the parallel grid, and which ranks communicate.
+//
+// Megatron's order string names the dimensions from fastest to slowest: with "tp-cp-ep-dp-pp"
+//   rank = tp + t*(cp + c*(dp + d*pp))           (reference: Megatron-LM parallel_state.py, RankGenerator)
+// e.g. t=8, c=1, d=2, p=4: rank 12 is tp 4, dp 1, pp 0. "ep" takes no room of its own in the dense grid.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/plan.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+struct GridPosition {
+  std::int64_t tensor = 0;
+  std::int64_t context = 0;
+  std::int64_t data = 0;
+  std::int64_t pipeline = 0;
+};
+
+class RankGrid {
+ public:
+  // REQUIRES: rank_order names tp, cp, dp and pp once each (the scenario reader checks it).
+  explicit RankGrid(const Parallelism& parallelism);
+
+  [[nodiscard]] std::int64_t world() const { return world_; }
+  [[nodiscard]] GridPosition position(RankId rank) const;
+  [[nodiscard]] RankId rank(const GridPosition& position) const;
+
+ private:
+  // Sizes and strides by dimension: tensor, context, data, pipeline.
+  std::array<std::int64_t, 4> size_{};
+  std::array<std::int64_t, 4> stride_{};
+  std::int64_t world_ = 1;
+};
+
+// Slots of every rank of a lowered step, by number.
+enum class Slot : std::uint16_t {
+  Tensor,
+  Data,
+  SendForward,     // to the next stage
+  RecvForward,     // from the stage before
+  SendBackward,    // to the stage before
+  RecvBackward,    // from the next stage
+  Embedding,       // first and last stage, tied word embeddings
+  Model,           // all ranks whose shards make one gradient norm
+};
+inline constexpr std::size_t kSlots = 8;
+[[nodiscard]] std::vector<std::string> slot_names();
+
+// Fills workload.groups, workload.ranks (program = pipeline rank, gpu = rank) and workload.slots. Groups of
+// one rank are not made: their slots stay unbound. The stages wrap around (last to first) when chunks
+// are interleaved.
+void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload);
+
+}  // namespace trainyard
