@@ -1,7 +1,8 @@
 // A pipeline schedule: for each pipeline rank, the order of its forward and backward steps.
 //
-// A schedule is a generator registered by name. It says nothing of time; `check_schedule` proves that the
-// lists are legal (every step once, F before B, no deadlock) and `play_schedule` executes them.
+// A schedule is a generator registered by name. It says nothing of time; `check_schedule` proves
+// that the lists are legal (every step once, F before B, no deadlock) and `play_schedule` executes
+// them.
 //
 //   const Schedule& s = schedule("1f1b");
 //   s.steps({.stages = 4, .microbatches = 8}, /*rank=*/0);   // F0 F1 F2 F3 B0 F4 B1 ...
@@ -17,21 +18,22 @@
 
 namespace trainyard {
 
-// Backward is the full backward; the zero-bubble family splits it in BackwardInput and BackwardWeight.
+// Backward is the full backward; the zero-bubble family splits it in BackwardInput and
+// BackwardWeight.
 enum class StepKind : std::uint8_t { Forward, Backward, BackwardInput, BackwardWeight };
 
 struct ScheduleStep {
   StepKind kind = StepKind::Forward;
   std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;      // model chunk of this rank; virtual stage = chunk * stages + rank
+  std::int32_t chunk = 0;  // model chunk of this rank; virtual stage = chunk * stages + rank
   auto operator<=>(const ScheduleStep&) const = default;
 };
 
 struct PipelineShape {
-  std::int64_t stages = 1;         // pipeline ranks, p
-  std::int64_t microbatches = 1;   // m
-  std::int64_t chunks = 1;         // v
-  std::int64_t group_size = 0;     // interleaved: microbatches per group, 0 means `stages`
+  std::int64_t stages = 1;        // pipeline ranks, p
+  std::int64_t microbatches = 1;  // m
+  std::int64_t chunks = 1;        // v
+  std::int64_t group_size = 0;    // interleaved: microbatches per group, 0 means `stages`
 };
 
 class Schedule {
@@ -42,7 +44,8 @@ class Schedule {
   // Why the schedule does not exist for the shape ("interleaved_1f1b needs ..."), or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const PipelineShape& shape) const = 0;
   // Program order of one rank. REQUIRES: no refusal, 0 <= rank < shape.stages.
-  [[nodiscard]] virtual std::vector<ScheduleStep> steps(const PipelineShape& shape, std::int64_t rank) const = 0;
+  [[nodiscard]] virtual std::vector<ScheduleStep> steps(const PipelineShape& shape,
+                                                        std::int64_t rank) const = 0;
   // naive: a microbatch enters only when the one before has left (the rank blocks on its sends).
   [[nodiscard]] virtual bool one_microbatch_at_a_time() const { return false; }
 };
@@ -51,18 +54,26 @@ class Schedule {
 // nullptr when there is none of that name.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
 
+// "F3" forward, "B3" backward, "b3" its input-gradient part, "w3" its weight-gradient part; with
+// several chunks "F3.1", the chunk behind the dot.
+[[nodiscard]] std::string to_text(const ScheduleStep& step, const PipelineShape& shape);
+
 // Every rank's list.
 using ScheduleLists = std::vector<std::vector<ScheduleStep>>;
 [[nodiscard]] ScheduleLists all_steps(const Schedule& schedule, const PipelineShape& shape);
 
-// Nothing when legal; else a sentence that names the rank, the step and, for a deadlock, who waits for whom.
-[[nodiscard]] std::optional<std::string> check_schedule(const ScheduleLists& lists, const PipelineShape& shape);
+// Nothing when legal; else a sentence that names the rank, the step and, for a deadlock, who waits
+// for whom.
+[[nodiscard]] std::optional<std::string> check_schedule(const ScheduleLists& lists,
+                                                        const PipelineShape& shape);
 
-// Durations of one rank's whole share (all its chunks) for one microbatch; a chunk takes 1/chunks of it.
+// Durations of one rank's whole share (all its chunks) for one microbatch; a chunk takes 1/chunks
+// of it.
 struct StepDurations {
-  std::vector<double> forward_s;    // by rank
-  std::vector<double> backward_s;   // full backward, by rank
-  double transfer_s = 0.0;          // point-to-point latency, asynchronous send
+  std::vector<double> forward_s;   // by rank
+  std::vector<double> backward_s;  // full backward, by rank
+  std::vector<double> weight_s;  // its weight-gradient part where split, by rank; empty: half of it
+  double transfer_s = 0.0;       // point-to-point latency, asynchronous send
 };
 struct PlayedStep {
   ScheduleStep step;
@@ -72,10 +83,11 @@ struct PlayedStep {
 struct PlayedSchedule {
   std::vector<std::vector<PlayedStep>> ranks;
   double makespan_s = 0.0;
-  std::vector<double> busy_s;                   // by rank
-  std::vector<std::int64_t> peak_activations;   // chunk activations held at once, by rank
+  std::vector<double> busy_s;                  // by rank
+  std::vector<std::int64_t> peak_activations;  // chunk activations held at once, by rank
 };
-// A step starts when its rank is free and its inputs have arrived. REQUIRES: check_schedule is silent.
+// A step starts when its rank is free and its inputs have arrived. REQUIRES: check_schedule is
+// silent.
 [[nodiscard]] PlayedSchedule play_schedule(const ScheduleLists& lists, const PipelineShape& shape,
                                            const StepDurations& durations);
 

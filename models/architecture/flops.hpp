@@ -1,0 +1,55 @@
+// Where the FLOPs of a token go, and the published rules of thumb made of them.
+//
+//   TokenFlops f = token_flops(load_architecture("llama3-8b"),
+//                              {.sequence_length = 8192, .vocab = 128256});
+//   f.forward();   // 1.715680e10
+#pragma once
+
+#include <cstdint>
+
+#include "models/architecture/architecture.hpp"
+#include "models/architecture/settings.hpp"
+#include "sim/base/units.hpp"
+
+namespace trainyard {
+
+// Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
+// optimizer count nothing, as in every published MFU.
+struct TokenFlops {
+  double linear_layer = 0.0;     // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one layer's matrices
+  double attention_layer = 0.0;  // 4*s*q*chi, chi = 1/2 causal, 1 full: scores and weighted sum
+  double head = 0.0;             // 2hV
+  std::int64_t layers = 0;
+
+  [[nodiscard]] double forward() const {
+    return static_cast<double>(layers) * (linear_layer + attention_layer) + head;
+  }
+  // Backward costs twice the forward: one product for the input's gradient, one for the weight's.
+  [[nodiscard]] double train() const { return 3.0 * forward(); }
+};
+
+struct TokenQuery {
+  std::int64_t sequence_length = 0;
+  std::int64_t vocab = 0;
+  AttentionCount attention = AttentionCount::Causal;
+};
+[[nodiscard]] TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query);
+
+// FLOPs that recomputation adds to model_flops: the forward of all layers (Full, not of the head),
+// of the attention cores (Selective), or nothing. For a GPT, Full gives the constant of Narayanan
+// et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) + V/(16Lh)). For Selective, Korthikanti et al.
+// 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)), which adds the core's forward and backward;
+// executed is its forward.
+[[nodiscard]] Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
+                                     Recompute recompute);
+
+// End-to-end training time 8TP/(nX) with full recomputation (Narayanan et al. 2104.04473 eq. 4):
+// 2TP forward, again when recomputed, 4TP backward. T = 300e9 tokens, P = 175e9, nX = 1024 *
+// 140e12: 33.9 days.
+struct TrainingRun {
+  double parameters = 0.0;
+  double tokens = 0.0;
+};
+[[nodiscard]] Seconds training_time(const TrainingRun& run, FlopsPerSecond whole_cluster);
+
+}  // namespace trainyard

@@ -1,0 +1,153 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "models/schedules/schedule.hpp"
+#include "models/schedules/walk.hpp"
+
+namespace trainyard {
+namespace {
+
+using Complaint = std::optional<std::string>;
+
+// Where each step of one (microbatch, chunk) stands in its rank's list.
+struct Positions {
+  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+  std::array<std::size_t, 4> of = {kAbsent, kAbsent, kAbsent, kAbsent};  // by StepKind
+
+  [[nodiscard]] std::size_t& at(StepKind kind) { return of[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] bool has(StepKind kind) const {
+    return of[static_cast<std::size_t>(kind)] != kAbsent;
+  }
+};
+
+// One rank's list against its duties.
+class RankChecker {
+ public:
+  RankChecker(const PipelineShape& shape, std::size_t rank)
+      : shape_(shape),
+        rank_(rank),
+        places_(static_cast<std::size_t>(shape.microbatches * shape.chunks)) {}
+
+  Complaint check(const std::vector<ScheduleStep>& list) {
+    for (std::size_t index = 0; index < list.size(); ++index) {
+      if (Complaint complaint = enter(list[index], index)) return complaint;
+    }
+    for (std::int32_t chunk = 0; chunk < shape_.chunks; ++chunk) {
+      for (std::int32_t microbatch = 0; microbatch < shape_.microbatches; ++microbatch) {
+        if (Complaint complaint = check_place(microbatch, chunk)) return complaint;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Complaint enter(const ScheduleStep& step, std::size_t index) {
+    if (step.microbatch < 0 || step.microbatch >= shape_.microbatches || step.chunk < 0 ||
+        step.chunk >= shape_.chunks) {
+      return fmt::format(
+          "rank {} names microbatch {} of chunk {} at position {}, outside the {} "
+          "microbatches and {} chunks",
+          rank_, step.microbatch, step.chunk, index, shape_.microbatches, shape_.chunks);
+    }
+    std::size_t& position = place(step.microbatch, step.chunk).at(step.kind);
+    if (position != Positions::kAbsent) {
+      return fmt::format("rank {} has {} twice, at positions {} and {}", rank_,
+                         to_text(step, shape_), position, index);
+    }
+    position = index;
+    return std::nullopt;
+  }
+
+  Complaint check_place(std::int32_t microbatch, std::int32_t chunk) {
+    const auto text = [&](StepKind kind) {
+      return to_text({.kind = kind, .microbatch = microbatch, .chunk = chunk}, shape_);
+    };
+    Positions& found = place(microbatch, chunk);
+    const auto missing = [&](StepKind kind) -> Complaint {
+      if (found.has(kind)) return std::nullopt;
+      return fmt::format("rank {} never does {}", rank_, text(kind));
+    };
+    const auto ordered = [&](StepKind first, StepKind second) -> Complaint {
+      if (found.at(first) < found.at(second)) return std::nullopt;
+      return fmt::format("rank {} has {} before {}", rank_, text(second), text(first));
+    };
+    using enum StepKind;
+    if (Complaint complaint = missing(Forward)) return complaint;
+    const bool split = found.has(BackwardInput) || found.has(BackwardWeight);
+    if (!split) {
+      if (Complaint complaint = missing(Backward)) return complaint;
+      return ordered(Forward, Backward);
+    }
+    if (found.has(Backward)) {
+      return fmt::format("rank {} has both {} and a part of it", rank_, text(Backward));
+    }
+    if (Complaint complaint = missing(BackwardInput)) return complaint;
+    if (Complaint complaint = missing(BackwardWeight)) return complaint;
+    if (Complaint complaint = ordered(Forward, BackwardInput)) return complaint;
+    return ordered(BackwardInput, BackwardWeight);
+  }
+
+  Positions& place(std::int32_t microbatch, std::int32_t chunk) {
+    return places_[static_cast<std::size_t>(chunk * shape_.microbatches + microbatch)];
+  }
+
+  const PipelineShape& shape_;
+  std::size_t rank_;
+  std::vector<Positions> places_;
+};
+
+// Every list is complete, so whoever is stuck waits for another stuck rank, and following the waits
+// ends in a circle. Names the circle.
+std::string deadlock_text(const Walk& walk, const ScheduleLists& lists, const PipelineShape& shape,
+                          std::size_t stuck) {
+  std::vector<std::size_t> path;
+  std::size_t rank = stuck;
+  while (std::find(path.begin(), path.end(), rank) == path.end()) {
+    path.push_back(rank);
+    rank = static_cast<std::size_t>(walk.missing[rank]->rank);
+  }
+  path.erase(path.begin(), std::find(path.begin(), path.end(), rank));
+  std::string text = "deadlock: ";
+  for (std::size_t waiting : path) {
+    if (waiting != path.front()) text += "; ";
+    const Walk::Missing& missing = *walk.missing[waiting];
+    text += fmt::format("rank {} at {} waits for {} of rank {}", waiting,
+                        to_text(lists[waiting][walk.next[waiting]], shape),
+                        to_text(missing.input, shape), missing.rank);
+    const auto next_of_producer = walk.next[static_cast<std::size_t>(missing.rank)];
+    text += fmt::format(
+        ", which is at {}",
+        to_text(lists[static_cast<std::size_t>(missing.rank)][next_of_producer], shape));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const ScheduleStep& step, const PipelineShape& shape) {
+  constexpr std::array letters = {'F', 'B', 'b', 'w'};
+  const char letter = letters[static_cast<std::size_t>(step.kind)];
+  if (shape.chunks == 1) return fmt::format("{}{}", letter, step.microbatch);
+  return fmt::format("{}{}.{}", letter, step.microbatch, step.chunk);
+}
+
+std::optional<std::string> check_schedule(const ScheduleLists& lists, const PipelineShape& shape) {
+  if (!std::cmp_equal(lists.size(), shape.stages)) {
+    return fmt::format("there are lists for {} ranks, but {} stages", lists.size(), shape.stages);
+  }
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    if (Complaint complaint = RankChecker(shape, rank).check(lists[rank])) return complaint;
+  }
+  const std::vector<double> no_time(lists.size(), 0.0);
+  const Walk walk =
+      walk_schedule(lists, shape, {.forward_s = no_time, .backward_s = no_time, .weight_s = {}});
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    if (walk.missing[rank]) return deadlock_text(walk, lists, shape, rank);
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainyard

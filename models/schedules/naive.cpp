@@ -1,0 +1,38 @@
+// Naive model parallelism: one microbatch in the whole pipeline, so one rank works at a time.
+// Makespan m*p*(F+B); p = 4, m = 8, F = 1, B = 2: 96 (tests/models/schedules/schedules_test.cpp).
+#include "models/schedules/generators.hpp"
+
+namespace trainyard {
+namespace {
+
+class Naive final : public Schedule {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "naive"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "one microbatch at a time through all ranks; every other rank waits";
+  }
+  [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
+    return refuse_chunks(name(), shape);
+  }
+  // Forward and backward alternate. The first rank's backward is the last thing of a microbatch, so
+  // the order alone keeps the next one out until then.
+  [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,
+                                                std::int64_t /*rank*/) const override {
+    std::vector<ScheduleStep> result;
+    for (std::int32_t microbatch = 0; microbatch < shape.microbatches; ++microbatch) {
+      result.push_back({.kind = StepKind::Forward, .microbatch = microbatch});
+      result.push_back({.kind = StepKind::Backward, .microbatch = microbatch});
+    }
+    return result;
+  }
+  [[nodiscard]] bool one_microbatch_at_a_time() const override { return true; }
+};
+
+}  // namespace
+
+const Schedule& naive_schedule() {
+  static const Naive schedule;
+  return schedule;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,144 @@
+#include "models/schedules/walk.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kNotYet = std::numeric_limits<double>::infinity();
+
+// A step's output is either an activation (Forward) or an input gradient (Backward, BackwardInput).
+bool is_forward(StepKind kind) { return kind == StepKind::Forward; }
+
+class Walker {
+ public:
+  Walker(const ScheduleLists& lists, const PipelineShape& shape, const StepDurations& durations)
+      : lists_(lists),
+        shape_(shape),
+        durations_(durations),
+        activation_at_(static_cast<std::size_t>(shape.stages * shape.chunks * shape.microbatches),
+                       kNotYet),
+        gradient_at_(activation_at_),
+        free_at_(lists.size(), 0.0) {
+    walk_.played.resize(lists.size());
+    walk_.next.resize(lists.size(), 0);
+    walk_.missing.resize(lists.size());
+  }
+
+  Walk run() {
+    bool progress = true;
+    while (progress) {
+      progress = false;
+      for (std::size_t rank = 0; rank < lists_.size(); ++rank) {
+        while (try_next(rank)) progress = true;
+      }
+    }
+    return std::move(walk_);
+  }
+
+ private:
+  // Executes the rank's next step if its inputs exist.
+  bool try_next(std::size_t rank) {
+    const std::size_t index = walk_.next[rank];
+    walk_.missing[rank].reset();
+    if (index == lists_[rank].size()) return false;
+    const ScheduleStep& step = lists_[rank][index];
+    const double inputs_at = arrival(step, static_cast<std::int64_t>(rank));
+    if (inputs_at == kNotYet) return false;
+    const double start = std::max(free_at_[rank], inputs_at);
+    const double end = start + duration(step, rank);
+    walk_.played[rank].push_back({.step = step, .start_s = start, .end_s = end});
+    free_at_[rank] = end;
+    produce(step, static_cast<std::int64_t>(rank), end);
+    ++walk_.next[rank];
+    return true;
+  }
+
+  // When everything the step reads is there; kNotYet, and walk_.missing set, when something is not.
+  double arrival(const ScheduleStep& step, std::int64_t rank) {
+    const std::int64_t stage = step.chunk * shape_.stages + rank;
+    const std::int64_t last = shape_.stages * shape_.chunks - 1;
+    if (is_forward(step.kind)) {
+      return stage == 0 ? 0.0
+                        : input(step, StepKind::Forward, {.reader = rank, .stage = stage - 1});
+    }
+    if (step.kind == StepKind::BackwardWeight) {
+      return input(step, StepKind::BackwardInput, {.reader = rank, .stage = stage});
+    }
+    const double own = input(step, StepKind::Forward, {.reader = rank, .stage = stage});
+    if (own == kNotYet || stage == last) return own;
+    return std::max(own, input(step, StepKind::Backward, {.reader = rank, .stage = stage + 1}));
+  }
+
+  struct Place {
+    std::int64_t reader = 0;  // rank
+    std::int64_t stage = 0;   // virtual stage that produces
+  };
+  double input(const ScheduleStep& step, StepKind producer_kind, const Place& place) {
+    const std::int64_t producer = place.stage % shape_.stages;
+    const auto& times = is_forward(producer_kind) ? activation_at_ : gradient_at_;
+    const double at = times[slot(place.stage, step.microbatch)];
+    if (at == kNotYet) {
+      const auto chunk = static_cast<std::int32_t>(place.stage / shape_.stages);
+      walk_.missing[static_cast<std::size_t>(place.reader)] = {
+          .input = {.kind = producer_kind, .microbatch = step.microbatch, .chunk = chunk},
+          .rank = producer};
+      return kNotYet;
+    }
+    return producer == place.reader ? at : at + durations_.transfer_s;
+  }
+
+  void produce(const ScheduleStep& step, std::int64_t rank, double at) {
+    if (step.kind == StepKind::BackwardWeight) return;
+    auto& times = is_forward(step.kind) ? activation_at_ : gradient_at_;
+    times[slot(step.chunk * shape_.stages + rank, step.microbatch)] = at;
+  }
+
+  [[nodiscard]] std::size_t slot(std::int64_t stage, std::int64_t microbatch) const {
+    return static_cast<std::size_t>(stage * shape_.microbatches + microbatch);
+  }
+
+  [[nodiscard]] double duration(const ScheduleStep& step, std::size_t rank) const {
+    const double backward = durations_.backward_s[rank];
+    const double weight = durations_.weight_s.empty() ? backward / 2.0 : durations_.weight_s[rank];
+    const auto chunks = static_cast<double>(shape_.chunks);
+    switch (step.kind) {
+      case StepKind::Forward:
+        return durations_.forward_s[rank] / chunks;
+      case StepKind::Backward:
+        return backward / chunks;
+      case StepKind::BackwardInput:
+        return (backward - weight) / chunks;
+      case StepKind::BackwardWeight:
+        return weight / chunks;
+    }
+    return 0.0;
+  }
+
+  const ScheduleLists& lists_;
+  const PipelineShape& shape_;
+  const StepDurations& durations_;
+  std::vector<double> activation_at_;  // by virtual stage and microbatch
+  std::vector<double> gradient_at_;
+  std::vector<double> free_at_;  // by rank
+  Walk walk_;
+};
+
+}  // namespace
+
+Walk walk_schedule(const ScheduleLists& lists, const PipelineShape& shape,
+                   const StepDurations& durations) {
+  TY_CHECK(std::cmp_equal(lists.size(), shape.stages), lists.size(), shape.stages);
+  TY_CHECK(durations.forward_s.size() == lists.size(), durations.forward_s.size(), lists.size());
+  TY_CHECK(durations.backward_s.size() == lists.size(), durations.backward_s.size(), lists.size());
+  TY_CHECK(durations.weight_s.empty() || durations.weight_s.size() == lists.size(),
+           durations.weight_s.size(), lists.size());
+  return Walker(lists, shape, durations).run();
+}
+
+}  // namespace trainyard
