@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 
 // What has been asked of one object so far.
 struct AskedKeys {
-  std::set<std::string, std::less<>> read;
-  std::vector<std::string> known;  // in the order of asking, for "did you mean"
+  std::set<std::string, std::less<>> read;  // these, and unknown ones once they are reported
+  std::vector<std::string> known;           // in the order of asking, for "did you mean"
 };
 
 struct JsonFile::State {
@@ -41,6 +41,7 @@ namespace {
 constexpr std::string_view kSchemaKey = "$schema";
 
 std::string bounds(const std::string& least, const std::string& most) {
+  if (least == most) return least;
   if (most.empty()) return fmt::format("at least {}", least);
   if (least.empty()) return fmt::format("at most {}", most);
   return fmt::format("between {} and {}", least, most);
@@ -61,24 +62,44 @@ std::optional<std::int64_t> whole_number(const Json& value) {
   return exact ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
 }
 
-void report_unknown_keys(JsonFile::State& state, std::vector<Problem>& problems,
-                         const std::string& pointer, const AskedKeys& asked) {
-  const Json& object = state.document.at(Json::json_pointer(pointer));
-  std::vector<std::string> free;
-  for (const std::string& key : asked.known) {
-    if (!object.contains(key)) free.push_back(key);
+// "--Tensor-Model-Parallel-Size" is looked up as "tensor_model_parallel_size".
+std::string as_word(std::string_view key) {
+  std::string word;
+  for (const char letter : key.substr(std::min(key.find_first_not_of('-'), key.size()))) {
+    const bool upper = letter >= 'A' && letter <= 'Z';
+    word += letter == '-' ? '_' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
   }
+  return word;
+}
+
+std::string unknown_key_hint(const JsonFile::State& state, const Json& object,
+                             const AskedKeys& asked, const std::string& key) {
+  if (const auto remedy = state.remedies.find(as_word(key)); remedy != state.remedies.end()) {
+    return remedy->second;
+  }
+  std::vector<std::string> free;
+  for (const std::string& known : asked.known) {
+    if (!object.contains(known)) free.push_back(known);
+  }
+  if (const std::string near = nearest(key, free); !near.empty()) {
+    return fmt::format("did you mean \"{}\"?", near);
+  }
+  return asked.known.empty() ? "" : fmt::format("known here: {}", fmt::join(asked.known, ", "));
+}
+
+void report_unknown_keys(JsonFile::State& state, const std::string& pointer, AskedKeys& asked) {
+  const Json& object = state.document.at(Json::json_pointer(pointer));
   for (const auto& [key, value] : object.items()) {
     if (asked.read.contains(key)) continue;
-    const auto remedy = state.remedies.find(key);
-    std::string hint = remedy != state.remedies.end() ? remedy->second : nearest(key, free);
-    if (remedy == state.remedies.end() && !hint.empty()) {
-      hint = fmt::format("did you mean \"{}\"?", hint);
-    } else if (hint.empty() && !asked.known.empty()) {
-      hint = fmt::format("known here: {}", fmt::join(asked.known, ", "));
-    }
-    problems.push_back({state.name, join_pointer(pointer, key), "unknown key", std::move(hint)});
+    state.problems.push_back({state.name, join_pointer(pointer, key), "unknown key",
+                              unknown_key_hint(state, object, asked, key)});
+    asked.read.insert(key);
   }
+}
+
+bool is_at_or_below(std::string_view pointer, std::string_view above) {
+  return pointer.starts_with(above) &&
+         (pointer.size() == above.size() || pointer[above.size()] == '/');
 }
 
 }  // namespace
@@ -152,10 +173,21 @@ void JsonFile::explain_unknown(std::map<std::string, std::string> remedies) {
   state_->remedies = std::move(remedies);
 }
 
-void JsonFile::finish() {
-  for (const auto& [pointer, asked] : state_->opened) {
-    report_unknown_keys(*state_, state_->problems, pointer, asked);
+bool JsonFile::is_sound(std::string_view pointer) const {
+  return std::none_of(
+      state_->problems.begin(), state_->problems.end(), [&](const Problem& problem) {
+        return is_at_or_below(problem.pointer, pointer) || is_at_or_below(pointer, problem.pointer);
+      });
+}
+
+void JsonFile::report_unknown_keys() {
+  for (auto& [pointer, asked] : state_->opened) {
+    trainyard::report_unknown_keys(*state_, pointer, asked);
   }
+}
+
+void JsonFile::finish() {
+  report_unknown_keys();
   if (has_problems()) throw InputError(std::move(state_->problems));
 }
 
@@ -255,7 +287,8 @@ std::int64_t JsonObject::integer(std::string_view key, const IntegerRule& rule) 
   const IntegerRule open;
   const std::string least = rule.least == open.least ? "" : std::to_string(rule.least);
   const std::string most = rule.most == open.most ? "" : std::to_string(rule.most);
-  report_kind(key, bounds(least, most), *value);
+  report(key, fmt::format("must be {}, not {}", bounds(least, most), shown(*value)),
+         std::string(rule.remedy));
   return otherwise;
 }
 

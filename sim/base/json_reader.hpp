@@ -34,6 +34,7 @@ struct IntegerRule {
   std::optional<std::int64_t> fallback = {};  // nothing: the field is required
   std::int64_t least = std::numeric_limits<std::int64_t>::min();
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::string_view remedy = {};  // said when the number is out of range
 };
 struct NumberRule {
   std::optional<double> fallback = {};
@@ -66,10 +67,14 @@ class JsonFile {
   void report(const std::vector<Problem>& problems);
   [[nodiscard]] bool has_problems() const;
   // Remedies for unknown keys that are words of another program ("tp" -> "here it is called
-  // tensor"); they go before "did you mean".
+  // tensor"); they go before "did you mean". Capitals, '-' for '_' and leading dashes do not count.
   void explain_unknown(std::map<std::string, std::string> remedies);
-  // Adds a problem for every key nobody asked for (with "did you mean"), then throws InputError if
-  // there is any problem at all.
+  // False when a problem has been reported at the pointer, below it, or above it: what was read
+  // there is a fallback and no ground for further checks.
+  [[nodiscard]] bool is_sound(std::string_view pointer) const;
+  // Adds a problem for every key nobody asked for so far (with "did you mean"), each once.
+  void report_unknown_keys();
+  // Reports the unknown keys, then throws InputError if there is any problem at all.
   void finish();
 
   struct State;

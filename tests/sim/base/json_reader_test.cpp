@@ -155,6 +155,43 @@ TEST(JsonReader, RemediesGoBeforeGuesses) {
             "f: /tp: unknown key (here it is called \"tensor\")");
 }
 
+TEST(JsonReader, RemediesKnowTheWordAsAFlag) {
+  EXPECT_EQ(problems(R"({"--Tensor-Parallel": 1})",
+                     [](JsonFile& file, JsonObject&) {
+                       file.explain_unknown({{"tensor_parallel", "say \"tensor\""}});
+                     }),
+            "f: /--Tensor-Parallel: unknown key (say \"tensor\")");
+}
+
+TEST(JsonReader, SoundIsWhatHasNoProblemAtAboveOrBelow) {
+  JsonFile file = JsonFile::parse("f", R"({"a": {"b": "x"}, "ab": 1, "c": 2})");
+  JsonObject root = file.root();
+  (void)root.object("a").integer("b");
+  (void)root.integer("ab");
+  EXPECT_FALSE(file.is_sound("/a"));
+  EXPECT_FALSE(file.is_sound("/a/b"));
+  EXPECT_FALSE(file.is_sound("/a/b/c"));
+  EXPECT_TRUE(file.is_sound("/ab"));
+  EXPECT_TRUE(file.is_sound("/c"));
+  file.report_unknown_keys();
+  EXPECT_FALSE(file.is_sound("/c"));
+  try {
+    file.finish();
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problems().size(), 2U) << "an unknown key is reported once";
+  }
+}
+
+TEST(JsonReader, ARangeMayHaveARemedyAndOneValue) {
+  EXPECT_EQ(problems(R"({"i": 2})",
+                     [](JsonFile&, JsonObject& root) {
+                       (void)root.integer("i",
+                                          {.fallback = 1, .least = 1, .most = 1, .remedy = "wait"});
+                     }),
+            "f: /i: must be 1, not 2 (wait)");
+}
+
 TEST(JsonReader, RootMustBeAnObject) {
   EXPECT_EQ(problems("[1]", [](JsonFile&, JsonObject& root) { EXPECT_FALSE(root.has("x")); }),
             "f: must be an object, not [1]");
