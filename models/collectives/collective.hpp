@@ -1,8 +1,8 @@
 // A collective algorithm, in two forms that must agree: phases (fluid) and point-to-point steps.
 //
-// An algorithm is one file and one row of the registry. It is told the group's place on the cluster and
-// the size, and answers with phases of chains (sim/graph/transport.hpp) or with the messages a real
-// implementation sends. Laws over every registered algorithm run in tests/models/collectives.
+// An algorithm is one file and one row of the registry. It is told the group's place on the cluster
+// and the size, and answers with phases of chains (sim/graph/transport.hpp) or with the messages a
+// real implementation sends. Laws over every registered algorithm run in tests/models/collectives.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,18 @@ struct GroupPlace {
   std::span<const std::uint32_t> gpus;
 };
 
-// One message. `after` lists messages (by index, all earlier) whose data it carries on.
+// One message. It carries what its sender held at the start, with the messages of `after` (by
+// index, all earlier, all received by the sender) applied in order; nothing else has to have
+// arrived.
 struct Message {
-  std::uint32_t from = 0;   // role in the group
+  std::uint32_t from = 0;  // role in the group
   std::uint32_t to = 0;
   double bytes = 0.0;
-  std::uint32_t step = 0;   // messages of one step may run together
-  bool reduce = false;      // the receiver adds what arrives to what it has
-  std::uint32_t piece_begin = 0;   // which of the group's equal pieces of the buffer it carries
+  std::uint32_t step = 0;  // messages of one step may run together
+  std::uint32_t channel =
+      0;                // a member sends (and receives) the messages of one channel one by one
+  bool reduce = false;  // the receiver adds what arrives to what it has
+  std::uint32_t piece_begin = 0;  // which of the group's equal pieces it carries (see pieces())
   std::uint32_t piece_end = 0;
   std::vector<std::uint32_t> after;
 };
@@ -39,32 +43,45 @@ struct Message {
 class CollectiveAlgorithm {
  public:
   virtual ~CollectiveAlgorithm() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;         // "ring"
+  [[nodiscard]] virtual std::string_view name() const = 0;  // "ring"
   [[nodiscard]] virtual CollectiveOp op() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;
-  // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"), or nothing.
+  // Into how many equal pieces messages() cuts the buffer: a multiple of the ranks. Where members
+  // own parts of it (all_gather, reduce_scatter), role r of n owns the r-th n-th. For all_to_all
+  // there are n*n pieces and piece source*n + destination is what one member sends another.
+  [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const;
+  // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"),
+  // or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const GroupPlace& place) const = 0;
   // REQUIRES: no refusal; more than one rank.
   [[nodiscard]] virtual std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const = 0;
-  [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const = 0;
+  [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place,
+                                                      Bytes bytes) const = 0;
 };
 
 [[nodiscard]] std::span<const CollectiveAlgorithm* const> collective_algorithms();
 // nullptr when there is none.
 [[nodiscard]] const CollectiveAlgorithm* find_algorithm(CollectiveOp op, std::string_view name);
 
-// The Transport of a cluster: looks the call's algorithm up and asks it. Throws RunError on a refusal.
+// The Transport of a cluster: looks the call's algorithm up and asks it. Throws RunError where
+// there is no such algorithm or it refuses the group. A send_recv is always "direct", except that a
+// "step" (a message that is part of a larger collective) does not pay the launch latency again.
 class CollectiveTransport final : public Transport {
  public:
   explicit CollectiveTransport(const Cluster& cluster) : cluster_(cluster) {}
-  [[nodiscard]] std::vector<Phase> phases(const Call& call, std::span<const std::uint32_t> gpus) const override;
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override;
 
  private:
   const Cluster& cluster_;
 };
 
-// The stepwise model: every collective of the workload replaced by its messages, as sends and receives
-// with their dependencies on streams of their own. Fluid and stepwise runs agree where theory says so.
+// The stepwise model: every collective of the workload replaced by its messages, as sends and
+// receives with their dependencies on streams of their own (one to send and one to receive per
+// channel). One program per rank results. The launch latency is a Delay at the collective's start,
+// where its memory effects at the start also are; a Delay of zero joins its last messages, and
+// stands for it to others. Fluid and stepwise runs agree where theory says so (README.md). Throws
+// RunError like CollectiveTransport.
 [[nodiscard]] Workload expand_collectives(const Workload& workload, const Cluster& cluster);
 
 // busbw / algbw: all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all (n-1)/n; others 1

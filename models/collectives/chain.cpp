@@ -1,0 +1,50 @@
+#include "models/collectives/chain.hpp"
+
+#include <algorithm>
+
+#include "models/collectives/message_list.hpp"
+#include "models/collectives/ring.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// The ring cut so that role 0 is first (a broadcast starts there) or last (a reduction ends there).
+Ring cut_at_root(Ring ring, bool root_last) {
+  auto begin = std::find(ring.begin(), ring.end(), 0U);
+  if (root_last) ++begin;
+  std::rotate(ring.begin(), begin, ring.end());
+  return ring;
+}
+
+}  // namespace
+
+std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
+  return static_cast<std::uint32_t>(rings_of(place).size()) * plan.chunks;
+}
+
+std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
+  std::vector<Ring> rings = rings_of(place);
+  for (Ring& ring : rings) ring = cut_at_root(std::move(ring), plan.reduce);
+  const auto hops = static_cast<std::uint32_t>(place.gpus.size()) - 1;
+  const std::uint32_t pieces = chain_pieces(place, plan);
+  MessageList list({.ranks = hops + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
+  const auto add_chunk = [&](std::uint32_t channel, std::uint32_t hop, std::uint32_t step) {
+    const std::uint32_t piece = channel * plan.chunks + step - hop;
+    list.send({.from = rings[channel][hop],
+               .to = rings[channel][hop + 1],
+               .step = step,
+               .channel = channel,
+               .reduce = plan.reduce,
+               .piece_begin = piece,
+               .piece_end = piece + 1,
+               .after = {}});
+  };
+  for (std::uint32_t step = 0; step + 1 < hops + plan.chunks; ++step)
+    for (std::uint32_t channel = 0; channel < rings.size(); ++channel)
+      for (std::uint32_t hop = 0; hop < hops; ++hop)
+        if (step >= hop && step - hop < plan.chunks) add_chunk(channel, hop, step);
+  return std::move(list).take();
+}
+
+}  // namespace trainyard

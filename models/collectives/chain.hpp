@@ -1,0 +1,30 @@
+// Pipelined chains: the buffer in chunks along a ring that is cut at the root.
+//
+//   T = (n-2+C)(alpha + S/(CB))          C chunks of S bytes, n ranks
+//
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: C = 64 12 094.051200 us; the best C is
+// sqrt(S(n-2)/(alpha B)) = 113.5 (tests/models/collectives/exchange_test.cpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/collectives/collective.hpp"
+
+namespace trainyard {
+
+// Into how many chunks the registered algorithms cut what each ring carries: near the best for a
+// few ranks and hundreds of MiB; NCCL's own chunking comes with its tuning model.
+inline constexpr std::uint32_t kChainChunks = 64;
+
+struct ChainPlan {
+  std::uint32_t chunks = kChainChunks;  // per ring
+  bool reduce = false;                  // towards the root (role 0), adding up; else away from it
+};
+// n-2+C steps; in step t the i-th hop carries chunk t-i. Every ring of the group carries an equal
+// share.
+[[nodiscard]] std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes,
+                                                  const ChainPlan& plan);
+[[nodiscard]] std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan);
+
+}  // namespace trainyard

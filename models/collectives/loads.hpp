@@ -1,0 +1,48 @@
+// From messages and hops to what they put on links, in the terms of sim/graph/transport.hpp.
+//
+//   LoadSum loads(place.cluster);
+//   loads.add(hop_route(place, 0, 1), 1e9);
+//   Chain chain = loads.take();       // links sorted, each once; ready for the next chain
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/collectives/collective.hpp"
+
+namespace trainyard {
+
+// How bytes travel from one member to another: as NCCL sends them, on the rail of the receiver
+// (PXN).
+[[nodiscard]] Route hop_route(const GroupPlace& place, std::uint32_t from_role,
+                              std::uint32_t to_role);
+
+// Latency of one step between two members.
+[[nodiscard]] Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role,
+                                  std::uint32_t to_role);
+
+// Adds up the bytes on each link of one chain.
+class LoadSum {
+ public:
+  explicit LoadSum(const Cluster& cluster) : bytes_(cluster.links().size(), 0.0) {}
+  void add(const Route& route, double bytes);
+  // The chain of all that was added since the last take; without links when nothing was.
+  [[nodiscard]] Chain take();
+
+ private:
+  std::vector<double> bytes_;    // by link
+  std::vector<LinkId> touched_;  // links with a load
+};
+
+// How the messages of one step become chains: each by itself, or all of one sender as one
+// lock-stepped flow (a direct exchange posts its sends at once and they share the sender's port
+// equally).
+enum class ChainOf : std::uint8_t { Message, Sender };
+
+// One phase per step, in the order of steps: for algorithms whose members go from step to step
+// together. The launch latency is in the first phase. REQUIRES: steps of messages do not decrease.
+[[nodiscard]] std::vector<Phase> phases_by_step(const GroupPlace& place,
+                                                std::span<const Message> messages,
+                                                ChainOf chain_of);
+
+}  // namespace trainyard

@@ -1,0 +1,41 @@
+// all_reduce in one step: everyone sends all of S to all others and adds up what arrives.
+//
+//   T = alpha + (n-1) S/B
+//
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 75 166.927680 us
+// (tests/models/collectives/exchange_test.cpp).
+#include "models/collectives/exchange.hpp"
+
+namespace trainyard {
+
+namespace {
+
+class OneShot final : public CollectiveAlgorithm {
+ public:
+  std::string_view name() const override { return "one_shot"; }
+  CollectiveOp op() const override { return CollectiveOp::AllReduce; }
+  std::string_view summary() const override {
+    return "everyone's buffer straight to all others: one step, for tiny sizes";
+  }
+  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+};
+
+std::vector<Message> OneShot::messages(const GroupPlace& place, Bytes bytes) const {
+  const std::uint32_t n = ranks_of(place);
+  MessageList list = one_piece_per_rank(place, bytes);
+  add_direct_step(list, n, 0, true, [&](std::uint32_t, std::uint32_t) { return PieceRange{0, n}; });
+  return std::move(list).take();
+}
+
+}  // namespace
+
+const CollectiveAlgorithm& one_shot_all_reduce() {
+  static const OneShot algorithm;
+  return algorithm;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+// Where the members of a group stand: by node, in the order of the GPUs within it.
+//
+//   Placement placement = placement_of(place);
+//   placement.nodes[0];       // roles on the first node, by local index
+//   placement.smallest();     // members on the node that has the fewest
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/collectives/collective.hpp"
+
+namespace trainyard {
+
+struct Placement {
+  std::vector<std::vector<std::uint32_t>> nodes;  // roles; nodes by number, members by GPU
+
+  [[nodiscard]] std::size_t smallest() const;
+  [[nodiscard]] std::size_t largest() const;
+  [[nodiscard]] bool even() const { return smallest() == largest(); }
+};
+
+[[nodiscard]] Placement placement_of(const GroupPlace& place);
+
+// Do two members stand on different nodes?
+[[nodiscard]] bool crosses_nodes(const GroupPlace& place, std::uint32_t from_role,
+                                 std::uint32_t to_role);
+
+// "8 ranks on GPUs 0, 1, 2, 3, ..., 15", for messages to users.
+[[nodiscard]] std::string describe(std::span<const std::uint32_t> gpus);
+
+}  // namespace trainyard

@@ -1,0 +1,191 @@
+#include "models/collectives/ring.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/collectives/placement.hpp"
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Roles = std::vector<std::uint32_t>;
+
+// Is every pair of these members joined by a wire of its own?
+bool is_full_mesh(const GroupPlace& place, const Roles& roles) {
+  const auto wired = [&](std::uint32_t from, std::uint32_t to) {
+    const Route route = place.cluster.route(place.gpus[from], place.gpus[to]);
+    return route.size() == 1;
+  };
+  for (const std::uint32_t from : roles)
+    for (const std::uint32_t to : roles)
+      if (from != to && !wired(from, to)) return false;
+  return roles.size() > 2;
+}
+
+// 0, 1, -1, 2, -2, ... modulo `modulus`, each turned by `turn`: the zigzag path through all of
+// Z_modulus.
+Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
+  Ring path;
+  path.reserve(modulus + 2);
+  for (std::uint32_t i = 0; i < modulus; ++i) {
+    const std::uint32_t step = (i + 1) / 2;
+    path.push_back((turn + (i % 2 == 1 ? step : modulus - step)) % modulus);
+  }
+  return path;
+}
+
+// The cycles in which one node's members are visited, as positions among them.
+std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placement) {
+  const auto mesh = [&](const Roles& roles) { return is_full_mesh(place, roles); };
+  const auto count = static_cast<std::uint32_t>(placement.nodes.front().size());
+  if (placement.even() && std::all_of(placement.nodes.begin(), placement.nodes.end(), mesh))
+    return disjoint_cycles(count);
+  Ring natural(placement.largest());
+  std::iota(natural.begin(), natural.end(), 0U);
+  return {natural};
+}
+
+// The local cycle, cut so that it begins with member `first`, for a node of `count` members.
+void append_node(Ring& ring, const Roles& roles, const Ring& cycle, std::uint32_t first) {
+  const auto start = std::find(cycle.begin(), cycle.end(), first) - cycle.begin();
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const std::uint32_t member = cycle[(static_cast<std::size_t>(start) + i) % cycle.size()];
+    if (member < roles.size()) ring.push_back(roles[member]);
+  }
+}
+
+}  // namespace
+
+std::vector<Ring> disjoint_cycles(std::uint32_t n) {
+  if (n <= 2) {
+    Ring only(n);
+    std::iota(only.begin(), only.end(), 0U);
+    return {only};
+  }
+  // Walecki: with n odd, the zigzag paths of Z_{n-1}, turned by 0, 1, ..., each closed through one
+  // further vertex, use every edge once. With n even, a second further vertex sits in the middle of
+  // each path; the middle edges it replaces, all different, are the pairing that stays unused.
+  const std::uint32_t modulus = n % 2 == 1 ? n - 1 : n - 2;
+  std::vector<Ring> cycles;
+  cycles.reserve(modulus);
+  for (std::uint32_t turn = 0; turn < modulus / 2; ++turn) {
+    Ring cycle = zigzag(modulus, turn);
+    if (n % 2 == 0) cycle.insert(cycle.begin() + modulus / 2, n - 1);
+    cycle.push_back(modulus);
+    cycles.push_back(cycle);
+    std::reverse(cycle.begin(), cycle.end());
+    cycles.push_back(std::move(cycle));
+  }
+  return cycles;
+}
+
+std::vector<Ring> rings_of(const GroupPlace& place) {
+  const Placement placement = placement_of(place);
+  const std::vector<Ring> cycles = local_cycles(place, placement);
+  const auto entries = placement.nodes.size() == 1 ? 1 : placement.smallest();
+  std::vector<Ring> rings;
+  rings.reserve(entries * cycles.size());
+  for (std::uint32_t entry = 0; entry < entries; ++entry) {
+    for (const Ring& cycle : cycles) {
+      Ring ring;
+      ring.reserve(place.gpus.size());
+      for (const Roles& roles : placement.nodes) append_node(ring, roles, cycle, entry);
+      rings.push_back(std::move(ring));
+    }
+  }
+  return rings;
+}
+
+std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> rings, double bytes,
+                               std::uint32_t passes, LoadSum& loads) {
+  std::vector<Chain> chains;
+  chains.reserve(rings.size());
+  for (const Ring& ring : rings) {
+    const auto n = static_cast<double>(ring.size());
+    const double share = bytes / static_cast<double>(rings.size());
+    const double hop_bytes = passes * share * (n - 1.0) / n;
+    for (std::size_t i = 0; i < ring.size(); ++i)
+      loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]), hop_bytes);
+    Chain chain = loads.take();
+    if (!chain.loads.empty()) chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+Seconds ring_latency(const GroupPlace& place, std::uint32_t passes) {
+  const CollectiveLatency& latency = place.cluster.facts().latency;
+  const std::size_t steps = place.gpus.size() - 1;
+  const std::size_t crossing = placement_of(place).nodes.size() - 1;
+  return passes * (static_cast<double>(steps - crossing) * latency.intra_step +
+                   static_cast<double>(crossing) * latency.inter_step);
+}
+
+// In step s the member at position i sends block i-1-s: block b starts at b+1 and arrives at b, its
+// owner, after n-1 steps.
+void add_reduce_scatter(MessageList& list, const RingPass& pass) {
+  const auto n = static_cast<std::uint32_t>(pass.ring.size());
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const PieceRange block = pass.blocks[(i + 2 * n - 1 - step) % n];
+      list.send({.from = pass.ring[i],
+                 .to = pass.ring[(i + 1) % n],
+                 .step = pass.first_step + step,
+                 .channel = pass.channel,
+                 .reduce = true,
+                 .piece_begin = block.begin,
+                 .piece_end = block.end,
+                 .after = {}});
+    }
+  }
+}
+
+void add_all_gather(MessageList& list, const RingPass& pass) {
+  const auto n = static_cast<std::uint32_t>(pass.ring.size());
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const PieceRange block = pass.blocks[(i + n - step) % n];
+      list.send({.from = pass.ring[i],
+                 .to = pass.ring[(i + 1) % n],
+                 .step = pass.first_step + step,
+                 .channel = pass.channel,
+                 .reduce = false,
+                 .piece_begin = block.begin,
+                 .piece_end = block.end,
+                 .after = {}});
+    }
+  }
+}
+
+std::uint32_t ring_pieces(const GroupPlace& place) {
+  return static_cast<std::uint32_t>(place.gpus.size() * rings_of(place).size());
+}
+
+std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
+  const std::vector<Ring> rings = rings_of(place);
+  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const auto channels = static_cast<std::uint32_t>(rings.size());
+  const std::uint32_t pieces = ranks * channels;
+  MessageList list({.ranks = ranks, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
+  for (std::uint32_t channel = 0; channel < channels; ++channel) {
+    RingPass pass{.ring = rings[channel], .blocks = {}, .first_step = 0, .channel = channel};
+    for (const std::uint32_t role : pass.ring)
+      pass.blocks.push_back({role * channels + channel, role * channels + channel + 1});
+    if (passes.reduce_scatter) add_reduce_scatter(list, pass);
+    pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
+    if (passes.all_gather) add_all_gather(list, pass);
+  }
+  return std::move(list).take();
+}
+
+std::vector<Phase> ring_phases(const GroupPlace& place, Bytes bytes, RingPasses passes) {
+  const std::uint32_t count = (passes.reduce_scatter ? 1U : 0U) + (passes.all_gather ? 1U : 0U);
+  const std::vector<Ring> rings = rings_of(place);
+  LoadSum loads(place.cluster);
+  Phase phase{.latency = place.cluster.facts().latency.launch + ring_latency(place, count),
+              .chains = ring_chains(place, rings, bytes.value(), count, loads)};
+  return {std::move(phase)};
+}
+
+}  // namespace trainyard

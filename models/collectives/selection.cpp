@@ -1,0 +1,48 @@
+#include "models/collectives/selection.hpp"
+
+#include <fmt/format.h>
+
+#include "models/collectives/placement.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::string_view wanted_name(const Call& call) {
+  if (call.op != CollectiveOp::SendRecv) return call.algorithm;
+  return call.algorithm == "step" ? "step" : "direct";
+}
+
+// Names of the operation's algorithms that would take the group.
+std::string willing_names(CollectiveOp op, const GroupPlace& place) {
+  std::vector<std::string_view> names;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms())
+    if (algorithm->op() == op && !algorithm->refusal(place)) names.push_back(algorithm->name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& place) {
+  const std::string_view name = wanted_name(call);
+  const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
+  if (algorithm == nullptr)
+    throw RunError(fmt::format("{} of {}: there is no algorithm \"{}\" (choose one of: {})",
+                               to_string(call.op), describe(place.gpus), name,
+                               willing_names(call.op, place)));
+  if (const auto reason = algorithm->refusal(place))
+    throw RunError(fmt::format("{} of {} cannot use \"{}\": {} (choose one of: {})",
+                               to_string(call.op), describe(place.gpus), name, *reason,
+                               willing_names(call.op, place)));
+  return *algorithm;
+}
+
+std::vector<Phase> CollectiveTransport::phases(const Call& call,
+                                               std::span<const std::uint32_t> gpus) const {
+  if (gpus.size() <= 1) return {};
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus};
+  return select_algorithm(call, place).phases(place, Bytes{static_cast<double>(call.bytes)});
+}
+
+}  // namespace trainyard

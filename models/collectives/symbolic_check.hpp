@@ -1,0 +1,35 @@
+// Plays an algorithm's messages symbolically and tells whether the collective comes out right.
+//
+// What a role holds of a piece is the set of ranks whose contribution is in it. A message carries
+// what its sender holds by the messages it names in `after`, and nothing else, so a missing
+// dependency shows as a missing contribution. Run over every registered algorithm in
+// tests/models/collectives.
+//
+//   if (auto fault = symbolic_fault(algorithm, place, Bytes{1 << 20})) FAIL() << *fault;
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "models/collectives/collective.hpp"
+
+namespace trainyard {
+
+struct SymbolicCase {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  std::uint32_t ranks = 0;
+  std::uint32_t pieces = 0;
+  double bytes = 0.0;
+};
+
+// The first fault in one sentence, or nothing: a message that carries what its sender does not
+// hold, adds a contribution twice, waits for what it cannot know, or has the wrong size; a rank
+// that ends without exactly the pieces or sums the operation promises.
+[[nodiscard]] std::optional<std::string> symbolic_fault(const SymbolicCase& the_case,
+                                                        std::span<const Message> messages);
+
+// The same for an algorithm on a group. REQUIRES: it does not refuse the group.
+[[nodiscard]] std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
+                                                        const GroupPlace& place, Bytes bytes);
+
+}  // namespace trainyard
