@@ -1,0 +1,133 @@
+#include "models/architecture/memory.hpp"
+
+#include "models/architecture/shard.hpp"
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int64_t kMaskBytes = 1;  // of a dropout mask, per element
+constexpr std::int64_t kFp32Bytes = 4;
+constexpr std::int64_t kIdBytes = 8;  // of a token id
+
+// A part that is not a whole number of bytes per rank is rounded up.
+std::int64_t divided(std::int64_t bytes, std::int64_t parts) { return (bytes + parts - 1) / parts; }
+
+// The sizes that every formula below is made of.
+struct Sizes {
+  std::int64_t tokens = 0;  // s*b of this rank
+  std::int64_t region = 1;  // what norms, dropout and residuals are divided by: t with SP, else 1
+  std::int64_t tensor = 1;
+  std::int64_t element = 2;  // bytes
+
+  [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const {
+    return divided(tokens * bytes_per_token, region);
+  }
+  [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const {
+    return divided(tokens * bytes_per_token, tensor);
+  }
+};
+
+Sizes sizes_of(const ActivationQuery& query) {
+  TY_CHECK(query.tensor > 0 && query.context > 0, query.tensor, query.context);
+  return {.tokens = query.micro_batch * (query.sequence_length / query.context),
+          .region = query.sequence_parallel ? query.tensor : 1,
+          .tensor = query.tensor,
+          .element = static_cast<std::int64_t>(element_bytes(query.precision))};
+}
+
+std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
+  if (query.attention == AttentionKind::Flash) return sizes.inside(kFp32Bytes * a.heads);
+  const std::int64_t mask_and_output = a.dropout ? kMaskBytes + sizes.element : 0;
+  return sizes.inside((sizes.element + mask_and_output) * a.heads * query.sequence_length);
+}
+
+LayerActivations everything(const Architecture& a, const ActivationQuery& query) {
+  const Sizes sizes = sizes_of(query);
+  const std::int64_t element = sizes.element;
+  const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
+  const std::int64_t stream = sizes.outside(element * a.hidden);  // one tensor of s*b*h
+  const std::int64_t kv = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
+  LayerActivations kept;
+  kept.norms = 2 * stream;
+  kept.attention = stream + sizes.inside(element * (2 * a.query_width() + 2 * kv)) + mask;
+  kept.core = core_bytes(a, query, sizes);
+  kept.ffn = stream + sizes.inside(element * (a.ffn_inputs() + 1) * a.ffn) + mask;
+  return kept;
+}
+
+}  // namespace
+
+LayerActivations layer_activations(const Architecture& architecture, const ActivationQuery& query) {
+  LayerActivations kept = everything(architecture, query);
+  switch (query.recompute) {
+    case Recompute::None:
+      return kept;
+    case Recompute::Selective:
+      kept.core = 0;
+      return kept;
+    case Recompute::Full: {
+      const Sizes sizes = sizes_of(query);
+      LayerActivations input_only;
+      input_only.checkpoint = sizes.outside(sizes.element * architecture.hidden);
+      return input_only;
+    }
+  }
+  return kept;
+}
+
+std::int64_t recomputed_activations(const Architecture& architecture,
+                                    const ActivationQuery& query) {
+  return everything(architecture, query).total() - layer_activations(architecture, query).total();
+}
+
+std::int64_t embedding_activations(const Architecture& architecture, const ActivationQuery& query) {
+  const Sizes sizes = sizes_of(query);
+  const std::int64_t mask =
+      architecture.dropout ? sizes.outside(kMaskBytes * architecture.hidden) : 0;
+  return kIdBytes * sizes.tokens + mask;
+}
+
+HeadActivations head_activations(const Architecture& architecture, const ActivationQuery& query,
+                                 std::int64_t vocab) {
+  const Sizes sizes = sizes_of(query);
+  const std::int64_t stream = sizes.outside(sizes.element * architecture.hidden);
+  return {.final_norm = stream,
+          .head_input = stream,
+          .logits = sizes.inside(sizes.element * vocab),
+          .logits_fp32 = sizes.inside(kFp32Bytes * vocab)};
+}
+
+double first_stage_factor(std::int64_t pipeline, std::int64_t chunks) {
+  if (chunks == 1) return 1.0;
+  return 1.0 + static_cast<double>(pipeline - 1) / static_cast<double>(pipeline * chunks);
+}
+
+StateBytes state_bytes_per_parameter(const StateRecipe& recipe) {
+  TY_CHECK(recipe.shards > 0 && recipe.zero_stage >= 0 && recipe.zero_stage <= 3, recipe.shards,
+           recipe.zero_stage);
+  constexpr double kFp32 = 4.0;
+  const double share = 1.0 / static_cast<double>(recipe.shards);
+  const auto from_stage = [&](std::int64_t stage) {
+    return recipe.zero_stage >= stage ? share : 1.0;
+  };
+  const bool mixed = element_bytes(recipe.precision) < kFp32;
+  const double master = (mixed ? kFp32 : 0.0) + (recipe.fp32_gradient_copy ? kFp32 : 0.0);
+  return {.weights = element_bytes(recipe.precision) * from_stage(3),
+          .gradients = element_bytes(recipe.gradient_precision) * from_stage(2),
+          .master = master * from_stage(1),
+          .first_moment = kFp32 * from_stage(1),
+          .second_moment = kFp32 * from_stage(1)};
+}
+
+StateBytes state_bytes(const StateRecipe& recipe, std::int64_t parameters) {
+  const StateBytes each = state_bytes_per_parameter(recipe);
+  const auto count = static_cast<double>(parameters);
+  return {.weights = each.weights * count,
+          .gradients = each.gradients * count,
+          .master = each.master * count,
+          .first_moment = each.first_moment * count,
+          .second_moment = each.second_moment * count};
+}
+
+}  // namespace trainyard

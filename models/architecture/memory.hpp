@@ -1,0 +1,103 @@
+// Bytes that training keeps: activations of a layer between its forward and its backward, what
+// stands before and after the layers, and the state of each parameter. Pure formulas; times are
+// elsewhere.
+//
+//   LayerActivations kept = layer_activations(load_architecture("llama3-70b"),
+//       {.tensor = 8, .sequence_parallel = true, .micro_batch = 1, .sequence_length = 8192});
+//   kept.total();   // 281 280 512
+//
+// Symbols: s sequence, b microbatch, h hidden, a heads, q = a*d, kappa = key-value width, f ffn, t
+// tensor. Sources: Korthikanti et al. 2205.05198 sections 4 and 5; Rajbhandari et al. 1910.02054
+// section 5.
+#pragma once
+
+#include <cstdint>
+
+#include "models/architecture/architecture.hpp"
+#include "models/architecture/settings.hpp"
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+
+struct ActivationQuery {
+  std::int64_t tensor = 1;
+  bool sequence_parallel = false;
+  std::int64_t context = 1;  // this rank holds s/context positions
+  std::int64_t micro_batch = 1;
+  std::int64_t sequence_length = 0;  // of the whole sequence
+  Recompute recompute = Recompute::None;
+  AttentionKind attention = AttentionKind::Flash;
+  DataType precision = DataType::Bf16;
+};
+
+// What one rank keeps of one layer for one microbatch, in bytes, by the part that made it. At 16
+// bits a GPT with dropout and unfused attention keeps sbh(34 + 5as/h): norms 4, attention 11, ffn
+// 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb.
+struct LayerActivations {
+  std::int64_t norms = 0;      // inputs of the two norms
+  std::int64_t attention = 0;  // input of QKV, Q, K, V, input of the projection, dropout mask
+  std::int64_t core = 0;       // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
+  std::int64_t ffn = 0;        // input, input of the activation, its output, dropout mask
+  std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
+  [[nodiscard]] std::int64_t total() const { return norms + attention + core + ffn + checkpoint; }
+};
+[[nodiscard]] LayerActivations layer_activations(const Architecture& architecture,
+                                                 const ActivationQuery& query);
+
+// Bytes that recomputation rebuilds while one layer's backward runs, over those it kept: held for
+// one layer at a time. The checkpoint itself serves as the input of the first norm.
+[[nodiscard]] std::int64_t recomputed_activations(const Architecture& architecture,
+                                                  const ActivationQuery& query);
+
+// Before the first layer, per microbatch: token and position ids (8 bytes each), and with dropout
+// the mask of the embeddings, sbh (/t with sequence parallelism).
+[[nodiscard]] std::int64_t embedding_activations(const Architecture& architecture,
+                                                 const ActivationQuery& query);
+
+// After the last layer, per microbatch.
+struct HeadActivations {
+  std::int64_t final_norm = 0;  // its input
+  std::int64_t head_input = 0;
+  std::int64_t logits = 0;       // in the precision of training: 2sbV/t at 16 bits
+  std::int64_t logits_fp32 = 0;  // in the loss: 4sbV/t; their gradient takes the same place
+  [[nodiscard]] std::int64_t total() const {
+    return final_norm + head_input + logits + logits_fp32;
+  }
+};
+[[nodiscard]] HeadActivations head_activations(const Architecture& architecture,
+                                               const ActivationQuery& query, std::int64_t vocab);
+
+// Microbatches of the first stage's whole layers that 1F1B with v chunks keeps, over p: p(1 +
+// (p-1)/(pv)) chunks rounded as the schedule has them (schedule.hpp counts exactly). v = 1 gives 1.
+// p = 8, v = 3: 1.2917 (Korthikanti et al. 2205.05198 section 4.2.3).
+[[nodiscard]] double first_stage_factor(std::int64_t pipeline, std::int64_t chunks);
+
+// How the state of a parameter is kept (Adam).
+struct StateRecipe {
+  DataType precision = DataType::Bf16;           // of the weights
+  DataType gradient_precision = DataType::Fp32;  // as accumulated
+  // 16-bit gradients copied to 32 bits for the optimizer, as Megatron does for fp16: 4 bytes more.
+  bool fp32_gradient_copy = false;
+  std::int64_t zero_stage = 0;  // 0..3: what is divided over the shards
+  std::int64_t shards = 1;      // data-parallel ranks, d
+};
+
+// Bytes by what they are, per parameter or for many. ZeRO 1 divides the optimizer's (master,
+// moments, gradient copy) by d, ZeRO 2 also the gradients, ZeRO 3 also the weights. bf16 with fp32
+// gradients: 18, and 6 + 12/d with ZeRO 1.
+struct StateBytes {
+  double weights = 0.0;
+  double gradients = 0.0;
+  double master = 0.0;  // fp32 weights where training is 16-bit, and the gradient copy
+  double first_moment = 0.0;
+  double second_moment = 0.0;
+  [[nodiscard]] double total() const {
+    return weights + gradients + master + first_moment + second_moment;
+  }
+};
+// Throws nothing; 7.5e9 parameters at 64 shards, 16-bit gradients: 120, 31.40625, 16.640625, 1.875
+// GB for stages 0 to 3.
+[[nodiscard]] StateBytes state_bytes_per_parameter(const StateRecipe& recipe);
+[[nodiscard]] StateBytes state_bytes(const StateRecipe& recipe, std::int64_t parameters);
+
+}  // namespace trainyard

@@ -1,0 +1,260 @@
+// The schedules of the registry against closed forms and explicit lists (reference oracles 31-34,
+// 36-40, 81). Unless a test says otherwise F = 1, B = 2 per rank and messages take no time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "models/schedules/schedule.hpp"
+
+namespace trainyard {
+namespace {
+
+const Schedule& named(const std::string& name) {
+  const Schedule* schedule = find_schedule(name);
+  EXPECT_NE(schedule, nullptr) << name;
+  return *schedule;
+}
+
+StepDurations uniform(const PipelineShape& shape, double transfer_s = 0.0) {
+  const auto stages = static_cast<std::size_t>(shape.stages);
+  return {.forward_s = std::vector<double>(stages, 1.0),
+          .backward_s = std::vector<double>(stages, 2.0),
+          .weight_s = {},
+          .transfer_s = transfer_s};
+}
+
+PlayedSchedule play(const std::string& name, const PipelineShape& shape,
+                    const StepDurations& durations) {
+  const ScheduleLists lists = all_steps(named(name), shape);
+  EXPECT_EQ(check_schedule(lists, shape), std::nullopt) << name;
+  return play_schedule(lists, shape, durations);
+}
+
+double makespan(const std::string& name, const PipelineShape& shape, double transfer_s = 0.0) {
+  return play(name, shape, uniform(shape, transfer_s)).makespan_s;
+}
+
+std::string list_text(const std::vector<ScheduleStep>& steps, const PipelineShape& shape) {
+  std::string text;
+  for (const ScheduleStep& step : steps) text += (text.empty() ? "" : " ") + to_text(step, shape);
+  return text;
+}
+
+// Every registered schedule with a shape it accepts.
+std::vector<PipelineShape> sample_shapes(const Schedule& schedule) {
+  std::vector<PipelineShape> shapes;
+  for (const std::int64_t stages : {1, 2, 3, 4, 8}) {
+    for (const std::int64_t microbatches : {1, 2, 5, 8, 16}) {
+      for (const std::int64_t chunks : {1, 2, 3}) {
+        const PipelineShape shape{.stages = stages, .microbatches = microbatches, .chunks = chunks};
+        if (!schedule.refusal(shape)) shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
+}
+
+TEST(Schedules, TextbookMakespans) {
+  EXPECT_DOUBLE_EQ(makespan("naive", {.stages = 4, .microbatches = 8}), 96.0);
+  EXPECT_DOUBLE_EQ(makespan("gpipe", {.stages = 4, .microbatches = 8}), 33.0);
+  EXPECT_DOUBLE_EQ(makespan("1f1b", {.stages = 4, .microbatches = 8}), 33.0);
+  EXPECT_DOUBLE_EQ(makespan("1f1b", {.stages = 8, .microbatches = 32}), 117.0);
+  EXPECT_NEAR(96.0 / 117.0, 0.820513, 5e-7);
+}
+
+struct InterleavedCase {
+  PipelineShape shape;
+  double transfer_s = 0.0;
+  double makespan_s = 0.0;
+  std::vector<std::int64_t> warm_ups;
+  std::vector<std::int64_t> peaks;
+};
+
+TEST(Schedules, InterleavedMakespansAndPeaks) {
+  const std::vector<InterleavedCase> cases = {
+      {{4, 8, 2, 0}, 0.0, 28.5, {10, 8, 6, 4}, {11, 9, 7, 5}},
+      {{4, 8, 4, 0}, 0.0, 26.25, {18, 16, 14, 12}, {19, 17, 15, 13}},
+      {{8, 16, 2, 0}, 0.0, 58.5, {22, 20, 18, 16, 14, 12, 10, 8}, {23, 21, 19, 17, 15, 13, 11, 9}},
+      {{2, 4, 2, 0}, 0.0, 13.5, {4, 2}, {5, 3}},
+      {{4, 10, 2, 5}, 0.0, 34.5, {11, 9, 7, 5}, {12, 10, 8, 6}},
+      {{4, 8, 2, 0}, 0.1, 29.9, {10, 8, 6, 4}, {11, 9, 7, 5}},
+  };
+  for (const InterleavedCase& expected : cases) {
+    const PlayedSchedule played =
+        play("interleaved_1f1b", expected.shape, uniform(expected.shape, expected.transfer_s));
+    EXPECT_NEAR(played.makespan_s, expected.makespan_s, 1e-9 * expected.makespan_s);
+    EXPECT_EQ(played.peak_activations, expected.peaks);
+    for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
+      const auto& steps = played.ranks[rank];
+      const auto first_backward = std::find_if(steps.begin(), steps.end(), [](const auto& step) {
+        return step.step.kind == StepKind::Backward;
+      });
+      // The steady phase opens with one more forward.
+      EXPECT_EQ(first_backward - steps.begin() - 1, expected.warm_ups[rank]) << rank;
+    }
+  }
+}
+
+TEST(Schedules, BubbleShares) {
+  const PipelineShape shape{.stages = 4, .microbatches = 8};
+  const PlayedSchedule plain = play("1f1b", shape, uniform(shape));
+  EXPECT_DOUBLE_EQ((plain.makespan_s - plain.busy_s[0]) / plain.busy_s[0], 3.0 / 8.0);
+  EXPECT_DOUBLE_EQ(plain.busy_s[0] / plain.makespan_s, 8.0 / 11.0);
+  const PipelineShape two{.stages = 4, .microbatches = 8, .chunks = 2};
+  const PlayedSchedule interleaved = play("interleaved_1f1b", two, uniform(two));
+  EXPECT_DOUBLE_EQ((interleaved.makespan_s - interleaved.busy_s[0]) / interleaved.busy_s[0],
+                   3.0 / 16.0);
+}
+
+TEST(Schedules, PeakActivations) {
+  const PipelineShape shape{.stages = 4, .microbatches = 8};
+  using Peaks = std::vector<std::int64_t>;
+  EXPECT_EQ(play("1f1b", shape, uniform(shape)).peak_activations, (Peaks{4, 3, 2, 1}));
+  EXPECT_EQ(play("gpipe", shape, uniform(shape)).peak_activations, (Peaks{8, 8, 8, 8}));
+  EXPECT_EQ(play("naive", shape, uniform(shape)).peak_activations, (Peaks{1, 1, 1, 1}));
+  const PipelineShape few{.stages = 4, .microbatches = 2};
+  EXPECT_EQ(play("1f1b", few, uniform(few)).peak_activations, (Peaks{2, 2, 2, 1}));
+}
+
+TEST(Schedules, LatencyOfMessages) {
+  const PipelineShape shape{.stages = 4, .microbatches = 8};
+  EXPECT_DOUBLE_EQ(makespan("1f1b", shape, 0.25), 37.0);
+  EXPECT_DOUBLE_EQ(makespan("gpipe", shape, 0.25), 34.5);
+  for (const std::int64_t p : {2, 3, 4, 6, 8}) {
+    for (const std::int64_t groups : {1, 2, 3, 4}) {
+      const PipelineShape any{.stages = p, .microbatches = groups * p};
+      const double extra = static_cast<double>((4 * p - 6) + (groups - 1) * 2 * (p - 1)) * 0.05;
+      EXPECT_NEAR(makespan("1f1b", any, 0.05), makespan("1f1b", any) + extra, 1e-9) << p;
+    }
+  }
+}
+
+TEST(Schedules, UnequalStages) {
+  struct Case {
+    std::vector<double> forward_s;
+    double plain = 0.0;
+  };
+  const PipelineShape shape{.stages = 4, .microbatches = 8};
+  for (const Case& unequal :
+       {Case{{1, 1, 1, 2}, 57.0}, Case{{2, 1, 1, 1}, 51.0}, Case{{1, 2, 1, 1}, 53.0}}) {
+    StepDurations durations{.forward_s = unequal.forward_s, .backward_s = {}, .weight_s = {}};
+    for (const double forward : unequal.forward_s) durations.backward_s.push_back(2.0 * forward);
+    EXPECT_DOUBLE_EQ(play("1f1b", shape, durations).makespan_s, unequal.plain);
+    EXPECT_DOUBLE_EQ(play("gpipe", shape, durations).makespan_s, 57.0);
+  }
+}
+
+TEST(Schedules, OneStageAndOneMicrobatch) {
+  for (const Schedule* schedule : schedules()) {
+    const std::int64_t chunks = schedule->refusal({.stages = 1, .microbatches = 6}) ? 2 : 1;
+    const PipelineShape alone{.stages = 1, .microbatches = 6, .chunks = chunks};
+    EXPECT_NEAR(makespan(std::string(schedule->name()), alone, 0.5), 18.0, 1e-12);
+  }
+  for (const std::string name : {"naive", "gpipe", "1f1b"}) {
+    EXPECT_DOUBLE_EQ(makespan(name, {.stages = 4, .microbatches = 1}, 0.25), 4 * 3 + 6 * 0.25);
+  }
+}
+
+TEST(Schedules, EveryStepOnceAndWithinBounds) {
+  for (const Schedule* schedule : schedules()) {
+    for (const PipelineShape& shape : sample_shapes(*schedule)) {
+      const ScheduleLists lists = all_steps(*schedule, shape);
+      ASSERT_EQ(check_schedule(lists, shape), std::nullopt) << schedule->name();
+      const PlayedSchedule played = play_schedule(lists, shape, uniform(shape, 0.125));
+      const auto p = static_cast<double>(shape.stages);
+      const auto m = static_cast<double>(shape.microbatches);
+      EXPECT_GE(played.makespan_s, 3.0 * p + 2.0 * (p - 1.0) * 0.125 - 1e-9) << schedule->name();
+      EXPECT_GE(played.makespan_s, 3.0 * m - 1e-9) << schedule->name();
+      for (const auto& rank : played.ranks) {
+        EXPECT_EQ(std::ssize(rank), 2 * shape.microbatches * shape.chunks);
+        for (std::size_t i = 1; i < rank.size(); ++i) {
+          EXPECT_GE(rank[i].start_s, rank[i - 1].end_s);
+        }
+      }
+      for (const double busy : played.busy_s) EXPECT_NEAR(busy, 3.0 * m, 1e-9);
+    }
+  }
+}
+
+TEST(Schedules, BusyAndBubbleFillTheMakespan) {
+  for (const Schedule* schedule : schedules()) {
+    for (const PipelineShape& shape : sample_shapes(*schedule)) {
+      const PlayedSchedule played =
+          play_schedule(all_steps(*schedule, shape), shape, uniform(shape, 0.25));
+      double busy_and_bubble = 0.0;
+      for (const auto& rank : played.ranks) {
+        double free_at = 0.0;
+        for (const PlayedStep& step : rank) {
+          busy_and_bubble += (step.start_s - free_at) + (step.end_s - step.start_s);
+          free_at = step.end_s;
+        }
+        busy_and_bubble += played.makespan_s - free_at;
+      }
+      const double area = static_cast<double>(shape.stages) * played.makespan_s;
+      EXPECT_NEAR(busy_and_bubble, area, 1e-9 * area) << schedule->name();
+    }
+  }
+}
+
+TEST(Schedules, TwiceTheMicrobatchesAddTheirWork) {
+  for (const std::int64_t p : {1, 2, 4, 7}) {
+    for (const std::int64_t m : {1, 4, 9}) {
+      const double once = makespan("1f1b", {.stages = p, .microbatches = m});
+      const double twice = makespan("1f1b", {.stages = p, .microbatches = 2 * m});
+      EXPECT_DOUBLE_EQ(twice, once + 3.0 * static_cast<double>(m)) << p << " " << m;
+    }
+  }
+}
+
+TEST(Schedules, InterleavedFixture) {
+  const PipelineShape shape{.stages = 2, .microbatches = 4, .chunks = 2, .group_size = 2};
+  const Schedule& interleaved = named("interleaved_1f1b");
+  EXPECT_EQ(list_text(interleaved.steps(shape, 0), shape),
+            "F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 B3.1 B2.0 B3.0");
+  EXPECT_EQ(list_text(interleaved.steps(shape, 1), shape),
+            "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0");
+}
+
+TEST(Schedules, InterleavedTableWithAPartialLastGroup) {
+  const PipelineShape shape{.stages = 2, .microbatches = 5, .chunks = 2, .group_size = 3};
+  std::string forwards;
+  for (const ScheduleStep& step : named("interleaved_1f1b").steps(shape, 1)) {
+    if (step.kind == StepKind::Forward) forwards += to_text(step, shape) + " ";
+  }
+  EXPECT_EQ(forwards, "F0.0 F1.0 F2.0 F0.1 F1.1 F2.1 F3.0 F4.0 F3.1 F4.1 ");
+}
+
+TEST(Schedules, PlainLists) {
+  const PipelineShape shape{.stages = 4, .microbatches = 5};
+  EXPECT_EQ(list_text(named("1f1b").steps(shape, 1), shape), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
+  EXPECT_EQ(list_text(named("1f1b").steps(shape, 3), shape), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4");
+  EXPECT_EQ(list_text(named("gpipe").steps(shape, 2), shape), "F0 F1 F2 F3 F4 B4 B3 B2 B1 B0");
+  EXPECT_EQ(list_text(named("naive").steps(shape, 0), shape), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4");
+  EXPECT_TRUE(named("naive").one_microbatch_at_a_time());
+  EXPECT_FALSE(named("1f1b").one_microbatch_at_a_time());
+}
+
+TEST(Schedules, Refusals) {
+  const Schedule& interleaved = named("interleaved_1f1b");
+  EXPECT_EQ(*interleaved.refusal({.stages = 4, .microbatches = 8}),
+            "interleaved_1f1b needs at least 2 chunks per rank, not 1; with one chunk the schedule "
+            "is 1f1b");
+  EXPECT_EQ(*interleaved.refusal({.stages = 4, .microbatches = 6, .chunks = 2}),
+            "interleaved_1f1b leaves 2 of 6 microbatches in its last group of 4, fewer than the 4 "
+            "stages; choose microbatches that are a multiple of 4");
+  EXPECT_EQ(*interleaved.refusal({.stages = 4, .microbatches = 2, .chunks = 2}),
+            "interleaved_1f1b needs a microbatch group of at least the 4 stages and at most the 2 "
+            "microbatches, not 4");
+  EXPECT_EQ(*named("1f1b").refusal({.stages = 4, .microbatches = 8, .chunks = 2}),
+            "1f1b has one model chunk per rank, not 2; interleaved_1f1b has several");
+  EXPECT_EQ(*named("gpipe").refusal({.stages = 0, .microbatches = 8}),
+            "a pipeline has at least 1 stage, 1 microbatch and 1 chunk, not 0, 8 and 1");
+  EXPECT_EQ(find_schedule("2f2b"), nullptr);
+}
+
+}  // namespace
+}  // namespace trainyard
