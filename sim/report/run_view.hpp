@@ -1,13 +1,14 @@
 // Everything a report may say about one run: what was asked (facts), what ran, what came out.
 //
-// sim/ knows nothing of transformers, so figures such as tokens and model FLOPs arrive as facts from
-// scenarios/run.cpp. A report is a function from a RunView to text, JSON or files.
+// sim/ knows nothing of transformers, so figures such as tokens and model FLOPs arrive as facts
+// from scenarios/run.cpp. A report is a function from a RunView to text, JSON or files.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,33 +23,35 @@ namespace trainyard {
 
 // A thing simplified, counted, and said in a sentence that a user can act on (design D10).
 struct Approximation {
-  std::string name;        // "profile_extrapolated"
+  std::string name;  // "profile_extrapolated"
   std::uint64_t count = 0;
   std::string sentence;
 };
 
 // A published figure beside the prediction.
 struct PublishedComparison {
-  std::string figure;      // "step_time_s", "mfu", "hardware_tflops_per_gpu"
-  std::string title;       // "step time"
-  std::string unit;        // "s"
+  std::string figure;  // "step_time_s", "mfu", "hardware_tflops_per_gpu"
+  std::string title;   // "step time"
+  std::string unit;    // "s"
   double published = 0.0;
   double predicted = 0.0;
-  [[nodiscard]] double error() const { return predicted / published - 1.0; }   // +0.05: 5 % too high
+  [[nodiscard]] double error() const { return predicted / published - 1.0; }  // +0.05: 5 % too high
 };
 
 struct RunFacts {
-  std::string title;                          // first line of a report
-  nlohmann::ordered_json scenario;            // resolved; null for a bare workload file
+  std::string title;                // first line of a report
+  nlohmann::ordered_json scenario;  // resolved; null for a bare workload file
   std::string engine;
+  std::string engine_version;  // "SimGrid 3.32"; empty: the engine is our own
   std::uint64_t seed = 0;
-  double tokens_per_step = 0.0;               // 0: a bare workload has none
-  Flops model_flops;                          // of one step, all GPUs, in the convention below
-  Flops model_flops_other;                    // in the other convention
-  Flops hardware_flops;                       // model_flops plus recomputation
-  std::string flops_convention;               // "causal" or "full"
-  FlopsPerSecond gpu_peak;                    // dense peak of the training precision, one GPU
-  Bytes gpu_memory;                           // usable capacity
+  double tokens_per_step = 0.0;  // 0: a bare workload has none
+  Flops model_flops;             // of one step, all GPUs, in the convention below
+  Flops model_flops_other;       // in the other convention
+  Flops hardware_flops;          // model_flops plus recomputation
+  Flops hardware_flops_other;    // the same in the other convention; 0: not known
+  std::string flops_convention;  // "causal" or "full"
+  FlopsPerSecond gpu_peak;       // dense peak of the training precision, one GPU
+  Bytes gpu_memory;              // usable capacity
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;
@@ -65,7 +68,7 @@ struct RunView {
   const Workload& workload;
   const Partition& partition;
   const Timeline& timeline;
-  std::span<const Cost> kernel_costs;         // by index into Workload::kernels
+  std::span<const Cost> kernel_costs;  // by index into Workload::kernels
 };
 
 }  // namespace trainyard

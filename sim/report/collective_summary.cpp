@@ -1,0 +1,82 @@
+#include "sim/report/collective_summary.hpp"
+
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace trainyard {
+namespace {
+
+using Key = std::tuple<GroupKind, CollectiveOp, std::string, std::uint64_t>;
+struct Sums {
+  double count = 0.0;
+  double bytes = 0.0;
+  double time_s = 0.0;
+};
+
+// A collective is seen by each of its n members, a message once by its sender; each member of a
+// rank class then stands for this much of a call.
+double calls_per_rank(const Operation& op, std::uint64_t ranks) {
+  if (op.kind == OpKind::Send) return 1.0;
+  return op.kind == OpKind::Collective ? 1.0 / static_cast<double>(ranks) : 0.0;
+}
+
+void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows) {
+  const RankClass& ranks = view.partition.ranks[index];
+  const Program& program = view.workload.programs.at(ranks.program);
+  const Rank& rank = view.workload.ranks.at(ranks.representative);
+  const OpTimes& times = view.timeline.classes.at(index);
+  for (OpIndex i = 0; i < program.operations.size(); ++i) {
+    const Operation& op = program.operations[i];
+    if (op.kind != OpKind::Collective && op.kind != OpKind::Send) continue;
+    const Call& call = view.workload.calls.at(op.payload);
+    const Group& group = view.workload.groups.at(rank.slots.at(op.slot).group);
+    const double calls = ranks.members * calls_per_rank(op, group.members.size());
+    Sums& sums = rows[{group.kind, call.op, call.algorithm, group.members.size()}];
+    sums.count += calls;
+    sums.bytes += calls * static_cast<double>(call.bytes);
+    sums.time_s += calls * (times.end_s[i] - times.start_s[i]);
+  }
+}
+
+}  // namespace
+
+double bus_factor(CollectiveOp op, std::uint64_t ranks) {
+  if (ranks < 2) return 1.0;
+  const auto n = static_cast<double>(ranks);
+  switch (op) {
+    case CollectiveOp::AllReduce:
+      return 2.0 * (n - 1.0) / n;
+    case CollectiveOp::AllGather:
+    case CollectiveOp::ReduceScatter:
+    case CollectiveOp::AllToAll:
+      return (n - 1.0) / n;
+    case CollectiveOp::Broadcast:
+    case CollectiveOp::Reduce:
+    case CollectiveOp::SendRecv:
+      return 1.0;
+  }
+  return 1.0;
+}
+
+std::vector<CollectiveSummary> collective_summary(const RunView& view) {
+  std::map<Key, Sums> rows;
+  for (std::size_t index = 0; index < view.partition.ranks.size(); ++index)
+    add_class(view, index, rows);
+  std::vector<CollectiveSummary> result;
+  for (const auto& [key, sums] : rows) {
+    const auto& [group, op, algorithm, ranks] = key;
+    const double busbw = sums.time_s > 0.0 ? bus_factor(op, ranks) * sums.bytes / sums.time_s : 0.0;
+    result.push_back({.group = group,
+                      .op = op,
+                      .algorithm = algorithm,
+                      .ranks = ranks,
+                      .count = static_cast<std::uint64_t>(std::llround(sums.count)),
+                      .bytes = sums.bytes,
+                      .time_s = sums.time_s,
+                      .busbw_bytes_per_s = busbw});
+  }
+  return result;
+}
+
+}  // namespace trainyard

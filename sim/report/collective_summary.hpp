@@ -1,0 +1,37 @@
+// What the groups said to each other: one row per kind of group, operation, algorithm and group
+// size.
+//
+//   busbw = factor(op, n) * bytes / time,   2(n-1)/n for all_reduce, (n-1)/n for all_gather,
+//   reduce_scatter and all_to_all, else 1   (nccl-tests, doc/PERFORMANCE.md).
+// Worked: 2^30 bytes in 5 ms among 8: all_reduce 375.8 GB/s, all_gather 187.9 GB/s.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/graph/workload.hpp"
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+struct CollectiveSummary {
+  GroupKind group = GroupKind::Other;
+  CollectiveOp op = CollectiveOp::AllReduce;
+  std::string algorithm;
+  std::uint64_t ranks = 0;         // of one group
+  std::uint64_t count = 0;         // calls in the step, of all groups
+  double bytes = 0.0;              // nccl-tests sizes of all calls, summed
+  double time_s = 0.0;             // of all calls, from the moment the last member came
+  double busbw_bytes_per_s = 0.0;  // factor * bytes / time_s; 0 when they took no time
+  [[nodiscard]] double mean_time_s() const {
+    return count == 0 ? 0.0 : time_s / static_cast<double>(count);
+  }
+};
+
+// By kind of group, operation, algorithm, size of group.
+[[nodiscard]] std::vector<CollectiveSummary> collective_summary(const RunView& view);
+
+[[nodiscard]] double bus_factor(CollectiveOp op, std::uint64_t ranks);
+
+}  // namespace trainyard

@@ -1,0 +1,32 @@
+// The key figures of a run: how fast, and how much of the hardware's peak.
+//
+//   MFU = model FLOPs / (step time * GPUs * peak)      HFU = the same with recomputation counted
+//
+// (Korthikanti et al. 2022, arXiv 2205.05198, section 6.3). Worked: GPT-3 175B, 64 sequences of
+// 2048 are 1.4109e17 FLOP; in 13.75 s on 64 GPUs 160.3 TFLOP/s each, of an A100's 312 that is 51.4
+// %.
+//
+//   Figures f = figures(view);
+//   f.step_time_s; f.mfu.value_or(0);   // nothing where the run has no such figure (a bare
+//   workload)
+#pragma once
+
+#include <optional>
+
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+struct Figures {
+  double step_time_s = 0.0;
+  std::optional<double> tokens_per_s;
+  std::optional<double> tokens_per_s_per_gpu;
+  std::optional<double> model_tflops_per_gpu;
+  std::optional<double> hardware_tflops_per_gpu;
+  std::optional<double> mfu, hfu;              // in the convention of the facts
+  std::optional<double> mfu_other, hfu_other;  // in the other one
+};
+
+[[nodiscard]] Figures figures(const RunView& view);
+
+}  // namespace trainyard

@@ -1,0 +1,47 @@
+// A file written piece by piece, for outputs too large to hold: bounded memory, compressed when the
+// name ends in ".gz", under a temporary name until closed, so that an interrupted run leaves no
+// half file.
+//
+//   OutputStream out("trace.json.gz");
+//   out.print("{},\n", 3);
+//   out.close();               // renames; without it the file is dropped
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace trainyard {
+
+class OutputStream {
+ public:
+  // Creates missing folders. Throws InputError when the place cannot be written.
+  explicit OutputStream(std::filesystem::path file);
+  ~OutputStream();
+  OutputStream(const OutputStream&) = delete;
+  OutputStream& operator=(const OutputStream&) = delete;
+  OutputStream(OutputStream&&) = delete;
+  OutputStream& operator=(OutputStream&&) = delete;
+
+  template <class... Values>
+  void print(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
+    if (buffer_.size() >= kBufferBytes) flush();
+  }
+  void write(std::string_view text);
+  void close();
+
+ private:
+  static constexpr std::size_t kBufferBytes = 1 << 16;
+  void flush();
+  [[noreturn]] void fail(std::string problem);
+
+  std::filesystem::path file_;
+  std::filesystem::path temporary_;
+  void* stream_ = nullptr;  // zlib's handle, whose type stays out of this header
+  fmt::memory_buffer buffer_;
+};
+
+}  // namespace trainyard

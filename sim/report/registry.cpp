@@ -1,0 +1,37 @@
+#include <algorithm>
+#include <array>
+
+#include "sim/report/csv.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/result_json.hpp"
+#include "sim/report/sections.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::array kReports{
+    ReportEntry{"summary", "verdict, key figures, where the time goes, links, memory", summary_text,
+                result_json, nullptr},
+    ReportEntry{"breakdown", "where the time of a rank goes, by stage and cause", breakdown_section,
+                breakdown_json, breakdown_csv},
+    ReportEntry{"memory", "peak memory of each stage, its moment and its composition",
+                memory_section, memory_json, memory_csv},
+    ReportEntry{"links", "what the links of each class carried and how busy they were",
+                links_section, links_json, links_csv},
+    ReportEntry{"collectives", "calls, sizes, times and bus bandwidth of each kind of group",
+                collectives_section, collectives_json, collectives_csv},
+    ReportEntry{"costs", "how well the kernel times are known, and what to measure next",
+                costs_section, costs_json, nullptr},
+};
+
+}  // namespace
+
+std::span<const ReportEntry> reports() { return kReports; }
+
+const ReportEntry* find_report(std::string_view name) {
+  const auto found = std::find_if(kReports.begin(), kReports.end(),
+                                  [name](const ReportEntry& entry) { return entry.name == name; });
+  return found == kReports.end() ? nullptr : &*found;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,174 @@
+#include "sim/report/result_json.hpp"
+
+#include "sim/report/collective_summary.hpp"
+#include "sim/report/cost_summary.hpp"
+#include "sim/report/figures.hpp"
+#include "sim/report/link_summary.hpp"
+#include "sim/report/stage_memory.hpp"
+#include "sim/timeline/breakdown.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json provenance_json(const RunFacts& facts) {
+  Json json = {{"version", TRAINYARD_VERSION},
+               {"engine", facts.engine},
+               {"engine_version", or_null(facts.engine_version)},
+               {"seed", facts.seed}};
+  if (facts.wall_s) json["wall_s"] = *facts.wall_s;
+  if (facts.peak_rss_bytes) json["peak_rss_bytes"] = *facts.peak_rss_bytes;
+  return json;
+}
+
+Json fold_json(const RunView& view) {
+  return {{"ranks", view.workload.ranks.size()},
+          {"classes", view.partition.ranks.size()},
+          {"operations", view.timeline.counters.operations},
+          {"engine_activities", view.timeline.counters.activities},
+          {"events", view.timeline.counters.events}};
+}
+
+Json approximations_json(const RunFacts& facts) {
+  Json json = Json::object();
+  for (const Approximation& approximation : facts.approximations) {
+    json[approximation.name] = {{"count", approximation.count},
+                                {"sentence", approximation.sentence}};
+  }
+  return json;
+}
+
+Json published_json(const RunFacts& facts) {
+  if (facts.published.empty()) return nullptr;
+  Json figures = Json::array();
+  for (const PublishedComparison& row : facts.published) {
+    figures.push_back({{"figure", row.figure},
+                       {"title", row.title},
+                       {"unit", row.unit},
+                       {"published", row.published},
+                       {"predicted", row.predicted},
+                       {"difference", row.error()}});
+  }
+  return {{"source", facts.published_source},
+          {"note", or_null(facts.published_note)},
+          {"figures", std::move(figures)}};
+}
+
+}  // namespace
+
+Json breakdown_json(const RunView& view) {
+  Json rows = Json::array();
+  for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
+    const RankClass& ranks = view.partition.ranks[index];
+    const Program& program = view.workload.programs.at(ranks.program);
+    const Breakdown times = breakdown(view.workload, view.partition, view.timeline, index);
+    Json row = {{"class", index},
+                {"program", program.name},
+                {"stage", program.stage},
+                {"representative", ranks.representative},
+                {"ranks", ranks.members}};
+    for (std::size_t share = 0; share < kTimeShares; ++share) {
+      row[std::string(to_string(static_cast<TimeShare>(share)))] = times.seconds[share];
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json memory_json(const RunView& view) {
+  Json rows = Json::array();
+  for (const StageMemory& stage : stage_memory(view)) {
+    Json composition = Json::object();
+    for (std::size_t category = 0; category < stage.peak.by_category.size(); ++category) {
+      composition[view.workload.categories[category]] = stage.peak.by_category[category];
+    }
+    const bool bounded = stage.capacity_bytes > 0;
+    rows.push_back({{"stage", stage.stage},
+                    {"class", stage.rank_class},
+                    {"capacity_bytes", bounded ? Json(stage.capacity_bytes) : Json(nullptr)},
+                    {"peak_bytes", stage.peak.bytes},
+                    {"peak_at_s", stage.peak.at_s},
+                    {"peak_operation", peak_operation(view, stage)},
+                    {"by_category_bytes", std::move(composition)},
+                    {"fits", bounded ? Json(stage.fits) : Json(nullptr)}});
+  }
+  return rows;
+}
+
+Json links_json(const RunView& view) {
+  Json rows = Json::array();
+  for (const LinkSummary& row : link_summary(view)) {
+    rows.push_back({{"kind", to_string(row.kind)},
+                    {"links", row.links},
+                    {"capacity_bytes_per_s", row.capacity_bytes_per_s},
+                    {"bytes", row.bytes},
+                    {"busiest_link_bytes", row.busiest_bytes},
+                    {"busy_fraction", row.busy_fraction},
+                    {"busiest_link_busy_fraction", row.busiest_fraction},
+                    {"mean_utilisation", row.mean_utilisation},
+                    {"peak_utilisation", row.peak_utilisation}});
+  }
+  return rows;
+}
+
+Json collectives_json(const RunView& view) {
+  Json rows = Json::array();
+  for (const CollectiveSummary& row : collective_summary(view)) {
+    rows.push_back({{"group", to_string(row.group)},
+                    {"op", to_string(row.op)},
+                    {"algorithm", row.algorithm},
+                    {"protocol", nullptr},
+                    {"ranks", row.ranks},
+                    {"count", row.count},
+                    {"bytes", row.bytes},
+                    {"time_s", row.time_s},
+                    {"mean_time_s", row.mean_time_s()},
+                    {"busbw_bytes_per_s",
+                     row.busbw_bytes_per_s > 0.0 ? Json(row.busbw_bytes_per_s) : Json(nullptr)}});
+  }
+  return rows;
+}
+
+Json costs_json(const RunView& view) {
+  const CostSummary costs = cost_summary(view);
+  Json shapes = Json::array();
+  for (const KernelUse& use : costs.worth_measuring) {
+    shapes.push_back({{"kernel", to_text(view.workload.kernels.at(use.kernel))},
+                      {"provenance", to_string(use.provenance)},
+                      {"share", use.share}});
+  }
+  return {{"measured", costs.of(Provenance::Measured)},
+          {"interpolated", costs.of(Provenance::Interpolated)},
+          {"extrapolated", costs.of(Provenance::Extrapolated)},
+          {"worth_measuring", std::move(shapes)}};
+}
+
+Json result_json(const RunView& view) {
+  const Figures key = figures(view);
+  return {{"scenario", view.facts.scenario},
+          {"provenance", provenance_json(view.facts)},
+          {"step_time_s", key.step_time_s},
+          {"tokens_per_s", or_null(key.tokens_per_s)},
+          {"tokens_per_s_per_gpu", or_null(key.tokens_per_s_per_gpu)},
+          {"model_tflops_per_gpu", or_null(key.model_tflops_per_gpu)},
+          {"hardware_tflops_per_gpu", or_null(key.hardware_tflops_per_gpu)},
+          {"mfu", or_null(key.mfu)},
+          {"hfu", or_null(key.hfu)},
+          {"flops_convention", or_null(view.facts.flops_convention)},
+          {"breakdown_s", breakdown_json(view)},
+          {"memory", memory_json(view)},
+          {"links", links_json(view)},
+          {"collectives", collectives_json(view)},
+          {"costs", costs_json(view)},
+          {"fold", fold_json(view)},
+          {"approximations", approximations_json(view.facts)},
+          {"published", published_json(view.facts)}};
+}
+
+std::string to_text(const Json& json) { return json.dump(2) + "\n"; }
+
+}  // namespace trainyard

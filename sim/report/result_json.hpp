@@ -1,0 +1,27 @@
+// The machine-readable result of a run: one JSON object whose keys are stable (design section 6).
+// SI units stand in the names; null where a thing does not apply.
+//
+//   write_file("result.json", to_text(result_json(view)));
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+[[nodiscard]] nlohmann::ordered_json result_json(const RunView& view);
+
+// The parts that are reports of their own.
+[[nodiscard]] nlohmann::ordered_json breakdown_json(const RunView& view);
+[[nodiscard]] nlohmann::ordered_json memory_json(const RunView& view);
+[[nodiscard]] nlohmann::ordered_json links_json(const RunView& view);
+[[nodiscard]] nlohmann::ordered_json collectives_json(const RunView& view);
+[[nodiscard]] nlohmann::ordered_json costs_json(const RunView& view);
+
+// Two-space indentation and a last newline; numbers in their shortest form that reads back the
+// same.
+[[nodiscard]] std::string to_text(const nlohmann::ordered_json& json);
+
+}  // namespace trainyard

@@ -1,0 +1,282 @@
+#include "sim/report/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "sim/report/collective_summary.hpp"
+#include "sim/report/cost_summary.hpp"
+#include "sim/report/figures.hpp"
+#include "sim/report/link_summary.hpp"
+#include "sim/report/stage_breakdown.hpp"
+#include "sim/report/stage_memory.hpp"
+#include "sim/report/text_table.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string gib(std::int64_t bytes) { return to_text(Bytes{static_cast<double>(bytes)}); }
+
+// "9 931": digits in groups of three, as the tables of this project print counts.
+std::string grouped(double value) {
+  const std::string digits = fmt::format("{:.0f}", value);
+  std::string text;
+  for (std::size_t at = 0; at < digits.size(); ++at) {
+    if (at > 0 && (digits.size() - at) % 3 == 0) text.push_back(' ');
+    text.push_back(digits[at]);
+  }
+  return text;
+}
+
+struct FigureRow {
+  std::string figure;  // key of a published comparison; empty: nothing can stand beside it
+  std::string title;
+  std::optional<double> value;
+  std::string text;
+};
+
+std::string utilisation_title(std::string_view name, std::string_view convention) {
+  return convention.empty() ? std::string(name)
+                            : fmt::format("{} ({} attention)", name, convention);
+}
+
+std::vector<FigureRow> figure_rows(const RunView& view) {
+  const Figures key = figures(view);
+  const std::string& convention = view.facts.flops_convention;
+  const std::string other = convention == "causal" ? "full"
+                            : convention == "full" ? "causal"
+                                                   : "other";
+  const auto text = [](const std::optional<double>& value, const auto& print) {
+    return value ? print(*value) : std::string("-");
+  };
+  const auto tflops = [](double value) { return fmt::format("{:.1f} TFLOP/s", value); };
+  return {{"step_time_s", "step time", key.step_time_s, fmt::format("{:.4g} s", key.step_time_s)},
+          {"tokens_per_s", "tokens/s", key.tokens_per_s, text(key.tokens_per_s, grouped)},
+          {"tokens_per_s_per_gpu", "tokens/s per GPU", key.tokens_per_s_per_gpu,
+           text(key.tokens_per_s_per_gpu, grouped)},
+          {"model_tflops_per_gpu", "model FLOP/s per GPU", key.model_tflops_per_gpu,
+           text(key.model_tflops_per_gpu, tflops)},
+          {"hardware_tflops_per_gpu", "hardware FLOP/s per GPU", key.hardware_tflops_per_gpu,
+           text(key.hardware_tflops_per_gpu, tflops)},
+          {"mfu", utilisation_title("MFU", convention), key.mfu, text(key.mfu, percent)},
+          {"hfu", utilisation_title("HFU", convention), key.hfu, text(key.hfu, percent)},
+          {"", utilisation_title("MFU", other), key.mfu_other, text(key.mfu_other, percent)},
+          {"", utilisation_title("HFU", other), key.hfu_other, text(key.hfu_other, percent)}};
+}
+
+std::string published_text(const PublishedComparison& row) {
+  if (row.figure == "mfu" || row.figure == "hfu") return percent(row.published);
+  if (row.figure.starts_with("tokens")) return grouped(row.published);
+  return fmt::format("{:.4g} {}", row.published, row.unit);
+}
+
+const PublishedComparison* published_of(const RunFacts& facts, const std::string& figure) {
+  const auto found =
+      std::find_if(facts.published.begin(), facts.published.end(),
+                   [&](const auto& row) { return !figure.empty() && row.figure == figure; });
+  return found == facts.published.end() ? nullptr : &*found;
+}
+
+std::string figures_with_published(const RunView& view, const std::vector<FigureRow>& rows) {
+  TextTable table({"", "predicted", "published", "difference"});
+  std::set<std::string> shown;
+  for (const FigureRow& row : rows) {
+    const PublishedComparison* published = published_of(view.facts, row.figure);
+    if (!row.value && published == nullptr) continue;
+    shown.insert(row.figure);
+    table.row({row.title, row.text, published ? published_text(*published) : "",
+               published ? signed_percent(published->error()) : ""});
+  }
+  for (const PublishedComparison& row : view.facts.published) {
+    if (shown.contains(row.figure)) continue;
+    table.row({row.title, fmt::format("{:.4g} {}", row.predicted, row.unit), published_text(row),
+               signed_percent(row.error())});
+  }
+  std::string text = table.text();
+  if (!view.facts.published_source.empty()) {
+    text += wrapped("  published: " + view.facts.published_source, 4);
+  }
+  if (!view.facts.published_note.empty())
+    text += wrapped("  note: " + view.facts.published_note, 4);
+  return text;
+}
+
+std::string figures_alone(const std::vector<FigureRow>& rows) {
+  TextTable table({"", ""});
+  for (const FigureRow& row : rows) {
+    if (row.value) table.row({row.title, row.text});
+  }
+  return table.text();
+}
+
+constexpr std::array<std::string_view, kTimeShares> kShortTitles{
+    "compute", "optim.", "tensor",  "pipe",   "data", "expert",
+    "context", "other",  "waiting", "bubble", "host", "idle"};
+
+// Shares of the step, mean over all ranks.
+std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
+  Breakdown mean;
+  double ranks = 0.0;
+  for (const StageBreakdown& stage : stages) {
+    ranks += static_cast<double>(stage.ranks);
+    for (std::size_t share = 0; share < kTimeShares; ++share) {
+      mean.seconds[share] += static_cast<double>(stage.ranks) * stage.mean.seconds[share];
+    }
+  }
+  TextTable table({"", "seconds", "share", ""});
+  for (std::size_t share = 0; share < kTimeShares; ++share) {
+    const double seconds = mean.seconds[share] / ranks;
+    if (seconds <= 0.0) continue;
+    const double fraction = seconds / step_s;
+    // The bar stands left-aligned in its own column: padded to the longest there can be.
+    table.row({std::string(to_string(static_cast<TimeShare>(share))),
+               fmt::format("{:.6g}", seconds), percent(fraction),
+               fmt::format("{:<50}", bar(fraction))});
+  }
+  return table.text();
+}
+
+std::string breakdown_by_stage(const std::vector<StageBreakdown>& stages, double step_s) {
+  std::vector<std::size_t> shown;
+  for (std::size_t share = 0; share < kTimeShares; ++share) {
+    const auto used = [share](const StageBreakdown& stage) {
+      return stage.mean.seconds[share] > 0.0;
+    };
+    if (std::any_of(stages.begin(), stages.end(), used)) shown.push_back(share);
+  }
+  std::vector<std::string> titles{"stage", "ranks"};
+  for (const std::size_t share : shown) titles.emplace_back(kShortTitles[share]);
+  TextTable table(titles);
+  for (const StageBreakdown& stage : stages) {
+    std::vector<std::string> cells{fmt::format("{}", stage.stage), fmt::format("{}", stage.ranks)};
+    for (const std::size_t share : shown) {
+      cells.push_back(fmt::format("{:.1f}", 100.0 * stage.mean.seconds[share] / step_s));
+    }
+    table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+// "weights 12.1 GiB, activations 30 GiB": what a peak is made of, largest first.
+std::string composition(const RunView& view, const MemoryPeak& peak) {
+  std::multimap<std::int64_t, std::string, std::greater<>> parts;
+  for (std::size_t category = 0; category < peak.by_category.size(); ++category) {
+    if (peak.by_category[category] == 0) continue;
+    parts.emplace(peak.by_category[category], view.workload.categories[category]);
+  }
+  std::string text;
+  for (const auto& [bytes, name] : parts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, gib(bytes));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string verdict_line(const RunView& view) {
+  const std::string step =
+      fmt::format("one step takes {}", to_text(Seconds{view.timeline.makespan_s}));
+  const std::vector<StageMemory> stages = stage_memory(view);
+  const StageMemory* worst = worst_stage(stages);
+  if (worst == nullptr || worst->capacity_bytes == 0) return step + "\n";
+  const std::string need = fmt::format("{} of {} on the fullest stage ({})", gib(worst->peak.bytes),
+                                       gib(worst->capacity_bytes), worst->stage);
+  return fmt::format("{}: {}; {}\n", worst->fits ? "fits" : "DOES NOT FIT", need, step);
+}
+
+std::string figures_section(const RunView& view) {
+  const std::vector<FigureRow> rows = figure_rows(view);
+  return view.facts.published.empty() ? figures_alone(rows) : figures_with_published(view, rows);
+}
+
+std::string breakdown_section(const RunView& view) {
+  const std::vector<StageBreakdown> stages = stage_breakdown(view);
+  const double step_s = view.timeline.makespan_s;
+  if (stages.empty() || step_s <= 0.0) return "";
+  return "Where the time of a rank goes (mean over all ranks)\n" + breakdown_mean(stages, step_s) +
+         "\nThe same by stage, % of the step\n" + breakdown_by_stage(stages, step_s);
+}
+
+std::string memory_section(const RunView& view) {
+  const std::vector<StageMemory> stages = stage_memory(view);
+  if (stages.empty()) return "";
+  TextTable table({"stage", "peak", "of", "fits", "at", "when"});
+  for (const StageMemory& stage : stages) {
+    const bool bounded = stage.capacity_bytes > 0;
+    table.row({fmt::format("{}", stage.stage), gib(stage.peak.bytes),
+               bounded ? gib(stage.capacity_bytes) : "-",
+               bounded ? (stage.fits ? "yes" : "NO") : "-", to_text(Seconds{stage.peak.at_s}),
+               peak_operation(view, stage)});
+  }
+  std::string text = "Peak memory of a rank, by stage\n" + table.text();
+  for (const StageMemory& stage : stages) {
+    text += wrapped(fmt::format("  stage {}: {}", stage.stage, composition(view, stage.peak)), 4);
+  }
+  return text;
+}
+
+std::string links_section(const RunView& view) {
+  const std::vector<LinkSummary> rows = link_summary(view);
+  if (rows.empty()) return "";
+  TextTable table(
+      {"link class", "links", "each", "carried", "mean use", "busy", "busiest", "peak use"});
+  for (const LinkSummary& row : rows) {
+    table.row({std::string(to_string(row.kind)), fmt::format("{}", row.links),
+               to_text(BytesPerSecond{row.capacity_bytes_per_s}), to_text(Bytes{row.bytes}),
+               percent(row.mean_utilisation), percent(row.busy_fraction),
+               percent(row.busiest_fraction), percent(row.peak_utilisation)});
+  }
+  return "Links (each direction is a link; means over the links that carried anything)\n" +
+         table.text();
+}
+
+std::string collectives_section(const RunView& view) {
+  const std::vector<CollectiveSummary> rows = collective_summary(view);
+  if (rows.empty()) return "";
+  TextTable table({"group", "operation", "algorithm", "ranks", "calls", "size", "time", "busbw"});
+  for (const CollectiveSummary& row : rows) {
+    const auto calls = static_cast<double>(std::max<std::uint64_t>(row.count, 1));
+    table.row({std::string(to_string(row.group)), std::string(to_string(row.op)), row.algorithm,
+               fmt::format("{}", row.ranks), fmt::format("{}", row.count),
+               to_text(Bytes{row.bytes / calls}), to_text(Seconds{row.mean_time_s()}),
+               row.busbw_bytes_per_s > 0.0 ? to_text(BytesPerSecond{row.busbw_bytes_per_s}) : "-"});
+  }
+  return "Communication (calls of all groups in the step; mean size and time of a call)\n" +
+         table.text();
+}
+
+std::string costs_section(const RunView& view) {
+  const CostSummary costs = cost_summary(view);
+  if (costs.busy_s <= 0.0) return "";
+  std::string text = fmt::format("Kernel time: {} measured, {} interpolated, {} extrapolated\n",
+                                 percent(costs.of(Provenance::Measured)),
+                                 percent(costs.of(Provenance::Interpolated)),
+                                 percent(costs.of(Provenance::Extrapolated)));
+  constexpr std::size_t kShown = 3;
+  for (std::size_t i = 0; i < std::min(kShown, costs.worth_measuring.size()); ++i) {
+    const KernelUse& use = costs.worth_measuring[i];
+    text += wrapped(fmt::format("  worth measuring: {} ({} of it, {})",
+                                to_text(view.workload.kernels.at(use.kernel)), percent(use.share),
+                                to_string(use.provenance)),
+                    4);
+  }
+  return text;
+}
+
+std::string notes_section(const RunView& view) {
+  std::string text;
+  if (!view.facts.assumptions.empty()) text += "Assumptions of the scenario\n";
+  for (const std::string& assumption : view.facts.assumptions)
+    text += wrapped("  - " + assumption, 4);
+  if (!view.facts.approximations.empty())
+    text += text.empty() ? "Approximations\n" : "\nApproximations\n";
+  for (const Approximation& one : view.facts.approximations) {
+    text += wrapped(fmt::format("  - {} x {}: {}", one.count, one.name, one.sentence), 4);
+  }
+  return text;
+}
+
+}  // namespace trainyard

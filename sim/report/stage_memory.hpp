@@ -1,0 +1,31 @@
+// Peak memory of each pipeline stage: the worst of its rank classes, and whether it fits.
+//
+//   for (const StageMemory& stage : stage_memory(view)) stage.fits;
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/report/run_view.hpp"
+#include "sim/timeline/memory.hpp"
+
+namespace trainyard {
+
+struct StageMemory {
+  std::uint32_t stage = 0;
+  std::uint32_t rank_class = 0;  // the worst, the lowest among equals
+  MemoryPeak peak;
+  std::int64_t capacity_bytes = 0;  // 0: not known, then `fits` is true
+  bool fits = true;
+};
+
+// By stage number.
+[[nodiscard]] std::vector<StageMemory> stage_memory(const RunView& view);
+
+// The stage with the highest peak; nullptr when there is none.
+[[nodiscard]] const StageMemory* worst_stage(const std::vector<StageMemory>& stages);
+
+// "backward layer 3, microbatch 7": the operation that reached the peak.
+[[nodiscard]] std::string peak_operation(const RunView& view, const StageMemory& stage);
+
+}  // namespace trainyard

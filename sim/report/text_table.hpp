@@ -1,0 +1,41 @@
+// Tables for people: cells aligned in columns, plain ASCII, no colour.
+//
+//   TextTable table({"stage", "peak"});
+//   table.row({"0", "61.2 GiB"});
+//   out += table.text();     // the first column to the left, the others to the right
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard {
+
+inline constexpr std::size_t kTextWidth = 100;
+
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> titles) : titles_(std::move(titles)) {}
+
+  // REQUIRES: as many cells as titles.
+  void row(std::vector<std::string> cells);
+  // One line per row, indented by two; the line of titles first unless they are all empty.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<std::string> titles_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// The text broken into lines of at most kTextWidth; lines after the first are indented.
+[[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent);
+
+// "23.4 %"; a published difference with its sign, "+3.9 %".
+[[nodiscard]] std::string percent(double fraction);
+[[nodiscard]] std::string signed_percent(double fraction);
+
+// A bar of '#', one per 2 %.
+[[nodiscard]] std::string bar(double fraction);
+
+}  // namespace trainyard
