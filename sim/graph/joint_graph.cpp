@@ -7,14 +7,11 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/graph/call_sequences.hpp"
 
 namespace trainyard {
 
 namespace {
-
-bool communicates(OpKind kind) {
-  return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
-}
 
 // Calls a program makes through each slot, ascending and distinct.
 using SlotCalls = std::vector<std::vector<std::uint32_t>>;
