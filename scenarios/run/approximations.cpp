@@ -1,0 +1,40 @@
+#include "scenarios/run/approximations.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
+  const Parallelism& p = scenario.plan.parallelism;
+  const bool overlaps = (p.data > 1 && p.overlap_grad_reduce) || p.tensor > 1;
+  if (overlaps) {
+    facts.approximations.push_back(
+        {.name = "overlap_without_interference", .count = 1,
+         .sentence = "communication that runs beside compute does not slow it; real kernels share SMs and HBM, so "
+                     "overlapped phases are a few percent too fast"});
+  }
+  facts.approximations.push_back(
+      {.name = "host_not_simulated", .count = 1,
+       .sentence = "kernels are issued in no time; layers shorter than some 0.2 ms would wait for the host"});
+}
+
+void add_cost_approximations(const Workload& workload, const Partition& partition, std::span<const Cost> costs,
+                             RunFacts& facts) {
+  std::vector<bool> used(workload.kernels.size(), false);
+  for (const RankClass& entry : partition.ranks) {
+    for (const Operation& op : workload.programs[entry.program].operations) {
+      if (op.kind == OpKind::Compute) used[op.payload] = true;
+    }
+  }
+  std::uint64_t extrapolated = 0;
+  for (std::size_t kernel = 0; kernel < costs.size(); ++kernel) {
+    if (used[kernel] && costs[kernel].provenance == Provenance::Extrapolated) ++extrapolated;
+  }
+  if (extrapolated == 0) return;
+  facts.approximations.push_back(
+      {.name = "profile_extrapolated", .count = extrapolated,
+       .sentence = "kernel shapes lie outside what was measured on this GPU; their times follow from its data sheet "
+                   "and the nearest measured efficiency"});
+}
+
+}  // namespace trainyard

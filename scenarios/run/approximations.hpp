@@ -1,0 +1,18 @@
+// What a run simplifies, counted, each with a sentence that a user can act on (design D10).
+#pragma once
+
+#include <span>
+
+#include "scenarios/scenario.hpp"
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+// What the lowering leaves out of this plan.
+void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
+
+// How many kernels' durations were not measured.
+void add_cost_approximations(const Workload& workload, const Partition& partition, std::span<const Cost> costs,
+                             RunFacts& facts);
+
+}  // namespace trainyard

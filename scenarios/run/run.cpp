@@ -1,0 +1,91 @@
+#include "scenarios/run/run.hpp"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "kernels/gpu.hpp"
+#include "models/collectives/collective.hpp"
+#include "models/lower/lower.hpp"
+#include "scenarios/run/approximations.hpp"
+#include "scenarios/run/facts.hpp"
+#include "sim/engine/engine.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Wall time and peak memory of the process so far, into the facts.
+class Stopwatch {
+ public:
+  void record(RunFacts& facts) const {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    facts.wall_s = elapsed.count();
+    facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model) {
+  std::vector<Cost> costs;
+  costs.reserve(workload.kernels.size());
+  for (const Kernel& kernel : workload.kernels) costs.push_back(model.cost(kernel));
+  return costs;
+}
+
+// Folds, prices and replays run.workload on run.cluster.
+void replay(Run& run, const RunOptions& options) {
+  const Cluster& cluster = *run.cluster;
+  const CollectiveTransport transport(cluster);
+  run.partition = fold(cluster, run.workload, transport, {.enabled = options.fold});
+  run.kernel_costs = price_kernels(run.workload, *load_cost_model(cluster.facts().gpu));
+  std::vector<double> seconds;
+  seconds.reserve(run.kernel_costs.size());
+  for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
+  const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);
+  run.timeline = engine->run({.cluster = cluster, .workload = run.workload, .partition = run.partition,
+                              .kernel_seconds = seconds, .progress = options.progress});
+  run.facts.gpu_memory = cluster.facts().gpu_memory;
+  add_cost_approximations(run.workload, run.partition, run.kernel_costs, run.facts);
+}
+
+}  // namespace
+
+Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
+  TrainingPlan plan = scenario.plan;
+  plan.framework = load_framework("megatron");
+  Workload workload = lower(plan);
+  return scenario.collective_model == "stepwise" ? expand_collectives(workload, cluster) : workload;
+}
+
+Run run_scenario(const Scenario& scenario, const RunOptions& options) {
+  const Stopwatch stopwatch;
+  Run run;
+  run.cluster = std::make_unique<Cluster>(build_cluster(scenario.cluster));
+  run.facts = scenario_facts(scenario, load_gpu_sheet(run.cluster->facts().gpu));
+  run.workload = scenario_workload(scenario, *run.cluster);
+  add_plan_approximations(scenario, run.facts);
+  replay(run, options);
+  run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
+  if (options.timing) stopwatch.record(run.facts);
+  return run;
+}
+
+Run run_workload(WorkloadQuestion question, const RunOptions& options) {
+  const Stopwatch stopwatch;
+  Run run;
+  run.cluster = std::make_unique<Cluster>(build_cluster(question.cluster));
+  run.facts.title = std::move(question.title);
+  run.facts.engine = question.engine;
+  run.workload = std::move(question.workload);
+  replay(run, options);
+  if (options.timing) stopwatch.record(run.facts);
+  return run;
+}
+
+}  // namespace trainyard

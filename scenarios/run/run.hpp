@@ -1,0 +1,53 @@
+// From a scenario to a finished run: builds the cluster, lowers the plan, folds, prices, replays.
+//
+//   Scenario scenario = load_scenario("scenarios/first/two_gpus.json", {});
+//   Run run = run_scenario(scenario, {});
+//   fmt::print("{}", summary_text(run.view()));
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+struct RunOptions {
+  bool fold = true;                        // false: every rank is simulated
+  bool timing = false;                     // wall time and memory of the run itself go into the facts
+  std::function<void(double)> progress;    // fraction done, now and then
+};
+
+// A run owns all that a RunView refers to.
+struct Run {
+  RunFacts facts;
+  std::unique_ptr<Cluster> cluster;
+  Workload workload;
+  Partition partition;
+  std::vector<Cost> kernel_costs;
+  Timeline timeline;
+
+  [[nodiscard]] RunView view() const {
+    return {.facts = facts, .cluster = *cluster, .workload = workload, .partition = partition,
+            .timeline = timeline, .kernel_costs = kernel_costs};
+  }
+};
+
+[[nodiscard]] Run run_scenario(const Scenario& scenario, const RunOptions& options);
+
+// A workload that no model of ours made, on a cluster. `engine` as in a scenario.
+struct WorkloadQuestion {
+  std::string title;
+  Workload workload;
+  ClusterSpec cluster;
+  std::string engine = "simgrid";
+};
+[[nodiscard]] Run run_workload(WorkloadQuestion question, const RunOptions& options);
+
+// What the scenario's ranks do, before folding; stepwise collectives are expanded.
+[[nodiscard]] Workload scenario_workload(const Scenario& scenario, const Cluster& cluster);
+
+}  // namespace trainyard

@@ -1,0 +1,36 @@
+#include "scenarios/run/workload_question.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/graph/workload_json.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+ClusterSpec read_cluster_file(const std::filesystem::path& file) {
+  JsonFile json = JsonFile::read(file);
+  ClusterSpec spec = read_cluster(json.root(), file.parent_path());
+  json.finish();
+  return spec;
+}
+
+WorkloadQuestion read_workload_question(const std::filesystem::path& workload, const std::filesystem::path& cluster) {
+  WorkloadQuestion question;
+  question.title = fmt::format("Workload {}", workload.filename().string());
+  question.cluster = read_cluster_file(cluster);
+  question.workload = read_workload(workload);
+  const std::uint32_t gpus = gpu_count(question.cluster);
+  for (std::size_t rank = 0; rank < question.workload.ranks.size(); ++rank) {
+    const std::uint32_t gpu = question.workload.ranks[rank].gpu;
+    if (gpu < gpus) continue;
+    throw InputError(Problem{.file = workload.string(),
+                             .pointer = fmt::format("/ranks/{}/gpu", rank),
+                             .problem = fmt::format("{} is not a GPU of the cluster, which has {}", gpu, gpus),
+                             .hint = fmt::format("use 0 to {}, or more nodes in {}", gpus - 1, cluster.string())});
+  }
+  return question;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,42 @@
+// The commands of `trainyard`. Each file command_<name>.cpp adds one subcommand to the parser and says what
+// it does when chosen; main.cpp runs the choice and turns errors into exit codes.
+//
+// To add a command: one file, one line here, one row in main.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+// Exit codes of the command (design section 3).
+enum class Exit : int { Fine = 0, RunSaysNo = 1, BadInput = 2, Internal = 70 };
+
+// What the chosen subcommand will do; set by the parser's callback.
+using Action = std::function<Exit()>;
+
+void add_run(CLI::App& app, Action& action);
+void add_memory(CLI::App& app, Action& action);
+void add_schedule(CLI::App& app, Action& action);
+void add_show(CLI::App& app, Action& action);
+void add_list(CLI::App& app, Action& action);
+void add_schema(CLI::App& app, Action& action);
+
+// "--set parallelism.tensor=8" on a subcommand that reads a scenario.
+struct ScenarioChoice {
+  std::string file;
+  std::vector<std::string> sets;
+};
+void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required = true);
+// Reads the chosen scenario. Throws InputError; an override without "=" is one.
+[[nodiscard]] Scenario read(const ScenarioChoice& choice);
+
+// Fine when every stage fits its GPU, else RunSaysNo.
+[[nodiscard]] Exit verdict(const RunView& view);
+
+}  // namespace trainyard

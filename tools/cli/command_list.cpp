@@ -1,0 +1,112 @@
+// `trainyard list`: every name a scenario may use, from the registries and data folders themselves.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "kernels/gpu.hpp"
+#include "models/architecture/architecture.hpp"
+#include "models/collectives/collective.hpp"
+#include "models/schedules/schedule.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/report/report.hpp"
+#include "tools/cli/command.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct Row {
+  std::string name;
+  std::string summary;
+};
+struct Listing {
+  const char* name;
+  const char* title;
+  std::vector<Row> (*rows)();
+};
+
+std::vector<Row> plain(const std::vector<std::string>& names) {
+  std::vector<Row> rows;
+  for (const std::string& name : names) rows.push_back({name, ""});
+  return rows;
+}
+
+// Rows of any registry whose entries have a name and a summary.
+template <class Entries>
+std::vector<Row> entries(const Entries& registry) {
+  std::vector<Row> rows;
+  for (const auto& entry : registry) rows.push_back({std::string(entry.name), std::string(entry.summary)});
+  return rows;
+}
+
+std::vector<Row> schedule_rows() {
+  std::vector<Row> rows;
+  for (const Schedule* schedule : schedules()) {
+    rows.push_back({std::string(schedule->name()), std::string(schedule->summary())});
+  }
+  return rows;
+}
+
+std::vector<Row> collective_rows() {
+  std::vector<Row> rows;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    rows.push_back({fmt::format("{} {}", to_string(algorithm->op()), algorithm->name()),
+                    std::string(algorithm->summary())});
+  }
+  return rows;
+}
+
+const std::vector<Listing>& listings() {
+  static const std::vector<Listing> all{
+      {"models", "Models", [] { return plain(architecture_names()); }},
+      {"nodes", "Node types", [] { return plain(node_names()); }},
+      {"fabrics", "Fabrics", [] { return entries(fabrics()); }},
+      {"gpus", "GPU profiles", [] { return plain(gpu_names()); }},
+      {"schedules", "Pipeline schedules", schedule_rows},
+      {"collectives", "Collective algorithms", collective_rows},
+      {"engines", "Engines", [] { return entries(engines()); }},
+      {"reports", "Reports", [] { return entries(reports()); }},
+  };
+  return all;
+}
+
+void print(const Listing& listing) {
+  fmt::print("{}\n", listing.title);
+  const std::vector<Row> rows = listing.rows();
+  std::size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  for (const Row& row : rows) {
+    if (row.summary.empty()) {
+      fmt::print("  {}\n", row.name);
+    } else {
+      fmt::print("  {:{}}  {}\n", row.name, width, row.summary);
+    }
+  }
+}
+
+Exit list(const std::string& chosen) {
+  bool first = true;
+  for (const Listing& listing : listings()) {
+    if (!chosen.empty() && chosen != listing.name) continue;
+    if (!first) fmt::print("\n");
+    first = false;
+    print(listing);
+  }
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Action& action) {
+  auto chosen = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("list", "Show every name a scenario may use");
+  std::vector<std::string> names;
+  for (const Listing& listing : listings()) names.emplace_back(listing.name);
+  command->add_option("kind", *chosen, "One kind only")->check(CLI::IsMember(names));
+  command->footer("Example:\n  trainyard list schedules");
+  command->callback([chosen, &action] { action = [chosen] { return list(*chosen); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,78 @@
+// `trainyard schedule`: any pipeline schedule as a chart, with its bubble and memory.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "models/schedules/chart.hpp"
+#include "models/schedules/schedule.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+#include "tools/cli/command.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct ScheduleChoice {
+  std::string name;
+  PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 1, .group_size = 0};
+  double forward_s = 1.0;
+  double backward_s = 2.0;
+  double transfer_s = 0.0;
+  std::size_t width = 0;   // 0: the terminal's, or 100
+};
+
+std::size_t terminal_width() {
+  winsize size{};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 100;
+}
+
+const Schedule& chosen_schedule(const ScheduleChoice& choice) {
+  if (const Schedule* schedule = find_schedule(choice.name)) return *schedule;
+  std::vector<std::string> names;
+  for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
+  const std::string near = nearest(choice.name, names);
+  throw InputError(Problem{.file = {}, .pointer = {}, .problem = "there is no schedule \"" + choice.name + "\"",
+                           .hint = near.empty() ? "`trainyard list schedules` shows them" : "did you mean " + near + "?"});
+}
+
+Exit chart(const ScheduleChoice& choice) {
+  const Schedule& schedule = chosen_schedule(choice);
+  if (const auto refusal = schedule.refusal(choice.shape)) {
+    throw InputError(Problem{.file = {}, .pointer = {}, .problem = *refusal,
+                             .hint = "change --stages, --microbatches or --chunks"});
+  }
+  const ScheduleLists lists = all_steps(schedule, choice.shape);
+  if (const auto fault = check_schedule(lists, choice.shape)) throw RunError(*fault);
+  const auto stages = static_cast<std::size_t>(choice.shape.stages);
+  const PlayedSchedule played = play_schedule(
+      lists, choice.shape,
+      {.forward_s = std::vector<double>(stages, choice.forward_s),
+       .backward_s = std::vector<double>(stages, choice.backward_s), .transfer_s = choice.transfer_s});
+  const std::size_t width = choice.width == 0 ? terminal_width() : choice.width;
+  fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), choice.shape.stages,
+             choice.shape.microbatches, choice.shape.chunks, choice.shape.chunks == 1 ? "" : "s",
+             schedule_chart(played, choice.shape, width), schedule_table(played, choice.shape));
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_schedule(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<ScheduleChoice>();
+  CLI::App* command = app.add_subcommand("schedule", "Draw a pipeline schedule with its bubble and memory");
+  command->add_option("name", choice->name, "Schedule (see `trainyard list schedules`)")->required();
+  command->add_option("--stages", choice->shape.stages, "Pipeline ranks")->check(CLI::Range(1, 1024));
+  command->add_option("--microbatches", choice->shape.microbatches, "Microbatches of a step")->check(CLI::Range(1, 65536));
+  command->add_option("--chunks", choice->shape.chunks, "Model chunks of a rank")->check(CLI::Range(1, 64));
+  command->add_option("--group-size", choice->shape.group_size, "Interleaved: microbatches of a group");
+  command->add_option("--forward", choice->forward_s, "Seconds of one forward")->check(CLI::NonNegativeNumber);
+  command->add_option("--backward", choice->backward_s, "Seconds of one backward")->check(CLI::NonNegativeNumber);
+  command->add_option("--transfer", choice->transfer_s, "Seconds of one message")->check(CLI::NonNegativeNumber);
+  command->add_option("--width", choice->width, "Columns of the chart");
+  command->footer("Example:\n  trainyard schedule interleaved_1f1b --stages 4 --microbatches 8 --chunks 2");
+  command->callback([choice, &action] { action = [choice] { return chart(*choice); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,109 @@
+// `trainyard show`: the cluster, the workload or the kernel costs of a scenario, to look at or to keep.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "kernels/gpu.hpp"
+#include "scenarios/run/run.hpp"
+#include "scenarios/run/workload_question.hpp"
+#include "sim/base/error.hpp"
+#include "sim/graph/workload_dot.hpp"
+#include "sim/graph/workload_json.hpp"
+#include "tools/cli/command.hpp"
+#include "topologies/cluster_reader.hpp"
+#include "topologies/views.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct ShowChoice {
+  ScenarioChoice scenario;
+  std::string cluster;   // a cluster file instead of a scenario
+  bool matrix = false;
+  bool dot = false;
+  bool json = false;
+};
+
+ClusterSpec cluster_of(const ShowChoice& choice) {
+  if (!choice.cluster.empty()) return read_cluster_file(choice.cluster);
+  if (choice.scenario.file.empty()) {
+    throw InputError(Problem{.file = {}, .pointer = {}, .problem = "show topology takes a scenario or --cluster FILE",
+                             .hint = "trainyard show topology scenarios/llama3/llama3_8b_8xh100.json"});
+  }
+  return read(choice.scenario).cluster;
+}
+
+Exit show_topology(const ShowChoice& choice) {
+  const ClusterSpec spec = cluster_of(choice);
+  if (choice.json) {
+    fmt::print("{}\n", to_json(spec).dump(2));
+    return Exit::Fine;
+  }
+  const Cluster cluster = build_cluster(spec);
+  fmt::print("{}", choice.matrix ? topology_matrix(cluster) : choice.dot ? topology_dot(cluster) : topology_table(cluster));
+  return Exit::Fine;
+}
+
+Exit show_workload(const ShowChoice& choice) {
+  const Scenario scenario = read(choice.scenario);
+  const Cluster cluster = build_cluster(scenario.cluster);
+  const Workload workload = scenario_workload(scenario, cluster);
+  if (choice.json) {
+    fmt::print("{}", to_json(workload));
+  } else if (choice.dot) {
+    fmt::print("{}", workload_dot(workload));
+  } else {
+    fmt::print("{}", workload_table(workload));
+  }
+  return Exit::Fine;
+}
+
+// Every kernel of the workload with its time, most expensive first.
+Exit show_cost(const ShowChoice& choice) {
+  const Scenario scenario = read(choice.scenario);
+  const Cluster cluster = build_cluster(scenario.cluster);
+  const Workload workload = scenario_workload(scenario, cluster);
+  const auto model = load_cost_model(cluster.facts().gpu);
+  std::vector<std::pair<Cost, std::string>> rows;
+  for (const Kernel& kernel : workload.kernels) rows.emplace_back(model->cost(kernel), to_text(kernel));
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first.time > b.first.time; });
+  fmt::print("Kernels on {}\n  {:>10}  {:<12}  shape\n", cluster.facts().gpu, "time", "known how");
+  for (const auto& [cost, text] : rows) {
+    fmt::print("  {:>10}  {:<12}  {}\n", to_text(cost.time), to_string(cost.provenance), text);
+  }
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<ShowChoice>();
+  CLI::App* show = app.add_subcommand("show", "Show the topology, workload or kernel costs of a scenario");
+  show->require_subcommand(1);
+  show->footer("Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
+               "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
+
+  CLI::App* topology = show->add_subcommand("topology", "Devices and links, as a table");
+  add_scenario_options(*topology, choice->scenario, false);
+  topology->add_option("--cluster", choice->cluster, "A file with a cluster object instead of a scenario");
+  auto* matrix = topology->add_flag("--matrix", choice->matrix, "As the grid of `nvidia-smi topo -m`");
+  auto* dot = topology->add_flag("--dot", choice->dot, "As Graphviz DOT");
+  topology->add_flag("--json", choice->json, "As a cluster object for a scenario")->excludes(matrix)->excludes(dot);
+  matrix->excludes(dot);
+  topology->callback([choice, &action] { action = [choice] { return show_topology(*choice); }; });
+
+  CLI::App* workload = show->add_subcommand("workload", "Programs, groups and operations");
+  add_scenario_options(*workload, choice->scenario);
+  auto* json = workload->add_flag("--json", choice->json, "As a file for `run --workload`");
+  workload->add_flag("--dot", choice->dot, "As Graphviz DOT")->excludes(json);
+  workload->callback([choice, &action] { action = [choice] { return show_workload(*choice); }; });
+
+  CLI::App* cost = show->add_subcommand("cost", "Every kernel with its time and how well it is known");
+  add_scenario_options(*cost, choice->scenario);
+  cost->callback([choice, &action] { action = [choice] { return show_cost(*choice); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,59 @@
+// The command: reads the arguments, runs the chosen subcommand, turns errors into exit codes.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/version.hpp"
+
+namespace {
+
+using trainyard::Exit;
+
+int code(Exit exit) { return static_cast<int>(exit); }
+
+int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
+  return app.exit(error) == 0 ? code(Exit::Fine) : code(Exit::BadInput);
+}
+
+int run(const trainyard::Action& action) {
+  try {
+    return code(action());
+  } catch (const trainyard::InputError& error) {
+    fmt::print(stderr, "trainyard: {}\n", error.what());
+    return code(Exit::BadInput);
+  } catch (const trainyard::RunError& error) {
+    fmt::print(stderr, "trainyard: {}\n", error.what());
+    return code(Exit::RunSaysNo);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "trainyard: {}\nThis is a fault of trainyard itself; please report it with the scenario.\n",
+               error.what());
+    return code(Exit::Internal);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Trainyard predicts how long a training step of a large model takes on a GPU cluster."};
+  app.name("trainyard");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", trainyard::version_text());
+  app.footer("Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json\n"
+             "`trainyard COMMAND --help` shows each command with an example.");
+  trainyard::Action action;
+  trainyard::add_run(app, action);
+  trainyard::add_memory(app, action);
+  trainyard::add_schedule(app, action);
+  trainyard::add_show(app, action);
+  trainyard::add_list(app, action);
+  trainyard::add_schema(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return parse_failed(app, error);
+  }
+  return run(action);
+}

@@ -1,0 +1,14 @@
+#include <algorithm>
+
+#include "sim/report/stage_memory.hpp"
+#include "tools/cli/command.hpp"
+
+namespace trainyard {
+
+Exit verdict(const RunView& view) {
+  const std::vector<StageMemory> stages = stage_memory(view);
+  const bool fits = std::all_of(stages.begin(), stages.end(), [](const StageMemory& stage) { return stage.fits; });
+  return fits ? Exit::Fine : Exit::RunSaysNo;
+}
+
+}  // namespace trainyard

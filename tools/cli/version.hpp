@@ -1,0 +1,11 @@
+// What this program is and what it was built with.
+#pragma once
+
+#include <string>
+
+namespace trainyard {
+
+// "trainyard 0.1.0 (revision ..., SimGrid 3.32, Boost 1.74, nlohmann/json 3.11.2)".
+[[nodiscard]] std::string version_text();
+
+}  // namespace trainyard
