@@ -4,9 +4,12 @@ namespace trainyard {
 
 std::string_view to_string(Provenance provenance) {
   switch (provenance) {
-    case Provenance::Measured: return "measured";
-    case Provenance::Interpolated: return "interpolated";
-    case Provenance::Extrapolated: return "extrapolated";
+    case Provenance::Measured:
+      return "measured";
+    case Provenance::Interpolated:
+      return "interpolated";
+    case Provenance::Extrapolated:
+      return "extrapolated";
   }
   return "";
 }

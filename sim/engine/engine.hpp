@@ -1,9 +1,11 @@
 // The engine: replays a folded workload on a cluster and returns the timeline.
 //
 // Contract.
-//  - Operations start in the order design D2 and workload.hpp state; among those that may start at the
+//  - Operations start in the order design D2 and workload.hpp state; among those that may start at
+//  the
 //    same instant, the lower (rank class, operation) goes first. Nothing is left to chance.
-//  - Compute and Delay take their given time. A communication takes its phases: latency, then flows.
+//  - Compute and Delay take their given time. A communication takes its phases: latency, then
+//  flows.
 //  - "simgrid": flows alive together share links by max-min fairness (SimGrid, CM02 without its TCP
 //    corrections). "ideal": each flow has its links for itself: a lower bound, and an oracle.
 //  - Without contention the two agree to 1e-9 relative.
@@ -28,7 +30,7 @@ struct EngineInput {
   const Cluster& cluster;
   const Workload& workload;
   const Partition& partition;
-  std::span<const double> kernel_seconds;   // by index into Workload::kernels
+  std::span<const double> kernel_seconds;  // by index into Workload::kernels
   // Called now and then with the fraction of operations done; may be empty.
   std::function<void(double)> progress;
 };

@@ -1,0 +1,18 @@
+// The sentence for a run that cannot go on: what is blocked, and on whom.
+#pragma once
+
+#include <string>
+
+#include "sim/engine/engine.hpp"
+#include "sim/engine/meetings.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+// One line per communication that was reached and never began, the longest waiting first, each with
+// the member it misses and the operation that member stands at; at most eight lines, then how many
+// more. REQUIRES: times of what has not happened are NaN.
+[[nodiscard]] std::string deadlock_text(const EngineInput& input, const Meetings& meetings,
+                                        const Timeline& timeline, double now_s);
+
+}  // namespace trainyard

@@ -1,0 +1,30 @@
+#include "sim/engine/engine.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/base/check.hpp"
+#include "sim/engine/ideal/ideal.hpp"
+#include "sim/engine/simgrid/simgrid_engine.hpp"
+
+namespace trainyard {
+
+std::span<const EngineEntry> engines() {
+  static constexpr std::array<EngineEntry, 2> kEngines = {{
+      {"simgrid", "transfers alive together share links by max-min fairness (SimGrid)",
+       [] { return make_simgrid_engine({}); }},
+      {"ideal", "every transfer has its links for itself: a lower bound, and fast",
+       &make_ideal_engine},
+  }};
+  return kEngines;
+}
+
+std::unique_ptr<Engine> make_engine(std::string_view name) {
+  const auto entry =
+      std::find_if(engines().begin(), engines().end(),
+                   [&](const EngineEntry& candidate) { return candidate.name == name; });
+  TY_CHECK(entry != engines().end(), name);
+  return entry->make();
+}
+
+}  // namespace trainyard

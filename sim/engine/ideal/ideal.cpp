@@ -1,0 +1,102 @@
+#include "sim/engine/ideal/ideal.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/base/check.hpp"
+#include "sim/engine/deadline_heap.hpp"
+#include "sim/engine/link_ledger.hpp"
+#include "sim/engine/link_sets.hpp"
+#include "sim/engine/ready_queue.hpp"
+
+namespace trainyard {
+namespace {
+
+double seconds_alone(const FlowClass& flow, const Cluster& cluster, const Partition& partition) {
+  double rate = flow.rate_cap_bytes_per_s;
+  for (const FlowClass::Weight& weight : flow.weights) {
+    const Link& link = cluster.link(partition.links[weight.link_class].representative);
+    rate = std::min(rate, link.capacity.value() / weight.chain_load);
+  }
+  TY_CHECK(rate > 0.0, rate);
+  return flow.payload_bytes / rate;
+}
+
+class IdealPricing final : public Pricing {
+ public:
+  IdealPricing(const Cluster& cluster, const Partition& partition)
+      : partition_(partition),
+        sets_(merge_links(cluster, partition)),
+        ledger_(partition, sets_),
+        utilisation_(sets_.sets.size(), 0.0) {
+    for (const FlowClass& flow : partition.flows) {
+      seconds_.push_back(seconds_alone(flow, cluster, partition));
+    }
+  }
+
+  [[nodiscard]] double now() const override { return now_s_; }
+
+  void start_delay(Token token, double seconds) override {
+    deadlines_.add(now_s_ + seconds, {token});
+  }
+
+  void start_flow(Token token, std::uint32_t flow_class) override {
+    ledger_.started(flow_class, now_s_);
+    change_utilisation(flow_class, +1.0);
+    deadlines_.add(now_s_ + seconds_[flow_class], {token, flow_class});
+  }
+
+  void run(CompletionSink& sink) override {
+    sink.settled();
+    while (!deadlines_.empty()) {
+      now_s_ = deadlines_.earliest();
+      for (const Due& due : deadlines_.take_earliest()) {
+        if (due.flow_class != kNone) end_flow(due.flow_class);
+        sink.completed(due.token);
+      }
+      sink.settled();
+    }
+  }
+
+  [[nodiscard]] PricingRecord record() const override { return {.links = ledger_.link_use()}; }
+
+ private:
+  void end_flow(std::uint32_t flow_class) {
+    ledger_.ended(flow_class, now_s_);
+    change_utilisation(flow_class, -1.0);
+  }
+
+  // What the flow takes of its links while it is alive, alone; the sum may exceed a link's
+  // capacity.
+  void change_utilisation(std::uint32_t flow_class, double sign) {
+    const double rate = partition_.flows[flow_class].payload_bytes / seconds_[flow_class];
+    for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
+      double& utilisation = utilisation_[share.set];
+      utilisation += sign * share.weight * rate / sets_.sets[share.set].capacity_bytes_per_s;
+      if (ledger_.alive_on(share.set) == 0) utilisation = 0.0;  // no rounding error is carried on
+      ledger_.reached(share.set, utilisation);
+    }
+  }
+
+  const Partition& partition_;
+  LinkSets sets_;
+  LinkLedger ledger_;
+  std::vector<double> seconds_;      // by flow class
+  std::vector<double> utilisation_;  // by set
+  DeadlineHeap deadlines_;
+  double now_s_ = 0.0;
+};
+
+class IdealEngine final : public Engine {
+ public:
+  [[nodiscard]] Timeline run(const EngineInput& input) const override {
+    IdealPricing pricing(input.cluster, input.partition);
+    return replay(input, pricing);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_ideal_engine() { return std::make_unique<IdealEngine>(); }
+
+}  // namespace trainyard

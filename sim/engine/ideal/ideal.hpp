@@ -1,0 +1,18 @@
+// The engine without contention: every chain has its links for itself.
+//
+//     T(flow) = payload / min(rate cap, min over its links of capacity / chain_load)
+//
+// where chain_load is what the chain itself puts on the link, in payloads. Worked: 8 GB over links
+// of 10 and 4 GB/s, the second crossed twice: 8 / min(10, 4 / 2) = 4 s. A lower bound of every
+// other engine, an oracle for the tests, and the fast path of sweeps.
+#pragma once
+
+#include <memory>
+
+#include "sim/engine/engine.hpp"
+
+namespace trainyard {
+
+[[nodiscard]] std::unique_ptr<Engine> make_ideal_engine();
+
+}  // namespace trainyard

@@ -1,0 +1,44 @@
+// What the links carried: bytes, time in use, peak utilisation, kept while flows start and end.
+//
+//   ledger.started(flow_class, now);
+//   ledger.ended(flow_class, later);
+//   ledger.reached(set, 0.8);                 // utilisation of the set's tightest class at an
+//   instant std::vector<LinkUse> links = ledger.link_use();
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/link_sets.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+class LinkLedger {
+ public:
+  LinkLedger(const Partition& partition, const LinkSets& sets);
+
+  void started(std::uint32_t flow_class, double now_s);
+  void ended(std::uint32_t flow_class, double now_s);
+  void reached(std::uint32_t set, double utilisation) {
+    if (utilisation > use_[set].peak) use_[set].peak = utilisation;
+  }
+  [[nodiscard]] std::uint32_t alive_on(std::uint32_t set) const { return use_[set].alive; }
+  [[nodiscard]] double peak_of(std::uint32_t set) const { return use_[set].peak; }
+
+  [[nodiscard]] std::vector<LinkUse> link_use() const;
+
+ private:
+  struct SetUse {
+    std::uint32_t alive = 0;
+    double busy_since_s = 0.0;
+    double busy_s = 0.0;
+    double peak = 0.0;
+  };
+  const Partition& partition_;
+  const LinkSets& sets_;
+  std::vector<SetUse> use_;
+  std::vector<std::uint64_t> flows_ended_;  // by flow class
+};
+
+}  // namespace trainyard

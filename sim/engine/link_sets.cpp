@@ -1,0 +1,88 @@
+#include "sim/engine/link_sets.hpp"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+// Bits kept of a proportion between weights: what is merged differs by 1e-12 at most.
+constexpr int kProportionBits = 40;
+
+double rounded(double proportion) {
+  int exponent = 0;
+  const double mantissa = std::frexp(proportion, &exponent);
+  return std::ldexp(std::round(std::ldexp(mantissa, kProportionBits)), exponent - kProportionBits);
+}
+
+using Signature = std::vector<std::pair<std::uint32_t, double>>;
+
+// Equal for classes that are crossed by the same flows with weights in the same proportions.
+Signature signature(const std::vector<LinkSet::User>& users) {
+  Signature result;
+  result.reserve(users.size());
+  for (const LinkSet::User& user : users) {
+    result.emplace_back(user.flow_class, rounded(user.weight / users.front().weight));
+  }
+  return result;
+}
+
+std::vector<std::vector<LinkSet::User>> users_of_classes(const Partition& partition) {
+  std::vector<std::vector<LinkSet::User>> users(partition.links.size());
+  for (std::uint32_t flow = 0; flow < partition.flows.size(); ++flow) {
+    for (const FlowClass::Weight& weight : partition.flows[flow].weights) {
+      TY_CHECK(weight.weight > 0.0 && weight.chain_load > 0.0, flow, weight.link_class,
+               weight.weight);
+      users.at(weight.link_class).push_back({flow, weight.weight, weight.chain_load});
+    }
+  }
+  return users;
+}
+
+// How full one payload per second of the first user makes the link.
+double tightness(const std::vector<LinkSet::User>& users, double capacity) {
+  return users.front().weight / capacity;
+}
+
+}  // namespace
+
+LinkSets merge_links(const Cluster& cluster, const Partition& partition) {
+  std::vector<std::vector<LinkSet::User>> users = users_of_classes(partition);
+  LinkSets result;
+  result.set_of_class.assign(users.size(), kNone);
+  result.relative_use.assign(users.size(), 1.0);
+  std::vector<double> tightness_of_class(users.size(), 0.0);
+  std::map<Signature, std::uint32_t> set_of_signature;
+  for (std::uint32_t link_class = 0; link_class < users.size(); ++link_class) {
+    if (users[link_class].empty()) continue;
+    const double capacity =
+        cluster.link(partition.links[link_class].representative).capacity.value();
+    TY_CHECK(capacity > 0.0, link_class, capacity);
+    tightness_of_class[link_class] = tightness(users[link_class], capacity);
+    const auto [place, is_new] = set_of_signature.try_emplace(
+        signature(users[link_class]), static_cast<std::uint32_t>(result.sets.size()));
+    const std::uint32_t set = result.set_of_class[link_class] = place->second;
+    if (is_new) {
+      result.sets.push_back({link_class, capacity, users[link_class]});
+    } else if (tightness_of_class[link_class] > tightness_of_class[result.sets[set].tightest]) {
+      result.sets[set] = {link_class, capacity, users[link_class]};
+    }
+  }
+  for (std::uint32_t link_class = 0; link_class < users.size(); ++link_class) {
+    if (result.set_of_class[link_class] == kNone) continue;
+    const std::uint32_t tightest = result.sets[result.set_of_class[link_class]].tightest;
+    result.relative_use[link_class] = tightness_of_class[link_class] / tightness_of_class[tightest];
+  }
+  result.of_flow.resize(partition.flows.size());
+  for (std::uint32_t set = 0; set < result.sets.size(); ++set) {
+    for (const LinkSet::User& user : result.sets[set].users) {
+      result.of_flow[user.flow_class].push_back({set, user.weight});
+    }
+  }
+  return result;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,44 @@
+// Links that fill and empty together.
+//
+// Two link classes crossed by the same flow classes, with weights in the same proportions, are busy
+// at the same moments, and the utilisation of one is always the same multiple of the other's. Only
+// the tightest of them can hold a flow back. Such classes form one set, priced and watched once: a
+// ring over 16 alike links costs what one link costs.
+//
+//   LinkSets sets = merge_links(cluster, partition);
+//   for (const LinkSets::Share& share : sets.of_flow[flow]) load(share.set, share.weight);
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/fold.hpp"
+
+namespace trainyard {
+
+struct LinkSet {
+  struct User {
+    std::uint32_t flow_class = 0;
+    double weight = 1.0;      // on the tightest class, in payloads (FlowClass::Weight::weight)
+    double chain_load = 1.0;  // likewise
+  };
+  std::uint32_t tightest = 0;         // link class
+  double capacity_bytes_per_s = 0.0;  // of one link of the tightest class
+  std::vector<User> users;            // sorted by flow class
+};
+
+struct LinkSets {
+  struct Share {
+    std::uint32_t set = 0;
+    double weight = 1.0;  // on the set's tightest class
+  };
+  std::vector<LinkSet> sets;
+  std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no flow crosses it
+  std::vector<double> relative_use;         // utilisation of a class / that of its set's tightest
+  std::vector<std::vector<Share>> of_flow;  // by flow class
+};
+
+[[nodiscard]] LinkSets merge_links(const Cluster& cluster, const Partition& partition);
+
+}  // namespace trainyard

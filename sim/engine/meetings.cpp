@@ -1,0 +1,49 @@
+#include "sim/engine/meetings.hpp"
+
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+Meetings::Meetings(const Workload& workload, const Partition& partition)
+    : workload_(workload), partition_(partition) {
+  calls_.resize(partition.groups.size());
+  arrived_.resize(partition.groups.size());
+  for (std::size_t group = 0; group < partition.groups.size(); ++group) {
+    calls_[group].resize(partition.groups[group].parties.size());
+  }
+  for (std::size_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
+    const Program& program = workload.programs.at(partition.ranks[rank_class].program);
+    for (OpIndex op = 0; op < program.operations.size(); ++op) {
+      const Operation& operation = program.operations[op];
+      if (!is_communication(operation.kind)) continue;
+      const SlotPlace place = partition.places.at(rank_class).at(operation.slot);
+      TY_CHECK(place.group_class < calls_.size(), program.name, op, operation.slot);
+      calls_[place.group_class].at(place.party).push_back(op);
+    }
+  }
+  for (std::size_t group = 0; group < calls_.size(); ++group) {
+    std::size_t most = 0;
+    for (const std::vector<OpIndex>& calls : calls_[group]) most = std::max(most, calls.size());
+    arrived_[group].assign(most, 0);
+  }
+}
+
+Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op) const {
+  const Program& program = workload_.programs[partition_.ranks[rank_class].program];
+  const SlotPlace place = partition_.places[rank_class][program.operations[op].slot];
+  const std::vector<OpIndex>& calls = calls_[place.group_class][place.party];
+  const auto found = std::lower_bound(calls.begin(), calls.end(), op);
+  return {place.group_class, static_cast<std::uint32_t>(found - calls.begin())};
+}
+
+std::optional<Meetings::Meeting> Meetings::arrive(std::uint32_t rank_class, OpIndex op) {
+  const Meeting meeting = meeting_of(rank_class, op);
+  std::uint16_t& arrived = arrived_[meeting.group_class][meeting.ordinal];
+  ++arrived;
+  if (arrived < partition_.groups[meeting.group_class].parties.size()) return std::nullopt;
+  return meeting;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,53 @@
+// Which calls of a group belong together, and who has come to each.
+//
+// A group class has parties (fold.hpp): members of one rank class that reach a call together. The
+// i-th call of a party, counted in the order its program issues them, meets the i-th call of every
+// other party. A call is complete, and may move bytes, when all parties have reached it.
+//
+//   Meetings meetings(input.workload, input.partition);
+//   if (auto complete = meetings.arrive(rank_class, op)) start(complete->group_class,
+//   complete->ordinal);
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/graph/fold.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+class Meetings {
+ public:
+  Meetings(const Workload& workload, const Partition& partition);
+
+  struct Meeting {
+    std::uint32_t group_class = 0;
+    std::uint32_t ordinal = 0;  // of the call among the group's calls
+  };
+
+  // Records that a rank class has reached a communication; the meeting, if that completes it.
+  [[nodiscard]] std::optional<Meeting> arrive(std::uint32_t rank_class, OpIndex op);
+
+  // The meeting an operation belongs to. REQUIRES: it is a communication.
+  [[nodiscard]] Meeting meeting_of(std::uint32_t rank_class, OpIndex op) const;
+  // The operations by which a party makes its calls, in order.
+  [[nodiscard]] std::span<const OpIndex> calls(std::uint32_t group_class,
+                                               std::uint32_t party) const {
+    return calls_[group_class][party];
+  }
+
+ private:
+  const Workload& workload_;
+  const Partition& partition_;
+  std::vector<std::vector<std::vector<OpIndex>>> calls_;  // [group class][party]
+  std::vector<std::vector<std::uint16_t>> arrived_;  // [group class][ordinal]: parties come so far
+};
+
+[[nodiscard]] inline bool is_communication(OpKind kind) {
+  return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,55 @@
+// How long live work takes: the seam below the ready queue (ready_queue.hpp).
+//
+// The ready queue knows what may start; a Pricing knows the clock. It is handed delays, which
+// nothing slows, and flows, which may share links, and says when each has ended. "ideal" and
+// "simgrid" differ in their Pricing and in nothing else.
+//
+//   pricing.run(sink);                    // calls sink.settled() at time 0, where the first work
+//   starts pricing.start_flow(token, 3);         // from settled(): a flow of flow class 3
+//   sink.completed(token);                // later, when it has ended
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+// Names a piece of live work; chosen by who starts it, never looked into.
+using Token = std::uint64_t;
+
+class CompletionSink {
+ public:
+  virtual ~CompletionSink() = default;
+  // The work has ended now. Starts nothing.
+  virtual void completed(Token token) = 0;
+  // Every completion of this instant has been told: what follows from them starts here, in its
+  // order.
+  virtual void settled() = 0;
+};
+
+// What a Pricing counted while it ran.
+struct PricingRecord {
+  std::vector<LinkUse> links;    // by link class
+  std::uint64_t activities = 0;  // SimGrid Comms created
+  std::uint64_t rounded_weights =
+      0;  // weights on links that had to be rounded up (see weights.hpp)
+};
+
+class Pricing {
+ public:
+  virtual ~Pricing() = default;
+  // Seconds since the run began.
+  [[nodiscard]] virtual double now() const = 0;
+  // REQUIRES: called from settled(); seconds > 0.
+  virtual void start_delay(Token token, double seconds) = 0;
+  // REQUIRES: called from settled(); the flow class has bytes to move.
+  virtual void start_flow(Token token, std::uint32_t flow_class) = 0;
+  // Returns when nothing is alive.
+  virtual void run(CompletionSink& sink) = 0;
+  // REQUIRES: run() has returned.
+  [[nodiscard]] virtual PricingRecord record() const = 0;
+};
+
+}  // namespace trainyard

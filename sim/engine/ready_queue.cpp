@@ -1,0 +1,257 @@
+#include "sim/engine/ready_queue.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/engine/deadlock.hpp"
+#include "sim/engine/meetings.hpp"
+#include "sim/engine/successors.hpp"
+
+namespace trainyard {
+namespace {
+
+// Tokens. An operation: class and operation, which is also its place in the total order. A
+// communication has the highest bit set, then the number of the live call and the flow class, or
+// kNone for the latency of a phase.
+constexpr Token kCallToken = Token{1} << 63;
+
+constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
+  return Token{rank_class} << 32 | op;
+}
+constexpr Token call_token(std::uint32_t live_call, std::uint32_t flow_class) {
+  return kCallToken | Token{live_call} << 32 | flow_class;
+}
+constexpr std::uint32_t low_half(Token token) { return static_cast<std::uint32_t>(token); }
+constexpr std::uint32_t high_half(Token token) {
+  return static_cast<std::uint32_t>((token & ~kCallToken) >> 32);
+}
+
+constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
+constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
+
+class Replay final : public CompletionSink {
+ public:
+  Replay(const EngineInput& input, Pricing& pricing);
+
+  [[nodiscard]] Timeline run();
+
+  void completed(Token token) override;
+  void settled() override;
+
+ private:
+  // A call whose parties have all come.
+  struct LiveCall {
+    Meetings::Meeting meeting;
+    const std::vector<FoldedPhase>* phases = nullptr;
+    std::uint32_t phase = 0;
+    bool latency_passed = false;
+    std::uint32_t flows_left = 0;
+    double flows_started_s = 0.0;
+  };
+
+  [[nodiscard]] const Program& program_of(std::uint32_t rank_class) const {
+    return input_.workload.programs[input_.partition.ranks[rank_class].program];
+  }
+  void begin(std::uint32_t rank_class, OpIndex op);
+  void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
+  void finish(std::uint32_t rank_class, OpIndex op);
+  void begin_call(const Meetings::Meeting& meeting);
+  void advance_call(std::uint32_t live_call);
+  [[nodiscard]] bool start_phase(std::uint32_t live_call);
+  void end_call(std::uint32_t live_call);
+  template <class Visit>
+  void for_each_party(const Meetings::Meeting& meeting, const Visit& visit) const;
+
+  const EngineInput& input_;
+  Pricing& pricing_;
+  Meetings meetings_;
+  std::vector<Successors> successors_;                 // by program
+  std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][operation]
+  std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
+  std::vector<LiveCall> calls_;
+  std::vector<std::uint32_t> free_calls_;
+  std::vector<std::uint32_t> calls_to_advance_;  // a phase or its latency has ended
+  Timeline timeline_;
+  std::uint64_t operations_ = 0;
+  std::uint64_t finished_ = 0;
+};
+
+Replay::Replay(const EngineInput& input, Pricing& pricing)
+    : input_(input), pricing_(pricing), meetings_(input.workload, input.partition) {
+  successors_.resize(input.workload.programs.size());
+  timeline_.classes.resize(input.partition.ranks.size());
+  waits_for_.resize(input.partition.ranks.size());
+  for (std::uint32_t rank_class = 0; rank_class < waits_for_.size(); ++rank_class) {
+    const Program& program = program_of(rank_class);
+    Successors& edges = successors_[input.partition.ranks[rank_class].program];
+    if (edges.begin.empty()) edges = successors(program);
+    waits_for_[rank_class] = edges.waits_for;
+    OpTimes& times = timeline_.classes[rank_class];
+    times.ready_s.assign(program.operations.size(), kNotYet);
+    times.start_s.assign(program.operations.size(), kNotYet);
+    times.end_s.assign(program.operations.size(), kNotYet);
+    operations_ += program.operations.size();
+    for (OpIndex op = 0; op < program.operations.size(); ++op) {
+      if (edges.waits_for[op] == 0) ready_.push(operation_token(rank_class, op));
+    }
+  }
+}
+
+Timeline Replay::run() {
+  pricing_.run(*this);
+  if (finished_ < operations_) {
+    throw RunError(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
+  }
+  std::sort(timeline_.flows.begin(), timeline_.flows.end(),
+            [](const FlowSpan& a, const FlowSpan& b) {
+              return std::tie(a.start_s, a.flow_class, a.end_s) <
+                     std::tie(b.start_s, b.flow_class, b.end_s);
+            });
+  PricingRecord record = pricing_.record();
+  timeline_.links = std::move(record.links);
+  timeline_.counters.operations = operations_;
+  timeline_.counters.activities = record.activities;
+  timeline_.counters.rounded_weights = record.rounded_weights;
+  timeline_.makespan_s = pricing_.now();
+  return std::move(timeline_);
+}
+
+void Replay::completed(Token token) {
+  ++timeline_.counters.events;
+  if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
+  LiveCall& call = calls_[high_half(token)];
+  const std::uint32_t flow_class = low_half(token);
+  if (flow_class == kNone) {
+    call.latency_passed = true;
+  } else {
+    timeline_.flows.push_back({flow_class, call.flows_started_s, pricing_.now()});
+    if (--call.flows_left > 0) return;
+    call.latency_passed = false;
+    ++call.phase;
+  }
+  calls_to_advance_.push_back(high_half(token));
+}
+
+void Replay::settled() {
+  // Calls of the total order's earlier operations go first: a call is placed by its group class and
+  // ordinal, which is fixed by the programs and not by the order in which its flows happened to
+  // end.
+  std::sort(calls_to_advance_.begin(), calls_to_advance_.end(),
+            [this](std::uint32_t a, std::uint32_t b) {
+              return std::pair(calls_[a].meeting.group_class, calls_[a].meeting.ordinal) <
+                     std::pair(calls_[b].meeting.group_class, calls_[b].meeting.ordinal);
+            });
+  for (const std::uint32_t live_call : calls_to_advance_) advance_call(live_call);
+  calls_to_advance_.clear();
+  while (!ready_.empty()) {
+    const Token token = ready_.top();
+    ready_.pop();
+    begin(high_half(token), low_half(token));
+  }
+}
+
+void Replay::begin(std::uint32_t rank_class, OpIndex op) {
+  const Operation& operation = program_of(rank_class).operations[op];
+  timeline_.classes[rank_class].ready_s[op] = pricing_.now();
+  switch (operation.kind) {
+    case OpKind::Compute:
+      return begin_timed(rank_class, op, input_.kernel_seconds[operation.payload]);
+    case OpKind::Delay:
+      return begin_timed(rank_class, op, input_.workload.delays[operation.payload].value());
+    case OpKind::Collective:
+    case OpKind::Send:
+    case OpKind::Recv:
+      if (const auto meeting = meetings_.arrive(rank_class, op)) begin_call(*meeting);
+      return;
+  }
+}
+
+void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
+  TY_CHECK(seconds >= 0.0 && seconds < std::numeric_limits<double>::infinity(), seconds, rank_class,
+           op);
+  timeline_.classes[rank_class].start_s[op] = pricing_.now();
+  if (seconds > 0.0) return pricing_.start_delay(operation_token(rank_class, op), seconds);
+  finish(rank_class, op);
+}
+
+void Replay::finish(std::uint32_t rank_class, OpIndex op) {
+  timeline_.classes[rank_class].end_s[op] = pricing_.now();
+  std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
+  for (const OpIndex next : successors_[input_.partition.ranks[rank_class].program].of(op)) {
+    if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));
+  }
+  ++finished_;
+  if (finished_ % kOperationsBetweenProgress == 0 && input_.progress) {
+    input_.progress(static_cast<double>(finished_) / static_cast<double>(operations_));
+  }
+}
+
+template <class Visit>
+void Replay::for_each_party(const Meetings::Meeting& meeting, const Visit& visit) const {
+  const std::vector<GroupParty>& parties = input_.partition.groups[meeting.group_class].parties;
+  for (std::uint32_t party = 0; party < parties.size(); ++party) {
+    visit(parties[party].rank_class, meetings_.calls(meeting.group_class, party)[meeting.ordinal]);
+  }
+}
+
+void Replay::begin_call(const Meetings::Meeting& meeting) {
+  std::uint32_t live_call = static_cast<std::uint32_t>(calls_.size());
+  if (free_calls_.empty()) {
+    calls_.emplace_back();
+  } else {
+    live_call = free_calls_.back();
+    free_calls_.pop_back();
+  }
+  std::uint32_t call = kNone;
+  for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) {
+    timeline_.classes[rank_class].start_s[op] = pricing_.now();
+    if (call == kNone) call = program_of(rank_class).operations[op].payload;
+  });
+  calls_[live_call] = {.meeting = meeting,
+                       .phases = &input_.partition.phases[meeting.group_class].at(call)};
+  advance_call(live_call);
+}
+
+// Runs the call on until something of it is alive, or it has ended.
+void Replay::advance_call(std::uint32_t live_call) {
+  while (calls_[live_call].phase < calls_[live_call].phases->size()) {
+    if (start_phase(live_call)) return;
+    ++calls_[live_call].phase;
+    calls_[live_call].latency_passed = false;
+  }
+  end_call(live_call);
+}
+
+// False when the phase has nothing (left) that takes time.
+bool Replay::start_phase(std::uint32_t live_call) {
+  LiveCall& call = calls_[live_call];
+  const FoldedPhase& phase = (*call.phases)[call.phase];
+  if (phase.latency_s > 0.0 && !call.latency_passed) {
+    pricing_.start_delay(call_token(live_call, kNone), phase.latency_s);
+    return true;
+  }
+  call.flows_started_s = pricing_.now();
+  for (const std::uint32_t flow_class : phase.flows) {
+    if (input_.partition.flows[flow_class].payload_bytes <= 0.0) continue;
+    ++call.flows_left;
+    pricing_.start_flow(call_token(live_call, flow_class), flow_class);
+  }
+  return call.flows_left > 0;
+}
+
+void Replay::end_call(std::uint32_t live_call) {
+  const Meetings::Meeting meeting = calls_[live_call].meeting;
+  free_calls_.push_back(live_call);
+  for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
+}
+
+}  // namespace
+
+Timeline replay(const EngineInput& input, Pricing& pricing) { return Replay(input, pricing).run(); }
+
+}  // namespace trainyard

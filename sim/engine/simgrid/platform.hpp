@@ -1,0 +1,47 @@
+// The SimGrid platform of one run: for every flow that may meet others, a pair of virtual hosts and
+// the route between them; for every set of links that flows share, one SimGrid link.
+//
+// Links that are private to a flow (solitude.hpp) cannot be shared at any moment: they only bound
+// the flow's rate, and become, with the flow's own cap, a single unshared link of its route.
+//
+// Bytes are counted in units of 2^-20 byte, because the payload of a Comm is a whole number.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/engine/link_sets.hpp"
+#include "sim/engine/simgrid/shim.hpp"
+#include "sim/graph/fold.hpp"
+
+namespace trainyard {
+
+inline constexpr double kUnitsPerByte = 1048576.0;
+
+// A SimGrid link and what its fill says about the utilisation of sets.
+struct PricedLink {
+  const simgrid_shim::s4u::Link* link = nullptr;
+  double capacity = 0.0;              // as SimGrid counts it
+  std::vector<LinkSets::Share> sets;  // utilisation of the set = weight * fill / capacity
+};
+
+struct FlowRoute {
+  simgrid_shim::s4u::Host* from = nullptr;  // nullptr: priced by a timer
+  simgrid_shim::s4u::Host* to = nullptr;
+  std::uint64_t payload_units = 0;
+  double seconds_alone = 0.0;  // when priced by a timer
+};
+
+struct Platform {
+  std::vector<FlowRoute> routes;  // by flow class
+  std::vector<PricedLink> links;
+  std::uint64_t rounded_weights = 0;
+};
+
+// REQUIRES: a fresh engine. `is_private` is by set.
+[[nodiscard]] Platform build_platform(simgrid_shim::s4u::Engine& engine, const Partition& partition,
+                                      const LinkSets& sets, const std::vector<bool>& is_private,
+                                      bool timers_for_solitary_flows);
+
+}  // namespace trainyard

@@ -1,0 +1,95 @@
+// The names by which SimGrid 3.32 (Debian 12) to 4.1 do the few things we need, under one roof.
+//
+// Only this folder includes SimGrid. What we use of it: one full zone, hosts that stand for the
+// ends of flows, links without latency, explicit one-way routes, Comms from host to host, and
+// timers.
+#pragma once
+
+#include <simgrid/version.h>
+#include <xbt/log.h>
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <vector>
+
+namespace trainyard::simgrid_shim {
+
+namespace s4u = ::simgrid::s4u;
+
+// The zone everything lives in. 3.32 takes the first zone made as the root; 4.x brings a root of
+// its own.
+inline s4u::NetZone* make_zone(s4u::Engine& engine, const std::string& name) {
+#if SIMGRID_VERSION >= 40000
+  return engine.get_netzone_root()->add_netzone_full(name);
+#else
+  static_cast<void>(engine);
+  return s4u::create_full_zone(name);
+#endif
+}
+
+inline s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
+#if SIMGRID_VERSION >= 40000
+  return zone->add_host(name, 1.0);
+#else
+  return zone->create_host(name, 1.0);
+#endif
+}
+
+// A link without latency. Unshared: its bandwidth limits each flow alone (a rate cap).
+inline s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double bandwidth,
+                            bool shared) {
+#if SIMGRID_VERSION >= 40000
+  s4u::Link* link = zone->add_link(name, bandwidth);
+#else
+  s4u::Link* link = zone->create_link(name, bandwidth);
+#endif
+  link->set_latency(0.0);
+  if (!shared) link->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE);
+  return link;
+}
+
+inline void make_route(s4u::NetZone* zone, s4u::Host* from, s4u::Host* to,
+                       const std::vector<s4u::LinkInRoute>& links) {
+#if SIMGRID_VERSION >= 40000
+  zone->add_route(from, to, links, false);
+#else
+  zone->add_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, links, false);
+#endif
+}
+
+// What flows through a link now, in its units of bandwidth.
+inline double usage_of(const s4u::Link* link) {
+#if SIMGRID_VERSION >= 40000
+  return link->get_load();
+#else
+  return link->get_usage();
+#endif
+}
+
+template <class Callback>
+void on_comm_completion(const Callback& callback) {
+#if SIMGRID_VERSION >= 33400
+  s4u::Comm::on_completion_cb([callback](const s4u::Comm& comm) { callback(comm); });
+#else
+  s4u::Activity::on_completion_cb(
+      [callback](const s4u::Activity& activity) { callback(activity); });
+#endif
+}
+
+// The settings under which SimGrid is a plain fluid max-min model. Each is checked by
+// tests/sim/engine/simgrid_law_test.cpp: with the library's own defaults a latency counts 13 times,
+// 5 % of a flow runs backwards, a TCP window caps rates, and events nearer than 1 ns merge.
+inline void configure() {
+  xbt_log_control_set("xbt_cfg.thres:warning");
+  s4u::Engine::set_config("network/model:CM02");
+  s4u::Engine::set_config("network/crosstraffic:0");
+  s4u::Engine::set_config("network/TCP-gamma:0");
+#if SIMGRID_VERSION >= 40000
+  s4u::Engine::set_config("precision/timing:1e-12");
+#else
+  s4u::Engine::set_config("surf/precision:1e-12");
+#endif
+}
+
+}  // namespace trainyard::simgrid_shim

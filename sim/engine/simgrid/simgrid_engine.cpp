@@ -1,0 +1,284 @@
+#include "sim/engine/simgrid/simgrid_engine.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "sim/engine/deadline_heap.hpp"
+#include "sim/engine/link_ledger.hpp"
+#include "sim/engine/ready_queue.hpp"
+#include "sim/engine/simgrid/platform.hpp"
+#include "sim/engine/simgrid/shim.hpp"
+#include "sim/engine/solitude.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace s4u = simgrid_shim::s4u;
+using ::simgrid::kernel::timer::Timer;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kFull = 1.0 - 1e-12;  // a utilisation that cannot grow any more
+
+class SimgridPricing;
+
+// SimGrid's signals are global and outlive an engine; they find their way to the run through the
+// one engine alive.
+class PricedEngine : public s4u::Engine {
+ public:
+  explicit PricedEngine(SimgridPricing& owner) : s4u::Engine("trainyard"), owner_(owner) {
+    simgrid_shim::configure();
+  }
+  [[nodiscard]] static SimgridPricing& owner() {
+    return static_cast<PricedEngine*>(s4u::Engine::get_instance())->owner_;
+  }
+
+ private:
+  SimgridPricing& owner_;
+};
+
+// Spreads flow classes over 64 bits, so that sums of them tell sets of live flows apart
+// (splitmix64, Steele et al., OOPSLA 2014).
+constexpr std::uint64_t spread(std::uint64_t value) {
+  value = (value + 1) * 0x9e3779b97f4a7c15ULL;
+  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31U);
+}
+
+class SimgridPricing final : public Pricing {
+ public:
+  SimgridPricing(const EngineInput& input, const SimgridOptions& options)
+      : partition_(input.partition),
+        sets_(merge_links(input.cluster, input.partition)),
+        ledger_(input.partition, sets_),
+        engine_(*this),
+        platform_(build_platform(engine_, input.partition, sets_,
+                                 private_sets(input.workload, input.partition, sets_),
+                                 options.timers_for_solitary_flows)),
+        clock_at_start_(s4u::Engine::get_clock()) {
+    static const bool connected = connect_callbacks();
+    static_cast<void>(connected);
+  }
+
+  [[nodiscard]] double now() const override { return now_s_; }
+
+  void start_delay(Token token, double seconds) override {
+    deadlines_.add(now_s_ + seconds, {token});
+  }
+
+  void start_flow(Token token, std::uint32_t flow_class) override;
+  void run(CompletionSink& sink) override;
+
+  [[nodiscard]] PricingRecord record() const override {
+    return {ledger_.link_use(), activities_, platform_.rounded_weights};
+  }
+
+ private:
+  struct LiveFlow {
+    Token token = 0;
+    std::uint32_t flow_class = 0;
+    s4u::CommPtr comm;
+  };
+
+  static bool connect_callbacks();
+  void start_comm(LiveFlow& live);
+  void comm_completed(LiveFlow& live);
+  void time_advanced(double seconds);
+  void settle_soon();
+  void settle();
+  void wake_at(double date_s);
+  void wake(double date_s);
+  void run_timers_alone();
+  void complete_due();
+  void arm_next();
+
+  const Partition& partition_;
+  LinkSets sets_;
+  LinkLedger ledger_;
+  PricedEngine engine_;
+  Platform platform_;
+  double clock_at_start_;
+  CompletionSink* sink_ = nullptr;
+  DeadlineHeap deadlines_;
+  std::deque<LiveFlow> flows_;  // stable in memory: Comms point to their own
+  std::vector<LiveFlow*> free_flows_;
+  std::vector<LiveFlow*> ended_flows_;    // to be freed outside SimGrid's own completion
+  std::vector<LiveFlow*> waiting_flows_;  // to be started when SimGrid's clock has caught up
+  std::uint32_t comms_alive_ = 0;
+  std::uint64_t activities_ = 0;
+  std::uint64_t alive_key_ = 0;  // of the live flow classes; equal keys, equal rates
+  std::unordered_set<std::uint64_t> keys_seen_;
+  double now_s_ = 0.0;
+  double armed_s_ = kNever;
+  bool settle_armed_ = false;
+  bool ahead_of_simgrid_ = false;
+};
+
+bool SimgridPricing::connect_callbacks() {
+  simgrid_shim::on_comm_completion([](const s4u::Activity& activity) {
+    PricedEngine::owner().comm_completed(*activity.get_data<LiveFlow>());
+  });
+  s4u::Engine::on_time_advance_cb(
+      [](double seconds) { PricedEngine::owner().time_advanced(seconds); });
+  return true;
+}
+
+void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
+  ledger_.started(flow_class, now_s_);
+  const FlowRoute& route = platform_.routes[flow_class];
+  if (route.from == nullptr) {
+    for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
+      const double rate = partition_.flows[flow_class].payload_bytes / route.seconds_alone;
+      ledger_.reached(share.set, share.weight * rate / sets_.sets[share.set].capacity_bytes_per_s);
+    }
+    deadlines_.add(now_s_ + route.seconds_alone, {token, flow_class});
+    return;
+  }
+  if (free_flows_.empty()) free_flows_.push_back(&flows_.emplace_back());
+  LiveFlow* live = free_flows_.back();
+  free_flows_.pop_back();
+  live->token = token;
+  live->flow_class = flow_class;
+  if (ahead_of_simgrid_) {
+    waiting_flows_.push_back(live);
+  } else {
+    start_comm(*live);
+  }
+}
+
+void SimgridPricing::start_comm(LiveFlow& live) {
+  const FlowRoute& route = platform_.routes[live.flow_class];
+  alive_key_ += spread(live.flow_class);
+  ++comms_alive_;
+  ++activities_;
+  live.comm = s4u::Comm::sendto_init(route.from, route.to);
+  live.comm->set_data(&live);
+  live.comm->set_payload_size(route.payload_units);
+  live.comm->start();
+}
+
+void SimgridPricing::comm_completed(LiveFlow& live) {
+  now_s_ = std::max(now_s_, s4u::Engine::get_clock() - clock_at_start_);
+  alive_key_ -= spread(live.flow_class);
+  --comms_alive_;
+  ended_flows_.push_back(&live);
+  ledger_.ended(live.flow_class, now_s_);
+  sink_->completed(live.token);
+  settle_soon();
+}
+
+// The interval that has just passed had constant rates; they depend on nothing but what was alive.
+void SimgridPricing::time_advanced(double seconds) {
+  if (seconds <= 0.0 || comms_alive_ == 0 || !keys_seen_.insert(alive_key_).second) return;
+  for (const PricedLink& priced : platform_.links) {
+    const bool all_full =
+        std::all_of(priced.sets.begin(), priced.sets.end(),
+                    [&](const auto& share) { return ledger_.peak_of(share.set) >= kFull; });
+    if (all_full) continue;
+    const double fill = simgrid_shim::usage_of(priced.link) / priced.capacity;
+    for (const LinkSets::Share& share : priced.sets)
+      ledger_.reached(share.set, share.weight * fill);
+  }
+}
+
+// Completions of one instant arrive one by one. What follows from them starts from a timer at that
+// very date, when the last has arrived: then the order is ours, and SimGrid is not re-entered.
+void SimgridPricing::settle_soon() {
+  if (settle_armed_) return;
+  settle_armed_ = true;
+  Timer::set(s4u::Engine::get_clock(), [this] { settle(); });
+}
+
+void SimgridPricing::settle() {
+  settle_armed_ = false;
+  for (LiveFlow* ended : ended_flows_) {
+    ended->comm = nullptr;
+    free_flows_.push_back(ended);
+  }
+  ended_flows_.clear();
+  sink_->settled();
+  run_timers_alone();
+  arm_next();
+}
+
+void SimgridPricing::complete_due() {
+  now_s_ = std::max(now_s_, deadlines_.earliest());
+  for (const Due& due : deadlines_.take_earliest()) {
+    if (due.flow_class != kNone) ledger_.ended(due.flow_class, now_s_);
+    sink_->completed(due.token);
+  }
+}
+
+// While no Comm is alive SimGrid has nothing to say: our own heap runs on, and SimGrid's clock
+// catches up when the next flow starts.
+void SimgridPricing::run_timers_alone() {
+  if (comms_alive_ > 0) return;
+  ahead_of_simgrid_ = true;
+  while (waiting_flows_.empty() && !deadlines_.empty()) {
+    complete_due();
+    sink_->settled();
+  }
+  ahead_of_simgrid_ = false;
+}
+
+void SimgridPricing::arm_next() {
+  if (!waiting_flows_.empty()) return wake_at(now_s_);
+  if (!deadlines_.empty()) wake_at(deadlines_.earliest());
+}
+
+void SimgridPricing::wake_at(double date_s) {
+  if (date_s >= armed_s_) return;
+  armed_s_ = date_s;
+  const double date = std::max(clock_at_start_ + date_s, s4u::Engine::get_clock());
+  Timer::set(date, [this, date_s] { wake(date_s); });
+}
+
+// A timer that was overtaken by an earlier one finds nothing to do.
+void SimgridPricing::wake(double date_s) {
+  if (date_s == armed_s_) armed_s_ = kNever;
+  if (!waiting_flows_.empty()) {
+    if (date_s < now_s_) return;
+    for (LiveFlow* live : waiting_flows_) start_comm(*live);
+    waiting_flows_.clear();
+    return arm_next();
+  }
+  if (!deadlines_.empty() && deadlines_.earliest() <= date_s) {
+    complete_due();
+    settle_soon();
+  }
+}
+
+void SimgridPricing::run(CompletionSink& sink) {
+  sink_ = &sink;
+  ahead_of_simgrid_ = true;
+  sink.settled();
+  run_timers_alone();
+  arm_next();
+  if (!waiting_flows_.empty()) engine_.run();
+}
+
+class SimgridEngine final : public Engine {
+ public:
+  explicit SimgridEngine(const SimgridOptions& options) : options_(options) {}
+
+  [[nodiscard]] Timeline run(const EngineInput& input) const override {
+    SimgridPricing pricing(input, options_);
+    return replay(input, pricing);
+  }
+
+ private:
+  SimgridOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_simgrid_engine(const SimgridOptions& options) {
+  return std::make_unique<SimgridEngine>(options);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,46 @@
+#include "sim/engine/successors.hpp"
+
+#include <array>
+#include <limits>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+namespace {
+
+// Calls edge(from, to) for every edge of the program, in order of `to`.
+template <class Edge>
+void for_each_edge(const Program& program, const Edge& edge) {
+  std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream{};
+  last_on_stream.fill(kNone);
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const Operation& operation = program.operations[op];
+    OpIndex& last = last_on_stream[operation.stream];
+    if (last != kNone) edge(last, op);
+    last = op;
+    for (const OpIndex before : program.dependencies_of(operation)) {
+      TY_CHECK(before < op, program.name, before, op);
+      edge(before, op);
+    }
+  }
+}
+
+}  // namespace
+
+Successors successors(const Program& program) {
+  const std::size_t count = program.operations.size();
+  Successors result;
+  result.begin.assign(count + 1, 0);
+  result.waits_for.assign(count, 0);
+  for_each_edge(program, [&](OpIndex from, OpIndex to) {
+    ++result.begin[from + 1];
+    ++result.waits_for[to];
+  });
+  for (std::size_t op = 0; op < count; ++op) result.begin[op + 1] += result.begin[op];
+  result.operations.resize(result.begin[count]);
+  std::vector<std::uint32_t> place(result.begin.begin(), result.begin.end() - 1);
+  for_each_edge(program, [&](OpIndex from, OpIndex to) { result.operations[place[from]++] = to; });
+  return result;
+}
+
+}  // namespace trainyard
