@@ -1,7 +1,7 @@
 // A played schedule as text: one row per rank along time, and a table of what it costs.
 //
 //   fmt::print("{}{}", schedule_chart(played, shape, 100), schedule_table(played, shape));
-//   rank 0 |F0F1F2F3..............B0==F4B1==F5...
+//   rank 0 |F0F1....B0==F2B1==..B2==
 #pragma once
 
 #include <cstddef>

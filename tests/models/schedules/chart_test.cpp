@@ -18,16 +18,16 @@ PlayedSchedule played(const std::string& name, const PipelineShape& shape) {
 TEST(Chart, OneChunk) {
   const PipelineShape shape{.stages = 2, .microbatches = 3};
   EXPECT_EQ(schedule_chart(played("1f1b", shape), shape, 100),
-            "rank 0 |F0F1..B0==F2B1==..B2==\n"
-            "rank 1 |..F0B0==F1B1==F2B2==..\n"
+            "rank 0 |F0F1....B0==F2B1==..B2==\n"
+            "rank 1 |..F0B0==F1B1==F2B2==....\n"
             "F forward, B backward; the number is the microbatch, dots are bubbles\n");
 }
 
 TEST(Chart, ChunksAreLetters) {
   const PipelineShape shape{.stages = 2, .microbatches = 2, .chunks = 2};
   EXPECT_EQ(schedule_chart(played("interleaved_1f1b", shape), shape, 100),
-            "rank 0 |A0A1B0B1..b0==b1==a0==a1==\n"
-            "rank 1 |..A0A1B0b0==B1b1==a0==a1==\n"
+            "rank 0 |A0A1B0B1....b0==..b1==a0==a1==\n"
+            "rank 1 |..A0A1B0b0==B1b1==a0==a1==....\n"
             "letter: chunk (A first), capital forward, small backward; the number is the "
             "microbatch, dots are bubbles\n");
 }

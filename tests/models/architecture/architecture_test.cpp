@@ -1,0 +1,251 @@
+// Shapes of models/data and what follows from them: parameters and FLOPs (reference oracles 47-53).
+#include "models/architecture/architecture.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "models/architecture/flops.hpp"
+#include "models/architecture/shard.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kExact = 1e-9;
+
+std::int64_t parameters(const std::string& name) {
+  return parameter_count(load_architecture(name));
+}
+
+double billions(const std::string& name) { return static_cast<double>(parameters(name)) / 1e9; }
+
+TEST(Parameters, ExactCounts) {
+  EXPECT_EQ(parameters("llama2-7b"), 6'738'415'616);
+  EXPECT_EQ(parameters("llama2-13b"), 13'015'864'320);
+  EXPECT_EQ(parameters("llama2-70b"), 68'976'648'192);
+  EXPECT_EQ(parameters("llama3-8b"), 8'030'261'248);
+  EXPECT_EQ(parameters("llama3-70b"), 70'553'706'496);
+  EXPECT_EQ(parameters("llama3-405b"), 405'853'388'800);
+  EXPECT_EQ(parameters("gpt2-small"), 124'439'808);
+  EXPECT_EQ(parameters("gpt3-175b"), 174'604'259'328);
+}
+
+// P = 12Lh^2(1 + 13/(12h) + (V+s)/(12Lh)) leaves the final norm out: 2h less than counted.
+TEST(Parameters, GptFormula) {
+  for (const std::string& name : architecture_names()) {
+    const Architecture a = load_architecture(name);
+    if (!a.biases) continue;
+    const auto h = static_cast<double>(a.hidden);
+    const auto layers = static_cast<double>(a.layers);
+    const double rows = static_cast<double>(a.vocab + a.max_positions);
+    const double formula = 12 * layers * h * h * (1 + 13 / (12 * h) + rows / (12 * layers * h));
+    EXPECT_NEAR(static_cast<double>(parameter_count(a)) - 2 * h, formula, kExact * formula) << name;
+  }
+  EXPECT_NEAR(billions("gpt-22b"), 22.0743, 1e-4);
+  EXPECT_NEAR(billions("gpt-529.6b"), 529.6008, 1e-4);
+  EXPECT_NEAR(billions("gpt-1008b"), 1008.0387, 1e-4);
+  Architecture padded = load_architecture("gpt3-175b");
+  padded.vocab = 51'200;
+  EXPECT_NEAR(static_cast<double>(parameter_count(padded)) / 1e9, 174.6158, 1e-4);
+}
+
+// The names of Narayanan et al.'s table 1 are their parameters in billions.
+TEST(Parameters, LadderIsWhatItsNamesSay) {
+  for (const std::string size :
+       {"1.7", "3.6", "7.5", "18.4", "39.1", "76.1", "145.6", "310.1", "529.6", "1008"}) {
+    EXPECT_NEAR(billions("gpt-" + size + "b"), std::stod(size), 0.051) << size;
+  }
+}
+
+TEST(Parameters, LayersAndEndsAddUp) {
+  for (const std::string& name : architecture_names()) {
+    const Architecture a = load_architecture(name);
+    const LayerShard layer = layer_shard(a, 1);
+    EXPECT_EQ(layer.total(), layer_parameter_count(a)) << name;
+    const StageShardQuery whole{.part = {.layers = a.layers, .first = true, .last = true},
+                                .vocab = a.vocab};
+    EXPECT_EQ(stage_shard(a, whole).total(), parameter_count(a)) << name;
+  }
+}
+
+TEST(Vocabulary, Padding) {
+  EXPECT_EQ(padded_vocab(50'257, 8, 128), 51'200);
+  EXPECT_EQ(padded_vocab(128'256, 8, 128), 129'024);
+  EXPECT_EQ(padded_vocab(51'200, 8, 128), 51'200);
+  EXPECT_EQ(padded_vocab(128'256, 1, 1), 128'256);
+}
+
+double forward(const std::string& name) {
+  const Architecture a = load_architecture(name);
+  return token_flops(a, {.sequence_length = 8192, .vocab = a.vocab}).forward();
+}
+
+TEST(TokenFlops, Llama3) {
+  const Architecture small = load_architecture("llama3-8b");
+  const TokenFlops token = token_flops(small, {.sequence_length = 8192, .vocab = small.vocab});
+  EXPECT_DOUBLE_EQ(token.linear_layer, 436'207'616.0);
+  EXPECT_DOUBLE_EQ(token.attention_layer, 67'108'864.0);
+  EXPECT_NEAR(forward("llama3-8b"), 1.715680e10, 5e3);
+  EXPECT_NEAR(forward("llama3-70b"), 1.497408e11, 5e4);
+  EXPECT_NEAR(forward("llama3-405b"), 8.413187e11, 5e4);
+  const Architecture large = load_architecture("llama3-405b");
+  EXPECT_DOUBLE_EQ(token_flops(large, {.sequence_length = 8192}).linear_layer, 6'375'342'080.0);
+}
+
+struct Publication {
+  std::string model;
+  std::int64_t sequences = 0;
+  double gpus = 0.0;
+};
+
+FlopsQuery gpt_query(std::int64_t sequences) {
+  return {.sequences = sequences,
+          .sequence_length = 2048,
+          .vocab = 51'200,
+          .attention = AttentionCount::Full};
+}
+
+double hardware_flops(const std::string& model, std::int64_t sequences) {
+  const Architecture a = load_architecture(model);
+  const FlopsQuery query = gpt_query(sequences);
+  return (model_flops(a, query) + recomputed_flops(a, query, Recompute::Full)).value();
+}
+
+TEST(ModelFlops, NarayananCountsRecomputation) {
+  EXPECT_NEAR(hardware_flops("gpt3-175b", 1536), 4.5109707533e18, kExact * 4.5e18);
+  EXPECT_NEAR(hardware_flops("gpt-1008b", 3072), 5.1391e19, 5e14);
+  EXPECT_NEAR(hardware_flops("gpt-145.6b", 2304) / (1536 * 148e12), 24.817, 5e-4);
+  EXPECT_NEAR(hardware_flops("gpt-529.6b", 2520) / (2520 * 163e12), 54.085, 5e-4);
+  EXPECT_NEAR(hardware_flops("gpt-1008b", 3072) / (3072 * 163e12), 102.630, 5e-4);
+}
+
+// 96BsLh^2(1 + s/6h + V/16Lh) for every GPT of the data, not only where figures are printed.
+TEST(ModelFlops, NarayananFormula) {
+  for (const std::string& name : architecture_names()) {
+    const Architecture a = load_architecture(name);
+    if (!a.biases) continue;
+    const auto h = static_cast<double>(a.hidden);
+    const auto layers = static_cast<double>(a.layers);
+    const double formula =
+        96.0 * 7 * 2048 * layers * h * h * (1 + 2048 / (6 * h) + 51'200 / (16 * layers * h));
+    EXPECT_NEAR(hardware_flops(name, 7), formula, kExact * formula) << name;
+  }
+}
+
+TEST(ModelFlops, TrainingDays) {
+  const auto days = [](const TrainingRun& run, double rate) {
+    return training_time(run, FlopsPerSecond{rate}).value() / 86'400.0;
+  };
+  EXPECT_NEAR(days({.parameters = 175e9, .tokens = 300e9}, 1024 * 140e12), 33.908, 5e-4);
+  EXPECT_NEAR(days({.parameters = 1.008e12, .tokens = 450e9}, 3072 * 163e12), 83.877, 5e-4);
+}
+
+double a100_mfu(const Publication& run, double seconds) {
+  const Flops flops = model_flops(load_architecture(run.model), gpt_query(run.sequences));
+  return 100.0 * flops.value() / (seconds * run.gpus * 312e12);
+}
+
+TEST(ModelFlops, KorthikantiUtilisation) {
+  EXPECT_NEAR(a100_mfu({"gpt-22b", 4, 8}, 1.10), 41.65, 5e-3);
+  EXPECT_NEAR(a100_mfu({"gpt3-175b", 64, 64}, 13.75), 51.39, 5e-3);
+  EXPECT_NEAR(a100_mfu({"gpt-530b", 280, 280}, 37.83), 56.05, 5e-3);
+  EXPECT_NEAR(a100_mfu({"gpt-1t", 512, 512}, 71.49), 56.27, 5e-3);
+}
+
+// The paper's hardware FLOPs 72BsLh^2(1 + s/3h + V/12hL) take the attention core twice in full.
+TEST(ModelFlops, KorthikantiSelectiveRecomputation) {
+  const auto ratio = [](const std::string& model) {
+    const Architecture a = load_architecture(model);
+    const double flops = model_flops(a, gpt_query(1)).value();
+    return 1.0 + 3.0 * recomputed_flops(a, gpt_query(1), Recompute::Selective).value() / flops;
+  };
+  EXPECT_NEAR(ratio("gpt3-175b"), 1.0269, 5e-5);
+  EXPECT_NEAR(ratio("gpt-530b"), 1.0164, 5e-5);
+  const Architecture a = load_architecture("gpt3-175b");
+  EXPECT_EQ(recomputed_flops(a, gpt_query(1), Recompute::None), Flops{0.0});
+}
+
+TEST(ModelFlops, Llama405B) {
+  const Architecture a = load_architecture("llama3-405b");
+  const FlopsQuery query{.sequences = 2048, .sequence_length = 8192, .vocab = a.vocab};
+  const double flops = model_flops(a, query).value();
+  EXPECT_NEAR(flops / 16'777'216, 2.523956e12, 5e5);
+  EXPECT_NEAR(flops / (430e12 * 8192), 12.02, 5e-3);
+  EXPECT_NEAR(flops / (400e12 * 16'384), 6.46, 5e-3);
+}
+
+// torchtitan counts 6(N - N_emb) + 12Lhs: norms too, and the full square of attention.
+TEST(ModelFlops, ConventionTrap) {
+  const Architecture a = load_architecture("llama3-8b");
+  const std::int64_t without_embedding = parameter_count(a) - a.vocab * a.hidden;
+  const std::int64_t torchtitan = 6 * without_embedding + 12 * a.layers * a.hidden * 8192;
+  EXPECT_EQ(torchtitan, 57'914'449'920);
+  const TokenQuery full{
+      .sequence_length = 8192, .vocab = a.vocab, .attention = AttentionCount::Full};
+  const double norms = 6.0 * static_cast<double>((2 * a.layers + 1) * a.norm_width());
+  EXPECT_NEAR(token_flops(a, full).train() + norms, static_cast<double>(torchtitan), 1.0);
+  const double peak = 989.4e12;
+  EXPECT_NEAR(100 * 5762 * static_cast<double>(torchtitan) / peak, 33.73, 5e-3);
+  const double causal = 3.0 * forward("llama3-8b");
+  EXPECT_NEAR(100 * 5762 * causal / peak, 29.97, 5e-3);
+  EXPECT_NEAR(100 * 6667 * causal / peak, 34.68, 5e-3);
+}
+
+TEST(Load, EveryFileHasASourceAndItsName) {
+  EXPECT_EQ(architecture_names().size(), 21U);
+  for (const std::string& name : architecture_names()) {
+    const Architecture a = load_architecture(name);
+    EXPECT_EQ(a.name, name);
+    EXPECT_THAT(a.source, testing::HasSubstr("20")) << name;
+    EXPECT_EQ(a.query_width(), a.hidden) << name;
+  }
+}
+
+TEST(Load, UnknownNameNamesTheNearest) {
+  try {
+    static_cast<void>(load_architecture("llama3-80b"));
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("llama3-80b"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("llama3-70b"));
+  }
+}
+
+Architecture read(const std::string& text) {
+  JsonFile file = JsonFile::parse("model.json", text);
+  const Architecture a = read_architecture(file.root());
+  file.finish();
+  return a;
+}
+
+TEST(Load, InlineModelTakesALlamasDefaults) {
+  const Architecture a = read(
+      R"({"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100, "max_positions": 32})");
+  EXPECT_EQ(a.name, "custom");
+  EXPECT_EQ(a.kv_heads, 4);
+  EXPECT_EQ(a.head_dim, 16);
+  EXPECT_TRUE(a.gated_ffn);
+  EXPECT_EQ(a.norm, NormKind::RmsNorm);
+  EXPECT_EQ(a.positions, Positions::Rotary);
+}
+
+TEST(Load, FaultsAreNamedTogether) {
+  try {
+    static_cast<void>(read(R"({"layers": 0, "hidden": 66, "heads": 4, "kv_heads": 3, "ffn": 128,
+                               "vocab": 100, "max_positions": 32, "positions": "alibi"})"));
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problems().size(), 4U) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr("/layers"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("hidden size 66 does not divide by 4 heads"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("4 heads do not divide among 3 key-value heads"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("alibi"));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

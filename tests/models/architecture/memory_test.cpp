@@ -1,0 +1,286 @@
+// What a rank keeps: published tables and identities (reference oracles 54-56 and the worked
+// example of Llama-3 70B).
+#include "models/architecture/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "models/architecture/shard.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kExact = 1e-9;
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+ActivationQuery unfused(std::int64_t tensor, std::int64_t micro_batch) {
+  return {.tensor = tensor,
+          .micro_batch = micro_batch,
+          .sequence_length = 2048,
+          .attention = AttentionKind::Unfused,
+          .precision = DataType::Fp16};
+}
+
+ActivationQuery with(ActivationQuery query, bool sequence_parallel, Recompute recompute) {
+  query.sequence_parallel = sequence_parallel;
+  query.recompute = recompute;
+  return query;
+}
+
+// One row of the table: none, sequence parallel, selective, both, full recomputation.
+struct Published {
+  std::string model;
+  std::int64_t pipeline = 1;
+  std::int64_t chunks = 1;
+  std::int64_t micro_batch = 1;
+  double state_gib = 0.0;
+  std::array<double, 5> activations_gib = {};
+};
+
+const std::vector<Published>& korthikanti() {
+  static const std::vector<Published> rows = {
+      {"gpt-22b", 1, 1, 4, 45.5625, {59.25, 39.5625, 29.25, 9.5625, 4.5}},
+      {"gpt3-175b", 8, 3, 1, 45.5625, {66.84375, 41.4140625, 37.78125, 12.3515625, 5.8125}},
+      {"gpt-530b",
+       35,
+       3,
+       1,
+       31.640625,
+       {114.0234375, 66.513671875, 70.5859375, 23.076171875, 10.859375}},
+      {"gpt-1t", 64, 1, 1, 32.958984375, {131.25, 76.5625, 81.25, 26.5625, 12.5}},
+  };
+  return rows;
+}
+
+TEST(Activations, KorthikantiTable) {
+  for (const Published& row : korthikanti()) {
+    const Architecture a = load_architecture(row.model);
+    const ActivationQuery plain = unfused(8, row.micro_batch);
+    const std::array<ActivationQuery, 5> columns = {
+        plain, with(plain, true, Recompute::None), with(plain, false, Recompute::Selective),
+        with(plain, true, Recompute::Selective), with(plain, false, Recompute::Full)};
+    for (std::size_t column = 0; column < columns.size(); ++column) {
+      const double gib = number(a.layers) * number(layer_activations(a, columns[column]).total()) *
+                         first_stage_factor(row.pipeline, row.chunks) / kGib;
+      const double expected = row.activations_gib[column];
+      EXPECT_NEAR(gib, expected, kExact * expected) << row.model << " column " << column;
+    }
+  }
+}
+
+// The paper counts 12Lh^2 parameters and 18 bytes each.
+TEST(State, KorthikantiTable) {
+  const StateRecipe recipe{.precision = DataType::Fp16, .gradient_precision = DataType::Fp32};
+  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(recipe).total(), 18.0);
+  for (const Published& row : korthikanti()) {
+    const Architecture a = load_architecture(row.model);
+    const std::int64_t parameters = 12 * a.layers * a.hidden * a.hidden / (8 * row.pipeline);
+    const double gib = state_bytes(recipe, parameters).total() / kGib;
+    EXPECT_NEAR(gib, row.state_gib, kExact * row.state_gib) << row.model;
+  }
+}
+
+TEST(Activations, DecompositionOfThirtyFour) {
+  const Architecture a = load_architecture("gpt3-175b");
+  const std::int64_t sbh = 2048 * a.hidden;
+  const LayerActivations kept = layer_activations(a, unfused(1, 1));
+  EXPECT_EQ(kept.norms, 4 * sbh);
+  EXPECT_EQ(kept.attention, 11 * sbh);
+  EXPECT_EQ(kept.ffn, 19 * sbh);
+  EXPECT_EQ(kept.core, 80 * sbh);  // 5as/h
+  EXPECT_EQ(kept.checkpoint, 0);
+}
+
+TEST(Activations, TensorParallelismLeavesTenUndivided) {
+  const Architecture a = load_architecture("gpt-22b");
+  const std::int64_t sbh = 2048 * a.hidden;
+  for (const std::int64_t t : {1, 2, 4, 8}) {
+    const ActivationQuery query = with(unfused(t, 1), false, Recompute::Selective);
+    EXPECT_EQ(layer_activations(a, query).total(), 10 * sbh + 24 * sbh / t);
+    EXPECT_EQ(layer_activations(a, with(query, true, Recompute::Selective)).total(), 34 * sbh / t);
+    EXPECT_EQ(layer_activations(a, with(query, false, Recompute::Full)).total(), 2 * sbh);
+    EXPECT_EQ(layer_activations(a, with(query, true, Recompute::Full)).total(), 2 * sbh / t);
+  }
+}
+
+TEST(Activations, SequenceParallelismDividesEverything) {
+  for (const std::string name : {"gpt3-175b", "gpt-1t", "llama3-8b", "llama3-405b"}) {
+    const Architecture a = load_architecture(name);
+    for (const AttentionKind attention : {AttentionKind::Flash, AttentionKind::Unfused}) {
+      ActivationQuery query = unfused(1, 2);
+      query.attention = attention;
+      const std::int64_t alone = layer_activations(a, query).total();
+      for (const std::int64_t t : {2, 4, 8}) {
+        query.tensor = t;
+        EXPECT_EQ(layer_activations(a, with(query, true, Recompute::None)).total() * t, alone);
+      }
+    }
+  }
+}
+
+TEST(Activations, LlamaWithFlashAttention) {
+  ActivationQuery query{.micro_batch = 1, .sequence_length = 8192};
+  const std::int64_t mib = 1024 * 1024;
+  const LayerActivations small = layer_activations(load_architecture("llama3-8b"), query);
+  EXPECT_EQ(small.total(), 1089 * mib);
+  EXPECT_EQ(small.core, mib);
+  const Architecture large = load_architecture("llama3-70b");
+  EXPECT_EQ(layer_activations(large, query).total(), (2144 + 2) * mib);
+  query.tensor = 8;
+  const std::int64_t sb = 8192;
+  const std::int64_t divided =
+      4 * large.query_width() + 4 * large.kv_width() + 6 * large.ffn + 4 * large.heads;
+  EXPECT_EQ(layer_activations(large, query).total(), sb * (8 * large.hidden + divided / 8));
+  query.sequence_parallel = true;
+  EXPECT_EQ(layer_activations(large, query).total(), 281'280'512);
+}
+
+TEST(Activations, RecomputationRebuildsWhatWasDropped) {
+  const Architecture a = load_architecture("gpt-530b");
+  const ActivationQuery query = unfused(8, 1);
+  const std::int64_t whole = layer_activations(a, query).total();
+  for (const Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    const ActivationQuery recomputed = with(query, false, kind);
+    EXPECT_EQ(layer_activations(a, recomputed).total() + recomputed_activations(a, recomputed),
+              whole);
+  }
+  EXPECT_EQ(recomputed_activations(a, query), 0);
+}
+
+TEST(Activations, ContextParallelismDividesQueriesButNotKeys) {
+  const Architecture a = load_architecture("gpt-22b");
+  ActivationQuery query = unfused(1, 1);
+  const LayerActivations whole = layer_activations(a, query);
+  query.context = 4;
+  const LayerActivations quarter = layer_activations(a, query);
+  EXPECT_EQ(quarter.ffn * 4, whole.ffn);
+  EXPECT_EQ(quarter.core * 4, whole.core);
+}
+
+TEST(Activations, Ends) {
+  const Architecture gpt = load_architecture("gpt3-175b");
+  ActivationQuery query = unfused(8, 1);
+  EXPECT_EQ(embedding_activations(gpt, query), 2048 * gpt.hidden + 8 * 2048);
+  query.sequence_parallel = true;
+  EXPECT_EQ(embedding_activations(gpt, query), 2048 * gpt.hidden / 8 + 8 * 2048);
+  const Architecture llama = load_architecture("llama3-8b");
+  const ActivationQuery one{.micro_batch = 1, .sequence_length = 8192};
+  EXPECT_EQ(embedding_activations(llama, one), 8 * 8192);
+  const HeadActivations head = head_activations(llama, one, llama.vocab);
+  EXPECT_EQ(head.logits, 2004LL * 1024 * 1024);
+  EXPECT_EQ(head.logits_fp32, 4008LL * 1024 * 1024);
+  EXPECT_EQ(head.head_input, 2 * 8192 * 4096);
+}
+
+TEST(State, ZeroTable) {
+  StateRecipe recipe{.precision = DataType::Fp16,
+                     .gradient_precision = DataType::Fp16,
+                     .zero_stage = 0,
+                     .shards = 64};
+  const std::array<double, 4> gigabytes = {120.0, 31.40625, 16.640625, 1.875};
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    recipe.zero_stage = stage;
+    const double expected = gigabytes.at(static_cast<std::size_t>(stage));
+    EXPECT_NEAR(state_bytes(recipe, 7'500'000'000).total() / 1e9, expected, kExact * expected);
+  }
+}
+
+TEST(State, Recipes) {
+  using enum DataType;
+  const auto total = [](const StateRecipe& recipe) {
+    return state_bytes_per_parameter(recipe).total();
+  };
+  EXPECT_DOUBLE_EQ(total({.precision = Fp32, .gradient_precision = Fp32}), 16.0);
+  EXPECT_DOUBLE_EQ(
+      total({.precision = Fp32, .gradient_precision = Fp32, .zero_stage = 1, .shards = 4}), 10.0);
+  EXPECT_DOUBLE_EQ(total({.precision = Bf16, .gradient_precision = Bf16}), 16.0);
+  EXPECT_DOUBLE_EQ(total({.precision = Bf16, .gradient_precision = Fp32}), 18.0);
+  const StateRecipe megatron_fp16{
+      .precision = Fp16, .gradient_precision = Fp16, .fp32_gradient_copy = true};
+  EXPECT_DOUBLE_EQ(total(megatron_fp16), 20.0);
+  const StateRecipe distributed{.zero_stage = 1, .shards = 8};
+  const std::int64_t parameters = parameter_count(load_architecture("llama3-8b"));
+  EXPECT_DOUBLE_EQ(total(distributed), 7.5);
+  EXPECT_NEAR(state_bytes(distributed, parameters).total() / kGib, 56.091, 5e-4);
+  EXPECT_NEAR(state_bytes({}, parameters).total() / kGib, 134.618, 5e-4);
+}
+
+// Llama-3 70B, t = 8, p = 4, d = 8, 16 microbatches of one sequence of 8192, 1F1B, ZeRO 1.
+struct StageRow {
+  StagePart part;
+  std::int64_t in_flight = 0;
+  std::int64_t parameters = 0;
+  double state_gib = 0.0;
+  double activations_gib = 0.0;
+  double total_gib = 0.0;
+};
+
+TEST(WorkedExample, Llama70B) {
+  const Architecture a = load_architecture("llama3-70b");
+  const std::int64_t vocab = padded_vocab(a.vocab, 8, 128);
+  const LayerShard layer = layer_shard(a, 8);
+  EXPECT_EQ(layer.sharded, 106'954'752);
+  EXPECT_EQ(layer.replicated, 16'384);
+  const ActivationQuery query{
+      .tensor = 8, .sequence_parallel = true, .micro_batch = 1, .sequence_length = 8192};
+  const double per_layer = number(layer_activations(a, query).total());
+  const HeadActivations head = head_activations(a, query, vocab);
+  const double logits = number(head.logits + head.logits_fp32) / kGib;
+  EXPECT_DOUBLE_EQ(logits, 0.73828125);
+  const std::vector<StageRow> rows = {
+      {{20, true, false}, 4, 2'271'543'296, 15.8665, 20.95703125, 36.8236},
+      {{20, false, false}, 3, 2'139'422'720, 14.9437, 15.7177734375, 30.6615},
+      {{20, false, false}, 2, 2'139'422'720, 14.9437, 10.478515625, 25.4222},
+      {{20, false, true}, 1, 2'271'551'488, 15.8666, 5.2392578125, 21.8441}};
+  for (const StageRow& row : rows) {
+    const StageShard stage = stage_shard(a, {.part = row.part, .tensor = 8, .vocab = vocab});
+    EXPECT_EQ(stage.total(), row.parameters);
+    const double state = state_bytes({.zero_stage = 1, .shards = 8}, stage.total()).total() / kGib;
+    const double activations = number(row.in_flight * row.part.layers) * per_layer / kGib;
+    EXPECT_NEAR(state, row.state_gib, 5e-5);
+    EXPECT_DOUBLE_EQ(activations, row.activations_gib);
+    EXPECT_NEAR(state + activations + (row.part.last ? logits : 0.0), row.total_gib, 1.01e-4);
+  }
+}
+
+TEST(Shard, KeyValueHeadsAreCopiedWhereRanksOutnumberThem) {
+  const Architecture a = load_architecture("llama3-70b");
+  EXPECT_EQ(kv_heads_per_rank(a, 4), 2);
+  EXPECT_EQ(kv_heads_per_rank(a, 8), 1);
+  EXPECT_EQ(kv_heads_per_rank(a, 16), 1);
+  const std::int64_t copied = layer_shard(a, 16).sharded * 16 - layer_shard(a, 1).sharded;
+  EXPECT_EQ(copied, 2 * a.hidden * a.kv_width());
+}
+
+// Most loaded shard as Megatron estimates it, GPT-3 shape without linear biases, t = 8, p = 16: all
+// replicated parameters are spread evenly over the stages.
+TEST(Shard, MegatronEstimate) {
+  Architecture a = load_architecture("gpt3-175b");
+  a.biases = false;
+  const StageShard stage =
+      stage_shard(a, {.part = {.layers = 6, .first = true}, .tensor = 8, .vocab = 51'200});
+  const std::int64_t parameters =
+      stage.layers_sharded + stage.layers_replicated + stage.embedding + a.norm_width() / 16;
+  EXPECT_EQ(parameters, 1'437'894'144);
+  EXPECT_NEAR(state_bytes({}, parameters).total() / kGib, 24.105, 5e-4);
+  EXPECT_NEAR(state_bytes({.zero_stage = 1, .shards = 8}, parameters).total() / kGib, 10.044, 5e-4);
+}
+
+TEST(Shard, TiedHeadIsACopyOnTheLastStageOnly) {
+  const Architecture gpt = load_architecture("gpt-22b");
+  const StageShardQuery alone{
+      .part = {.layers = 48, .first = true, .last = true}, .tensor = 8, .vocab = 51'200};
+  EXPECT_EQ(stage_shard(gpt, alone).head, 0);
+  const StageShardQuery last{.part = {.layers = 24, .last = true}, .tensor = 8, .vocab = 51'200};
+  EXPECT_EQ(stage_shard(gpt, last).head, 6400 * gpt.hidden);
+  EXPECT_EQ(stage_shard(gpt, last).replicated(),
+            24 * layer_shard(gpt, 8).replicated + 2 * gpt.hidden);
+}
+
+}  // namespace
+}  // namespace trainyard
