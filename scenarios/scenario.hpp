@@ -19,18 +19,20 @@ struct Published {
   std::string source;
   std::optional<Seconds> step_time;
   std::optional<double> tokens_per_s_per_gpu;
-  std::optional<FlopsPerSecond> model_flops_per_gpu;      // without recomputation
-  std::optional<FlopsPerSecond> hardware_flops_per_gpu;   // with recomputation
-  std::optional<double> mfu;                              // 0..1
+  std::optional<FlopsPerSecond> model_flops_per_gpu;     // without recomputation
+  std::optional<FlopsPerSecond> hardware_flops_per_gpu;  // with recomputation
+  std::optional<double> mfu;                             // 0..1
   std::string note;
 };
 
 struct Scenario {
-  std::string file;              // where it was read from, for messages
+  std::string file;  // where it was read from, for messages
   std::string description;
-  std::vector<std::string> assumptions;   // what the source does not say and this file supposes
+  std::string source;                    // where its settings come from
+  std::vector<std::string> assumptions;  // what the source does not say and this file supposes
   TrainingPlan plan;
   ClusterSpec cluster;
+  std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
   std::string engine = "simgrid";
   std::string collective_model = "fluid";  // or "stepwise"
   AttentionCount flops_convention = AttentionCount::Causal;
@@ -38,15 +40,16 @@ struct Scenario {
   std::optional<Published> published;
 };
 
-// An override from the command line: "parallelism.tensor" or "/parallelism/tensor", and its value as JSON
-// (a bare word is a string).
+// An override from the command line: "parallelism.tensor" or "/parallelism/tensor", and its value
+// as JSON (a bare word is a string).
 struct Override {
   std::string path;
   std::string value;
 };
 
 // Reads, applies the overrides, checks. All problems of the file are reported in one InputError.
-[[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides);
+[[nodiscard]] Scenario load_scenario(const std::string& file,
+                                     const std::vector<Override>& overrides);
 
 // The scenario with every default written out; reading it again gives the same scenario.
 [[nodiscard]] nlohmann::ordered_json resolved(const Scenario& scenario);

@@ -1,0 +1,197 @@
+#include "scenarios/checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "models/schedules/schedule.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// More microbatches than this make a step of many millions of operations and no sense.
+constexpr std::int64_t kMicrobatchesMost = 100'000;
+
+// The scenario, and which sections were read without a problem before any rule was tried: rules do
+// not silence each other.
+struct Check {
+  JsonFile& file;
+  const Scenario& scenario;
+  bool model = file.is_sound("/model");
+  bool cluster = file.is_sound("/cluster");
+  bool parallelism = file.is_sound("/parallelism");
+  bool training = file.is_sound("/training");
+
+  [[nodiscard]] const Architecture& architecture() const { return scenario.plan.architecture; }
+  [[nodiscard]] const Parallelism& sizes() const { return scenario.plan.parallelism; }
+  [[nodiscard]] const Training& batch() const { return scenario.plan.training; }
+  // Sequences that all replicas take in one microbatch each.
+  [[nodiscard]] std::int64_t round() const { return batch().micro_batch_size * sizes().data; }
+};
+
+// The divisors of a number up to a limit, for "choose one of".
+std::string divisors(std::int64_t number, std::int64_t most) {
+  std::string text;
+  for (std::int64_t divisor = 1; divisor <= std::min(number, most); ++divisor) {
+    if (number % divisor != 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(divisor);
+  }
+  return text;
+}
+
+void check_tensor_divides(const Check& check, std::int64_t amount, std::string_view what) {
+  const std::int64_t tensor = check.sizes().tensor;
+  if (amount % tensor == 0) return;
+  check.file.report("/parallelism/tensor",
+                    fmt::format("{} {} do not divide among {} tensor ranks", amount, what, tensor),
+                    fmt::format("divisors: {}", divisors(amount, 64)));
+}
+
+void check_tensor(const Check& check) {
+  if (!check.model || !check.parallelism) return;
+  check_tensor_divides(check, check.architecture().heads, "heads");
+  if (check.architecture().kv_heads != check.architecture().heads) {
+    check_tensor_divides(check, check.architecture().kv_heads, "key-value heads");
+  }
+  check_tensor_divides(check, check.architecture().ffn, "feed-forward columns");
+}
+
+void check_gpus(const Check& check) {
+  if (!check.cluster || !check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  const ClusterSpec& cluster = check.scenario.cluster;
+  const std::int64_t has = gpu_count(cluster);
+  const std::int64_t needs = check.scenario.plan.world();
+  if (has == needs) return;
+  const std::int64_t replica = needs / p.data;
+  std::string hint = "change the cluster, or one of these sizes";
+  if (!cluster.custom && needs % cluster.node.gpus == 0) {
+    hint = fmt::format("set /cluster/nodes to {}", needs / cluster.node.gpus);
+    if (has % replica == 0) hint += fmt::format(", or /parallelism/data to {}", has / replica);
+  } else if (has % replica == 0) {
+    hint = fmt::format("set /parallelism/data to {}", has / replica);
+  }
+  check.file.report(
+      "/parallelism",
+      fmt::format(
+          "needs {} GPUs (tensor {} x context {} x pipeline {} x data {}) but the cluster has {}",
+          needs, p.tensor, p.context, p.pipeline, p.data, has),
+      hint);
+}
+
+void check_batch(const Check& check) {
+  if (!check.parallelism || !check.training) return;
+  const std::int64_t round = check.round();
+  const std::int64_t batch = check.batch().global_batch_size;
+  if (batch % round != 0) {
+    check.file.report(
+        "/training/global_batch_size",
+        fmt::format("{} sequences do not divide into microbatches of {} on {} replicas", batch,
+                    check.batch().micro_batch_size, check.sizes().data),
+        fmt::format("choose a multiple of {}", round));
+  } else if (batch / round > kMicrobatchesMost) {
+    check.file.report(
+        "/training/global_batch_size",
+        fmt::format("makes {} microbatches, more than {}", batch / round, kMicrobatchesMost),
+        "choose a larger micro_batch_size");
+  }
+}
+
+void check_sequence(const Check& check) {
+  if (!check.training) return;
+  const std::int64_t length = check.batch().sequence_length;
+  const Parallelism& p = check.sizes();
+  if (check.parallelism && p.sequence_parallel && length % p.tensor != 0) {
+    check.file.report("/training/sequence_length",
+                      fmt::format("{} tokens do not divide among {} tensor ranks, as "
+                                  "sequence_parallel asks",
+                                  length, p.tensor),
+                      fmt::format("choose a multiple of {}", p.tensor));
+  }
+  const Architecture& model = check.architecture();
+  if (check.model && model.positions == Positions::Learned && length > model.max_positions) {
+    check.file.report("/training/sequence_length",
+                      fmt::format("must be at most {}, the positions that {} has learned, not {}",
+                                  model.max_positions, model.name, length),
+                      "shorten it, or take a model with rotary positions");
+  }
+}
+
+void check_layers(const Check& check) {
+  if (!check.model || !check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  if ((p.embedding_in_split || p.loss_in_split) && (p.first_stage_layers || p.last_stage_layers)) {
+    check.file.report(
+        p.first_stage_layers ? "/parallelism/first_stage_layers" : "/parallelism/last_stage_layers",
+        "cannot be given together with embedding_in_split or loss_in_split",
+        "use one way to make the split uneven");
+    return;
+  }
+  try {
+    (void)layer_split(check.scenario.plan);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      check.file.report(problem.pointer, problem.problem, problem.hint);
+    }
+  }
+}
+
+// Asked only where the batch divides, because the number of microbatches decides.
+void check_schedule_shape(const Check& check) {
+  if (!check.parallelism || !check.training) return;
+  if (check.batch().global_batch_size % check.round() != 0) return;
+  const Parallelism& p = check.sizes();
+  const Schedule* schedule = find_schedule(p.schedule);
+  const auto refusal = schedule->refusal({.stages = p.pipeline,
+                                          .microbatches = check.scenario.plan.microbatches(),
+                                          .chunks = p.interleave,
+                                          .group_size = p.microbatch_group_size});
+  if (refusal) check.file.report("/parallelism/schedule", *refusal);
+}
+
+void check_rank_order(const Check& check) {
+  if (!check.parallelism) return;
+  std::vector<std::string> dimensions;
+  std::string order = check.sizes().rank_order;
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = order.find('-');
+    dimensions.push_back(order.substr(0, end));
+    order.erase(0, end == std::string::npos ? end : end + 1);
+  }
+  std::sort(dimensions.begin(), dimensions.end());
+  if (dimensions == std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"}) return;
+  check.file.report("/parallelism/rank_order",
+                    fmt::format("must name each of tp, cp, ep, dp, pp once, not \"{}\"",
+                                check.sizes().rank_order),
+                    "Megatron's order is \"tp-cp-ep-dp-pp\"");
+}
+
+// Whether the fabric has ports for the nodes is known by the one who builds it.
+void check_fabric(const Check& check) {
+  if (!check.cluster) return;
+  try {
+    (void)build_cluster(check.scenario.cluster);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      check.file.report("/cluster" + problem.pointer, problem.problem, problem.hint);
+    }
+  }
+}
+
+}  // namespace
+
+void check_scenario(JsonFile& file, const Scenario& scenario) {
+  const Check check{file, scenario};
+  check_rank_order(check);
+  check_tensor(check);
+  check_gpus(check);
+  check_batch(check);
+  check_sequence(check);
+  check_layers(check);
+  check_schedule_shape(check);
+  check_fabric(check);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,286 @@
+// Fields of a scenario as rows of tables: one row is read, written and described in the schema
+// alike, so that the three cannot drift apart.
+//
+//   const Field<Parallelism> row{"tensor", "ranks that share each layer",
+//   Whole{&Parallelism::tensor}}; read_fields<Parallelism>(object, rows, Parallelism{});   //
+//   problems go to the object's file
+//
+// A default is the value of the member in a default-constructed structure; it is written nowhere
+// else.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+// The most that a count may be: products of three stay far inside 64 bits.
+inline constexpr std::int64_t kCountMost = 1'000'000;
+
+// A whole number.
+template <class Owner>
+struct Whole {
+  std::int64_t Owner::*member;
+  std::int64_t least = 1;
+  std::int64_t most = kCountMost;
+  bool required = false;
+  std::string_view remedy = {};  // said when it is out of range
+};
+
+// A whole number that may be left out, which is not the same as any value.
+template <class Owner>
+struct OptionalWhole {
+  std::optional<std::int64_t> Owner::*member;
+  std::int64_t least = 1;
+  std::int64_t most = kCountMost;
+};
+
+template <class Owner>
+struct Seed {
+  std::uint64_t Owner::*member;
+};
+
+template <class Owner>
+struct Flag {
+  bool Owner::*member;
+};
+
+// Free text.
+template <class Owner>
+struct Text {
+  std::string Owner::*member;
+  bool required = false;
+};
+
+template <class Owner>
+struct Texts {
+  std::vector<std::string> Owner::*member;
+};
+
+// One word of a closed set: a registry, or the names of an enumeration.
+template <class Owner>
+struct Choice {
+  std::vector<std::string> (*choices)();
+  std::string (*get)(const Owner&);
+  void (*set)(Owner&, const std::string&);
+};
+
+// Figures that a source gives or does not give.
+template <class Owner>
+struct OptionalNumber {
+  std::optional<double> Owner::*member;
+  double least = 0.0;
+  double most = std::numeric_limits<double>::infinity();
+};
+template <class Owner>
+struct OptionalTime {
+  std::optional<Seconds> Owner::*member;
+};
+template <class Owner>
+struct OptionalFlopsRate {
+  std::optional<FlopsPerSecond> Owner::*member;
+};
+
+template <class Owner>
+struct Field {
+  std::string_view key;
+  std::string_view meaning;  // for editors; a phrase
+  std::variant<Whole<Owner>, OptionalWhole<Owner>, Seed<Owner>, Flag<Owner>, Text<Owner>,
+               Texts<Owner>, Choice<Owner>, OptionalNumber<Owner>, OptionalTime<Owner>,
+               OptionalFlopsRate<Owner>>
+      kind;
+};
+
+namespace field {
+
+using Json = nlohmann::ordered_json;
+
+// --- reading: the member's default stands where the field is absent ---
+
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Whole<Owner>& kind, Owner& owner) {
+  IntegerRule rule{.least = kind.least, .most = kind.most, .remedy = kind.remedy};
+  if (!kind.required) rule.fallback = owner.*kind.member;
+  owner.*kind.member = object.integer(key, rule);
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const OptionalWhole<Owner>& kind,
+          Owner& owner) {
+  if (!object.has(key)) return;
+  owner.*kind.member = object.integer(key, {.least = kind.least, .most = kind.most});
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Seed<Owner>& kind, Owner& owner) {
+  owner.*kind.member = static_cast<std::uint64_t>(object.integer(key, {.fallback = 0, .least = 0}));
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Flag<Owner>& kind, Owner& owner) {
+  owner.*kind.member = object.boolean(key, owner.*kind.member);
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Text<Owner>& kind, Owner& owner) {
+  owner.*kind.member =
+      object.text(key, kind.required ? std::nullopt : std::optional(owner.*kind.member));
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Texts<Owner>& kind, Owner& owner) {
+  owner.*kind.member = object.texts(key, owner.*kind.member);
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, Owner& owner) {
+  kind.set(owner, object.choice(key, kind.choices(), kind.get(owner)));
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const OptionalNumber<Owner>& kind,
+          Owner& owner) {
+  if (!object.has(key)) return;
+  owner.*kind.member = object.number(key, {.least = kind.least, .most = kind.most});
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const OptionalTime<Owner>& kind, Owner& owner) {
+  if (object.has(key)) owner.*kind.member = object.time(key);
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const OptionalFlopsRate<Owner>& kind,
+          Owner& owner) {
+  if (object.has(key)) owner.*kind.member = object.flops_rate(key);
+}
+
+// --- writing: null where an optional field is absent ---
+
+template <class Owner, class Kind>
+Json written(const Kind& kind, const Owner& owner) {
+  return owner.*kind.member;
+}
+template <class Owner>
+Json written(const OptionalWhole<Owner>& kind, const Owner& owner) {
+  return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
+}
+template <class Owner>
+Json written(const Choice<Owner>& kind, const Owner& owner) {
+  return kind.get(owner);
+}
+template <class Owner>
+Json written(const OptionalNumber<Owner>& kind, const Owner& owner) {
+  return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
+}
+template <class Owner>
+Json written(const OptionalTime<Owner>& kind, const Owner& owner) {
+  return owner.*kind.member ? Json(exact_text(*(owner.*kind.member))) : Json();
+}
+template <class Owner>
+Json written(const OptionalFlopsRate<Owner>& kind, const Owner& owner) {
+  return owner.*kind.member ? Json(exact_text(*(owner.*kind.member))) : Json();
+}
+
+// --- the schema of one field, without its description ---
+
+template <class Owner>
+Json schema(const Whole<Owner>& kind, const Owner& owner) {
+  Json json{{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}};
+  // A zero that means "worked out from the others" is not a value that could be written.
+  if (!kind.required && owner.*kind.member >= kind.least) json["default"] = owner.*kind.member;
+  return json;
+}
+template <class Owner>
+Json schema(const OptionalWhole<Owner>& kind, const Owner&) {
+  return {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}};
+}
+template <class Owner>
+Json schema(const Seed<Owner>& kind, const Owner& owner) {
+  return {{"type", "integer"},
+          {"minimum", 0},
+          {"maximum", std::numeric_limits<std::int64_t>::max()},
+          {"default", owner.*kind.member}};
+}
+template <class Owner>
+Json schema(const Flag<Owner>& kind, const Owner& owner) {
+  return {{"type", "boolean"}, {"default", owner.*kind.member}};
+}
+template <class Owner>
+Json schema(const Text<Owner>&, const Owner&) {
+  return {{"type", "string"}};
+}
+template <class Owner>
+Json schema(const Texts<Owner>&, const Owner&) {
+  return {{"type", "array"}, {"items", {{"type", "string"}}}};
+}
+template <class Owner>
+Json schema(const Choice<Owner>& kind, const Owner& owner) {
+  return {{"type", "string"}, {"enum", kind.choices()}, {"default", kind.get(owner)}};
+}
+template <class Owner>
+Json schema(const OptionalNumber<Owner>& kind, const Owner&) {
+  Json json{{"type", "number"}, {"minimum", kind.least}};
+  if (kind.most != std::numeric_limits<double>::infinity()) json["maximum"] = kind.most;
+  return json;
+}
+template <class Owner>
+Json schema(const OptionalTime<Owner>&, const Owner&) {
+  return {{"type", "string"}, {"pattern", time_pattern()}};
+}
+template <class Owner>
+Json schema(const OptionalFlopsRate<Owner>&, const Owner&) {
+  return {{"type", "string"}, {"pattern", flops_rate_pattern()}};
+}
+
+template <class Owner>
+bool is_required(const Field<Owner>& row) {
+  const auto* whole = std::get_if<Whole<Owner>>(&row.kind);
+  const auto* text = std::get_if<Text<Owner>>(&row.kind);
+  return (whole != nullptr && whole->required) || (text != nullptr && text->required);
+}
+
+}  // namespace field
+
+// The owner with every field that is present read into it. Problems go to the object's file.
+template <class Owner>
+[[nodiscard]] Owner read_fields(JsonObject& object, std::span<const Field<Owner>> rows,
+                                Owner owner) {
+  for (const Field<Owner>& row : rows) {
+    std::visit([&](const auto& kind) { field::read(object, row.key, kind, owner); }, row.kind);
+  }
+  return owner;
+}
+
+// Every field in the order of the rows; optional ones only where they have a value.
+template <class Owner>
+[[nodiscard]] nlohmann::ordered_json write_fields(std::span<const Field<Owner>> rows,
+                                                  const Owner& owner) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const Field<Owner>& row : rows) {
+    nlohmann::ordered_json value =
+        std::visit([&](const auto& kind) { return field::written(kind, owner); }, row.kind);
+    if (!value.is_null()) json[std::string(row.key)] = std::move(value);
+  }
+  return json;
+}
+
+// A closed JSON Schema object of the rows.
+template <class Owner>
+[[nodiscard]] nlohmann::ordered_json schema_of_fields(std::span<const Field<Owner>> rows,
+                                                      const Owner& defaults) {
+  nlohmann::ordered_json properties = nlohmann::ordered_json::object();
+  nlohmann::ordered_json required = nlohmann::ordered_json::array();
+  for (const Field<Owner>& row : rows) {
+    nlohmann::ordered_json entry{{"description", row.meaning}};
+    entry.update(
+        std::visit([&](const auto& kind) { return field::schema(kind, defaults); }, row.kind));
+    properties[std::string(row.key)] = std::move(entry);
+    if (field::is_required(row)) required.push_back(row.key);
+  }
+  nlohmann::ordered_json json{{"type", "object"}, {"additionalProperties", false}};
+  json["properties"] = std::move(properties);
+  if (!required.empty()) json["required"] = std::move(required);
+  return json;
+}
+
+}  // namespace trainyard

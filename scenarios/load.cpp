@@ -1,0 +1,150 @@
+// Reading a scenario: overrides, then every section by its table, then the rules between them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/framework.hpp"
+#include "scenarios/checks.hpp"
+#include "scenarios/overrides.hpp"
+#include "scenarios/remedies.hpp"
+#include "scenarios/tables.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file named in a scenario is looked for beside the scenario, then in the working folder.
+std::string beside(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  const fs::path near = folder / name;
+  return fs::is_regular_file(near, error) ? near.string() : name;
+}
+
+bool is_path(const std::string& text) {
+  return text.ends_with(".json") || text.find('/') != std::string::npos;
+}
+
+// Hugging Face's config.json has its own words; say so instead of listing every one as unknown.
+bool is_hugging_face(const std::string& file) {
+  const nlohmann::ordered_json document = parse_json(file, read_file(file));
+  return document.is_object() &&
+         (document.contains("num_hidden_layers") || document.contains("model_type"));
+}
+
+Architecture load_named_model(JsonFile& file, const fs::path& folder, const std::string& name) {
+  try {
+    const std::string model = is_path(name) ? beside(folder, name) : name;
+    if (is_path(name) && is_hugging_face(model)) {
+      file.report("/model", fmt::format("\"{}\" is a Hugging Face config.json", name),
+                  "reading it comes with a later version; write the shape as an object here");
+      return {};
+    }
+    return load_architecture(model);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      // A fault inside the model's own file keeps that file's name.
+      if (problem.pointer.empty()) {
+        file.report("/model",
+                    is_path(name) ? fmt::format("\"{}\": {}", name, problem.problem)
+                                  : fmt::format("there is no model \"{}\"", name),
+                    problem.hint);
+      } else {
+        file.report(std::vector{problem});
+        file.report("/model", fmt::format("\"{}\" cannot be used", name));
+      }
+    }
+    return {};
+  }
+}
+
+Architecture read_model(JsonFile& file, JsonObject& root, const fs::path& folder) {
+  constexpr std::string_view kWhat = "the name of a model, a path or an object with its shape";
+  if (!root.has("model")) {
+    (void)root.raw("model");
+    root.report("model", "is missing", fmt::format("it must be {}", kWhat));
+    return {};
+  }
+  const nlohmann::ordered_json& value = root.raw("model");
+  if (value.is_object()) return read_architecture(root.object("model"));
+  if (value.is_string()) return load_named_model(file, folder, value.get<std::string>());
+  root.report("model", fmt::format("must be {}, not {}", kWhat, shown(value)));
+  return {};
+}
+
+CollectiveChoice read_collectives(JsonObject object) {
+  CollectiveChoice choice;
+  for (const GroupKind kind : group_kinds()) {
+    const std::string name(to_string(kind));
+    if (!object.has(name)) continue;
+    JsonObject group = object.object(name);
+    for (const CollectiveOp op : chosen_operations()) {
+      const std::string operation(to_string(op));
+      if (!group.has(operation)) continue;
+      choice.algorithm[kind][op] = group.choice(operation, algorithm_names(op));
+    }
+  }
+  return choice;
+}
+
+void read_framework(JsonFile& file, Scenario& scenario) {
+  if (!file.is_sound("/framework")) return;
+  try {
+    scenario.plan.framework = load_framework(scenario.framework);
+  } catch (const InputError& error) {
+    file.report(error.problems());
+  }
+}
+
+Scenario read_scenario(JsonFile& file) {
+  Scenario scenario;
+  scenario.file = file.name();
+  const fs::path folder = fs::path(file.name()).parent_path();
+  JsonObject root = file.root();
+  if (!file.is_sound("")) return scenario;  // no object at all: every field would be missing
+  scenario = read_fields(root, heading_fields(), std::move(scenario));
+  scenario.plan.architecture = read_model(file, root, folder);
+  if (root.has("cluster")) {
+    scenario.cluster = read_cluster(root.object("cluster"), folder);
+  } else {
+    root.report("cluster", "is missing", "it must be an object with node, nodes and fabric");
+  }
+  JsonObject parallelism = root.object("parallelism");
+  scenario.plan.parallelism = read_fields(parallelism, parallelism_fields(), Parallelism{});
+  JsonObject training = root.object("training");
+  scenario.plan.training = read_fields(training, training_fields(), Training{});
+  scenario.plan.collectives = read_collectives(root.object("collectives"));
+  scenario = read_fields(root, run_fields(), std::move(scenario));
+  if (root.has("published")) {
+    JsonObject published = root.object("published");
+    scenario.published = read_fields(published, published_fields(), Published{});
+  }
+  read_framework(file, scenario);
+  return scenario;
+}
+
+}  // namespace
+
+Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
+  JsonFile file = JsonFile::read(name);
+  for (const Override& change : overrides) {
+    file.document() = with_override(std::move(file.document()), change);
+  }
+  file.explain_unknown(foreign_words());
+  try {
+    Scenario scenario = read_scenario(file);
+    file.report_unknown_keys();
+    check_scenario(file, scenario);
+    file.finish();
+    return scenario;
+  } catch (const InputError& error) {
+    throw InputError(blame_overrides(error.problems(), overrides));
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,39 @@
+// A scenario written out in full: what ran is what this file says, whatever defaults change later.
+#include <nlohmann/json.hpp>
+
+#include "scenarios/scenario.hpp"
+#include "scenarios/tables.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json collectives_json(const CollectiveChoice& choice) {
+  Json json = Json::object();
+  for (const GroupKind kind : group_kinds()) {
+    for (const CollectiveOp op : chosen_operations()) {
+      json[std::string(to_string(kind))][std::string(to_string(op))] = choice.of(kind, op);
+    }
+  }
+  return json;
+}
+
+}  // namespace
+
+Json resolved(const Scenario& scenario) {
+  const TrainingPlan& plan = scenario.plan;
+  Json json = write_fields(heading_fields(), scenario);
+  json["model"] = write_fields(architecture_fields(), plan.architecture);
+  json["cluster"] = to_json(scenario.cluster);
+  json["parallelism"] = write_fields(parallelism_fields(), plan.parallelism);
+  json["training"] = write_fields(training_fields(), plan.training);
+  json["collectives"] = collectives_json(plan.collectives);
+  json.update(write_fields(run_fields(), scenario));
+  if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
+  return json;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,237 @@
+#include "scenarios/tables.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "models/collectives/collective.hpp"
+#include "models/schedules/schedule.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/engine/engine.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// The words of an enumeration, in the order in which they are offered.
+template <class Enum, std::size_t count>
+using Words = std::array<std::pair<Enum, std::string_view>, count>;
+
+constexpr Words<Recompute, 3> kRecompute{
+    {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
+constexpr Words<AttentionKind, 2> kAttention{
+    {{AttentionKind::Flash, "flash"}, {AttentionKind::Unfused, "unfused"}}};
+constexpr Words<DataType, 3> kPrecision{
+    {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp32, "fp32"}}};
+constexpr Words<AttentionCount, 2> kConvention{
+    {{AttentionCount::Causal, "causal"}, {AttentionCount::Full, "full"}}};
+constexpr Words<Positions, 2> kPositions{
+    {{Positions::Learned, "learned"}, {Positions::Rotary, "rotary"}}};
+constexpr Words<NormKind, 2> kNorm{
+    {{NormKind::LayerNorm, "layer_norm"}, {NormKind::RmsNorm, "rms_norm"}}};
+
+template <const auto& words>
+std::vector<std::string> all_words() {
+  std::vector<std::string> all;
+  for (const auto& [value, word] : words) all.emplace_back(word);
+  return all;
+}
+
+// A Choice between the words of an enumeration.
+template <class Owner, auto member, const auto& words>
+constexpr Choice<Owner> word_of() {
+  return {.choices = all_words<words>,
+          .get =
+              [](const Owner& owner) {
+                for (const auto& [value, word] : words) {
+                  if (value == owner.*member) return std::string(word);
+                }
+                return std::string();
+              },
+          .set =
+              [](Owner& owner, const std::string& chosen) {
+                for (const auto& [value, word] : words) {
+                  if (word == chosen) owner.*member = value;
+                }
+              }};
+}
+
+// A Choice between the names of a registry.
+template <class Owner, auto member, auto names>
+constexpr Choice<Owner> name_of() {
+  return {.choices = names,
+          .get = [](const Owner& owner) { return owner.*member; },
+          .set = [](Owner& owner, const std::string& chosen) { owner.*member = chosen; }};
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
+  return names;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const EngineEntry& entry : engines()) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> collective_model_names() { return {"fluid", "stepwise"}; }
+
+std::vector<std::string> framework_names() { return data_names("models/frameworks"); }
+
+constexpr std::int64_t kLengthMost = 100'000'000;
+constexpr std::int64_t kParametersMost = 1'000'000'000'000'000;
+
+using P = Parallelism;
+const Field<P> kParallelism[] = {
+    {"tensor", "ranks that share every layer (TP)", Whole<P>{&P::tensor}},
+    {"sequence_parallel", "norms and dropout are split along the sequence over the tensor ranks",
+     Flag<P>{&P::sequence_parallel}},
+    {"pipeline", "stages that the layers are dealt to (PP)", Whole<P>{&P::pipeline}},
+    {"interleave", "model chunks per pipeline rank, for interleaved_1f1b",
+     Whole<P>{&P::interleave}},
+    {"data", "replicas of the model (DP)", Whole<P>{&P::data}},
+    {"context", "ranks that share every sequence (CP)",
+     Whole<P>{&P::context, 1, 1, false, "context parallelism comes with a later version"}},
+    {"schedule", "the order of forward and backward steps of a pipeline rank",
+     name_of<P, &P::schedule, schedule_names>()},
+    {"microbatch_group_size",
+     "interleaved_1f1b: microbatches that go through one chunk before the next; "
+     "0 means the number of stages",
+     Whole<P>{&P::microbatch_group_size, 0}},
+    {"zero_stage", "1: the optimizer state is sharded over the replicas",
+     Whole<P>{&P::zero_stage, 0, 1, false,
+              "sharded gradients and weights come with a later version"}},
+    {"overlap_grad_reduce", "gradients are reduced bucket by bucket during the last backward",
+     Flag<P>{&P::overlap_grad_reduce}},
+    {"overlap_param_gather", "zero_stage 1: weights are gathered during the first forward",
+     Flag<P>{&P::overlap_param_gather}},
+    {"bucket_parameters", "parameters of one gradient bucket; 0 means max(40e6, 1e6 x data)",
+     Whole<P>{&P::bucket_parameters, 0, kParametersMost}},
+    {"first_stage_layers", "layers of the first pipeline rank where the split is uneven",
+     OptionalWhole<P>{&P::first_stage_layers, 0}},
+    {"last_stage_layers", "layers of the last pipeline rank where the split is uneven",
+     OptionalWhole<P>{&P::last_stage_layers, 0}},
+    {"embedding_in_split", "the embedding takes the place of one layer of the split",
+     Flag<P>{&P::embedding_in_split}},
+    {"loss_in_split", "head and loss take the place of one layer of the split",
+     Flag<P>{&P::loss_in_split}},
+    {"scatter_gather",
+     "without sequence_parallel: stages send 1/tensor of an activation each and gather it",
+     Flag<P>{&P::scatter_gather}},
+    {"overlap_p2p", "messages between stages overlap with computation", Flag<P>{&P::overlap_p2p}},
+    {"rank_order", "dimensions from fastest to slowest, each of tp, cp, ep, dp, pp once",
+     Text<P>{&P::rank_order}},
+};
+
+using T = Training;
+const Field<T> kTraining[] = {
+    {"sequence_length", "tokens of one sequence",
+     Whole<T>{&T::sequence_length, 1, kLengthMost, true}},
+    {"micro_batch_size", "sequences of one microbatch", Whole<T>{&T::micro_batch_size}},
+    {"global_batch_size", "sequences of one optimizer step",
+     Whole<T>{&T::global_batch_size, 1, kLengthMost, true}},
+    {"precision", "of weights and activations", word_of<T, &T::precision, kPrecision>()},
+    {"gradient_precision", "in which gradients are accumulated and sent",
+     word_of<T, &T::gradient_precision, kPrecision>()},
+    {"recompute", "what the backward pass computes again: nothing, the attention core, every layer",
+     word_of<T, &T::recompute, kRecompute>()},
+    {"attention", "one fused kernel, or scores in memory", word_of<T, &T::attention, kAttention>()},
+    {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
+     Whole<T>{&T::vocab_multiple}},
+    {"gradient_clipping", "the gradient norm is reduced over all ranks",
+     Flag<T>{&T::gradient_clipping}},
+};
+
+const Field<Published> kPublished[] = {
+    {"source", "where the figures are printed", Text<Published>{&Published::source, true}},
+    {"step_time", "of one optimizer step", OptionalTime<Published>{&Published::step_time}},
+    {"tokens_per_s_per_gpu", "training tokens",
+     OptionalNumber<Published>{&Published::tokens_per_s_per_gpu}},
+    {"model_flops_per_gpu", "without recomputation",
+     OptionalFlopsRate<Published>{&Published::model_flops_per_gpu}},
+    {"hardware_flops_per_gpu", "with recomputation",
+     OptionalFlopsRate<Published>{&Published::hardware_flops_per_gpu}},
+    {"mfu", "model FLOP/s over the peak, 0 to 1",
+     OptionalNumber<Published>{&Published::mfu, 0.0, 1.0}},
+    {"note", "what to know when comparing", Text<Published>{&Published::note}},
+};
+
+// Read by models/architecture (read_architecture), written and described here; a test holds the two
+// together.
+using A = Architecture;
+const Field<A> kArchitecture[] = {
+    {"name", "how reports call it", Text<A>{&A::name}},
+    {"source", "where the numbers come from", Text<A>{&A::source}},
+    {"layers", "transformer layers", Whole<A>{&A::layers, 1, 100'000, true}},
+    {"hidden", "width of the residual stream", Whole<A>{&A::hidden, 1, kLengthMost, true}},
+    {"heads", "query heads", Whole<A>{&A::heads, 1, kLengthMost, true}},
+    {"kv_heads", "key-value heads; as many as heads when left out",
+     Whole<A>{&A::kv_heads, 1, kLengthMost}},
+    {"head_dim", "width of one head; hidden / heads when left out",
+     Whole<A>{&A::head_dim, 1, kLengthMost}},
+    {"ffn", "inner width of the feed-forward part", Whole<A>{&A::ffn, 1, kLengthMost, true}},
+    {"vocab", "tokens of the vocabulary, before padding",
+     Whole<A>{&A::vocab, 1, kLengthMost, true}},
+    {"max_positions", "positions the model has", Whole<A>{&A::max_positions, 1, kLengthMost, true}},
+    {"gated_ffn", "SwiGLU: gate and up projections", Flag<A>{&A::gated_ffn}},
+    {"biases", "on every linear layer but the head", Flag<A>{&A::biases}},
+    {"tied_embeddings", "input and output embeddings are one matrix", Flag<A>{&A::tied_embeddings}},
+    {"dropout", "dropout with stored masks", Flag<A>{&A::dropout}},
+    {"positions", "how positions are known", word_of<A, &A::positions, kPositions>()},
+    {"norm", "the normalisation", word_of<A, &A::norm, kNorm>()},
+};
+
+using S = Scenario;
+const Field<S> kHeading[] = {
+    {"description", "what the scenario is, in a sentence", Text<S>{&S::description}},
+    {"source", "where its settings come from", Text<S>{&S::source}},
+    {"assumptions", "what the source does not say and this file supposes",
+     Texts<S>{&S::assumptions}},
+};
+const Field<S> kRun[] = {
+    {"framework", "whose memory overhead is counted", name_of<S, &S::framework, framework_names>()},
+    {"engine", "what prices communication", name_of<S, &S::engine, engine_names>()},
+    {"collective_model", "collectives as flows, or message by message",
+     name_of<S, &S::collective_model, collective_model_names>()},
+    {"flops_convention", "how attention counts in MFU: its causal half, or the full square",
+     word_of<S, &S::flops_convention, kConvention>()},
+    {"seed", "of the random choices of the run", Seed<S>{&S::seed}},
+};
+
+constexpr std::array kGroupKinds = {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data,
+                                    GroupKind::Expert, GroupKind::Context,  GroupKind::Other};
+
+}  // namespace
+
+std::span<const Field<Parallelism>> parallelism_fields() { return kParallelism; }
+std::span<const Field<Training>> training_fields() { return kTraining; }
+std::span<const Field<Published>> published_fields() { return kPublished; }
+std::span<const Field<Architecture>> architecture_fields() { return kArchitecture; }
+std::span<const Field<Scenario>> heading_fields() { return kHeading; }
+std::span<const Field<Scenario>> run_fields() { return kRun; }
+
+std::span<const GroupKind> group_kinds() { return kGroupKinds; }
+
+std::vector<CollectiveOp> chosen_operations() {
+  std::vector<CollectiveOp> operations;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    const CollectiveOp op = algorithm->op();
+    if (op == CollectiveOp::SendRecv) continue;  // a message goes one way only: directly
+    if (std::find(operations.begin(), operations.end(), op) == operations.end()) {
+      operations.push_back(op);
+    }
+  }
+  return operations;
+}
+
+std::vector<std::string> algorithm_names(CollectiveOp op) {
+  std::vector<std::string> names;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    if (algorithm->op() == op) names.emplace_back(algorithm->name());
+  }
+  return names;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,27 @@
+// The tables of a scenario's fields, section by section (field.hpp says what a row is).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scenarios/field.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace trainyard {
+
+[[nodiscard]] std::span<const Field<Parallelism>> parallelism_fields();
+[[nodiscard]] std::span<const Field<Training>> training_fields();
+[[nodiscard]] std::span<const Field<Published>> published_fields();
+[[nodiscard]] std::span<const Field<Architecture>> architecture_fields();
+
+// Fields at the root of the file, before and after the sections.
+[[nodiscard]] std::span<const Field<Scenario>> heading_fields();
+[[nodiscard]] std::span<const Field<Scenario>> run_fields();
+
+// The kinds of groups and the operations whose algorithm a scenario may choose.
+[[nodiscard]] std::span<const GroupKind> group_kinds();
+[[nodiscard]] std::vector<CollectiveOp> chosen_operations();
+[[nodiscard]] std::vector<std::string> algorithm_names(CollectiveOp op);
+
+}  // namespace trainyard
