@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
-#include <ostream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -178,6 +177,36 @@ TEST(Schedules, EveryStepOnceAndWithinBounds) {
         }
       }
       for (const double busy : played.busy_s) EXPECT_NEAR(busy, 3.0 * m, 1e-9);
+    }
+  }
+}
+
+// Some stage does m(f+b) of work after the stages before it have passed the first microbatch on,
+// and they still have to take the last one back (reference 02, section 7).
+double lower_bound(const PipelineShape& shape, const StepDurations& durations) {
+  double before = 0.0;
+  double bound = 0.0;
+  for (std::size_t rank = 0; rank < durations.forward_s.size(); ++rank) {
+    const double work = durations.forward_s[rank] + durations.backward_s[rank];
+    bound = std::max(bound, static_cast<double>(shape.microbatches) * work + before);
+    before += work;
+  }
+  return bound;
+}
+
+TEST(Schedules, UnequalStagesStayAboveTheirBound) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 50; ++trial) {
+    const PipelineShape shape{.stages = 2 + static_cast<std::int64_t>(random() % 7),
+                              .microbatches = 1 + static_cast<std::int64_t>(random() % 12)};
+    StepDurations durations;
+    for (std::int64_t rank = 0; rank < shape.stages; ++rank) {
+      durations.forward_s.push_back(1.0 + static_cast<double>(random() % 100) / 50.0);
+      durations.backward_s.push_back(1.0 + static_cast<double>(random() % 100) / 25.0);
+    }
+    const double bound = lower_bound(shape, durations);
+    for (const std::string name : {"naive", "gpipe", "1f1b"}) {
+      EXPECT_GE(play(name, shape, durations).makespan_s, bound - 1e-9) << name << " " << trial;
     }
   }
 }
