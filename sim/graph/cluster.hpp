@@ -12,6 +12,7 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,22 +96,23 @@ struct ClusterFacts {
   CollectiveLatency latency;
 };
 
+// Moves, does not copy.
 class Cluster {
  public:
   // Links are numbered in the order of the graph's edges, by source vertex. REQUIRES: gpus lists
   // the GPU vertices in rank order (node by node, all nodes alike in number); nic_of_gpu has one
   // NIC per GPU, or is empty for a cluster of one node. Throws InputError for a link without
   // capacity and for GPUs that cannot reach each other.
-  Cluster(ClusterFacts facts, ClusterGraph graph, std::vector<DeviceId> gpus,
+  Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<DeviceId> gpus,
           std::vector<DeviceId> nic_of_gpu);
 
   [[nodiscard]] const ClusterFacts& facts() const { return facts_; }
-  [[nodiscard]] const ClusterGraph& graph() const { return graph_; }
+  [[nodiscard]] const ClusterGraph& graph() const { return *graph_; }
   [[nodiscard]] const std::vector<DeviceId>& gpus() const { return gpus_; }
   [[nodiscard]] const std::vector<DeviceId>& nic_of_gpu() const { return nic_of_gpu_; }
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
   [[nodiscard]] const Link& link(LinkId id) const { return links_.at(id); }
-  [[nodiscard]] const Device& device(DeviceId id) const { return graph_[id]; }
+  [[nodiscard]] const Device& device(DeviceId id) const { return (*graph_)[id]; }
   [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;      // gpu: index into gpus()
   [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;  // 0..gpus_per_node-1
 
@@ -126,11 +128,14 @@ class Cluster {
   [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
 
  private:
+  // One step of a path, laid out for the inner loop of a walk.
   struct Arc {
-    DeviceId device = 0;  // the other end
+    DeviceId device = 0;      // the other end
+    std::uint32_t place = 0;  // its number in the zone that is searched
     LinkId link = 0;
+    std::uint32_t cables = 1;
   };
-  // Adjacency as flat arrays: arcs of vertex v are arcs[begin[v] .. begin[v + 1]).
+  // Arcs of a device are arcs[begin[device] .. begin[device + 1]).
   struct Adjacency {
     std::vector<std::uint32_t> begin;
     std::vector<Arc> arcs;
@@ -138,47 +143,54 @@ class Cluster {
       return std::span(arcs).subspan(begin[device], begin[device + 1] - begin[device]);
     }
   };
-  using LinkKinds = std::uint32_t;          // set of link kinds, one bit each
-  using Hops = std::vector<std::uint16_t>;  // distance to a target, by place in the zone
+  // A part of the cluster that is searched on its own: NVLink, the host side (PCIe, chip-to-chip,
+  // sockets) or the fabric. Zones keep searches small: a node is a zone, and the whole fabric is
+  // one.
+  struct Net {
+    Adjacency out;
+    Adjacency in;
+    std::vector<std::uint32_t> place;      // by device, kNowhere where it does not belong
+    std::vector<bool> relays;              // by device: paths may lead through it
+    std::vector<std::uint32_t> zone_size;  // by node; the fabric has one entry
+    [[nodiscard]] std::size_t size_around(const Device& device) const;
+  };
+  using Hops = std::vector<std::uint16_t>;  // distance to one target, by place
 
-  void number_links();
-  void check_links() const;
-  void place_devices();
-  void connect_nics();
-  void check_reachable() const;
-  [[nodiscard]] bool passes(LinkId link, LinkKinds kinds) const;
-  [[nodiscard]] Hops hops_to(DeviceId target, LinkKinds kinds) const;
-  [[nodiscard]] Route spread(DeviceId from, DeviceId to, LinkKinds kinds, const Hops& hops) const;
-  [[nodiscard]] Route shortest_paths(DeviceId from, DeviceId to, LinkKinds kinds) const;
-  [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
-
-  ClusterFacts facts_;
-  ClusterGraph graph_;
-  std::vector<DeviceId> gpus_;
-  std::vector<DeviceId> nic_of_gpu_;
-  std::vector<Link> links_;
-  Adjacency out_;
-  Adjacency in_;
-  // A zone is a node, or the fabric (network switches and every NIC). Searches stay in one zone.
-  std::vector<std::uint32_t> zone_;   // by device
-  std::vector<std::uint32_t> place_;  // by device: its number within the zone
-  std::vector<std::uint32_t> zone_size_;
-  // Ends of the fabric: where a GPU's traffic enters and leaves it. A NIC with one cable is
-  // stripped, so that all NICs of a leaf share the leaf's distances.
+  // Where a GPU's traffic enters and leaves the fabric. A NIC with one cable is stripped, so that
+  // all NICs of a leaf share the leaf's distances.
   struct Port {
     Route out;                 // GPU to NIC, and the NIC's cable
     Route in;                  // the way back
     DeviceId entry = 0;        // the switch (or NIC) where the fabric starts
     std::uint32_t target = 0;  // index into fabric_hops_
   };
-  std::vector<Port> ports_;        // by GPU; empty for one node
-  std::vector<Hops> fabric_hops_;  // by target
-};
 
-// What can flow from one half of the cluster to the other: the least cut that parts the GPUs of the
-// first half of the nodes (of the GPUs, for one node) from the rest, one direction. Found by
-// maximum flow; 0 for one GPU. Eight NICs of 48.5 GB/s on each of two nodes: 388 GB/s, if PCIe lets
-// them.
-[[nodiscard]] BytesPerSecond bisection_bandwidth(const Cluster& cluster);
+  void copy_numbered(const ClusterGraph& graph);
+  void check_links() const;
+  [[nodiscard]] Net node_net(std::uint32_t kinds, bool through_gpus) const;
+  [[nodiscard]] Net fabric_net() const;
+  void fill_adjacency(Net& net, std::uint32_t kinds) const;
+  void make_ports();
+  void tabulate_fabric(const std::vector<DeviceId>& targets);
+  void check_reachable() const;
+  void check_node(std::uint32_t first_gpu) const;
+  [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs, DeviceId start) const;
+  [[nodiscard]] Hops hops_to(const Net& net, DeviceId target) const;
+  [[nodiscard]] Route spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops) const;
+  [[nodiscard]] Route shortest_paths(const Net& net, DeviceId from, DeviceId to) const;
+  [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+
+  ClusterFacts facts_;
+  std::unique_ptr<ClusterGraph> graph_;  // Boost graphs copy where others move
+  std::vector<DeviceId> gpus_;
+  std::vector<DeviceId> nic_of_gpu_;
+  std::vector<Link> links_;
+  Net nvlink_;
+  Net host_;
+  Net fabric_;
+  std::vector<Port> ports_;  // by GPU; empty for one node without NICs
+  // By target. Empty when the table would be too large: then every route searches.
+  std::vector<Hops> fabric_hops_;
+};
 
 }  // namespace trainyard

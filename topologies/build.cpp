@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/nearest.hpp"
+#include "topologies/custom_cluster.hpp"
+#include "topologies/node.hpp"
+#include "topologies/registry.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(std::string pointer, std::string problem, std::string hint) {
+  throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
+}
+
+ClusterFacts facts_of(const ClusterSpec& spec) {
+  const std::string fabric = spec.nodes > 1 ? ", " + spec.fabric.kind : "";
+  return {.name = fmt::format("{} x {}{}", spec.nodes, spec.node.name, fabric),
+          .node = spec.node.name,
+          .gpu = spec.node.gpu,
+          .nodes = spec.nodes,
+          .gpus_per_node = spec.node.gpus,
+          .gpu_memory = spec.node.gpu_memory,
+          .latency = spec.node.latency};
+}
+
+// A fabric spec made in code may hold what a file cannot.
+void check(const ClusterSpec& spec) {
+  const NodeSpec& node = spec.node;
+  if (spec.nodes == 0) refuse("/nodes", "a cluster has at least one node, not 0", "");
+  if (node.gpus == 0) refuse("/node", "a node has at least one GPU, not 0", "");
+  if (spec.nodes > 1 && node.nics == 0) {
+    refuse("/node", fmt::format("{} has no NIC to join {} nodes", node.name, spec.nodes),
+           "give the node NICs, or use one node");
+  }
+  if (node.nics > 0 && node.gpus % node.nics != 0) {
+    refuse("/node", fmt::format("{} NICs do not divide {} GPUs", node.nics, node.gpus),
+           "use a divisor of the number of GPUs");
+  }
+  const FabricSpec& fabric = spec.fabric;
+  if (fabric.radix < 2) refuse("/fabric/radix", "a switch has at least 2 ports", "");
+  for (const double ratio : {fabric.oversubscription, fabric.core_oversubscription}) {
+    if (ratio < 1.0) refuse("/fabric", "oversubscription is at least 1", "1 is full bandwidth");
+  }
+}
+
+DrawFabric drawing_of(const std::string& kind) {
+  if (const DrawFabric draw = fabric_drawing(kind)) return draw;
+  std::vector<std::string> names;
+  for (const FabricEntry& entry : fabrics()) names.emplace_back(entry.name);
+  refuse("/fabric/kind", fmt::format("there is no fabric \"{}\"", kind), suggestion(kind, names));
+}
+
+}  // namespace
+
+Cluster build_cluster(const ClusterSpec& spec) {
+  if (spec.custom) return build_custom(spec);
+  check(spec);
+  const DrawFabric draw_fabric = drawing_of(spec.fabric.kind);
+  Draft draft;
+  for (std::uint32_t number = 0; number < spec.nodes; ++number) add_node(spec.node, number, draft);
+  std::vector<DeviceId> nic_of_gpu;
+  if (spec.nodes > 1) {
+    draw_fabric(spec, draft);
+    for (std::size_t gpu = 0; gpu < draft.gpus.size(); ++gpu) {
+      const std::size_t node = gpu / spec.node.gpus;
+      const auto local = static_cast<std::uint32_t>(gpu % spec.node.gpus);
+      nic_of_gpu.push_back(draft.nics[node * spec.node.nics + nic_index(spec.node, local)]);
+    }
+  }
+  return {facts_of(spec), draft.graph, std::move(draft.gpus), std::move(nic_of_gpu)};
+}
+
+FabricCount count_fabric(const Cluster& cluster) {
+  FabricCount count;
+  const auto vertices = boost::make_iterator_range(boost::vertices(cluster.graph()));
+  for (const auto vertex : vertices) {
+    const DeviceKind kind = cluster.graph()[vertex].kind;
+    if (kind == DeviceKind::LeafSwitch) ++count.leaves;
+    if (kind == DeviceKind::SpineSwitch) ++count.spines;
+    if (kind == DeviceKind::CoreSwitch) ++count.cores;
+  }
+  // A cable is two links; counted from its lower end.
+  for (const Link& link : cluster.links()) {
+    const DeviceKind from = cluster.device(link.from).kind;
+    if (link.kind == LinkKind::NicPort && from == DeviceKind::Nic) count.node_cables += link.cables;
+    if (link.kind == LinkKind::LeafSpine && from == DeviceKind::LeafSwitch) {
+      count.leaf_spine_cables += link.cables;
+    }
+    if (link.kind == LinkKind::SpineCore && from == DeviceKind::SpineSwitch) {
+      count.spine_core_cables += link.cables;
+    }
+  }
+  return count;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,52 @@
+// The parts that leaf-spine networks and fat-trees share: how many ports go up, how many switches a
+// tier needs, and the cables between two tiers.
+//
+//   std::uint32_t down = downlinks(64, 1.0);      // 32: half of the ports, the rest go up
+//   join_two_tiers(spec.fabric, wire, leaves, uplinks(down, 1.0), draft);
+//
+// Cables are whole, so a ratio that ports cannot express is rounded in favour of bandwidth (more
+// uplinks). Parallel cables between two switches are one link with their joint capacity: ideal
+// routing loads them alike.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "topologies/draft.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+// Uplinks of a switch with so many downlinks: the ratio of both is the oversubscription, or a
+// little less.
+[[nodiscard]] std::uint32_t uplinks(std::uint32_t down, double oversubscription);
+
+// Most downlinks that leave room for their uplinks. An exact ratio is preferred as long as it
+// wastes less than a quarter of the ports: radix 64 gives 32 at 1:1, 48 at 3:1, 36 at 1.5:1.
+[[nodiscard]] std::uint32_t downlinks(std::uint32_t radix, double oversubscription);
+
+// The smallest divisor of `whole` that is at least `least`; 0 when least exceeds whole. Uplinks are
+// shared out evenly only over a divisor of their number.
+[[nodiscard]] std::uint32_t divisor_at_least(std::uint32_t whole, std::uint32_t least);
+
+// `count` switches, numbered from the number of those the draft already has of that kind.
+[[nodiscard]] std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind,
+                                                 std::string_view word, std::uint32_t count);
+
+// A port between switches: the NIC's speed.
+[[nodiscard]] Wire switch_wire(const ClusterSpec& spec, LinkKind kind, std::uint32_t cables);
+[[nodiscard]] Wire nic_wire(const ClusterSpec& spec);
+
+// Spines over the leaves, each leaf to each spine. False when a spine has too few ports for the
+// leaves; nothing is drawn then.
+[[nodiscard]] bool join_two_tiers(const ClusterSpec& spec, const std::vector<DeviceId>& leaves,
+                                  std::uint32_t leaf_uplinks, Draft& draft);
+
+// Every pod gets spines of its own, and cores join spine j of every pod. False when a core has too
+// few ports for the pods. REQUIRES: no pod has more leaves than a spine has downlinks.
+[[nodiscard]] bool join_three_tiers(const ClusterSpec& spec,
+                                    const std::vector<std::vector<DeviceId>>& pods,
+                                    std::uint32_t leaf_uplinks, Draft& draft);
+
+}  // namespace trainyard

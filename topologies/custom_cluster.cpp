@@ -1,0 +1,321 @@
+#include "topologies/custom_cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+#include "topologies/draft.hpp"
+#include "topologies/node.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+template <class Kind>
+std::vector<std::string> words(std::size_t count) {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < count; ++i) all.emplace_back(to_string(static_cast<Kind>(i)));
+  return all;
+}
+
+// The kind of that name; the first kind when the name is not one (and was reported).
+template <class Kind>
+Kind kind_of(const std::vector<std::string>& names, const std::string& name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return static_cast<Kind>(found == names.end() ? 0 : found - names.begin());
+}
+
+bool stands_in_node(DeviceKind kind) {
+  return kind != DeviceKind::LeafSwitch && kind != DeviceKind::SpineSwitch &&
+         kind != DeviceKind::CoreSwitch;
+}
+
+bool is_fabric_link(LinkKind kind) {
+  return kind == LinkKind::NicPort || kind == LinkKind::LeafSpine || kind == LinkKind::SpineCore;
+}
+
+class CustomReader {
+ public:
+  CustomReader(JsonObject object, std::string name) : object_(object), name_(std::move(name)) {}
+
+  ClusterSpec read() {
+    spec_.node.name = object_.text("name", name_);
+    object_.ignore("description");
+    spec_.node.gpu = object_.text("gpu");
+    spec_.node.gpu_memory = object_.bytes("gpu_memory");
+    JsonObject latency = object_.object("collective_latency");
+    latency.ignore("source");
+    custom_.latency = {.launch = latency.time("launch"),
+                       .intra_step = latency.time("intra_step"),
+                       .inter_step = latency.time("inter_step")};
+    spec_.node.latency = custom_.latency;
+    for (JsonObject device : object_.objects("devices")) read_device(device);
+    for (JsonObject link : object_.objects("links")) read_link(link);
+    number_nodes();
+    choose_nics();
+    spec_.custom = std::move(custom_);
+    return std::move(spec_);
+  }
+
+ private:
+  void read_device(JsonObject& object) {
+    static const std::vector<std::string> kinds = words<DeviceKind>(kDeviceKinds);
+    Device device;
+    device.name = object.text("name");
+    device.kind = kind_of<DeviceKind>(kinds, object.choice("kind", kinds));
+    if (stands_in_node(device.kind)) {
+      device.node =
+          static_cast<std::int32_t>(object.integer("node", {.least = 0, .most = 1 << 20}));
+    } else if (object.has("node")) {
+      object.ignore("node");
+      object.report(
+          "node",
+          fmt::format("\"{}\" is a switch of the fabric and stands in no node", device.name),
+          "leave the node out");
+    }
+    device.index = next_index_[{device.node, device.kind}]++;
+    if (device.kind == DeviceKind::Gpu) wanted_nic_.emplace_back(object.text("nic", ""));
+    if (!by_name_.emplace(device.name, static_cast<DeviceId>(custom_.devices.size())).second) {
+      object.report("name", fmt::format("\"{}\" is the name of two devices", device.name),
+                    "give every device a name of its own");
+    }
+    custom_.devices.push_back(std::move(device));
+    objects_.push_back(object);
+  }
+
+  std::optional<DeviceId> device(JsonObject& object, std::string_view key) {
+    const std::string name = object.text(key);
+    if (const auto found = by_name_.find(name); found != by_name_.end()) return found->second;
+    if (name.empty()) return std::nullopt;
+    std::vector<std::string> names;
+    for (const auto& [known, id] : by_name_) names.push_back(known);
+    const std::string near = nearest(name, names);
+    object.report(key, fmt::format("there is no device \"{}\"", name),
+                  near.empty() ? "name one of the devices" : "did you mean \"" + near + "\"?");
+    return std::nullopt;
+  }
+
+  void read_link(JsonObject& object) {
+    static const std::vector<std::string> kinds = words<LinkKind>(kLinkKinds);
+    const std::optional<DeviceId> from = device(object, "from");
+    const std::optional<DeviceId> to = device(object, "to");
+    Link link;
+    link.kind = kind_of<LinkKind>(kinds, object.choice("kind", kinds));
+    link.capacity = object.rate("capacity");
+    link.nominal = object.rate("nominal", link.capacity);
+    link.latency = object.time("latency", Seconds{});
+    link.cables = static_cast<std::uint32_t>(
+        object.integer("cables", {.fallback = 1, .least = 1, .most = 65536}));
+    const bool duplex = object.boolean("duplex", true);
+    if (object.raw("capacity").is_string() && link.capacity.value() <= 0.0) {
+      object.report("capacity", "a link without capacity carries nothing", "leave the link out");
+    }
+    if (!from || !to) return;
+    link.from = *from;
+    link.to = *to;
+    check_ends(object, link);
+    custom_.links.push_back(link);
+    if (!duplex) return;
+    std::swap(link.from, link.to);
+    custom_.links.push_back(link);
+  }
+
+  void check_ends(JsonObject& object, const Link& link) {
+    const Device& a = custom_.devices[link.from];
+    const Device& b = custom_.devices[link.to];
+    const auto on_fabric = [](const Device& end) {
+      return !stands_in_node(end.kind) || end.kind == DeviceKind::Nic;
+    };
+    if (link.from == link.to) {
+      object.report("to", fmt::format("\"{}\" is linked to itself", a.name), "link two devices");
+    } else if (is_fabric_link(link.kind) && !(on_fabric(a) && on_fabric(b))) {
+      object.report("kind",
+                    fmt::format("a {} link joins NICs and fabric switches, not \"{}\" and \"{}\"",
+                                to_string(link.kind), a.name, b.name),
+                    "use nvlink, pcie, chip_to_chip or socket inside a node");
+    } else if (!is_fabric_link(link.kind) && (a.node != b.node || a.node < 0)) {
+      object.report("kind",
+                    fmt::format("a {} link stays in a node; \"{}\" and \"{}\" do not share one",
+                                to_string(link.kind), a.name, b.name),
+                    "use nic, leaf_spine or spine_core between nodes");
+    }
+  }
+
+  // GPUs by node, then in the order of the list. Every node has as many as node 0.
+  void number_nodes() {
+    std::map<std::int32_t, std::uint32_t> gpus_of_node;
+    std::vector<std::tuple<std::int32_t, DeviceId, std::size_t>> order;
+    for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
+      const Device& device = custom_.devices[id];
+      if (device.node >= 0) gpus_of_node.try_emplace(device.node, 0);
+      if (device.kind != DeviceKind::Gpu) continue;
+      ++gpus_of_node[device.node];
+      order.emplace_back(device.node, id, order.size());
+    }
+    if (order.empty()) {
+      object_.report("devices", "there is no gpu among the devices", "add at least one");
+      return;
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [node, id, number] : order) {
+      custom_.gpus.push_back(id);
+      gpu_numbers_.push_back(number);
+    }
+    spec_.node.gpus = gpus_of_node.begin()->second;
+    spec_.nodes = static_cast<std::uint32_t>(gpus_of_node.size());
+    std::int32_t expected = 0;
+    for (const auto& [node, gpus] : gpus_of_node) {
+      if (node != expected++) {
+        object_.report("devices", fmt::format("node {} is missing", expected - 1),
+                       "number the nodes 0, 1, 2 and so on");
+        return;
+      }
+      if (gpus == spec_.node.gpus) continue;
+      object_.report(
+          "devices",
+          fmt::format("node {} has {} GPUs and node 0 has {}", node, gpus, spec_.node.gpus),
+          "give all nodes equally many GPUs");
+    }
+  }
+
+  // A GPU's NIC is the one it names, else NICs of its node are dealt out in order.
+  void choose_nics() {
+    std::map<std::int32_t, std::vector<DeviceId>> nics;
+    for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
+      const Device& device = custom_.devices[id];
+      if (device.kind == DeviceKind::Nic) nics[device.node].push_back(id);
+    }
+    spec_.node.nics = static_cast<std::uint32_t>(nics[0].size());
+    for (std::size_t i = 0; i < custom_.gpus.size(); ++i) {
+      const Device& gpu = custom_.devices[custom_.gpus[i]];
+      JsonObject& object = objects_[custom_.gpus[i]];
+      const std::string& name = wanted_nic_[gpu_numbers_[i]];
+      const std::vector<DeviceId>& local = nics[gpu.node];
+      if (name.empty() && spec_.nodes == 1) continue;
+      if (name.empty() && local.empty()) {
+        object.report("nic", fmt::format("\"{}\" has no NIC in its node", gpu.name),
+                      "add a nic device to the node");
+        continue;
+      }
+      DeviceId nic = 0;
+      if (name.empty()) {
+        const std::size_t share = std::max<std::size_t>(spec_.node.gpus, 1);
+        nic = local[static_cast<std::size_t>(gpu.index) * local.size() / share % local.size()];
+      } else if (const auto found = by_name_.find(name); found != by_name_.end()) {
+        nic = found->second;
+      }
+      const Device& chosen = custom_.devices[nic];
+      if (chosen.kind != DeviceKind::Nic || chosen.node != gpu.node) {
+        object.report("nic", fmt::format("\"{}\" is not a NIC of node {}", name, gpu.node),
+                      "name a nic device of the same node");
+        continue;
+      }
+      if (spec_.nodes > 1) custom_.nic_of_gpu.push_back(nic);
+    }
+  }
+
+  JsonObject object_;
+  std::string name_;
+  ClusterSpec spec_;
+  CustomSpec custom_;
+  std::map<std::string, DeviceId> by_name_;
+  std::map<std::pair<std::int32_t, DeviceKind>, std::int32_t> next_index_;
+  std::vector<JsonObject> objects_;       // of every device, for messages
+  std::vector<std::string> wanted_nic_;   // by GPU in the order of the list
+  std::vector<std::size_t> gpu_numbers_;  // place of each GPU in that order
+};
+
+Json device_json(const Cluster& cluster, DeviceId id, const std::map<DeviceId, DeviceId>& nic) {
+  const Device& device = cluster.device(id);
+  Json json = {{"name", device.name}, {"kind", to_string(device.kind)}};
+  if (device.node >= 0) json["node"] = device.node;
+  if (const auto found = nic.find(id); found != nic.end()) {
+    json["nic"] = cluster.device(found->second).name;
+  }
+  return json;
+}
+
+auto link_key(const Link& link, bool turned) {
+  return std::tuple(turned ? link.to : link.from, turned ? link.from : link.to, link.kind,
+                    link.capacity.value(), link.nominal.value(), link.latency.value(), link.cables);
+}
+
+// Both directions in one entry where they are alike.
+Json links_json(const Cluster& cluster) {
+  std::map<decltype(link_key(Link{}, false)), int> unpaired;
+  for (const Link& link : cluster.links()) ++unpaired[link_key(link, false)];
+  Json all = Json::array();
+  for (const Link& link : cluster.links()) {
+    int& own = unpaired[link_key(link, false)];
+    if (own == 0) continue;
+    --own;
+    Json json = {{"from", cluster.device(link.from).name}, {"to", cluster.device(link.to).name},
+                 {"kind", to_string(link.kind)},           {"capacity", exact_text(link.capacity)},
+                 {"nominal", exact_text(link.nominal)},    {"latency", exact_text(link.latency)}};
+    if (link.cables != 1) json["cables"] = link.cables;
+    const auto twin = unpaired.find(link_key(link, true));
+    if (twin != unpaired.end() && twin->second > 0) {
+      --twin->second;
+    } else {
+      json["duplex"] = false;
+    }
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+}  // namespace
+
+ClusterSpec read_custom(JsonObject object, const std::string& name) {
+  return CustomReader(object, name).read();
+}
+
+Cluster build_custom(const ClusterSpec& spec) {
+  TY_CHECK(spec.custom.has_value());
+  const CustomSpec& custom = *spec.custom;
+  Draft draft;
+  for (const Device& device : custom.devices) draft.add(device);
+  for (const Link& link : custom.links) boost::add_edge(link.from, link.to, link, draft.graph);
+  ClusterFacts facts{.name = spec.node.name,
+                     .node = spec.node.name,
+                     .gpu = spec.node.gpu,
+                     .nodes = spec.nodes,
+                     .gpus_per_node = spec.node.gpus,
+                     .gpu_memory = spec.node.gpu_memory,
+                     .latency = custom.latency};
+  return {std::move(facts), draft.graph, custom.gpus, custom.nic_of_gpu};
+}
+
+Cluster custom_cluster(JsonFile& file) {
+  const ClusterSpec spec = read_custom(file.root(), file.name());
+  file.finish();
+  return build_custom(spec);
+}
+
+Json spelled_out(const Cluster& cluster) {
+  const ClusterFacts& facts = cluster.facts();
+  Json json = {
+      {"name", facts.name}, {"gpu", facts.gpu}, {"gpu_memory", exact_text(facts.gpu_memory)}};
+  json["collective_latency"] = {{"launch", exact_text(facts.latency.launch)},
+                                {"intra_step", exact_text(facts.latency.intra_step)},
+                                {"inter_step", exact_text(facts.latency.inter_step)}};
+  std::map<DeviceId, DeviceId> nic;
+  for (std::size_t i = 0; i < cluster.nic_of_gpu().size(); ++i) {
+    nic.emplace(cluster.gpus()[i], cluster.nic_of_gpu()[i]);
+  }
+  json["devices"] = Json::array();
+  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+    json["devices"].push_back(device_json(cluster, id, nic));
+  }
+  json["links"] = links_json(cluster);
+  return json;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,104 @@
+// Fat-trees without rails: all NICs of a node on the same leaf (or on as few as hold them), leaves
+// filled in the order of the nodes. Two levels: every leaf to every spine. Three: pods of leaves
+// and spines, joined by cores.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.hpp"
+#include "topologies/clos.hpp"
+#include "topologies/fabric.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct LeafPlan {
+  std::uint32_t nics = 0;     // of one leaf: its downlinks
+  std::uint32_t uplinks = 0;  // of one leaf
+  std::uint32_t leaves = 0;
+};
+
+// Whole nodes on a leaf where one fits; else a node is split evenly over leaves of its own.
+LeafPlan plan_leaves(const ClusterSpec& spec) {
+  const FabricSpec& fabric = spec.fabric;
+  const std::uint32_t down = downlinks(fabric.radix, fabric.oversubscription);
+  if (down == 0) {
+    throw InputError(Problem{
+        "", "/fabric/radix",
+        fmt::format("a leaf of {} ports has none left for nodes", fabric.radix), "raise radix"});
+  }
+  LeafPlan plan;
+  if (spec.node.nics <= down) {
+    const std::uint32_t nodes = down / spec.node.nics;
+    plan.nics = nodes * spec.node.nics;
+    plan.leaves = (spec.nodes + nodes - 1) / nodes;
+  } else {
+    const std::uint32_t pieces = (spec.node.nics + down - 1) / down;
+    plan.nics = (spec.node.nics + pieces - 1) / pieces;
+    plan.leaves = spec.nodes * pieces;
+  }
+  plan.uplinks = uplinks(plan.nics, fabric.oversubscription);
+  return plan;
+}
+
+std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const LeafPlan& plan, Draft& draft) {
+  const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", plan.leaves);
+  const Wire wire = nic_wire(spec);
+  const bool whole_nodes = spec.node.nics <= plan.nics;
+  const std::uint32_t pieces = whole_nodes ? 1 : plan.leaves / spec.nodes;
+  const std::uint32_t nodes_per_leaf = std::max(plan.nics / spec.node.nics, 1U);
+  for (std::size_t i = 0; i < draft.nics.size(); ++i) {
+    const std::size_t node = i / spec.node.nics;
+    const std::size_t nic = i % spec.node.nics;
+    const std::size_t leaf = node / nodes_per_leaf * pieces + (whole_nodes ? 0 : nic / plan.nics);
+    draft.cable(draft.nics[i], leaves[leaf], wire);
+  }
+  return leaves;
+}
+
+[[noreturn]] void refuse(const ClusterSpec& spec, const LeafPlan& plan, std::uint32_t leaves_most,
+                         std::string_view tiers, std::string_view remedy) {
+  const std::uint64_t nics = std::uint64_t{leaves_most} * plan.nics;
+  throw InputError(Problem{"", "/nodes",
+                           fmt::format("{} nodes do not fit: {} levels of {}-port switches hold {}",
+                                       spec.nodes, tiers, spec.fabric.radix, nics / spec.node.nics),
+                           std::string(remedy)});
+}
+
+}  // namespace
+
+void draw_fat_tree(const ClusterSpec& spec, Draft& draft) {
+  const LeafPlan plan = plan_leaves(spec);
+  const std::uint32_t radix = spec.fabric.radix;
+  if (plan.leaves > radix) {
+    refuse(spec, plan, radix, "two",
+           "use fat_tree3, or raise fabric.radix or the oversubscription");
+  }
+  const std::vector<DeviceId> leaves = draw_leaves(spec, plan, draft);
+  if (!join_two_tiers(spec, leaves, plan.uplinks, draft)) {
+    refuse(spec, plan, radix, "two", "use fat_tree3, or raise fabric.radix");
+  }
+}
+
+void draw_fat_tree3(const ClusterSpec& spec, Draft& draft) {
+  const LeafPlan plan = plan_leaves(spec);
+  const std::uint32_t radix = spec.fabric.radix;
+  const std::uint32_t pod = downlinks(radix, spec.fabric.core_oversubscription);
+  if (plan.leaves > pod * radix) {
+    refuse(spec, plan, pod * radix, "three", "raise fabric.radix or an oversubscription");
+  }
+  const std::vector<DeviceId> leaves = draw_leaves(spec, plan, draft);
+  std::vector<std::vector<DeviceId>> pods;
+  for (std::size_t begin = 0; begin < leaves.size(); begin += pod) {
+    const auto from = leaves.begin() + static_cast<std::ptrdiff_t>(begin);
+    const std::size_t size = std::min<std::size_t>(pod, leaves.size() - begin);
+    pods.emplace_back(from, from + static_cast<std::ptrdiff_t>(size));
+  }
+  if (!join_three_tiers(spec, pods, plan.uplinks, draft)) {
+    refuse(spec, plan, pod * radix, "three", "raise fabric.radix or an oversubscription");
+  }
+}
+
+}  // namespace trainyard

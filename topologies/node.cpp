@@ -1,0 +1,125 @@
+#include "topologies/node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainyard {
+
+namespace {
+
+// One server while it is drawn. A PCIe switch, a CPU and a NIC each serve a run of neighbouring
+// GPUs.
+class NodeDraft {
+ public:
+  NodeDraft(const NodeSpec& node, std::uint32_t number, Draft& draft)
+      : node_(node), number_(number), draft_(draft) {}
+
+  void draw() {
+    gpus_ = add_all(DeviceKind::Gpu, "gpu", node_.gpus);
+    scale_up();
+    cpus_ = add_all(DeviceKind::Cpu, "cpu", node_.gpus / node_.gpus_per_cpu);
+    join_cpus();
+    if (node_.gpus_per_pcie_switch > 0) {
+      switches_ =
+          add_all(DeviceKind::PcieSwitch, "pcie switch", node_.gpus / node_.gpus_per_pcie_switch);
+    }
+    nics_ = add_all(DeviceKind::Nic, "nic", node_.nics);
+    join_host_side();
+    draft_.gpus.insert(draft_.gpus.end(), gpus_.begin(), gpus_.end());
+    draft_.nics.insert(draft_.nics.end(), nics_.begin(), nics_.end());
+  }
+
+ private:
+  std::vector<DeviceId> add_all(DeviceKind kind, std::string_view word, std::uint32_t count) {
+    std::vector<DeviceId> ids;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ids.push_back(draft_.add({.kind = kind,
+                                .name = fmt::format("node {} {} {}", number_, word, i),
+                                .node = static_cast<std::int32_t>(number_),
+                                .index = static_cast<std::int32_t>(i)}));
+    }
+    return ids;
+  }
+
+  // The switches of an NVLink domain are one non-blocking crossbar: every GPU has a link to each of
+  // the chips and spreads over them, so one vertex with the GPU's whole rate says the same.
+  void scale_up() {
+    if (node_.scale_up == NodeSpec::ScaleUp::None || node_.gpus < 2) return;
+    if (node_.scale_up == NodeSpec::ScaleUp::NvSwitch) {
+      const DeviceId plane = add_all(DeviceKind::NvSwitch, "nvswitch", 1).front();
+      const Wire wire{.kind = LinkKind::NvLink,
+                      .capacity = node_.nvlink,
+                      .nominal = node_.nvlink_nominal,
+                      .latency = node_.nvlink_latency,
+                      .cables = std::max(node_.nvlinks, 1U)};
+      for (const DeviceId gpu : gpus_) draft_.cable(gpu, plane, wire);
+      return;
+    }
+    const double peers = node_.gpus - 1.0;
+    const Wire wire{.kind = LinkKind::NvLink,
+                    .capacity = node_.nvlink / peers,
+                    .nominal = node_.nvlink_nominal / peers,
+                    .latency = node_.nvlink_latency,
+                    .cables = std::max(node_.nvlinks / (node_.gpus - 1), 1U)};
+    for (std::size_t a = 0; a < gpus_.size(); ++a) {
+      for (std::size_t b = a + 1; b < gpus_.size(); ++b) draft_.cable(gpus_[a], gpus_[b], wire);
+    }
+  }
+
+  void join_cpus() {
+    const Wire wire{.kind = LinkKind::Socket,
+                    .capacity = node_.socket,
+                    .nominal = node_.socket_nominal,
+                    .latency = node_.pcie_latency};
+    const std::size_t host = node_.cpus_per_host;
+    for (std::size_t a = 0; a < cpus_.size(); ++a) {
+      for (std::size_t b = a + 1; b < cpus_.size() && b / host == a / host; ++b) {
+        draft_.cable(cpus_[a], cpus_[b], wire);
+      }
+    }
+  }
+
+  void join_host_side() {
+    const Wire pcie{.kind = LinkKind::Pcie,
+                    .capacity = node_.pcie,
+                    .nominal = node_.pcie_nominal,
+                    .latency = node_.pcie_latency};
+    const Wire chip{.kind = LinkKind::ChipToChip,
+                    .capacity = node_.chip_to_chip,
+                    .nominal = node_.chip_to_chip_nominal,
+                    .latency = node_.pcie_latency};
+    for (std::size_t i = 0; i < switches_.size(); ++i) {
+      draft_.cable(switches_[i], cpu_of(i * node_.gpus_per_pcie_switch), pcie);
+    }
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      if (!switches_.empty()) draft_.cable(gpus_[i], switch_of(i), pcie);
+      if (node_.chip_to_chip.value() > 0.0) draft_.cable(gpus_[i], cpu_of(i), chip);
+    }
+    for (std::size_t i = 0; i < nics_.size(); ++i) {
+      const std::size_t gpu = i * node_.gpus / node_.nics;
+      draft_.cable(nics_[i], switches_.empty() ? cpu_of(gpu) : switch_of(gpu), pcie);
+    }
+  }
+
+  [[nodiscard]] DeviceId cpu_of(std::size_t gpu) const { return cpus_[gpu / node_.gpus_per_cpu]; }
+  [[nodiscard]] DeviceId switch_of(std::size_t gpu) const {
+    return switches_[gpu / node_.gpus_per_pcie_switch];
+  }
+
+  const NodeSpec& node_;
+  std::uint32_t number_;
+  Draft& draft_;
+  std::vector<DeviceId> gpus_;
+  std::vector<DeviceId> cpus_;
+  std::vector<DeviceId> switches_;
+  std::vector<DeviceId> nics_;
+};
+
+}  // namespace
+
+void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft) {
+  NodeDraft(node, number, draft).draw();
+}
+
+}  // namespace trainyard

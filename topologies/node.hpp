@@ -1,0 +1,30 @@
+// The inside of a server: GPUs, their scale-up network, PCIe switches, CPUs and NICs.
+//
+//   Draft draft;
+//   add_node(load_node("dgx_h100"), 0, draft);   // 8 GPUs, 1 NVSwitch plane, 8 PCIe switches, 8
+//   NICs, 2 CPUs
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "sim/base/json_reader.hpp"
+#include "topologies/draft.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+// Reads a node description (topologies/data/*.json is the format). Problems go to the object's
+// file.
+[[nodiscard]] NodeSpec read_node(JsonObject object, std::string name);
+[[nodiscard]] nlohmann::ordered_json to_json(const NodeSpec& node);
+
+// Draws node number `number` and appends its GPUs and NICs to the draft's lists.
+void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft);
+
+// The NIC of a GPU, by local index: NICs are dealt to the GPUs in order, several GPUs sharing one
+// where there are fewer. REQUIRES: nics > 0 and a divisor of gpus.
+[[nodiscard]] inline std::uint32_t nic_index(const NodeSpec& node, std::uint32_t gpu) {
+  return gpu / (node.gpus / node.nics);
+}
+
+}  // namespace trainyard

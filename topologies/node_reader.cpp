@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/quantity.hpp"
+#include "topologies/node.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* kFolder = "topologies/data";
+
+// The three shapes of a scale-up network, as files name them.
+constexpr std::array<std::pair<std::string_view, NodeSpec::ScaleUp>, 3> kScaleUps = {{
+    {"nv_switch", NodeSpec::ScaleUp::NvSwitch},
+    {"full_mesh", NodeSpec::ScaleUp::FullMesh},
+    {"none", NodeSpec::ScaleUp::None},
+}};
+
+std::uint32_t count(JsonObject& object, std::string_view key, IntegerRule rule) {
+  rule.most = 65536;
+  return static_cast<std::uint32_t>(object.integer(key, rule));
+}
+
+// A rate that must be positive: a wire without capacity is a wire left out.
+BytesPerSecond wire_rate(JsonObject& object, std::string_view key,
+                         std::optional<BytesPerSecond> fallback = {}) {
+  const BytesPerSecond rate = object.rate(key, fallback);
+  if (object.has(key) && object.raw(key).is_string() && rate.value() <= 0.0) {
+    object.report(key, "must be more than zero", "leave out what the node does not have");
+  }
+  return rate;
+}
+
+void read_scale_up(JsonObject object, NodeSpec& node) {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kScaleUps) names.emplace_back(name);
+  const std::string kind = object.choice("kind", names);
+  for (const auto& [name, value] : kScaleUps) {
+    if (name == kind) node.scale_up = value;
+  }
+  object.ignore("source");
+  if (kind == "none") return;
+  node.nvlinks = count(object, "links_per_gpu", {.least = 1});
+  node.nvlink = wire_rate(object, "usable");
+  node.nvlink_nominal = wire_rate(object, "nominal", node.nvlink);
+  node.nvlink_latency = object.time("latency");
+}
+
+void read_host_side(JsonObject& root, NodeSpec& node) {
+  JsonObject pcie = root.object("pcie");
+  pcie.ignore("source");
+  node.gpus_per_pcie_switch = count(pcie, "gpus_per_switch", {.least = 0});
+  node.pcie = wire_rate(pcie, "usable");
+  node.pcie_nominal = wire_rate(pcie, "nominal", node.pcie);
+  node.pcie_latency = pcie.time("latency");
+  JsonObject cpu = root.object("cpu");
+  cpu.ignore("source");
+  node.gpus_per_cpu = count(cpu, "gpus_per_cpu", {.least = 1});
+  node.cpus_per_host = count(cpu, "cpus_per_host", {.fallback = 2, .least = 1});
+  node.socket = wire_rate(cpu, "usable");
+  node.socket_nominal = wire_rate(cpu, "nominal", node.socket);
+  if (!root.has("chip_to_chip")) return;
+  JsonObject chip = root.object("chip_to_chip");
+  chip.ignore("source");
+  node.chip_to_chip = wire_rate(chip, "usable");
+  node.chip_to_chip_nominal = wire_rate(chip, "nominal", node.chip_to_chip);
+}
+
+void read_nics(JsonObject object, NodeSpec& node) {
+  object.ignore("source");
+  node.nics = count(object, "count", {.least = 0});
+  if (node.nics == 0) return;
+  node.nic = wire_rate(object, "usable");
+  node.nic_nominal = wire_rate(object, "nominal", node.nic);
+  node.nic_latency = object.time("latency");
+}
+
+void read_latency(JsonObject object, NodeSpec& node) {
+  object.ignore("source");
+  node.latency.launch = object.time("launch");
+  node.latency.intra_step = object.time("intra_step");
+  node.latency.inter_step = object.time("inter_step");
+}
+
+void check_divides(JsonObject& root, std::string_view key, std::uint32_t part, const NodeSpec& node,
+                   std::string_view what) {
+  if (part == 0 || node.gpus % part == 0) return;
+  root.report(key, fmt::format("{} {} do not divide {} GPUs", part, what, node.gpus),
+              "use a divisor of the number of GPUs");
+}
+
+Json wire_json(BytesPerSecond usable, BytesPerSecond nominal) {
+  return {{"usable", exact_text(usable)}, {"nominal", exact_text(nominal)}};
+}
+
+}  // namespace
+
+NodeSpec read_node(JsonObject object, std::string name) {
+  NodeSpec node;
+  node.name = object.text("name", std::move(name));
+  object.ignore("description");
+  node.source = object.text("source", "");
+  node.gpu = object.text("gpu");
+  node.gpus = count(object, "gpus", {.fallback = 8, .least = 1});
+  JsonObject memory = object.object("gpu_memory");
+  memory.ignore("source");
+  node.gpu_memory = memory.bytes("usable");
+  read_scale_up(object.object("scale_up"), node);
+  read_host_side(object, node);
+  read_nics(object.object("nic"), node);
+  read_latency(object.object("collective_latency"), node);
+  check_divides(object, "pcie", node.gpus_per_pcie_switch, node, "GPUs per PCIe switch");
+  check_divides(object, "cpu", node.gpus_per_cpu, node, "GPUs per CPU");
+  check_divides(object, "nic", node.nics, node, "NICs");
+  const bool switchless = node.gpus_per_pcie_switch == 0;
+  if (switchless && node.chip_to_chip.value() <= 0.0 && object.has("pcie")) {
+    object.report("pcie", "without PCIe switches the GPUs have no way to the CPU",
+                  "give gpus_per_switch at least 1, or a chip_to_chip link");
+  }
+  return node;
+}
+
+Json to_json(const NodeSpec& node) {
+  Json json = {
+      {"name", node.name}, {"source", node.source}, {"gpu", node.gpu}, {"gpus", node.gpus}};
+  json["gpu_memory"] = {{"usable", exact_text(node.gpu_memory)}};
+  Json& scale_up = json["scale_up"];
+  for (const auto& [name, kind] : kScaleUps) {
+    if (kind == node.scale_up) scale_up["kind"] = name;
+  }
+  if (node.scale_up != NodeSpec::ScaleUp::None) {
+    scale_up["links_per_gpu"] = node.nvlinks;
+    scale_up.update(wire_json(node.nvlink, node.nvlink_nominal));
+    scale_up["latency"] = exact_text(node.nvlink_latency);
+  }
+  json["pcie"] = {{"gpus_per_switch", node.gpus_per_pcie_switch}};
+  json["pcie"].update(wire_json(node.pcie, node.pcie_nominal));
+  json["pcie"]["latency"] = exact_text(node.pcie_latency);
+  json["cpu"] = {{"gpus_per_cpu", node.gpus_per_cpu}, {"cpus_per_host", node.cpus_per_host}};
+  json["cpu"].update(wire_json(node.socket, node.socket_nominal));
+  if (node.chip_to_chip.value() > 0.0) {
+    json["chip_to_chip"] = wire_json(node.chip_to_chip, node.chip_to_chip_nominal);
+  }
+  json["nic"] = {{"count", node.nics}};
+  if (node.nics > 0) {
+    json["nic"].update(wire_json(node.nic, node.nic_nominal));
+    json["nic"]["latency"] = exact_text(node.nic_latency);
+  }
+  json["collective_latency"] = {{"launch", exact_text(node.latency.launch)},
+                                {"intra_step", exact_text(node.latency.intra_step)},
+                                {"inter_step", exact_text(node.latency.inter_step)}};
+  return json;
+}
+
+NodeSpec load_node(const std::string& name_or_path) {
+  const std::filesystem::path path = data_file(kFolder, name_or_path);
+  JsonFile file = JsonFile::read(path);
+  NodeSpec node = read_node(file.root(), path.stem().string());
+  file.finish();
+  return node;
+}
+
+std::vector<std::string> node_names() { return data_names(kFolder); }
+
+}  // namespace trainyard
