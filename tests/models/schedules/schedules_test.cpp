@@ -39,7 +39,10 @@ double makespan(const std::string& name, const PipelineShape& shape, double tran
 
 std::string list_text(const std::vector<ScheduleStep>& steps, const PipelineShape& shape) {
   std::string text;
-  for (const ScheduleStep& step : steps) text += (text.empty() ? "" : " ") + to_text(step, shape);
+  for (const ScheduleStep& step : steps) {
+    if (!text.empty()) text += ' ';
+    text += to_text(step, shape);
+  }
   return text;
 }
 
@@ -254,7 +257,7 @@ TEST(Schedules, InterleavedTableWithAPartialLastGroup) {
   const PipelineShape shape{.stages = 2, .microbatches = 5, .chunks = 2, .group_size = 3};
   std::string forwards;
   for (const ScheduleStep& step : named("interleaved_1f1b").steps(shape, 1)) {
-    if (step.kind == StepKind::Forward) forwards += to_text(step, shape) + " ";
+    if (step.kind == StepKind::Forward) forwards.append(to_text(step, shape)).append(" ");
   }
   EXPECT_EQ(forwards, "F0.0 F1.0 F2.0 F0.1 F1.1 F2.1 F3.0 F4.0 F3.1 F4.1 ");
 }
