@@ -1,0 +1,283 @@
+// The stepwise model: collectives replaced by their messages (expand_collectives in
+// collective.hpp).
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+#include "models/collectives/selection.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
+constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
+
+// A collective's messages, and which of them each role sends or receives, in order.
+struct Lowered {
+  std::vector<Message> messages;
+  std::vector<std::uint32_t> calls;  // by message, index into the new calls
+  std::vector<std::vector<std::uint32_t>> of_role;
+};
+
+// The new program of one rank while it grows.
+struct RankProgram {
+  Program program;
+  std::vector<SlotBinding> slots;
+  std::map<GroupId, std::uint16_t> slot_of;  // of the pairs added so far
+  std::vector<OpIndex> end_of;  // by old operation: the new one that stands for its end
+};
+
+class Expansion {
+ public:
+  Expansion(const Workload& from, const Cluster& cluster) : from_(from), cluster_(cluster) {}
+  Workload run() &&;
+
+ private:
+  void start();
+  void expand_rank(RankId rank);
+  void copy(RankProgram& rank, const Program& program, const Operation& op);
+  void expand(RankProgram& rank, const Program& program, const Operation& op);
+  // Appends the messages of `lowered` in which the role takes part; returns the last operation of
+  // each stream.
+  std::map<std::uint8_t, OpIndex> add_messages(RankProgram& rank, const Operation& op,
+                                               const Lowered& lowered, OpIndex gate);
+
+  const Lowered& lowered(GroupId group, std::uint32_t call);
+  Lowered lower(const Group& group, const Call& call);
+  std::uint32_t step_call(const Call& call, std::int64_t bytes);
+  std::uint32_t delay(Seconds time);
+  std::uint8_t stream(std::uint8_t of, std::uint32_t channel, bool receives);
+  GroupId pair(GroupId group, const Message& message);
+  std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t role);
+
+  const Workload& from_;
+  const Cluster& cluster_;
+  Workload to_;
+  std::map<std::pair<GroupId, std::uint32_t>, Lowered> lowered_;
+  std::map<Call, std::uint32_t> step_calls_;
+  std::map<double, std::uint32_t> delays_;
+  std::map<std::tuple<std::uint8_t, std::uint32_t, bool>, std::uint8_t> streams_;
+  // By group, sender, receiver and channel: messages of one channel keep their order.
+  std::map<std::tuple<GroupId, std::uint32_t, std::uint32_t, std::uint32_t>, GroupId> pairs_;
+};
+
+OpIndex append(Program& program, Operation op, std::span<const OpIndex> dependencies,
+               std::span<const MemoryEffect> effects) {
+  op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
+  program.dependencies.insert(program.dependencies.end(), dependencies.begin(), dependencies.end());
+  op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
+  op.effects_begin = static_cast<std::uint32_t>(program.effects.size());
+  program.effects.insert(program.effects.end(), effects.begin(), effects.end());
+  op.effects_end = static_cast<std::uint32_t>(program.effects.size());
+  program.operations.push_back(op);
+  return static_cast<OpIndex>(program.operations.size() - 1);
+}
+
+std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program,
+                                        const Operation& op) {
+  std::vector<OpIndex> moved;
+  for (const OpIndex before : program.dependencies_of(op)) moved.push_back(rank.end_of[before]);
+  return moved;
+}
+
+std::vector<MemoryEffect> effects_at(const Program& program, const Operation& op, bool at_end) {
+  std::vector<MemoryEffect> effects;
+  for (const MemoryEffect& effect : program.effects_of(op))
+    if (effect.at_end == at_end) effects.push_back(effect);
+  return effects;
+}
+
+// The bytes of pieces [begin, end) when `bytes` is cut in whole bytes: the parts add up to the
+// whole.
+std::int64_t whole_bytes(std::int64_t bytes, std::uint32_t pieces, const Message& message) {
+  const auto edge = [&](std::uint32_t piece) {
+    const std::int64_t quotient = bytes / pieces;
+    const std::int64_t remainder = bytes % pieces;
+    return quotient * piece + remainder * piece / pieces;
+  };
+  return edge(message.piece_end) - edge(message.piece_begin);
+}
+
+Workload Expansion::run() && {
+  start();
+  for (RankId rank = 0; rank < from_.ranks.size(); ++rank) expand_rank(rank);
+  std::size_t slots = 0;
+  for (const Rank& rank : to_.ranks) slots = std::max(slots, rank.slots.size());
+  for (std::size_t number = to_.slots.size(); number < slots; ++number)
+    to_.slots.push_back(fmt::format("partner {}", number - from_.slots.size()));
+  for (Rank& rank : to_.ranks) rank.slots.resize(slots);
+  return std::move(to_);
+}
+
+void Expansion::start() {
+  to_.streams = from_.streams;
+  to_.names = from_.names;
+  to_.categories = from_.categories;
+  to_.slots = from_.slots;
+  to_.kernels = from_.kernels;
+  to_.calls = from_.calls;
+  to_.delays = from_.delays;
+  to_.groups = from_.groups;
+}
+
+void Expansion::expand_rank(RankId number) {
+  const Rank& rank = from_.ranks[number];
+  const Program& program = from_.programs.at(rank.program);
+  RankProgram made;
+  made.program.name = fmt::format("{}, rank {}", program.name, number);
+  made.program.stage = program.stage;
+  made.program.resident = program.resident;
+  made.slots = rank.slots;
+  made.slots.resize(from_.slots.size());
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::Collective)
+      expand(made, program, op);
+    else
+      copy(made, program, op);
+  }
+  to_.ranks.push_back({.program = static_cast<std::uint32_t>(to_.programs.size()),
+                       .gpu = rank.gpu,
+                       .slots = std::move(made.slots),
+                       .label = rank.label});
+  to_.programs.push_back(std::move(made.program));
+}
+
+void Expansion::copy(RankProgram& rank, const Program& program, const Operation& op) {
+  const OpIndex index =
+      append(rank.program, op, moved_dependencies(rank, program, op), program.effects_of(op));
+  rank.end_of.push_back(index);
+}
+
+void Expansion::expand(RankProgram& rank, const Program& program, const Operation& op) {
+  const GroupId group = rank.slots.at(op.slot).group;
+  TY_CHECK(group != kNone, op.slot);
+  const bool alone = from_.groups.at(group).members.size() <= 1;
+  Operation gate = op;
+  gate.kind = OpKind::Delay;
+  gate.payload = delay(alone ? Seconds{} : cluster_.facts().latency.launch);
+  const OpIndex begun = append(rank.program, gate, moved_dependencies(rank, program, op),
+                               effects_at(program, op, false));
+  std::vector<OpIndex> last{begun};
+  if (!alone) {
+    const auto by_stream = add_messages(rank, op, lowered(group, op.payload), begun);
+    for (const auto& [stream, index] : by_stream) last.push_back(index);
+  }
+  gate.payload = delay(Seconds{});
+  rank.end_of.push_back(append(rank.program, gate, last, effects_at(program, op, true)));
+}
+
+std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
+                                                        const Lowered& lowered, OpIndex gate) {
+  const SlotBinding here = rank.slots.at(op.slot);
+  std::map<std::uint8_t, OpIndex> last;
+  std::map<std::uint32_t, OpIndex> received;  // by message
+  for (const std::uint32_t index : lowered.of_role[here.role]) {
+    const Message& message = lowered.messages[index];
+    const bool receives = message.to == here.role;
+    Operation part = op;
+    part.kind = receives ? OpKind::Recv : OpKind::Send;
+    part.stream = stream(op.stream, message.channel, receives);
+    part.payload = lowered.calls[index];
+    part.slot = slot(rank, pair(here.group, message), receives ? 1 : 0);
+    std::vector<OpIndex> dependencies;
+    if (!last.contains(part.stream)) dependencies.push_back(gate);
+    if (!receives)
+      for (const std::uint32_t before : message.after) dependencies.push_back(received.at(before));
+    const OpIndex made = append(rank.program, part, dependencies, {});
+    last[part.stream] = made;
+    if (receives) received[index] = made;
+  }
+  return last;
+}
+
+const Lowered& Expansion::lowered(GroupId group, std::uint32_t call) {
+  const auto [entry, fresh] = lowered_.try_emplace({group, call});
+  if (fresh) entry->second = lower(from_.groups.at(group), from_.calls.at(call));
+  return entry->second;
+}
+
+Lowered Expansion::lower(const Group& group, const Call& call) {
+  std::vector<std::uint32_t> gpus;
+  for (const RankId member : group.members) gpus.push_back(from_.ranks.at(member).gpu);
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus};
+  const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
+  const auto ranks = static_cast<std::uint32_t>(gpus.size());
+  const std::uint32_t cut = call.op == CollectiveOp::AllToAll ? ranks : algorithm.pieces(place);
+  Lowered made{.messages = algorithm.messages(place, Bytes{static_cast<double>(call.bytes)}),
+               .calls = {},
+               .of_role = std::vector<std::vector<std::uint32_t>>(ranks)};
+  for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
+    const Message& message = made.messages[index];
+    made.calls.push_back(step_call(call, whole_bytes(call.bytes, cut, message)));
+    made.of_role[message.from].push_back(index);
+    made.of_role[message.to].push_back(index);
+  }
+  return made;
+}
+
+std::uint32_t Expansion::step_call(const Call& call, std::int64_t bytes) {
+  const Call step{
+      .op = CollectiveOp::SendRecv, .bytes = bytes, .dtype = call.dtype, .algorithm = "step"};
+  const auto [entry, fresh] =
+      step_calls_.try_emplace(step, static_cast<std::uint32_t>(to_.calls.size()));
+  if (fresh) to_.calls.push_back(step);
+  return entry->second;
+}
+
+std::uint32_t Expansion::delay(Seconds time) {
+  const auto [entry, fresh] =
+      delays_.try_emplace(time.value(), static_cast<std::uint32_t>(to_.delays.size()));
+  if (fresh) to_.delays.push_back(time);
+  return entry->second;
+}
+
+std::uint8_t Expansion::stream(std::uint8_t of, std::uint32_t channel, bool receives) {
+  const auto [entry, fresh] =
+      streams_.try_emplace({of, channel, receives}, static_cast<std::uint8_t>(to_.streams.size()));
+  if (!fresh) return entry->second;
+  if (to_.streams.size() == kStreamsMost)
+    throw RunError(
+        fmt::format("played step by step the workload needs more than {} streams: channel {} "
+                    "of {} has no room (use the fluid model, or an algorithm with fewer "
+                    "channels, such as ring)",
+                    kStreamsMost, channel, from_.streams.at(of)));
+  to_.streams.push_back(fmt::format("{} channel {} {}", from_.streams.at(of), channel,
+                                    receives ? "receive" : "send"));
+  return entry->second;
+}
+
+GroupId Expansion::pair(GroupId group, const Message& message) {
+  const auto [entry, fresh] = pairs_.try_emplace({group, message.from, message.to, message.channel},
+                                                 static_cast<GroupId>(to_.groups.size()));
+  if (fresh) {
+    const Group& whole = from_.groups.at(group);
+    to_.groups.push_back(
+        {.kind = whole.kind,
+         .members = {whole.members.at(message.from), whole.members.at(message.to)}});
+  }
+  return entry->second;
+}
+
+std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t role) {
+  if (rank.slots.size() >= kSlotsMost)
+    throw RunError(
+        fmt::format("played step by step \"{}\" has more than {} partners (use the fluid model, "
+                    "or an algorithm with fewer channels, such as ring)",
+                    rank.program.name, kSlotsMost));
+  const auto [entry, fresh] =
+      rank.slot_of.try_emplace(group, static_cast<std::uint16_t>(rank.slots.size()));
+  if (fresh) rank.slots.push_back({.group = group, .role = role});
+  return entry->second;
+}
+
+}  // namespace
+
+Workload expand_collectives(const Workload& workload, const Cluster& cluster) {
+  return Expansion(workload, cluster).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,72 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/collectives/chain.hpp"
+#include "models/collectives/loads.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+double all_reduce_us(std::string_view name, std::uint32_t n, double bytes) {
+  return microseconds(star(n), CollectiveOp::AllReduce, name, gpus_of(n), bytes);
+}
+
+double chain_us(std::uint32_t chunks) {
+  const Cluster cluster = star(8);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const auto messages = chain_messages(place, Bytes{kGibibyte}, {.chunks = chunks});
+  return 1e6 * time_of(cluster, phases_by_step(place, messages, ChainOf::Message));
+}
+
+// Oracle 4, n = 8.
+TEST(Exchange, AllReducesTakeTheirClosedForms) {
+  EXPECT_RELATIVE(all_reduce_us("halving_doubling", 8, kGibibyte), 18820.481920);
+  EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 8, kGibibyte), 32227.254720);
+  EXPECT_RELATIVE(all_reduce_us("one_shot", 8, kGibibyte), 75166.927680);
+  EXPECT_RELATIVE(all_reduce_us("two_shot", 8, kGibibyte), 18800.481920);
+}
+
+// Oracle 5: equal at S = 11 alpha B / 1.25 = 4 400 000 B.
+TEST(Exchange, RecursiveDoublingMeetsTheRingWhereTheyCross) {
+  EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 8, 4.4e6), all_reduce_us("ring", 8, 4.4e6));
+  EXPECT_LT(all_reduce_us("recursive_doubling", 8, 4.3e6), all_reduce_us("ring", 8, 4.3e6));
+  EXPECT_GT(all_reduce_us("recursive_doubling", 8, 4.5e6), all_reduce_us("ring", 8, 4.5e6));
+}
+
+// Oracle 6.
+TEST(Exchange, AllToAllsTakeTheirClosedForms) {
+  EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllToAll, "pairwise", gpus_of(8), kGibibyte),
+                  9430.240960);
+  EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllToAll, "direct", gpus_of(8), kGibibyte),
+                  9400.240960);
+}
+
+// Oracle 7: (n-2+C)(alpha + S/(CB)); printed to 1e-6 us.
+TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
+  EXPECT_RELATIVE(chain_us(1), 75196.927680);
+  EXPECT_RELATIVE(chain_us(64), 12094.051200);
+  EXPECT_NEAR(chain_us(113), 11902.546642, 5e-7);
+  EXPECT_NEAR(chain_us(114), 11902.545516, 5e-7);
+  EXPECT_GT(chain_us(115), chain_us(114));
+  for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce})
+    EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
+}
+
+TEST(Exchange, PowersOfTwoOnly) {
+  const Cluster cluster = star(6);
+  const std::vector<std::uint32_t> gpus = gpus_of(6);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  EXPECT_EQ(find_algorithm(CollectiveOp::AllReduce, "recursive_doubling")->refusal(place),
+            "recursive_doubling needs a power of two of ranks, not 6");
+  EXPECT_EQ(find_algorithm(CollectiveOp::AllReduce, "halving_doubling")->refusal(place),
+            "halving_doubling needs a power of two of ranks, not 6");
+}
+
+}  // namespace
+}  // namespace trainyard

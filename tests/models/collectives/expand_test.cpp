@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/base/error.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+// Compute, a collective of all on a second stream, compute that waits for it.
+Workload one_collective(std::uint32_t ranks, CollectiveOp op, std::int64_t bytes,
+                        const char* name) {
+  Workload workload;
+  workload.streams = {"compute", "data"};
+  workload.names = {"before", "collective", "after"};
+  workload.categories = {"buffer"};
+  workload.slots = {"everyone"};
+  workload.kernels = {MemoryBound{.bytes = 1000}};
+  workload.calls = {{.op = op, .bytes = bytes, .algorithm = name}};
+  Program program;
+  program.name = "all";
+  program.operations.resize(3);
+  program.operations[1] = {.kind = OpKind::Collective,
+                           .stream = 1,
+                           .part = StepPart::GradSync,
+                           .name = 1,
+                           .microbatch = 3,
+                           .layer = 7,
+                           .dependencies_begin = 0,
+                           .dependencies_end = 1,
+                           .effects_begin = 0,
+                           .effects_end = 2};
+  program.operations[2] = {.name = 2,
+                           .dependencies_begin = 1,
+                           .dependencies_end = 2,
+                           .effects_begin = 2,
+                           .effects_end = 2};
+  program.dependencies = {0, 1};
+  program.effects = {{.category = 0, .at_end = false, .bytes = 5},
+                     {.category = 0, .at_end = true, .bytes = -5}};
+  workload.programs = {program};
+  Group group{.kind = GroupKind::Data, .members = {}};
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    group.members.push_back(rank);
+    workload.ranks.push_back(
+        {.program = 0, .gpu = rank, .slots = {{.group = 0, .role = rank}}, .label = {}});
+  }
+  workload.groups = {group};
+  return workload;
+}
+
+std::int64_t sent_bytes(const Workload& workload, const Program& program) {
+  std::int64_t bytes = 0;
+  for (const Operation& op : program.operations) {
+    if (op.kind == OpKind::Send) {
+      bytes += workload.calls.at(op.payload).bytes;
+    }
+  }
+  return bytes;
+}
+
+TEST(Expand, EveryRankSendsAndReceivesItsMessages) {
+  const Cluster cluster = star(8);
+  const Workload stepwise =
+      expand_collectives(one_collective(8, CollectiveOp::AllReduce, 1 << 20, "ring"), cluster);
+  EXPECT_NO_THROW(validate(stepwise, ""));
+  ASSERT_EQ(stepwise.programs.size(), 8U);
+  for (const Program& program : stepwise.programs) {
+    EXPECT_EQ(program.operations.size(), 2U + 2U + 2U * 14U);
+    EXPECT_EQ(sent_bytes(stepwise, program), 14 * (1 << 20) / 8);
+  }
+}
+
+TEST(Expand, TagsDependenciesAndMemoryAreKept) {
+  const Cluster cluster = star(2);
+  const Workload stepwise =
+      expand_collectives(one_collective(2, CollectiveOp::AllGather, 1 << 20, "ring"), cluster);
+  const Program& program = stepwise.programs.front();
+  // before, launch, send and receive in either order, join, after
+  ASSERT_EQ(program.operations.size(), 6U);
+  const Operation& launch = program.operations[1];
+  const Operation& join = program.operations[4];
+  EXPECT_EQ(launch.kind, OpKind::Delay);
+  EXPECT_EQ(join.kind, OpKind::Delay);
+  EXPECT_EQ(program.effects_of(launch).front().bytes, 5);
+  EXPECT_EQ(program.effects_of(join).front().bytes, -5);
+  EXPECT_THAT(program.dependencies_of(launch), ::testing::ElementsAre(0));
+  EXPECT_THAT(program.dependencies_of(join), ::testing::UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(program.dependencies_of(program.operations[5]), ::testing::ElementsAre(4));
+  for (std::size_t i = 1; i <= 4; ++i) {
+    EXPECT_EQ(program.operations[i].microbatch, 3);
+    EXPECT_EQ(program.operations[i].layer, 7);
+    EXPECT_EQ(program.operations[i].part, StepPart::GradSync);
+  }
+}
+
+TEST(Expand, UnevenPiecesAddUpToTheWhole) {
+  const Cluster cluster = star(3);
+  const Workload stepwise =
+      expand_collectives(one_collective(3, CollectiveOp::AllGather, 1000, "ring"), cluster);
+  std::int64_t sent = 0;
+  for (const Program& program : stepwise.programs) {
+    sent += sent_bytes(stepwise, program);
+  }
+  EXPECT_EQ(sent, 2 * 1000);
+}
+
+TEST(Expand, AGroupOfOneBecomesADelayOfNothing) {
+  const Cluster cluster = star(2);
+  const Workload stepwise =
+      expand_collectives(one_collective(1, CollectiveOp::AllReduce, 1000, "ring"), cluster);
+  ASSERT_EQ(stepwise.programs.front().operations.size(), 4U);
+  for (const Operation& op : stepwise.programs.front().operations) {
+    if (op.kind == OpKind::Delay) {
+      EXPECT_EQ(stepwise.delays.at(op.payload).value(), 0.0);
+    }
+  }
+}
+
+TEST(Expand, TooManyChannelsAreRefusedWithARemedy) {
+  const Cluster cluster = star(130);
+  EXPECT_THROW(static_cast<void>(expand_collectives(
+                   one_collective(130, CollectiveOp::AllReduce, 1000, "one_shot"), cluster)),
+               RunError);
+}
+
+}  // namespace
+}  // namespace trainyard

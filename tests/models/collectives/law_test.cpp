@@ -1,0 +1,172 @@
+// Laws that every row of the registry keeps, on groups of many sizes in many places.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "models/collectives/loads.hpp"
+#include "models/collectives/symbolic_check.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+struct Case {
+  std::string name;
+  Shape shape;
+  std::vector<std::uint32_t> gpus;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> cases;
+  for (const std::uint32_t n : {2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 16U}) {
+    const std::string ranks = std::to_string(n) + " ranks, ";
+    cases.push_back({ranks + "one node", {.nodes = 1, .gpus = n}, gpus_of(n)});
+    cases.push_back({ranks + "full mesh", {.nodes = 1, .gpus = n, .mesh = true}, gpus_of(n)});
+    cases.push_back({ranks + "a rail", {.nodes = n, .gpus = 2}, gpus_of(n, 2)});
+    if (n % 2 == 0) {
+      cases.push_back({ranks + "two nodes", {.nodes = 2, .gpus = n / 2}, gpus_of(n)});
+      cases.push_back(
+          {ranks + "two meshes", {.nodes = 2, .gpus = n / 2, .mesh = true}, gpus_of(n)});
+    }
+    if (n % 3 == 0) {
+      cases.push_back({ranks + "nodes of 3", {.nodes = n / 3, .gpus = 3}, gpus_of(n)});
+    }
+    if (n > 2) {
+      cases.push_back({ranks + "uneven", {.nodes = 2, .gpus = n - 1}, gpus_of(n)});
+    }
+    std::vector<std::uint32_t> backwards = gpus_of(n);
+    std::reverse(backwards.begin(), backwards.end());
+    cases.push_back({ranks + "backwards", {.nodes = 4, .gpus = (n + 3) / 4}, backwards});
+  }
+  return cases;
+}
+
+// Calls check(algorithm, place) for every algorithm that takes the group of every case.
+template <class Check>
+void for_every_algorithm_and_place(Check check) {
+  for (const Case& a_case : cases()) {
+    const Cluster cluster = make_cluster(a_case.shape);
+    const GroupPlace place{.cluster = cluster, .gpus = a_case.gpus};
+    for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+      if (algorithm->refusal(place)) {
+        continue;
+      }
+      SCOPED_TRACE(std::string(to_string(algorithm->op())) + " " + std::string(algorithm->name()) +
+                   ", " + a_case.name);
+      check(*algorithm, place);
+    }
+  }
+}
+
+TEST(Law, EveryRankEndsWithExactlyWhatItShouldHave) {
+  std::set<const CollectiveAlgorithm*> seen;
+  for_every_algorithm_and_place([&](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    EXPECT_EQ(symbolic_fault(algorithm, place, Bytes{1e6}).value_or(""), "");
+    seen.insert(&algorithm);
+  });
+  EXPECT_EQ(seen.size(), collective_algorithms().size());
+}
+
+TEST(Law, PhasesAndMessagesPutTheSameBytesOnEveryLink) {
+  for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    const std::vector<double> fluid =
+        bytes_on_links(place.cluster, algorithm.phases(place, Bytes{1e6}));
+    std::vector<double> stepwise(place.cluster.links().size(), 0.0);
+    for (const Message& message : algorithm.messages(place, Bytes{1e6})) {
+      for (const RouteHop& hop : hop_route(place, message.from, message.to)) {
+        stepwise[hop.link] += hop.fraction * message.bytes;
+      }
+    }
+    for (std::size_t link = 0; link < fluid.size(); ++link) {
+      EXPECT_NEAR(fluid[link], stepwise[link], 1e-9 * 1e6) << "link " << link;
+    }
+  });
+}
+
+TEST(Law, ChainsAreSortedAndEveryLoadCounts) {
+  for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    for (const Phase& phase : algorithm.phases(place, Bytes{1e6})) {
+      for (const Chain& chain : phase.chains) {
+        EXPECT_FALSE(chain.loads.empty());
+        for (std::size_t i = 0; i < chain.loads.size(); ++i) {
+          EXPECT_GT(chain.loads[i].bytes, 0.0);
+          if (i > 0) {
+            EXPECT_LT(chain.loads[i - 1].link, chain.loads[i].link);
+          }
+        }
+      }
+    }
+  });
+}
+
+double sent_by_busiest(const std::vector<Message>& messages, std::size_t ranks) {
+  std::vector<double> sent(ranks, 0.0);
+  for (const Message& message : messages) {
+    sent[message.from] += message.bytes;
+  }
+  return *std::max_element(sent.begin(), sent.end());
+}
+
+double latency_of(const std::vector<Phase>& phases) {
+  double latency = 0.0;
+  for (const Phase& phase : phases) {
+    latency += phase.latency.value();
+  }
+  return latency;
+}
+
+// Oracle 14. With one peer per rank and step no all_reduce beats ceil(log2 n) steps; direct ones
+// take one.
+TEST(Law, NoAllReduceBeatsItsBounds) {
+  for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    if (algorithm.op() != CollectiveOp::AllReduce) {
+      return;
+    }
+    const auto n = static_cast<double>(place.gpus.size());
+    const double most = sent_by_busiest(algorithm.messages(place, Bytes{1e6}), place.gpus.size());
+    EXPECT_GE(most, 2.0 * (n - 1.0) / n * 1e6 * (1.0 - 1e-9));
+    const bool direct = algorithm.name() == "one_shot" || algorithm.name() == "two_shot";
+    const double steps = direct ? 1.0 : std::ceil(std::log2(n));
+    EXPECT_GE(latency_of(algorithm.phases(place, Bytes{1e6})), steps * 5e-6 * (1.0 - 1e-9));
+  });
+}
+
+// Sub-rings, cycles and chunks of one size: twice the bytes put twice the load on every link.
+TEST(Law, LoadsScaleWithTheBytes) {
+  for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    const auto once = bytes_on_links(place.cluster, algorithm.phases(place, Bytes{1e6}));
+    const auto twice = bytes_on_links(place.cluster, algorithm.phases(place, Bytes{2e6}));
+    for (std::size_t link = 0; link < once.size(); ++link) {
+      EXPECT_NEAR(twice[link], 2.0 * once[link], 1e-3);
+    }
+  });
+}
+
+// A call of no bytes still takes its steps.
+TEST(Law, NoBytesMeansLatencyOnly) {
+  for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    const std::vector<Phase> none = algorithm.phases(place, Bytes{0.0});
+    const std::vector<Phase> some = algorithm.phases(place, Bytes{1e6});
+    EXPECT_DOUBLE_EQ(latency_of(none), latency_of(some));
+    for (const Phase& phase : none) {
+      EXPECT_TRUE(phase.chains.empty());
+    }
+  });
+}
+
+TEST(Law, NamesAreUnique) {
+  std::set<std::pair<CollectiveOp, std::string_view>> names;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    EXPECT_TRUE(names.emplace(algorithm->op(), algorithm->name()).second) << algorithm->name();
+    EXPECT_EQ(find_algorithm(algorithm->op(), algorithm->name()), algorithm);
+    EXPECT_FALSE(algorithm->summary().empty());
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

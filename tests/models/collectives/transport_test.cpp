@@ -1,0 +1,100 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/base/error.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+std::string error_of(const Cluster& cluster, const Call& call,
+                     const std::vector<std::uint32_t>& gpus) {
+  try {
+    static_cast<void>(CollectiveTransport(cluster).phases(call, gpus));
+  } catch (const RunError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Oracle 13.
+TEST(Transport, AGroupOfOneDoesNothing) {
+  const Cluster cluster = star(2);
+  const std::vector<std::uint32_t> alone{1};
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    const Call call{
+        .op = algorithm->op(), .bytes = 1 << 20, .algorithm = std::string(algorithm->name())};
+    EXPECT_TRUE(CollectiveTransport(cluster).phases(call, alone).empty());
+  }
+}
+
+TEST(Transport, AsksTheAlgorithmOfTheCall) {
+  const Cluster cluster = star(8);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const CollectiveTransport transport(cluster);
+  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1 << 30, .algorithm = "two_shot"};
+  EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, gpus)), 18800.481920);
+}
+
+// Messages between pipeline stages carry whatever algorithm their group names.
+TEST(Transport, AMessageIsAMessageWhateverTheAlgorithm) {
+  const Cluster cluster = make_cluster(
+      {.nodes = 2, .gpus = 2, .nic = 5e10, .launch_us = 3.0, .intra_us = 5.0, .inter_us = 14.0});
+  const CollectiveTransport transport(cluster);
+  const std::vector<std::uint32_t> near{0, 1};
+  const std::vector<std::uint32_t> far{0, 2};
+  for (const char* name : {"ring", "direct", "hierarchical"}) {
+    const Call call{.op = CollectiveOp::SendRecv, .bytes = 1000000, .algorithm = name};
+    EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, near)), 3.0 + 5.0 + 10.0);
+    EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, far)), 3.0 + 14.0 + 20.0);
+  }
+  const Call step{.op = CollectiveOp::SendRecv, .bytes = 1000000, .algorithm = "step"};
+  EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(step, far)), 14.0 + 20.0);
+}
+
+TEST(Transport, AMessageBetweenRailsLeavesOnTheReceiversRail) {
+  const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
+  const std::vector<std::uint32_t> gpus{0, 3};  // local members 0 and 1
+  const Call call{.op = CollectiveOp::SendRecv, .bytes = 100};
+  const auto bytes = bytes_on_links(cluster, CollectiveTransport(cluster).phases(call, gpus));
+  for (const Link& link : cluster.links()) {
+    if (link.kind != LinkKind::NicPort || bytes[link.id] == 0.0) continue;
+    const Device& nic =
+        cluster.device(cluster.device(link.from).kind == DeviceKind::Nic ? link.from : link.to);
+    EXPECT_EQ(nic.index, 1);
+  }
+}
+
+TEST(Transport, RefusalsNameTheGroupAndTheRemedy) {
+  const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
+  const std::vector<std::uint32_t> uneven{0, 1, 2, 4};
+  EXPECT_EQ(
+      error_of(cluster, {.op = CollectiveOp::AllReduce, .bytes = 8, .algorithm = "hierarchical"},
+               uneven),
+      "all_reduce of 4 ranks on GPUs 0, 1, 2, 4 cannot use \"hierarchical\": hierarchical needs "
+      "the same number of ranks on every node, here 1 to 3 (choose one of: ring, "
+      "recursive_doubling, halving_doubling, one_shot, two_shot)");
+  EXPECT_EQ(
+      error_of(cluster, {.op = CollectiveOp::AllGather, .bytes = 8, .algorithm = "rign"}, uneven),
+      "all_gather of 4 ranks on GPUs 0, 1, 2, 4: there is no algorithm \"rign\" (choose one of: "
+      "ring)");
+}
+
+// Oracle 11: S = 2^30, t = 5 ms, n = 8.
+TEST(Transport, BusBandwidthFactors) {
+  const double algbw = kGibibyte / 5e-3;
+  EXPECT_RELATIVE(algbw * bus_bandwidth_factor(CollectiveOp::AllReduce, 8), 375.8096384e9);
+  for (const CollectiveOp op :
+       {CollectiveOp::AllGather, CollectiveOp::ReduceScatter, CollectiveOp::AllToAll})
+    EXPECT_RELATIVE(algbw * bus_bandwidth_factor(op, 8), 187.9048192e9);
+  for (const CollectiveOp op :
+       {CollectiveOp::Broadcast, CollectiveOp::Reduce, CollectiveOp::SendRecv})
+    EXPECT_EQ(bus_bandwidth_factor(op, 8), 1.0);
+}
+
+}  // namespace
+}  // namespace trainyard
