@@ -16,16 +16,16 @@ namespace trainyard {
 // A full-duplex wire: what both of its directions have in common.
 struct Wire {
   LinkKind kind = LinkKind::NvLink;
-  BytesPerSecond capacity;
-  BytesPerSecond nominal;
-  Seconds latency;
+  BytesPerSecond capacity = {};
+  BytesPerSecond nominal = {};
+  Seconds latency = {};
   std::uint32_t cables = 1;  // the rates are those of all of them
 };
 
 struct Draft {
   ClusterGraph graph;
-  std::vector<DeviceId> gpus;                          // in rank order
-  std::vector<DeviceId> nics;                          // node by node
+  std::vector<DeviceId> gpus = {};                     // in rank order
+  std::vector<DeviceId> nics = {};                     // node by node
   std::array<std::uint32_t, kDeviceKinds> switches{};  // fabric switches so far, by kind
 
   DeviceId add(Device device) {

@@ -19,31 +19,32 @@ namespace trainyard {
 // One server, or one NVLink domain of several (NVL72). Rates are per direction. `usable` figures
 // are what collectives reach, `nominal` as sold.
 struct NodeSpec {
-  std::string name;
-  std::string gpu;  // GPU profile (kernels/profiles)
+  std::string name = {};
+  std::string gpu = {};  // GPU profile (kernels/profiles)
   std::uint32_t gpus = 8;
-  Bytes gpu_memory;
+  Bytes gpu_memory = {};
   enum class ScaleUp : std::uint8_t { NvSwitch, FullMesh, None } scale_up = ScaleUp::NvSwitch;
-  BytesPerSecond nvlink;  // usable, of one GPU to the switch (NvSwitch) or to all peers (FullMesh)
-  BytesPerSecond nvlink_nominal;
+  BytesPerSecond nvlink =
+      {};  // usable, of one GPU to the switch (NvSwitch) or to all peers (FullMesh)
+  BytesPerSecond nvlink_nominal = {};
   std::uint32_t nvlinks = 0;               // links of one GPU (12 on A100)
   std::uint32_t gpus_per_pcie_switch = 2;  // 0: NICs hang on the CPU
-  BytesPerSecond pcie;                     // usable, GPU or NIC to its switch
-  BytesPerSecond pcie_nominal;
+  BytesPerSecond pcie = {};                // usable, GPU or NIC to its switch
+  BytesPerSecond pcie_nominal = {};
   std::uint32_t gpus_per_cpu = 4;
   std::uint32_t cpus_per_host = 2;  // CPUs of one server; joined by `socket`
-  BytesPerSecond socket;            // usable, CPU to CPU
-  BytesPerSecond socket_nominal;
-  BytesPerSecond chip_to_chip;  // usable, GPU to its CPU beside PCIe; zero: there is none
-  BytesPerSecond chip_to_chip_nominal;
+  BytesPerSecond socket = {};       // usable, CPU to CPU
+  BytesPerSecond socket_nominal = {};
+  BytesPerSecond chip_to_chip = {};  // usable, GPU to its CPU beside PCIe; zero: there is none
+  BytesPerSecond chip_to_chip_nominal = {};
   std::uint32_t nics = 8;
-  BytesPerSecond nic;  // usable, of one NIC
-  BytesPerSecond nic_nominal;
-  Seconds nvlink_latency;  // one traversal of a wire
-  Seconds pcie_latency;
-  Seconds nic_latency;
-  CollectiveLatency latency;  // of collective steps
-  std::string source;         // of the figures; every number's own source stands in the data file
+  BytesPerSecond nic = {};  // usable, of one NIC
+  BytesPerSecond nic_nominal = {};
+  Seconds nvlink_latency = {};  // one traversal of a wire
+  Seconds pcie_latency = {};
+  Seconds nic_latency = {};
+  CollectiveLatency latency = {};  // of collective steps
+  std::string source = {};  // of the figures; every number's own source stands in the data file
 };
 
 struct FabricSpec {
@@ -58,18 +59,18 @@ struct FabricSpec {
 
 // A cluster spelled out device by device (custom_cluster.hpp).
 struct CustomSpec {
-  std::vector<Device> devices;
-  std::vector<Link> links;           // directed; ids are not used
-  std::vector<DeviceId> gpus;        // in rank order
-  std::vector<DeviceId> nic_of_gpu;  // empty where the cluster has one node
-  CollectiveLatency latency;
+  std::vector<Device> devices = {};
+  std::vector<Link> links = {};           // directed; ids are not used
+  std::vector<DeviceId> gpus = {};        // in rank order
+  std::vector<DeviceId> nic_of_gpu = {};  // empty where the cluster has one node
+  CollectiveLatency latency = {};
 };
 
 struct ClusterSpec {
-  NodeSpec node;  // for a custom cluster: its name, GPU, number of GPUs and memory
+  NodeSpec node = {};  // for a custom cluster: its name, GPU, number of GPUs and memory
   std::uint32_t nodes = 1;
-  FabricSpec fabric;
-  std::optional<CustomSpec> custom;
+  FabricSpec fabric = {};
+  std::optional<CustomSpec> custom = {};
 };
 
 [[nodiscard]] inline std::uint32_t gpu_count(const ClusterSpec& spec) {
@@ -95,10 +96,10 @@ struct FabricCount {
 [[nodiscard]] FabricCount count_fabric(const Cluster& cluster);
 
 struct FabricEntry {
-  std::string_view name;
-  std::string_view summary;
+  std::string_view name = {};
+  std::string_view summary = {};
   // Fields of FabricSpec that mean something for it; naming another one in a file is an error.
-  std::vector<std::string> fields;
+  std::vector<std::string> fields = {};
 };
 // single_switch, rail_optimized, fat_tree (two levels), fat_tree3 (three levels).
 [[nodiscard]] std::span<const FabricEntry> fabrics();

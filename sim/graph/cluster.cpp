@@ -101,9 +101,10 @@ Route Cluster::across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const
   const Port& sink = ports_.at(to_gpu);
   Route route = source.out;
   if (source.entry != sink.entry) {
-    append(route, fabric_hops_.empty()
-                      ? shortest_paths(fabric_, source.entry, sink.entry)
-                      : spread(fabric_, source.entry, sink.entry, fabric_hops_[sink.target]));
+    route = fabric_hops_.empty() ? spread(fabric_, source.entry, sink.entry,
+                                          hops_to(fabric_, sink.entry), std::move(route))
+                                 : spread(fabric_, source.entry, sink.entry,
+                                          fabric_hops_[sink.target], std::move(route));
   }
   append(route, sink.in);
   return route;
@@ -305,13 +306,13 @@ Cluster::Hops Cluster::search(const Net& net, const Adjacency& arcs, DeviceId st
 }
 
 Route Cluster::shortest_paths(const Net& net, DeviceId from, DeviceId to) const {
-  return spread(net, from, to, hops_to(net, to));
+  return spread(net, from, to, hops_to(net, to), {});
 }
 
 // Walks towards the target layer by layer; each device passes on what it got, in equal shares per
 // cable, to the neighbours one hop nearer.
-Route Cluster::spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops) const {
-  Route route;
+Route Cluster::spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops,
+                      Route route) const {
   std::uint16_t distance = hops[net.place[from]];
   if (distance == kUnreachable) return route;
   std::vector<double> share(hops.size(), 0.0);
@@ -330,7 +331,7 @@ Route Cluster::spread(const Net& net, DeviceId from, DeviceId to, const Hops& ho
         cables += arc.cables;
       }
       for (const Arc& arc : onward) {
-        const double fraction = share[here.place] * arc.cables / cables;
+        const double fraction = share[here.place] * (arc.cables / cables);
         route.push_back({arc.link, fraction});
         if (share[arc.place] == 0.0) next.push_back(arc);
         share[arc.place] += fraction;

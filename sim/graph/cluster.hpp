@@ -53,7 +53,7 @@ inline constexpr std::size_t kLinkKinds = 7;
 
 struct Device {
   DeviceKind kind = DeviceKind::Gpu;
-  std::string name;        // "node 3 gpu 5", "leaf 2"
+  std::string name = {};   // "node 3 gpu 5", "leaf 2"
   std::int32_t node = -1;  // server, -1 for switches of the fabric
   std::int32_t index = 0;  // position among its kind within the node (GPU 0..7) or fabric
 };
@@ -63,10 +63,10 @@ struct Link {
   LinkKind kind = LinkKind::NvLink;
   DeviceId from = 0;
   DeviceId to = 0;
-  BytesPerSecond capacity;   // usable
-  BytesPerSecond nominal;    // as sold
-  Seconds latency;           // one traversal
-  std::uint32_t cables = 1;  // parallel wires bundled in this link; the capacity is that of all
+  BytesPerSecond capacity = {};  // usable
+  BytesPerSecond nominal = {};   // as sold
+  Seconds latency = {};          // one traversal
+  std::uint32_t cables = 1;      // parallel wires bundled in this link; the capacity is that of all
 };
 
 using ClusterGraph =
@@ -81,19 +81,19 @@ using Route = std::vector<RouteHop>;
 
 // Latency of collectives on this hardware: T = launch + steps * step latency + bytes / rate.
 struct CollectiveLatency {
-  Seconds launch;      // once per collective
-  Seconds intra_step;  // per step that stays within a node
-  Seconds inter_step;  // per step that crosses the network
+  Seconds launch = {};      // once per collective
+  Seconds intra_step = {};  // per step that stays within a node
+  Seconds inter_step = {};  // per step that crosses the network
 };
 
 struct ClusterFacts {
-  std::string name;  // "16 x dgx_a100_80gb, rail_optimized"
-  std::string node;  // node type
-  std::string gpu;   // GPU profile name, "a100_80gb"
+  std::string name = {};  // "16 x dgx_a100_80gb, rail_optimized"
+  std::string node = {};  // node type
+  std::string gpu = {};   // GPU profile name, "a100_80gb"
   std::uint32_t nodes = 0;
   std::uint32_t gpus_per_node = 0;
-  Bytes gpu_memory;  // usable capacity of one GPU
-  CollectiveLatency latency;
+  Bytes gpu_memory = {};  // usable capacity of one GPU
+  CollectiveLatency latency = {};
 };
 
 // Moves, does not copy.
@@ -159,8 +159,8 @@ class Cluster {
   // Where a GPU's traffic enters and leaves the fabric. A NIC with one cable is stripped, so that
   // all NICs of a leaf share the leaf's distances.
   struct Port {
-    Route out;                 // GPU to NIC, and the NIC's cable
-    Route in;                  // the way back
+    Route out = {};            // GPU to NIC, and the NIC's cable
+    Route in = {};             // the way back
     DeviceId entry = 0;        // the switch (or NIC) where the fabric starts
     std::uint32_t target = 0;  // index into fabric_hops_
   };
@@ -176,7 +176,9 @@ class Cluster {
   void check_node(std::uint32_t first_gpu) const;
   [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs, DeviceId start) const;
   [[nodiscard]] Hops hops_to(const Net& net, DeviceId target) const;
-  [[nodiscard]] Route spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops) const;
+  // `so_far`, continued from one device to the other.
+  [[nodiscard]] Route spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops,
+                             Route so_far) const;
   [[nodiscard]] Route shortest_paths(const Net& net, DeviceId from, DeviceId to) const;
   [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
 

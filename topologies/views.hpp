@@ -1,0 +1,26 @@
+// A cluster as text: for people, for `nvidia-smi topo -m` eyes, and for Graphviz.
+//
+//   std::cout << topology_table(cluster) << topology_matrix(cluster, 0);
+//   write_file("cluster.dot", topology_dot(cluster));   // dot -Tsvg cluster.dot
+#pragma once
+
+#include <string>
+
+#include "sim/graph/cluster.hpp"
+
+namespace trainyard {
+
+// Devices and links by kind with counts, rates and latencies; the bisection; the latencies of
+// collective steps.
+[[nodiscard]] std::string topology_table(const Cluster& cluster);
+
+// GPUs and NICs of one node, and how each pair is joined: NV#, PIX, PXB, PHB, NODE, SYS, with a
+// legend. REQUIRES: node < cluster.facts().nodes.
+[[nodiscard]] std::string topology_matrix(const Cluster& cluster, std::uint32_t node);
+
+// An undirected Graphviz graph, one edge per cable bundle. Above kDotNodesMost nodes each node is
+// drawn as one box, and the title says so.
+inline constexpr std::uint32_t kDotNodesMost = 64;
+[[nodiscard]] std::string topology_dot(const Cluster& cluster);
+
+}  // namespace trainyard
