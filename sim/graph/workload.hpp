@@ -1,8 +1,10 @@
-// A training step as a graph of operations: programs, the ranks that run them, the groups they meet in.
+// A training step as a graph of operations: programs, the ranks that run them, the groups they meet
+// in.
 //
-// Ranks that do the same thing share one Program. A program names its partners by *slot* ("my tensor
-// group", "the stage after me"); each rank binds its slots to real groups. So 16 384 ranks with 16
-// pipeline stages have 16 programs. Folding (fold.hpp) later joins ranks; nothing here is folded.
+// Ranks that do the same thing share one Program. A program names its partners by *slot* ("my
+// tensor group", "the stage after me"); each rank binds its slots to real groups. So 16 384 ranks
+// with 16 pipeline stages have 16 programs. Folding (fold.hpp) later joins ranks; nothing here is
+// folded.
 //
 // A Program is the list of operations in the order the host issues them. An operation starts when
 //   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
@@ -36,14 +38,32 @@ enum class OpKind : std::uint8_t { Compute, Collective, Send, Recv, Delay };
 enum class WorkClass : std::uint8_t { Compute, Optimizer };
 
 // Which part of the step an operation belongs to; colours traces and reports.
-enum class StepPart : std::uint8_t { Forward, Backward, Recompute, WeightGrad, GradSync, ParamSync, Optimizer, Other };
+enum class StepPart : std::uint8_t {
+  Forward,
+  Backward,
+  Recompute,
+  WeightGrad,
+  GradSync,
+  ParamSync,
+  Optimizer,
+  Other
+};
 [[nodiscard]] std::string_view to_string(StepPart part);
 
-enum class CollectiveOp : std::uint8_t { AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, AllToAll, SendRecv };
+enum class CollectiveOp : std::uint8_t {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  Broadcast,
+  Reduce,
+  AllToAll,
+  SendRecv
+};
 [[nodiscard]] std::string_view to_string(CollectiveOp op);
 
 // One kind of communication of one size; operations refer to it by index. `bytes` is the nccl-tests
-// size: the whole buffer (for all_gather and reduce_scatter the gathered one), the message for send_recv.
+// size: the whole buffer (for all_gather and reduce_scatter the gathered one), the message for
+// send_recv.
 struct Call {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::int64_t bytes = 0;
@@ -61,17 +81,17 @@ struct MemoryEffect {
 
 struct Operation {
   OpKind kind = OpKind::Compute;
-  std::uint8_t stream = 0;         // index into Workload::streams; stream 0 is the compute stream
+  std::uint8_t stream = 0;  // index into Workload::streams; stream 0 is the compute stream
   WorkClass work = WorkClass::Compute;
   StepPart part = StepPart::Other;
-  std::uint16_t name = 0;          // index into Workload::names
-  std::uint16_t slot = 0;          // communication: which group of the rank
-  std::uint32_t payload = 0;       // Compute: kernel; Collective, Send, Recv: call; Delay: delay
-  std::int32_t microbatch = -1;    // tags for traces and reports; -1: none
+  std::uint16_t name = 0;        // index into Workload::names
+  std::uint16_t slot = 0;        // communication: which group of the rank
+  std::uint32_t payload = 0;     // Compute: kernel; Collective, Send, Recv: call; Delay: delay
+  std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
   std::int32_t layer = -1;
   std::uint32_t dependencies_begin = 0;  // range in Program::dependencies
   std::uint32_t dependencies_end = 0;
-  std::uint32_t effects_begin = 0;       // range in Program::effects
+  std::uint32_t effects_begin = 0;  // range in Program::effects
   std::uint32_t effects_end = 0;
 };
 
@@ -82,15 +102,16 @@ struct ResidentMemory {
 };
 
 struct Program {
-  std::string name;                       // "stage 3"
-  std::uint32_t stage = 0;                // pipeline stage, for reports
-  std::vector<Operation> operations;      // in issue order
-  std::vector<OpIndex> dependencies;      // operations of this program, each before its user
-  std::vector<MemoryEffect> effects;
-  std::vector<ResidentMemory> resident;
+  std::string name = {};                   // "stage 3"
+  std::uint32_t stage = 0;                 // pipeline stage, for reports
+  std::vector<Operation> operations = {};  // in issue order
+  std::vector<OpIndex> dependencies = {};  // operations of this program, each before its user
+  std::vector<MemoryEffect> effects = {};
+  std::vector<ResidentMemory> resident = {};
 
   [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
-    return std::span(dependencies).subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
+    return std::span(dependencies)
+        .subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
   }
   [[nodiscard]] std::span<const MemoryEffect> effects_of(const Operation& op) const {
     return std::span(effects).subspan(op.effects_begin, op.effects_end - op.effects_begin);
@@ -101,36 +122,37 @@ struct Program {
 enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Expert, Context, Other };
 [[nodiscard]] std::string_view to_string(GroupKind kind);
 
-// Ranks that communicate. A member's role is its position; a Send is made by position 0 and the Recv
-// by position 1 of a group of two.
+// Ranks that communicate. A member's role is its position; a Send is made by position 0 and the
+// Recv by position 1 of a group of two.
 struct Group {
   GroupKind kind = GroupKind::Other;
-  std::vector<RankId> members;
+  std::vector<RankId> members = {};
 };
 
 struct SlotBinding {
-  GroupId group = kNone;   // kNone: this rank has no such partner and its program never uses the slot
+  GroupId group =
+      kNone;  // kNone: this rank has no such partner and its program never uses the slot
   std::uint32_t role = 0;  // position in the group
 };
 
 struct Rank {
   std::uint32_t program = 0;
-  std::uint32_t gpu = 0;                 // index into Cluster::gpus()
-  std::vector<SlotBinding> slots;        // by slot number
-  std::string label;                     // "dp0 pp1 tp4", for traces
+  std::uint32_t gpu = 0;                // index into Cluster::gpus()
+  std::vector<SlotBinding> slots = {};  // by slot number
+  std::string label = {};               // "dp0 pp1 tp4", for traces
 };
 
 struct Workload {
-  std::vector<std::string> streams;      // names; [0] = "compute"
-  std::vector<std::string> names;        // operation names
-  std::vector<std::string> categories;   // memory categories
-  std::vector<std::string> slots;        // slot names, by slot number
-  std::vector<Kernel> kernels;
-  std::vector<Call> calls;
-  std::vector<Seconds> delays;
-  std::vector<Group> groups;
-  std::vector<Program> programs;
-  std::vector<Rank> ranks;
+  std::vector<std::string> streams = {};     // names; [0] = "compute"
+  std::vector<std::string> names = {};       // operation names
+  std::vector<std::string> categories = {};  // memory categories
+  std::vector<std::string> slots = {};       // slot names, by slot number
+  std::vector<Kernel> kernels = {};
+  std::vector<Call> calls = {};
+  std::vector<Seconds> delays = {};
+  std::vector<Group> groups = {};
+  std::vector<Program> programs = {};
+  std::vector<Rank> ranks = {};
 };
 
 // Throws InputError naming the first few faults: an index out of range, a dependency on a later
