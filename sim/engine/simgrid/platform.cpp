@@ -84,7 +84,8 @@ void PlatformBuilder::add_shared_links() {
 
 void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
   const double rate = rate_alone(flow, true);
-  PricedLink cap{.capacity = rate * kUnitsPerByte};
+  PricedLink cap;
+  cap.capacity = rate * kUnitsPerByte;
   for (const LinkSets::Share& share : sets_.of_flow[flow]) {
     if (!timers_ || !is_private_[share.set]) continue;
     cap.sets.push_back(

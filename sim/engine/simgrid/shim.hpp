@@ -5,11 +5,12 @@
 // timers.
 #pragma once
 
+#include <simgrid/s4u.hpp>
+// (s4u.hpp first: the others rely on what it includes.)
 #include <simgrid/version.h>
 #include <xbt/log.h>
 
 #include <simgrid/kernel/Timer.hpp>
-#include <simgrid/s4u.hpp>
 #include <string>
 #include <vector>
 

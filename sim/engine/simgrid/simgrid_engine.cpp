@@ -31,7 +31,9 @@ class SimgridPricing;
 class PricedEngine : public s4u::Engine {
  public:
   explicit PricedEngine(SimgridPricing& owner) : s4u::Engine("trainyard"), owner_(owner) {
-    simgrid_shim::configure();
+    // Once in a process: SimGrid refuses to be told its models again, and keeps them.
+    static const bool configured = (simgrid_shim::configure(), true);
+    static_cast<void>(configured);
   }
   [[nodiscard]] static SimgridPricing& owner() {
     return static_cast<PricedEngine*>(s4u::Engine::get_instance())->owner_;

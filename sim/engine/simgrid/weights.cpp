@@ -33,7 +33,7 @@ std::optional<WholeWeights> exact_weights(std::span<const double> weights) {
   if (most / unit > kMostListings + 0.5) return std::nullopt;
   // The largest weight fixes the unit anew, free of the rounding errors of the divisions.
   unit = most / std::round(most / unit);
-  WholeWeights result{.unit = unit};
+  WholeWeights result{unit, {}, 0};
   for (const double weight : weights) {
     const double count = std::round(weight / unit);
     if (count < 1.0 || std::abs(count * unit / weight - 1.0) > kExact) return std::nullopt;
@@ -72,7 +72,7 @@ WholeWeights whole_weights(std::span<const LinkSet::User> users) {
     return *stepped;
   }
   // Folded weights can still be too far apart to be listed: steps of the largest weight then.
-  WholeWeights result{.unit = *std::max_element(weights.begin(), weights.end()) / kMostListings};
+  WholeWeights result{*std::max_element(weights.begin(), weights.end()) / kMostListings, {}, 0};
   for (const double weight : weights) {
     result.counts.push_back(static_cast<std::uint32_t>(
         std::max(1.0, std::ceil(weight / result.unit * (1.0 - kExact)))));
