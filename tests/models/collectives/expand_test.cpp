@@ -5,53 +5,12 @@
 
 #include "sim/base/error.hpp"
 #include "test_clusters.hpp"
+#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {
 
 using namespace testing;
-
-// Compute, a collective of all on a second stream, compute that waits for it.
-Workload one_collective(std::uint32_t ranks, CollectiveOp op, std::int64_t bytes,
-                        const char* name) {
-  Workload workload;
-  workload.streams = {"compute", "data"};
-  workload.names = {"before", "collective", "after"};
-  workload.categories = {"buffer"};
-  workload.slots = {"everyone"};
-  workload.kernels = {MemoryBound{.bytes = 1000}};
-  workload.calls = {{.op = op, .bytes = bytes, .algorithm = name}};
-  Program program;
-  program.name = "all";
-  program.operations.resize(3);
-  program.operations[1] = {.kind = OpKind::Collective,
-                           .stream = 1,
-                           .part = StepPart::GradSync,
-                           .name = 1,
-                           .microbatch = 3,
-                           .layer = 7,
-                           .dependencies_begin = 0,
-                           .dependencies_end = 1,
-                           .effects_begin = 0,
-                           .effects_end = 2};
-  program.operations[2] = {.name = 2,
-                           .dependencies_begin = 1,
-                           .dependencies_end = 2,
-                           .effects_begin = 2,
-                           .effects_end = 2};
-  program.dependencies = {0, 1};
-  program.effects = {{.category = 0, .at_end = false, .bytes = 5},
-                     {.category = 0, .at_end = true, .bytes = -5}};
-  workload.programs = {program};
-  Group group{.kind = GroupKind::Data, .members = {}};
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    group.members.push_back(rank);
-    workload.ranks.push_back(
-        {.program = 0, .gpu = rank, .slots = {{.group = 0, .role = rank}}, .label = {}});
-  }
-  workload.groups = {group};
-  return workload;
-}
 
 std::int64_t sent_bytes(const Workload& workload, const Program& program) {
   std::int64_t bytes = 0;
@@ -65,8 +24,8 @@ std::int64_t sent_bytes(const Workload& workload, const Program& program) {
 
 TEST(Expand, EveryRankSendsAndReceivesItsMessages) {
   const Cluster cluster = star(8);
-  const Workload stepwise =
-      expand_collectives(one_collective(8, CollectiveOp::AllReduce, 1 << 20, "ring"), cluster);
+  const Workload stepwise = expand_collectives(
+      one_collective(gpus_of(8), CollectiveOp::AllReduce, 1 << 20, "ring"), cluster);
   EXPECT_NO_THROW(validate(stepwise, ""));
   ASSERT_EQ(stepwise.programs.size(), 8U);
   for (const Program& program : stepwise.programs) {
@@ -77,8 +36,8 @@ TEST(Expand, EveryRankSendsAndReceivesItsMessages) {
 
 TEST(Expand, TagsDependenciesAndMemoryAreKept) {
   const Cluster cluster = star(2);
-  const Workload stepwise =
-      expand_collectives(one_collective(2, CollectiveOp::AllGather, 1 << 20, "ring"), cluster);
+  const Workload stepwise = expand_collectives(
+      one_collective(gpus_of(2), CollectiveOp::AllGather, 1 << 20, "ring"), cluster);
   const Program& program = stepwise.programs.front();
   // before, launch, send and receive in either order, join, after
   ASSERT_EQ(program.operations.size(), 6U);
@@ -100,8 +59,8 @@ TEST(Expand, TagsDependenciesAndMemoryAreKept) {
 
 TEST(Expand, UnevenPiecesAddUpToTheWhole) {
   const Cluster cluster = star(3);
-  const Workload stepwise =
-      expand_collectives(one_collective(3, CollectiveOp::AllGather, 1000, "ring"), cluster);
+  const Workload stepwise = expand_collectives(
+      one_collective(gpus_of(3), CollectiveOp::AllGather, 1000, "ring"), cluster);
   std::int64_t sent = 0;
   for (const Program& program : stepwise.programs) {
     sent += sent_bytes(stepwise, program);
@@ -111,8 +70,8 @@ TEST(Expand, UnevenPiecesAddUpToTheWhole) {
 
 TEST(Expand, AGroupOfOneBecomesADelayOfNothing) {
   const Cluster cluster = star(2);
-  const Workload stepwise =
-      expand_collectives(one_collective(1, CollectiveOp::AllReduce, 1000, "ring"), cluster);
+  const Workload stepwise = expand_collectives(
+      one_collective(gpus_of(1), CollectiveOp::AllReduce, 1000, "ring"), cluster);
   ASSERT_EQ(stepwise.programs.front().operations.size(), 4U);
   for (const Operation& op : stepwise.programs.front().operations) {
     if (op.kind == OpKind::Delay) {
@@ -123,9 +82,10 @@ TEST(Expand, AGroupOfOneBecomesADelayOfNothing) {
 
 TEST(Expand, TooManyChannelsAreRefusedWithARemedy) {
   const Cluster cluster = star(130);
-  EXPECT_THROW(static_cast<void>(expand_collectives(
-                   one_collective(130, CollectiveOp::AllReduce, 1000, "one_shot"), cluster)),
-               RunError);
+  EXPECT_THROW(
+      static_cast<void>(expand_collectives(
+          one_collective(gpus_of(130), CollectiveOp::AllReduce, 1000, "one_shot"), cluster)),
+      RunError);
 }
 
 }  // namespace
