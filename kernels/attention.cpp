@@ -74,7 +74,10 @@ Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
       per_key * static_cast<double>(a.kv_length) * static_cast<double>(sheet.sms) / rate;
   // A block never holds more work than the whole kernel (windows and documents shorten it).
   const double one = flops(a).value() * static_cast<double>(sheet.sms) / rate;
-  return model.launch + Seconds{std::max(even, std::min(longest, one))};
+  const Seconds arithmetic{std::max(even, std::min(longest, one))};
+  const Seconds traffic =
+      hbm_bytes(a) / BytesPerSecond{sheet.hbm.value() * model.bandwidth_efficiency};
+  return model.launch + std::max(arithmetic, traffic);
 }
 
 Cost attention_cost(const GpuSheet& sheet, const AttentionModel& model,

@@ -4,7 +4,7 @@
 //
 // One thread block computes 128 query rows of one head against all their keys. Either all blocks
 // share the GPU evenly, or the longest block alone is the limit:
-//   t = launch + max(F / (R e), f s_k / (R/n e))
+//   t = launch + max(F / (R e), f s_k / (R/n e), B / (W 0.85))
 // with F the kernel's FLOPs, R the peak rate, e the share of it reached for this head size, n the
 // number of SMs and f the FLOPs of 128 rows against one key (Dao 2023, arXiv 2307.08691,
 // section 3.2). Measurements correct it as in gemm.hpp, over (sequence length, sequences x heads)
@@ -25,10 +25,14 @@ struct AttentionTable {
 
 struct AttentionModel {
   Seconds launch{5e-6};
+  double bandwidth_efficiency = 0.85;
   double forward_efficiency = 0.6;  // share of the peak in long sequences, head size 128
   // Efficiency of the backward pass relative to forward: five products against two, more registers.
   // Read off published pairs (provenance in the profile).
   double backward_relative = 0.8;
+  // Rate at which the tables' engine stored keys and values beside the kernel: taken out of the
+  // tables, kept so that they can be reproduced.
+  BytesPerSecond table_append{1e12};
   std::vector<AttentionTable> tables;  // forward, by ascending head size
 };
 

@@ -106,6 +106,12 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
   return found;
 }
 
+// A slower clock stretches the work, not the launch.
+Seconds sustained(const GemmModel& model, Seconds burst) {
+  const Seconds launch = std::min(model.tile.launch, burst);
+  return launch + (burst - launch) * model.sustained_time;
+}
+
 Seconds at_least_roofline(const GpuSheet& sheet, const Kernel& kernel, DataType dtype,
                           Seconds time) {
   return std::max(time, roofline(flops(kernel), hbm_bytes(kernel), sheet.peak(dtype), sheet.hbm));
@@ -136,7 +142,7 @@ Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) 
   // Equal products side by side fill the GPU like one product of all their rows.
   const auto found =
       correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
-  const Seconds time = tile_model_time(sheet, model.tile, gemm) * found.factor;
+  const Seconds time = sustained(model, tile_model_time(sheet, model.tile, gemm) * found.factor);
   const bool known = gemm.batch == 1;
   return {at_least_roofline(sheet, gemm, gemm.dtype, time),
           known ? found.provenance : Provenance::Extrapolated};
@@ -146,7 +152,7 @@ Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const GroupedGemm&
   if (total_rows(gemm) == 0) return {model.tile.launch, Provenance::Extrapolated};
   const auto found =
       correction_at(model, gemm.dtype, gemm.pass, {total_rows(gemm), gemm.n, gemm.k});
-  const Seconds time = tile_model_time(sheet, model.tile, gemm) * found.factor;
+  const Seconds time = sustained(model, tile_model_time(sheet, model.tile, gemm) * found.factor);
   return {at_least_roofline(sheet, gemm, gemm.dtype, time), Provenance::Extrapolated};
 }
 

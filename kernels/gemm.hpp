@@ -45,9 +45,12 @@ struct PassFactors {
 };
 
 struct GemmModel {
-  TileModel tile;
-  PassFactors pass;
-  std::vector<GemmTable> tables;
+  TileModel tile{};
+  PassFactors pass{};
+  // Time of the same product where layers follow each other without pause, relative to the tables,
+  // which were taken in short bursts at boost clock. 1 where nobody compared the two.
+  double sustained_time = 1.0;
+  std::vector<GemmTable> tables{};
 };
 
 // The physical model alone: never faster than the roofline, and never faster for a larger m, n or

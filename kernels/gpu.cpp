@@ -30,11 +30,14 @@ class ProfileCostModel final : public CostModel {
   }
   [[nodiscard]] Cost of(const Gemm& g) const {
     require(g.dtype);
-    return gemm_cost(profile_.sheet, profile_.gemm, g);
+    return scaled(gemm_cost(profile_.sheet, profile_.gemm, g));
   }
   [[nodiscard]] Cost of(const GroupedGemm& g) const {
     require(g.dtype);
-    return gemm_cost(profile_.sheet, profile_.gemm, g);
+    return scaled(gemm_cost(profile_.sheet, profile_.gemm, g));
+  }
+  [[nodiscard]] Cost scaled(Cost cost) const {
+    return {cost.time * profile_.gemm_time, cost.provenance};
   }
   [[nodiscard]] Cost of(const Attention& a) const {
     require(a.dtype);
@@ -72,8 +75,10 @@ GpuSheet load_gpu_sheet(const std::string& name_or_path) {
   return load_profile(name_or_path).sheet;
 }
 
-std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path) {
-  return std::make_unique<ProfileCostModel>(load_profile(name_or_path));
+std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path, Clock clock) {
+  GpuProfile profile = load_profile(name_or_path);
+  if (clock == Clock::Burst) profile.gemm.sustained_time = 1.0;
+  return std::make_unique<ProfileCostModel>(std::move(profile));
 }
 
 std::vector<std::string> gpu_names() { return data_names("kernels/profiles"); }

@@ -1,6 +1,7 @@
 // A GPU as a profile (kernels/profiles/<gpu>.json): its data sheet, and what was measured on it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,9 +27,15 @@ struct GpuSheet {
   [[nodiscard]] FlopsPerSecond peak(DataType dtype) const;
 };
 
-// The cost model of a GPU, from its profile. Throws InputError for an unknown name.
+// Burst: single kernels on a cool chip, as the tables were measured. Sustained: kernels one after
+// another as a training step runs them, slower by the profile's `sustained_time`.
+enum class Clock : std::uint8_t { Sustained, Burst };
+
+// The cost model of a GPU, from its profile. Throws InputError for an unknown name, and for a
+// kernel of a precision the GPU does not have.
 [[nodiscard]] GpuSheet load_gpu_sheet(const std::string& name_or_path);
-[[nodiscard]] std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path);
+[[nodiscard]] std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path,
+                                                         Clock clock = Clock::Sustained);
 [[nodiscard]] std::vector<std::string> gpu_names();
 
 }  // namespace trainyard

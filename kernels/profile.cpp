@@ -141,8 +141,12 @@ GemmModel read_gemm(const GpuSheet& sheet, JsonObject& root) {
       section.number("bandwidth_efficiency", {.least = 0.1, .most = 1});
   model.tile.largest_tile = section.number("largest_tile", {.least = 0.1, .most = 1});
   model.tile.tile_exponent = section.number("tile_exponent", {.least = 0, .most = 1});
-  model.pass.data_grad = section.number("data_grad_time", {.least = 0.1, .most = 10});
-  model.pass.weight_grad = section.number("weight_grad_time", {.least = 0.1, .most = 10});
+  model.sustained_time =
+      sourced(section, "sustained_time").number("value", {.least = 1, .most = 10});
+  model.pass.data_grad =
+      sourced(section, "data_grad_time").number("value", {.least = 0.1, .most = 10});
+  model.pass.weight_grad =
+      sourced(section, "weight_grad_time").number("value", {.least = 0.1, .most = 10});
   JsonObject axes = section.object("axes");
   const std::array grid = {read_axis(axes, "m"), read_axis(axes, "n"), read_axis(axes, "k")};
   for (JsonObject& table : section.objects("tables")) {
@@ -175,7 +179,9 @@ AttentionModel read_attention(const GpuSheet& sheet, JsonObject& root) {
   read_provenance(section);
   model.launch = section.time("launch");
   model.forward_efficiency = section.number("forward_efficiency", {.least = 0.01, .most = 1});
-  model.backward_relative = section.number("backward_relative", {.least = 0.01, .most = 2});
+  model.backward_relative =
+      sourced(section, "backward_relative").number("value", {.least = 0.01, .most = 2});
+  model.table_append = section.rate("table_append_rate");
   JsonObject axes = section.object("axes");
   const std::array grid = {read_axis(axes, "sequence"), read_axis(axes, "batch_heads")};
   for (JsonObject& table : section.objects("tables")) {
@@ -191,10 +197,18 @@ MemoryModel read_memory(JsonObject& root) {
   if (!root.has("memory_bound")) return model;
   JsonObject section = root.object("memory_bound");
   read_provenance(section);
-  model.floor = section.time("floor");
-  model.bandwidth_efficiency = section.number("bandwidth_efficiency", {.least = 0.1, .most = 1});
+  model.floor = sourced(section, "floor").time("value");
+  model.bandwidth_efficiency =
+      sourced(section, "bandwidth_efficiency").number("value", {.least = 0.1, .most = 1});
   model.measured_here = section.boolean("measured_here");
   return model;
+}
+
+// How much slower products are here than the sibling's efficiencies promise, where that was
+// measured.
+double read_gemm_time(JsonObject& root) {
+  if (!root.has("gemm_time")) return 1.0;
+  return sourced(root, "gemm_time").number("value", {.least = 1, .most = 10});
 }
 
 void read_schema(JsonObject& root) {
@@ -212,6 +226,7 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   profile.gemm = read_gemm(profile.sheet, root);
   profile.attention = read_attention(profile.sheet, root);
   profile.memory = read_memory(root);
+  profile.gemm_time = read_gemm_time(root);
   return profile;
 }
 
@@ -233,15 +248,23 @@ GpuProfile load_profile(const std::string& name_or_path) {
     throw InputError(Problem{name_or_path, "/derived_from",
                              "names " + sibling.sheet.name + ", which is derived itself",
                              "name the GPU that was measured: " + sibling.sheet.derived_from});
-  const GpuSheet sheet = profile.sheet;
-  const MemoryModel memory = profile.memory;
-  profile = std::move(sibling);
-  profile.sheet = sheet;
-  if (memory.measured_here)
-    profile.memory = memory;
+  sibling.sheet = profile.sheet;
+  sibling.gemm_time = profile.gemm_time;
+  if (profile.memory.measured_here)
+    sibling.memory = profile.memory;
   else
-    profile.memory.measured_here = false;
-  return profile;
+    sibling.memory.measured_here = false;
+  return sibling;
+}
+
+GpuSheet read_profile_sheet(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  JsonObject root = file.root();
+  read_schema(root);
+  GpuSheet sheet = read_sheet(path, root);
+  for (const std::string& key : root.keys()) root.ignore(key);
+  file.finish();
+  return sheet;
 }
 
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 // of the model.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "kernels/attention.hpp"
@@ -22,9 +23,13 @@ struct GpuProfile {
   GemmModel gemm;
   AttentionModel attention;
   MemoryModel memory;
+  double gemm_time = 1.0;  // of a derived GPU's products over what the sibling's tables say
 };
 
 // Throws InputError for an unknown name or a malformed file, all problems together.
 [[nodiscard]] GpuProfile load_profile(const std::string& name_or_path);
+
+// The data sheet alone; what was fitted is not looked at.
+[[nodiscard]] GpuSheet read_profile_sheet(const std::filesystem::path& path);
 
 }  // namespace trainyard

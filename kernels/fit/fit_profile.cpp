@@ -1,0 +1,283 @@
+#include "kernels/fit/fit_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "kernels/fit/attention_fit.hpp"
+#include "kernels/fit/gemm_fit.hpp"
+#include "kernels/fit/single_fit.hpp"
+#include "kernels/profile.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/quantity.hpp"
+
+namespace trainyard::fit {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// Which rows belong to a profile. Single measurements exist on neighbours of a GPU only; what is
+// taken from another board says so in the profile.
+struct Target {
+  const char* profile;
+  const char* table;              // in gemm/ and attention/
+  const char* attention_backend;  // the kernel a training framework would call
+  const char* layouts;            // GPU of the rows with layouts
+  const char* layers;             // GPU of the rows of layers run back to back
+  const char* attention_pairs;    // GPU of the rows of forward and backward attention
+  bool own_attention_pairs;       // the same generation of GPU, so the rows also check the tables
+};
+
+constexpr std::array targets = {
+    Target{"a100_80gb", "a100_sxm.csv", "sglang/flash_attention", "A100-PCIe-80GB",
+           "A100-SXM4-80GB", "A100-PCIe-80GB", true},
+    Target{"h100", "h100_sxm.csv", "sglang/fa3", "A100-PCIe-80GB", "H100-SXM5-80GB",
+           "A100-PCIe-80GB", false},
+    Target{"b200", "b200_sxm.csv", "sglang/trtllm_mha", "B200-SXM", "B200-SXM", "B200-SXM", true}};
+
+// STREAM rows that serve a profile: of which GPU, and that GPU's bandwidth on its data sheet.
+struct StreamTarget {
+  const char* profile;
+  const char* gpu;
+  double sheet_rate;
+  bool measured_here;
+};
+
+constexpr std::array streams = {StreamTarget{"a100_80gb", "A100-80GB", 2.039e12, true},
+                                StreamTarget{"a100_40gb", "A100-40GB", 1.555e12, true},
+                                StreamTarget{"h100", "H100-PCIe", 2.0e12, false},
+                                StreamTarget{"b200", "H100-PCIe", 2.0e12, false}};
+
+// A derived GPU on which a search over shapes found far less than the sibling's efficiency.
+struct BestTarget {
+  const char* profile;
+  const char* sibling;
+  const char* gpu;
+};
+constexpr std::array bests = {BestTarget{"mi300x", "h100", "MI300X"}};
+
+constexpr const char* command = "fit_kernels measured/kernels kernels/profiles";
+constexpr const char* csv_source = "ai-dynamo/aiconfigurator tables (Apache-2.0, NVIDIA)";
+
+json errors_json(const Errors& errors) {
+  const auto rounded = [](double x) { return std::round(x * 1e4) / 1e4; };
+  return {{"shapes", errors.count},
+          {"median", rounded(errors.median)},
+          {"p95", rounded(errors.p95)},
+          {"bias", rounded(errors.bias)}};
+}
+
+double rounded(double x) { return std::round(x * 1e4) / 1e4; }
+Seconds rounded(Seconds t) { return Seconds{std::round(t.value() * 1e9) / 1e9}; }
+
+json figure_json(const Figure& figure) {
+  return {{"value", rounded(figure.value)}, {"source", figure.source}};
+}
+
+std::string axis_text(const std::vector<std::int64_t>& axis) {
+  return fmt::format("{}", fmt::join(axis, " "));
+}
+
+// One line per value of all axes but the last.
+json efficiency_json(const std::vector<double>& share, const std::vector<bool>& measured,
+                     std::size_t line) {
+  json lines = json::array();
+  for (std::size_t start = 0; start < share.size(); start += line) {
+    std::string text;
+    for (std::size_t i = start; i < start + line; ++i)
+      text += fmt::format("{}{}{}", i > start ? " " : "", measured[i] ? "" : "~",
+                          std::max(1L, std::lround(share[i] * 1e4)));
+    lines.push_back(text);
+  }
+  return lines;
+}
+
+// Everything about products of one GPU.
+struct GemmPart {
+  GemmModel model;
+  std::array<std::vector<std::int64_t>, 3> axes;
+  json tables = json::array();
+  json evidence = json::object();  // rows and errors of each dtype
+  Figure sustained;
+  Figure data_grad;
+  Figure weight_grad;
+};
+
+void fit_dtype(const Target& target, const GpuSheet& sheet, const GemmSamples& samples,
+               DataType dtype, GemmPart& part) {
+  const auto fit = fit_gemm_table(sheet, dtype, part.model.tile, samples.medians, part.axes);
+  part.model.tables.push_back(table_of(sheet, dtype, fit));
+  part.tables.push_back(
+      {{"dtype", to_string(dtype)},
+       {"efficiency_1e4", efficiency_json(fit.share, fit.measured, part.axes[2].size())}});
+  const auto unseen = held_out_gemm(sheet, dtype, samples.medians, {});
+  const auto widths = held_out_widths(sheet, dtype, samples.medians);
+  fmt::print("{} gemm {}: unseen shapes {}; unseen widths {}\n", target.profile, to_string(dtype),
+             to_text(unseen), to_text(widths));
+  part.evidence[std::string(to_string(dtype))] = {{"rows", samples.rows},
+                                                  {"shapes", samples.medians.size()},
+                                                  {"unseen_shapes", errors_json(unseen)},
+                                                  {"unseen_widths", errors_json(widths)}};
+}
+
+GemmPart fit_gemm(const Target& target, const GpuSheet& sheet, const FitRequest& request,
+                  const Published& published) {
+  const auto file = request.measured / "gemm" / target.table;
+  GemmPart part;
+  for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
+    const auto samples = read_gemm_samples(file, std::string(to_string(dtype)));
+    if (samples.medians.empty() || sheet.peak(dtype).value() <= 0.0) continue;
+    // The constants of the tile model are those of bf16; fp8 rows also quantise their operands.
+    if (part.model.tables.empty()) {
+      part.axes = grid_of(samples.medians);
+      part.model.tile = fit_tile_model(sheet, dtype, samples.medians);
+    }
+    fit_dtype(target, sheet, samples, dtype, part);
+  }
+  part.sustained = sustained_time(sheet, part.model, published, target.layers);
+  part.data_grad = pass_time(sheet, part.model, published, target.layouts, GemmPass::DataGrad);
+  part.weight_grad = pass_time(sheet, part.model, published, target.layouts, GemmPass::WeightGrad);
+  fmt::print("{} gemm: sustained {:.3f}, dgrad {:.3f}, wgrad {:.3f}\n", target.profile,
+             part.sustained.value, part.data_grad.value, part.weight_grad.value);
+  return part;
+}
+
+json gemm_section(const FitRequest& request, const Target& target, const GemmPart& part) {
+  json provenance = {{"table", fmt::format("kernels/gemm/{}", target.table)},
+                     {"source", csv_source},
+                     {"command", command},
+                     {"date", request.date},
+                     {"held_out", "every fifth shape on average, drawn with seed 1"}};
+  provenance.update(part.evidence);
+  const TileModel& tile = part.model.tile;
+  return {{"provenance", provenance},
+          {"launch", exact_text(tile.launch)},
+          {"prologue", exact_text(tile.prologue)},
+          {"bandwidth_efficiency", tile.bandwidth_efficiency},
+          {"largest_tile", tile.largest_tile},
+          {"tile_exponent", tile.tile_exponent},
+          {"sustained_time", figure_json(part.sustained)},
+          {"data_grad_time", figure_json(part.data_grad)},
+          {"weight_grad_time", figure_json(part.weight_grad)},
+          {"axes",
+           {{"m", axis_text(part.axes[0])},
+            {"n", axis_text(part.axes[1])},
+            {"k", axis_text(part.axes[2])}}},
+          {"tables", part.tables}};
+}
+
+// Predicted over published rates of rows the tables were not fitted on.
+void print_attention_check(const Target& target, const GpuSheet& sheet, const AttentionFit& fit,
+                           const Published& published) {
+  if (!target.own_attention_pairs) return;
+  for (const bool backward : {false, true}) {
+    std::vector<double> ratios;
+    for (const auto& row : published.attentions) {
+      if (row.gpu != target.attention_pairs || row.backward != backward) continue;
+      if (row.head_dim_qk != 128) continue;
+      Attention a = table_attention(row.sequence, row.heads, row.head_dim_qk);
+      a.kv_heads = row.kv_heads;
+      a.backward = backward;
+      const double rate = flops(a).value() / attention_cost(sheet, fit.model, a).time.value();
+      ratios.push_back(row.flops_rate / rate);
+    }
+    if (!ratios.empty())
+      fmt::print("{} attention {}: time against published rows {}\n", target.profile,
+                 backward ? "backward" : "forward", to_text(errors_of(ratios)));
+  }
+}
+
+json attention_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
+                       const Published& published) {
+  const auto samples = read_attention_samples(request.measured / "attention" / target.table,
+                                              target.attention_backend);
+  AttentionFit fit = fit_attention(sheet, samples.medians);
+  const Figure relative = backward_relative(published, target.attention_pairs);
+  fit.model.backward_relative = relative.value;
+  const auto unseen = held_out_attention(sheet, samples.medians, {});
+  fmt::print("{} attention: unseen shapes {}; backward {:.3f} of forward\n", target.profile,
+             to_text(unseen), relative.value);
+  print_attention_check(target, sheet, fit, published);
+  json tables = json::array();
+  for (std::size_t d = 0; d < fit.head_dims.size(); ++d)
+    tables.push_back(
+        {{"head_dim", fit.head_dims[d]},
+         {"efficiency_1e4", efficiency_json(fit.share[d], fit.measured[d], fit.axes[1].size())}});
+  return {{"provenance",
+           {{"table", fmt::format("kernels/attention/{}, backend {}", target.table,
+                                  target.attention_backend)},
+            {"source", csv_source},
+            {"command", command},
+            {"date", request.date},
+            {"rows", samples.rows},
+            {"shapes", samples.medians.size()},
+            {"held_out", "every fifth shape on average, drawn with seed 1"},
+            {"unseen_shapes", errors_json(unseen)}}},
+          {"launch", exact_text(fit.model.launch)},
+          {"forward_efficiency", fit.model.forward_efficiency},
+          {"backward_relative", figure_json(relative)},
+          {"table_append_rate", exact_text(fit.append)},
+          {"axes", {{"sequence", axis_text(fit.axes[0])}, {"batch_heads", axis_text(fit.axes[1])}}},
+          {"tables", tables}};
+}
+
+json memory_section(const StreamTarget& target, const FitRequest& request,
+                    const Published& published) {
+  const Figure share = stream_share(published, target.gpu, target.sheet_rate);
+  const Figure floor = launch_floor(published);
+  fmt::print("{} memory: {:.3f} of the bandwidth, floor {:.3f} us\n", target.profile, share.value,
+             floor.value * 1e6);
+  return {
+      {"provenance",
+       {{"table", "kernels/other.json"}, {"command", command}, {"date", request.date}}},
+      {"floor", {{"value", exact_text(rounded(Seconds{floor.value}))}, {"source", floor.source}}},
+      {"bandwidth_efficiency", figure_json(share)},
+      {"measured_here", target.measured_here}};
+}
+
+std::filesystem::path profile_file(const FitRequest& request, const char* name) {
+  if (request.profiles.empty()) return data_file("kernels/profiles", name);
+  return request.profiles / (std::string(name) + ".json");
+}
+
+// Sets sections of a profile, when profiles are written at all.
+void update(const FitRequest& request, const char* name, const json& sections) {
+  if (request.profiles.empty()) return;
+  const auto file = profile_file(request, name);
+  json document = json::parse(read_file(file));
+  for (const auto& [key, section] : sections.items()) document[key] = section;
+  write_file(file, document.dump(1) + "\n");
+}
+
+}  // namespace
+
+void fit_profiles(const FitRequest& request) {
+  const Published published = read_published(request.measured / "other.json");
+  std::map<std::string, GemmModel> models;
+  for (const Target& target : targets) {
+    const GpuSheet sheet = read_profile_sheet(profile_file(request, target.profile));
+    const GemmPart gemm = fit_gemm(target, sheet, request, published);
+    models[target.profile] = gemm.model;
+    update(request, target.profile,
+           {{"gemm", gemm_section(request, target, gemm)},
+            {"attention", attention_section(target, sheet, request, published)}});
+  }
+  for (const StreamTarget& target : streams)
+    update(request, target.profile, {{"memory_bound", memory_section(target, request, published)}});
+  for (const BestTarget& target : bests) {
+    const GpuSheet sheet = read_profile_sheet(profile_file(request, target.profile));
+    const Figure factor =
+        best_product_time(sheet, models.at(target.sibling), published, target.gpu);
+    fmt::print("{} gemm: {:.3f} times the sibling's\n", target.profile, factor.value);
+    update(request, target.profile, {{"gemm_time", figure_json(factor)}});
+  }
+}
+
+}  // namespace trainyard::fit

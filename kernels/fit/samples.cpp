@@ -1,0 +1,107 @@
+#include "kernels/fit/samples.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard::fit {
+
+namespace {
+
+std::vector<std::string> cut(const std::string& line) {
+  std::vector<std::string> words;
+  std::istringstream stream(line);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+constexpr double microsecond = 1e-6;
+
+}  // namespace
+
+CsvTable::CsvTable(const std::filesystem::path& file) {
+  std::istringstream lines(read_file(file));
+  std::string line;
+  std::getline(lines, line);
+  header_ = cut(line);
+  while (std::getline(lines, line)) {
+    if (line.empty()) continue;
+    rows_.push_back(cut(line));
+    if (rows_.back().size() != header_.size())
+      throw InputError(
+          Problem{file.string(), "",
+                  "has a line of " + std::to_string(rows_.back().size()) + " fields: " + line,
+                  "give every line the fields of the header"});
+  }
+}
+
+const std::string& CsvTable::text(std::size_t row, const std::string& column) const {
+  const auto found = std::find(header_.begin(), header_.end(), column);
+  if (found == header_.end())
+    throw InputError(Problem{"", "", "the table has no column \"" + column + "\"", ""});
+  return rows_.at(row)[static_cast<std::size_t>(found - header_.begin())];
+}
+
+std::int64_t CsvTable::integer(std::size_t row, const std::string& column) const {
+  return std::stoll(text(row, column));
+}
+
+double CsvTable::number(std::size_t row, const std::string& column) const {
+  return std::stod(text(row, column));
+}
+
+double median(std::vector<double> values) {
+  TY_CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  if (values.size() % 2 == 1) return values[middle];
+  const double low = values[middle - 1];
+  const double high = values[middle];
+  return low > 0.0 ? std::sqrt(low * high) : (low + high) / 2.0;
+}
+
+GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::string& dtype) {
+  const CsvTable table(file);
+  std::map<std::array<std::int64_t, 3>, std::vector<double>> by_shape;
+  GemmSamples samples;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, "dtype") != dtype) continue;
+    by_shape[{table.integer(row, "m"), table.integer(row, "n"), table.integer(row, "k")}].push_back(
+        table.number(row, "time_us") * microsecond);
+    ++samples.rows;
+  }
+  for (auto& [shape, times] : by_shape)
+    samples.medians.push_back({shape, median(std::move(times))});
+  return samples;
+}
+
+AttentionSamples read_attention_samples(const std::filesystem::path& file,
+                                        const std::string& backend) {
+  const CsvTable table(file);
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<Key, std::vector<double>> by_shape;
+  AttentionSamples samples;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, "dtype") != "bf16" || table.integer(row, "window") != 0) continue;
+    if (table.text(row, "backend") != backend || table.text(row, "kv_dtype") != "bf16") continue;
+    const Key key{table.integer(row, "head_dim"), table.integer(row, "seq"),
+                  table.integer(row, "batch"), table.integer(row, "heads"),
+                  table.integer(row, "kv_heads")};
+    by_shape[key].push_back(table.number(row, "time_us") * microsecond);
+    ++samples.rows;
+  }
+  for (auto& [key, times] : by_shape) {
+    const auto& [head_dim, sequence, batch, heads, kv_heads] = key;
+    samples.medians.push_back(
+        {batch, sequence, heads, kv_heads, head_dim, median(std::move(times))});
+  }
+  return samples;
+}
+
+}  // namespace trainyard::fit

@@ -1,0 +1,64 @@
+// Measured tables as read for the fit: one sample per shape, the median over backends.
+//
+//   auto samples = read_gemm_samples(directory / "gemm/h100_sxm.csv", "bf16");
+//
+// The tables are comma-separated with a header line; they are not part of the project.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace trainyard::fit {
+
+struct Sample {
+  std::array<std::int64_t, 3> shape{};  // m, n, k of a product
+  double seconds = 0.0;
+};
+
+struct GemmSamples {
+  std::vector<Sample> medians;  // of the backends, by ascending shape
+  std::size_t rows = 0;
+};
+
+struct AttentionSample {
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  double seconds = 0.0;
+};
+
+struct AttentionSamples {
+  std::vector<AttentionSample> medians;
+  std::size_t rows = 0;
+};
+
+// One line of a table, cut at the commas, under the names of its header.
+class CsvTable {
+ public:
+  explicit CsvTable(const std::filesystem::path& file);
+  [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] const std::string& text(std::size_t row, const std::string& column) const;
+  [[nodiscard]] std::int64_t integer(std::size_t row, const std::string& column) const;
+  [[nodiscard]] double number(std::size_t row, const std::string& column) const;
+
+ private:
+  std::vector<std::string> header_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+[[nodiscard]] GemmSamples read_gemm_samples(const std::filesystem::path& file,
+                                            const std::string& dtype);
+// Full causal attention in bf16 by one backend, keys and values cached in bf16.
+[[nodiscard]] AttentionSamples read_attention_samples(const std::filesystem::path& file,
+                                                      const std::string& backend);
+
+// Median; the geometric mean of the middle two of an even number. REQUIRES: not empty.
+[[nodiscard]] double median(std::vector<double> values);
+
+}  // namespace trainyard::fit

@@ -1,0 +1,116 @@
+#include "kernels/fit/single_fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/fit/samples.hpp"
+
+namespace trainyard::fit {
+
+namespace {
+
+// Below this a product is too short to heat the chip; launch gaps would be counted as clock.
+constexpr double sustained_flops_least = 1e11;
+
+// Query rows that fill every SM many times over; below, forward and backward differ in parallelism.
+constexpr std::int64_t saturating_rows_least = 64 * 4096;
+
+// Medians of measured time over the model's for the products of a GPU and a layout.
+std::vector<double> ratios_of(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
+                              std::string_view gpu, GemmPass pass) {
+  std::vector<double> ratios;
+  for (const auto& row : rows.products) {
+    if (row.gpu != gpu || row.gemm.pass != pass) continue;
+    if (flops(row.gemm).value() < sustained_flops_least) continue;
+    ratios.push_back(row.seconds / gemm_cost(sheet, model, row.gemm).time.value());
+  }
+  return ratios;
+}
+
+std::string repository_of(const Published& rows, std::string_view gpu) {
+  for (const auto& row : rows.products)
+    if (row.gpu == gpu) return row.source;
+  return "";
+}
+
+}  // namespace
+
+Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
+                 std::string_view gpu, GemmPass pass) {
+  const auto forward = ratios_of(sheet, model, rows, gpu, GemmPass::Forward);
+  const auto gradient = ratios_of(sheet, model, rows, gpu, pass);
+  if (forward.empty() || gradient.empty()) return {1.0, "no rows with layouts"};
+  return {
+      median(gradient) / median(forward),
+      fmt::format("{} {} against {} forward products of >= 1e11 FLOP on {}, {}", gradient.size(),
+                  to_string(pass), forward.size(), gpu, repository_of(rows, gpu)),
+      true};
+}
+
+Figure sustained_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
+                      std::string_view gpu) {
+  const auto ratios = ratios_of(sheet, model, rows, gpu, GemmPass::Forward);
+  if (ratios.empty()) return {1.0, "no products of layers run back to back"};
+  return {std::max(1.0, median(ratios)),
+          fmt::format("{} forward products of >= 1e11 FLOP in layers run back to back on {}, {}, "
+                      "over the burst table",
+                      ratios.size(), gpu, repository_of(rows, gpu)),
+          true};
+}
+
+Figure backward_relative(const Published& rows, std::string_view gpu) {
+  std::vector<double> ratios;
+  for (const auto& forward : rows.attentions)
+    for (const auto& backward : rows.attentions) {
+      const bool pair = !forward.backward && backward.backward && forward.gpu == gpu &&
+                        backward.gpu == gpu && forward.sequence == backward.sequence &&
+                        forward.heads == backward.heads && forward.kv_heads == backward.kv_heads &&
+                        forward.head_dim_qk == backward.head_dim_qk;
+      const bool saturated = forward.heads * forward.sequence >= saturating_rows_least;
+      if (pair && saturated && forward.head_dim_qk == 128)
+        ratios.push_back(backward.flops_rate / forward.flops_rate);
+    }
+  if (ratios.empty()) return {0.8, "no pairs of forward and backward rows"};
+  return {median(ratios),
+          fmt::format(
+              "{} pairs of forward and backward attention, head size 128, filling the GPU, on {}",
+              ratios.size(), gpu),
+          true};
+}
+
+Figure best_product_time(const GpuSheet& sheet, const GemmModel& sibling, const Published& rows,
+                         std::string_view gpu) {
+  for (const auto& row : rows.bests) {
+    if (row.gpu != gpu) continue;
+    const double promised = gemm_cost(sheet, sibling, row.gemm).time.value();
+    return {std::max(1.0, row.seconds / promised),
+            fmt::format("fastest bf16 product of a shape search on {} (m {}, n {}, k {}), "
+                        "stas00/ml-engineering compute/accelerator, over the sibling's efficiency",
+                        gpu, row.gemm.m, row.gemm.n, row.gemm.k),
+            true};
+  }
+  return {1.0, "no row of a shape search"};
+}
+
+Figure stream_share(const Published& rows, std::string_view gpu, double sheet_rate) {
+  std::vector<double> shares;
+  for (const auto& row : rows.streams)
+    if (row.gpu == gpu && (row.operation == "scale" || row.operation == "triad"))
+      shares.push_back(row.bytes_rate / sheet_rate);
+  if (shares.empty()) return {0.85, "no STREAM rows"};
+  return {std::min(1.0, median(shares)),
+          fmt::format("STREAM scale and triad on {}, te42kyfo/gpu-benches gpu-stream", gpu), true};
+}
+
+Figure launch_floor(const Published& rows) {
+  for (const auto& row : rows.launches)
+    if (row.gpu.find("CUDA graph") != std::string::npos)
+      return {row.seconds,
+              fmt::format("back-to-back tiny kernels on {}, te42kyfo/gpu-benches gpu-small-kernels",
+                          row.gpu),
+              true};
+  return {1e-6, "no launch rows"};
+}
+
+}  // namespace trainyard::fit
