@@ -95,6 +95,7 @@ class SimgridPricing final : public Pricing {
   void settle();
   void wake_at(double date_s);
   void wake(double date_s);
+  void start_waiting_flows();
   void run_timers_alone();
   void complete_due();
   void arm_next();
@@ -240,19 +241,22 @@ void SimgridPricing::wake_at(double date_s) {
   Timer::set(date, [this, date_s] { wake(date_s); });
 }
 
-// A timer that was overtaken by an earlier one finds nothing to do.
+// A timer that was overtaken, by an earlier one or by our own heap, finds nothing due and arms the
+// next.
 void SimgridPricing::wake(double date_s) {
   if (date_s == armed_s_) armed_s_ = kNever;
   if (!waiting_flows_.empty()) {
-    if (date_s < now_s_) return;
-    for (LiveFlow* live : waiting_flows_) start_comm(*live);
-    waiting_flows_.clear();
-    return arm_next();
-  }
-  if (!deadlines_.empty() && deadlines_.earliest() <= date_s) {
+    if (date_s >= now_s_) start_waiting_flows();
+  } else if (!deadlines_.empty() && deadlines_.earliest() <= date_s) {
     complete_due();
-    settle_soon();
+    return settle_soon();
   }
+  arm_next();
+}
+
+void SimgridPricing::start_waiting_flows() {
+  for (LiveFlow* live : waiting_flows_) start_comm(*live);
+  waiting_flows_.clear();
 }
 
 void SimgridPricing::run(CompletionSink& sink) {

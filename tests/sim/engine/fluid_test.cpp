@@ -78,8 +78,8 @@ TEST(Fluid, AChainMovesAtThePaceOfItsTightestLink) {
   for (const EngineEntry& entry : engines()) {
     expect_times(ends_of(*entry.make(), {10 * kGB, 10 * kGB}, {uneven}), {0.6});
   }
-  // With a plain flow of 3 GB beside it on link 0: x / 2 + x = 10, x = 20/3 GB/s of payload each, until the
-  // plain one ends after 0.45 s; the 3 GB of payload left then move at 10 GB/s.
+  // With a plain flow of 3 GB beside it on link 0: x / 2 + x = 10, x = 20/3 GB/s of payload each,
+  // until the plain one ends after 0.45 s; the 3 GB of payload left then move at 10 GB/s.
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB, 10 * kGB},
                        {uneven, {0.0, chain({{0, 3 * kGB}})}}),
                {0.75, 0.45});
