@@ -57,11 +57,19 @@ struct Training {
 // Which algorithm each collective of each kind of group uses ("ring", "hierarchical", ...).
 struct CollectiveChoice {
   std::map<GroupKind, std::map<CollectiveOp, std::string>> algorithm;
+
   [[nodiscard]] std::string of(GroupKind kind, CollectiveOp op) const {
     const auto group = algorithm.find(kind);
-    if (group == algorithm.end()) return "ring";
-    const auto entry = group->second.find(op);
-    return entry == group->second.end() ? "ring" : entry->second;
+    if (group != algorithm.end()) {
+      const auto entry = group->second.find(op);
+      if (entry != group->second.end()) return entry->second;
+    }
+    return standard(kind, op);
+  }
+  // What nobody chose: rings; and trees for the few bytes that all ranks reduce together, where a ring's
+  // latency grows with the number of ranks.
+  [[nodiscard]] static std::string standard(GroupKind kind, CollectiveOp op) {
+    return kind == GroupKind::Other && op == CollectiveOp::AllReduce ? "tree" : "ring";
   }
 };
 

@@ -16,10 +16,12 @@ EndParameters end_parameters(const TrainingPlan& plan) {
 
 std::int64_t EndLowering::logits() const { return shape_.tokens * (plan_.vocab() / shape_.tensor); }
 
-std::int64_t EndLowering::logit_bytes() const { return (shape_.element + 4) * logits(); }
+HeadActivations EndLowering::head_memory() const {
+  return head_activations(plan_.architecture, activation_query(plan_), plan_.vocab());
+}
 
-std::int64_t EndLowering::norm_bytes() const {
-  return 2 * shape_.element * shape_.local_tokens * plan_.architecture.hidden;
+std::int64_t EndLowering::embedding_memory() const {
+  return embedding_activations(plan_.architecture, activation_query(plan_));
 }
 
 // Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor group, adds
@@ -28,6 +30,7 @@ void EndLowering::embedding_forward() {
   const std::int64_t hidden = plan_.architecture.hidden;
   const OpIndex first = layer_.memory_bound("embedding", MemoryBoundKind::Embedding,
                                             2 * shape_.element * shape_.tokens * hidden);
+  build_.allocate(first, Category::Activations, embedding_memory());
   layer_.join_partial_sums("embedding_join");
   if (plan_.architecture.positions == Positions::Learned) {
     layer_.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
@@ -36,7 +39,6 @@ void EndLowering::embedding_forward() {
   if (!plan_.architecture.dropout) return;
   layer_.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
                       (2 * shape_.element + 1) * shape_.local_tokens * hidden);
-  build_.allocate(first, Category::Activations, shape_.local_tokens * hidden);
 }
 
 // Adds the gradient rows into the table: reads the gradient, reads and writes the rows it hits.
@@ -45,21 +47,22 @@ void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
   layer_.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last = layer_.memory_bound("embedding_backward", MemoryBoundKind::Embedding,
                                            (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
-  if (plan_.architecture.dropout) build_.release(last, Category::Activations, shape_.local_tokens * hidden);
+  build_.release(last, Category::Activations, embedding_memory());
   if (ready == nullptr) return;
   const EndParameters parameters = end_parameters(plan_);
   ready->push_back({parameters.embedding + parameters.positions, last});
 }
 
 void EndLowering::head_forward() {
+  const HeadActivations memory = head_memory();
   const OpIndex first = build_.next();
   layer_.norm_forward("final_norm");
-  build_.allocate(first, Category::Activations, norm_bytes());
+  build_.allocate(first, Category::Activations, memory.final_norm + memory.head_input);
   layer_.gather_sequence("head_all_gather");
   const OpIndex head = build_.compute(
       "head_gemm", Gemm{.m = shape_.tokens, .n = plan_.vocab() / shape_.tensor, .k = plan_.architecture.hidden,
                         .batch = 1, .dtype = shape_.dtype, .pass = GemmPass::Forward, .accumulate_fp32 = false});
-  build_.allocate(head, Category::Logits, logit_bytes());
+  build_.allocate(head, Category::Logits, memory.logits + memory.logits_fp32);
   // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
   layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy, (shape_.element + 16) * logits());
   // The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each.
@@ -69,11 +72,12 @@ void EndLowering::head_forward() {
 }
 
 void EndLowering::head_backward(std::vector<ReadyGradient>* ready) {
+  const HeadActivations memory = head_memory();
   layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy, (4 + shape_.element) * logits());
   const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor);
-  build_.release(head, Category::Logits, logit_bytes());
+  build_.release(head, Category::Logits, memory.logits + memory.logits_fp32);
   const OpIndex norm = layer_.norm_backward("final_norm_backward");
-  build_.release(norm, Category::Activations, norm_bytes());
+  build_.release(norm, Category::Activations, memory.final_norm + memory.head_input);
   if (ready == nullptr) return;
   const EndParameters parameters = end_parameters(plan_);
   if (parameters.head > 0) ready->push_back({parameters.head, head});

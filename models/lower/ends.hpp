@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/lower/layer.hpp"
+#include "models/lower/layer_memory.hpp"
 
 namespace trainyard {
 
@@ -30,9 +31,9 @@ class EndLowering {
   void head_backward(std::vector<ReadyGradient>* ready);
 
  private:
-  [[nodiscard]] std::int64_t logits() const;        // elements on this rank
-  [[nodiscard]] std::int64_t logit_bytes() const;   // memory: compute copy and fp32 copy
-  [[nodiscard]] std::int64_t norm_bytes() const;    // memory: inputs of final norm and head
+  [[nodiscard]] std::int64_t logits() const;   // elements on this rank
+  [[nodiscard]] HeadActivations head_memory() const;
+  [[nodiscard]] std::int64_t embedding_memory() const;
 
   const TrainingPlan& plan_;
   const StepShape& shape_;

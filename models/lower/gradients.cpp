@@ -1,14 +1,14 @@
 #include "models/lower/gradients.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+
+#include "models/architecture/memory.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// The state of Adam in fp32: master weights (unless the weights are fp32 themselves) and two moments.
-std::int64_t optimizer_bytes(DataType precision) { return precision == DataType::Fp32 ? 8 : 12; }
 
 // Memory traffic of one Adam step a parameter: master, two moments and gradient read; master, moments and
 // the low-precision weight written. 30 bytes in mixed precision (reference 06 section 5).
@@ -125,12 +125,15 @@ void GradientLowering::optimizer(std::int64_t local_parameters) {
 }
 
 void hold_state(const TrainingPlan& plan, const StageParameters& parameters, ProgramBuilder& build) {
-  const auto weight = static_cast<std::int64_t>(element_bytes(plan.training.precision));
-  const auto gradient = static_cast<std::int64_t>(element_bytes(plan.training.gradient_precision));
-  const std::int64_t replicas = plan.parallelism.zero_stage > 0 ? plan.parallelism.data : 1;
-  build.hold(Category::Weights, parameters.total * weight);
-  build.hold(Category::Gradients, parameters.total * gradient);
-  build.hold(Category::OptimizerState, parameters.total * optimizer_bytes(plan.training.precision) / replicas);
+  const StateBytes state = state_bytes({.precision = plan.training.precision,
+                                        .gradient_precision = plan.training.gradient_precision,
+                                        .fp32_gradient_copy = false,
+                                        .zero_stage = plan.parallelism.zero_stage,
+                                        .shards = plan.parallelism.data * plan.parallelism.context},
+                                       parameters.total);
+  build.hold(Category::Weights, std::llround(state.weights));
+  build.hold(Category::Gradients, std::llround(state.gradients));
+  build.hold(Category::OptimizerState, std::llround(state.master + state.first_moment + state.second_moment));
 }
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "models/architecture/memory.hpp"
 #include "models/plan.hpp"
 
 namespace trainyard {
@@ -11,6 +12,8 @@ struct LayerMemory {
   std::int64_t kept = 0;       // from forward to backward (a checkpoint alone under full recomputation)
   std::int64_t working = 0;    // in addition while the layer's backward runs
 };
+// The plan as the memory formulas ask for it.
+[[nodiscard]] ActivationQuery activation_query(const TrainingPlan& plan);
 [[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan);
 
 }  // namespace trainyard

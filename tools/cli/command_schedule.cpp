@@ -37,19 +37,30 @@ const Schedule& chosen_schedule(const ScheduleChoice& choice) {
                            .hint = near.empty() ? "`trainyard list schedules` shows them" : "did you mean " + near + "?"});
 }
 
+// A chart of more steps than this could not be read, and would take gigabytes.
+void refuse_too_large(const PipelineShape& shape) {
+  constexpr std::int64_t kStepsMost = 1'000'000;
+  const std::int64_t steps = 2 * shape.stages * shape.microbatches * shape.chunks;
+  if (steps <= kStepsMost) return;
+  throw InputError(Problem{.file = {}, .pointer = {},
+                           .problem = fmt::format("the schedule has {} steps, more than {}", steps, kStepsMost),
+                           .hint = "use fewer stages, microbatches or chunks"});
+}
+
 Exit chart(const ScheduleChoice& choice) {
   const Schedule& schedule = chosen_schedule(choice);
   if (const auto refusal = schedule.refusal(choice.shape)) {
     throw InputError(Problem{.file = {}, .pointer = {}, .problem = *refusal,
                              .hint = "change --stages, --microbatches or --chunks"});
   }
+  refuse_too_large(choice.shape);
   const ScheduleLists lists = all_steps(schedule, choice.shape);
   if (const auto fault = check_schedule(lists, choice.shape)) throw RunError(*fault);
   const auto stages = static_cast<std::size_t>(choice.shape.stages);
   const PlayedSchedule played = play_schedule(
       lists, choice.shape,
       {.forward_s = std::vector<double>(stages, choice.forward_s),
-       .backward_s = std::vector<double>(stages, choice.backward_s), .transfer_s = choice.transfer_s});
+       .backward_s = std::vector<double>(stages, choice.backward_s), .weight_s = {}, .transfer_s = choice.transfer_s});
   const std::size_t width = choice.width == 0 ? terminal_width() : choice.width;
   fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), choice.shape.stages,
              choice.shape.microbatches, choice.shape.chunks, choice.shape.chunks == 1 ? "" : "s",

@@ -12,6 +12,7 @@
 #include "sim/graph/workload_dot.hpp"
 #include "sim/graph/workload_json.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/workload_table.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/views.hpp"
 
@@ -43,7 +44,7 @@ Exit show_topology(const ShowChoice& choice) {
     return Exit::Fine;
   }
   const Cluster cluster = build_cluster(spec);
-  fmt::print("{}", choice.matrix ? topology_matrix(cluster) : choice.dot ? topology_dot(cluster) : topology_table(cluster));
+  fmt::print("{}", choice.matrix ? topology_matrix(cluster, 0) : choice.dot ? topology_dot(cluster) : topology_table(cluster));
   return Exit::Fine;
 }
 
@@ -54,7 +55,7 @@ Exit show_workload(const ShowChoice& choice) {
   if (choice.json) {
     fmt::print("{}", to_json(workload));
   } else if (choice.dot) {
-    fmt::print("{}", workload_dot(workload));
+    fmt::print("{}", to_dot(workload, {}));
   } else {
     fmt::print("{}", workload_table(workload));
   }
