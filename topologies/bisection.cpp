@@ -1,5 +1,6 @@
 #include "topologies/bisection.hpp"
 
+#include <algorithm>
 #include <boost/graph/push_relabel_max_flow.hpp>
 #include <cmath>
 #include <limits>
@@ -37,7 +38,12 @@ BytesPerSecond bisection_bandwidth(const Cluster& cluster) {
   FlowGraph graph(devices + 2);
   const std::size_t source = devices;
   const std::size_t sink = devices + 1;
+  // Inside one node traffic keeps to NVLink where there is any, as routes do.
+  const auto is_nvlink = [](const Link& link) { return link.kind == LinkKind::NvLink; };
+  const bool only_nvlink =
+      nodes == 1 && std::any_of(cluster.links().begin(), cluster.links().end(), is_nvlink);
   for (const Link& link : cluster.links()) {
+    if (only_nvlink && !is_nvlink(link)) continue;
     add_pipe(graph, link.from, link.to, std::llround(link.capacity.value()));
   }
   constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max() / (1 << 20);

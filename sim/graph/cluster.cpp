@@ -166,16 +166,20 @@ Cluster::Net Cluster::fabric_net() const {
         device(link.from).kind == DeviceKind::Nic && device(link.to).kind == DeviceKind::Nic;
     if (both_nics) net.relays[link.from] = net.relays[link.to] = true;
   }
-  std::vector<std::uint32_t> cables(devices, 0);
+  // A NIC is stripped when all it has is one link to a switch and one back.
+  std::vector<std::vector<DeviceId>> above(devices);
+  std::vector<std::vector<DeviceId>> below(devices);
   for (const Link& link : links_) {
-    if ((bit(link.kind) & kFabricSide) != 0) ++cables[link.from];
+    if (link.kind != LinkKind::NicPort) continue;
+    above[link.from].push_back(link.to);
+    below[link.to].push_back(link.from);
   }
   std::uint32_t size = 0;
   for (DeviceId id = 0; id < devices; ++id) {
-    const DeviceKind kind = (*graph_)[id].kind;
+    const DeviceKind kind = device(id).kind;
     if (is_network_switch(kind)) net.relays[id] = true;
-    const bool inside = net.relays[id] || (kind == DeviceKind::Nic && cables[id] != 1);
-    if (inside) net.place[id] = size++;
+    const bool stripped = above[id].size() == 1 && above[id] == below[id] && !net.relays[id];
+    if (net.relays[id] || (kind == DeviceKind::Nic && !stripped)) net.place[id] = size++;
   }
   net.zone_size = {size};
   fill_adjacency(net, kFabricSide);

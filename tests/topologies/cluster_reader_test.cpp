@@ -1,0 +1,113 @@
+// The "cluster" object of a scenario.
+#include "topologies/cluster_reader.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/files.hpp"
+#include "tests/topologies/clusters.hpp"
+#include "topologies/custom_cluster.hpp"
+#include "topologies/node.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+ClusterSpec read(const std::string& cluster, const std::filesystem::path& folder = {}) {
+  JsonFile file = JsonFile::parse("s.json", "{\"cluster\": " + cluster + "}");
+  ClusterSpec spec = read_cluster(file.root().object("cluster"), folder);
+  file.finish();
+  return spec;
+}
+
+std::string refusal(const std::string& cluster) {
+  return complaint([&] { (void)read(cluster); });
+}
+
+TEST(ReadCluster, NodeByName) {
+  const ClusterSpec spec = read(R"({"node": "dgx_h100", "nodes": 16,
+      "fabric": {"kind": "rail_optimized", "nodes_per_unit": 8, "hop_latency": "300 ns"}})");
+  EXPECT_EQ(spec.node.gpu, "h100");
+  EXPECT_EQ(gpu_count(spec), 128U);
+  EXPECT_EQ(spec.fabric.nodes_per_unit, 8U);
+  EXPECT_DOUBLE_EQ(spec.fabric.hop_latency.value(), 3e-7);
+}
+
+TEST(ReadCluster, NodeInlineAndBack) {
+  NodeSpec node = load_node("dgx_h100");
+  node.name = "quiet";
+  node.nic = BytesPerSecond{12.5e9};
+  ClusterSpec spec{.node = node, .nodes = 2, .fabric = {.kind = "fat_tree", .radix = 32}};
+  const Json written = to_json(spec);
+  const ClusterSpec again = read(written.dump());
+  EXPECT_EQ(to_json(again), written);
+  EXPECT_EQ(again.node.nic, node.nic);
+  EXPECT_EQ(again.node.name, "quiet");
+}
+
+TEST(ReadCluster, EveryFabricReadsBack) {
+  for (const FabricEntry& entry : fabrics()) {
+    const ClusterSpec spec = nodes_of("dgx_b200", 4, {.kind = std::string(entry.name)});
+    const Json written = to_json(spec);
+    EXPECT_EQ(written["node"], "dgx_b200");
+    EXPECT_EQ(to_json(read(written.dump())), written);
+  }
+}
+
+TEST(ReadCluster, ChangedNodeIsWrittenInline) {
+  ClusterSpec spec = nodes_of("dgx_b200", 4);
+  spec.node.nic = BytesPerSecond{1e9};
+  EXPECT_TRUE(to_json(spec)["node"].is_object());
+}
+
+TEST(ReadCluster, FilesAreFoundBesideTheScenario) {
+  const std::filesystem::path folder = testing::TempDir() + "trainyard_reader_test";
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
+  write_file(folder / "mine.json", spelled_out(cluster).dump());
+  write_file(folder / "node.json", to_json(load_node("mi300x")).dump());
+  const ClusterSpec spec = read(R"({"file": "mine.json"})", folder);
+  ASSERT_TRUE(spec.custom.has_value());
+  EXPECT_EQ(gpu_count(spec), 16U);
+  EXPECT_EQ(build_cluster(spec).links().size(), cluster.links().size());
+  EXPECT_EQ(read(R"({"node": "node.json"})", folder).node.gpu, "mi300x");
+  // Written out, a custom cluster needs its file no more.
+  EXPECT_EQ(to_json(read(to_json(spec).dump())), to_json(spec));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ReadCluster, RefusesWithPlaceAndRemedy) {
+  EXPECT_THAT(refusal(R"({"node": "dgx_h10O"})"),
+              AllOf(HasSubstr("s.json: /cluster/node:"), HasSubstr("dgx_h100")));
+  EXPECT_THAT(refusal(R"({"nodes": 2})"), HasSubstr("/cluster/node: is missing"));
+  EXPECT_THAT(refusal(R"({"node": "dgx_h100", "nodes": 0})"), HasSubstr("/cluster/nodes"));
+  EXPECT_THAT(refusal(R"({"node": "dgx_h100", "fabric": {"kind": "rail"}})"),
+              HasSubstr("/cluster/fabric/kind"));
+  EXPECT_THAT(
+      refusal(R"({"node": "dgx_h100", "fabric": {"kind": "fat_tree", "nodes_per_unit": 4}})"),
+      AllOf(HasSubstr("/cluster/fabric/nodes_per_unit: means nothing to fat_tree")));
+  EXPECT_THAT(
+      refusal(R"({"node": "dgx_h100", "fabric": {"kind": "fat_tree", "oversubscription": 0.5}})"),
+      HasSubstr("/cluster/fabric/oversubscription"));
+  EXPECT_THAT(refusal(R"({"node": "dgx_h100", "node_count": 3})"), HasSubstr("unknown key"));
+  EXPECT_THAT(refusal(R"({"file": "nowhere.json"})"), HasSubstr("/cluster/file"));
+}
+
+TEST(ReadCluster, InlineNodeIsReadStrictly) {
+  Json node = to_json(load_node("dgx_h100"));
+  node["nic"]["count"] = 3;
+  node["pcie"]["speed"] = "fast";
+  node["gpu_memory"]["usable"] = 80;
+  const std::string text = refusal(Json{{"node", node}}.dump());
+  EXPECT_THAT(text, HasSubstr("/cluster/node/nic: 3 NICs do not divide 8 GPUs"));
+  EXPECT_THAT(text, HasSubstr("/cluster/node/pcie/speed: unknown key"));
+  EXPECT_THAT(text, HasSubstr("/cluster/node/gpu_memory/usable: must be a size with its unit"));
+}
+
+}  // namespace
+}  // namespace trainyard

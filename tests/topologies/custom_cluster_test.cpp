@@ -1,0 +1,201 @@
+// Clusters spelled out device by device: what is read, what is refused, and the way back to text.
+#include "topologies/custom_cluster.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "sim/base/error.hpp"
+#include "tests/topologies/clusters.hpp"
+#include "topologies/bisection.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+// Two nodes of one GPU and one NIC on a switch.
+Json two_nodes() {
+  return Json::parse(R"({
+    "gpu": "h100", "gpu_memory": "80 GiB",
+    "collective_latency": {"launch": "8.4 us", "intra_step": "3.4 us", "inter_step": "14 us"},
+    "devices": [
+      {"name": "a", "kind": "gpu", "node": 0}, {"name": "an", "kind": "nic", "node": 0},
+      {"name": "b", "kind": "gpu", "node": 1}, {"name": "bn", "kind": "nic", "node": 1},
+      {"name": "tor", "kind": "leaf"}],
+    "links": [
+      {"from": "a", "to": "an", "kind": "pcie", "capacity": "48 GB/s"},
+      {"from": "b", "to": "bn", "kind": "pcie", "capacity": "48 GB/s"},
+      {"from": "an", "to": "tor", "kind": "nic", "capacity": "400 Gb/s", "latency": "1 us"},
+      {"from": "bn", "to": "tor", "kind": "nic", "capacity": "200 Gb/s"}]})");
+}
+
+Cluster build(const Json& json) {
+  JsonFile file = JsonFile::parse("mine.json", json.dump());
+  return custom_cluster(file);
+}
+
+TEST(CustomCluster, IsWhatItSays) {
+  const Cluster cluster = build(two_nodes());
+  EXPECT_EQ(cluster.facts().nodes, 2U);
+  EXPECT_EQ(cluster.facts().gpus_per_node, 1U);
+  EXPECT_EQ(cluster.facts().gpu, "h100");
+  EXPECT_EQ(cluster.links().size(), 8U);
+  const Route route = cluster.route(0, 1);
+  ASSERT_EQ(route.size(), 4U);
+  EXPECT_DOUBLE_EQ(cluster.link(route[1].link).capacity.value(), 50e9);
+  EXPECT_DOUBLE_EQ(cluster.link(route[1].link).latency.value(), 1e-6);
+  EXPECT_DOUBLE_EQ(cluster.link(route[2].link).capacity.value(), 25e9);
+  EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 25e9);
+}
+
+// A link without its number, which depends on the order in the file.
+auto plain(const Cluster& cluster, const Link& link) {
+  return std::tuple(cluster.device(link.from).name, cluster.device(link.to).name, link.kind,
+                    link.capacity.value(), link.nominal.value(), link.latency.value(), link.cables);
+}
+
+class RoundTrip : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
+  const auto& [node, fabric] = GetParam();
+  const Cluster cluster = build_cluster(nodes_of(node, 3, {.kind = fabric}));
+  const Json text = spelled_out(cluster);
+  const Cluster again = build(text);
+  EXPECT_EQ(spelled_out(again), text);
+  ASSERT_EQ(again.gpus().size(), cluster.gpus().size());
+  std::multiset<decltype(plain(cluster, Link{}))> links;
+  for (const Link& link : cluster.links()) links.insert(plain(cluster, link));
+  for (const Link& link : again.links()) {
+    const auto found = links.find(plain(again, link));
+    ASSERT_NE(found, links.end());
+    links.erase(found);
+  }
+  EXPECT_TRUE(links.empty());
+  const auto last = static_cast<std::uint32_t>(cluster.gpus().size()) - 1;
+  for (const std::uint32_t to : {1U, last}) {
+    std::map<decltype(plain(cluster, Link{})), double> flow;
+    for (const RouteHop& hop : cluster.route(0, to)) {
+      flow[plain(cluster, cluster.link(hop.link))] += hop.fraction;
+    }
+    for (const RouteHop& hop : again.route(0, to)) {
+      flow[plain(again, again.link(hop.link))] -= hop.fraction;
+    }
+    for (const auto& [link, rest] : flow) EXPECT_NEAR(rest, 0.0, 1e-12);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Clusters, RoundTrip,
+                         testing::Values(std::pair{"dgx_a100_80gb", "rail_optimized"},
+                                         std::pair{"mi300x", "fat_tree"},
+                                         std::pair{"dgx_h100", "fat_tree3"},
+                                         std::pair{"gb300_nvl72", "single_switch"}));
+
+TEST(CustomCluster, TorusOfNicsRoutesThroughThem) {
+  // Four nodes in a ring without a switch: opposite nodes are two hops apart, half of the bytes
+  // each way.
+  Json json = two_nodes();
+  json["devices"] = Json::array();
+  json["links"] = Json::array();
+  for (int i = 0; i < 4; ++i) {
+    const std::string gpu = fmt::format("g{}", i);
+    const std::string nic = fmt::format("n{}", i);
+    const std::string next = fmt::format("n{}", (i + 1) % 4);
+    json["devices"].push_back({{"name", gpu}, {"kind", "gpu"}, {"node", i}});
+    json["devices"].push_back({{"name", nic}, {"kind", "nic"}, {"node", i}});
+    json["links"].push_back(
+        {{"from", gpu}, {"to", nic}, {"kind", "pcie"}, {"capacity", "48 GB/s"}});
+    json["links"].push_back(
+        {{"from", nic}, {"to", next}, {"kind", "nic"}, {"capacity", "50 GB/s"}});
+  }
+  const Cluster cluster = build(json);
+  EXPECT_EQ(cluster.route(0, 1).size(), 3U);
+  int halves = 0;
+  for (const RouteHop& hop : cluster.route(0, 2)) halves += hop.fraction == 0.5 ? 1 : 0;
+  EXPECT_EQ(halves, 4);
+}
+
+TEST(CustomCluster, NicOnTwoLeavesIsNoBridge) {
+  // Dual-plane: every NIC has a port on both leaves; the leaves have no link of their own. Flows
+  // use both planes, none passes through a third NIC.
+  Json json = two_nodes();
+  json["devices"].push_back({{"name", "tor2"}, {"kind", "leaf"}});
+  json["links"][3]["capacity"] = "400 Gb/s";
+  for (const char* nic : {"an", "bn"}) {
+    json["links"].push_back(
+        {{"from", nic}, {"to", "tor2"}, {"kind", "nic"}, {"capacity", "400 Gb/s"}});
+  }
+  const Cluster cluster = build(json);
+  EXPECT_EQ(cluster.route(0, 1).size(), 6U);
+}
+
+// Printed by its name where a test fails.
+struct Mistake {
+  std::string name;
+  std::function<void(Json&)> make;
+  std::string says;
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class Refused : public testing::TestWithParam<Mistake> {};
+
+TEST_P(Refused, WithPlaceAndRemedy) {
+  Json json = two_nodes();
+  GetParam().make(json);
+  const std::string text = complaint([&] { (void)build(json); });
+  EXPECT_THAT(text, HasSubstr(GetParam().says)) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mistakes, Refused,
+    testing::Values(
+        Mistake{"zero", [](Json& j) { j["links"][0]["capacity"] = "0 GB/s"; },
+                "mine.json: /links/0/capacity: a link without capacity"},
+        Mistake{"stranger", [](Json& j) { j["links"][2]["to"] = "torr"; },
+                "/links/2/to: there is no device \"torr\" (did you mean \"tor\"?"},
+        Mistake{"twice", [](Json& j) { j["devices"][2]["name"] = "a"; },
+                "/devices/2/name: \"a\" is the name of two devices"},
+        Mistake{"cut", [](Json& j) { j["links"].erase(3); }, "cannot reach each other"},
+        Mistake{"oneway", [](Json& j) { j["links"][3]["duplex"] = false; },
+                "cannot reach each other"},
+        Mistake{"loop", [](Json& j) { j["links"][0]["to"] = "a"; }, "is linked to itself"},
+        Mistake{"kind", [](Json& j) { j["links"][2]["kind"] = "pcie"; }, "stays in a node"},
+        Mistake{"kind2", [](Json& j) { j["links"][0]["kind"] = "nic"; },
+                "joins NICs and fabric switches"},
+        Mistake{"uneven",
+                [](Json& j) {
+                  j["devices"].push_back({{"name", "c"}, {"kind", "gpu"}, {"node", 1}});
+                },
+                "node 1 has 2 GPUs and node 0 has 1"},
+        Mistake{"gap",
+                [](Json& j) {
+                  j["devices"][2]["node"] = 5;
+                  j["devices"][3]["node"] = 5;
+                },
+                "node 1 is missing"},
+        Mistake{"nic", [](Json& j) { j["devices"][0]["nic"] = "bn"; },
+                "\"bn\" is not a NIC of node 0"},
+        Mistake{"switch", [](Json& j) { j["devices"][4]["node"] = 0; }, "stands in no node"},
+        Mistake{"empty", [](Json& j) { j["devices"] = Json::array(); }, "there is no gpu"},
+        Mistake{"typo", [](Json& j) { j["links"][0]["bandwidth"] = "1 GB/s"; },
+                "/links/0/bandwidth: unknown key"}),
+    [](const auto& instance) { return instance.param.name; });
+
+TEST(Cluster, RefusesALinkWithoutCapacity) {
+  ClusterSpec spec = nodes_of("dgx_h100", 1);
+  spec.node.nvlink = BytesPerSecond{0.0};
+  EXPECT_THAT(
+      complaint([&] { (void)build_cluster(spec); }),
+      HasSubstr("the nvlink link from node 0 gpu 0 to node 0 nvswitch 0 has a capacity of 0"));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,158 @@
+// The node descriptions that ship: they load, they name their sources, they build symmetric
+// clusters.
+#include "topologies/node.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "tests/topologies/clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class EveryNode : public testing::TestWithParam<std::string> {};
+
+bool is_figure(const Json& value) {
+  if (value.is_number()) return true;
+  if (!value.is_string()) return false;
+  const auto text = value.get<std::string>();
+  return parse_rate(text) || parse_time(text) || parse_bytes(text);
+}
+
+void expect_sources(const Json& object, const std::string& pointer) {
+  bool figures = false;
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object()) expect_sources(value, pointer + "/" + key);
+    figures = figures || is_figure(value);
+  }
+  if (!figures) return;
+  const std::string source = object.value("source", "");
+  EXPECT_GT(source.size(), 10U) << pointer << " has figures and no source";
+}
+
+TEST_P(EveryNode, NamesASourceBesideEveryFigure) {
+  expect_sources(Json::parse(read_file(data_file("topologies/data", GetParam()))), "");
+}
+
+TEST_P(EveryNode, IsNoFasterThanSold) {
+  const NodeSpec node = load_node(GetParam());
+  EXPECT_EQ(node.name, GetParam());
+  EXPECT_GT(node.gpu_memory.value(), 32e9);
+  for (const auto& [usable, nominal] :
+       {std::pair{node.nvlink, node.nvlink_nominal}, std::pair{node.pcie, node.pcie_nominal},
+        std::pair{node.nic, node.nic_nominal}, std::pair{node.socket, node.socket_nominal},
+        std::pair{node.chip_to_chip, node.chip_to_chip_nominal}}) {
+    EXPECT_LE(usable, nominal);
+  }
+  EXPECT_GT(node.nvlink.value(), 0.0);
+  EXPECT_GT(node.nic.value(), 0.0);
+}
+
+TEST_P(EveryNode, ReadsBackFromItsOwnText) {
+  const NodeSpec node = load_node(GetParam());
+  JsonFile file = JsonFile::parse("again.json", to_json(node).dump());
+  const NodeSpec again = read_node(file.root(), "other");
+  file.finish();
+  EXPECT_EQ(to_json(again), to_json(node));
+  EXPECT_EQ(again.nvlink, node.nvlink);
+  EXPECT_EQ(again.gpu_memory, node.gpu_memory);
+}
+
+// What a device sees around it: its links by kind and direction with their capacity.
+using Surroundings = std::multimap<std::pair<LinkKind, bool>, double>;
+
+std::map<DeviceId, Surroundings> surroundings(const Cluster& cluster) {
+  std::map<DeviceId, Surroundings> seen;
+  for (const Link& link : cluster.links()) {
+    seen[link.from].insert({{link.kind, true}, link.capacity.value()});
+    seen[link.to].insert({{link.kind, false}, link.capacity.value()});
+  }
+  return seen;
+}
+
+TEST_P(EveryNode, LooksTheSameFromEveryGpu) {
+  const Cluster cluster = build_cluster(nodes_of(GetParam(), 2));
+  const auto seen = surroundings(cluster);
+  for (std::size_t i = 0; i < cluster.gpus().size(); ++i) {
+    EXPECT_EQ(seen.at(cluster.gpus()[i]), seen.at(cluster.gpus()[0])) << i;
+    EXPECT_EQ(seen.at(cluster.nic_of_gpu()[i]), seen.at(cluster.nic_of_gpu()[0])) << i;
+  }
+}
+
+TEST_P(EveryNode, JoinsAllItsGpus) {
+  const Cluster cluster = build_cluster(nodes_of(GetParam(), 1));
+  const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
+  for (std::uint32_t a = 0; a < gpus; ++a) {
+    for (std::uint32_t b = 0; b < gpus; ++b) EXPECT_EQ(cluster.route(a, b).empty(), a == b);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Data, EveryNode, testing::ValuesIn(node_names()),
+                         [](const auto& instance) { return instance.param; });
+
+TEST(Node, ShipsTheTenPromisedKinds) {
+  EXPECT_THAT(node_names(), testing::ElementsAre("dgx_a100_40gb", "dgx_a100_80gb", "dgx_b200",
+                                                 "dgx_b300", "dgx_h100", "dgx_h200", "gb200_nvl72",
+                                                 "gb300_nvl72", "hgx_h800", "mi300x"));
+}
+
+TEST(Node, UsableNvlinkIsWhatNcclTakes) {
+  // Links of a GPU times NCCL's rate of a link: 12 x 20, 18 x 20.6, 8 x 20.6, 18 x 40.1.
+  EXPECT_DOUBLE_EQ(load_node("dgx_a100_80gb").nvlink.value(), 12 * 20e9);
+  EXPECT_DOUBLE_EQ(load_node("dgx_h100").nvlink.value(), 18 * 20.6e9);
+  EXPECT_DOUBLE_EQ(load_node("hgx_h800").nvlink.value(), 8 * 20.6e9);
+  EXPECT_DOUBLE_EQ(load_node("dgx_b200").nvlink.value(), 18 * 40.1e9);
+}
+
+TEST(Node, DgxA100PutsTwoGpusAndTwoNicsOnAPcieSwitch) {
+  const Cluster cluster = build_cluster(nodes_of("dgx_a100_80gb", 1));
+  std::map<DeviceKind, int> count;
+  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+    ++count[cluster.device(id).kind];
+  }
+  EXPECT_EQ(count[DeviceKind::Gpu], 8);
+  EXPECT_EQ(count[DeviceKind::Nic], 8);
+  EXPECT_EQ(count[DeviceKind::PcieSwitch], 4);
+  EXPECT_EQ(count[DeviceKind::Cpu], 2);
+  EXPECT_EQ(count[DeviceKind::NvSwitch], 1);
+  // NVLink 8 cables, PCIe 8 + 8 + 4, socket 1: 29, in both directions.
+  EXPECT_EQ(cluster.links().size(), 58U);
+}
+
+TEST(Node, MeshOfMi300xHasALinkPerPair) {
+  const Cluster cluster = build_cluster(nodes_of("mi300x", 1));
+  int pairs = 0;
+  for (const Link& link : cluster.links()) {
+    if (link.kind != LinkKind::NvLink) continue;
+    ++pairs;
+    EXPECT_DOUBLE_EQ(link.nominal.value(), 64e9);
+    EXPECT_DOUBLE_EQ(link.capacity.value(), 48e9);
+  }
+  EXPECT_EQ(pairs, 8 * 7);
+  EXPECT_EQ(cluster.route(0, 5).size(), 1U);
+}
+
+TEST(Node, Nvl72IsOneNvlinkDomain) {
+  const Cluster cluster = build_cluster(nodes_of("gb200_nvl72", 1));
+  EXPECT_EQ(cluster.gpus().size(), 72U);
+  const Route route = cluster.route(0, 71);
+  ASSERT_EQ(route.size(), 2U);
+  for (const RouteHop& hop : route) EXPECT_EQ(cluster.link(hop.link).kind, LinkKind::NvLink);
+}
+
+TEST(Node, UnknownNameIsRefusedWithTheNearest) {
+  EXPECT_THAT(complaint([] { (void)load_node("dgx_h10"); }),
+              testing::HasSubstr("did you mean \"dgx_h100\""));
+}
+
+}  // namespace
+}  // namespace trainyard
