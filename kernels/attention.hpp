@@ -33,7 +33,7 @@ struct AttentionModel {
   // Rate at which the tables' engine stored keys and values beside the kernel: taken out of the
   // tables, kept so that they can be reproduced.
   BytesPerSecond table_append{1e12};
-  std::vector<AttentionTable> tables;  // forward, by ascending head size
+  std::vector<AttentionTable> tables{};  // forward, by ascending head size
 };
 
 // The causal half-precision forward kernel that a node of the tables stands for.

@@ -100,8 +100,8 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
                    Provenance::Extrapolated};
   if (!reading.inside || !same_path(dtype, table->dtype)) return found;
   const auto node = table->correction.node(shape);
-  const bool hit =
-      node && table->measured[*node] && pass == GemmPass::Forward && dtype == table->dtype;
+  const bool hit = node && table->measured[*node] && pass == GemmPass::Forward &&
+                   dtype == table->dtype && model.sustained_time == 1.0;
   found.provenance = hit ? Provenance::Measured : Provenance::Interpolated;
   return found;
 }

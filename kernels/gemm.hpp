@@ -61,7 +61,8 @@ struct GemmModel {
                                       const GroupedGemm& gemm);
 
 // Model and measurements together, at least the roofline. Measured: an exact node of the table of
-// this dtype, forward and unbatched. Interpolated: inside the grid. Extrapolated: everything else.
+// this dtype, forward, unbatched and at the tables' own burst clock. Interpolated: inside the grid.
+// Extrapolated: everything else.
 [[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm);
 [[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model,
                              const GroupedGemm& gemm);

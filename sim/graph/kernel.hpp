@@ -79,6 +79,10 @@ struct MemoryBound {
   auto operator<=>(const MemoryBound&) const = default;
 };
 
+// HBM traffic of one mixed-precision Adam step per parameter of the local shard: fp32 master weight, both
+// moments and gradient are read, the first three and a half-precision copy are written: 4*4 + 3*4 + 2 = 30.
+inline constexpr std::int64_t adam_mixed_bytes_per_parameter = 4 * 4 + 3 * 4 + 2;
+
 enum class CopyKind : std::uint8_t { DeviceToDevice, HostToDevice, DeviceToHost };
 [[nodiscard]] std::string_view to_string(CopyKind kind);
 struct Copy {

@@ -1,0 +1,77 @@
+// Properties of fused attention.
+#include "kernels/attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/gpu.hpp"
+#include "kernels/roofline.hpp"
+
+namespace trainyard {
+namespace {
+
+TEST(Attention, NeverBeatsTheRooflineAndGrowsWithTheWork) {
+  for (const char* name : {"a100_80gb", "h100", "b200"}) {
+    const auto model = load_cost_model(name);
+    const GpuSheet sheet = load_gpu_sheet(name);
+    for (const std::int64_t sequence : {512, 1000, 2048, 5000, 16384, 65536})
+      for (const std::int64_t heads : {1, 12, 32, 100, 512})
+        for (const bool backward : {false, true}) {
+          Attention a = table_attention(sequence, heads, 128);
+          a.backward = backward;
+          const Seconds time = model->cost(a).time;
+          EXPECT_GE(time, roofline(flops(a), hbm_bytes(a), sheet.bf16, sheet.hbm)) << to_text(a);
+          Attention longer = table_attention(sequence * 2, heads, 128);
+          longer.backward = backward;
+          EXPECT_GT(model->cost(longer).time, time) << to_text(a);
+          Attention wider = table_attention(sequence, heads * 2, 128);
+          wider.backward = backward;
+          EXPECT_GE(model->cost(wider).time, time * 0.97) << to_text(a);
+        }
+  }
+}
+
+TEST(Attention, BackwardTakesTwoAndAHalfTimesTheWorkAtItsOwnRate) {
+  const AttentionModel model{
+      .launch = Seconds{0}, .forward_efficiency = 0.5, .backward_relative = 0.8};
+  const GpuSheet sheet = load_gpu_sheet("h100");
+  Attention a = table_attention(8192, 64, 128);
+  const Seconds forward = attention_model_time(sheet, model, a);
+  EXPECT_NEAR(forward.value(), flops(a).value() / (0.5 * 989.4e12), 1e-12);
+  a.backward = true;
+  EXPECT_NEAR(attention_model_time(sheet, model, a) / forward, 2.5 / 0.8, 1e-9);
+}
+
+TEST(Attention, OneHeadIsLimitedByItsLongestBlock) {
+  const AttentionModel model{.launch = Seconds{0}, .forward_efficiency = 0.5};
+  const GpuSheet sheet = load_gpu_sheet("h100");
+  const Attention a = table_attention(4096, 1, 128);
+  // The last 128 rows see all 4 096 keys on one of 132 SMs.
+  const double longest = 2.0 * 128 * 4096 * 256 / (0.5 * 989.4e12 / 132);
+  EXPECT_NEAR(attention_model_time(sheet, model, a).value(), longest, longest * 1e-9);
+}
+
+TEST(Attention, KnowsWhatItWasFittedOn) {
+  const auto model = load_cost_model("h100");
+  const auto provenance = [&](const Attention& a) { return model->cost(a).provenance; };
+  Attention a = table_attention(4096, 32, 128);
+  EXPECT_EQ(provenance(a), Provenance::Interpolated);
+  a.backward = true;
+  EXPECT_EQ(provenance(a), Provenance::Extrapolated);
+  EXPECT_EQ(provenance(table_attention(4096, 32, 96)), Provenance::Interpolated);
+  EXPECT_EQ(provenance(table_attention(4096, 32, 32)), Provenance::Extrapolated);
+  EXPECT_EQ(provenance(table_attention(131072, 32, 128)), Provenance::Extrapolated);
+}
+
+TEST(Attention, ReachesThePublishedRatesOnLongSequences) {
+  // FlashAttention-2 on the A100 about 200 TFLOP/s, FlashAttention-3 on the H100 about 560 at 8 K
+  // and head size 128, causal (Dao et al., arXiv 2307.08691 and 2407.08608, figures).
+  const auto rate = [](const char* name) {
+    const Attention a = table_attention(8192, 64, 128);
+    return flops(a).value() / load_cost_model(name)->cost(a).time.value();
+  };
+  EXPECT_NEAR(rate("a100_80gb"), 200e12, 20e12);
+  EXPECT_NEAR(rate("h100"), 560e12, 80e12);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,93 @@
+// The fit on made-up measurements whose truth is known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/fit/attention_fit.hpp"
+#include "kernels/fit/errors.hpp"
+#include "kernels/fit/gemm_fit.hpp"
+#include "kernels/fit/samples.hpp"
+#include "kernels/gpu.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard::fit {
+namespace {
+
+// Products timed by a known tile model, times a smooth factor that no tile explains.
+std::vector<Sample> known_samples(const GpuSheet& sheet, const TileModel& truth) {
+  std::vector<Sample> samples;
+  for (const std::int64_t m : {64, 256, 1024, 4096, 16384})
+    for (const std::int64_t n : {512, 1024, 4096, 8192, 16384})
+      for (const std::int64_t k : {512, 2048, 4096, 16384}) {
+        const Seconds time = tile_model_time(sheet, truth, {.m = m, .n = n, .k = k});
+        const double factor = 1.0 + 0.02 * std::log2(static_cast<double>(n) / 512.0);
+        samples.push_back({{m, n, k}, time.value() * factor});
+      }
+  return samples;
+}
+
+TEST(Fit, RecoversAKnownModelBetweenItsNodes) {
+  const GpuSheet sheet = load_gpu_sheet("h100");
+  const TileModel truth{.launch = Seconds{3e-6}, .largest_tile = 0.8};
+  const auto samples = known_samples(sheet, truth);
+  const TileModel tile = fit_tile_model(sheet, DataType::Bf16, samples);
+  const GemmFit fit = fit_gemm_table(sheet, DataType::Bf16, tile, samples, grid_of(samples));
+  const GemmModel model{.tile = fit.tile, .tables = {table_of(sheet, DataType::Bf16, fit)}};
+  const Gemm between{.m = 2048, .n = 2048, .k = 8192};
+  const double expected = tile_model_time(sheet, truth, between).value() * 1.04;
+  EXPECT_NEAR(gemm_cost(sheet, model, between).time.value() / expected, 1.0, 0.05);
+  for (const Sample& sample : samples) {
+    const Gemm gemm{.m = sample.shape[0], .n = sample.shape[1], .k = sample.shape[2]};
+    EXPECT_NEAR(gemm_cost(sheet, model, gemm).time.value() / sample.seconds, 1.0, 1e-9);
+  }
+}
+
+TEST(Fit, HoldsOutTheSameShapesEveryTime) {
+  const auto a = draw(1000, {.share = 0.2, .seed = 7});
+  EXPECT_EQ(a, draw(1000, {.share = 0.2, .seed = 7}));
+  EXPECT_NE(a, draw(1000, {.share = 0.2, .seed = 8}));
+  const auto out = std::count(a.begin(), a.end(), true);
+  EXPECT_GT(out, 150);
+  EXPECT_LT(out, 250);
+}
+
+TEST(Fit, ErrorsAreRelativeAndBiasIsSigned) {
+  const Errors errors = errors_of({1.1, 0.8, 1.0, 1.0, 1.2});
+  EXPECT_NEAR(errors.median, 0.1, 1e-12);
+  EXPECT_NEAR(errors.bias, 0.0, 1e-12);
+  EXPECT_NEAR(errors_of({0.9, 0.9, 0.9}).bias, -0.1, 1e-12);
+}
+
+TEST(Fit, MedianOfAnEvenNumberIsGeometric) {
+  EXPECT_DOUBLE_EQ(median({4.0, 1.0}), 2.0);
+  EXPECT_DOUBLE_EQ(median({5.0, 1.0, 3.0}), 3.0);
+}
+
+TEST(Fit, AttentionTakesTheStoringOfKeysOut) {
+  const GpuSheet sheet = load_gpu_sheet("h100");
+  const AttentionModel truth{.launch = Seconds{8e-6}, .forward_efficiency = 0.55};
+  const BytesPerSecond append{1e12};
+  std::vector<AttentionSample> samples;
+  for (const std::int64_t sequence : {512, 2048, 8192})
+    for (const std::int64_t heads : {8, 32, 64})
+      for (const std::int64_t kv : {1, 8}) {
+        AttentionSample s{1, sequence, heads, kv, 128, 0.0};
+        s.seconds = table_time(sheet, truth, append, s).value();
+        samples.push_back(s);
+      }
+  const AttentionFit fit = fit_attention(sheet, samples);
+  EXPECT_LT(attention_errors(sheet, fit, samples).median, 0.02);
+  const Attention a = table_attention(8192, 64, 128);
+  EXPECT_NEAR(attention_cost(sheet, fit.model, a).time / attention_model_time(sheet, truth, a), 1.0,
+              0.05);
+}
+
+TEST(Fit, TablesWithRaggedLinesAreRefused) {
+  const std::string file = testing::TempDir() + "trainyard_ragged.csv";
+  write_file(file, "backend,version,dtype,m,n,k,time_us\nx,1,bf16,1,2\n");
+  EXPECT_THROW((void)read_gemm_samples(file, "bf16"), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard::fit

@@ -1,0 +1,156 @@
+// Properties of matrix products: bounds, monotonicity, provenance.
+#include "kernels/gemm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <string>
+
+#include "kernels/gpu.hpp"
+#include "kernels/profile.hpp"
+#include "kernels/roofline.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::array measured_gpus = {"a100_80gb", "h100", "b200"};
+
+Gemm random_gemm(std::mt19937_64& generator, std::int64_t most) {
+  const auto extent = [&] {
+    return static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(most)) + 1;
+  };
+  return {.m = extent(), .n = extent(), .k = extent()};
+}
+
+Seconds bound(const GpuSheet& sheet, const Kernel& kernel, DataType dtype) {
+  return roofline(flops(kernel), hbm_bytes(kernel), sheet.peak(dtype), sheet.hbm);
+}
+
+TEST(Gemm, NeverBeatsTheRoofline) {
+  std::mt19937_64 generator(1);
+  for (const char* name : measured_gpus) {
+    const GpuSheet sheet = load_gpu_sheet(name);
+    for (const Clock clock : {Clock::Burst, Clock::Sustained}) {
+      const auto model = load_cost_model(name, clock);
+      for (int i = 0; i < 400; ++i) {
+        Gemm gemm = random_gemm(generator, 20000);
+        gemm.batch = i % 5 == 0 ? 32 : 1;
+        gemm.pass = static_cast<GemmPass>(i % 3);
+        gemm.accumulate_fp32 = gemm.pass == GemmPass::WeightGrad;
+        EXPECT_GE(model->cost(gemm).time, bound(sheet, gemm, gemm.dtype)) << to_text(gemm);
+      }
+    }
+  }
+}
+
+TEST(Gemm, TheTileModelIsMonotoneInEveryDimension) {
+  const GpuSheet sheet = load_gpu_sheet("h100");
+  const TileModel model;
+  std::mt19937_64 generator(2);
+  for (int i = 0; i < 300; ++i) {
+    const Gemm gemm = random_gemm(generator, 9000);
+    const Seconds time = tile_model_time(sheet, model, gemm);
+    for (const std::int64_t more : {1, 64, 1000}) {
+      for (auto member : {&Gemm::m, &Gemm::n, &Gemm::k, &Gemm::batch}) {
+        Gemm larger = gemm;
+        larger.*member += more;
+        EXPECT_GE(tile_model_time(sheet, model, larger), time) << to_text(larger);
+      }
+    }
+  }
+}
+
+// Measurements are not monotone to the last percent: a library may pick a worse kernel for a larger
+// product. Over a doubling of whole tiles the fitted time must still not fall by more than their
+// scatter.
+TEST(Gemm, FittedTimesGrowOverDoublings) {
+  std::mt19937_64 generator(3);
+  constexpr double scatter = 0.03;
+  for (const char* name : measured_gpus) {
+    const auto model = load_cost_model(name);
+    for (int i = 0; i < 500; ++i) {
+      Gemm gemm = random_gemm(generator, 64);
+      for (auto member : {&Gemm::m, &Gemm::n, &Gemm::k}) gemm.*member *= 256;
+      const Seconds time = model->cost(gemm).time;
+      for (auto member : {&Gemm::m, &Gemm::n, &Gemm::k}) {
+        Gemm larger = gemm;
+        larger.*member *= 2;
+        EXPECT_GE(model->cost(larger).time, time * (1.0 - scatter))
+            << name << " " << to_text(gemm) << " to " << to_text(larger);
+      }
+    }
+  }
+}
+
+TEST(Gemm, ANodeOfTheTableIsReturnedExactlyAndSaysMeasured) {
+  const GpuProfile profile = load_profile("h100");
+  const auto model = load_cost_model("h100", Clock::Burst);
+  const GemmTable& table = profile.gemm.tables.front();
+  const auto& axes = table.correction.axes();
+  int measured = 0;
+  for (std::size_t i = 0; i < axes[0].size(); ++i) {
+    const std::array shape = {axes[0][i], axes[1][i], axes[2][i]};
+    const Gemm gemm{.m = shape[0], .n = shape[1], .k = shape[2], .dtype = table.dtype};
+    const Cost cost = model->cost(gemm);
+    const bool known = table.measured[*table.correction.node(shape)];
+    measured += known ? 1 : 0;
+    EXPECT_EQ(cost.provenance, known ? Provenance::Measured : Provenance::Interpolated);
+    // Stored in ten-thousandths of the roofline.
+    const double share = bound(profile.sheet, gemm, gemm.dtype) / cost.time * 1e4;
+    EXPECT_NEAR(share, std::round(share), 1e-6) << to_text(gemm);
+  }
+  EXPECT_GT(measured, 5);
+}
+
+TEST(Gemm, SaysHowWellItKnows) {
+  const auto model = load_cost_model("h100");
+  const auto provenance = [&](const Gemm& gemm) { return model->cost(gemm).provenance; };
+  EXPECT_EQ(provenance({.m = 5000, .n = 5000, .k = 5000}), Provenance::Interpolated);
+  // The same node at the sustained clock is no longer what was measured.
+  EXPECT_EQ(provenance({.m = 4096, .n = 4096, .k = 4096}), Provenance::Interpolated);
+  EXPECT_EQ(provenance({.m = 5000, .n = 5000, .k = 100000}), Provenance::Extrapolated);
+  EXPECT_EQ(provenance({.m = 5000, .n = 5000, .k = 64}), Provenance::Extrapolated);
+  EXPECT_EQ(provenance({.m = 512, .n = 512, .k = 512, .batch = 8}), Provenance::Extrapolated);
+  EXPECT_EQ(provenance({.m = 4096, .n = 4096, .k = 4096, .dtype = DataType::Tf32}),
+            Provenance::Extrapolated);
+}
+
+TEST(Gemm, ABatchCostsLikeOneTallProductWithMoreTraffic) {
+  const auto model = load_cost_model("a100_80gb");
+  const Gemm batch{.m = 2048, .n = 2048, .k = 128, .batch = 12};
+  const Gemm tall{.m = 2048 * 12, .n = 2048, .k = 128};
+  EXPECT_GE(model->cost(batch).time, model->cost(tall).time * 0.999);
+  EXPECT_LE(model->cost(batch).time, model->cost(tall).time * 1.5);
+}
+
+TEST(Gemm, GroupsOfEqualHeightCostAtLeastTheirShareOfOneProduct) {
+  const auto model = load_cost_model("h100");
+  const GroupedGemm grouped{.rows = std::vector<std::int64_t>(8, 1024), .n = 4096, .k = 4096};
+  const Gemm whole{.m = 8192, .n = 4096, .k = 4096};
+  EXPECT_GE(model->cost(grouped).time, model->cost(whole).time * 0.999);
+  // Unbalanced experts are not free: the same rows in ragged groups fill more tiles.
+  GroupedGemm ragged = grouped;
+  ragged.rows = {1, 1, 1, 1, 1, 1, 1, 8185};
+  EXPECT_GE(model->cost(ragged).time, model->cost(whole).time * 0.999);
+}
+
+TEST(Gemm, SustainedIsSlowerThanBurstExceptForTheLaunch) {
+  for (const char* name : measured_gpus) {
+    const double factor = load_profile(name).gemm.sustained_time;
+    EXPECT_GE(factor, 1.0);
+    const Gemm gemm{.m = 8192, .n = 8192, .k = 8192};
+    const double ratio = load_cost_model(name)->cost(gemm).time /
+                         load_cost_model(name, Clock::Burst)->cost(gemm).time;
+    EXPECT_LE(ratio, factor + 1e-12);
+    EXPECT_GT(ratio, 1.0 + 0.9 * (factor - 1.0));
+  }
+}
+
+TEST(Gemm, IsDeterministic) {
+  const Gemm gemm{.m = 3000, .n = 5000, .k = 7000};
+  EXPECT_EQ(load_cost_model("b200")->cost(gemm).time, load_cost_model("b200")->cost(gemm).time);
+}
+
+}  // namespace
+}  // namespace trainyard

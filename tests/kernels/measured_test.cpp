@@ -1,0 +1,99 @@
+// The profiles against the measured tables they were fitted on, and the fit on shapes it has not
+// seen. The tables lie beside the project, not in it; where they are absent the test is skipped and
+// says so.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+
+#include "kernels/fit/attention_fit.hpp"
+#include "kernels/fit/gemm_fit.hpp"
+#include "kernels/gpu.hpp"
+#include "kernels/profile.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Expectation {
+  const char* gpu;
+  const char* table;
+  const char* attention_backend;
+  double median;
+  double p95;
+};
+constexpr std::array expectations = {
+    Expectation{"a100_80gb", "a100_sxm.csv", "sglang/flash_attention", 0.05, 0.15},
+    Expectation{"h100", "h100_sxm.csv", "sglang/fa3", 0.05, 0.15},
+    Expectation{"b200", "b200_sxm.csv", "sglang/trtllm_mha", 0.07, 0.20}};
+
+class MeasuredKernels : public testing::TestWithParam<Expectation> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(directory()))
+      GTEST_SKIP() << "the measured kernel tables are not at " << directory()
+                   << ": errors of the profiles were NOT checked";
+  }
+  static fs::path directory() {
+    return fs::path(TRAINYARD_SOURCE_DIRECTORY) / ".." / "shared" / "measured" / "kernels";
+  }
+};
+
+TEST_P(MeasuredKernels, TheProfileReproducesItsTable) {
+  const Expectation& expected = GetParam();
+  const auto samples = fit::read_gemm_samples(directory() / "gemm" / expected.table, "bf16");
+  const auto model = load_cost_model(expected.gpu, Clock::Burst);
+  std::vector<double> ratios;
+  for (const fit::Sample& s : samples.medians) {
+    const Cost cost = model->cost(Gemm{.m = s.shape[0], .n = s.shape[1], .k = s.shape[2]});
+    EXPECT_EQ(cost.provenance, Provenance::Measured);
+    ratios.push_back(cost.time.value() / s.seconds);
+  }
+  const fit::Errors errors = fit::errors_of(std::move(ratios));
+  // What is left is the rounding to ten-thousandths of the roofline.
+  EXPECT_LE(errors.median, 0.002) << fit::to_text(errors);
+  EXPECT_LE(errors.p95, 0.03) << fit::to_text(errors);
+}
+
+TEST_P(MeasuredKernels, UnseenProductsArePredicted) {
+  const Expectation& expected = GetParam();
+  const auto samples = fit::read_gemm_samples(directory() / "gemm" / expected.table, "bf16");
+  const fit::Errors errors =
+      fit::held_out_gemm(load_gpu_sheet(expected.gpu), DataType::Bf16, samples.medians, {});
+  EXPECT_LE(errors.median, expected.median) << fit::to_text(errors);
+  EXPECT_LE(errors.p95, expected.p95) << fit::to_text(errors);
+  EXPECT_LE(std::abs(errors.bias), 0.02) << fit::to_text(errors);
+}
+
+TEST_P(MeasuredKernels, UnseenAttentionIsPredicted) {
+  const Expectation& expected = GetParam();
+  const auto samples = fit::read_attention_samples(directory() / "attention" / expected.table,
+                                                   expected.attention_backend);
+  const fit::Errors errors =
+      fit::held_out_attention(load_gpu_sheet(expected.gpu), samples.medians, {});
+  EXPECT_LE(errors.median, 0.07) << fit::to_text(errors);
+  EXPECT_LE(errors.p95, 0.20) << fit::to_text(errors);
+}
+
+TEST_P(MeasuredKernels, TheProfileReproducesAttention) {
+  const Expectation& expected = GetParam();
+  const auto samples = fit::read_attention_samples(directory() / "attention" / expected.table,
+                                                   expected.attention_backend);
+  const GpuProfile profile = load_profile(expected.gpu);
+  std::vector<double> ratios;
+  for (const auto& s : samples.medians)
+    ratios.push_back(
+        fit::table_time(profile.sheet, profile.attention, profile.attention.table_append, s)
+            .value() /
+        s.seconds);
+  const fit::Errors errors = fit::errors_of(std::move(ratios));
+  EXPECT_LE(errors.median, 0.04) << fit::to_text(errors);
+  EXPECT_LE(errors.p95, 0.18) << fit::to_text(errors);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, MeasuredKernels, testing::ValuesIn(expectations),
+                         [](const auto& instance) { return std::string(instance.param.gpu); });
+
+}  // namespace
+}  // namespace trainyard

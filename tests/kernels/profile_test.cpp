@@ -1,0 +1,173 @@
+// The profiles as data: they load, every number has a source, derived ones say so.
+#include "kernels/profile.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kernels/gpu.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr std::size_t profile_bytes_most = 100'000;
+
+TEST(Profile, AllThirteenLoad) {
+  EXPECT_THAT(gpu_names(),
+              testing::ElementsAre("a100_40gb", "a100_80gb", "b200", "b300", "gb200", "gb300",
+                                   "h100", "h100_96gb", "h200", "h800", "l40s", "mi300x", "v100"));
+  for (const std::string& name : gpu_names()) {
+    const GpuSheet sheet = load_gpu_sheet(name);
+    EXPECT_EQ(sheet.name, name);
+    EXPECT_FALSE(sheet.title.empty());
+    EXPECT_GT(sheet.sms, 0);
+    EXPECT_GT(sheet.fp16.value(), sheet.fp32.value()) << name;
+    EXPECT_GT(sheet.hbm.value(), 5e11) << name;
+    EXPECT_GT(sheet.memory.value(), 3e10) << name;
+    EXPECT_LT(read_file(data_file("kernels/profiles", name)).size(), profile_bytes_most) << name;
+  }
+}
+
+TEST(Profile, SheetsHoldTheDataSheetFigures) {
+  EXPECT_DOUBLE_EQ(load_gpu_sheet("a100_80gb").peak(DataType::Bf16).value(), 312e12);
+  EXPECT_DOUBLE_EQ(load_gpu_sheet("a100_40gb").hbm.value(), 1555e9);
+  EXPECT_DOUBLE_EQ(load_gpu_sheet("h100").peak(DataType::Fp8).value(), 1978.9e12);
+  EXPECT_DOUBLE_EQ(load_gpu_sheet("h200").hbm.value(), 4800e9);
+  EXPECT_DOUBLE_EQ(load_gpu_sheet("b200").peak(DataType::Bf16).value(), 2250e12);
+  EXPECT_EQ(load_gpu_sheet("h800").sms, 132);
+}
+
+// Every number stands in an object, or below an object, that names its source.
+void expect_sources(const json& value, const std::string& place, bool sourced) {
+  if (value.is_object()) {
+    const bool here = sourced || (value.contains("source") && !value["source"].empty()) ||
+                      (value.contains("provenance") && value["provenance"].contains("table"));
+    for (const auto& [key, inner] : value.items())
+      if (key != "version") expect_sources(inner, place + "/" + key, here);
+  } else if (value.is_array()) {
+    for (const auto& inner : value) expect_sources(inner, place, sourced);
+  } else if (value.is_number()) {
+    EXPECT_TRUE(sourced) << place;
+  }
+}
+
+TEST(Profile, EveryNumberHasASource) {
+  for (const std::string& name : gpu_names())
+    expect_sources(json::parse(read_file(data_file("kernels/profiles", name))), name, false);
+}
+
+TEST(Profile, FittedSectionsSayOnWhatAndHowWell) {
+  for (const std::string name : {"a100_80gb", "h100", "b200"}) {
+    const auto profile = json::parse(read_file(data_file("kernels/profiles", name)));
+    const auto& gemm = profile["gemm"]["provenance"];
+    EXPECT_GT(gemm["bf16"]["rows"], 5000) << name;
+    for (const char* key : {"table", "source", "command", "date", "held_out"})
+      EXPECT_FALSE(gemm[key].get<std::string>().empty()) << name << key;
+    const double loose = name == "b200" ? 0.02 : 0.0;
+    EXPECT_LE(gemm["bf16"]["unseen_shapes"]["median"], 0.05 + loose) << name;
+    EXPECT_LE(gemm["bf16"]["unseen_shapes"]["p95"], 0.15 + loose * 2.5) << name;
+    const auto& attention = profile["attention"]["provenance"]["unseen_shapes"];
+    EXPECT_LE(attention["median"], 0.07) << name;
+    EXPECT_LE(attention["p95"], 0.20) << name;
+  }
+}
+
+TEST(Profile, DerivedGpusExtrapolateEverythingOfTheirSiblings) {
+  int derived = 0;
+  for (const std::string& name : gpu_names()) {
+    const GpuSheet sheet = load_gpu_sheet(name);
+    if (sheet.derived_from.empty()) continue;
+    ++derived;
+    const auto model = load_cost_model(name, Clock::Burst);
+    const Gemm gemm{.m = 4096, .n = 4096, .k = 4096, .dtype = DataType::Fp16};
+    EXPECT_EQ(model->cost(gemm).provenance, Provenance::Extrapolated) << name;
+    Attention attention = table_attention(4096, 32, 128);
+    attention.dtype = DataType::Fp16;
+    EXPECT_EQ(model->cost(attention).provenance, Provenance::Extrapolated) << name;
+  }
+  EXPECT_EQ(derived, 10);
+}
+
+TEST(Profile, ASiblingScalesWithTheDataSheet) {
+  const MemoryBound kernel{.bytes = 10'000'000'000};
+  const Seconds h100 = load_cost_model("h100")->cost(kernel).time;
+  const Seconds h200 = load_cost_model("h200")->cost(kernel).time;
+  EXPECT_NEAR(h100 / h200, 4800.0 / 3350.0, 0.01);
+}
+
+TEST(Profile, UnknownNamesAndPrecisionsAreExplained) {
+  try {
+    (void)load_gpu_sheet("h10");
+    FAIL() << "an unknown GPU was accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("h100"));
+  }
+  const auto v100 = load_cost_model("v100");
+  try {
+    (void)v100->cost(Gemm{.m = 128, .n = 128, .k = 128, .dtype = DataType::Bf16});
+    FAIL() << "a V100 computed in bf16";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no bf16"));
+  }
+}
+
+// A copy of a profile with one thing changed, in a folder that goes with the test.
+class BrokenProfile : public testing::Test {
+ protected:
+  std::string written(const json& profile) const {
+    const auto file = std::filesystem::path(testing::TempDir()) / "trainyard_broken_profile.json";
+    write_file(file, profile.dump());
+    return file.string();
+  }
+  json h200() const { return json::parse(read_file(data_file("kernels/profiles", "h200"))); }
+};
+
+TEST_F(BrokenProfile, NamesTheFieldThatIsWrong) {
+  json profile = h200();
+  profile["sheet"]["hbm"]["value"] = "fast";
+  profile["sheet"]["sms"]["source"] = "";
+  profile["colour"] = "green";
+  try {
+    (void)load_profile(written(profile));
+    FAIL() << "a broken profile was accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problems().size(), 3U);
+    EXPECT_THAT(error.what(), HasSubstr("/sheet/hbm/value"));
+    EXPECT_THAT(error.what(), HasSubstr("/sheet/sms/source"));
+    EXPECT_THAT(error.what(), HasSubstr("colour"));
+  }
+}
+
+TEST_F(BrokenProfile, RefusesAnotherVersionAndADerivedSibling) {
+  json profile = h200();
+  profile["version"] = 2;
+  EXPECT_THROW((void)load_profile(written(profile)), InputError);
+  profile = h200();
+  profile["derived_from"] = "h800";
+  EXPECT_THROW((void)load_profile(written(profile)), InputError);
+}
+
+TEST_F(BrokenProfile, RefusesTablesThatDoNotFitTheirAxes) {
+  json profile = json::parse(read_file(data_file("kernels/profiles", "h100")));
+  profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);
+  try {
+    (void)load_profile(written(profile));
+    FAIL() << "a table with a missing line was accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/gemm/tables/0/efficiency_1e4"));
+  }
+  profile = json::parse(read_file(data_file("kernels/profiles", "h100")));
+  profile["gemm"]["tables"][0]["efficiency_1e4"][0] = "0 x 20000";
+  EXPECT_THROW((void)load_profile(written(profile)), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,57 @@
+// The roofline against its closed form (oracle 62: H100, n = k = 8192, bf16).
+#include "kernels/roofline.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr FlopsPerSecond h100_bf16{989.4e12};
+constexpr BytesPerSecond h100_hbm{3350e9};
+
+double microseconds(std::int64_t m, FlopsPerSecond peak, BytesPerSecond hbm) {
+  const Gemm gemm{.m = m, .n = 8192, .k = 8192};
+  return roofline(flops(gemm), hbm_bytes(gemm), peak, hbm).value() * 1e6;
+}
+
+void expect_close(double actual, double expected) {
+  EXPECT_NEAR(actual, expected, expected * 1e-9);
+}
+
+TEST(Roofline, H100IsMemoryBoundForFewRowsAndComputeBoundForMany) {
+  // Bytes 2 (2 * 64 * 8192 + 8192^2) over 3350e9, and FLOPs 2 m 8192^2 over 989.4e12.
+  expect_close(microseconds(64, h100_bf16, h100_hbm), 136314880.0 / 3350e9 * 1e6);
+  expect_close(microseconds(128, h100_bf16, h100_hbm), 138412032.0 / 3350e9 * 1e6);
+  expect_close(microseconds(512, h100_bf16, h100_hbm), 68719476736.0 / 989.4e12 * 1e6);
+  expect_close(microseconds(4096, h100_bf16, h100_hbm), 549755813888.0 / 989.4e12 * 1e6);
+}
+
+TEST(Roofline, AgreesWithThePublishedFiguresToTheirLastDigit) {
+  EXPECT_NEAR(microseconds(64, h100_bf16, h100_hbm), 40.691, 5e-4);
+  EXPECT_NEAR(microseconds(128, h100_bf16, h100_hbm), 41.317, 5e-4);
+  EXPECT_NEAR(microseconds(512, h100_bf16, h100_hbm), 69.456, 5e-4);
+  EXPECT_NEAR(microseconds(4096, h100_bf16, h100_hbm), 555.646, 5e-4);
+  constexpr FlopsPerSecond a100{312e12};
+  constexpr BytesPerSecond a100_hbm{2039e9};
+  EXPECT_NEAR(microseconds(64, a100, a100_hbm), 66.85, 5e-3);
+  EXPECT_NEAR(microseconds(128, a100, a100_hbm), 67.88, 5e-3);
+  EXPECT_NEAR(microseconds(512, a100, a100_hbm), 220.25, 6e-3);
+  EXPECT_NEAR(microseconds(4096, a100, a100_hbm), 1762.04, 5e-3);
+}
+
+TEST(Roofline, RidgeIsWhereBothBoundsMeet) {
+  expect_close(ridge(h100_bf16, h100_hbm), 989.4 / 3.35);
+  EXPECT_NEAR(ridge(h100_bf16, h100_hbm), 295.343, 5e-4);
+  const Bytes bytes{1e9};
+  const Flops work{1e9 * ridge(h100_bf16, h100_hbm)};
+  expect_close(work / h100_bf16 / (bytes / h100_hbm), 1.0);
+}
+
+TEST(Roofline, MemoryBoundKernelsNeedNoArithmeticRate) {
+  expect_close(roofline(Flops{0}, Bytes{3350e9}, FlopsPerSecond{0}, h100_hbm).value(), 1.0);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,69 @@
+// Interpolation in logarithms and the filling of holes.
+#include "kernels/surface.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+namespace trainyard {
+namespace {
+
+Surface two_by_three() { return {{{64, 256}, {1, 4, 16}}, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}}; }
+
+TEST(Surface, ReturnsNodesExactly) {
+  const Surface s = two_by_three();
+  EXPECT_DOUBLE_EQ(s.at(std::array<std::int64_t, 2>{64, 16}).value, 0.3);
+  EXPECT_DOUBLE_EQ(s.at(std::array<std::int64_t, 2>{256, 1}).value, 0.4);
+  EXPECT_EQ(s.node(std::array<std::int64_t, 2>{256, 4}), 4U);
+  EXPECT_FALSE(s.node(std::array<std::int64_t, 2>{128, 4}).has_value());
+}
+
+TEST(Surface, HalfwayInLogarithmsIsTheMean) {
+  const auto reading = two_by_three().at(std::array<std::int64_t, 2>{128, 2});
+  EXPECT_NEAR(reading.value, (0.1 + 0.2 + 0.4 + 0.5) / 4, 1e-12);
+  EXPECT_TRUE(reading.inside);
+}
+
+TEST(Surface, OutsideIsTheBorderAndSaysSo) {
+  const auto reading = two_by_three().at(std::array<std::int64_t, 2>{1024, 64});
+  EXPECT_DOUBLE_EQ(reading.value, 0.6);
+  EXPECT_FALSE(reading.inside);
+  EXPECT_FALSE(two_by_three().at(std::array<std::int64_t, 2>{32, 4}).inside);
+  EXPECT_TRUE(two_by_three().at(std::array<std::int64_t, 2>{256, 16}).inside);
+}
+
+TEST(Surface, StaysWithinItsNodes) {
+  const Surface s = two_by_three();
+  for (std::int64_t m = 1; m < 1000; m += 7)
+    for (std::int64_t n = 1; n < 40; ++n) {
+      const double value = s.at(std::array{m, n}).value;
+      EXPECT_GE(value, 0.1 - 1e-12);
+      EXPECT_LE(value, 0.6 + 1e-12);
+    }
+}
+
+TEST(FillHoles, KeepsWhatIsKnownAndContinuesPlanes) {
+  // A function linear in the logarithms is harmonic: inner holes are recovered exactly.
+  const std::vector<std::vector<std::int64_t>> axes = {{1, 2, 8, 16}, {1, 4, 8, 64}};
+  std::vector<std::optional<double>> values;
+  std::vector<double> truth;
+  for (const auto m : axes[0])
+    for (const auto n : axes[1]) {
+      truth.push_back(2 * std::log2(static_cast<double>(m)) - std::log2(static_cast<double>(n)));
+      values.emplace_back(truth.back());
+    }
+  values[5].reset();
+  values[10].reset();
+  const auto filled = fill_holes(axes, values);
+  for (std::size_t i = 0; i < truth.size(); ++i) EXPECT_NEAR(filled[i], truth[i], 1e-6) << i;
+}
+
+TEST(FillHoles, AnEmptyCornerTakesItsNeighbours) {
+  const auto filled = fill_holes({{1, 2}, {1, 2}}, {std::nullopt, 3.0, 5.0, 9.0});
+  EXPECT_NEAR(filled[0], 4.0, 1e-6);
+  EXPECT_DOUBLE_EQ(filled[3], 9.0);
+}
+
+}  // namespace
+}  // namespace trainyard
