@@ -141,9 +141,9 @@ std::string deadlock_text(const EngineInput& input, const Meetings& meetings,
                           const Timeline& timeline, double now_s) {
   const Explanation explanation(input, meetings, timeline);
   const std::vector<Blocked> blocked = explanation.blocked();
-  std::string text =
-      fmt::format("deadlock after {}: {} of {} operations can never end", to_text(Seconds{now_s}),
-                  explanation.unfinished(), explanation.operations());
+  const std::string when = now_s > 0.0 ? "after " + to_text(Seconds{now_s}) : "at the start";
+  std::string text = fmt::format("deadlock {}: {} of {} operations can never end", when,
+                                 explanation.unfinished(), explanation.operations());
   for (std::size_t index = 0; index < std::min(blocked.size(), kLinesShown); ++index) {
     text += explanation.line(blocked[index]);
   }

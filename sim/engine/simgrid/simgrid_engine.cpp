@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sim/base/check.hpp"
 #include "sim/engine/deadline_heap.hpp"
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/ready_queue.hpp"
@@ -266,6 +267,7 @@ void SimgridPricing::run(CompletionSink& sink) {
   run_timers_alone();
   arm_next();
   if (!waiting_flows_.empty()) engine_.run();
+  TY_CHECK(comms_alive_ == 0 && waiting_flows_.empty() && deadlines_.empty(), comms_alive_, now_s_);
 }
 
 class SimgridEngine final : public Engine {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -23,13 +24,16 @@ namespace trainyard::test {
 inline constexpr double kAgreement = 1e-9;  // relative; the one tolerance between engines
 inline constexpr double kNoCap = std::numeric_limits<double>::infinity();
 
+// What a group on these GPUs does in a call.
+using PhasesByPlace = std::function<std::vector<Phase>(std::span<const std::uint32_t> gpus)>;
+
 // Phases by the name of the call's algorithm.
 class TableTransport final : public Transport {
  public:
-  std::map<std::string, std::vector<Phase>> table;
+  std::map<std::string, PhasesByPlace> table;
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
-                                          std::span<const std::uint32_t> /*gpus*/) const override {
-    return table.at(call.algorithm);
+                                          std::span<const std::uint32_t> gpus) const override {
+    return table.at(call.algorithm)(gpus);
   }
 };
 
@@ -64,7 +68,7 @@ inline Cluster star_cluster(std::vector<double> capacities) {
 
 struct Placement {
   std::uint8_t stream = 0;
-  std::vector<OpIndex> after;
+  std::vector<OpIndex> after = {};
   std::string name = "work";
   std::int32_t microbatch = -1;
 };
@@ -98,8 +102,11 @@ class Script {
     return add(program, kind, slot, call, placement);
   }
 
-  // A call that loads the links as told.
+  // A call that loads the same links whoever makes it.
   std::uint32_t call(CollectiveOp op, std::vector<Phase> phases) {
+    return call_by_place(op, [phases = std::move(phases)](auto) { return phases; });
+  }
+  std::uint32_t call_by_place(CollectiveOp op, PhasesByPlace phases) {
     const auto index = static_cast<std::uint32_t>(workload_.calls.size());
     Call call;
     call.op = op;

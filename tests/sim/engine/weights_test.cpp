@@ -1,0 +1,66 @@
+// Weights as whole numbers of listings.
+#include "sim/engine/simgrid/weights.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard {
+namespace {
+
+using Counts = std::vector<std::uint32_t>;
+
+WholeWeights of(const std::vector<double>& weights, const std::vector<double>& chain_loads = {}) {
+  std::vector<LinkSet::User> users;
+  for (std::uint32_t index = 0; index < weights.size(); ++index) {
+    users.push_back(
+        {index, weights[index], chain_loads.empty() ? weights[index] : chain_loads[index]});
+  }
+  return whole_weights(users);
+}
+
+TEST(Weights, AreCountsOfTheirCommonDivisor) {
+  const WholeWeights whole = of({1.0, 0.75});
+  EXPECT_EQ(whole.counts, (Counts{4, 3}));
+  EXPECT_DOUBLE_EQ(whole.unit, 0.25);
+  EXPECT_EQ(whole.rounded, 0U);
+}
+
+TEST(Weights, OfOneUserNeedOneListing) {
+  EXPECT_EQ(of({0.3141592653589793}).counts, Counts{1});
+  EXPECT_EQ(of({0.7, 0.7, 0.7}).counts, (Counts{1, 1, 1}));
+}
+
+TEST(Weights, ThirdsAndSeventhsAreExact) {
+  const WholeWeights whole = of({1.0, 1.0 / 3.0, 1.0 / 7.0});
+  EXPECT_EQ(whole.counts, (Counts{21, 7, 3}));
+  EXPECT_EQ(whole.rounded, 0U);
+  EXPECT_NEAR(whole.unit, 1.0 / 21.0, 1e-15);
+}
+
+TEST(Weights, ThatFoldingMultipliedShareTheirFactor) {
+  const WholeWeights whole = of({128.0, 2048.0}, {1.0, 1.0});
+  EXPECT_EQ(whole.counts, (Counts{1, 16}));
+  EXPECT_DOUBLE_EQ(whole.unit, 128.0);
+}
+
+TEST(Weights, WithoutACommonUnitAreRoundedUpToThirtySecondsOfAPayload) {
+  const WholeWeights whole = of({1.0, 0.6180339887498949});  // 19.777 / 32
+  EXPECT_EQ(whole.counts, (Counts{8, 5}));                   // 20 / 32
+  EXPECT_DOUBLE_EQ(whole.unit, 0.125);
+  EXPECT_EQ(whole.rounded, 1U);
+}
+
+TEST(Weights, AreRoundedPerChainWhetherFoldedOrNot) {
+  const WholeWeights folded = of({16.0, 16.0 * 0.6180339887498949}, {1.0, 0.6180339887498949});
+  EXPECT_EQ(folded.counts, (Counts{8, 5}));
+  EXPECT_DOUBLE_EQ(folded.unit, 2.0);
+}
+
+TEST(Weights, TooFarApartAreRoundedUpToAHundredAndTwentyEighthOfTheLargest) {
+  const WholeWeights whole = of({1000.0, 1.0, 333.0}, {1.0, 1.0, 1.0});
+  EXPECT_EQ(whole.counts, (Counts{128, 1, 43}));
+  EXPECT_DOUBLE_EQ(whole.unit, 7.8125);
+  EXPECT_EQ(whole.rounded, 2U);
+}
+
+}  // namespace
+}  // namespace trainyard
