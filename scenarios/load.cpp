@@ -116,8 +116,13 @@ Scenario read_scenario(JsonFile& file) {
   }
   JsonObject parallelism = root.object("parallelism");
   scenario.plan.parallelism = read_fields(parallelism, parallelism_fields(), Parallelism{});
-  JsonObject training = root.object("training");
-  scenario.plan.training = read_fields(training, training_fields(), Training{});
+  if (root.has("training")) {
+    JsonObject training = root.object("training");
+    scenario.plan.training = read_fields(training, training_fields(), Training{});
+  } else {
+    root.report("training", "is missing",
+                "it must be an object with sequence_length and global_batch_size");
+  }
   scenario.plan.collectives = read_collectives(root.object("collectives"));
   scenario = read_fields(root, run_fields(), std::move(scenario));
   if (root.has("published")) {

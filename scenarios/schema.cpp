@@ -47,16 +47,22 @@ Json cluster_schema() {
        {{"node", std::move(node)}, {"nodes", std::move(nodes)}, {"fabric", std::move(fabric)}}}};
 }
 
-Json collectives_schema() {
+Json operations_schema(GroupKind kind) {
   Json operations = Json::object();
   for (const CollectiveOp op : chosen_operations()) {
-    operations[std::string(to_string(op))] = {
-        {"type", "string"}, {"enum", algorithm_names(op)}, {"default", "ring"}};
+    Json& operation = operations[std::string(to_string(op))];
+    operation = {{"type", "string"}, {"enum", algorithm_names(op)}};
+    const std::string standard = CollectiveChoice::standard(kind, op);
+    if (is_algorithm(op, standard)) operation["default"] = standard;
   }
+  return {
+      {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(operations)}};
+}
+
+Json collectives_schema() {
   Json properties = Json::object();
   for (const GroupKind kind : group_kinds()) {
-    properties[std::string(to_string(kind))] = {
-        {"type", "object"}, {"additionalProperties", false}, {"properties", operations}};
+    properties[std::string(to_string(kind))] = operations_schema(kind);
   }
   return {{"description", "the algorithm of each operation, by kind of group"},
           {"type", "object"},

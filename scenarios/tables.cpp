@@ -234,4 +234,8 @@ std::vector<std::string> algorithm_names(CollectiveOp op) {
   return names;
 }
 
+bool is_algorithm(CollectiveOp op, const std::string& name) {
+  return find_algorithm(op, name) != nullptr;
+}
+
 }  // namespace trainyard

@@ -23,5 +23,6 @@ namespace trainyard {
 [[nodiscard]] std::span<const GroupKind> group_kinds();
 [[nodiscard]] std::vector<CollectiveOp> chosen_operations();
 [[nodiscard]] std::vector<std::string> algorithm_names(CollectiveOp op);
+[[nodiscard]] bool is_algorithm(CollectiveOp op, const std::string& name);
 
 }  // namespace trainyard

@@ -280,7 +280,8 @@ std::int64_t JsonObject::integer(std::string_view key, const IntegerRule& rule) 
   if (value == nullptr) return otherwise;
   const std::optional<std::int64_t> number = whole_number(*value);
   if (!number) {
-    report_kind(key, "a whole number", *value);
+    report(key, fmt::format("must be a whole number, not {}", shown(*value)),
+           value->is_string() ? "write it without quotes" : "");
     return otherwise;
   }
   if (*number >= rule.least && *number <= rule.most) return *number;
@@ -362,7 +363,7 @@ Kind JsonObject::quantity(std::string_view key, std::optional<Kind> fallback, Pa
   const std::optional<Kind> parsed =
       value->is_string() ? parser(value->get_ref<const std::string&>()) : std::nullopt;
   if (parsed && parsed->value() >= 0.0) return *parsed;
-  const std::string hint = parsed ? "" : fmt::format("units: {}", units);
+  const std::string hint = parsed ? "it cannot be negative" : fmt::format("units: {}", units);
   report(key, fmt::format("must be {}, not {}", what, shown(*value)), hint);
   return otherwise;
 }

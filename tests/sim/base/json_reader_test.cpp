@@ -93,7 +93,7 @@ TEST(JsonReader, WrongKindsAreReportedWithTheirValue) {
             (void)root.objects("a");
             (void)root.integer("big");
           }),
-      "f: /i: must be a whole number, not \"8\"\n"
+      "f: /i: must be a whole number, not \"8\" (write it without quotes)\n"
       "f: /h: must be a whole number, not 1.5\n"
       "f: /n: must be a number, not null\n"
       "f: /b: must be true or false, not 0\n"
@@ -115,7 +115,8 @@ TEST(JsonReader, RangesAreReported) {
             "f: /i: must be at least 1, not 0\n"
             "f: /j: must be between 1 and 8, not 9\n"
             "f: /n: must be at most 1, not 1.5\n"
-            "f: /s: must be a time with its unit such as \"2 us\", not \"-2 us\"");
+            "f: /s: must be a time with its unit such as \"2 us\", not \"-2 us\" (it cannot be "
+            "negative)");
 }
 
 TEST(JsonReader, UnitsAreRequired) {

@@ -10,6 +10,8 @@ const std::vector<std::string> kWords = {"tensor", "pipeline", "interleave", "ze
 TEST(Nearest, FindsTypingMistakes) {
   EXPECT_EQ(nearest("tensr", kWords), "tensor");
   EXPECT_EQ(nearest("pipelines", kWords), "pipeline");
+  EXPECT_EQ(nearest("tesnor", kWords), "tensor");
+  EXPECT_EQ(nearest("1fb1", {"gpipe", "1f1b"}), "1f1b") << "two neighbours swapped are one mistake";
   EXPECT_EQ(nearest("zero-stage", kWords), "zero_stage");
   EXPECT_EQ(nearest("ZeroStage", kWords), "zero_stage");
 }

@@ -1,0 +1,175 @@
+// What a scenario file means, and the rules between its fields.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/scenarios/sample.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+TEST(LoadScenario, ReadsWhatIsGivenAndFillsInTheRest) {
+  const Scenario s = load(sample());
+  EXPECT_EQ(s.description, "a sample");
+  EXPECT_EQ(s.plan.architecture.layers, 96);
+  EXPECT_EQ(s.cluster.nodes, 8U);
+  EXPECT_EQ(s.cluster.fabric.kind, "rail_optimized");
+  EXPECT_EQ(s.plan.parallelism.tensor, 8);
+  EXPECT_TRUE(s.plan.parallelism.sequence_parallel);
+  EXPECT_EQ(s.plan.training.precision, DataType::Fp16);
+  EXPECT_EQ(s.plan.world(), 64);
+  EXPECT_EQ(s.plan.microbatches(), 32);
+  EXPECT_EQ(s.plan.parallelism.schedule, "1f1b");
+  EXPECT_EQ(s.plan.training.recompute, Recompute::None);
+  EXPECT_EQ(s.engine, "simgrid");
+  EXPECT_EQ(s.flops_convention, AttentionCount::Causal);
+  EXPECT_FALSE(s.published.has_value());
+  EXPECT_GT(s.plan.framework.context_bytes, 0);
+}
+
+TEST(LoadScenario, ReadsEverySection) {
+  Json document = sample();
+  document["collectives"] = {{"data", {{"all_reduce", "hierarchical"}}}};
+  document["published"] = {{"source", "x"},
+                           {"step_time", "13.75 s"},
+                           {"mfu", 0.5},
+                           {"hardware_flops_per_gpu", "148 TFLOP/s"}};
+  document["assumptions"] = {"one", "two"};
+  document["engine"] = "ideal";
+  document["flops_convention"] = "full";
+  document["seed"] = 7;
+  const Scenario s = load(document);
+  EXPECT_EQ(s.plan.collectives.of(GroupKind::Data, CollectiveOp::AllReduce), "hierarchical");
+  EXPECT_EQ(s.plan.collectives.of(GroupKind::Tensor, CollectiveOp::AllReduce), "ring");
+  ASSERT_TRUE(s.published.has_value());
+  EXPECT_EQ(s.published->step_time, Seconds{13.75});
+  EXPECT_EQ(s.published->hardware_flops_per_gpu, FlopsPerSecond{148e12});
+  EXPECT_EQ(s.published->mfu, 0.5);
+  EXPECT_FALSE(s.published->model_flops_per_gpu.has_value());
+  EXPECT_EQ(s.assumptions.size(), 2U);
+  EXPECT_EQ(s.engine, "ideal");
+  EXPECT_EQ(s.flops_convention, AttentionCount::Full);
+  EXPECT_EQ(s.seed, 7U);
+}
+
+TEST(LoadScenario, TheModelMayBeInlineOrAFileBesideTheScenario) {
+  const TemporaryFolder folder;
+  const Json shape = {{"layers", 4}, {"hidden", 1024}, {"heads", 8},
+                      {"ffn", 4096}, {"vocab", 8192},  {"max_positions", 4096}};
+  Json document = sample();
+  document["model"] = shape;
+  EXPECT_EQ(load(document).plan.architecture.hidden, 1024);
+  EXPECT_EQ(load(document).plan.architecture.name, "custom");
+
+  (void)folder.write("small.json", shape.dump());
+  document["model"] = "small.json";
+  const Scenario s = load_scenario(folder.write("s.json", document.dump()), {});
+  EXPECT_EQ(s.plan.architecture.hidden, 1024);
+  EXPECT_EQ(s.plan.architecture.name, "small");
+}
+
+TEST(LoadScenario, HuggingFaceConfigsAreRecognised) {
+  const TemporaryFolder folder;
+  (void)folder.write("config.json", R"({"model_type": "llama", "num_hidden_layers": 4})");
+  Json document = sample();
+  document["model"] = "config.json";
+  try {
+    (void)load_scenario(folder.write("s.json", document.dump()), {});
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/model: \"config.json\" is a Hugging Face config.json"));
+  }
+}
+
+TEST(LoadScenario, AllProblemsOfAFileComeTogether) {
+  Json document = sample();
+  document["model"] = "gpt3-175";
+  document["parallelism"]["tensr"] = 8;
+  document["training"]["recompute"] = "selectiv";
+  document["engine"] = "simgird";
+  const std::string text = complaints(document);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+  EXPECT_THAT(text, HasSubstr("did you mean \"gpt3-175b\"?"));
+  EXPECT_THAT(text, HasSubstr("did you mean \"selective\"?"));
+  EXPECT_THAT(text, HasSubstr("did you mean \"simgrid\"?"));
+  EXPECT_THAT(text, HasSubstr("/parallelism/tensr: unknown key"));
+}
+
+TEST(LoadScenario, BrokenRulesComeTogetherToo) {
+  Json document = sample();
+  document["parallelism"]["tensor"] = 7;
+  document["training"]["global_batch_size"] = 63;
+  const std::string text = complaints(document);
+  EXPECT_THAT(text, HasSubstr("96 heads do not divide among 7 tensor ranks"));
+  EXPECT_THAT(text, HasSubstr("needs 56 GPUs"));
+  EXPECT_THAT(text, HasSubstr("63 sequences do not divide"));
+  EXPECT_THAT(text, HasSubstr("2048 tokens do not divide among 7 tensor ranks"));
+}
+
+TEST(LoadScenario, RulesWaitForSoundSections) {
+  // The tensor size is not known here, so nothing is said of GPUs and heads.
+  Json document = sample();
+  document["parallelism"]["tensor"] = "eight";
+  EXPECT_EQ(complaints(document),
+            "/parallelism/tensor: must be a whole number, not \"eight\" (write it without quotes)");
+}
+
+TEST(LoadScenario, KeyValueHeadsMustDivideToo) {
+  Json document = sample();
+  document["model"] = "llama3-8b";
+  document["parallelism"] = {{"tensor", 16}, {"data", 4}};
+  EXPECT_EQ(complaints(document),
+            "/parallelism/tensor: 8 key-value heads do not divide among 16 tensor ranks "
+            "(divisors: 1, 2, 4, 8)");
+}
+
+TEST(LoadScenario, UnevenSplitsAreUnderstood) {
+  Json document = sample();
+  document["parallelism"]["first_stage_layers"] = 23;
+  document["parallelism"]["last_stage_layers"] = 23;
+  EXPECT_EQ(complaints(document), "") << "23 + 25 + 25 + 23";
+  document["parallelism"]["loss_in_split"] = true;
+  EXPECT_THAT(complaints(document), HasSubstr("cannot be given together"));
+}
+
+TEST(LoadScenario, AFabricTooSmallIsRefused) {
+  Json document = sample();
+  document["cluster"]["fabric"] = {{"kind", "fat_tree"}, {"radix", 4}};
+  document["cluster"]["nodes"] = 64;
+  document["parallelism"]["data"] = 16;
+  EXPECT_THAT(complaints(document), testing::StartsWith("/cluster/nodes: 64 nodes do not fit"));
+}
+
+TEST(LoadScenario, NumbersBeyondAllSenseAreRefusedQuickly) {
+  Json document = sample();
+  document["training"]["global_batch_size"] = 100000000;
+  EXPECT_THAT(complaints(document), HasSubstr("makes 50000000 microbatches, more than 100000"));
+  document["parallelism"]["data"] = std::int64_t{1} << 62;
+  EXPECT_THAT(complaints(document), HasSubstr("must be between 1 and 1000000"));
+}
+
+TEST(LoadScenario, AFileThatIsNoObjectSaysOnlyThat) {
+  EXPECT_EQ(complaints(Json::array()), "must be an object, not []");
+}
+
+TEST(LoadScenario, ForeignWordsGetOurEquivalent) {
+  for (const auto& [key, ours] :
+       std::map<std::string, std::string>{{"tp", "tensor"},
+                                          {"ep", "later version"},
+                                          {"tensor_model_parallel_size", "tensor"},
+                                          {"--pipeline-model-parallel-size", "pipeline"},
+                                          {"use_distributed_optimizer", "zero_stage"},
+                                          {"num_layers_per_virtual_pipeline_stage", "interleave"},
+                                          {"recompute_granularity", "recompute"},
+                                          {"micro_batch_size", "\"training\""}}) {
+    Json document = sample();
+    document["parallelism"][key] = 1;
+    EXPECT_THAT(complaints(document), HasSubstr("unknown key (")) << key;
+    EXPECT_THAT(complaints(document), HasSubstr(ours)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

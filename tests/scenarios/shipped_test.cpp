@@ -1,0 +1,80 @@
+// Every scenario in the folder loads, names its source, and says what it supposes.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/scenarios/sample.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
+
+std::set<std::string> shipped() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(kFolder)) {
+    const std::string name = fs::relative(entry.path(), kFolder).string();
+    if (name.ends_with(".json") && name != "scenario.schema.json") names.insert(name);
+  }
+  return names;
+}
+
+TEST(Shipped, EveryScenarioLoadsAndRoundTrips) {
+  for (const std::string& name : shipped()) {
+    SCOPED_TRACE(name);
+    const Scenario s = load_scenario((kFolder / name).string(), {});
+    EXPECT_FALSE(s.description.empty());
+    EXPECT_FALSE(s.source.empty());
+    EXPECT_EQ(resolved(s).dump(), resolved(load(resolved(s))).dump());
+  }
+}
+
+TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
+  const std::set<std::string> names = shipped();
+  const auto count = [&](const std::string& begin) {
+    return std::count_if(names.begin(), names.end(),
+                         [&](const std::string& n) { return n.starts_with(begin); });
+  };
+  EXPECT_EQ(count("megatron/"), 18) << "ten sizes of 2021, four models of 2022 twice";
+  EXPECT_EQ(count("llama3/"), 4);
+  EXPECT_EQ(count("first/"), 1);
+}
+
+// The main job, setting by setting (Korthikanti et al. 2022, table 5).
+TEST(Shipped, TheMainJobIsThePublishedRun) {
+  const Scenario s =
+      load_scenario((kFolder / "megatron/gpt3_175b_64xa100_selective.json").string(), {});
+  const Parallelism& p = s.plan.parallelism;
+  EXPECT_EQ(p.tensor, 8);
+  EXPECT_TRUE(p.sequence_parallel);
+  EXPECT_EQ(p.pipeline, 8);
+  EXPECT_EQ(p.interleave, 3);
+  EXPECT_EQ(p.schedule, "interleaved_1f1b");
+  EXPECT_EQ(s.plan.training.micro_batch_size, 1);
+  EXPECT_EQ(s.plan.training.global_batch_size, 64);
+  EXPECT_EQ(s.plan.training.recompute, Recompute::Selective);
+  EXPECT_EQ(s.plan.training.precision, DataType::Fp16);
+  EXPECT_EQ(gpu_count(s.cluster), 64U);
+  ASSERT_TRUE(s.published.has_value());
+  EXPECT_EQ(s.published->step_time, Seconds{13.75});
+  EXPECT_EQ(s.published->mfu, 0.514);
+}
+
+TEST(Shipped, TheLadderComparesHardwareFlopsAndNamesItsMicroBatch) {
+  for (const std::string& name : shipped()) {
+    const Scenario s = load_scenario((kFolder / name).string(), {});
+    if (s.source.find("2104.04473") == std::string::npos) continue;
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(s.published->hardware_flops_per_gpu.has_value());
+    EXPECT_FALSE(s.published->model_flops_per_gpu.has_value());
+    EXPECT_EQ(s.flops_convention, AttentionCount::Full);
+    EXPECT_EQ(s.plan.training.recompute, Recompute::Full);
+    ASSERT_FALSE(s.assumptions.empty());
+    EXPECT_NE(s.assumptions.front().find("micro-batch"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
