@@ -1,0 +1,179 @@
+#include "sim/report/result_json.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/report/collective_summary.hpp"
+#include "sim/timeline/breakdown.hpp"
+#include "tests/sim/report/small_run.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> result;
+  for (const auto& [key, value] : object.items()) result.push_back(key);
+  return result;
+}
+
+TEST(ResultJson, HasTheStableKeysInOrder) {
+  const SmallRun small;
+  EXPECT_THAT(keys(result_json(small.view())),
+              ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s",
+                          "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+                          "mfu", "hfu", "flops_convention", "breakdown_s", "memory", "links",
+                          "collectives", "costs", "fold", "approximations", "published"));
+}
+
+TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
+  const SmallRun small;
+  const Json result = result_json(small.view());
+  EXPECT_EQ(result["step_time_s"], 5.0);
+  EXPECT_EQ(result["tokens_per_s"], 200.0);
+  EXPECT_EQ(result["tokens_per_s_per_gpu"], 100.0);
+  EXPECT_DOUBLE_EQ(result["model_tflops_per_gpu"], 5.0);  // 5e13 / 5 s / 2 GPUs
+  EXPECT_DOUBLE_EQ(result["hardware_tflops_per_gpu"], 6.5);
+  EXPECT_DOUBLE_EQ(result["mfu"], 0.5);
+  EXPECT_DOUBLE_EQ(result["hfu"], 0.65);
+}
+
+TEST(ResultJson, WhatDoesNotApplyIsNull) {
+  SmallRun small;
+  small.facts = {};
+  small.facts.engine = "ideal";
+  const Json result = result_json(small.view());
+  for (const char* key :
+       {"scenario", "tokens_per_s", "mfu", "hfu", "model_tflops_per_gpu", "published"}) {
+    EXPECT_TRUE(result[key].is_null()) << key;
+  }
+  EXPECT_TRUE(result["memory"][0]["capacity_bytes"].is_null());
+  EXPECT_TRUE(result["memory"][0]["fits"].is_null());
+  EXPECT_EQ(result["step_time_s"], 5.0);
+}
+
+TEST(ResultJson, BreakdownSumsToTheStep) {
+  const SmallRun small;
+  const Json rows = result_json(small.view())["breakdown_s"];
+  ASSERT_EQ(rows.size(), 2U);
+  for (const Json& row : rows) {
+    double sum = 0.0;
+    for (std::size_t share = 0; share < kTimeShares; ++share) {
+      sum += row.at(std::string(to_string(static_cast<TimeShare>(share)))).get<double>();
+    }
+    EXPECT_DOUBLE_EQ(sum, 5.0);
+  }
+  EXPECT_EQ(rows[0]["compute"], 2.0);
+  EXPECT_EQ(rows[0]["waiting"], 2.25);  // of 4.25 - 2: rank 1 is late
+  EXPECT_EQ(rows[0]["exposed_data"], 0.5);
+  EXPECT_EQ(rows[1]["bubble"], 1.0);
+  EXPECT_EQ(rows[1]["exposed_pipeline"], 0.25);
+  EXPECT_EQ(rows[1]["compute"], 3.0);
+  EXPECT_EQ(rows[1]["optimizer"], 0.25);
+}
+
+TEST(ResultJson, MemoryIsTheWorstClassOfEachStage) {
+  SmallRun small;
+  small.run.workload.programs[1].stage = 0;  // both in one stage: rank 1 holds more
+  const Json rows = result_json(small.view())["memory"];
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["class"], 1);
+  EXPECT_EQ(rows[0]["peak_bytes"], 650);
+  EXPECT_EQ(rows[0]["peak_at_s"], 1.25);
+  EXPECT_EQ(rows[0]["by_category_bytes"]["weights"], 600);
+  EXPECT_EQ(rows[0]["by_category_bytes"]["activations"], 50);
+  EXPECT_EQ(rows[0]["fits"], true);
+}
+
+TEST(ResultJson, AStepThatDoesNotFitSaysSo) {
+  SmallRun small;
+  small.facts.gpu_memory = Bytes{640};
+  const Json rows = result_json(small.view())["memory"];
+  EXPECT_EQ(rows[0]["fits"], true);  // 500 + 2 * 50 while a message overlaps the next forward
+  EXPECT_EQ(rows[0]["peak_bytes"], 600);
+  EXPECT_EQ(rows[1]["fits"], false);
+}
+
+TEST(ResultJson, LinksAreJoinedByKind) {
+  const SmallRun small;
+  const Json rows = result_json(small.view())["links"];
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["kind"], "nvlink");
+  EXPECT_EQ(rows[0]["links"], 2);
+  EXPECT_EQ(rows[0]["bytes"], 2.0 * 1024 + 2.0 * (1 << 20));
+  EXPECT_DOUBLE_EQ(rows[0]["busy_fraction"], 0.15);  // (1.0 + 0.5) / 2 of 5 s
+  EXPECT_DOUBLE_EQ(rows[0]["busiest_link_busy_fraction"], 0.2);
+  EXPECT_EQ(rows[0]["peak_utilisation"], 0.75);
+}
+
+TEST(ResultJson, CollectivesAreCountedOncePerGroup) {
+  const SmallRun small;
+  const Json rows = result_json(small.view())["collectives"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["group"], "pipeline");
+  EXPECT_EQ(rows[0]["op"], "send_recv");
+  EXPECT_EQ(rows[0]["count"], 2);
+  EXPECT_EQ(rows[0]["bytes"], 2048.0);
+  EXPECT_EQ(rows[0]["time_s"], 0.5);
+  EXPECT_EQ(rows[1]["op"], "all_reduce");
+  EXPECT_EQ(rows[1]["count"], 1);
+  EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);  // 2 (n-1)/n = 1 among two
+}
+
+// A class of four ranks, two groups of two: the calls of both groups.
+TEST(ResultJson, FoldedClassesCountForAllTheirGroups) {
+  SmallRun small;
+  for (RankClass& ranks : small.run.partition.ranks) ranks.members = 2;
+  const Json rows = result_json(small.view())["collectives"];
+  EXPECT_EQ(rows[0]["count"], 4);
+  EXPECT_EQ(rows[1]["count"], 2);
+  EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);
+}
+
+// Oracle 11: 2^30 bytes in 5 ms among 8.
+TEST(ResultJson, BusBandwidthIsThatOfNcclTests) {
+  constexpr double kAlgbw = 0x1p30 / 5e-3 / 1e9;
+  EXPECT_NEAR(kAlgbw * bus_factor(CollectiveOp::AllReduce, 8), 375.8096384, 1e-9 * 375.8);
+  EXPECT_NEAR(kAlgbw * bus_factor(CollectiveOp::AllGather, 8), 187.9048192, 1e-9 * 187.9);
+  EXPECT_NEAR(kAlgbw * bus_factor(CollectiveOp::AllToAll, 8), 187.9048192, 1e-9 * 187.9);
+  EXPECT_EQ(bus_factor(CollectiveOp::Broadcast, 8), 1.0);
+}
+
+TEST(ResultJson, CostsAreSharesOfBusyTime) {
+  const SmallRun small;
+  const Json costs = result_json(small.view())["costs"];
+  EXPECT_DOUBLE_EQ(costs["measured"], 5.0 / 5.5);  // 2 + 3 s of forward, 0.5 s of optimizer
+  EXPECT_EQ(costs["interpolated"], 0.0);
+  EXPECT_DOUBLE_EQ(costs["extrapolated"], 0.5 / 5.5);
+  ASSERT_EQ(costs["worth_measuring"].size(), 1U);
+  EXPECT_EQ(costs["worth_measuring"][0]["kernel"], to_text(small.run.workload.kernels[1]));
+}
+
+TEST(ResultJson, PublishedFiguresStandBesideTheirDifference) {
+  const SmallRun small;
+  const Json published = result_json(small.view())["published"];
+  EXPECT_EQ(published["source"], "worked by hand");
+  EXPECT_DOUBLE_EQ(published["figures"][0]["difference"], 0.25);
+}
+
+TEST(ResultJson, ApproximationsAreNamedCountedAndExplained) {
+  const SmallRun small;
+  const Json result = result_json(small.view());
+  EXPECT_EQ(result["approximations"]["kernel_extrapolated"]["count"], 2);
+  EXPECT_EQ(result["fold"]["classes"], 2);
+  EXPECT_EQ(result["fold"]["engine_activities"], 3);
+  EXPECT_FALSE(result["provenance"].contains("wall_s"));
+}
+
+TEST(ResultJson, NumbersReadBackTheSame) {
+  SmallRun small;
+  small.run.timeline.makespan_s = 5.000000000000001;
+  const Json back = Json::parse(to_text(result_json(small.view())));
+  EXPECT_EQ(back["step_time_s"].get<double>(), 5.000000000000001);
+  EXPECT_EQ(to_text(back), to_text(result_json(small.view())));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,148 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/csv.hpp"
+#include "sim/report/output_stream.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/text_table.hpp"
+#include "tests/sim/report/small_run.hpp"
+
+namespace trainyard {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::filesystem::path scratch(const std::string& name) {
+  return std::filesystem::path(::testing::TempDir()) / ("trainyard_report_" + name);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Summary, VerdictComesFirst) {
+  SmallRun small;
+  EXPECT_THAT(summary_text(small.view()),
+              StartsWith("fits: 650 B of 1000 B on the fullest stage (1); one step takes 5 s\n"));
+  small.facts.gpu_memory = Bytes{640};
+  EXPECT_THAT(summary_text(small.view()), StartsWith("DOES NOT FIT: 650 B of 640 B"));
+}
+
+TEST(Summary, PublishedFiguresStandBesideThePrediction) {
+  const SmallRun small;
+  const std::string text = summary_text(small.view());
+  EXPECT_THAT(text, ::testing::ContainsRegex("step time +5 s +4 s +\\+25\\.0 %"));
+  EXPECT_THAT(text, ::testing::ContainsRegex(
+                        "MFU \\(causal attention\\) +50\\.0 % +40\\.0 % +\\+25\\.0 %"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("MFU \\(full attention\\) +60\\.0 %"));
+  EXPECT_THAT(text, HasSubstr("published: worked by hand"));
+}
+
+TEST(Summary, WithoutPublishedFiguresThereIsNoColumnForThem) {
+  SmallRun small;
+  small.facts.published.clear();
+  EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("published")));
+}
+
+TEST(Summary, IsPlainAndNarrow) {
+  SmallRun small;
+  const std::string word(70, 'x');
+  small.facts.approximations.front().sentence = word + " " + word + " " + word;
+  small.facts.title = "a title of many words " + small.facts.title;
+  for (int i = 0; i < 4; ++i) small.facts.title += " that goes on and on and on";
+  for (const std::string& line : lines_of(summary_text(small.view()))) {
+    EXPECT_LE(line.size(), kTextWidth) << line;
+    for (const char c : line) EXPECT_TRUE(c >= ' ' && c <= '~') << line;
+  }
+}
+
+TEST(Summary, ABareWorkloadStillReports) {
+  SmallRun small;
+  small.facts = {};
+  const std::string text = summary_text(small.view());
+  EXPECT_THAT(text, StartsWith("one step takes 5 s\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("MFU")));
+}
+
+TEST(Registry, EveryReportSaysSomething) {
+  const SmallRun small;
+  for (const ReportEntry& report : reports()) {
+    EXPECT_FALSE(report.summary.empty());
+    EXPECT_EQ(find_report(report.name), &report);
+    EXPECT_FALSE(report.text(small.view()).empty()) << report.name;
+    EXPECT_FALSE(report.json(small.view()).empty()) << report.name;
+    if (report.csv == nullptr) continue;
+    EXPECT_GE(lines_of(report.csv(small.view())).size(), 2U) << report.name;
+  }
+  EXPECT_EQ(find_report("no such report"), nullptr);
+}
+
+TEST(TextTable, AlignsColumns) {
+  TextTable table({"a", "bb"});
+  table.row({"long", "1"});
+  table.row({"x", "222"});
+  EXPECT_EQ(table.text(), "  a      bb\n  long    1\n  x     222\n");
+}
+
+TEST(TextTable, WrapsAtTheWidthAndKeepsTheIndent) {
+  const std::string text = wrapped("  - " + std::string(60, 'a') + " " + std::string(60, 'b'), 4);
+  EXPECT_EQ(text, "  - " + std::string(60, 'a') + "\n    " + std::string(60, 'b') + "\n");
+}
+
+TEST(Csv, RowsAreTidy) {
+  const SmallRun small;
+  const auto lines = lines_of(breakdown_csv(small.view()));
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[0], StartsWith("class,program,stage,representative,ranks,compute,optimizer"));
+  EXPECT_THAT(lines[1], StartsWith("0,stage 0,0,0,1,2.0,0.25,"));
+  EXPECT_EQ(lines_of(memory_csv(small.view()))[1], "0,0,weights,500,600,1000,1.0,true");
+}
+
+TEST(Csv, DirectoryHoldsTheSpansInNsightWords) {
+  SmallRun small;
+  small.run.workload.names[4] = "adam, \"fused\"";
+  const auto directory = scratch("csv");
+  write_csv_directory(small.view(), directory);
+  for (const char* name : {"breakdown.csv", "memory.csv", "links.csv", "collectives.csv"}) {
+    EXPECT_TRUE(std::filesystem::exists(directory / name)) << name;
+  }
+  const auto lines = lines_of(read_file(directory / "spans.csv"));
+  ASSERT_EQ(lines.size(), 1U + 6U + 6U);
+  EXPECT_EQ(
+      lines[0],
+      "start,end,ready,deviceId,streamId,correlationId,name,rank,class,kind,microbatch,layer");
+  EXPECT_EQ(lines[1], "0,1000000000,0,0,0,1,forward,0,0,compute,0,-1");
+  EXPECT_THAT(lines[6], HasSubstr(",\"adam, \"\"fused\"\"\","));
+  std::filesystem::remove_all(directory);
+}
+
+TEST(OutputStream, CompressesByNameAndLeavesNothingHalfWritten) {
+  const auto file = scratch("stream") / "deep" / "out.txt.gz";
+  {
+    OutputStream dropped(file);
+    dropped.print("{}", 1);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(file.parent_path()));
+  OutputStream out(file);
+  for (int i = 0; i < 50000; ++i) out.print("{} ", i % 10);
+  out.close();
+  EXPECT_EQ(read_file(file).size(), 100000U);
+  EXPECT_LT(std::filesystem::file_size(file), 5000U);
+  std::filesystem::remove_all(scratch("stream"));
+}
+
+TEST(OutputStream, APlaceThatCannotBeWrittenIsAnInputError) {
+  EXPECT_THROW(OutputStream("/dev/null/no/trace.json"), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard
