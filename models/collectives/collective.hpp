@@ -46,9 +46,10 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual std::string_view name() const = 0;  // "ring"
   [[nodiscard]] virtual CollectiveOp op() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;
-  // Into how many equal pieces messages() cuts the buffer: a multiple of the ranks. Where members
-  // own parts of it (all_gather, reduce_scatter), role r of n owns the r-th n-th. For all_to_all
-  // there are n*n pieces and piece source*n + destination is what one member sends another.
+  // Into how many equal pieces messages() cuts the buffer; one per rank unless overridden. Where
+  // members own parts of it (all_gather, reduce_scatter), role r of n owns the r-th n-th of them.
+  // For all_to_all there are n*n pieces and piece source*n + destination is what one member sends
+  // another.
   [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const;
   // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"),
   // or nothing.

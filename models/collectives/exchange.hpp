@@ -23,6 +23,11 @@ namespace trainyard {
   return MessageList({.ranks = n, .pieces = n, .piece_bytes = bytes.value() / n});
 }
 
+// The same for a buffer that always travels whole.
+[[nodiscard]] inline MessageList one_piece(const GroupPlace& place, Bytes bytes) {
+  return MessageList({.ranks = ranks_of(place), .pieces = 1, .piece_bytes = bytes.value()});
+}
+
 [[nodiscard]] inline std::optional<std::string> unless_power_of_two(std::string_view name,
                                                                     const GroupPlace& place) {
   if (std::has_single_bit(place.gpus.size())) return {};

@@ -17,6 +17,7 @@ class OneShot final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "everyone's buffer straight to all others: one step, for tiny sizes";
   }
+  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 1; }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
@@ -26,8 +27,8 @@ class OneShot final : public CollectiveAlgorithm {
 
 std::vector<Message> OneShot::messages(const GroupPlace& place, Bytes bytes) const {
   const std::uint32_t n = ranks_of(place);
-  MessageList list = one_piece_per_rank(place, bytes);
-  add_direct_step(list, n, 0, true, [&](std::uint32_t, std::uint32_t) { return PieceRange{0, n}; });
+  MessageList list = one_piece(place, bytes);
+  add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t) { return PieceRange{0, 1}; });
   return std::move(list).take();
 }
 

@@ -18,6 +18,7 @@ class RecursiveDoubling final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "whole buffers at distances 1, 2, 4, ...; fewest steps, for small sizes";
   }
+  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 1; }
   std::optional<std::string> refusal(const GroupPlace& place) const override {
     return unless_power_of_two(name(), place);
   }
@@ -29,7 +30,7 @@ class RecursiveDoubling final : public CollectiveAlgorithm {
 
 std::vector<Message> RecursiveDoubling::messages(const GroupPlace& place, Bytes bytes) const {
   const std::uint32_t n = ranks_of(place);
-  MessageList list = one_piece_per_rank(place, bytes);
+  MessageList list = one_piece(place, bytes);
   for (std::uint32_t step = 0; (1U << step) < n; ++step)
     for (std::uint32_t rank = 0; rank < n; ++rank)
       list.send({.from = rank,
@@ -37,7 +38,7 @@ std::vector<Message> RecursiveDoubling::messages(const GroupPlace& place, Bytes 
                  .step = step,
                  .reduce = true,
                  .piece_begin = 0,
-                 .piece_end = n,
+                 .piece_end = 1,
                  .after = {}});
   return std::move(list).take();
 }
