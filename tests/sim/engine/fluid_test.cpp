@@ -99,6 +99,39 @@ TEST(Fluid, MoreCapacityAtTheOneBottleneckIsNeverSlower) {  // oracle 25
   }
 }
 
+// Three chains of messages share one link for as long as all are alive, so each has a third of it
+// whatever the others' message sizes; with SimGrid's own precision of 1 ns near ends would merge
+// and drift.
+TEST(Fluid, ManyMessagesDoNotDrift) {
+  constexpr double kCapacity = 1e9;
+  constexpr int kMessages = 20000;
+  const std::vector<double> sizes = {1000.0, 1618.0, 2718.0};
+  Script script({kCapacity});
+  for (const double size : sizes) {
+    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, size}})})});
+    const auto sender = script.program("sender");
+    const auto receiver = script.program("receiver");
+    for (int message = 0; message < kMessages; ++message) {
+      script.communicate(sender, OpKind::Send, 0, call);
+      script.communicate(receiver, OpKind::Recv, 0, call);
+    }
+    const RankId from = script.rank(sender);
+    script.group({{from, 0}, {script.rank(receiver), 0}});
+  }
+  const Timeline timeline = script.run(*make_engine("simgrid"));
+  for (std::size_t flow = 0; flow < sizes.size(); ++flow) {
+    const double shared_until = 3.0 * kMessages * sizes[0] / kCapacity;
+    const std::vector<double>& ends = timeline.classes[2 * flow].end_s;
+    for (int message = 0; message < kMessages; ++message) {
+      const double expected = 3.0 * (message + 1) * sizes[flow] / kCapacity;
+      if (expected > shared_until) break;
+      ASSERT_NEAR(ends[static_cast<std::size_t>(message)], expected, kAgreement * shared_until);
+    }
+  }
+  const double all = kMessages * (sizes[0] + sizes[1] + sizes[2]) / kCapacity;
+  EXPECT_NEAR(timeline.makespan_s, all, kAgreement * all);
+}
+
 TEST(Fluid, LinksReportBytesTimeInUseAndPeak) {
   const std::vector<Transfer> transfers = {{0.0, chain({{0, 10 * kGB}, {1, 10 * kGB}})},
                                            {0.0, chain({{0, 20 * kGB}})},
