@@ -1,0 +1,213 @@
+// Folded and unfolded runs are the same run: every span of every rank agrees to 1e-9, on clusters
+// as they are sold, with workloads drawn at random, a rank that does more, ranks that changed
+// places and a slow link. And without contention the two engines are the same engine.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "models/collectives/collective.hpp"
+#include "random_workload.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/graph/progress.hpp"
+#include "tests/sim/graph/slow_fold.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+constexpr double kAgreement = 1e-9;
+
+bool agree(double a, double b) {
+  return std::abs(a - b) <= kAgreement * std::max(std::abs(a), std::abs(b)) + 1e-15;
+}
+
+Cluster with_slow_link(const Cluster& cluster, LinkId slow, double factor) {
+  ClusterGraph graph;
+  for (std::size_t i = 0; i < boost::num_vertices(cluster.graph()); ++i) {
+    boost::add_vertex(cluster.graph()[i], graph);
+  }
+  for (Link link : cluster.links()) {
+    if (link.id == slow) link.capacity *= factor;
+    boost::add_edge(link.from, link.to, link, graph);
+  }
+  return {cluster.facts(), graph, cluster.gpus(), cluster.nic_of_gpu()};
+}
+
+// A cluster of 16 or 32 GPUs on one of the fabrics.
+Cluster random_cluster(std::uint32_t seed, std::uint32_t nodes) {
+  std::mt19937 random(seed);
+  const std::vector<std::string> fabrics = {"single_switch", "rail_optimized", "fat_tree",
+                                            "fat_tree3"};
+  const std::vector<std::string> node_types = {"dgx_a100_80gb", "dgx_h100"};
+  ClusterSpec spec;
+  spec.node = load_node(node_types[random() % node_types.size()]);
+  spec.nodes = nodes;
+  spec.fabric.kind = fabrics[random() % fabrics.size()];
+  spec.fabric.radix = 32;
+  spec.fabric.oversubscription = random() % 2 == 0 ? 1.0 : 2.0;
+  if (spec.fabric.kind == "single_switch") spec.fabric.oversubscription = 1.0;
+  return build_cluster(spec);
+}
+
+std::vector<double> kernel_times(const Workload& workload) {
+  std::vector<double> seconds;
+  for (const Kernel& kernel : workload.kernels) {
+    seconds.push_back(1e-6 * static_cast<double>(std::get<Gemm>(kernel).m));
+  }
+  return seconds;
+}
+
+struct Replay {
+  Partition partition;
+  Timeline timeline;
+};
+
+Replay replay(std::string_view engine, const Cluster& cluster, const Workload& workload,
+              bool folded) {
+  Partition partition = fold(cluster, workload, CollectiveTransport(cluster), {.enabled = folded});
+  const std::vector<double> seconds = kernel_times(workload);
+  Timeline timeline = make_engine(engine)->run({.cluster = cluster,
+                                                .workload = workload,
+                                                .partition = partition,
+                                                .kernel_seconds = seconds,
+                                                .progress = {}});
+  return {std::move(partition), std::move(timeline)};
+}
+
+// Spans of all ranks that differ between the two runs.
+std::size_t differing_spans(const Workload& workload, const Replay& a, const Replay& b) {
+  std::size_t differing = 0;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    const OpTimes& x = a.timeline.classes[a.partition.class_of_rank[rank]];
+    const OpTimes& y = b.timeline.classes[b.partition.class_of_rank[rank]];
+    EXPECT_EQ(x.end_s.size(), y.end_s.size());
+    for (std::size_t op = 0; op < x.end_s.size(); ++op) {
+      const bool equal = agree(x.ready_s[op], y.ready_s[op]) &&
+                         agree(x.start_s[op], y.start_s[op]) && agree(x.end_s[op], y.end_s[op]);
+      differing += equal ? 0 : 1;
+    }
+  }
+  return differing;
+}
+
+void expect_equal_link_bytes(const Cluster& cluster, const Replay& a, const Replay& b) {
+  for (LinkId link = 0; link < cluster.links().size(); ++link) {
+    if (b.partition.class_of_link[link] == kNone) continue;
+    const double x = a.timeline.links[a.partition.class_of_link[link]].bytes;
+    const double y = b.timeline.links[b.partition.class_of_link[link]].bytes;
+    EXPECT_NEAR(x, y, kAgreement * std::max(x, y)) << "link " << link;
+  }
+}
+
+class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  // The workload and the cluster of a seed: odd seeds have no symmetry broken on purpose.
+  void SetUp() override {
+    const std::uint32_t seed = GetParam();
+    const std::uint32_t nodes = seed % 3 == 0 ? 4 : 2;
+    workload_ = random_workload({.seed = seed,
+                                 .ranks = nodes * 8,
+                                 .events = 24,
+                                 .odd_rank = seed % 4 == 2,
+                                 .swaps = seed % 8 == 4 ? 1U : 0U});
+    cluster_ = std::make_unique<Cluster>(random_cluster(seed, nodes));
+    if (seed % 8 != 0) return;
+    const auto links = static_cast<std::uint32_t>(cluster_->links().size());
+    *cluster_ = with_slow_link(*cluster_, (seed * 7919U) % links, 0.5);
+  }
+
+  Workload workload_;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_P(FoldAgreement, ThePartitionIsEquitable) {
+  ASSERT_NO_THROW(validate(workload_, ""));
+  ASSERT_NO_THROW(check_progress(workload_, ""));
+  const CollectiveTransport transport(*cluster_);
+  check_equitable(*cluster_, workload_, transport, fold(*cluster_, workload_, transport, {}));
+}
+
+TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
+  const Replay folded = replay("ideal", *cluster_, workload_, true);
+  const Replay unfolded = replay("ideal", *cluster_, workload_, false);
+  EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U);
+  expect_equal_link_bytes(*cluster_, folded, unfolded);
+}
+
+TEST_P(FoldAgreement, EverySpanAgreesWithContention) {
+  const Replay folded = replay("simgrid", *cluster_, workload_, true);
+  const Replay unfolded = replay("simgrid", *cluster_, workload_, false);
+  RecordProperty("classes", static_cast<int>(folded.partition.ranks.size()));
+  EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U)
+      << folded.partition.ranks.size() << " classes, rounded weights "
+      << folded.timeline.counters.rounded_weights << " and "
+      << unfolded.timeline.counters.rounded_weights;
+  expect_equal_link_bytes(*cluster_, folded, unfolded);
+}
+
+TEST_P(FoldAgreement, TheIdealEngineIsALowerBound) {
+  const Replay ideal = replay("ideal", *cluster_, workload_, true);
+  const Replay simgrid = replay("simgrid", *cluster_, workload_, true);
+  EXPECT_LE(ideal.timeline.makespan_s, simgrid.timeline.makespan_s * (1.0 + kAgreement));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FoldAgreement, testing::Range(0U, 50U));
+
+// The seeds fold, and their flows do meet: the tests above are not about nothing.
+TEST(FoldAgreementSeeds, FoldAndContend) {
+  std::uint32_t halved = 0;
+  std::uint32_t contended = 0;
+  for (std::uint32_t seed = 0; seed < 50; seed += 2) {
+    const Workload workload = random_workload({.seed = seed, .ranks = 16});
+    const Cluster cluster = random_cluster(seed, 2);
+    const Replay ideal = replay("ideal", cluster, workload, true);
+    const Replay simgrid = replay("simgrid", cluster, workload, true);
+    if (ideal.partition.ranks.size() <= workload.ranks.size() / 2) ++halved;
+    if (simgrid.timeline.makespan_s > 1.01 * ideal.timeline.makespan_s) ++contended;
+  }
+  EXPECT_GE(halved, 20U);
+  EXPECT_GE(contended, 8U);
+}
+
+// Rings over all ranks, one at a time on one stream, on nodes whose NVLinks carry all eight rails
+// at full rate: whatever flows meet, none holds another back.
+TEST(EngineAgreement, WithoutContentionTheEnginesAreOne) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    std::mt19937 random(seed);
+    ClusterSpec spec;
+    spec.node = load_node("dgx_a100_80gb");
+    spec.nodes = 2;
+    spec.fabric.kind = seed % 2 == 0 ? "rail_optimized" : "fat_tree";
+    const Cluster cluster = build_cluster(spec);
+    Workload workload = empty_workload();
+    ProgramWriter program(workload, "everyone");
+    const std::vector<CollectiveOp> ops = {CollectiveOp::AllReduce, CollectiveOp::AllGather,
+                                           CollectiveOp::ReduceScatter};
+    for (int i = 0; i < 30; ++i) {
+      std::vector<OpIndex> after;
+      if (i > 0 && random() % 2 == 0)
+        after = {static_cast<OpIndex>(random() % static_cast<unsigned>(i))};
+      if (random() % 2 == 0) {
+        program.compute("kernel", 64 + static_cast<std::int64_t>(random() % 1000), after);
+      } else {
+        program.collective("network", "all",
+                           {.op = ops[random() % ops.size()],
+                            .bytes = 1 + static_cast<std::int64_t>(random() % 100'000'000)},
+                           after);
+      }
+    }
+    std::vector<RankId> everyone;
+    for (std::uint32_t gpu = 0; gpu < 16; ++gpu) everyone.push_back(add_rank(workload, 0, gpu));
+    add_group(workload, GroupKind::Data, everyone, {"all"});
+    for (const bool folded : {true, false}) {
+      const Replay ideal = replay("ideal", cluster, workload, folded);
+      const Replay simgrid = replay("simgrid", cluster, workload, folded);
+      EXPECT_EQ(differing_spans(workload, ideal, simgrid), 0U) << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
