@@ -51,6 +51,30 @@ TEST_F(Errors, EveryBadInputGetsItsExactMessage) {
 
 TEST_F(Errors, ThereAreAtLeastTwentyKinds) { EXPECT_GE(names().size(), 20U); }
 
+// Whatever the bytes are, the answer is a scenario or an InputError, never another exception.
+TEST(BrokenBytes, AreRefusedAndNothingElse) {
+  const std::string whole = sample().dump(1);
+  const TemporaryFolder folder;
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    texts.push_back(whole.substr(0, i));
+    for (const char byte : {'\0', '"', '{', ']', '9', '-', '\x80'}) {
+      texts.push_back(whole);
+      texts.back()[i] = byte;
+    }
+  }
+  std::size_t refused = 0;
+  for (const std::string& text : texts) {
+    try {
+      (void)load_scenario(folder.write("s.json", text), {});
+    } catch (const InputError& error) {
+      EXPECT_FALSE(error.problems().empty());
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, texts.size() / 2);
+}
+
 TEST_F(Errors, AMissingFileIsNamed) {
   EXPECT_EQ(message_of("none.json"), "none.json: no such file\n");
 }
