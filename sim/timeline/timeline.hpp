@@ -10,8 +10,9 @@
 namespace trainyard {
 
 struct OpTimes {
-  std::vector<double> ready_s;   // the rank reached the operation (its stream and dependencies allow it)
-  std::vector<double> start_s;   // it began: for communication, when all members had reached it
+  std::vector<double>
+      ready_s;  // the rank reached the operation (its stream and dependencies allow it)
+  std::vector<double> start_s;  // it began: for communication, when all members had reached it
   std::vector<double> end_s;
 };
 
@@ -23,24 +24,25 @@ struct FlowSpan {
 };
 
 struct LinkUse {
-  double bytes = 0.0;              // on one link of the class
-  double busy_s = 0.0;             // time with at least one flow alive
-  double peak_utilisation = 0.0;   // largest share of capacity in use at an instant, 0..1
+  double bytes = 0.0;             // on one link of the class
+  double busy_s = 0.0;            // time with at least one flow alive
+  double peak_utilisation = 0.0;  // largest share of capacity in use at an instant, 0..1
 };
 
 struct EngineCounters {
   std::uint64_t operations = 0;
-  std::uint64_t activities = 0;    // SimGrid Comms and Execs created
-  std::uint64_t events = 0;        // completions handled
-  // Weights of flows on links that SimGrid cannot express exactly and that were rounded up by at most
-  // 1/32 of the flow's most loaded link (sim/engine/simgrid/weights.hpp); an approximation to report.
+  std::uint64_t activities = 0;  // SimGrid Comms and Execs created
+  std::uint64_t events = 0;      // completions handled
+  // Weights of flows on links that SimGrid cannot express exactly and that were rounded up by at
+  // most 1/32 of the flow's most loaded link (sim/engine/simgrid/weights.hpp); an approximation to
+  // report.
   std::uint64_t rounded_weights = 0;
 };
 
 struct Timeline {
-  std::vector<OpTimes> classes;    // by rank class
-  std::vector<FlowSpan> flows;     // in order of start
-  std::vector<LinkUse> links;      // by link class
+  std::vector<OpTimes> classes;  // by rank class
+  std::vector<FlowSpan> flows;   // in order of start
+  std::vector<LinkUse> links;    // by link class
   EngineCounters counters;
   double makespan_s = 0.0;
 };
