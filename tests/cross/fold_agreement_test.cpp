@@ -45,8 +45,8 @@ Cluster random_cluster(std::uint32_t seed, std::uint32_t nodes) {
   spec.node = load_node(node_types[random() % node_types.size()]);
   spec.nodes = nodes;
   spec.fabric.kind = fabrics[random() % fabrics.size()];
-  spec.fabric.radix = 32;
-  spec.fabric.oversubscription = random() % 2 == 0 ? 1.0 : 2.0;
+  spec.fabric.radix = 16;
+  spec.fabric.oversubscription = random() % 2 == 0 ? 1.0 : 3.0;
   if (spec.fabric.kind == "single_switch") spec.fabric.oversubscription = 1.0;
   return build_cluster(spec);
 }
