@@ -11,6 +11,7 @@ const CollectiveAlgorithm& recursive_doubling_all_reduce();
 const CollectiveAlgorithm& halving_doubling_all_reduce();
 const CollectiveAlgorithm& one_shot_all_reduce();
 const CollectiveAlgorithm& two_shot_all_reduce();
+const CollectiveAlgorithm& tree_all_reduce();
 const CollectiveAlgorithm& ring_all_gather();
 const CollectiveAlgorithm& ring_reduce_scatter();
 const CollectiveAlgorithm& chain_broadcast();
@@ -28,6 +29,7 @@ std::span<const CollectiveAlgorithm* const> collective_algorithms() {
       &halving_doubling_all_reduce(),
       &one_shot_all_reduce(),
       &two_shot_all_reduce(),
+      &tree_all_reduce(),
       &ring_all_gather(),
       &ring_reduce_scatter(),
       &chain_broadcast(),

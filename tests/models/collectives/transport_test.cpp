@@ -77,7 +77,7 @@ TEST(Transport, RefusalsNameTheGroupAndTheRemedy) {
                uneven),
       "all_reduce of 4 ranks on GPUs 0, 1, 2, 4 cannot use \"hierarchical\": hierarchical needs "
       "the same number of ranks on every node, here 1 to 3 (choose one of: ring, "
-      "recursive_doubling, halving_doubling, one_shot, two_shot)");
+      "recursive_doubling, halving_doubling, one_shot, two_shot, tree)");
   EXPECT_EQ(
       error_of(cluster, {.op = CollectiveOp::AllGather, .bytes = 8, .algorithm = "rign"}, uneven),
       "all_gather of 4 ranks on GPUs 0, 1, 2, 4: there is no algorithm \"rign\" (choose one of: "
