@@ -14,6 +14,19 @@
 namespace trainyard {
 namespace {
 
+// One rank of each class; where there are too many, the lowest rank of each program (a pipeline
+// stage).
+std::set<RankId> default_ranks(const RunView& view) {
+  std::set<RankId> ranks;
+  std::set<std::uint32_t> programs;
+  const bool all = view.partition.ranks.size() <= kTraceClassesMax;
+  for (const RankClass& one : view.partition.ranks) {
+    const bool first = programs.insert(one.program).second;
+    if ((all || first) && ranks.size() < kTraceClassesMax) ranks.insert(one.representative);
+  }
+  return ranks;
+}
+
 std::vector<RankId> shown_ranks(const RunView& view, const TraceOptions& options) {
   std::set<RankId> ranks(options.ranks.begin(), options.ranks.end());
   if (!ranks.empty() && *ranks.rbegin() >= view.workload.ranks.size()) {
@@ -23,10 +36,7 @@ std::vector<RankId> shown_ranks(const RunView& view, const TraceOptions& options
                 .problem = fmt::format("rank {} does not exist", *ranks.rbegin()),
                 .hint = fmt::format("the run has ranks 0 to {}", view.workload.ranks.size() - 1)});
   }
-  if (ranks.empty()) {
-    const std::size_t classes = std::min(kTraceClassesMax, view.partition.ranks.size());
-    for (std::size_t i = 0; i < classes; ++i) ranks.insert(view.partition.ranks[i].representative);
-  }
+  if (ranks.empty()) ranks = default_ranks(view);
   return {ranks.begin(), ranks.end()};
 }
 

@@ -24,7 +24,8 @@ inline constexpr std::size_t kTraceClassesMax = 64;
 inline constexpr std::size_t kTraceLinkClassesMax = 32;
 
 struct TraceOptions {
-  // Nothing: one rank of each class, of the first kTraceClassesMax.
+  // Nothing: one rank of each class; of each program (a pipeline stage) where there are more than
+  // kTraceClassesMax classes. TraceCounts::classes_left_out says how many are then not shown.
   std::vector<RankId> ranks{};
   bool memory_counters = true;
   bool link_counters = true;  // of the kTraceLinkClassesMax classes that carry most

@@ -113,8 +113,8 @@ std::string figures_alone(const std::vector<FigureRow>& rows) {
 }
 
 constexpr std::array<std::string_view, kTimeShares> kShortTitles{
-    "compute", "optim.", "tensor",  "pipe",   "data", "expert",
-    "context", "other",  "waiting", "bubble", "host", "idle"};
+    "compute", "optim.", "TP",      "PP",     "DP",   "EP",
+    "CP",      "other",  "waiting", "bubble", "host", "idle"};
 
 // Shares of the step, mean over all ranks.
 std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
@@ -197,7 +197,9 @@ std::string breakdown_section(const RunView& view) {
   const double step_s = view.timeline.makespan_s;
   if (stages.empty() || step_s <= 0.0) return "";
   return "Where the time of a rank goes (mean over all ranks)\n" + breakdown_mean(stages, step_s) +
-         "\nThe same by stage, % of the step\n" + breakdown_by_stage(stages, step_s);
+         "\nThe same by stage, % of the step (TP, PP, DP, EP, CP, other: communication not "
+         "hidden)\n" +
+         breakdown_by_stage(stages, step_s);
 }
 
 std::string memory_section(const RunView& view) {

@@ -232,6 +232,22 @@ TEST(ChromeTrace, ShownRanksAreChosen) {
   EXPECT_THROW(write(small, {.ranks = {2}}), InputError);
 }
 
+// 200 classes of two programs: the lowest rank of each program, so that both stages are seen.
+TEST(ChromeTrace, TooManyClassesShowOneRankOfEachProgram) {
+  SmallRun small;
+  for (RankId rank = 2; rank < 200; ++rank) {
+    small.run.workload.ranks.push_back(small.run.workload.ranks[rank % 2]);
+    small.run.partition.class_of_rank.push_back(rank);
+    small.run.partition.ranks.push_back(
+        {.representative = rank, .members = 1, .program = rank % 2});
+    small.run.timeline.classes.push_back(small.run.timeline.classes[rank % 2]);
+  }
+  const Written trace = write(small);
+  EXPECT_EQ(trace.counts.processes, 3U);  // and the links
+  EXPECT_EQ(trace.counts.flows, 2U);
+  EXPECT_EQ(trace.counts.classes_left_out, 198U);
+}
+
 // Two ranks of one class show the same spans, each under its own process.
 TEST(ChromeTrace, FoldedRanksShowTheirClass) {
   SmallRun small;

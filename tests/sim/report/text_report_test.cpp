@@ -65,6 +65,33 @@ TEST(Summary, IsPlainAndNarrow) {
   }
 }
 
+// A run in which every share of the breakdown occurs: the widest table there is.
+TEST(Summary, TheWidestBreakdownStaysNarrow) {
+  SmallRun small;
+  small.run = HandRun(2);
+  double now_s = 0.0;
+  const auto next = [&now_s] { return now_s += 1.0; };
+  for (std::uint16_t kind = 0; kind < 6; ++kind) {
+    const auto done = small.run.collective({.ready_s = now_s,
+                                            .start_s = now_s + 0.5,
+                                            .end_s = now_s + 1.0,
+                                            .stream = 1,
+                                            .kind = static_cast<GroupKind>(kind)});
+    small.run.compute({.ready_s = next(), .end_s = next(), .after = {done}});
+  }
+  const auto in =
+      small.run.recv({.ready_s = now_s, .start_s = now_s + 1.0, .end_s = now_s + 1.0, .stream = 1});
+  small.run.delay({.ready_s = next(), .end_s = next(), .after = {in}});
+  small.run.compute({.ready_s = now_s, .end_s = next(), .work = WorkClass::Optimizer});
+  small.run.timeline.makespan_s = next();
+  const std::string text = find_report("breakdown")->text(small.view());
+  for (const char* title :
+       {"compute", "TP", "PP", "DP", "EP", "CP", "other", "waiting", "bubble", "host", "idle"}) {
+    EXPECT_THAT(text, HasSubstr(title));
+  }
+  for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), kTextWidth) << line;
+}
+
 TEST(Summary, ABareWorkloadStillReports) {
   SmallRun small;
   small.facts = {};
