@@ -38,6 +38,8 @@ struct Parallelism {
   bool loss_in_split = false;
   bool scatter_gather = true;                  // p2p without sequence parallelism sends 1/t per rank, then gathers
   bool overlap_p2p = true;                     // sends and receives on their own stream
+  // A column-parallel layer's input gradient is reduced while its weight gradient is computed.
+  bool overlap_tensor = true;
   // Leftmost varies fastest. "tp-cp-ep-dp-pp" is Megatron's default.
   std::string rank_order = "tp-cp-ep-dp-pp";
 };

@@ -121,6 +121,8 @@ const Field<P> kParallelism[] = {
      "without sequence_parallel: stages send 1/tensor of an activation each and gather it",
      Flag<P>{&P::scatter_gather}},
     {"overlap_p2p", "messages between stages overlap with computation", Flag<P>{&P::overlap_p2p}},
+    {"overlap_tensor", "input gradients are reduced over the tensor group during the weight gradient",
+     Flag<P>{&P::overlap_tensor}},
     {"rank_order", "dimensions from fastest to slowest, each of tp, cp, ep, dp, pp once",
      Text<P>{&P::rank_order}},
 };

@@ -91,17 +91,18 @@ void LayerLowering::residual_backward(std::string_view name) {
 
 OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs) {
   const std::string text(name);
-  const OpIndex gathered =
-      shape_.sequence_parallel
-          ? tensor_collective(CollectiveOp::AllGather, shape_.message, text + "_input_all_gather", false)
-          : kNone;
+  const bool overlap = plan_.parallelism.overlap_tensor;
+  OpIndex gathered = kNone;
+  if (shape_.sequence_parallel) {
+    gathered = tensor_collective(CollectiveOp::AllGather, shape_.message, text + "_input_all_gather", !overlap);
+  }
   build_.compute(text + "_dgrad", gemm(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad));
   const CollectiveOp op = shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-  const OpIndex reduced = tensor_collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), false);
-  build_.wait_for(gathered);
+  const OpIndex reduced = tensor_collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
+  if (overlap) build_.wait_for(gathered);
   const OpIndex wgrad =
       build_.compute(text + "_wgrad", gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
-  build_.wait_for(reduced);
+  if (overlap) build_.wait_for(reduced);
   return wgrad;
 }
 
