@@ -1,5 +1,5 @@
-// The commands of `trainyard`. Each file command_<name>.cpp adds one subcommand to the parser and says what
-// it does when chosen; main.cpp runs the choice and turns errors into exit codes.
+// The commands of `trainyard`. Each file command_<name>.cpp adds one subcommand to the parser and
+// says what it does when chosen; main.cpp runs the choice and turns errors into exit codes.
 //
 // To add a command: one file, one line here, one row in main.cpp.
 #pragma once

@@ -37,7 +37,8 @@ std::vector<Row> plain(const std::vector<std::string>& names) {
 template <class Entries>
 std::vector<Row> entries(const Entries& registry) {
   std::vector<Row> rows;
-  for (const auto& entry : registry) rows.push_back({std::string(entry.name), std::string(entry.summary)});
+  for (const auto& entry : registry)
+    rows.push_back({std::string(entry.name), std::string(entry.summary)});
   return rows;
 }
 

@@ -19,10 +19,12 @@ Exit memory(const ScenarioChoice& choice) {
 
 void add_memory(CLI::App& app, Action& action) {
   auto choice = std::make_shared<ScenarioChoice>();
-  CLI::App* command = app.add_subcommand("memory", "Show what fits, stage by stage, category by category");
+  CLI::App* command =
+      app.add_subcommand("memory", "Show what fits, stage by stage, category by category");
   add_scenario_options(*command, *choice);
   command->footer(
-      "Example:\n  trainyard memory scenarios/llama3/llama3_70b_64xh100.json --set training.recompute=full");
+      "Example:\n  trainyard memory scenarios/llama3/llama3_70b_64xh100.json --set "
+      "training.recompute=full");
   command->callback([choice, &action] { action = [choice] { return memory(*choice); }; });
 }
 

@@ -19,7 +19,7 @@ struct ScheduleChoice {
   double forward_s = 1.0;
   double backward_s = 2.0;
   double transfer_s = 0.0;
-  std::size_t width = 0;   // 0: the terminal's, or 100
+  std::size_t width = 0;  // 0: the terminal's, or 100
 };
 
 std::size_t terminal_width() {
@@ -33,8 +33,11 @@ const Schedule& chosen_schedule(const ScheduleChoice& choice) {
   std::vector<std::string> names;
   for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
   const std::string near = nearest(choice.name, names);
-  throw InputError(Problem{.file = {}, .pointer = {}, .problem = "there is no schedule \"" + choice.name + "\"",
-                           .hint = near.empty() ? "`trainyard list schedules` shows them" : "did you mean " + near + "?"});
+  throw InputError(Problem{.file = {},
+                           .pointer = {},
+                           .problem = "there is no schedule \"" + choice.name + "\"",
+                           .hint = near.empty() ? "`trainyard list schedules` shows them"
+                                                : "did you mean " + near + "?"});
 }
 
 // A chart of more steps than this could not be read, and would take gigabytes.
@@ -42,29 +45,53 @@ void refuse_too_large(const PipelineShape& shape) {
   constexpr std::int64_t kStepsMost = 1'000'000;
   const std::int64_t steps = 2 * shape.stages * shape.microbatches * shape.chunks;
   if (steps <= kStepsMost) return;
-  throw InputError(Problem{.file = {}, .pointer = {},
-                           .problem = fmt::format("the schedule has {} steps, more than {}", steps, kStepsMost),
-                           .hint = "use fewer stages, microbatches or chunks"});
+  throw InputError(
+      Problem{.file = {},
+              .pointer = {},
+              .problem = fmt::format("the schedule has {} steps, more than {}", steps, kStepsMost),
+              .hint = "use fewer stages, microbatches or chunks"});
+}
+
+// CLI11's own ranges let "nan" pass.
+void refuse_durations(const ScheduleChoice& choice) {
+  const auto refuse = [](const char* option, double seconds, bool may_be_zero) {
+    constexpr double kMost = 1e6;
+    if (seconds <= kMost && (seconds > 0.0 || (may_be_zero && seconds == 0.0))) return;
+    throw InputError(
+        Problem{.file = option,
+                .pointer = {},
+                .problem = fmt::format("{} is not a duration a chart can show", seconds),
+                .hint = fmt::format("give seconds, at most {}", kMost)});
+  };
+  refuse("--forward", choice.forward_s, false);
+  refuse("--backward", choice.backward_s, false);
+  refuse("--transfer", choice.transfer_s, true);
 }
 
 Exit chart(const ScheduleChoice& choice) {
+  refuse_durations(choice);
   const Schedule& schedule = chosen_schedule(choice);
   if (const auto refusal = schedule.refusal(choice.shape)) {
-    throw InputError(Problem{.file = {}, .pointer = {}, .problem = *refusal,
+    throw InputError(Problem{.file = {},
+                             .pointer = {},
+                             .problem = *refusal,
                              .hint = "change --stages, --microbatches or --chunks"});
   }
   refuse_too_large(choice.shape);
   const ScheduleLists lists = all_steps(schedule, choice.shape);
   if (const auto fault = check_schedule(lists, choice.shape)) throw RunError(*fault);
   const auto stages = static_cast<std::size_t>(choice.shape.stages);
-  const PlayedSchedule played = play_schedule(
-      lists, choice.shape,
-      {.forward_s = std::vector<double>(stages, choice.forward_s),
-       .backward_s = std::vector<double>(stages, choice.backward_s), .weight_s = {}, .transfer_s = choice.transfer_s});
+  const PlayedSchedule played =
+      play_schedule(lists, choice.shape,
+                    {.forward_s = std::vector<double>(stages, choice.forward_s),
+                     .backward_s = std::vector<double>(stages, choice.backward_s),
+                     .weight_s = {},
+                     .transfer_s = choice.transfer_s});
   const std::size_t width = choice.width == 0 ? terminal_width() : choice.width;
-  fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), choice.shape.stages,
-             choice.shape.microbatches, choice.shape.chunks, choice.shape.chunks == 1 ? "" : "s",
-             schedule_chart(played, choice.shape, width), schedule_table(played, choice.shape));
+  fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(),
+             choice.shape.stages, choice.shape.microbatches, choice.shape.chunks,
+             choice.shape.chunks == 1 ? "" : "s", schedule_chart(played, choice.shape, width),
+             schedule_table(played, choice.shape));
   return Exit::Fine;
 }
 
@@ -72,17 +99,26 @@ Exit chart(const ScheduleChoice& choice) {
 
 void add_schedule(CLI::App& app, Action& action) {
   auto choice = std::make_shared<ScheduleChoice>();
-  CLI::App* command = app.add_subcommand("schedule", "Draw a pipeline schedule with its bubble and memory");
-  command->add_option("name", choice->name, "Schedule (see `trainyard list schedules`)")->required();
-  command->add_option("--stages", choice->shape.stages, "Pipeline ranks")->check(CLI::Range(1, 1024));
-  command->add_option("--microbatches", choice->shape.microbatches, "Microbatches of a step")->check(CLI::Range(1, 65536));
-  command->add_option("--chunks", choice->shape.chunks, "Model chunks of a rank")->check(CLI::Range(1, 64));
-  command->add_option("--group-size", choice->shape.group_size, "Interleaved: microbatches of a group");
-  command->add_option("--forward", choice->forward_s, "Seconds of one forward")->check(CLI::NonNegativeNumber);
-  command->add_option("--backward", choice->backward_s, "Seconds of one backward")->check(CLI::NonNegativeNumber);
-  command->add_option("--transfer", choice->transfer_s, "Seconds of one message")->check(CLI::NonNegativeNumber);
-  command->add_option("--width", choice->width, "Columns of the chart");
-  command->footer("Example:\n  trainyard schedule interleaved_1f1b --stages 4 --microbatches 8 --chunks 2");
+  CLI::App* command =
+      app.add_subcommand("schedule", "Draw a pipeline schedule with its bubble and memory");
+  command->add_option("name", choice->name, "Schedule (see `trainyard list schedules`)")
+      ->required();
+  command->add_option("--stages", choice->shape.stages, "Pipeline ranks")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--microbatches", choice->shape.microbatches, "Microbatches of a step")
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--chunks", choice->shape.chunks, "Model chunks of a rank")
+      ->check(CLI::Range(1, 64));
+  command
+      ->add_option("--group-size", choice->shape.group_size, "Interleaved: microbatches of a group")
+      ->check(CLI::Range(0, 65536));
+  command->add_option("--forward", choice->forward_s, "Seconds of one forward");
+  command->add_option("--backward", choice->backward_s, "Seconds of one backward");
+  command->add_option("--transfer", choice->transfer_s, "Seconds of one message");
+  command->add_option("--width", choice->width, "Columns of the chart")
+      ->check(CLI::Range(20, 100000));
+  command->footer(
+      "Example:\n  trainyard schedule interleaved_1f1b --stages 4 --microbatches 8 --chunks 2");
   command->callback([choice, &action] { action = [choice] { return chart(*choice); }; });
 }
 

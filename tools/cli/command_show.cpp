@@ -1,4 +1,5 @@
-// `trainyard show`: the cluster, the workload or the kernel costs of a scenario, to look at or to keep.
+// `trainyard show`: the cluster, the workload or the kernel costs of a scenario, to look at or to
+// keep.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 struct ShowChoice {
   ScenarioChoice scenario;
-  std::string cluster;   // a cluster file instead of a scenario
+  std::string cluster;  // a cluster file instead of a scenario
   bool matrix = false;
   bool dot = false;
   bool json = false;
@@ -31,8 +32,11 @@ struct ShowChoice {
 ClusterSpec cluster_of(const ShowChoice& choice) {
   if (!choice.cluster.empty()) return read_cluster_file(choice.cluster);
   if (choice.scenario.file.empty()) {
-    throw InputError(Problem{.file = {}, .pointer = {}, .problem = "show topology takes a scenario or --cluster FILE",
-                             .hint = "trainyard show topology scenarios/llama3/llama3_8b_8xh100.json"});
+    throw InputError(
+        Problem{.file = {},
+                .pointer = {},
+                .problem = "show topology takes a scenario or --cluster FILE",
+                .hint = "trainyard show topology scenarios/llama3/llama3_8b_8xh100.json"});
   }
   return read(choice.scenario).cluster;
 }
@@ -44,7 +48,9 @@ Exit show_topology(const ShowChoice& choice) {
     return Exit::Fine;
   }
   const Cluster cluster = build_cluster(spec);
-  fmt::print("{}", choice.matrix ? topology_matrix(cluster, 0) : choice.dot ? topology_dot(cluster) : topology_table(cluster));
+  fmt::print("{}", choice.matrix ? topology_matrix(cluster, 0)
+                   : choice.dot  ? topology_dot(cluster)
+                                 : topology_table(cluster));
   return Exit::Fine;
 }
 
@@ -69,8 +75,10 @@ Exit show_cost(const ShowChoice& choice) {
   const Workload workload = scenario_workload(scenario, cluster);
   const auto model = load_cost_model(cluster.facts().gpu);
   std::vector<std::pair<Cost, std::string>> rows;
-  for (const Kernel& kernel : workload.kernels) rows.emplace_back(model->cost(kernel), to_text(kernel));
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first.time > b.first.time; });
+  for (const Kernel& kernel : workload.kernels)
+    rows.emplace_back(model->cost(kernel), to_text(kernel));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.first.time > b.first.time; });
   fmt::print("Kernels on {}\n  {:>10}  {:<12}  shape\n", cluster.facts().gpu, "time", "known how");
   for (const auto& [cost, text] : rows) {
     fmt::print("  {:>10}  {:<12}  {}\n", to_text(cost.time), to_string(cost.provenance), text);
@@ -82,17 +90,23 @@ Exit show_cost(const ShowChoice& choice) {
 
 void add_show(CLI::App& app, Action& action) {
   auto choice = std::make_shared<ShowChoice>();
-  CLI::App* show = app.add_subcommand("show", "Show the topology, workload or kernel costs of a scenario");
+  CLI::App* show =
+      app.add_subcommand("show", "Show the topology, workload or kernel costs of a scenario");
   show->require_subcommand(1);
-  show->footer("Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
-               "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
+  show->footer(
+      "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
+      "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
 
   CLI::App* topology = show->add_subcommand("topology", "Devices and links, as a table");
   add_scenario_options(*topology, choice->scenario, false);
-  topology->add_option("--cluster", choice->cluster, "A file with a cluster object instead of a scenario");
-  auto* matrix = topology->add_flag("--matrix", choice->matrix, "As the grid of `nvidia-smi topo -m`");
+  topology->add_option("--cluster", choice->cluster,
+                       "A file with a cluster object instead of a scenario");
+  auto* matrix =
+      topology->add_flag("--matrix", choice->matrix, "As the grid of `nvidia-smi topo -m`");
   auto* dot = topology->add_flag("--dot", choice->dot, "As Graphviz DOT");
-  topology->add_flag("--json", choice->json, "As a cluster object for a scenario")->excludes(matrix)->excludes(dot);
+  topology->add_flag("--json", choice->json, "As a cluster object for a scenario")
+      ->excludes(matrix)
+      ->excludes(dot);
   matrix->excludes(dot);
   topology->callback([choice, &action] { action = [choice] { return show_topology(*choice); }; });
 
@@ -102,7 +116,8 @@ void add_show(CLI::App& app, Action& action) {
   workload->add_flag("--dot", choice->dot, "As Graphviz DOT")->excludes(json);
   workload->callback([choice, &action] { action = [choice] { return show_workload(*choice); }; });
 
-  CLI::App* cost = show->add_subcommand("cost", "Every kernel with its time and how well it is known");
+  CLI::App* cost =
+      show->add_subcommand("cost", "Every kernel with its time and how well it is known");
   add_scenario_options(*cost, choice->scenario);
   cost->callback([choice, &action] { action = [choice] { return show_cost(*choice); }; });
 }

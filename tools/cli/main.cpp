@@ -1,11 +1,14 @@
 // The command: reads the arguments, runs the chosen subcommand, turns errors into exit codes.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/usage_error.hpp"
 #include "tools/cli/version.hpp"
 
 namespace {
@@ -15,12 +18,21 @@ using trainyard::Exit;
 int code(Exit exit) { return static_cast<int>(exit); }
 
 int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
-  return app.exit(error) == 0 ? code(Exit::Fine) : code(Exit::BadInput);
+  if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+  fmt::print(stderr, "trainyard: {}\n", trainyard::usage_problem(app, error));
+  return code(Exit::BadInput);
+}
+
+// What was printed may still be on its way; a full disk shows only now.
+int printed(int exit) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
+  fmt::print(stderr, "trainyard: standard output cannot be written: {}\n", std::strerror(errno));
+  return code(Exit::BadInput);
 }
 
 int run(const trainyard::Action& action) {
   try {
-    return code(action());
+    return printed(code(action()));
   } catch (const trainyard::InputError& error) {
     fmt::print(stderr, "trainyard: {}\n", error.what());
     return code(Exit::BadInput);
@@ -28,8 +40,11 @@ int run(const trainyard::Action& action) {
     fmt::print(stderr, "trainyard: {}\n", error.what());
     return code(Exit::RunSaysNo);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "trainyard: {}\nThis is a fault of trainyard itself; please report it with the scenario.\n",
-               error.what());
+    if (std::ferror(stdout) != 0) return printed(code(Exit::BadInput));
+    fmt::print(
+        stderr,
+        "trainyard: {}\nThis is a fault of trainyard itself; please report it with the scenario.\n",
+        error.what());
     return code(Exit::Internal);
   }
 }
@@ -37,12 +52,14 @@ int run(const trainyard::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Trainyard predicts how long a training step of a large model takes on a GPU cluster."};
+  CLI::App app{
+      "Trainyard predicts how long a training step of a large model takes on a GPU cluster."};
   app.name("trainyard");
   app.require_subcommand(1);
   app.set_version_flag("--version", trainyard::version_text());
-  app.footer("Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json\n"
-             "`trainyard COMMAND --help` shows each command with an example.");
+  app.footer(
+      "Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json\n"
+      "`trainyard COMMAND --help` shows each command with an example.");
   trainyard::Action action;
   trainyard::add_run(app, action);
   trainyard::add_memory(app, action);

@@ -9,7 +9,8 @@ namespace trainyard {
 
 using namespace std::chrono_literals;
 
-Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string what)
+    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   if (shown_) fmt::print(stderr, "\r{:79}\r", "");

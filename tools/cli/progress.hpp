@@ -1,5 +1,5 @@
-// One line on the terminal that says how far a long run is. Nothing when standard error is not a terminal or
-// the run takes under a second.
+// One line on the terminal that says how far a long run is. Nothing when standard error is not a
+// terminal or the run takes under a second.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace trainyard {
 class Progress {
  public:
   explicit Progress(std::string what);
-  ~Progress();   // erases the line
+  ~Progress();  // erases the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 

@@ -6,7 +6,8 @@ namespace trainyard {
 void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required) {
   auto* file = command.add_option("scenario", choice.file, "Scenario file (see scenarios/)");
   if (required) file->required();
-  command.add_option("--set", choice.sets, "Override a field: --set parallelism.tensor=4 (repeatable)")
+  command
+      .add_option("--set", choice.sets, "Override a field: --set parallelism.tensor=4 (repeatable)")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -17,7 +18,9 @@ Scenario read(const ScenarioChoice& choice) {
   for (const std::string& set : choice.sets) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw InputError(Problem{.file = "--set", .pointer = {}, .problem = "\"" + set + "\" is not PATH=VALUE",
+      throw InputError(Problem{.file = "--set",
+                               .pointer = {},
+                               .problem = "\"" + set + "\" is not PATH=VALUE",
                                .hint = "write for example --set parallelism.tensor=8"});
     }
     overrides.push_back({.path = set.substr(0, equals), .value = set.substr(equals + 1)});

@@ -7,7 +7,8 @@ namespace trainyard {
 
 Exit verdict(const RunView& view) {
   const std::vector<StageMemory> stages = stage_memory(view);
-  const bool fits = std::all_of(stages.begin(), stages.end(), [](const StageMemory& stage) { return stage.fits; });
+  const bool fits = std::all_of(stages.begin(), stages.end(),
+                                [](const StageMemory& stage) { return stage.fits; });
   return fits ? Exit::Fine : Exit::RunSaysNo;
 }
 

@@ -21,9 +21,10 @@ std::string program_table(const Workload& workload) {
       ++count[op.kind];
       if (op.kind == OpKind::Compute) work += flops(workload.kernels[op.payload]).value();
     }
-    table.row({workload.programs[index].name, fmt::to_string(ranks[index]), fmt::to_string(count[OpKind::Compute]),
-               fmt::to_string(count[OpKind::Collective]), fmt::to_string(count[OpKind::Send]),
-               fmt::to_string(count[OpKind::Recv]), fmt::format("{:.4g}", work)});
+    table.row({workload.programs[index].name, fmt::to_string(ranks[index]),
+               fmt::to_string(count[OpKind::Compute]), fmt::to_string(count[OpKind::Collective]),
+               fmt::to_string(count[OpKind::Send]), fmt::to_string(count[OpKind::Recv]),
+               fmt::format("{:.4g}", work)});
   }
   return table.text();
 }
@@ -33,7 +34,8 @@ std::string group_table(const Workload& workload) {
   for (const Group& group : workload.groups) ++count[{group.kind, group.members.size()}];
   TextTable table({"group", "ranks", "groups"});
   for (const auto& [key, groups] : count) {
-    table.row({std::string(to_string(key.first)), fmt::to_string(key.second), fmt::to_string(groups)});
+    table.row(
+        {std::string(to_string(key.first)), fmt::to_string(key.second), fmt::to_string(groups)});
   }
   return table.text();
 }

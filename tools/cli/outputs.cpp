@@ -1,0 +1,103 @@
+#include "tools/cli/outputs.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/csv.hpp"
+#include "sim/report/result_json.hpp"
+
+namespace trainyard {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const fs::path& place, std::string problem, std::string hint) {
+  throw InputError(Problem{.file = place.string(),
+                           .pointer = {},
+                           .problem = std::move(problem),
+                           .hint = std::move(hint)});
+}
+
+// Missing folders are made later, so the nearest one that is there must take a new name.
+void refuse_unwritable_place(const fs::path& place) {
+  std::error_code error;
+  fs::path folder = fs::absolute(place, error).parent_path();
+  while (!fs::exists(folder, error) && folder != folder.root_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, error)) {
+    fail(place, folder.string() + " is not a folder", "write into another one");
+  }
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    fail(place, "the folder " + folder.string() + " cannot be written", "write into another one");
+  }
+}
+
+void refuse_unwritable_file(const std::optional<fs::path>& file) {
+  if (!file) return;
+  if (fs::is_directory(*file)) fail(*file, "is a folder", "name a file in it");
+  if (!fs::exists(*file) || fs::is_regular_file(*file)) refuse_unwritable_place(*file);
+}
+
+void refuse_unwritable_folder(const std::optional<fs::path>& folder) {
+  if (folder) refuse_unwritable_place(*folder / "x");
+}
+
+}  // namespace
+
+Outputs outputs_of(const OutputChoice& choice) {
+  Outputs outputs;
+  if (!choice.out.empty()) {
+    const fs::path folder = choice.out;
+    outputs = {.trace = folder / "trace.json.gz",
+               .json = folder / "result.json",
+               .csv = folder / "csv",
+               .scenario = folder / "scenario.json"};
+  }
+  if (!choice.trace.empty()) outputs.trace = choice.trace;
+  if (!choice.json.empty()) {
+    outputs.json = choice.json;
+    outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
+  }
+  if (!choice.csv.empty()) outputs.csv = choice.csv;
+  return outputs;
+}
+
+void refuse_unwritable(const Outputs& outputs) {
+  refuse_unwritable_file(outputs.trace);
+  refuse_unwritable_file(outputs.json);
+  refuse_unwritable_file(outputs.scenario);
+  refuse_unwritable_folder(outputs.csv);
+}
+
+// The trace goes first: it alone may refuse what it is asked for (a rank that is not there), and
+// then nothing else is left behind.
+std::string write(const Outputs& outputs, const RunView& view, const TraceOptions& options) {
+  std::string text;
+  const auto say = [&text](const char* what, const fs::path& where, const char* how = "") {
+    text += fmt::format("{:<17}  {}{}\n", what, where.string(), how);
+  };
+  if (outputs.trace) {
+    write_chrome_trace(view, *outputs.trace, options);
+    say("Trace", *outputs.trace,
+        "   (open it at https://ui.perfetto.dev or in speedscope: drag the file there)");
+  }
+  if (outputs.scenario && !view.facts.scenario.is_null()) {
+    write_file(*outputs.scenario, to_text(view.facts.scenario));
+    say("Resolved scenario", *outputs.scenario);
+  }
+  if (outputs.json) {
+    write_file(*outputs.json, to_text(result_json(view)));
+    say("Result", *outputs.json);
+  }
+  if (outputs.csv) {
+    write_csv_directory(view, *outputs.csv);
+    say("Tables", *outputs.csv);
+  }
+  return text;
+}
+
+}  // namespace trainyard

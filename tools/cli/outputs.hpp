@@ -1,0 +1,39 @@
+// Where the results of a run go, and the writing of them.
+//
+//   Outputs outputs = outputs_of({.out = "out"});   // out/scenario.json, result.json, csv/,
+//   trace.json.gz refuse_unwritable(outputs);                     // before the run, which may be
+//   long std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "sim/report/chrome_trace.hpp"
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+// What the command line asked for; empty where it did not.
+struct OutputChoice {
+  std::string out;  // a folder for everything
+  std::string trace;
+  std::string json;
+  std::string csv;
+};
+
+// Where each result goes; nothing where it was not asked for.
+struct Outputs {
+  std::optional<std::filesystem::path> trace, json, csv, scenario;
+};
+
+[[nodiscard]] Outputs outputs_of(const OutputChoice& choice);
+
+// Throws InputError when a place can be seen to take no file: nothing has been computed yet.
+void refuse_unwritable(const Outputs& outputs);
+
+// Writes all; returns the lines that say where things are.
+[[nodiscard]] std::string write(const Outputs& outputs, const RunView& view,
+                                const TraceOptions& options);
+
+}  // namespace trainyard

@@ -1,0 +1,14 @@
+// What is wrong with a command line, in one line with its remedy.
+//
+//   usage_problem(app, error);   // "run has no option --enigne (did you mean "--engine"?)"
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace trainyard {
+
+// `error` is what parsing threw; `app` is the parser afterwards.
+[[nodiscard]] std::string usage_problem(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace trainyard
