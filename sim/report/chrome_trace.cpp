@@ -62,10 +62,10 @@ void write_head(const RunView& view, const std::vector<RankId>& ranks, OutputStr
   const char* separator = "\n";
   for (const GroupId id : groups) {
     const Group& group = view.workload.groups.at(id);
-    out.print(
-        R"({}{{"pg_name":"{}","pg_desc":"{}","backend_config":"cuda:nccl","pg_size":{},"ranks":"{}"}})",
-        separator, id, to_string(group.kind), group.members.size(),
-        process_group_ranks(group.members));
+    out.print(R"({}{{"pg_name":"{}","pg_desc":"{}","backend_config":"cuda:nccl",)"
+              R"("pg_size":{},"ranks":"{}"}})",
+              separator, id, to_string(group.kind), group.members.size(),
+              process_group_ranks(group.members));
     separator = ",\n";
   }
   out.print("]}},\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": 0,\n\"traceEvents\": [");

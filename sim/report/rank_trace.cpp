@@ -162,12 +162,13 @@ class RankTrace {
     write_wait(index, group.kind);
     const MessageElements elements = message_elements(call, group.members.size());
     common_args(index);
-    args_ += fmt::format(
-        R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},"dtype":"{}",{})"
-        R"(,"operation":{},"algorithm":{},"bytes":{})",
-        kineto_collective_name(op.kind, call.op), elements.in, elements.out, group.members.size(),
-        kineto_dtype(call.dtype), group_args(op.slot), json_text(view_.workload.names.at(op.name)),
-        json_text(call.algorithm), call.bytes);
+    args_ += fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},)"
+                         R"("Group size":{},"dtype":"{}",{})"
+                         R"(,"operation":{},"algorithm":{},"bytes":{})",
+                         kineto_collective_name(op.kind, call.op), elements.in, elements.out,
+                         group.members.size(), kineto_dtype(call.dtype), group_args(op.slot),
+                         json_text(view_.workload.names.at(op.name)), json_text(call.algorithm),
+                         call.bytes);
     if (op.kind != OpKind::Collective) add_message(index, binding, group);
     write_slice(slice_of(index, "kernel"), json_text(nccl_kernel_name(call)));
   }

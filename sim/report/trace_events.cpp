@@ -50,10 +50,11 @@ void TraceEvents::slice(const TraceSlice& slice) {
   TY_CHECK(slice.end_ns >= slice.start_ns && slice.start_ns >= 0, slice.start_ns, slice.end_ns);
   const Microseconds start = microseconds(slice.start_ns);
   const Microseconds duration = microseconds(slice.end_ns - slice.start_ns);
-  out_.print(
-      R"({}{{"ph":"X","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},"cat":"{}","name":{},"args":{}}})",
-      separator(), slice.process, slice.thread, start.whole, start.thousandths, duration.whole,
-      duration.thousandths, slice.category, slice.name_json, slice.args_json);
+  out_.print(R"({}{{"ph":"X","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},)"
+             R"("cat":"{}","name":{},"args":{}}})",
+             separator(), slice.process, slice.thread, start.whole, start.thousandths,
+             duration.whole, duration.thousandths, slice.category, slice.name_json,
+             slice.args_json);
   ++counts_.slices;
   counts_.slice_ns += slice.end_ns - slice.start_ns;
 }

@@ -2,7 +2,8 @@
 //
 //   node check_trace.mjs --engine DIRECTORY trace.json.gz [--slices N] [--flows N]
 //
-// What must be found is written at the end of the trace itself ("trainyard": {...}); the options override it.
+// What must be found is written at the end of the trace itself ("trainyard": {...}); the options
+// override it.
 // Exit code 0: as it should be; 1: not; 77: the engine cannot be loaded (the caller decides).
 
 import {createReadStream} from 'node:fs';
@@ -85,7 +86,7 @@ async function main() {
   try {
     engine = await loadEngine(options.engine);
   } catch (error) {
-    console.error(`SKIPPED, NOTHING WAS CHECKED: the trace engine cannot be loaded: ${error.message}`);
+    console.error('SKIPPED, NOTHING WAS CHECKED: the trace engine cannot be loaded:', error.message);
     return SKIPPED;
   }
   await engine.load(files[0]);

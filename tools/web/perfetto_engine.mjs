@@ -4,9 +4,9 @@
 //   await engine.load('trace.json.gz');
 //   await engine.rows('select count(*) as n from slice');   // [{n: 17}]
 //
-// The package is somebody else's, so its four files are compared with the checksums below first. Its glue was
-// made for a browser worker with 64-bit memory; three replacements make it run here, and each must find its
-// place or we stop.
+// The package is somebody else's, so the files are compared with the checksums below first. Its glue
+// was made for a browser worker with 64-bit memory; three replacements make it run here, and each must
+// find its place or we stop.
 
 import {createHash} from 'node:crypto';
 import {createReadStream, readFileSync} from 'node:fs';
@@ -22,7 +22,8 @@ const CHECKSUMS = {
 
 // [what stands in the glue, what must stand there, why]
 const REPLACEMENTS = [
-  ['this.useMemory64 = hasMemory64Support();', 'this.useMemory64 = false;', 'only the 32-bit module is shipped'],
+  ['this.useMemory64 = hasMemory64Support();', 'this.useMemory64 = false;',
+   'only the 32-bit module is shipped'],
   ['locateFile: (s) => s,', 'locateFile: (s) => s, wasmBinary: globalThis.traceProcessorWasm,',
    'a worker would fetch the module; we hand it in'],
   ['const wasmBridge = new wasm_bridge_1.WasmBridge();',
@@ -37,7 +38,9 @@ const START_LIMIT_MS = 30_000;
 function checkedFile(directory, name) {
   const bytes = readFileSync(path.join(directory, name));
   const found = createHash('sha256').update(bytes).digest('hex');
-  if (found !== CHECKSUMS[name]) throw new Error(`${name} has the checksum ${found}, expected ${CHECKSUMS[name]}`);
+  if (found !== CHECKSUMS[name]) {
+    throw new Error(`${name} has the checksum ${found}, expected ${CHECKSUMS[name]}`);
+  }
   return bytes;
 }
 
@@ -53,14 +56,15 @@ function adaptedGlue(source) {
 function pretendWorker(directory) {
   globalThis.self = globalThis;
   globalThis.WorkerGlobalScope = class {};
-  Object.defineProperty(globalThis, 'location', {value: {href: `${pathToFileURL(directory).href}/`}, configurable: true});
+  const href = `${pathToFileURL(directory).href}/`;
+  Object.defineProperty(globalThis, 'location', {value: {href}, configurable: true});
 }
 
 // The engine says these things on every run; anything else it says is shown.
 function silenceKnownRemarks() {
-  const known = /unsupported syscall: __syscall_mprotect|Loading trace|^Unexpected QueryResult field|^\s*$/;
-  const filtered = (print) => (...words) => known.test(String(words[0])) ? undefined : print(...words);
-  console.warn = filtered(console.warn.bind(console));
+  const known = /syscall: __syscall_mprotect|Loading trace|^Unexpected QueryResult field|^\s*$/;
+  const print = console.warn.bind(console);
+  console.warn = (...words) => known.test(String(words[0])) ? undefined : print(...words);
 }
 
 async function started(bridge) {
