@@ -86,7 +86,7 @@ async function main() {
   try {
     engine = await loadEngine(options.engine);
   } catch (error) {
-    console.error('SKIPPED, NOTHING WAS CHECKED: the trace engine cannot be loaded:', error.message);
+    console.error('NOTHING WAS CHECKED, the trace engine cannot be loaded:', error.message);
     return SKIPPED;
   }
   await engine.load(files[0]);

@@ -4,9 +4,9 @@
 //   await engine.load('trace.json.gz');
 //   await engine.rows('select count(*) as n from slice');   // [{n: 17}]
 //
-// The package is somebody else's, so the files are compared with the checksums below first. Its glue
-// was made for a browser worker with 64-bit memory; three replacements make it run here, and each must
-// find its place or we stop.
+// The package is somebody else's, so the files are compared with the checksums below first. Its
+// glue was made for a browser worker with 64-bit memory; three replacements make it run here, and
+// each must find its place or we stop.
 
 import {createHash} from 'node:crypto';
 import {createReadStream, readFileSync} from 'node:fs';
