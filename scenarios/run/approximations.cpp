@@ -37,4 +37,12 @@ void add_cost_approximations(const Workload& workload, const Partition& partitio
                    "and the nearest measured efficiency"});
 }
 
+void add_engine_approximations(const Timeline& timeline, RunFacts& facts) {
+  if (timeline.counters.rounded_weights == 0) return;
+  facts.approximations.push_back(
+      {.name = "rounded_link_weights", .count = timeline.counters.rounded_weights,
+       .sentence = "shares of a flow on a link are no ratio of small whole numbers and were rounded up to 1/32 of its "
+                   "largest load; only flows that contend there notice"});
+}
+
 }  // namespace trainyard

@@ -18,13 +18,12 @@ AttentionCount other(AttentionCount attention) {
 }
 
 // Fused attention recomputes inside its backward by design; only the unfused core counts as recomputed.
-Flops recomputed(const Scenario& scenario) {
+Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
   const bool nothing_to_repeat =
       training.recompute == Recompute::Selective && training.attention == AttentionKind::Flash;
   if (nothing_to_repeat) return Flops{};
-  return recomputed_flops(scenario.plan.architecture, flops_query(scenario, scenario.flops_convention),
-                          training.recompute);
+  return recomputed_flops(scenario.plan.architecture, flops_query(scenario, attention), training.recompute);
 }
 
 }  // namespace
@@ -39,7 +38,8 @@ RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu) {
   facts.tokens_per_step = static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
   facts.model_flops = model_flops(plan.architecture, flops_query(scenario, scenario.flops_convention));
   facts.model_flops_other = model_flops(plan.architecture, flops_query(scenario, other(scenario.flops_convention)));
-  facts.hardware_flops = facts.model_flops + recomputed(scenario);
+  facts.hardware_flops = facts.model_flops + recomputed(scenario, scenario.flops_convention);
+  facts.hardware_flops_other = facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
   facts.gpu_peak = gpu.peak(plan.training.precision);
   facts.assumptions = scenario.assumptions;
