@@ -7,13 +7,19 @@ namespace trainyard {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& field, const std::string& problem, const std::string& hint) {
-  throw InputError(Problem{.file = {}, .pointer = "/parallelism/" + field, .problem = problem, .hint = hint});
+[[noreturn]] void refuse(const std::string& field, const std::string& problem,
+                         const std::string& hint) {
+  throw InputError(
+      Problem{.file = {}, .pointer = "/parallelism/" + field, .problem = problem, .hint = hint});
 }
 
 // First and last ranks given by hand; the ranks between them share the rest equally.
 std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
+  if (p.pipeline == 1 && p.first_stage_layers && p.last_stage_layers) {
+    refuse("last_stage_layers", "a pipeline of one stage has no last stage beside its first",
+           "leave first_stage_layers and last_stage_layers out");
+  }
   std::int64_t rest = plan.architecture.layers;
   std::int64_t ranks = p.pipeline;
   for (const auto& given : {p.first_stage_layers, p.last_stage_layers}) {
@@ -26,7 +32,8 @@ std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
            fmt::format("{} layers remain for {} stages between first and last", rest, ranks),
            "choose first_stage_layers and last_stage_layers so that the rest divides");
   }
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(p.pipeline), ranks == 0 ? 0 : rest / ranks);
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(p.pipeline),
+                                   ranks == 0 ? 0 : rest / ranks);
   if (p.first_stage_layers) layers.front() = *p.first_stage_layers;
   if (p.last_stage_layers) layers.back() = *p.last_stage_layers;
   return layers;
@@ -43,7 +50,9 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
     for (std::int64_t stage = 0; stage < virtual_stages; ++stage) {
       const std::int64_t layers = by_rank[static_cast<std::size_t>(stage % p.pipeline)];
       if (layers % p.interleave != 0) {
-        refuse("interleave", fmt::format("a stage of {} layers does not divide into {} chunks", layers, p.interleave),
+        refuse("interleave",
+               fmt::format("a stage of {} layers does not divide into {} chunks", layers,
+                           p.interleave),
                "use an interleave that divides the layers of every stage");
       }
       split.push_back(layers / p.interleave);
@@ -52,14 +61,18 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
   }
   // Where asked for, the embedding and the loss each take the place of one layer (Megatron's
   // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
-  const std::int64_t places = plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
+  const std::int64_t places =
+      plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
   if (places % virtual_stages != 0) {
     refuse("pipeline",
-           fmt::format("{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)", places,
-                       virtual_stages, p.pipeline, p.interleave),
-           "choose pipeline x interleave that divides the layers, or give first_stage_layers and last_stage_layers");
+           fmt::format(
+               "{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)",
+               places, virtual_stages, p.pipeline, p.interleave),
+           "choose pipeline x interleave that divides the layers, or give first_stage_layers and "
+           "last_stage_layers");
   }
-  std::vector<std::int64_t> split(static_cast<std::size_t>(virtual_stages), places / virtual_stages);
+  std::vector<std::int64_t> split(static_cast<std::size_t>(virtual_stages),
+                                  places / virtual_stages);
   if (p.embedding_in_split) --split.front();
   if (p.loss_in_split) --split.back();
   return split;

@@ -1,7 +1,7 @@
 // How a model is trained: parallelism, batch, precision, recomputation, communication choices.
 //
-// Plain values; the scenario reader (scenarios/) fills them and has checked them, lower.hpp turns them
-// into a Workload. Names are those of the scenario file (README of scenarios/).
+// Plain values; the scenario reader (scenarios/) fills them and has checked them, lower.hpp turns
+// them into a Workload. Names are those of the scenario file (README of scenarios/).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
-#include "models/framework.hpp"
 #include "models/architecture/settings.hpp"
+#include "models/framework.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
 #include "sim/graph/workload.hpp"
@@ -23,21 +23,21 @@ struct Parallelism {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   std::int64_t pipeline = 1;
-  std::int64_t interleave = 1;                 // model chunks per pipeline rank
+  std::int64_t interleave = 1;  // model chunks per pipeline rank
   std::int64_t data = 1;
   std::int64_t context = 1;
-  std::string schedule = "1f1b";               // a name of the schedule registry
-  std::int64_t microbatch_group_size = 0;      // interleaved: G; 0 means the number of stages
-  std::int64_t zero_stage = 0;                 // 0 or 1
+  std::string schedule = "1f1b";           // a name of the schedule registry
+  std::int64_t microbatch_group_size = 0;  // interleaved: G; 0 means the number of stages
+  std::int64_t zero_stage = 0;             // 0 or 1
   bool overlap_grad_reduce = true;
-  bool overlap_param_gather = true;            // zero_stage 1
-  std::int64_t bucket_parameters = 0;          // 0: Megatron's rule max(40e6, 1e6*data)
-  std::optional<std::int64_t> first_stage_layers;   // uneven splits, per pipeline *rank*
-  std::optional<std::int64_t> last_stage_layers;
-  bool embedding_in_split = false;             // the embedding counts as one layer of the split
+  bool overlap_param_gather = true;                     // zero_stage 1
+  std::int64_t bucket_parameters = 0;                   // 0: Megatron's rule max(40e6, 1e6*data)
+  std::optional<std::int64_t> first_stage_layers = {};  // uneven splits, per pipeline *rank*
+  std::optional<std::int64_t> last_stage_layers = {};
+  bool embedding_in_split = false;  // the embedding counts as one layer of the split
   bool loss_in_split = false;
-  bool scatter_gather = true;                  // p2p without sequence parallelism sends 1/t per rank, then gathers
-  bool overlap_p2p = true;                     // sends and receives on their own stream
+  bool scatter_gather = true;  // p2p without sequence parallelism sends 1/t per rank, then gathers
+  bool overlap_p2p = true;     // sends and receives on their own stream
   // A column-parallel layer's input gradient is reduced while its weight gradient is computed.
   bool overlap_tensor = true;
   // Leftmost varies fastest. "tp-cp-ep-dp-pp" is Megatron's default.
@@ -48,12 +48,12 @@ struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
-  DataType precision = DataType::Bf16;         // of weights and activations: bf16, fp16 or fp32
+  DataType precision = DataType::Bf16;           // of weights and activations: bf16, fp16 or fp32
   DataType gradient_precision = DataType::Fp32;  // of accumulation and of the wire
   Recompute recompute = Recompute::None;
   AttentionKind attention = AttentionKind::Flash;
   std::int64_t vocab_multiple = 128;
-  bool gradient_clipping = true;               // the gradient norm is reduced over all ranks
+  bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
 };
 
 // Which algorithm each collective of each kind of group uses ("ring", "hierarchical", ...).
@@ -68,8 +68,8 @@ struct CollectiveChoice {
     }
     return standard(kind, op);
   }
-  // What nobody chose: rings; and trees for the few bytes that all ranks reduce together, where a ring's
-  // latency grows with the number of ranks.
+  // What nobody chose: rings; and trees for the few bytes that all ranks reduce together, where a
+  // ring's latency grows with the number of ranks.
   [[nodiscard]] static std::string standard(GroupKind kind, CollectiveOp op) {
     return kind == GroupKind::Other && op == CollectiveOp::AllReduce ? "tree" : "ring";
   }
@@ -80,7 +80,7 @@ struct TrainingPlan {
   Parallelism parallelism;
   Training training;
   CollectiveChoice collectives;
-  FrameworkMemory framework;   // zero until loaded
+  FrameworkMemory framework;  // zero until loaded
 
   [[nodiscard]] std::int64_t world() const {
     return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data;
@@ -94,8 +94,8 @@ struct TrainingPlan {
   }
 };
 
-// Layers of every virtual stage, in model order: element [chunk * pipeline + rank]. The first layers go
-// to virtual stage 0. Throws InputError naming the field when the layers do not divide.
+// Layers of every virtual stage, in model order: element [chunk * pipeline + rank]. The first
+// layers go to virtual stage 0. Throws InputError naming the field when the layers do not divide.
 [[nodiscard]] std::vector<std::int64_t> layer_split(const TrainingPlan& plan);
 
 }  // namespace trainyard

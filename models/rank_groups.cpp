@@ -68,7 +68,8 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Wo
   }
 }
 
-void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
+                          Workload& workload) {
   if (parallelism.pipeline == 1) return;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition position = grid.position(rank);
@@ -89,24 +90,30 @@ RankGrid::RankGrid(const Parallelism& parallelism)
     stride_[dimension] = world_;
     world_ *= size_[dimension];
   }
-  TY_CHECK(world_ == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
-           parallelism.rank_order);
+  TY_CHECK(
+      world_ == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
+      parallelism.rank_order);
 }
 
 GridPosition RankGrid::position(RankId rank) const {
   const auto along = [&](std::size_t dimension) {
     return static_cast<std::int64_t>(rank) / stride_[dimension] % size_[dimension];
   };
-  return {.tensor = along(kTensor), .context = along(kContext), .data = along(kData), .pipeline = along(kPipeline)};
+  return {.tensor = along(kTensor),
+          .context = along(kContext),
+          .data = along(kData),
+          .pipeline = along(kPipeline)};
 }
 
 RankId RankGrid::rank(const GridPosition& position) const {
-  return static_cast<RankId>(position.tensor * stride_[kTensor] + position.context * stride_[kContext] +
-                             position.data * stride_[kData] + position.pipeline * stride_[kPipeline]);
+  return static_cast<RankId>(position.tensor * stride_[kTensor] +
+                             position.context * stride_[kContext] + position.data * stride_[kData] +
+                             position.pipeline * stride_[kPipeline]);
 }
 
 std::vector<std::string> slot_names() {
-  return {"tensor", "data", "send_forward", "recv_forward", "send_backward", "recv_backward", "embedding", "model"};
+  return {"tensor",        "data",          "send_forward", "recv_forward",
+          "send_backward", "recv_backward", "embedding",    "model"};
 }
 
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload) {
@@ -121,11 +128,14 @@ void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& 
     entry.slots.assign(kSlots, SlotBinding{});
     entry.label = fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor);
   }
-  add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor, [](GridPosition p) { return p.tensor = 0, p; });
-  add_groups_by(workload, grid, GroupKind::Data, Slot::Data, [](GridPosition p) { return p.context = p.data = 0, p; });
+  add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
+                [](GridPosition p) { return p.tensor = 0, p; });
+  add_groups_by(workload, grid, GroupKind::Data, Slot::Data,
+                [](GridPosition p) { return p.context = p.data = 0, p; });
   add_pipeline_pairs(parallelism, grid, workload);
   if (tied_embeddings) add_embedding_groups(parallelism, grid, workload);
-  // A distributed optimizer leaves every rank with a share of the norm of its own; otherwise replicas agree.
+  // A distributed optimizer leaves every rank with a share of the norm of its own; otherwise
+  // replicas agree.
   const bool sharded = parallelism.zero_stage > 0;
   add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [sharded](GridPosition p) {
     p.tensor = p.pipeline = 0;

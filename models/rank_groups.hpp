@@ -1,8 +1,10 @@
 // Which rank sits where in the parallel grid, and which ranks communicate.
 //
 // Megatron's order string names the dimensions from fastest to slowest: with "tp-cp-ep-dp-pp"
-//   rank = tp + t*(cp + c*(dp + d*pp))           (reference: Megatron-LM parallel_state.py, RankGenerator)
-// e.g. t=8, c=1, d=2, p=4: rank 12 is tp 4, dp 1, pp 0. "ep" takes no room of its own in the dense grid.
+//   rank = tp + t*(cp + c*(dp + d*pp))           (reference: Megatron-LM parallel_state.py,
+//   RankGenerator)
+// e.g. t=8, c=1, d=2, p=4: rank 12 is tp 4, dp 1, pp 0. "ep" takes no room of its own in the dense
+// grid.
 #pragma once
 
 #include <array>
@@ -42,19 +44,19 @@ class RankGrid {
 enum class Slot : std::uint16_t {
   Tensor,
   Data,
-  SendForward,     // to the next stage
-  RecvForward,     // from the stage before
-  SendBackward,    // to the stage before
-  RecvBackward,    // from the next stage
-  Embedding,       // first and last stage, tied word embeddings
-  Model,           // all ranks whose shards make one gradient norm
+  SendForward,   // to the next stage
+  RecvForward,   // from the stage before
+  SendBackward,  // to the stage before
+  RecvBackward,  // from the next stage
+  Embedding,     // first and last stage, tied word embeddings
+  Model,         // all ranks whose shards make one gradient norm
 };
 inline constexpr std::size_t kSlots = 8;
 [[nodiscard]] std::vector<std::string> slot_names();
 
-// Fills workload.groups, workload.ranks (program = pipeline rank, gpu = rank) and workload.slots. Groups of
-// one rank are not made: their slots stay unbound. The stages wrap around (last to first) when chunks
-// are interleaved.
+// Fills workload.groups, workload.ranks (program = pipeline rank, gpu = rank) and workload.slots.
+// Groups of one rank are not made: their slots stay unbound. The stages wrap around (last to first)
+// when chunks are interleaved.
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload);
 
 }  // namespace trainyard

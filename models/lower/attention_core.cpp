@@ -1,4 +1,5 @@
-// The attention core of a layer, fused (flash) or as the separate products and softmax of older stacks.
+// The attention core of a layer, fused (flash) or as the separate products and softmax of older
+// stacks.
 #include "models/lower/layer.hpp"
 
 namespace trainyard {
@@ -33,13 +34,14 @@ void LayerLowering::attention_core_forward() {
   build_.compute("attention_scores", head_gemm(s, s, arch_.head_dim, GemmPass::Forward));
   memory_bound("attention_softmax", MemoryBoundKind::Softmax, 2 * shape_.element * scores);
   if (arch_.dropout) {
-    memory_bound("attention_dropout", MemoryBoundKind::Elementwise, (2 * shape_.element + 1) * scores);
+    memory_bound("attention_dropout", MemoryBoundKind::Elementwise,
+                 (2 * shape_.element + 1) * scores);
   }
   build_.compute("attention_values", head_gemm(s, arch_.head_dim, s, GemmPass::Forward));
 }
 
-// Selective recomputation repeats the core alone: its inputs Q, K and V were kept (Korthikanti et al.,
-// section 5). Fused attention keeps no square, so there is nothing to repeat.
+// Selective recomputation repeats the core alone: its inputs Q, K and V were kept (Korthikanti et
+// al., section 5). Fused attention keeps no square, so there is nothing to repeat.
 void LayerLowering::attention_core_backward() {
   if (plan_.training.attention == AttentionKind::Flash) {
     build_.compute("attention_backward", flash(plan_, shape_.tensor, true));
@@ -59,7 +61,8 @@ void LayerLowering::attention_core_backward() {
   build_.compute("attention_values_dgrad", head_gemm(s, s, d, GemmPass::DataGrad));
   build_.compute("attention_values_wgrad", head_gemm(s, d, s, GemmPass::WeightGrad));
   if (arch_.dropout) {
-    memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise, (2 * shape_.element + 1) * scores);
+    memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise,
+                 (2 * shape_.element + 1) * scores);
   }
   // Reads the probabilities and their gradient, writes the gradient of the scores.
   memory_bound("attention_softmax_backward", MemoryBoundKind::Softmax, 3 * shape_.element * scores);

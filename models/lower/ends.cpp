@@ -24,8 +24,8 @@ std::int64_t EndLowering::embedding_memory() const {
   return embedding_activations(plan_.architecture, activation_query(plan_));
 }
 
-// Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor group, adds
-// positions and drops out.
+// Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor
+// group, adds positions and drops out.
 void EndLowering::embedding_forward() {
   const std::int64_t hidden = plan_.architecture.hidden;
   const OpIndex first = layer_.memory_bound("embedding", MemoryBoundKind::Embedding,
@@ -45,8 +45,9 @@ void EndLowering::embedding_forward() {
 void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
   const std::int64_t hidden = plan_.architecture.hidden;
   layer_.gather_sequence("embedding_gradient_all_gather");
-  const OpIndex last = layer_.memory_bound("embedding_backward", MemoryBoundKind::Embedding,
-                                           (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
+  const OpIndex last =
+      layer_.memory_bound("embedding_backward", MemoryBoundKind::Embedding,
+                          (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
   build_.release(last, Category::Activations, embedding_memory());
   if (ready == nullptr) return;
   const EndParameters parameters = end_parameters(plan_);
@@ -59,21 +60,28 @@ void EndLowering::head_forward() {
   layer_.norm_forward("final_norm");
   build_.allocate(first, Category::Activations, memory.final_norm + memory.head_input);
   layer_.gather_sequence("head_all_gather");
-  const OpIndex head = build_.compute(
-      "head_gemm", Gemm{.m = shape_.tokens, .n = plan_.vocab() / shape_.tensor, .k = plan_.architecture.hidden,
-                        .batch = 1, .dtype = shape_.dtype, .pass = GemmPass::Forward, .accumulate_fp32 = false});
+  const OpIndex head = build_.compute("head_gemm", Gemm{.m = shape_.tokens,
+                                                        .n = plan_.vocab() / shape_.tensor,
+                                                        .k = plan_.architecture.hidden,
+                                                        .batch = 1,
+                                                        .dtype = shape_.dtype,
+                                                        .pass = GemmPass::Forward,
+                                                        .accumulate_fp32 = false});
   build_.allocate(head, Category::Logits, memory.logits + memory.logits_fp32);
   // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
-  layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy, (shape_.element + 16) * logits());
+  layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy,
+                      (shape_.element + 16) * logits());
   // The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each.
   layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_max_all_reduce", true);
-  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_target_all_reduce", true);
+  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_target_all_reduce",
+                           true);
   layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_sum_all_reduce", true);
 }
 
 void EndLowering::head_backward(std::vector<ReadyGradient>* ready) {
   const HeadActivations memory = head_memory();
-  layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy, (4 + shape_.element) * logits());
+  layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
+                      (4 + shape_.element) * logits());
   const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor);
   build_.release(head, Category::Logits, memory.logits + memory.logits_fp32);
   const OpIndex norm = layer_.norm_backward("final_norm_backward");

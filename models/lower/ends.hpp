@@ -12,10 +12,10 @@ namespace trainyard {
 
 // Parameters of one rank at the ends.
 struct EndParameters {
-  std::int64_t embedding = 0;    // word embedding, split over the vocabulary
-  std::int64_t positions = 0;    // learned positions, replicated; 0 for rotary
-  std::int64_t final_norm = 0;   // replicated
-  std::int64_t head = 0;         // split; 0 where the head shares the embedding of the same rank
+  std::int64_t embedding = 0;   // word embedding, split over the vocabulary
+  std::int64_t positions = 0;   // learned positions, replicated; 0 for rotary
+  std::int64_t final_norm = 0;  // replicated
+  std::int64_t head = 0;        // split; 0 where the head shares the embedding of the same rank
 };
 [[nodiscard]] EndParameters end_parameters(const TrainingPlan& plan);
 
@@ -31,7 +31,7 @@ class EndLowering {
   void head_backward(std::vector<ReadyGradient>* ready);
 
  private:
-  [[nodiscard]] std::int64_t logits() const;   // elements on this rank
+  [[nodiscard]] std::int64_t logits() const;  // elements on this rank
   [[nodiscard]] HeadActivations head_memory() const;
   [[nodiscard]] std::int64_t embedding_memory() const;
 

@@ -10,18 +10,23 @@ namespace trainyard {
 
 namespace {
 
-// Memory traffic of one Adam step a parameter: master, two moments and gradient read; master, moments and
-// the low-precision weight written. 30 bytes in mixed precision (reference 06 section 5).
+// Memory traffic of one Adam step a parameter: master, two moments and gradient read; master,
+// moments and the low-precision weight written. 30 bytes in mixed precision (reference 06 section
+// 5).
 std::int64_t step_bytes(DataType precision, std::int64_t gradient, std::int64_t element) {
   return precision == DataType::Fp32 ? 28 : 24 + gradient + element;
 }
 
-// Multi-tensor kernels take some hundred tensors a launch; one launch for each 2^28 parameters stands for it.
-std::int64_t launches(std::int64_t parameters) { return std::max<std::int64_t>(1, parameters >> 28); }
+// Multi-tensor kernels take some hundred tensors a launch; one launch for each 2^28 parameters
+// stands for it.
+std::int64_t launches(std::int64_t parameters) {
+  return std::max<std::int64_t>(1, parameters >> 28);
+}
 
 }  // namespace
 
-std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64_t limit, std::int64_t replicas) {
+std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64_t limit,
+                                 std::int64_t replicas) {
   std::vector<Bucket> buckets;
   Bucket open;
   const std::int64_t multiple = std::lcm(replicas, std::int64_t{128});
@@ -41,27 +46,35 @@ std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64
 
 std::int64_t bucket_limit(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
   if (!p.overlap_grad_reduce || stage > 0 || chunk > 0) return 0;
-  return p.bucket_parameters > 0 ? p.bucket_parameters : std::max<std::int64_t>(40'000'000, 1'000'000 * p.data);
+  return p.bucket_parameters > 0 ? p.bucket_parameters
+                                 : std::max<std::int64_t>(40'000'000, 1'000'000 * p.data);
 }
 
 void GradientLowering::reduce(const Bucket& bucket, OpIndex after) {
-  const CollectiveOp op = plan_.parallelism.zero_stage > 0 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-  const Call call{.op = op, .bytes = bucket.parameters * shape_.gradient, .dtype = plan_.training.gradient_precision,
+  const CollectiveOp op =
+      plan_.parallelism.zero_stage > 0 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const Call call{.op = op,
+                  .bytes = bucket.parameters * shape_.gradient,
+                  .dtype = plan_.training.gradient_precision,
                   .algorithm = plan_.collectives.of(GroupKind::Data, op)};
   Tags tags = build_.tags();
   const Tags before = tags;
   tags.part = StepPart::GradSync;
   build_.tag(tags);
-  last_reduction_ = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data, Slot::Data, call, {after});
+  last_reduction_ = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
+                                      Slot::Data, call, {after});
   build_.tag(before);
 }
 
 OpIndex GradientLowering::gather(const Bucket& bucket, OpIndex after) {
-  const Call call{.op = CollectiveOp::AllGather, .bytes = bucket.parameters * shape_.element, .dtype = shape_.dtype,
+  const Call call{.op = CollectiveOp::AllGather,
+                  .bytes = bucket.parameters * shape_.element,
+                  .dtype = shape_.dtype,
                   .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
-  const OpIndex op = build_.collective("parameter_all_gather", Stream::Data, Slot::Data, call, {after});
+  const OpIndex op =
+      build_.collective("parameter_all_gather", Stream::Data, Slot::Data, call, {after});
   build_.tag(before);
   return op;
 }
@@ -69,7 +82,8 @@ OpIndex GradientLowering::gather(const Bucket& bucket, OpIndex after) {
 void GradientLowering::zero_gradients(const StageParameters& parameters) {
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   build_.compute("zero_gradients", MemoryBound{.kind = MemoryBoundKind::Zero,
-                                               .bytes = parameters.total * shape_.gradient, .launches = 1});
+                                               .bytes = parameters.total * shape_.gradient,
+                                               .launches = 1});
 }
 
 void GradientLowering::finish(const StageParameters& parameters) {
@@ -83,11 +97,12 @@ void GradientLowering::finish(const StageParameters& parameters) {
   optimizer(local);
 }
 
-// Gradients that several ranks hold a part of: norms under sequence parallelism, and a tied embedding.
-// Both wait for the reduction over replicas (Megatron-LM finalize_model_grads).
+// Gradients that several ranks hold a part of: norms under sequence parallelism, and a tied
+// embedding. Both wait for the reduction over replicas (Megatron-LM finalize_model_grads).
 void GradientLowering::finish_replicated(const StageParameters& parameters) {
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
-    return Call{.op = CollectiveOp::AllReduce, .bytes = elements * shape_.gradient,
+    return Call{.op = CollectiveOp::AllReduce,
+                .bytes = elements * shape_.gradient,
                 .dtype = plan_.training.gradient_precision,
                 .algorithm = plan_.collectives.of(kind, CollectiveOp::AllReduce)};
   };
@@ -97,7 +112,8 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
                                       {build_.last_compute(), last_reduction_}));
   }
   if (parameters.shared_embedding > 0) {
-    build_.wait_for(build_.collective("embedding_gradient_all_reduce", Stream::Other, Slot::Embedding,
+    build_.wait_for(build_.collective("embedding_gradient_all_reduce", Stream::Other,
+                                      Slot::Embedding,
                                       all_reduce(GroupKind::Other, parameters.shared_embedding),
                                       {build_.last_compute(), last_reduction_}));
   }
@@ -106,25 +122,32 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
 // Each rank's sum of squares, then one number over all ranks that hold a share. With fp16 the same
 // exchange carries whether any gradient overflowed.
 void GradientLowering::gradient_norm(std::int64_t local_parameters) {
-  const OpIndex norm = build_.compute(
-      "gradient_norm", MemoryBound{.kind = MemoryBoundKind::GradNorm, .bytes = local_parameters * shape_.gradient,
-                                   .launches = launches(local_parameters)});
+  const OpIndex norm =
+      build_.compute("gradient_norm", MemoryBound{.kind = MemoryBoundKind::GradNorm,
+                                                  .bytes = local_parameters * shape_.gradient,
+                                                  .launches = launches(local_parameters)});
   const Parallelism& p = plan_.parallelism;
   const std::int64_t holders = p.tensor * p.pipeline * (p.zero_stage > 0 ? p.data * p.context : 1);
   if (holders == 1) return;
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 4, .dtype = DataType::Fp32,
+  const Call call{.op = CollectiveOp::AllReduce,
+                  .bytes = 4,
+                  .dtype = DataType::Fp32,
                   .algorithm = plan_.collectives.of(GroupKind::Other, CollectiveOp::AllReduce)};
-  build_.wait_for(build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));
+  build_.wait_for(
+      build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));
 }
 
 void GradientLowering::optimizer(std::int64_t local_parameters) {
   const std::int64_t clip = plan_.training.gradient_clipping ? 2 * shape_.gradient : 0;
-  const std::int64_t bytes = step_bytes(plan_.training.precision, shape_.gradient, shape_.element) + clip;
-  build_.compute("adam", MemoryBound{.kind = MemoryBoundKind::Optimizer, .bytes = local_parameters * bytes,
+  const std::int64_t bytes =
+      step_bytes(plan_.training.precision, shape_.gradient, shape_.element) + clip;
+  build_.compute("adam", MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                                     .bytes = local_parameters * bytes,
                                      .launches = launches(local_parameters)});
 }
 
-void hold_state(const TrainingPlan& plan, const StageParameters& parameters, ProgramBuilder& build) {
+void hold_state(const TrainingPlan& plan, const StageParameters& parameters,
+                ProgramBuilder& build) {
   const StateBytes state = state_bytes({.precision = plan.training.precision,
                                         .gradient_precision = plan.training.gradient_precision,
                                         .fp32_gradient_copy = false,
@@ -133,7 +156,8 @@ void hold_state(const TrainingPlan& plan, const StageParameters& parameters, Pro
                                        parameters.total);
   build.hold(Category::Weights, std::llround(state.weights));
   build.hold(Category::Gradients, std::llround(state.gradients));
-  build.hold(Category::OptimizerState, std::llround(state.master + state.first_moment + state.second_moment));
+  build.hold(Category::OptimizerState,
+             std::llround(state.master + state.first_moment + state.second_moment));
 }
 
 }  // namespace trainyard

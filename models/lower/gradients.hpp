@@ -1,9 +1,9 @@
-// What happens to gradients: buckets, their reduction over replicas, the norm, the optimizer step, and
-// with a distributed optimizer the gathering of the new weights.
+// What happens to gradients: buckets, their reduction over replicas, the norm, the optimizer step,
+// and with a distributed optimizer the gathering of the new weights.
 //
-// Bucket rules are Megatron-LM's (reference 03 section 3): parameters in the order their gradients become
-// final, a bucket closes at max(40e6, 1e6*d) parameters, and there is one bucket per model chunk on
-// pipeline ranks after the first, on chunks after the first, and without overlap.
+// Bucket rules are Megatron-LM's (reference 03 section 3): parameters in the order their gradients
+// become final, a bucket closes at max(40e6, 1e6*d) parameters, and there is one bucket per model
+// chunk on pipeline ranks after the first, on chunks after the first, and without overlap.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,26 @@
 
 namespace trainyard {
 
-// Gradients of one chunk reduced together: entries [begin, end) of its parameters in backward order.
+// Gradients of one chunk reduced together: entries [begin, end) of its parameters in backward
+// order.
 struct Bucket {
   std::size_t begin = 0;
   std::size_t end = 0;
-  std::int64_t parameters = 0;   // padded to a multiple of lcm(d, 128)
+  std::int64_t parameters = 0;  // padded to a multiple of lcm(d, 128)
 };
 
 // `sizes`: parameters in backward order. `limit` 0: one bucket.
-[[nodiscard]] std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64_t limit,
-                                               std::int64_t replicas);
+[[nodiscard]] std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes,
+                                               std::int64_t limit, std::int64_t replicas);
 // The limit of a chunk of a pipeline rank; 0: one bucket.
-[[nodiscard]] std::int64_t bucket_limit(const Parallelism& parallelism, std::int64_t stage, std::int64_t chunk);
+[[nodiscard]] std::int64_t bucket_limit(const Parallelism& parallelism, std::int64_t stage,
+                                        std::int64_t chunk);
 
 // What one rank keeps and what the end of the step must do with it.
 struct StageParameters {
   std::int64_t total = 0;
-  std::int64_t replicated = 0;          // held by every member of the tensor group
-  std::int64_t shared_embedding = 0;    // tied table on first and last stage
+  std::int64_t replicated = 0;        // held by every member of the tensor group
+  std::int64_t shared_embedding = 0;  // tied table on first and last stage
 };
 
 class GradientLowering {
@@ -58,7 +60,8 @@ class GradientLowering {
   OpIndex last_reduction_ = kNone;
 };
 
-// Memory of weights, gradients and optimizer state, held for the whole step (reference 05 section 1).
+// Memory of weights, gradients and optimizer state, held for the whole step (reference 05 section
+// 1).
 void hold_state(const TrainingPlan& plan, const StageParameters& parameters, ProgramBuilder& build);
 
 }  // namespace trainyard

@@ -31,53 +31,76 @@ LayerParameters layer_parameters(const Architecture& a, std::int64_t tensor) {
   return parameters;
 }
 
-LayerLowering::LayerLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
+LayerLowering::LayerLowering(const TrainingPlan& plan, const StepShape& shape,
+                             ProgramBuilder& build)
     : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
 
 Gemm LayerLowering::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
-  const bool accumulates = pass == GemmPass::WeightGrad && plan_.training.gradient_precision == DataType::Fp32;
-  return {.m = m, .n = n, .k = k, .batch = 1, .dtype = shape_.dtype, .pass = pass, .accumulate_fp32 = accumulates};
+  const bool accumulates =
+      pass == GemmPass::WeightGrad && plan_.training.gradient_precision == DataType::Fp32;
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .batch = 1,
+          .dtype = shape_.dtype,
+          .pass = pass,
+          .accumulate_fp32 = accumulates};
 }
 
 // The products of unfused attention: one for each sequence and head of the rank.
 Gemm LayerLowering::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
-  return {.m = m, .n = n, .k = k, .batch = plan_.training.micro_batch_size * arch_.heads / shape_.tensor,
-          .dtype = shape_.dtype, .pass = pass, .accumulate_fp32 = false};
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .batch = plan_.training.micro_batch_size * arch_.heads / shape_.tensor,
+          .dtype = shape_.dtype,
+          .pass = pass,
+          .accumulate_fp32 = false};
 }
 
-OpIndex LayerLowering::tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name, bool blocking) {
+OpIndex LayerLowering::tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
+                                         bool blocking) {
   if (shape_.tensor == 1) return kNone;
-  const Call call{.op = op, .bytes = bytes, .dtype = shape_.dtype,
+  const Call call{.op = op,
+                  .bytes = bytes,
+                  .dtype = shape_.dtype,
                   .algorithm = plan_.collectives.of(GroupKind::Tensor, op)};
-  const OpIndex index = build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
+  const OpIndex index =
+      build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
   if (blocking) build_.wait_for(index);
   return index;
 }
 
 void LayerLowering::join_partial_sums(std::string_view name) {
-  const CollectiveOp op = shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const CollectiveOp op =
+      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   tensor_collective(op, shape_.message, name, true);
 }
 
 void LayerLowering::gather_sequence(std::string_view name) {
-  if (shape_.sequence_parallel) tensor_collective(CollectiveOp::AllGather, shape_.message, name, true);
+  if (shape_.sequence_parallel)
+    tensor_collective(CollectiveOp::AllGather, shape_.message, name, true);
 }
 
-OpIndex LayerLowering::memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes) {
+OpIndex LayerLowering::memory_bound(std::string_view name, MemoryBoundKind kind,
+                                    std::int64_t bytes) {
   return build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = 1});
 }
 
 // Reads and writes each element once.
 void LayerLowering::norm_forward(std::string_view name) {
-  memory_bound(name, MemoryBoundKind::Norm, 2 * shape_.element * shape_.local_tokens * arch_.hidden);
+  memory_bound(name, MemoryBoundKind::Norm,
+               2 * shape_.element * shape_.local_tokens * arch_.hidden);
 }
 
 // Reads input and output gradient, writes the input gradient.
 OpIndex LayerLowering::norm_backward(std::string_view name) {
-  return memory_bound(name, MemoryBoundKind::Norm, 3 * shape_.element * shape_.local_tokens * arch_.hidden);
+  return memory_bound(name, MemoryBoundKind::Norm,
+                      3 * shape_.element * shape_.local_tokens * arch_.hidden);
 }
 
-// Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under dropout.
+// Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under
+// dropout.
 void LayerLowering::residual_forward(std::string_view name) {
   const std::int64_t bytes = 3 * shape_.element + (arch_.dropout ? 1 : 0);
   memory_bound(name, MemoryBoundKind::Elementwise, bytes * shape_.local_tokens * arch_.hidden);
@@ -86,7 +109,8 @@ void LayerLowering::residual_forward(std::string_view name) {
 // The dropout mask applied to the gradient; without dropout the gradient passes as it is.
 void LayerLowering::residual_backward(std::string_view name) {
   if (!arch_.dropout) return;
-  memory_bound(name, MemoryBoundKind::Elementwise, (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+  memory_bound(name, MemoryBoundKind::Elementwise,
+               (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
 }
 
 OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs) {
@@ -94,14 +118,17 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
   const bool overlap = plan_.parallelism.overlap_tensor;
   OpIndex gathered = kNone;
   if (shape_.sequence_parallel) {
-    gathered = tensor_collective(CollectiveOp::AllGather, shape_.message, text + "_input_all_gather", !overlap);
+    gathered = tensor_collective(CollectiveOp::AllGather, shape_.message,
+                                 text + "_input_all_gather", !overlap);
   }
   build_.compute(text + "_dgrad", gemm(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad));
-  const CollectiveOp op = shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-  const OpIndex reduced = tensor_collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
+  const CollectiveOp op =
+      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const OpIndex reduced = tensor_collective(
+      op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
   if (overlap) build_.wait_for(gathered);
-  const OpIndex wgrad =
-      build_.compute(text + "_wgrad", gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
+  const OpIndex wgrad = build_.compute(
+      text + "_wgrad", gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
   if (overlap) build_.wait_for(reduced);
   return wgrad;
 }
@@ -110,7 +137,8 @@ OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs) 
   const std::string text(name);
   gather_sequence(text + "_gradient_all_gather");
   build_.compute(text + "_dgrad", gemm(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
-  return build_.compute(text + "_wgrad", gemm(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+  return build_.compute(text + "_wgrad",
+                        gemm(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
 }
 
 void LayerLowering::forward() {
@@ -122,14 +150,15 @@ void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   norm_forward("attention_norm");
   gather_sequence("attention_all_gather");
-  build_.compute("qkv_gemm", gemm(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+  build_.compute("qkv_gemm",
+                 gemm(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
   if (arch_.positions == Positions::Rotary) {
     const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
     memory_bound("rope", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
   }
   attention_core_forward();
-  build_.compute("projection_gemm",
-                 gemm(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
+  build_.compute("projection_gemm", gemm(shape_.tokens, arch_.hidden,
+                                         arch_.query_width() / shape_.tensor, GemmPass::Forward));
   join_partial_sums("attention_join");
   residual_forward("attention_residual");
 }
@@ -138,8 +167,8 @@ void LayerLowering::ffn_forward() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   norm_forward("ffn_norm");
   gather_sequence("ffn_all_gather");
-  build_.compute("ffn_up_gemm",
-                 gemm(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
+  build_.compute("ffn_up_gemm", gemm(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden,
+                                     GemmPass::Forward));
   memory_bound("ffn_activation", MemoryBoundKind::Activation,
                (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
   build_.compute("ffn_down_gemm", gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
@@ -176,7 +205,8 @@ void LayerLowering::attention_backward(std::vector<ReadyGradient>* ready) {
   attention_core_backward();
   if (arch_.positions == Positions::Rotary) {
     const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
-    memory_bound("rope_backward", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
+    memory_bound("rope_backward", MemoryBoundKind::Rope,
+                 2 * shape_.element * shape_.tokens * rotated);
   }
   const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor);
   const OpIndex norm = norm_backward("attention_norm_backward");

@@ -1,8 +1,9 @@
 // One transformer layer of one rank, forward and backward, as kernels and collectives.
 //
-// The operations and their shapes are those of reference 04 section 1 (Shoeybi et al. 1909.08053; Korthikanti
-// et al. 2205.05198); the order and what overlaps are Megatron-LM's: in a column-parallel backward the
-// input is gathered again while dgrad runs, and its gradient is reduced while wgrad runs.
+// The operations and their shapes are those of reference 04 section 1 (Shoeybi et al. 1909.08053;
+// Korthikanti et al. 2205.05198); the order and what overlaps are Megatron-LM's: in a
+// column-parallel backward the input is gathered again while dgrad runs, and its gradient is
+// reduced while wgrad runs.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,16 @@ struct ReadyGradient {
 struct StepShape {
   explicit StepShape(const TrainingPlan& plan);
 
-  std::int64_t tokens = 0;         // of one microbatch, b*s
-  std::int64_t local_tokens = 0;   // outside tensor-parallel regions: tokens/t with sequence parallelism
+  std::int64_t tokens = 0;  // of one microbatch, b*s
+  std::int64_t local_tokens =
+      0;  // outside tensor-parallel regions: tokens/t with sequence parallelism
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
-  std::int64_t element = 2;        // bytes of an activation
-  std::int64_t gradient = 4;       // bytes of an accumulated gradient
+  std::int64_t element = 2;   // bytes of an activation
+  std::int64_t gradient = 4;  // bytes of an accumulated gradient
   DataType dtype = DataType::Bf16;
-  std::int64_t message = 0;        // tokens*hidden*element: what a tensor collective carries
-  std::int64_t boundary = 0;       // what a stage sends to the next, per rank
+  std::int64_t message = 0;   // tokens*hidden*element: what a tensor collective carries
+  std::int64_t boundary = 0;  // what a stage sends to the next, per rank
 };
 
 class LayerLowering {
@@ -40,15 +42,18 @@ class LayerLowering {
 
   // Forward of one layer; the tags say whether it is the forward step or a recomputation.
   void forward();
-  // Backward of one layer. Where `ready` is given, appends the gradients in the order they become final.
+  // Backward of one layer. Where `ready` is given, appends the gradients in the order they become
+  // final.
   void backward(std::vector<ReadyGradient>* ready);
 
-  // A tensor-parallel collective over `bytes` after the last compute operation; kNone without tensor
-  // parallelism. `blocking`: the next compute operation waits for it.
-  OpIndex tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name, bool blocking);
-  // Joins the partial sums of a row-parallel product, as all_reduce, or reduce_scatter over the sequence.
+  // A tensor-parallel collective over `bytes` after the last compute operation; kNone without
+  // tensor parallelism. `blocking`: the next compute operation waits for it.
+  OpIndex tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
+                            bool blocking);
+  // Joins the partial sums of a row-parallel product, as all_reduce, or reduce_scatter over the
+  // sequence.
   void join_partial_sums(std::string_view name);
-  void gather_sequence(std::string_view name);   // nothing without sequence parallelism
+  void gather_sequence(std::string_view name);  // nothing without sequence parallelism
   // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication.
   OpIndex column_backward(std::string_view name, std::int64_t outputs);
   OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes);
@@ -76,17 +81,18 @@ class LayerLowering {
 
 // Parameters of one rank: split over the tensor group, or held in full by each of its members.
 struct LayerParameters {
-  std::int64_t qkv = 0;           // split, biases included
-  std::int64_t projection = 0;    // split
-  std::int64_t projection_bias = 0;   // replicated
-  std::int64_t up = 0;            // split (gate and up of a gated layer)
-  std::int64_t down = 0;          // split
-  std::int64_t down_bias = 0;     // replicated
-  std::int64_t norm = 0;          // replicated, one of the two norms
+  std::int64_t qkv = 0;              // split, biases included
+  std::int64_t projection = 0;       // split
+  std::int64_t projection_bias = 0;  // replicated
+  std::int64_t up = 0;               // split (gate and up of a gated layer)
+  std::int64_t down = 0;             // split
+  std::int64_t down_bias = 0;        // replicated
+  std::int64_t norm = 0;             // replicated, one of the two norms
   [[nodiscard]] std::int64_t total() const {
     return qkv + projection + projection_bias + up + down + down_bias + 2 * norm;
   }
 };
-[[nodiscard]] LayerParameters layer_parameters(const Architecture& architecture, std::int64_t tensor);
+[[nodiscard]] LayerParameters layer_parameters(const Architecture& architecture,
+                                               std::int64_t tensor);
 
 }  // namespace trainyard

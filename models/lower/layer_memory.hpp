@@ -9,8 +9,8 @@
 namespace trainyard {
 
 struct LayerMemory {
-  std::int64_t kept = 0;       // from forward to backward (a checkpoint alone under full recomputation)
-  std::int64_t working = 0;    // in addition while the layer's backward runs
+  std::int64_t kept = 0;  // from forward to backward (a checkpoint alone under full recomputation)
+  std::int64_t working = 0;  // in addition while the layer's backward runs
 };
 // The plan as the memory formulas ask for it.
 [[nodiscard]] ActivationQuery activation_query(const TrainingPlan& plan);

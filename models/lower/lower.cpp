@@ -14,11 +14,15 @@ ScheduleLists schedule_lists(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const Schedule* schedule = find_schedule(p.schedule);
   const auto refuse = [](const std::string& problem) {
-    return InputError(Problem{.file = {}, .pointer = "/parallelism/schedule", .problem = problem,
+    return InputError(Problem{.file = {},
+                              .pointer = "/parallelism/schedule",
+                              .problem = problem,
                               .hint = "`trainyard list schedules` shows what there is"});
   };
   if (schedule == nullptr) throw refuse("there is no schedule \"" + p.schedule + "\"");
-  const PipelineShape shape{.stages = p.pipeline, .microbatches = plan.microbatches(), .chunks = p.interleave,
+  const PipelineShape shape{.stages = p.pipeline,
+                            .microbatches = plan.microbatches(),
+                            .chunks = p.interleave,
                             .group_size = p.microbatch_group_size};
   if (const auto refusal = schedule->refusal(shape)) throw refuse(*refusal);
   return all_steps(*schedule, shape);

@@ -1,11 +1,12 @@
 // From a training plan to the Workload that an engine replays.
 //
-// One program per pipeline stage (all replicas and tensor ranks of a stage do the same), in issue order:
-// the schedule's steps, each unrolled into the kernels and collectives of its layers, then gradient
-// reduction, gradient norm and optimizer. Memory effects ride on the operations.
+// One program per pipeline stage (all replicas and tensor ranks of a stage do the same), in issue
+// order: the schedule's steps, each unrolled into the kernels and collectives of its layers, then
+// gradient reduction, gradient norm and optimizer. Memory effects ride on the operations.
 //
-// Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one transformer
-// layer), ends.cpp (embedding, head and loss), gradients.cpp (reduction, norm, optimizer).
+// Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
+// transformer layer), ends.cpp (embedding, head and loss), gradients.cpp (reduction, norm,
+// optimizer).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,21 @@
 
 namespace trainyard {
 
-// Streams of a lowered step, by number. Messages between stages have one stream for each direction and
-// side, so that a receive posted early never holds up a send.
-enum class Stream : std::uint8_t { Compute, Tensor, SendForward, RecvForward, SendBackward, RecvBackward, Data, Other };
+// Streams of a lowered step, by number. Messages between stages have one stream for each direction
+// and side, so that a receive posted early never holds up a send.
+enum class Stream : std::uint8_t {
+  Compute,
+  Tensor,
+  SendForward,
+  RecvForward,
+  SendBackward,
+  RecvBackward,
+  Data,
+  Other
+};
 
-// REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule or the
-// layer split refuses the shape.
+// REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule
+// or the layer split refuses the shape.
 [[nodiscard]] Workload lower(const TrainingPlan& plan);
 
 // FLOPs that the kernels of all ranks execute in the step, recomputation included.

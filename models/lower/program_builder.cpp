@@ -9,11 +9,13 @@
 namespace trainyard {
 
 std::vector<std::string> category_names() {
-  return {"weights", "gradients", "optimizer_state", "activations", "logits", "communication", "framework"};
+  return {"weights", "gradients",     "optimizer_state", "activations",
+          "logits",  "communication", "framework"};
 }
 
 std::vector<std::string> stream_names() {
-  return {"compute", "tensor", "send_forward", "recv_forward", "send_backward", "recv_backward", "data", "other"};
+  return {"compute",       "tensor",        "send_forward", "recv_forward",
+          "send_backward", "recv_backward", "data",         "other"};
 }
 
 std::uint16_t Interner::name(std::string_view text) {
@@ -26,13 +28,15 @@ std::uint16_t Interner::name(std::string_view text) {
 }
 
 std::uint32_t Interner::kernel(const Kernel& kernel) {
-  const auto [entry, fresh] = kernels_.try_emplace(kernel, static_cast<std::uint32_t>(workload_.kernels.size()));
+  const auto [entry, fresh] =
+      kernels_.try_emplace(kernel, static_cast<std::uint32_t>(workload_.kernels.size()));
   if (fresh) workload_.kernels.push_back(kernel);
   return entry->second;
 }
 
 std::uint32_t Interner::call(const Call& call) {
-  const auto [entry, fresh] = calls_.try_emplace(call, static_cast<std::uint32_t>(workload_.calls.size()));
+  const auto [entry, fresh] =
+      calls_.try_emplace(call, static_cast<std::uint32_t>(workload_.calls.size()));
   if (fresh) workload_.calls.push_back(call);
   return entry->second;
 }
@@ -48,20 +52,32 @@ void ProgramBuilder::wait_for(OpIndex op) {
 }
 
 OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
-  const OpIndex op = append(OpKind::Compute, Stream::Compute, name, Slot::Tensor, interner_.kernel(kernel), waits_);
+  const OpIndex op = append(OpKind::Compute, Stream::Compute, name, Slot::Tensor,
+                            interner_.kernel(kernel), waits_);
   waits_.clear();
   return op;
 }
 
-OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot, const Call& call, After after) {
-  return append(OpKind::Collective, stream, name, slot, interner_.call(call), after);
+std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
+  std::vector<OpIndex> inputs(after);
+  if (std::find(after.begin(), after.end(), last_compute()) != after.end()) {
+    inputs.insert(inputs.end(), waits_.begin(), waits_.end());
+  }
+  return inputs;
 }
 
-OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call, After after) {
-  return append(OpKind::Send, stream, name, slot, interner_.call(call), after);
+OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
+                                   const Call& call, After after) {
+  return append(OpKind::Collective, stream, name, slot, interner_.call(call), with_waits(after));
 }
 
-OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after) {
+OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call,
+                             After after) {
+  return append(OpKind::Send, stream, name, slot, interner_.call(call), with_waits(after));
+}
+
+OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot, const Call& call,
+                             After after) {
   return append(OpKind::Recv, stream, name, slot, interner_.call(call), after);
 }
 
@@ -92,12 +108,16 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::string_view name
 
 void ProgramBuilder::allocate(OpIndex at_start_of, Category category, std::int64_t bytes) {
   if (bytes == 0) return;
-  effects_.push_back({at_start_of, {.category = static_cast<std::uint16_t>(category), .at_end = false, .bytes = bytes}});
+  effects_.push_back(
+      {at_start_of,
+       {.category = static_cast<std::uint16_t>(category), .at_end = false, .bytes = bytes}});
 }
 
 void ProgramBuilder::release(OpIndex at_end_of, Category category, std::int64_t bytes) {
   if (bytes == 0) return;
-  effects_.push_back({at_end_of, {.category = static_cast<std::uint16_t>(category), .at_end = true, .bytes = -bytes}});
+  effects_.push_back(
+      {at_end_of,
+       {.category = static_cast<std::uint16_t>(category), .at_end = true, .bytes = -bytes}});
 }
 
 void ProgramBuilder::hold(Category category, std::int64_t bytes) {
@@ -106,7 +126,8 @@ void ProgramBuilder::hold(Category category, std::int64_t bytes) {
 }
 
 Program ProgramBuilder::take() {
-  std::stable_sort(effects_.begin(), effects_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(effects_.begin(), effects_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::size_t next = 0;
   for (OpIndex index = 0; index < program_.operations.size(); ++index) {
     Operation& op = program_.operations[index];

@@ -1,7 +1,8 @@
 // Writes one Program, operation by operation, as a host would issue kernels to CUDA streams.
 //
-// Operations on one stream follow each other. What a compute operation must wait for from other streams is
-// said beforehand with `wait_for`, as an event wait; communication names its inputs with `after`.
+// Operations on one stream follow each other. What a compute operation must wait for from other
+// streams is said beforehand with `wait_for`, as an event wait; communication names its inputs with
+// `after`.
 //
 //   ProgramBuilder build(workload, "stage 0", 0);
 //   OpIndex gemm = build.compute("qkv_gemm", Gemm{...});
@@ -12,8 +13,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <string>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -72,7 +73,11 @@ class ProgramBuilder {
   // The next compute operation waits for `op` too; kNone is ignored.
   void wait_for(OpIndex op);
   OpIndex compute(std::string_view name, const Kernel& kernel);
-  OpIndex collective(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
+  // The last compute operation as an input stands for the compute stream as it is now: the
+  // communication then also starts after all that the next compute operation waits for, as after an
+  // event recorded there.
+  OpIndex collective(std::string_view name, Stream stream, Slot slot, const Call& call,
+                     After after);
   OpIndex send(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
   OpIndex recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
 
@@ -83,14 +88,15 @@ class ProgramBuilder {
 
   void allocate(OpIndex at_start_of, Category category, std::int64_t bytes);
   void release(OpIndex at_end_of, Category category, std::int64_t bytes);
-  void hold(Category category, std::int64_t bytes);   // for the whole step
+  void hold(Category category, std::int64_t bytes);  // for the whole step
 
   // The finished program; the builder is spent.
   [[nodiscard]] Program take();
 
  private:
-  OpIndex append(OpKind kind, Stream stream, std::string_view name, Slot slot, std::uint32_t payload,
-                 std::span<const OpIndex> after);
+  OpIndex append(OpKind kind, Stream stream, std::string_view name, Slot slot,
+                 std::uint32_t payload, std::span<const OpIndex> after);
+  [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;
 
   Interner& interner_;
   Program program_;

@@ -19,8 +19,8 @@ constexpr std::int64_t kLayerEntries = 6;
 
 }  // namespace
 
-StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split, std::int64_t stage,
-                             Interner& interner)
+StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
+                             std::int64_t stage, Interner& interner)
     : plan_(plan),
       shape_(plan),
       build_(interner, fmt::format("stage {}", stage), static_cast<std::uint32_t>(stage)),
@@ -46,7 +46,8 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number) const {
   Chunk chunk;
   chunk.number = number;
   chunk.has_embedding = stage_ == 0 && number == 0;
-  chunk.has_head = stage_ == plan_.parallelism.pipeline - 1 && number == plan_.parallelism.interleave - 1;
+  chunk.has_head =
+      stage_ == plan_.parallelism.pipeline - 1 && number == plan_.parallelism.interleave - 1;
   chunk.backwards_left = plan_.microbatches();
   return chunk;
 }
@@ -59,7 +60,8 @@ void StageLowering::fill_sizes(Chunk& chunk) const {
   }
   chunk.head_entries = chunk.sizes.size();
   const std::vector<std::int64_t> layer = layer_sizes(plan_);
-  for (std::int64_t i = 0; i < chunk.layers; ++i) chunk.sizes.insert(chunk.sizes.end(), layer.begin(), layer.end());
+  for (std::int64_t i = 0; i < chunk.layers; ++i)
+    chunk.sizes.insert(chunk.sizes.end(), layer.begin(), layer.end());
   if (chunk.has_embedding) chunk.sizes.push_back(ends.embedding + ends.positions);
   if (plan_.parallelism.data == 1) return;
   chunk.buckets = make_buckets(chunk.sizes, bucket_limit(plan_.parallelism, stage_, chunk.number),
@@ -72,11 +74,13 @@ StageParameters StageLowering::stage_parameters() const {
   StageParameters parameters;
   for (const Chunk& chunk : chunks_) {
     for (const std::int64_t size : chunk.sizes) parameters.total += size;
-    parameters.replicated += chunk.layers * (2 * layer.norm + layer.projection_bias + layer.down_bias);
+    parameters.replicated +=
+        chunk.layers * (2 * layer.norm + layer.projection_bias + layer.down_bias);
     if (chunk.has_embedding) parameters.replicated += ends.positions;
     if (chunk.has_head) parameters.replicated += ends.final_norm;
     const bool shares = plan_.architecture.tied_embeddings && plan_.parallelism.pipeline > 1;
-    if (shares && (chunk.has_embedding || chunk.has_head)) parameters.shared_embedding = ends.embedding;
+    if (shares && (chunk.has_embedding || chunk.has_head))
+      parameters.shared_embedding = ends.embedding;
   }
   return parameters;
 }
@@ -84,7 +88,8 @@ StageParameters StageLowering::stage_parameters() const {
 void StageLowering::hold_memory(const StageParameters& parameters) {
   hold_state(plan_, parameters, build_);
   const Parallelism& p = plan_.parallelism;
-  const std::int64_t communicators = (p.tensor > 1 ? 1 : 0) + (p.pipeline > 1 ? 1 : 0) + (p.data > 1 ? 1 : 0);
+  const std::int64_t communicators =
+      (p.tensor > 1 ? 1 : 0) + (p.pipeline > 1 ? 1 : 0) + (p.data > 1 ? 1 : 0);
   build_.hold(Category::Communication, communicators * plan_.framework.communicator_bytes);
   build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
 }
@@ -96,6 +101,7 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   gradients_.zero_gradients(parameters);
   for (const ScheduleStep& step : steps) {
     TY_CHECK(step.kind == StepKind::Forward || step.kind == StepKind::Backward);
+    begin_step();
     step.kind == StepKind::Forward ? forward(step) : backward(step);
   }
   if (!plan_.parallelism.overlap_grad_reduce) {
@@ -119,7 +125,8 @@ void StageLowering::gather_weights() {
   }
 }
 
-// A module's parameters start at `entry` in backward order; gathered in reverse, that one arrives last.
+// A module's parameters start at `entry` in backward order; gathered in reverse, that one arrives
+// last.
 void StageLowering::wait_for_weights(const Chunk& chunk, std::size_t entry) {
   if (chunk.entered || chunk.gathers.empty()) return;
   for (std::size_t bucket = 0; bucket < chunk.buckets.size(); ++bucket) {
@@ -129,22 +136,48 @@ void StageLowering::wait_for_weights(const Chunk& chunk, std::size_t entry) {
   }
 }
 
+// Overlapped, a receive is posted as early as its stream allows; else when the step before is done.
+// Where stages form a ring each would then wait for its own send before it posts what its neighbour
+// sends, so interleaved stages post one step ahead, as Megatron-LM does with one exchange for the
+// sends of a forward and a backward and the receives of the next two. What comes round from the
+// other end of the pipeline is taken at the pace of its sender, which may be a group of
+// microbatches before it is used.
+void StageLowering::begin_step() {
+  const bool ring = plan_.parallelism.interleave > 1;
+  posted_after_ = ring ? done_before_ : build_.last_compute();
+  done_before_ = build_.last_compute();
+}
+
 void StageLowering::receive(std::string_view name, Stream stream, Slot slot) {
-  const Call call{.op = CollectiveOp::SendRecv, .bytes = shape_.boundary, .dtype = shape_.dtype, .algorithm = "direct"};
-  // Overlapped, a receive is posted as early as its stream allows; else when the step before is done.
-  const OpIndex after = plan_.parallelism.overlap_p2p ? kNone : build_.last_compute();
+  if (plan_.parallelism.pipeline == 1)
+    return;  // the chunk before is on this rank: its output is here
+  const Call call{.op = CollectiveOp::SendRecv,
+                  .bytes = shape_.boundary,
+                  .dtype = shape_.dtype,
+                  .algorithm = "direct"};
+  const Parallelism& p = plan_.parallelism;
+  const std::int64_t end_of_ring = stream == Stream::RecvForward ? 0 : p.pipeline - 1;
+  const bool comes_round = p.interleave > 1 && stage_ == end_of_ring;
+  const OpIndex after = p.overlap_p2p || comes_round ? kNone : posted_after_;
   const OpIndex message = build_.recv(name, stream, slot, call, {after});
   build_.wait_for(message);
   if (shape_.boundary == shape_.message || shape_.sequence_parallel) return;
   // Scatter/gather: each tensor rank received its share and the group puts them together again
   // (Narayanan et al. 2104.04473 section 4.1).
-  const Call gather{.op = CollectiveOp::AllGather, .bytes = shape_.message, .dtype = shape_.dtype,
+  const Call gather{.op = CollectiveOp::AllGather,
+                    .bytes = shape_.message,
+                    .dtype = shape_.dtype,
                     .algorithm = plan_.collectives.of(GroupKind::Tensor, CollectiveOp::AllGather)};
-  build_.wait_for(build_.collective("scatter_gather_all_gather", Stream::Tensor, Slot::Tensor, gather, {message}));
+  build_.wait_for(build_.collective("scatter_gather_all_gather", Stream::Tensor, Slot::Tensor,
+                                    gather, {message}));
 }
 
 void StageLowering::send(std::string_view name, Stream stream, Slot slot) {
-  const Call call{.op = CollectiveOp::SendRecv, .bytes = shape_.boundary, .dtype = shape_.dtype, .algorithm = "direct"};
+  if (plan_.parallelism.pipeline == 1) return;
+  const Call call{.op = CollectiveOp::SendRecv,
+                  .bytes = shape_.boundary,
+                  .dtype = shape_.dtype,
+                  .algorithm = "direct"};
   const OpIndex message = build_.send(name, stream, slot, call, {build_.last_compute()});
   if (!plan_.parallelism.overlap_p2p) build_.wait_for(message);
 }
@@ -162,7 +195,8 @@ void StageLowering::forward(const ScheduleStep& step) {
   for (std::int64_t i = 0; i < chunk.layers; ++i) {
     tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
     build_.tag(tags);
-    wait_for_weights(chunk, chunk.head_entries + static_cast<std::size_t>((chunk.layers - 1 - i) * kLayerEntries));
+    wait_for_weights(chunk, chunk.head_entries +
+                                static_cast<std::size_t>((chunk.layers - 1 - i) * kLayerEntries));
     const OpIndex first = build_.next();
     layer_.forward();
     build_.allocate(first, Category::Activations, memory_.kept);
@@ -204,8 +238,11 @@ void StageLowering::backward(const ScheduleStep& step) {
   TY_CHECK(!last || finished.size() == chunk.sizes.size(), finished.size(), chunk.sizes.size());
 }
 
-void StageLowering::layer_backward(std::int32_t microbatch, std::int64_t layer, std::vector<ReadyGradient>* ready) {
-  Tags tags{.part = StepPart::Recompute, .microbatch = microbatch, .layer = static_cast<std::int32_t>(layer)};
+void StageLowering::layer_backward(std::int32_t microbatch, std::int64_t layer,
+                                   std::vector<ReadyGradient>* ready) {
+  Tags tags{.part = StepPart::Recompute,
+            .microbatch = microbatch,
+            .layer = static_cast<std::int32_t>(layer)};
   const OpIndex first = build_.next();
   if (plan_.training.recompute == Recompute::Full) {
     build_.tag(tags);
@@ -220,9 +257,11 @@ void StageLowering::layer_backward(std::int32_t microbatch, std::int64_t layer, 
 }
 
 // Starts the reduction of every bucket whose last gradient is final.
-void StageLowering::reduce_ready(const Chunk& chunk, const std::vector<ReadyGradient>& ready, std::size_t& next_bucket) {
+void StageLowering::reduce_ready(const Chunk& chunk, const std::vector<ReadyGradient>& ready,
+                                 std::size_t& next_bucket) {
   if (!plan_.parallelism.overlap_grad_reduce) return;
-  for (; next_bucket < chunk.buckets.size() && chunk.buckets[next_bucket].end <= ready.size(); ++next_bucket) {
+  for (; next_bucket < chunk.buckets.size() && chunk.buckets[next_bucket].end <= ready.size();
+       ++next_bucket) {
     const Bucket& bucket = chunk.buckets[next_bucket];
     OpIndex latest = 0;
     for (std::size_t i = bucket.begin; i < bucket.end; ++i) latest = std::max(latest, ready[i].op);

@@ -1,4 +1,5 @@
-// The program of one pipeline rank: its schedule's steps unrolled, with the messages between stages.
+// The program of one pipeline rank: its schedule's steps unrolled, with the messages between
+// stages.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace trainyard {
 class StageLowering {
  public:
   // `split`: layers of every virtual stage (layer_split); `stage`: the pipeline rank.
-  StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split, std::int64_t stage,
-                Interner& interner);
+  StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
+                std::int64_t stage, Interner& interner);
 
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
 
@@ -28,12 +29,12 @@ class StageLowering {
     std::int64_t layers = 0;
     bool has_embedding = false;
     bool has_head = false;
-    std::vector<std::int64_t> sizes;    // parameters in backward order
-    std::size_t head_entries = 0;       // how many of them belong to the head
+    std::vector<std::int64_t> sizes;  // parameters in backward order
+    std::size_t head_entries = 0;     // how many of them belong to the head
     std::vector<Bucket> buckets;
-    std::vector<OpIndex> gathers;       // one for each bucket, where weights are gathered at the start
-    std::int64_t backwards_left = 0;    // microbatches whose backward is still to come
-    bool entered = false;               // its first forward has been written
+    std::vector<OpIndex> gathers;  // one for each bucket, where weights are gathered at the start
+    std::int64_t backwards_left = 0;  // microbatches whose backward is still to come
+    bool entered = false;             // its first forward has been written
   };
 
   [[nodiscard]] Chunk make_chunk(std::int64_t number) const;
@@ -43,10 +44,13 @@ class StageLowering {
   void gather_weights();
   void forward(const ScheduleStep& step);
   void backward(const ScheduleStep& step);
-  void layer_backward(std::int32_t microbatch, std::int64_t layer, std::vector<ReadyGradient>* ready);
-  void reduce_ready(const Chunk& chunk, const std::vector<ReadyGradient>& ready, std::size_t& next_bucket);
+  void layer_backward(std::int32_t microbatch, std::int64_t layer,
+                      std::vector<ReadyGradient>* ready);
+  void reduce_ready(const Chunk& chunk, const std::vector<ReadyGradient>& ready,
+                    std::size_t& next_bucket);
   void wait_for_weights(const Chunk& chunk, std::size_t entry);
 
+  void begin_step();
   // Messages to and from the neighbours; a receive the next compute operation waits for.
   void receive(std::string_view name, Stream stream, Slot slot);
   void send(std::string_view name, Stream stream, Slot slot);
@@ -57,9 +61,11 @@ class StageLowering {
   LayerLowering layer_;
   EndLowering ends_;
   GradientLowering gradients_;
-  LayerMemory memory_;   // of one layer and microbatch
+  LayerMemory memory_;  // of one layer and microbatch
   std::int64_t stage_;
   std::vector<Chunk> chunks_;
+  OpIndex posted_after_ = kNone;  // when this step's receive may be posted, without overlap
+  OpIndex done_before_ = kNone;   // the last compute operation when the step began
 };
 
 }  // namespace trainyard

@@ -1,0 +1,178 @@
+// Which gradients are reduced together, when, and how much of it the backward hides (reference 03
+// sections 2 and 3; oracles 41 and 42).
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "models/architecture/shard.hpp"
+#include "models/lower/gradients.hpp"
+#include "sim/timeline/breakdown.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+using Sizes = std::vector<std::int64_t>;
+
+Sizes parameters_of(const std::vector<Bucket>& buckets) {
+  Sizes sizes;
+  for (const Bucket& bucket : buckets) sizes.push_back(bucket.parameters);
+  return sizes;
+}
+
+// Oracle 41, in MiB / 4: the first bucket closes at 1 MiB, the others at 25 MiB, and the tensor
+// that crosses the limit stays in.
+TEST(Buckets, CloseWhenTheLimitIsReached) {
+  constexpr std::int64_t kQuarter = 1 << 18;
+  const Sizes tensors = {2 * kQuarter,  3 * kQuarter,   40 * kQuarter, 40 * kQuarter,
+                         40 * kQuarter, 160 * kQuarter, 12 * kQuarter};
+  const auto first = make_buckets(tensors, 4 * kQuarter, 1);
+  EXPECT_EQ(first.front().parameters, 5 * kQuarter);
+  EXPECT_EQ(first.front().end, 2U);
+  const auto rest = make_buckets(std::span(tensors).subspan(2), 100 * kQuarter, 1);
+  EXPECT_EQ(parameters_of(rest), (Sizes{120 * kQuarter, 160 * kQuarter, 12 * kQuarter}));
+}
+
+TEST(Buckets, EveryEntryIsInExactlyOne) {
+  const Sizes sizes = {5, 700, 300, 41, 9000, 1, 1, 2500};
+  for (const std::int64_t limit : {0, 1, 500, 2000, 100'000}) {
+    const auto buckets = make_buckets(sizes, limit, 4);
+    std::size_t next = 0;
+    for (const Bucket& bucket : buckets) {
+      EXPECT_EQ(bucket.begin, next);
+      EXPECT_GT(bucket.end, bucket.begin);
+      next = bucket.end;
+    }
+    EXPECT_EQ(next, sizes.size());
+  }
+  EXPECT_EQ(make_buckets(sizes, 0, 4).size(), 1U);
+  EXPECT_TRUE(make_buckets({}, 100, 4).empty());
+}
+
+// The end of a bucket is padded to lcm(d, 128) elements, so that each replica has an equal share.
+TEST(Buckets, PadToTheReplicas) {
+  for (const std::int64_t d : {1, 2, 3, 64, 96, 100, 256}) {
+    const std::int64_t multiple = std::lcm(d, std::int64_t{128});
+    for (const Bucket& bucket : make_buckets(Sizes{1000, 1000, 1000}, 1500, d)) {
+      EXPECT_EQ(bucket.parameters % multiple, 0);
+      EXPECT_LT(bucket.parameters, 2000 + multiple);
+    }
+  }
+}
+
+TEST(Buckets, MegatronsLimit) {
+  EXPECT_EQ(bucket_limit({.data = 8}, 0, 0), 40'000'000);
+  EXPECT_EQ(bucket_limit({.data = 128}, 0, 0), 128'000'000);
+  EXPECT_EQ(bucket_limit({.data = 128, .bucket_parameters = 7}, 0, 0), 7);
+  EXPECT_EQ(bucket_limit({.data = 8}, 1, 0), 0) << "later pipeline ranks: one bucket";
+  EXPECT_EQ(bucket_limit({.data = 8}, 0, 1), 0) << "later chunks: one bucket";
+  EXPECT_EQ(bucket_limit({.data = 8, .overlap_grad_reduce = false}, 0, 0), 0);
+}
+
+// Elements that each stage reduces, in the order of the calls.
+Sizes reduced_elements(const TrainingPlan& plan, std::size_t stage) {
+  const Workload workload = lower(plan);
+  Sizes elements;
+  for_each_operation(workload, workload.programs[stage], [&](const OperationView& view) {
+    if (!view.name.starts_with("gradient_") ||
+        view.op.stream != static_cast<std::uint8_t>(Stream::Data))
+      return;
+    elements.push_back(workload.calls[view.op.payload].bytes / 4);
+  });
+  return elements;
+}
+
+TEST(Buckets, OfALoweredStep) {
+  TrainingPlan plan = plan_of(
+      small_gpt(8),
+      {.tensor = 2, .pipeline = 2, .interleave = 2, .data = 4, .schedule = "interleaved_1f1b"}, 4);
+  plan.parallelism.bucket_parameters = 400'000;
+  const auto one_of = [&](bool first, bool last, std::int64_t layers) {
+    const StageShard shard =
+        stage_shard(plan.architecture, {.part = {.layers = layers, .first = first, .last = last},
+                                        .tensor = 2,
+                                        .vocab = plan.vocab()});
+    return shard.total();
+  };
+  const auto padded = [](std::int64_t size) { return (size + 127) / 128 * 128; };
+  const Sizes first = reduced_elements(plan, 0);
+  ASSERT_GT(first.size(), 2U);
+  EXPECT_EQ(first.front(), padded(one_of(false, false, 2))) << "the second chunk comes back first";
+  const std::int64_t rest = std::accumulate(first.begin() + 1, first.end(), std::int64_t{0});
+  EXPECT_GE(rest, one_of(true, false, 2));
+  EXPECT_LT(rest, one_of(true, false, 2) + 128 * std::ssize(first));
+  EXPECT_EQ(reduced_elements(plan, 1),
+            (Sizes{padded(one_of(false, true, 2)), padded(one_of(false, false, 2))}));
+  plan.parallelism.overlap_grad_reduce = false;
+  EXPECT_EQ(reduced_elements(plan, 0),
+            (Sizes{padded(one_of(true, false, 2)), padded(one_of(false, false, 2))}));
+}
+
+// Four layers whose gradients are ready at 1, 2, 3 and 4 s, one bucket each. The attention core
+// takes the second; a bucket closes with the QKV gradient right after it. What is left (the last
+// norm and the embedding) is reduced in no time.
+TrainingPlan four_buckets() {
+  TrainingPlan plan = plan_of(small_llama(4), {.data = 2}, 1);
+  plan.architecture.vocab = 128;
+  const LayerShard layer = layer_shard(plan.architecture, 1);
+  plan.parallelism.bucket_parameters = layer.total();
+  return plan;
+}
+
+Step overlap_step(const TrainingPlan& plan, double reduction) {
+  const std::int64_t bucket = plan.parallelism.bucket_parameters * 4;
+  const CallTransport transport([=](const Call& call) {
+    return call.op == CollectiveOp::AllReduce && call.bytes >= bucket ? reduction : 0.0;
+  });
+  return replay(lower(plan), transport, core_seconds(0.0, 1.0));
+}
+
+// Oracle 42: start_k = max(ready_k, end_{k-1}).
+TEST(GradientOverlap, IsTheMaxPlusRecurrence) {
+  const TrainingPlan plan = four_buckets();
+  EXPECT_EQ(reduced_elements(plan, 0).size(), 5U);
+  const Step slow = overlap_step(plan, 1.5);
+  EXPECT_DOUBLE_EQ(slow.timeline.makespan_s, 7.0);
+  const Breakdown shares = breakdown(slow.workload, slow.partition, slow.timeline, 0);
+  EXPECT_DOUBLE_EQ(shares.of(TimeShare::ExposedData), 3.0);
+  EXPECT_DOUBLE_EQ(shares.of(TimeShare::Compute), 4.0);
+  EXPECT_DOUBLE_EQ(overlap_step(plan, 0.5).timeline.makespan_s, 4.5);
+}
+
+TEST(GradientOverlap, WithoutItEverythingIsExposed) {
+  TrainingPlan plan = four_buckets();
+  plan.parallelism.overlap_grad_reduce = false;
+  EXPECT_EQ(reduced_elements(plan, 0).size(), 1U);
+  EXPECT_DOUBLE_EQ(overlap_step(plan, 1.5).timeline.makespan_s, 5.5);
+}
+
+// Only the last microbatch's gradients are reduced; accumulation before it is not held up.
+TEST(GradientOverlap, HappensInTheLastMicrobatch) {
+  TrainingPlan plan = four_buckets();
+  plan.training.global_batch_size = 6;
+  EXPECT_DOUBLE_EQ(overlap_step(plan, 1.5).timeline.makespan_s, 4.0 + 4.0 + 7.0);
+}
+
+// New weights of bucket k arrive k+1 gathers after the start; each layer waits for its own.
+TEST(WeightGather, RunsAheadOfTheForward) {
+  TrainingPlan plan = four_buckets();
+  plan.parallelism.zero_stage = 1;
+  const std::int64_t bucket = plan.parallelism.bucket_parameters * 2;
+  const auto run = [&](double gather, double forward) {
+    const CallTransport transport([=](const Call& call) {
+      return call.op == CollectiveOp::AllGather && call.bytes >= bucket ? gather : 0.0;
+    });
+    return replay(lower(plan), transport, core_seconds(forward, 0.0)).timeline.makespan_s;
+  };
+  // A layer's last entry in backward order, its first norm, stands in the bucket of the layer
+  // before it, so the first layer needs one gather and each other layer none that is not there.
+  EXPECT_DOUBLE_EQ(run(0.25, 1.0), 0.25 + 4.0) << "hidden behind the forward but for the first";
+  EXPECT_DOUBLE_EQ(run(2.0, 1.0), 4 * 2.0 + 1.0) << "one layer behind the last gather";
+  plan.parallelism.overlap_param_gather = false;
+  EXPECT_DOUBLE_EQ(run(0.25, 1.0), 4.0 + 4 * 0.25) << "all of it after the optimizer";
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,211 @@
+// Bytes on the wire: tensor parallelism per layer, messages between stages, gradients and weights
+// over the replicas (reference 04 section 1, 02, 03 section 1; oracles 2, 43, 46).
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "models/lower/layer.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+// Bytes one rank sends in a ring, of a group of n.
+double sent(const Call& call, std::int64_t n) {
+  const double share = static_cast<double>(n - 1) / static_cast<double>(n);
+  const double passes = call.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
+  return passes * share * static_cast<double>(call.bytes);
+}
+
+using LayerOfMicrobatch = std::pair<std::int32_t, std::int32_t>;
+
+// Bytes that one rank sends to its tensor group for each layer of each microbatch.
+std::map<LayerOfMicrobatch, double> tensor_bytes(const TrainingPlan& plan) {
+  const Workload workload = lower(plan);
+  std::map<LayerOfMicrobatch, double> bytes;
+  for (const Program& program : workload.programs) {
+    for (const Operation& op : program.operations) {
+      if (op.kind != OpKind::Collective || op.layer < 0) continue;
+      if (op.stream != static_cast<std::uint8_t>(Stream::Tensor)) continue;
+      bytes[{op.microbatch, op.layer}] += sent(workload.calls[op.payload], plan.parallelism.tensor);
+    }
+  }
+  return bytes;
+}
+
+void expect_units(const TrainingPlan& plan, double units) {
+  const double t = static_cast<double>(plan.parallelism.tensor);
+  const double message = static_cast<double>(StepShape(plan).message);
+  const auto bytes = tensor_bytes(plan);
+  EXPECT_EQ(std::ssize(bytes), plan.microbatches() * plan.architecture.layers);
+  for (const auto& [where, sum] : bytes) {
+    EXPECT_DOUBLE_EQ(sum, units * (t - 1.0) / t * message) << where.first << " " << where.second;
+  }
+}
+
+TEST(TensorVolume, EightUnitsPlainAndTenWithSequenceParallelism) {
+  for (const std::int64_t t : {2, 4, 8}) {
+    for (const Architecture& model : {small_gpt(4), small_llama(4)}) {
+      TrainingPlan plan = plan_of(model, {.tensor = t, .pipeline = 2}, 4);
+      expect_units(plan, 8.0);
+      plan.training.recompute = Recompute::Full;
+      expect_units(plan, 12.0);
+      plan.training.recompute = Recompute::None;
+      plan.parallelism.sequence_parallel = true;
+      expect_units(plan, 10.0);
+      plan.training.recompute = Recompute::Full;
+      expect_units(plan, 14.0);
+      plan.training.recompute = Recompute::Selective;
+      plan.training.attention = AttentionKind::Unfused;
+      expect_units(plan, 10.0);
+      plan.parallelism.overlap_tensor = false;
+      expect_units(plan, 10.0);
+    }
+  }
+}
+
+TEST(TensorVolume, NothingWithoutTensorParallelism) {
+  TrainingPlan plan = plan_of(small_llama(4), {.sequence_parallel = true, .pipeline = 2}, 4);
+  EXPECT_TRUE(tensor_bytes(plan).empty());
+}
+
+// s = h = 8192, b = 1, bf16, t = 8: an all_reduce sends 234 881 024 bytes a rank, an all_gather
+// 117 440 512; all_gather and reduce_scatter together are an all_reduce. Seen on the links.
+TEST(TensorVolume, Llama70BOnTheLinks) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("llama3-70b");
+  plan.parallelism.tensor = 8;
+  plan.training.sequence_length = 8192;
+  const std::int64_t message = StepShape(plan).message;
+  EXPECT_EQ(message, 134'217'728);
+  const Cluster cluster = testing::star(8);
+  const CollectiveTransport transport(cluster);
+  const auto gpus = testing::gpus_of(8);
+  const std::map<CollectiveOp, double> wanted = {{CollectiveOp::AllReduce, 234'881'024.0},
+                                                 {CollectiveOp::AllGather, 117'440'512.0},
+                                                 {CollectiveOp::ReduceScatter, 117'440'512.0}};
+  for (const auto& [op, bytes] : wanted) {
+    const auto phases = transport.phases({.op = op, .bytes = message}, gpus);
+    const auto loads = testing::bytes_on_links(cluster, phases);
+    for (const Link& link : cluster.links()) {
+      if (link.kind != LinkKind::NvLink) continue;
+      EXPECT_DOUBLE_EQ(loads[link.id], bytes);
+    }
+  }
+}
+
+// Bytes of every message of the step, and of the gathers that follow a scattered one.
+struct Messages {
+  std::set<std::int64_t> sizes;
+  std::map<std::uint32_t, std::int64_t> sends;  // by program
+  std::int64_t gathers = 0;
+  std::int64_t gather_bytes = 0;
+};
+Messages messages_of(const TrainingPlan& plan) {
+  const Workload workload = lower(plan);
+  Messages messages;
+  for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
+    for_each_operation(workload, workload.programs[program], [&](const OperationView& view) {
+      const auto bytes = [&] { return workload.calls[view.op.payload].bytes; };
+      if (view.op.kind == OpKind::Send || view.op.kind == OpKind::Recv) {
+        messages.sizes.insert(bytes());
+        messages.sends[program] += view.op.kind == OpKind::Send ? 1 : 0;
+      } else if (view.name == "scatter_gather_all_gather") {
+        ++messages.gathers;
+        messages.gather_bytes = bytes();
+      }
+    });
+  }
+  return messages;
+}
+
+// b*s*h*2 = 256 MiB for the 405B at 8192 tokens; one of 8 tensor ranks sends 32 MiB.
+TEST(PipelineMessages, Llama405B) {
+  constexpr std::int64_t kMebibyte = 1 << 20;
+  TrainingPlan plan;
+  plan.architecture = load_architecture("llama3-405b");
+  plan.architecture.layers = 4;
+  plan.parallelism = {.tensor = 8, .pipeline = 2, .scatter_gather = false};
+  plan.training.sequence_length = 8192;
+  plan.training.global_batch_size = 3;
+  const Messages whole = messages_of(plan);
+  EXPECT_EQ(whole.sizes, std::set<std::int64_t>{256 * kMebibyte});
+  EXPECT_EQ(whole.gathers, 0);
+  EXPECT_EQ(whole.sends.at(0), 3);
+  EXPECT_EQ(whole.sends.at(1), 3);
+
+  plan.parallelism.scatter_gather = true;
+  const Messages scattered = messages_of(plan);
+  EXPECT_EQ(scattered.sizes, std::set<std::int64_t>{32 * kMebibyte});
+  EXPECT_EQ(scattered.gathers, 6) << "one for each message received";
+  EXPECT_EQ(scattered.gather_bytes, 256 * kMebibyte);
+
+  plan.parallelism.sequence_parallel = true;
+  const Messages parts = messages_of(plan);
+  EXPECT_EQ(parts.sizes, std::set<std::int64_t>{32 * kMebibyte});
+  EXPECT_EQ(parts.gathers, 0) << "a part is all that the next stage needs";
+}
+
+// Every border between virtual stages is crossed once forward and once back by each microbatch.
+TEST(PipelineMessages, InterleavingCrossesEveryBorder) {
+  const std::int64_t p = 4;
+  const std::int64_t v = 3;
+  const std::int64_t m = 8;
+  TrainingPlan plan = pipeline_plan({"interleaved_1f1b", p, m, v});
+  std::int64_t sends = 0;
+  for (const auto& [program, count] : messages_of(plan).sends) sends += count;
+  EXPECT_EQ(sends, 2 * m * (p * v - 1));
+}
+
+// Bytes one rank of the first stage sends over the data group in a step.
+double data_bytes(const TrainingPlan& plan) {
+  const Workload workload = lower(plan);
+  double bytes = 0.0;
+  for (const Operation& op : workload.programs.front().operations) {
+    if (op.stream != static_cast<std::uint8_t>(Stream::Data)) continue;
+    bytes += sent(workload.calls[op.payload], plan.parallelism.data);
+  }
+  return bytes;
+}
+
+// Oracle 43. 8 030 261 248 parameters; every tensor is a multiple of 128 elements, so no bucket of
+// 64 replicas is padded and the figures are exact.
+TEST(DataVolume, Llama8BOn64Replicas) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("llama3-8b");
+  plan.parallelism.data = 64;
+  plan.training.sequence_length = 8192;
+  plan.training.global_batch_size = 64;
+  plan.training.gradient_precision = DataType::Bf16;
+  for (const bool overlap : {true, false}) {
+    plan.parallelism.overlap_grad_reduce = overlap;
+    EXPECT_EQ(data_bytes(plan), 31'619'153'664.0) << "all_reduce of bf16 gradients";
+  }
+  plan.parallelism.zero_stage = 1;
+  plan.training.gradient_precision = DataType::Fp32;
+  for (const bool overlap : {true, false}) {
+    plan.parallelism.overlap_param_gather = overlap;
+    EXPECT_EQ(data_bytes(plan), 47'428'730'496.0) << "fp32 reduce_scatter and bf16 all_gather";
+  }
+}
+
+TEST(DataVolume, DoesNotDependOnAccumulation) {
+  for (const std::int64_t zero : {0, 1}) {
+    const auto bytes = [zero](std::int64_t microbatches) {
+      return data_bytes(
+          plan_of(small_gpt(4), {.pipeline = 2, .data = 4, .zero_stage = zero}, microbatches));
+    };
+    EXPECT_GT(bytes(2), 0.0);
+    EXPECT_EQ(bytes(2), bytes(16));
+  }
+}
+
+TEST(DataVolume, NothingForOneReplica) {
+  EXPECT_EQ(data_bytes(plan_of(small_gpt(4), {.tensor = 2, .zero_stage = 1}, 4)), 0.0);
+}
+
+}  // namespace
+}  // namespace trainyard

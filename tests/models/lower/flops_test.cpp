@@ -1,0 +1,168 @@
+// The kernels of a lowered step: their shapes, and that all ranks together execute the model's
+// FLOPs and not one more (reference 04, sections 3 and 7).
+#include "models/architecture/flops.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan llama_70b() {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("llama3-70b");
+  plan.parallelism = {.tensor = 8, .sequence_parallel = true};
+  plan.training.sequence_length = 8192;
+  return plan;
+}
+
+// The kernel that every operation of that name has.
+Kernel kernel_of(const Workload& workload, std::string_view name) {
+  std::set<std::uint32_t> found;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name == name) found.insert(view.op.payload);
+  });
+  EXPECT_EQ(found.size(), 1U) << name;
+  return found.empty() ? Kernel{} : workload.kernels[*found.begin()];
+}
+
+// M x K x N of reference 04 section 3, per rank, t = 8, s = 8192, b = 1.
+struct GemmRow {
+  std::string name;
+  std::int64_t m = 0;
+  std::int64_t k = 0;
+  std::int64_t n = 0;
+  double flops = 0.0;
+};
+const std::vector<GemmRow> kRows = {{"qkv", 8192, 8192, 1280, 171'798'691'840},
+                                    {"projection", 8192, 1024, 8192, 137'438'953'472},
+                                    {"ffn_up", 8192, 8192, 7168, 962'072'674'304},
+                                    {"ffn_down", 8192, 3584, 8192, 481'036'337'152},
+                                    {"head", 8192, 8192, 16'128, 2'164'663'517'184}};
+
+TEST(LoweredGemms, Llama70BPerRank) {
+  const Workload workload = lower(llama_70b());
+  for (const GemmRow& row : kRows) {
+    SCOPED_TRACE(row.name);
+    const Gemm forward = std::get<Gemm>(kernel_of(workload, row.name + "_gemm"));
+    EXPECT_EQ(forward.m, row.m);
+    EXPECT_EQ(forward.k, row.k);
+    EXPECT_EQ(forward.n, row.n);
+    EXPECT_EQ(forward.pass, GemmPass::Forward);
+    const Gemm dgrad = std::get<Gemm>(kernel_of(workload, row.name + "_dgrad"));
+    const Gemm wgrad = std::get<Gemm>(kernel_of(workload, row.name + "_wgrad"));
+    EXPECT_EQ(dgrad.pass, GemmPass::DataGrad);
+    EXPECT_EQ(wgrad.pass, GemmPass::WeightGrad);
+    EXPECT_EQ((std::array{dgrad.m, dgrad.k, dgrad.n}), (std::array{row.m, row.n, row.k}));
+    EXPECT_EQ(wgrad.k, row.m) << "summed over the tokens";
+    for (const Gemm& gemm : {forward, dgrad, wgrad}) {
+      EXPECT_EQ(flops(Kernel{gemm}).value(), row.flops);
+    }
+  }
+}
+
+// The fixture counts s*s/2 pairs; the diagonal makes it s(s+1)/2.
+TEST(LoweredGemms, Llama70BAttentionCore) {
+  const Workload workload = lower(llama_70b());
+  const Kernel forward = kernel_of(workload, "attention");
+  EXPECT_EQ(std::get<Attention>(forward).query_heads, 8);
+  EXPECT_EQ(std::get<Attention>(forward).kv_heads, 1);
+  EXPECT_DOUBLE_EQ(flops(forward).value(), 137'438'953'472.0 * 8193.0 / 8192.0);
+  EXPECT_DOUBLE_EQ(flops(kernel_of(workload, "attention_backward")).value(),
+                   2.5 * flops(forward).value());
+}
+
+struct Grid {
+  std::int64_t tensor, pipeline, chunks, data;
+  bool sequence_parallel;
+};
+const std::vector<Grid> kGrids = {{1, 1, 1, 1, false}, {2, 1, 1, 1, false}, {4, 1, 1, 2, true},
+                                  {1, 4, 1, 1, false}, {2, 2, 2, 2, true},  {8, 4, 1, 2, false}};
+
+TrainingPlan on_grid(const Architecture& architecture, const Grid& grid) {
+  TrainingPlan plan = plan_of(architecture,
+                              {.tensor = grid.tensor,
+                               .sequence_parallel = grid.sequence_parallel,
+                               .pipeline = grid.pipeline,
+                               .interleave = grid.chunks,
+                               .data = grid.data,
+                               .schedule = grid.chunks > 1 ? "interleaved_1f1b" : "1f1b"},
+                              8);
+  plan.training.micro_batch_size = 2;
+  plan.training.global_batch_size *= 2;
+  return plan;
+}
+
+FlopsQuery query_of(const TrainingPlan& plan, AttentionCount attention) {
+  return {.sequences = plan.training.global_batch_size,
+          .sequence_length = plan.training.sequence_length,
+          .vocab = plan.vocab(),
+          .attention = attention};
+}
+
+void expect_flops(const TrainingPlan& plan, double wanted) {
+  EXPECT_NEAR(executed_flops(lower(plan)).value(), wanted, 1e-12 * wanted);
+}
+
+// Unfused attention multiplies the whole square, as Narayanan et al. count.
+TEST(ExecutedFlops, GptIsTheModelsOnEveryGrid) {
+  for (const Grid& grid : kGrids) {
+    TrainingPlan plan = on_grid(small_gpt(8), grid);
+    plan.training.attention = AttentionKind::Unfused;
+    const FlopsQuery query = query_of(plan, AttentionCount::Full);
+    const Flops model = model_flops(plan.architecture, query);
+    expect_flops(plan, model.value());
+    for (const Recompute recompute : {Recompute::Selective, Recompute::Full}) {
+      plan.training.recompute = recompute;
+      const Flops extra = recomputed_flops(plan.architecture, query, recompute);
+      EXPECT_GT(extra.value(), 0.0);
+      expect_flops(plan, (model + extra).value());
+    }
+  }
+}
+
+// Flash attention: s(s+1)/2 pairs, two products forward and five backward. Worked from the shape,
+// not from the library.
+TEST(ExecutedFlops, LlamaIsTheModelsOnEveryGrid) {
+  for (const Grid& grid : kGrids) {
+    TrainingPlan plan = on_grid(small_llama(8), grid);
+    const double sequences = static_cast<double>(plan.training.global_batch_size);
+    const double tokens = sequences * 128.0;
+    const double weights = 256.0 * (256 + 2 * 128) + 256.0 * 256 + 3 * 256.0 * 512;
+    const double linear = 8.0 * 2.0 * tokens * weights;
+    const double core = 8.0 * 4.0 * sequences * (128.0 * 129.0 / 2.0) * 256.0;
+    const double head = 2.0 * tokens * 256.0 * 2048.0;
+    expect_flops(plan, 3.0 * (linear + head) + 3.5 * core);
+    plan.training.recompute = Recompute::Full;
+    expect_flops(plan, 4.0 * linear + 3.0 * head + 4.5 * core);
+    plan.training.recompute = Recompute::Selective;  // the flash core keeps no square to rebuild
+    expect_flops(plan, 3.0 * (linear + head) + 3.5 * core);
+  }
+}
+
+// Full recomputation repeats a layer's forward kernel by kernel, tagged as such.
+TEST(ExecutedFlops, FullRecomputationRunsTheForwardAgain) {
+  TrainingPlan plan = on_grid(small_gpt(4), {2, 2, 1, 1, true});
+  plan.training.attention = AttentionKind::Unfused;
+  plan.training.recompute = Recompute::Full;
+  const Workload workload = lower(plan);
+  for (const Program& program : workload.programs) {
+    std::vector<std::string> forward;
+    std::vector<std::string> again;
+    for_each_operation(workload, program, [&](const OperationView& view) {
+      if (view.op.microbatch != 3 || view.op.layer % 2 != 1) return;
+      if (view.op.part == StepPart::Forward) forward.emplace_back(view.name);
+      if (view.op.part == StepPart::Recompute) again.emplace_back(view.name);
+    });
+    EXPECT_FALSE(forward.empty());
+    EXPECT_EQ(forward, again);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

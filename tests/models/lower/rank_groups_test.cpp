@@ -1,0 +1,141 @@
+// Who sits where and who talks to whom, in Megatron's order and in another.
+#include "models/rank_groups.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace trainyard {
+namespace {
+
+using Members = std::vector<RankId>;
+
+Workload groups_of(const Parallelism& parallelism, bool tied = false) {
+  Workload workload;
+  add_groups(parallelism, tied, workload);
+  return workload;
+}
+
+const Members& group_at(const Workload& workload, RankId rank, Slot slot) {
+  return workload.groups.at(workload.ranks[rank].slots[static_cast<std::size_t>(slot)].group)
+      .members;
+}
+
+bool bound(const Workload& workload, RankId rank, Slot slot) {
+  return workload.ranks[rank].slots[static_cast<std::size_t>(slot)].group != kNone;
+}
+
+std::map<GroupKind, std::size_t> counts(const Workload& workload) {
+  std::map<GroupKind, std::size_t> result;
+  for (const Group& group : workload.groups) ++result[group.kind];
+  return result;
+}
+
+// rank = tp + t*(dp + d*pp): Megatron-LM's parallel_state.py prints these very groups for 16 GPUs,
+// t = 2, p = 4.
+TEST(RankGroups, MegatronsSixteenGpus) {
+  const Workload w = groups_of({.tensor = 2, .pipeline = 4, .data = 2});
+  ASSERT_EQ(w.ranks.size(), 16U);
+  EXPECT_EQ(group_at(w, 0, Slot::Tensor), (Members{0, 1}));
+  EXPECT_EQ(group_at(w, 15, Slot::Tensor), (Members{14, 15}));
+  EXPECT_EQ(group_at(w, 0, Slot::Data), (Members{0, 2}));
+  EXPECT_EQ(group_at(w, 1, Slot::Data), (Members{1, 3}));
+  EXPECT_EQ(group_at(w, 13, Slot::Data), (Members{13, 15}));
+  EXPECT_EQ(group_at(w, 3, Slot::SendForward), (Members{3, 7}));
+  EXPECT_EQ(group_at(w, 7, Slot::RecvForward), (Members{3, 7}));
+  EXPECT_EQ(group_at(w, 7, Slot::SendBackward), (Members{7, 3}));
+  EXPECT_EQ(group_at(w, 3, Slot::RecvBackward), (Members{7, 3}));
+  EXPECT_EQ(group_at(w, 2, Slot::Model), (Members{2, 3, 6, 7, 10, 11, 14, 15}));
+  EXPECT_EQ(w.ranks[6].label, "dp1 pp1 tp0");
+  EXPECT_EQ(w.ranks[6].program, 1U);
+}
+
+TEST(RankGroups, AnotherOrder) {
+  const Workload w =
+      groups_of({.tensor = 2, .pipeline = 4, .data = 2, .rank_order = "tp-cp-ep-pp-dp"});
+  EXPECT_EQ(group_at(w, 0, Slot::Tensor), (Members{0, 1}));
+  EXPECT_EQ(group_at(w, 0, Slot::Data), (Members{0, 8}));
+  EXPECT_EQ(group_at(w, 3, Slot::SendForward), (Members{3, 5}));
+  EXPECT_EQ(group_at(w, 2, Slot::Model), (Members{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(w.ranks[6].program, 3U);
+  const Workload scattered =
+      groups_of({.tensor = 2, .pipeline = 2, .data = 2, .rank_order = "pp-dp-cp-ep-tp"});
+  EXPECT_EQ(group_at(scattered, 0, Slot::Tensor), (Members{0, 4}));
+  EXPECT_EQ(group_at(scattered, 0, Slot::Data), (Members{0, 2}));
+  EXPECT_EQ(group_at(scattered, 0, Slot::SendForward), (Members{0, 1}));
+}
+
+TEST(RankGroups, PositionAndRankAreInverse) {
+  for (const std::string order : {"tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp", "dp-tp-ep-pp-cp"}) {
+    const RankGrid grid(
+        Parallelism{.tensor = 2, .pipeline = 3, .data = 5, .context = 2, .rank_order = order});
+    ASSERT_EQ(grid.world(), 60);
+    std::set<RankId> seen;
+    for (RankId rank = 0; rank < 60; ++rank) {
+      EXPECT_EQ(grid.rank(grid.position(rank)), rank);
+      seen.insert(grid.rank(grid.position(rank)));
+    }
+    EXPECT_EQ(seen.size(), 60U);
+  }
+  const RankGrid grid(Parallelism{.tensor = 8, .pipeline = 4, .data = 2});
+  const GridPosition twelve = grid.position(12);
+  EXPECT_EQ(twelve.tensor, 4);
+  EXPECT_EQ(twelve.data, 1);
+  EXPECT_EQ(twelve.pipeline, 0);
+}
+
+TEST(RankGroups, Counts) {
+  const Parallelism plain{.tensor = 4, .pipeline = 3, .data = 5};
+  auto count = counts(groups_of(plain));
+  EXPECT_EQ(count[GroupKind::Tensor], 15U);
+  EXPECT_EQ(count[GroupKind::Data], 12U);
+  EXPECT_EQ(count[GroupKind::Pipeline], 2U * 2U * 20U) << "two directions, two borders";
+  EXPECT_EQ(count[GroupKind::Other], 5U) << "one gradient norm for each replica";
+  count = counts(groups_of(plain, true));
+  EXPECT_EQ(count[GroupKind::Other], 5U + 20U) << "and first with last stage";
+
+  Parallelism sharded = plain;
+  sharded.zero_stage = 1;
+  EXPECT_EQ(counts(groups_of(sharded))[GroupKind::Other], 1U) << "shares of one norm everywhere";
+
+  Parallelism interleaved = plain;
+  interleaved.interleave = 2;
+  EXPECT_EQ(counts(groups_of(interleaved))[GroupKind::Pipeline], 2U * 3U * 20U);
+}
+
+// Interleaved: chunk k of the last rank feeds chunk k+1 of the first.
+TEST(RankGroups, ThePipelineWrapsAroundOnlyWhenInterleaved) {
+  const Workload ring = groups_of({.tensor = 2, .pipeline = 4, .interleave = 2});
+  EXPECT_EQ(group_at(ring, 7, Slot::SendForward), (Members{7, 1}));
+  EXPECT_EQ(group_at(ring, 1, Slot::RecvForward), (Members{7, 1}));
+  EXPECT_EQ(group_at(ring, 1, Slot::SendBackward), (Members{1, 7}));
+  const Workload two = groups_of({.pipeline = 2, .interleave = 3});
+  EXPECT_EQ(group_at(two, 0, Slot::SendForward), (Members{0, 1}));
+  EXPECT_EQ(group_at(two, 1, Slot::SendForward), (Members{1, 0}));
+  EXPECT_NE(two.ranks[0].slots[static_cast<std::size_t>(Slot::SendForward)].group,
+            two.ranks[0].slots[static_cast<std::size_t>(Slot::RecvBackward)].group);
+  const Workload line = groups_of({.pipeline = 4});
+  EXPECT_FALSE(bound(line, 3, Slot::SendForward));
+  EXPECT_FALSE(bound(line, 0, Slot::RecvForward));
+  EXPECT_FALSE(bound(line, 0, Slot::SendBackward));
+}
+
+TEST(RankGroups, AGroupOfOneIsNotMade) {
+  const Workload alone = groups_of({});
+  EXPECT_TRUE(alone.groups.empty());
+  const Workload replicas = groups_of({.data = 3}, true);
+  ASSERT_EQ(replicas.groups.size(), 1U);
+  EXPECT_FALSE(bound(replicas, 0, Slot::Tensor));
+  EXPECT_FALSE(bound(replicas, 0, Slot::Embedding)) << "one stage holds both ends";
+}
+
+TEST(RankGroups, TheTiedTableIsSharedByFirstAndLastStage) {
+  const Workload w = groups_of({.tensor = 2, .pipeline = 3, .data = 2}, true);
+  EXPECT_EQ(group_at(w, 3, Slot::Embedding), (Members{3, 11}));
+  EXPECT_EQ(group_at(w, 11, Slot::Embedding), (Members{3, 11}));
+  EXPECT_FALSE(bound(w, 5, Slot::Embedding));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,162 @@
+// Plans small enough to reason about, lowered and replayed with durations chosen by the test.
+//
+//   TrainingPlan plan = pipeline_plan({.pipeline = 4, .microbatches = 8});
+//   Step step = replay(lower(plan), free_transport(), stage_seconds(plan), "ideal");
+//   step.timeline.makespan_s;   // 33: (m + p - 1)(F + B)
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/lower/lower.hpp"
+#include "models/lower/program_builder.hpp"
+#include "models/rank_groups.hpp"
+#include "sim/engine/engine.hpp"
+#include "tests/models/collectives/test_clusters.hpp"
+
+namespace trainyard::test {
+
+// A Llama and a GPT whose sizes divide by 8; the vocabulary needs no padding up to t = 8.
+inline Architecture small_llama(std::int64_t layers) {
+  Architecture a;
+  a.name = "small llama";
+  a.layers = layers;
+  a.hidden = 256;
+  a.heads = 16;
+  a.kv_heads = 8;
+  a.head_dim = 16;
+  a.ffn = 512;
+  a.vocab = 2048;
+  a.max_positions = 128;
+  a.gated_ffn = true;
+  return a;
+}
+
+inline Architecture small_gpt(std::int64_t layers) {
+  Architecture a = small_llama(layers);
+  a.name = "small gpt";
+  a.kv_heads = a.heads;
+  a.ffn = 4 * a.hidden;
+  a.gated_ffn = false;
+  a.biases = a.dropout = a.tied_embeddings = true;
+  a.positions = Positions::Learned;
+  a.norm = NormKind::LayerNorm;
+  return a;
+}
+
+inline TrainingPlan plan_of(Architecture architecture, const Parallelism& parallelism,
+                            std::int64_t microbatches) {
+  TrainingPlan plan;
+  plan.architecture = std::move(architecture);
+  plan.parallelism = parallelism;
+  plan.training.sequence_length = 128;
+  plan.training.global_batch_size = microbatches * parallelism.data;
+  return plan;
+}
+
+struct PipelineCase {
+  std::string schedule = "1f1b";
+  std::int64_t pipeline = 4;
+  std::int64_t microbatches = 8;
+  std::int64_t chunks = 1;
+  std::int64_t group_size = 0;
+};
+
+// One layer in each virtual stage, no tensor or data parallelism.
+inline TrainingPlan pipeline_plan(const PipelineCase& shape) {
+  return plan_of(small_llama(shape.pipeline * shape.chunks),
+                 {.pipeline = shape.pipeline,
+                  .interleave = shape.chunks,
+                  .schedule = shape.schedule,
+                  .microbatch_group_size = shape.group_size},
+                 shape.microbatches);
+}
+
+// What a call does, by the call alone.
+class CallTransport final : public Transport {
+ public:
+  explicit CallTransport(std::function<double(const Call&)> seconds)
+      : seconds_(std::move(seconds)) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> /*gpus*/) const override {
+    const double seconds = seconds_(call);
+    if (seconds == 0.0) return {};
+    return {{.latency = Seconds{seconds}, .chains = {}}};
+  }
+
+ private:
+  std::function<double(const Call&)> seconds_;
+};
+
+inline CallTransport free_transport() {
+  return CallTransport([](const Call&) { return 0.0; });
+}
+
+using KernelSeconds = std::function<double(const Kernel&)>;
+
+// A layer's forward takes `forward` seconds and its backward `backward`, all of it in the attention
+// core, of which every layer has one; nothing else takes time.
+inline KernelSeconds core_seconds(double forward, double backward) {
+  return [forward, backward](const Kernel& kernel) {
+    const auto* attention = std::get_if<Attention>(&kernel);
+    if (attention == nullptr) return 0.0;
+    return attention->backward ? backward : forward;
+  };
+}
+
+struct Step {
+  std::unique_ptr<Cluster> cluster;
+  Workload workload;
+  Partition partition;
+  Timeline timeline;
+};
+
+struct Replay {
+  std::string engine = "ideal";
+  bool fold = true;
+};
+
+inline Step replay_on(Cluster cluster, Workload workload, const Transport& transport,
+                      const KernelSeconds& seconds, const Replay& how = {}) {
+  Step step;
+  step.cluster = std::make_unique<Cluster>(std::move(cluster));
+  step.workload = std::move(workload);
+  step.partition = fold(*step.cluster, step.workload, transport, {.enabled = how.fold});
+  std::vector<double> by_kernel;
+  for (const Kernel& kernel : step.workload.kernels) by_kernel.push_back(seconds(kernel));
+  step.timeline = make_engine(how.engine)
+                      ->run({.cluster = *step.cluster,
+                             .workload = step.workload,
+                             .partition = step.partition,
+                             .kernel_seconds = by_kernel,
+                             .progress = {}});
+  return step;
+}
+
+// On GPUs round one switch, as many as there are ranks.
+inline Step replay(Workload workload, const Transport& transport, const KernelSeconds& seconds,
+                   const Replay& how = {}) {
+  const auto gpus = static_cast<std::uint32_t>(std::max<std::size_t>(2, workload.ranks.size()));
+  return replay_on(testing::star(gpus), std::move(workload), transport, seconds, how);
+}
+
+// Everything a test may ask of one operation.
+struct OperationView {
+  const Operation& op;
+  OpIndex index = 0;
+  std::string_view name;
+};
+
+template <typename Visit>
+void for_each_operation(const Workload& workload, const Program& program, Visit visit) {
+  for (OpIndex index = 0; index < program.operations.size(); ++index) {
+    const Operation& op = program.operations[index];
+    visit(OperationView{op, index, workload.names[op.name]});
+  }
+}
+
+}  // namespace trainyard::test
