@@ -21,15 +21,48 @@ Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint3
 }
 
 void LoadSum::add(const Route& route, double bytes) {
+  constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
   if (bytes <= 0.0) return;
+  if (!dense_ && added_.size() > links_ / kSparse) make_dense();
   for (const RouteHop& hop : route) {
-    if (bytes_[hop.link] == 0.0) touched_.push_back(hop.link);
-    bytes_[hop.link] += bytes * hop.fraction;
+    if (dense_) {
+      add_dense(hop.link, bytes * hop.fraction);
+    } else {
+      added_.push_back({.link = hop.link, .bytes = bytes * hop.fraction});
+    }
   }
 }
 
+void LoadSum::make_dense() {
+  dense_ = true;
+  bytes_.resize(links_, 0.0);
+  for (const LinkLoad& load : added_) add_dense(load.link, load.bytes);
+  added_.clear();
+}
+
+void LoadSum::add_dense(LinkId link, double bytes) {
+  if (bytes_[link] == 0.0) touched_.push_back(link);
+  bytes_[link] += bytes;
+}
+
+// Adds in the order of arrival, as the dense sum does, so that both give the same digits.
 Chain LoadSum::take() {
-  std::sort(touched_.begin(), touched_.end());
+  if (dense_) return take_dense();
+  std::ranges::stable_sort(added_, {}, &LinkLoad::link);
+  Chain chain;
+  for (const LinkLoad& load : added_) {
+    if (chain.loads.empty() || chain.loads.back().link != load.link) {
+      chain.loads.push_back(load);
+    } else {
+      chain.loads.back().bytes += load.bytes;
+    }
+  }
+  added_.clear();
+  return chain;
+}
+
+Chain LoadSum::take_dense() {
+  std::ranges::sort(touched_);
   Chain chain;
   chain.loads.reserve(touched_.size());
   for (const LinkId link : touched_) {
@@ -37,6 +70,7 @@ Chain LoadSum::take() {
     bytes_[link] = 0.0;
   }
   touched_.clear();
+  dense_ = false;
   return chain;
 }
 

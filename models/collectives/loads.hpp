@@ -21,17 +21,25 @@ namespace trainyard {
 [[nodiscard]] Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role,
                                   std::uint32_t to_role);
 
-// Adds up the bytes on each link of one chain.
+// Adds up the bytes on each link of one chain. Costs what the chain loads, not what the cluster
+// has: most chains touch a handful of links of a cluster of a hundred thousand.
 class LoadSum {
  public:
-  explicit LoadSum(const Cluster& cluster) : bytes_(cluster.links().size(), 0.0) {}
+  explicit LoadSum(const Cluster& cluster) : links_(cluster.links().size()) {}
   void add(const Route& route, double bytes);
   // The chain of all that was added since the last take; without links when nothing was.
   [[nodiscard]] Chain take();
 
  private:
-  std::vector<double> bytes_;    // by link
-  std::vector<LinkId> touched_;  // links with a load
+  void make_dense();
+  void add_dense(LinkId link, double bytes);
+  [[nodiscard]] Chain take_dense();
+
+  std::size_t links_ = 0;
+  std::vector<LinkLoad> added_;  // as they came, while they are few
+  std::vector<double> bytes_;    // by link, once a chain has touched many; all zero in between
+  std::vector<LinkId> touched_;  // links with a load in bytes_
+  bool dense_ = false;
 };
 
 // How the messages of one step become chains: each by itself, or all of one sender as one

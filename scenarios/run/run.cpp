@@ -10,6 +10,7 @@
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
 #include "scenarios/run/facts.hpp"
+#include "scenarios/run/interference.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace trainyard {
@@ -42,14 +43,19 @@ std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model
 void replay(Run& run, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
   const CollectiveTransport transport(cluster);
-  run.partition = fold(cluster, run.workload, transport, {.enabled = options.fold});
+  run.partition = fold(cluster, run.workload, transport,
+                       {.enabled = options.fold, .drop_uncontended = true});
   run.kernel_costs = price_kernels(run.workload, *load_cost_model(cluster.facts().gpu));
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
+  std::vector<double> losses;
+  if (options.interference) {
+    losses = compute_losses(cluster, run.workload, run.partition, load_gpu_sheet(cluster.facts().gpu));
+  }
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);
   run.timeline = engine->run({.cluster = cluster, .workload = run.workload, .partition = run.partition,
-                              .kernel_seconds = seconds, .progress = options.progress});
+                              .kernel_seconds = seconds, .compute_loss = losses, .progress = options.progress});
   if (run.facts.engine == "simgrid") run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;
   add_engine_approximations(run.timeline, run.facts);
@@ -72,7 +78,9 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   run.facts = scenario_facts(scenario, load_gpu_sheet(run.cluster->facts().gpu));
   run.workload = scenario_workload(scenario, *run.cluster);
   add_plan_approximations(scenario, run.facts);
-  replay(run, options);
+  RunOptions chosen = options;
+  chosen.interference = options.interference && scenario.interference;
+  replay(run, chosen);
   run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
   if (options.timing) stopwatch.record(run.facts);
   return run;

@@ -30,10 +30,11 @@ Signature signature(const std::vector<LinkSet::User>& users) {
   return result;
 }
 
-std::vector<std::vector<LinkSet::User>> users_of_classes(const Partition& partition) {
+std::vector<std::vector<LinkSet::User>> contended_users(const Partition& partition) {
   std::vector<std::vector<LinkSet::User>> users(partition.links.size());
   for (std::uint32_t flow = 0; flow < partition.flows.size(); ++flow) {
     for (const FlowClass::Weight& weight : partition.flows[flow].weights) {
+      if (!weight.contended) continue;
       TY_CHECK(weight.weight > 0.0 && weight.chain_load > 0.0, flow, weight.link_class,
                weight.weight);
       users.at(weight.link_class).push_back({flow, weight.weight, weight.chain_load});
@@ -50,7 +51,7 @@ double tightness(const std::vector<LinkSet::User>& users, double capacity) {
 }  // namespace
 
 LinkSets merge_links(const Cluster& cluster, const Partition& partition) {
-  std::vector<std::vector<LinkSet::User>> users = users_of_classes(partition);
+  std::vector<std::vector<LinkSet::User>> users = contended_users(partition);
   LinkSets result;
   result.set_of_class.assign(users.size(), kNone);
   result.relative_use.assign(users.size(), 1.0);

@@ -3,7 +3,7 @@
 // Two link classes crossed by the same flow classes, with weights in the same proportions, are busy
 // at the same moments, and the utilisation of one is always the same multiple of the other's. Only
 // the tightest of them can hold a flow back. Such classes form one set, priced and watched once: a
-// ring over 16 alike links costs what one link costs.
+// ring over 16 alike links costs what one link costs. Only contended weights count (fold.hpp).
 //
 //   LinkSets sets = merge_links(cluster, partition);
 //   for (const LinkSets::Share& share : sets.of_flow[flow]) load(share.set, share.weight);
@@ -34,7 +34,7 @@ struct LinkSets {
     double weight = 1.0;  // on the set's tightest class
   };
   std::vector<LinkSet> sets;
-  std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no flow crosses it
+  std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no contended flow
   std::vector<double> relative_use;         // utilisation of a class / that of its set's tightest
   std::vector<std::vector<Share>> of_flow;  // by flow class
 };

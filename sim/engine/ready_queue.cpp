@@ -9,7 +9,9 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/deadlock.hpp"
+#include "sim/engine/link_sweep.hpp"
 #include "sim/engine/meetings.hpp"
+#include "sim/engine/slowed_compute.hpp"
 #include "sim/engine/successors.hpp"
 
 namespace trainyard {
@@ -19,6 +21,8 @@ namespace {
 // communication has the highest bit set, then the number of the live call and the flow class, or
 // kNone for the latency of a phase.
 constexpr Token kCallToken = Token{1} << 63;
+// A kernel that communication may slow: the ticket of its announced end (slowed_compute.hpp).
+constexpr Token kSlowedToken = Token{1} << 62;
 
 constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
   return Token{rank_class} << 32 | op;
@@ -59,6 +63,8 @@ class Replay final : public CompletionSink {
   }
   void begin(std::uint32_t rank_class, OpIndex op);
   void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
+  void begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds);
+  void slow(const Meetings::Meeting& meeting, double sign);
   void finish(std::uint32_t rank_class, OpIndex op);
   void begin_call(const Meetings::Meeting& meeting);
   void advance_call(std::uint32_t live_call);
@@ -73,6 +79,7 @@ class Replay final : public CompletionSink {
   std::vector<Successors> successors_;                 // by program
   std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][operation]
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
+  SlowedCompute slowed_;
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
   std::vector<std::uint32_t> calls_to_advance_;  // a phase or its latency has ended
@@ -82,7 +89,12 @@ class Replay final : public CompletionSink {
 };
 
 Replay::Replay(const EngineInput& input, Pricing& pricing)
-    : input_(input), pricing_(pricing), meetings_(input.workload, input.partition) {
+    : input_(input),
+      pricing_(pricing),
+      meetings_(input.workload, input.partition),
+      slowed_(input.partition.ranks.size()) {
+  TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
+           input.compute_loss.size());
   successors_.resize(input.workload.programs.size());
   timeline_.classes.resize(input.partition.ranks.size());
   waits_for_.resize(input.partition.ranks.size());
@@ -113,16 +125,21 @@ Timeline Replay::run() {
                      std::tie(b.start_s, b.flow_class, b.end_s);
             });
   PricingRecord record = pricing_.record();
-  timeline_.links = std::move(record.links);
+  timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
+                                     std::move(record.links));
   timeline_.counters.operations = operations_;
   timeline_.counters.activities = record.activities;
   timeline_.counters.rounded_weights = record.rounded_weights;
-  timeline_.makespan_s = pricing_.now();
   return std::move(timeline_);
 }
 
 void Replay::completed(Token token) {
   ++timeline_.counters.events;
+  if ((token & kSlowedToken) != 0) {
+    const auto finished = slowed_.finish(low_half(token));
+    if (finished) finish(finished->rank_class, finished->operation);
+    return;
+  }
   if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
   LiveCall& call = calls_[high_half(token)];
   const std::uint32_t flow_class = low_half(token);
@@ -160,7 +177,7 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   timeline_.classes[rank_class].ready_s[op] = pricing_.now();
   switch (operation.kind) {
     case OpKind::Compute:
-      return begin_timed(rank_class, op, input_.kernel_seconds[operation.payload]);
+      return begin_slowed(rank_class, op, input_.kernel_seconds[operation.payload]);
     case OpKind::Delay:
       return begin_timed(rank_class, op, input_.workload.delays[operation.payload].value());
     case OpKind::Collective:
@@ -179,8 +196,28 @@ void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
   finish(rank_class, op);
 }
 
+void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
+  if (input_.compute_loss.empty() || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
+  timeline_.classes[rank_class].start_s[op] = pricing_.now();
+  const Announcement end = slowed_.start(rank_class, op, seconds, pricing_.now());
+  pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
+}
+
+// A call begins (+1) or ends (-1): its members compute slower, or faster again.
+void Replay::slow(const Meetings::Meeting& meeting, double sign) {
+  if (input_.compute_loss.empty()) return;
+  const double loss = input_.compute_loss[meeting.group_class];
+  if (loss <= 0.0) return;
+  for (const GroupParty& party : input_.partition.groups[meeting.group_class].parties) {
+    for (const Announcement& end : slowed_.change(party.rank_class, sign * loss, pricing_.now())) {
+      pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
+    }
+  }
+}
+
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
   timeline_.classes[rank_class].end_s[op] = pricing_.now();
+  timeline_.makespan_s = pricing_.now();
   std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
   for (const OpIndex next : successors_[input_.partition.ranks[rank_class].program].of(op)) {
     if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));
@@ -214,6 +251,7 @@ void Replay::begin_call(const Meetings::Meeting& meeting) {
   });
   calls_[live_call] = {.meeting = meeting,
                        .phases = &input_.partition.phases[meeting.group_class].at(call)};
+  slow(meeting, 1.0);
   advance_call(live_call);
 }
 
@@ -247,6 +285,7 @@ bool Replay::start_phase(std::uint32_t live_call) {
 void Replay::end_call(std::uint32_t live_call) {
   const Meetings::Meeting meeting = calls_[live_call].meeting;
   free_calls_.push_back(live_call);
+  slow(meeting, -1.0);
   for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
 }
 

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/graph/contention.hpp"
 #include "sim/graph/joint_graph.hpp"
+#include "sim/graph/link_classes.hpp"
 #include "sim/graph/refinement.hpp"
 
 namespace trainyard {
@@ -100,8 +102,8 @@ struct Bases {
   std::uint32_t end = 0;
 };
 
-std::vector<LabelledEdge> joint_edges(const JointGraph& joint, const Bases& base,
-                                      std::size_t cluster_links) {
+std::vector<LabelledEdge> joint_edges(const JointGraph& joint, const Contention& contention,
+                                      const Bases& base, std::size_t cluster_links) {
   std::vector<std::uint32_t> position(cluster_links, kNone);
   for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
   std::vector<LabelledEdge> edges;
@@ -112,14 +114,17 @@ std::vector<LabelledEdge> joint_edges(const JointGraph& joint, const Bases& base
   }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     edges.push_back({base.groups + joint.group_of_shape[shape], base.shapes + shape, 0});
-    for (const ShapeLoad& load : joint.shape(shape)) {
-      edges.push_back({base.shapes + shape, base.links + position[load.link], load.load});
+    for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
+      const auto [link, load] = joint.shape_loads[i];
+      if (!contention.contended[i]) continue;
+      edges.push_back({base.shapes + shape, base.links + position[link], load});
     }
   }
   return edges;
 }
 
-VertexClasses refined(const Cluster& cluster, const Workload& workload, const JointGraph& joint) {
+VertexClasses refined(const Cluster& cluster, const Workload& workload, const JointGraph& joint,
+                      const Contention& contention) {
   Bases base;
   base.groups = size_of(workload.ranks);
   base.shapes = base.groups + size_of(workload.groups);
@@ -130,7 +135,7 @@ VertexClasses refined(const Cluster& cluster, const Workload& workload, const Jo
   add_group_colours(colours, workload, joint);
   add_shape_colours(colours, joint);
   add_link_colours(colours, cluster, joint);
-  const LabelledGraph graph(base.end, joint_edges(joint, base, cluster.links().size()));
+  const LabelledGraph graph(base.end, joint_edges(joint, contention, base, cluster.links().size()));
   const Classes classes = refine(graph, colours.all());
   const auto part = [&](std::uint32_t begin, std::uint32_t end) {
     return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
@@ -153,17 +158,30 @@ VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
           .links = numbers(joint.links.size())};
 }
 
+// What a chain's uncontended links allow becomes a cap of its own.
+void cap_chains(JointGraph& joint, const Contention& contention) {
+  for (std::vector<GroupCall>& calls : joint.traffic) {
+    for (GroupCall& made : calls) {
+      for (ShapedPhase& phase : made.phases) {
+        for (ShapedChain& chain : phase.chains) {
+          chain.rate_cap_bytes_per_s =
+              std::min(chain.rate_cap_bytes_per_s, contention.rate_alone[chain.shape]);
+        }
+      }
+    }
+  }
+}
+
 // Builds the classes' descriptions from which class each vertex is in.
 class Describer {
  public:
   Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
       : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
 
-  Partition described(std::size_t cluster_links) {
-    describe_links(cluster_links);
+  Partition described(const Cluster& cluster, const Contention& contention) {
+    describe_links(cluster, contention);
     describe_ranks();
     describe_groups();
-    describe_shapes();
     for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
     result_.class_of_rank = std::move(of_.ranks);
     result_.class_of_group = std::move(of_.groups);
@@ -171,17 +189,14 @@ class Describer {
   }
 
  private:
-  // What one chain of a shape puts on a class of links, in payloads.
-  struct ClassLoad {
-    std::uint32_t link_class = 0;
-    double total = 0.0;
-    double most = 0.0;
-  };
-
-  void describe_links(std::size_t cluster_links) {
-    result_.class_of_link.assign(cluster_links, kNone);
+  void describe_links(const Cluster& cluster, const Contention& contention) {
+    LinkClasses links = classify_links(joint_, contention, of_.links, of_.shapes);
+    loads_ = std::move(links.loads_of_shape_class);
+    members_of_shape_class_.assign(loads_.size(), 0);
+    for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
+    result_.class_of_link.assign(cluster.links().size(), kNone);
     for (std::size_t i = 0; i < joint_.links.size(); ++i) {
-      const std::uint32_t link_class = of_.links[i];
+      const std::uint32_t link_class = links.of_link[i];
       result_.class_of_link[joint_.links[i]] = link_class;
       if (link_class == result_.links.size()) {
         result_.links.push_back({.representative = joint_.links[i], .members = 0});
@@ -256,23 +271,6 @@ class Describer {
             .party = static_cast<std::uint32_t>(party - parties.begin())};
   }
 
-  void describe_shapes() {
-    shape_loads_.resize(of_.shapes.size());
-    for (std::uint32_t shape = 0; shape < of_.shapes.size(); ++shape) {
-      const std::uint32_t shape_class = of_.shapes[shape];
-      if (shape_class != shapes_known_) continue;
-      ++shapes_known_;
-      std::map<std::uint32_t, ClassLoad> by_class;
-      for (const ShapeLoad& load : joint_.shape(shape)) {
-        const std::uint32_t link_class = result_.class_of_link[load.link];
-        ClassLoad& seen = by_class.try_emplace(link_class, ClassLoad{link_class}).first->second;
-        seen.total += joint_.loads[load.load];
-        seen.most = std::max(seen.most, joint_.loads[load.load]);
-      }
-      for (const auto& [link_class, load] : by_class) shape_loads_[shape_class].push_back(load);
-    }
-  }
-
   void describe_flows(std::uint32_t group_class) {
     std::vector<std::vector<FoldedPhase>>& calls = result_.phases.emplace_back();
     calls.resize(workload_.calls.size());
@@ -321,13 +319,16 @@ class Describer {
                    .payload_bytes = chain.payload_bytes,
                    .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
                    .weights = {}};
-    for (const ClassLoad& load : shape_loads_[of_.shapes[chain.shape]]) {
-      const double share =
-          flow.members / static_cast<double>(result_.links[load.link_class].members);
-      flow.weights.push_back({.link_class = load.link_class,
-                              .weight = share * load.total,
-                              .chain_load = load.most,
-                              .bytes = chain.payload_bytes * load.total});
+    const std::uint32_t shape_class = of_.shapes[chain.shape];
+    const double members = flow.members;
+    for (const ClassLoad& load : loads_[shape_class]) {
+      const double weight = members / members_of_shape_class_[shape_class] * load.together;
+      flow.weights.push_back(
+          {.link_class = load.link_class,
+           .weight = weight,
+           .chain_load = load.most,
+           .bytes = chain.payload_bytes * weight * result_.links[load.link_class].members / members,
+           .contended = load.contended});
     }
     return flow;
   }
@@ -336,8 +337,8 @@ class Describer {
   const JointGraph& joint_;
   VertexClasses of_;
   bool merge_chains_;
-  std::uint32_t shapes_known_ = 0;
-  std::vector<std::vector<ClassLoad>> shape_loads_;  // by shape class
+  std::vector<std::vector<ClassLoad>> loads_;  // by shape class
+  std::vector<std::uint32_t> members_of_shape_class_;
   Partition result_;
 };
 
@@ -345,11 +346,14 @@ class Describer {
 
 Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
                const FoldOptions& options) {
-  const JointGraph joint = join(cluster, workload, transport);
-  VertexClasses classes =
-      options.enabled ? refined(cluster, workload, joint) : each_its_own(workload, joint);
+  JointGraph joint = join(cluster, workload, transport);
+  const Contention contention =
+      options.drop_uncontended ? find_contention(cluster, workload, joint) : all_contended(joint);
+  cap_chains(joint, contention);
+  VertexClasses classes = options.enabled ? refined(cluster, workload, joint, contention)
+                                          : each_its_own(workload, joint);
   return Describer(workload, joint, std::move(classes), options.enabled)
-      .described(cluster.links().size());
+      .described(cluster, contention);
 }
 
 }  // namespace trainyard

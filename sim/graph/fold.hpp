@@ -6,6 +6,14 @@
 // exactly. The load of a chain class A on a link class K, as the solver sees it, is the sum over
 // all members of A of the load on any one link of K (= members(A) / members(K) times one member's
 // total on K).
+//
+// With `drop_uncontended` only loads that can ever matter to another flow take part
+// (contention.hpp): links that can never fill, and links that a chain surely has to itself, tell no
+// ranks apart. What they would have limited is in the flow's rate cap, so times are the same, and
+// far fewer classes are needed: the rings of a step on a non-blocking fabric fold to one class per
+// pipeline stage, however the fabric lies around them. Such loads are still described, on classes
+// of links that carry exactly the same, so that bytes are right on every single link; weights with
+// `contended` false are for reports, never for prices.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +71,8 @@ struct FlowClass {
     std::uint32_t link_class = 0;
     double weight = 1.0;
     double chain_load = 1.0;  // of one chain on its most loaded link of the class, in payloads
-    double bytes = 0.0;       // of one chain, summed over its links of that class (for reports)
+    double bytes = 0.0;       // of one chain, summed over its links of that class, on average
+    bool contended = true;    // false: never to be priced, see above
   };
   std::vector<Weight> weights;  // sorted by link class
 };
@@ -89,7 +98,8 @@ struct Partition {
 };
 
 struct FoldOptions {
-  bool enabled = true;  // false: every rank, group and link is its own class
+  bool enabled = true;            // false: every rank, group and link is its own class
+  bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
 };
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.

@@ -64,9 +64,14 @@ struct Replay {
   Timeline timeline;
 };
 
+// Unfolded keeps every link and every load: it is what the other two must equal.
+enum class Classes : std::uint8_t { Unfolded, Folded, FoldedWithoutUncontended };
+
 Replay replay(std::string_view engine, const Cluster& cluster, const Workload& workload,
-              bool folded) {
-  Partition partition = fold(cluster, workload, CollectiveTransport(cluster), {.enabled = folded});
+              Classes classes) {
+  Partition partition = fold(cluster, workload, CollectiveTransport(cluster),
+                             {.enabled = classes != Classes::Unfolded,
+                              .drop_uncontended = classes == Classes::FoldedWithoutUncontended});
   const std::vector<double> seconds = kernel_times(workload);
   Timeline timeline = make_engine(engine)->run({.cluster = cluster,
                                                 .workload = workload,
@@ -101,6 +106,16 @@ void expect_equal_link_bytes(const Cluster& cluster, const Replay& a, const Repl
   }
 }
 
+// Busy time is a sum of many differences, so it is held to the makespan.
+void expect_equal_busy_times(const Cluster& cluster, const Replay& a, const Replay& b) {
+  for (LinkId link = 0; link < cluster.links().size(); ++link) {
+    if (b.partition.class_of_link[link] == kNone) continue;
+    const double x = a.timeline.links[a.partition.class_of_link[link]].busy_s;
+    const double y = b.timeline.links[b.partition.class_of_link[link]].busy_s;
+    EXPECT_NEAR(x, y, kAgreement * b.timeline.makespan_s) << "link " << link;
+  }
+}
+
 class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
  protected:
   // The workload and the cluster of a seed: odd seeds have no symmetry broken on purpose.
@@ -130,26 +145,30 @@ TEST_P(FoldAgreement, ThePartitionIsEquitable) {
 }
 
 TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
-  const Replay folded = replay("ideal", *cluster_, workload_, true);
-  const Replay unfolded = replay("ideal", *cluster_, workload_, false);
-  EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U);
-  expect_equal_link_bytes(*cluster_, folded, unfolded);
+  const Replay unfolded = replay("ideal", *cluster_, workload_, Classes::Unfolded);
+  for (const Classes classes : {Classes::Folded, Classes::FoldedWithoutUncontended}) {
+    const Replay folded = replay("ideal", *cluster_, workload_, classes);
+    EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U);
+    expect_equal_link_bytes(*cluster_, folded, unfolded);
+  }
 }
 
 TEST_P(FoldAgreement, EverySpanAgreesWithContention) {
-  const Replay folded = replay("simgrid", *cluster_, workload_, true);
-  const Replay unfolded = replay("simgrid", *cluster_, workload_, false);
-  RecordProperty("classes", static_cast<int>(folded.partition.ranks.size()));
-  EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U)
-      << folded.partition.ranks.size() << " classes, rounded weights "
-      << folded.timeline.counters.rounded_weights << " and "
-      << unfolded.timeline.counters.rounded_weights;
-  expect_equal_link_bytes(*cluster_, folded, unfolded);
+  const Replay unfolded = replay("simgrid", *cluster_, workload_, Classes::Unfolded);
+  for (const Classes classes : {Classes::Folded, Classes::FoldedWithoutUncontended}) {
+    const Replay folded = replay("simgrid", *cluster_, workload_, classes);
+    EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U)
+        << folded.partition.ranks.size() << " classes, rounded weights "
+        << folded.timeline.counters.rounded_weights << " and "
+        << unfolded.timeline.counters.rounded_weights;
+    expect_equal_link_bytes(*cluster_, folded, unfolded);
+    expect_equal_busy_times(*cluster_, folded, unfolded);
+  }
 }
 
 TEST_P(FoldAgreement, TheIdealEngineIsALowerBound) {
-  const Replay ideal = replay("ideal", *cluster_, workload_, true);
-  const Replay simgrid = replay("simgrid", *cluster_, workload_, true);
+  const Replay ideal = replay("ideal", *cluster_, workload_, Classes::Folded);
+  const Replay simgrid = replay("simgrid", *cluster_, workload_, Classes::Folded);
   EXPECT_LE(ideal.timeline.makespan_s, simgrid.timeline.makespan_s * (1.0 + kAgreement));
 }
 
@@ -162,13 +181,93 @@ TEST(FoldAgreementSeeds, FoldAndContend) {
   for (std::uint32_t seed = 0; seed < 50; seed += 2) {
     const Workload workload = random_workload({.seed = seed, .ranks = 16});
     const Cluster cluster = random_cluster(seed, 2);
-    const Replay ideal = replay("ideal", cluster, workload, true);
-    const Replay simgrid = replay("simgrid", cluster, workload, true);
+    const Replay ideal = replay("ideal", cluster, workload, Classes::Folded);
+    const Replay simgrid = replay("simgrid", cluster, workload, Classes::Folded);
     if (ideal.partition.ranks.size() <= workload.ranks.size() / 2) ++halved;
     if (simgrid.timeline.makespan_s > 1.01 * ideal.timeline.makespan_s) ++contended;
   }
   EXPECT_GE(halved, 20U);
   EXPECT_GE(contended, 8U);
+}
+
+// Eight nodes, two on each leaf: rings over nodes cross leaves at every other node, so the fabric
+// lies unevenly under ranks that are otherwise alike. Without oversubscription it never fills and
+// is dropped; with it, it may, and is kept.
+class LeafBorders : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  void SetUp() override {
+    const std::uint32_t seed = GetParam();
+    ClusterSpec spec;
+    spec.node = load_node(seed % 2 == 0 ? "dgx_a100_80gb" : "dgx_h100");
+    spec.nodes = 8;
+    spec.fabric.kind = seed % 3 == 0 ? "fat_tree3" : "fat_tree";
+    oversubscription_ = seed % 4 < 2 ? 1.0 : 3.0;
+    spec.fabric.oversubscription = oversubscription_;
+    spec.fabric.radix = oversubscription_ > 1.0 ? 22 : 32;
+    cluster_ = std::make_unique<Cluster>(build_cluster(spec));
+    workload_ = random_workload({.seed = seed, .ranks = 64, .events = 16});
+  }
+
+  // Whether any chain is priced on the fabric.
+  [[nodiscard]] bool fabric_is_priced(const Partition& partition) const {
+    for (const FlowClass& flow : partition.flows) {
+      for (const FlowClass::Weight& weight : flow.weights) {
+        const LinkId link = partition.links[weight.link_class].representative;
+        if (weight.contended && cluster_->link(link).kind == LinkKind::LeafSpine) return true;
+      }
+    }
+    return false;
+  }
+
+  double oversubscription_ = 1.0;
+  std::unique_ptr<Cluster> cluster_;
+  Workload workload_;
+};
+
+TEST_P(LeafBorders, AreNoBordersWhereTheFabricCannotFill) {
+  const Replay unfolded = replay("simgrid", *cluster_, workload_, Classes::Unfolded);
+  const Replay folded = replay("simgrid", *cluster_, workload_, Classes::FoldedWithoutUncontended);
+  EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U)
+      << folded.partition.ranks.size() << " classes, rounded weights "
+      << folded.timeline.counters.rounded_weights << " and "
+      << unfolded.timeline.counters.rounded_weights;
+  expect_equal_link_bytes(*cluster_, folded, unfolded);
+  expect_equal_busy_times(*cluster_, folded, unfolded);
+  if (oversubscription_ == 1.0) {
+    EXPECT_FALSE(fabric_is_priced(folded.partition));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LeafBorders, testing::Range(0U, 40U));
+
+TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
+  std::uint32_t fewer = 0;
+  std::uint32_t priced = 0;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    ClusterSpec spec;
+    spec.node = load_node("dgx_a100_80gb");
+    spec.nodes = 8;
+    spec.fabric.kind = "fat_tree";
+    spec.fabric.oversubscription = seed % 2 == 0 ? 1.0 : 3.0;
+    spec.fabric.radix = seed % 2 == 0 ? 32 : 22;
+    const Cluster cluster = build_cluster(spec);
+    const Workload workload = random_workload({.seed = seed, .ranks = 64, .events = 16});
+    const CollectiveTransport transport(cluster);
+    const Partition all = fold(cluster, workload, transport, {});
+    const Partition contended = fold(cluster, workload, transport, {.drop_uncontended = true});
+    if (contended.ranks.size() < all.ranks.size()) ++fewer;
+    for (const FlowClass& flow : contended.flows) {
+      const bool on_fabric = std::ranges::any_of(flow.weights, [&](const auto& weight) {
+        const LinkId link = contended.links[weight.link_class].representative;
+        return weight.contended && cluster.link(link).kind == LinkKind::LeafSpine;
+      });
+      if (!on_fabric) continue;
+      ++priced;
+      break;
+    }
+  }
+  EXPECT_GE(fewer, 5U);
+  EXPECT_GE(priced, 5U);
 }
 
 // Rings over all ranks, one at a time on one stream, on nodes whose NVLinks carry all eight rails
@@ -201,9 +300,10 @@ TEST(EngineAgreement, WithoutContentionTheEnginesAreOne) {
     std::vector<RankId> everyone;
     for (std::uint32_t gpu = 0; gpu < 16; ++gpu) everyone.push_back(add_rank(workload, 0, gpu));
     add_group(workload, GroupKind::Data, everyone, {"all"});
-    for (const bool folded : {true, false}) {
-      const Replay ideal = replay("ideal", cluster, workload, folded);
-      const Replay simgrid = replay("simgrid", cluster, workload, folded);
+    for (const Classes classes :
+         {Classes::Unfolded, Classes::Folded, Classes::FoldedWithoutUncontended}) {
+      const Replay ideal = replay("ideal", cluster, workload, classes);
+      const Replay simgrid = replay("simgrid", cluster, workload, classes);
       EXPECT_EQ(differing_spans(workload, ideal, simgrid), 0U) << "seed " << seed;
     }
   }

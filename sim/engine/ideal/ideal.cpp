@@ -15,6 +15,7 @@ namespace {
 double seconds_alone(const FlowClass& flow, const Cluster& cluster, const Partition& partition) {
   double rate = flow.rate_cap_bytes_per_s;
   for (const FlowClass::Weight& weight : flow.weights) {
+    if (!weight.contended) continue;  // is in the cap, or cannot limit
     const Link& link = cluster.link(partition.links[weight.link_class].representative);
     rate = std::min(rate, link.capacity.value() / weight.chain_load);
   }

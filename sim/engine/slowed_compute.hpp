@@ -1,0 +1,66 @@
+// Computation that overlapping communication slows (design D7).
+//
+// A rank class computes at full speed, 1, less the losses of the communications alive on it. Between
+// two changes the speed is constant; at a change the work left of every running kernel is measured
+// and its end announced anew. Ends announced before are stale: their ticket no longer counts.
+//
+//   SlowedCompute slowed(input.partition.ranks.size());
+//   Announcement a = slowed.start(rank_class, op, 2.0, now);   // ends after 2 s, unless ...
+//   for (const Announcement& b : slowed.change(rank_class, +0.5, now + 1.0)) ...  // 2 s from then
+//
+// Two equal pieces that each halve the other take as long together as one after the other
+// (tests/sim/engine/interference_test.cpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// A kernel's end, as things stand: so many seconds from now, known by its ticket.
+struct Announcement {
+  std::uint32_t ticket = 0;
+  double seconds = 0.0;
+};
+
+struct FinishedCompute {
+  std::uint32_t rank_class = 0;
+  OpIndex operation = 0;
+};
+
+class SlowedCompute {
+ public:
+  explicit SlowedCompute(std::size_t rank_classes) : classes_(rank_classes) {}
+
+  // `seconds` at full speed, > 0.
+  [[nodiscard]] Announcement start(std::uint32_t rank_class, OpIndex op, double seconds, double now);
+  // Adds `loss` (negative: takes it away) to the class and announces its running kernels anew.
+  [[nodiscard]] std::vector<Announcement> change(std::uint32_t rank_class, double loss, double now);
+  // The kernel whose announced end has come; nothing when the ticket is stale.
+  [[nodiscard]] std::optional<FinishedCompute> finish(std::uint32_t ticket);
+
+ private:
+  struct Running {
+    OpIndex operation = 0;
+    double left_s = 0.0;    // at full speed
+    double since_s = 0.0;   // when left_s was measured
+    std::uint32_t ticket = 0;
+  };
+  struct State {
+    double loss = 0.0;
+    std::uint32_t communications = 0;
+    std::vector<Running> running;
+    [[nodiscard]] double speed() const;
+  };
+
+  [[nodiscard]] std::uint32_t new_ticket(std::uint32_t rank_class);
+
+  std::vector<State> classes_;
+  std::vector<std::uint32_t> class_of_ticket_;   // kNone: free
+  std::vector<std::uint32_t> free_tickets_;
+};
+
+}  // namespace trainyard

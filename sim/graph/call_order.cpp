@@ -1,0 +1,75 @@
+#include "sim/graph/call_order.hpp"
+
+#include <algorithm>
+
+#include "sim/graph/call_sequences.hpp"
+
+namespace trainyard {
+
+CallOrder::CallOrder(const Workload& workload) {
+  for (const Program& program : workload.programs) {
+    for (const Operation& op : program.operations) {
+      streams_ = std::max(streams_, std::size_t{op.stream} + 1);
+    }
+  }
+  for (const Program& program : workload.programs) add_program(program);
+}
+
+void CallOrder::add_program(const Program& program) {
+  Slots& slots = programs_.emplace_back();
+  std::vector<OpIndex> after(program.operations.size() * streams_, 0);
+  std::vector<OpIndex> last_of_stream(streams_, kNone);
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const Operation& operation = program.operations[op];
+    const auto row = after.begin() + static_cast<std::ptrdiff_t>(op * streams_);
+    const auto follow = [&](OpIndex before) {
+      const auto other = after.begin() + static_cast<std::ptrdiff_t>(before * streams_);
+      for (std::size_t i = 0; i < streams_; ++i) {
+        const auto step = static_cast<std::ptrdiff_t>(i);
+        row[step] = std::max(row[step], other[step]);
+      }
+      OpIndex& own = row[program.operations[before].stream];
+      own = std::max(own, before + 1);
+    };
+    if (last_of_stream[operation.stream] != kNone) follow(last_of_stream[operation.stream]);
+    for (const OpIndex before : program.dependencies_of(operation)) follow(before);
+    last_of_stream[operation.stream] = op;
+    if (!communicates(operation.kind)) continue;
+    std::vector<Lane>& lanes = slots[operation.slot];
+    auto lane = std::ranges::find(lanes, operation.stream, &Lane::stream);
+    if (lane == lanes.end()) {
+      lanes.push_back({.stream = operation.stream, .operations = {}, .after = {}});
+      lane = lanes.end() - 1;
+    }
+    lane->operations.push_back(op);
+    lane->after.insert(lane->after.end(), row, row + static_cast<std::ptrdiff_t>(streams_));
+  }
+}
+
+bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
+  if (a > b) std::swap(a, b);
+  const auto [entry, fresh] = known_.try_emplace({program, a, b}, true);
+  if (!fresh) return entry->second;
+  for (const Lane& of_a : programs_[program][a]) {
+    for (const Lane& of_b : programs_[program][b]) {
+      entry->second = entry->second && ordered(of_a, of_b);
+    }
+  }
+  return entry->second;
+}
+
+// Of each operation of b: those of a up to some one come before it; the next of a must come after
+// it, and then all later ones do.
+bool CallOrder::ordered(const Lane& a, const Lane& b) const {
+  if (a.stream == b.stream) return true;
+  for (std::size_t i = 0; i < b.operations.size(); ++i) {
+    const OpIndex done = b.after[i * streams_ + a.stream];
+    const auto next = std::ranges::lower_bound(a.operations, done);
+    if (next == a.operations.end()) continue;
+    const auto index = static_cast<std::size_t>(next - a.operations.begin());
+    if (a.after[index * streams_ + b.stream] <= b.operations[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace trainyard

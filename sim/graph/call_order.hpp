@@ -1,0 +1,45 @@
+// Whether two slots of a program are ever in use at the same time.
+//
+// An operation surely ends before another starts when a path of stream order and dependencies leads
+// from one to the other. Operations of a stream are in order, so what an operation comes after is
+// one number per stream: the last operation of that stream on such a path.
+//
+//   CallOrder order(workload);
+//   if (order.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+class CallOrder {
+ public:
+  explicit CallOrder(const Workload& workload);
+
+  // True when of any two different operations, one on each slot, one ends before the other starts.
+  // Of one slot with itself: when its calls follow one another.
+  [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
+
+ private:
+  // The communication of one slot on one stream, in order.
+  struct Lane {
+    std::uint8_t stream = 0;
+    std::vector<OpIndex> operations;
+    std::vector<OpIndex> after;  // [operation][stream]: one past the last operation it comes after
+  };
+  using Slots = std::map<std::uint16_t, std::vector<Lane>>;
+
+  void add_program(const Program& program);
+  [[nodiscard]] bool ordered(const Lane& a, const Lane& b) const;
+
+  std::size_t streams_ = 0;
+  std::vector<Slots> programs_;
+  std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,38 @@
+// Which loads of the joint graph can ever matter to another flow.
+//
+// A chain on a link is *contended* when another chain may be alive on that link at the same time
+// and the link may fill. It is not when
+//   - the link is slack (slack_links.hpp): it never holds anything back; or
+//   - every other chain on the link belongs to a call that surely runs at another time: a rank that
+//     is a member of both groups makes the two calls one after the other, by the order of its
+//     streams and dependencies (call_order.hpp). An operation ends for all members at once, so what
+//     one member keeps apart is apart for all.
+// A chain that is uncontended on a link which may fill is alone there: the link is a cap on the
+// chain's own rate and nothing else. So only contended loads join the fates of chains, and only
+// they need to take part in the refinement and in the solver. Nothing here depends on durations.
+//
+//   Contention contention = find_contention(cluster, workload, joint);
+//   if (contention.contended[i]) ...;   // joint.shape_loads[i]
+#pragma once
+
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/joint_graph.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+struct Contention {
+  std::vector<bool> contended;  // by index into JointGraph::shape_loads
+  // By shape, of its most loaded link in bytes/s: what its uncontended links allow; infinity: all.
+  std::vector<double> rate_alone;
+};
+
+[[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,
+                                         const JointGraph& joint);
+
+// Every load counts as contended: the plain joint graph.
+[[nodiscard]] Contention all_contended(const JointGraph& joint);
+
+}  // namespace trainyard

@@ -1,0 +1,88 @@
+#include "sim/graph/link_classes.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace trainyard {
+
+namespace {
+
+// One shape on one link.
+struct Crossing {
+  std::uint32_t shape_class = 0;
+  std::uint32_t load = 0;  // index into JointGraph::loads
+  bool contended = false;
+};
+
+// What crosses each link, in compressed rows.
+class Crossings {
+ public:
+  Crossings(const JointGraph& joint, const Contention& contention,
+            const std::vector<std::uint32_t>& shape_classes)
+      : begin_(joint.links.size() + 1, 0), crossings_(joint.shape_loads.size()) {
+    std::vector<std::uint32_t> position(joint.links.empty() ? 0 : joint.links.back() + 1, 0);
+    for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
+    for (const ShapeLoad& load : joint.shape_loads) ++begin_[position[load.link] + 1];
+    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    for (std::uint32_t shape = 0; shape < shape_classes.size(); ++shape) {
+      for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
+        const auto [link, load] = joint.shape_loads[i];
+        crossings_[next[position[link]]++] = {shape_classes[shape], load, contention.contended[i]};
+      }
+    }
+  }
+
+  // What each class of shapes puts on the link, by class.
+  [[nodiscard]] std::map<std::uint32_t, ClassLoad> loads(const JointGraph& joint,
+                                                         std::size_t position) const {
+    std::map<std::uint32_t, ClassLoad> result;
+    for (std::size_t i = begin_[position]; i < begin_[position + 1]; ++i) {
+      const Crossing& crossing = crossings_[i];
+      const double load = joint.loads[crossing.load];
+      ClassLoad& sum =
+          result.try_emplace(crossing.shape_class, ClassLoad{.contended = false}).first->second;
+      sum.together += load;
+      sum.most = std::max(sum.most, load);
+      sum.contended = sum.contended || crossing.contended;
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::size_t> begin_;  // by position of the link
+  std::vector<Crossing> crossings_;
+};
+
+}  // namespace
+
+LinkClasses classify_links(const JointGraph& joint, const Contention& contention,
+                           const std::vector<std::uint32_t>& refined_links,
+                           const std::vector<std::uint32_t>& shape_classes) {
+  const Crossings crossings(joint, contention, shape_classes);
+  LinkClasses result;
+  std::uint32_t shape_class_count = 0;
+  for (const std::uint32_t shape_class : shape_classes) {
+    shape_class_count = std::max(shape_class_count, shape_class + 1);
+  }
+  result.loads_of_shape_class.resize(shape_class_count);
+  std::map<std::vector<std::uint64_t>, std::uint32_t> names;
+  for (std::size_t i = 0; i < joint.links.size(); ++i) {
+    const auto loads = crossings.loads(joint, i);
+    std::vector<std::uint64_t> key{refined_links[i]};
+    for (const auto& [shape_class, load] : loads) {
+      key.insert(key.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
+    }
+    const auto [entry, fresh] =
+        names.try_emplace(std::move(key), static_cast<std::uint32_t>(names.size()));
+    result.of_link.push_back(entry->second);
+    if (!fresh) continue;
+    for (auto [shape_class, load] : loads) {
+      load.link_class = entry->second;
+      result.loads_of_shape_class[shape_class].push_back(load);
+    }
+  }
+  return result;
+}
+
+}  // namespace trainyard
