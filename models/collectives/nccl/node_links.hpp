@@ -1,0 +1,73 @@
+// What is left of a node's wires while channels are placed on it (rule: every channel takes its
+// rate from each directed wire on its way).
+//
+//   NodeLinks links(node);
+//   NodePath out = links.to_gpu(0, 1);
+//   if (links.take({{out, 40.0}})) ...        // all or nothing
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/collectives/nccl/node_view.hpp"
+
+namespace trainyard::nccl {
+
+struct NodePath {
+  PathType type = PathType::None;
+  double rate = 0.0;                 // of its slowest wire when nothing is taken
+  std::vector<std::uint32_t> wires;  // directed; indices of NodeLinks
+};
+
+// A rate on every wire of a path.
+struct Demand {
+  NodePath path;
+  double rate = 0.0;
+};
+
+class NodeLinks {
+ public:
+  explicit NodeLinks(const NodeView& node);
+
+  [[nodiscard]] NodePath to_gpu(std::uint32_t from, std::uint32_t to) const;
+  // The nearer of the way over PCIe and the way through the GPU beside the NIC (PXN).
+  [[nodiscard]] NodePath to_nic(std::uint32_t gpu, std::uint32_t nic) const;
+  // NCCL receives without detour.
+  [[nodiscard]] NodePath from_nic(std::uint32_t nic, std::uint32_t gpu) const;
+  [[nodiscard]] NodePath to_switch(std::uint32_t gpu) const;  // NVSwitch
+  [[nodiscard]] NodePath from_switch(std::uint32_t gpu) const;
+
+  // The GPU next to a NIC, dealt in turn where several are equally near.
+  [[nodiscard]] std::uint32_t gpu_beside(std::uint32_t nic) const { return beside_[nic]; }
+
+  // Best single path of any GPU to another one, or to a NIC where there are NICs.
+  [[nodiscard]] double best_rate() const;
+  // Sum of a GPU's NVLinks, or its PCIe rate where that is more.
+  [[nodiscard]] double total_rate() const;
+
+  // Takes all demands, or nothing where a wire has too little left.
+  bool take(const std::vector<Demand>& demands);
+
+ private:
+  [[nodiscard]] std::uint32_t nearest_gpu(std::uint32_t nic) const;
+  [[nodiscard]] NodePath path(PathType type, std::vector<std::uint32_t> wires) const;
+  [[nodiscard]] NodePath over_pcie(std::uint32_t gpu, std::uint32_t nic) const;
+  // Wires between two PCIe switches, over CPUs where they differ; appended.
+  void climb(std::vector<std::uint32_t>& wires, const NodeGpu& from, const NodeGpu& to) const;
+  [[nodiscard]] PathType host_type(const NodeGpu& from, const NodeGpu& to) const;
+
+  NodeView node_;
+  std::vector<double> rate_;  // by wire
+  std::vector<double> left_;
+  std::vector<std::uint32_t> beside_;  // by NIC
+  // First wire of each kind; pairs are (up, down) or (out, in).
+  std::uint32_t nvlink_ = 0;
+  std::uint32_t gpu_pcie_ = 0;
+  std::uint32_t nic_pcie_ = 0;
+  std::uint32_t port_ = 0;
+  std::uint32_t switch_ = 0;
+  std::uint32_t socket_ = 0;
+  std::uint32_t sockets_ = 0;  // CPUs
+};
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,182 @@
+#include "models/collectives/nccl/node_view.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "models/collectives/placement.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr double kGiga = 1e9;
+
+// The value of the longest key that the name begins with.
+template <class Value>
+std::optional<Value> by_prefix(const nlohmann::ordered_json& table, const std::string& name) {
+  std::optional<Value> best;
+  std::size_t length = 0;
+  for (const auto& [prefix, value] : table.items()) {
+    if (!name.starts_with(prefix) || prefix.size() <= length) continue;
+    length = prefix.size();
+    best = value.template get<Value>();
+  }
+  return best;
+}
+
+// Where a device hangs on the host side: the number of its PCIe switch and of its CPU, counted from
+// 0 as they appear.
+class HostSide {
+ public:
+  explicit HostSide(const Cluster& cluster) : cluster_(cluster) {
+    for (const Link& link : cluster.links()) {
+      if (link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip)
+        out_[link.from].push_back(link.id);
+    }
+  }
+
+  // A GPU wired straight to its NIC counts as one switch with it.
+  std::uint32_t pcie_switch(DeviceId device) { return numbered(switches_, switch_device(device)); }
+
+  std::uint32_t socket(DeviceId device) {
+    const DeviceId hub = switch_device(device);
+    for (const DeviceId at : {hub, device})
+      if (const Link* link = link_to(at, DeviceKind::Cpu)) return numbered(sockets_, link->to);
+    return 0;
+  }
+
+  double pcie_rate(DeviceId device) const {
+    const auto found = out_.find(device);
+    if (found == out_.end()) return 0.0;
+    for (const LinkId id : found->second)
+      if (cluster_.link(id).kind == LinkKind::Pcie)
+        return cluster_.link(id).capacity.value() / kGiga;
+    return 0.0;
+  }
+
+  bool has_chip_to_chip(DeviceId gpu) const {
+    const Link* link = link_to(gpu, DeviceKind::Cpu);
+    return link != nullptr && link->kind == LinkKind::ChipToChip;
+  }
+
+ private:
+  const Link* link_to(DeviceId from, DeviceKind kind) const {
+    const auto found = out_.find(from);
+    if (found == out_.end()) return nullptr;
+    for (const LinkId id : found->second)
+      if (cluster_.device(cluster_.link(id).to).kind == kind) return &cluster_.link(id);
+    return nullptr;
+  }
+
+  DeviceId switch_device(DeviceId device) const {
+    if (const Link* link = link_to(device, DeviceKind::PcieSwitch)) return link->to;
+    if (const Link* link = link_to(device, DeviceKind::Nic)) return link->to;
+    return device;
+  }
+
+  static std::uint32_t numbered(std::map<DeviceId, std::uint32_t>& numbers, DeviceId device) {
+    return numbers.emplace(device, static_cast<std::uint32_t>(numbers.size())).first->second;
+  }
+
+  const Cluster& cluster_;
+  std::map<DeviceId, std::vector<LinkId>> out_;
+  std::map<DeviceId, std::uint32_t> switches_;
+  std::map<DeviceId, std::uint32_t> sockets_;
+};
+
+void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
+                   NodeView& view) {
+  view.scale_up = NodeView::ScaleUp::None;
+  const DeviceId gpu = place.cluster.gpus()[place.gpus[roles.front()]];
+  for (const Link& link : place.cluster.links()) {
+    if (link.from != gpu || link.kind != LinkKind::NvLink) continue;
+    const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
+    view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
+    view.nvlink = link.capacity.value() / kGiga;
+    view.nvlink_wire = view.nvlink / link.cables;
+    return;
+  }
+}
+
+double socket_rate(const Cluster& cluster) {
+  for (const Link& link : cluster.links())
+    if (link.kind == LinkKind::Socket) return link.capacity.value() / kGiga;
+  return 0.0;
+}
+
+double port_rate(const Cluster& cluster, DeviceId nic) {
+  double rate = 0.0;
+  for (const Link& link : cluster.links())
+    if (link.from == nic && link.kind == LinkKind::NicPort) rate += link.nominal.value() / kGiga;
+  return rate;
+}
+
+void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& roles, HostSide& host,
+               NodeView& view) {
+  std::vector<DeviceId> seen;
+  for (const std::uint32_t role : roles) {
+    const DeviceId nic = place.cluster.nic_of_gpu()[place.gpus[role]];
+    if (std::find(seen.begin(), seen.end(), nic) != seen.end()) continue;
+    seen.push_back(nic);
+    view.pcie = std::max(view.pcie, host.pcie_rate(nic));
+    view.nics.push_back({.rate = port_rate(place.cluster, nic),
+                         .pcie_switch = host.pcie_switch(nic),
+                         .socket = host.socket(nic)});
+  }
+}
+
+}  // namespace
+
+std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node) {
+  JsonFile file = JsonFile::read(data_file("models/collectives/nccl/data", "topology"));
+  const nlohmann::ordered_json& document = file.document();
+  const auto sm = by_prefix<std::uint32_t>(document.at("gpus").at("sm"), gpu);
+  if (!sm) return {};
+  const auto vendor = by_prefix<std::string>(document.at("hosts").at("cpu"), node).value_or("");
+  const CpuVendor cpu = vendor == "amd"   ? CpuVendor::Amd
+                        : vendor == "arm" ? CpuVendor::Arm
+                                          : CpuVendor::Intel;
+  return HostFacts{.sm = *sm, .cpu = cpu};
+}
+
+NodeView node_view(const GroupPlace& place, const HostFacts& facts) {
+  const Placement placement = placement_of(place);
+  TY_CHECK(!placement.nodes.empty());
+  const auto& roles =
+      *std::min_element(placement.nodes.begin(), placement.nodes.end(),
+                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  NodeView view;
+  view.sm = facts.sm;
+  view.cpu = facts.cpu;
+  view.socket = socket_rate(place.cluster);
+  HostSide host(place.cluster);
+  for (const std::uint32_t role : roles) {
+    const DeviceId gpu = place.cluster.gpus()[place.gpus[role]];
+    view.gpus.push_back({.pcie_switch = host.pcie_switch(gpu), .socket = host.socket(gpu)});
+    view.pcie = std::max(view.pcie, host.pcie_rate(gpu));
+    view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
+  }
+  read_scale_up(place, roles, view);
+  if (placement.nodes.size() > 1) read_nics(place, roles, host, view);
+  return view;
+}
+
+NodeView switched_node(const SwitchedNode& shape) {
+  NodeView view;
+  view.sm = shape.sm;
+  view.nvlink = shape.nvlink;
+  view.nvlink_wire = shape.nvlink / shape.nvlinks;
+  view.pcie = shape.pcie;
+  for (std::uint32_t i = 0; i < shape.gpus; ++i) {
+    const std::uint32_t at = i / shape.per_switch;
+    view.gpus.push_back({.pcie_switch = at, .socket = 2 * i / shape.gpus});
+    if (shape.nic > 0.0)
+      view.nics.push_back({.rate = shape.nic, .pcie_switch = at, .socket = 2 * i / shape.gpus});
+  }
+  return view;
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,105 @@
+#include "models/collectives/nccl/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr std::array<std::string_view, kOperations> kOperationNames{
+    "allreduce", "allgather", "reducescatter", "broadcast", "reduce", "alltoall", "sendrecv"};
+
+std::string lower(std::string_view text) {
+  std::string made;
+  for (const char letter : text)
+    if (letter != ' ') made += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return made;
+}
+
+std::vector<std::string> split(const std::string& text, char mark) {
+  std::vector<std::string> parts(1);
+  for (const char letter : text) {
+    if (letter == mark)
+      parts.emplace_back();
+    else
+      parts.back() += letter;
+  }
+  std::erase(parts, "");
+  return parts;
+}
+
+std::size_t index_of(const std::string& word, const std::vector<std::string>& names,
+                     const char* variable) {
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  throw InputError({"", "",
+                    fmt::format("{} names \"{}\", which NCCL does not know", variable, word),
+                    fmt::format("known: {}", fmt::join(names, ", "))});
+}
+
+// Calls set(operation, which of the names, whether it is listed) for what the text says, in its
+// order.
+template <class Set>
+void parse(const std::string& text, const std::vector<std::string>& names, const char* variable,
+           Set set) {
+  const std::vector<std::string> operations(kOperationNames.begin(), kOperationNames.end());
+  for (const std::string& entry : split(lower(text), ';')) {
+    std::vector<std::string> sides = split(entry, ':');
+    if (sides.empty()) continue;
+    std::string list = sides.back();
+    const bool excludes = list.starts_with('^');
+    if (excludes) list.erase(0, 1);
+    std::vector<bool> listed(names.size(), false);
+    for (const std::string& word : split(list, ',')) listed[index_of(word, names, variable)] = true;
+    const bool prefixed = sides.size() > 1;
+    const std::size_t only = prefixed ? index_of(sides.front(), operations, variable) : 0;
+    for (std::size_t op = 0; op < kOperations; ++op) {
+      if (prefixed && op != only) continue;
+      for (std::size_t i = 0; i < names.size(); ++i) set(op, i, listed[i] != excludes);
+    }
+  }
+}
+
+template <class Values>
+std::vector<std::string> names_of(const Values& values) {
+  std::vector<std::string> names;
+  for (const auto value : values) names.push_back(lower(to_string(value)));
+  return names;
+}
+
+}  // namespace
+
+AlgorithmMask all_algorithms() {
+  AlgorithmMask mask{};
+  for (auto& row : mask) row.fill(true);
+  return mask;
+}
+
+ProtocolMask default_protocols() {
+  ProtocolMask mask{};
+  for (auto& row : mask) row = {Allowed::Yes, Allowed::ByDefault, Allowed::Yes};
+  return mask;
+}
+
+AlgorithmMask parse_algorithms(const std::string& text) {
+  AlgorithmMask mask = all_algorithms();
+  parse(text, names_of(kAlgorithms), "NCCL_ALGO",
+        [&](std::size_t op, std::size_t i, bool listed) { mask[op][i] = listed; });
+  return mask;
+}
+
+ProtocolMask parse_protocols(const std::string& text) {
+  ProtocolMask mask = default_protocols();
+  parse(text, names_of(kProtocols), "NCCL_PROTO", [&](std::size_t op, std::size_t i, bool listed) {
+    mask[op][i] = listed ? Allowed::Yes : Allowed::No;
+  });
+  return mask;
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,63 @@
+// NCCL_ALGO, NCCL_PROTO and what they leave.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "communicators.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace testing;
+
+constexpr double kLarge = 1 << 28;
+
+Algorithm chosen(const char* algorithms, CollectiveOp op = CollectiveOp::AllReduce) {
+  Options options;
+  options.algorithms = parse_algorithms(algorithms);
+  return choose(h100(1, options), {.op = op, .bytes = kLarge}).method.algorithm;
+}
+
+TEST(Options, AlgorithmsByNcclsSyntax) {
+  EXPECT_EQ(chosen(""), Algorithm::Nvls);
+  EXPECT_EQ(chosen("Ring"), Algorithm::Ring);
+  EXPECT_EQ(chosen("tree"), Algorithm::Tree);
+  EXPECT_EQ(chosen("^NVLS"), Algorithm::Ring);
+  EXPECT_EQ(chosen("^nvls,ring"), Algorithm::Tree);
+  EXPECT_EQ(chosen("Ring;allreduce:Tree"), Algorithm::Tree);
+  EXPECT_EQ(chosen("allgather:Ring"), Algorithm::Nvls);
+}
+
+TEST(Options, Protocols) {
+  Options options;
+  options.algorithms = parse_algorithms("Ring");
+  options.protocols = parse_protocols("LL128");
+  EXPECT_EQ(choose(h100(1, options), {.bytes = kLarge}).method.protocol, Protocol::LL128);
+  options.protocols = parse_protocols("^Simple,LL128");
+  EXPECT_EQ(choose(h100(1, options), {.bytes = kLarge}).method.protocol, Protocol::LL);
+}
+
+TEST(Options, UnknownNamesAreRefused) {
+  EXPECT_THROW((void)parse_algorithms("Rings"), InputError);
+  EXPECT_THROW((void)parse_algorithms("allsum:Ring"), InputError);
+  EXPECT_THROW((void)parse_protocols("LL64"), InputError);
+}
+
+TEST(Options, NothingLeftIsSaid) {
+  Options options;
+  options.algorithms = parse_algorithms("PAT");
+  try {
+    (void)choose(h100(1, options), {.bytes = kLarge});
+    FAIL();
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("allow more algorithms or protocols"));
+  }
+}
+
+TEST(Options, LabelSaysWhatWasChosen) {
+  EXPECT_EQ(to_text(choose(h100(1), {.bytes = kLarge})), "NVLS/Simple, 16 channels");
+  EXPECT_EQ(to_text(choose(h100(1), {.bytes = 1024.0})), "Ring/LL, 1 channel");
+}
+
+}  // namespace
+}  // namespace trainyard::nccl

@@ -1,0 +1,251 @@
+// The worked numbers of NCCL's tuning model: rates, latencies, choices and times.
+#include <gtest/gtest.h>
+
+#include "communicators.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace testing;
+
+constexpr CollectiveOp kAllReduce = CollectiveOp::AllReduce;
+constexpr CollectiveOp kAllGather = CollectiveOp::AllGather;
+constexpr Method kRingLl{Algorithm::Ring, Protocol::LL};
+constexpr Method kRingLl128{Algorithm::Ring, Protocol::LL128};
+constexpr Method kRingSimple{Algorithm::Ring, Protocol::Simple};
+constexpr Method kTreeLl{Algorithm::Tree, Protocol::LL};
+constexpr Method kTreeLl128{Algorithm::Tree, Protocol::LL128};
+constexpr Method kTreeSimple{Algorithm::Tree, Protocol::Simple};
+constexpr Method kNvls{Algorithm::Nvls, Protocol::Simple};
+constexpr Method kNvlsTree{Algorithm::NvlsTree, Protocol::Simple};
+constexpr Method kPat{Algorithm::Pat, Protocol::Simple};
+
+struct Row {
+  CollectiveOp op;
+  Method method;
+  double bus;  // printed with three digits after the point
+  double algorithm;
+  double latency;
+};
+
+void expect_rows(const Communicator& comm, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::string(to_string(row.method.algorithm)) + "/" +
+                 std::string(to_string(row.method.protocol)));
+    const auto made = estimate(comm, row.op, row.method);
+    ASSERT_TRUE(made.has_value());
+    EXPECT_NEAR(made->bus_rate, row.bus, 5.0001e-4);
+    EXPECT_NEAR(made->algorithm_rate, row.algorithm, 5.0001e-4);
+    EXPECT_NEAR(made->latency_us, row.latency, 1e-9 * row.latency);
+  }
+}
+
+TEST(Tuning, OneNodeOfH100) {
+  expect_rows(h100(1), {{kAllReduce, kRingLl, 141.0, 80.571, 15.0},
+                        {kAllReduce, kRingLl128, 331.2, 189.257, 40.6},
+                        {kAllReduce, kRingSimple, 360.0, 205.714, 56.0},
+                        {kAllReduce, kTreeLl, 87.158, 43.579, 15.2},
+                        {kAllReduce, kTreeLl128, 257.6, 128.8, 31.5},
+                        {kAllReduce, kTreeSimple, 331.2, 165.6, 64.4},
+                        {kAllReduce, kNvls, 476.0, 272.0, 25.0},
+                        {kAllGather, kRingLl, 141.0, 161.143, 10.8},
+                        {kAllGather, kRingLl128, 331.2, 378.514, 27.3},
+                        {kAllGather, kRingSimple, 360.0, 411.429, 32.2}});
+}
+
+TEST(Tuning, FourNodesOfH100) {
+  expect_rows(h100(4), {{kAllReduce, kRingLl, 20.4, 10.529, 78.8},
+                        {kAllReduce, kRingLl128, 293.6, 151.535, 144.4},
+                        {kAllReduce, kRingSimple, 360.0, 185.806, 282.8},
+                        {kAllReduce, kTreeLl, 20.4, 10.2, 35.2},
+                        {kAllReduce, kTreeLl128, 232.0, 116.0, 65.5},
+                        {kAllReduce, kTreeSimple, 288.0, 144.0, 120.4},
+                        {kAllReduce, kNvlsTree, 364.0, 187.871, 108.6},
+                        {kAllGather, kRingSimple, 360.0, 371.613, 145.6}});
+}
+
+TEST(Tuning, A100AndB200) {
+  expect_rows(a100(1), {{kAllReduce, kRingLl, 87.7, 50.114, 15.0},
+                        {kAllReduce, kRingLl128, 220.8, 126.171, 40.6},
+                        {kAllReduce, kRingSimple, 240.0, 137.143, 56.0}});
+  expect_rows(a100(4), {{kAllReduce, kRingSimple, 192.0, 99.097, 282.8},
+                        {kAllReduce, kTreeSimple, 142.4, 71.2, 120.4}});
+  expect_rows(b200(1), {{kAllReduce, kRingSimple, 720.0, 411.429, 56.0},
+                        {kAllReduce, kNvls, 720.0, 411.429, 25.0}});
+}
+
+// Oracles 16 to 18, exactly.
+TEST(Tuning, ExactRates) {
+  const Communicator one = h100(1);
+  const auto relative = [](double value, double wanted) {
+    EXPECT_NEAR(value, wanted, 1e-9 * wanted);
+  };
+  relative(estimate(one, kAllReduce, kRingSimple)->bus_rate, 360.0);
+  relative(estimate(one, kAllReduce, kRingLl128)->bus_rate, 331.2);
+  relative(estimate(one, kAllReduce, kRingLl)->bus_rate, 141.0);
+  relative(estimate(one, kAllReduce, kNvls)->bus_rate, 476.0);
+  relative(estimate(one, kAllReduce, kNvls)->algorithm_rate, 272.0);
+  const Prediction gibibyte = *predict(one, {kAllReduce, 1073741824.0}, kNvls);
+  relative(gibibyte.time_us(1073741824.0), 25.0 + 1073741824.0 / 272000.0);
+  EXPECT_NEAR(gibibyte.time_us(1073741824.0), 3972.58, 5e-3);
+  relative(estimate(one, kAllGather, kRingSimple)->algorithm_rate, 360.0 * 8.0 / 7.0);
+  relative(estimate(h100(4), kAllReduce, kRingSimple)->latency_us, 282.8);
+  relative(estimate(h100(4), kAllReduce, kTreeLl)->latency_us, 35.2);
+}
+
+struct Pick {
+  double bytes;
+  Method method;
+  double time_us;  // printed with two digits after the point
+};
+
+void expect_picks(const Communicator& comm, const std::vector<Pick>& picks) {
+  for (const Pick& pick : picks) {
+    SCOPED_TRACE(pick.bytes);
+    const Choice made = choose(comm, {.op = kAllReduce, .bytes = pick.bytes});
+    EXPECT_EQ(made.method, pick.method) << to_text(made);
+    EXPECT_NEAR(made.prediction.time_us(pick.bytes), pick.time_us, 5.0001e-3);
+  }
+}
+
+constexpr double kKib = 1024.0;
+constexpr double kMib = 1024.0 * kKib;
+
+// Oracles 19 and 20 among them.
+TEST(Tuning, ChoicesAndTimes) {
+  expect_picks(h100(1), {{kKib, kRingLl, 15.01},
+                         {64 * kKib, kRingLl, 15.81},
+                         {kMib, kRingLl, 28.01},
+                         {16 * kMib, kNvls, 86.68},
+                         {256 * kMib, kNvls, 1011.90},
+                         {1024 * kMib, kNvls, 3972.58}});
+  expect_picks(h100(4), {{kKib, kTreeLl, 35.31},
+                         {64 * kKib, kTreeLl, 45.91},
+                         {kMib, kTreeLl128, 80.57},
+                         {16 * kMib, kNvlsTree, 197.90},
+                         {256 * kMib, kNvlsTree, 1537.43},
+                         {1024 * kMib, kNvlsTree, 5823.92}});
+  expect_picks(a100(1), {{kKib, kRingLl, 15.02},
+                         {64 * kKib, kRingLl, 16.31},
+                         {kMib, kRingLl, 35.92},
+                         {16 * kMib, kRingLl128, 173.57},
+                         {256 * kMib, kRingSimple, 2013.34},
+                         {1024 * kMib, kRingSimple, 7885.37}});
+  expect_picks(a100(4), {{kKib, kTreeLl, 35.31},
+                         {64 * kKib, kTreeLl, 45.91},
+                         {kMib, kTreeLl128, 91.68},
+                         {16 * kMib, kTreeLl128, 344.77},
+                         {256 * kMib, kRingSimple, 3104.74},
+                         {1024 * kMib, kRingSimple, 11231.21}});
+}
+
+TEST(Tuning, Availability) {
+  const Communicator one = h100(1);
+  EXPECT_FALSE(estimate(one, kAllReduce, kNvlsTree));
+  EXPECT_FALSE(estimate(one, CollectiveOp::Broadcast, kTreeSimple));
+  EXPECT_FALSE(estimate(one, kAllGather, kPat));
+  EXPECT_TRUE(estimate(one, kAllGather, kNvls));
+  const Communicator four = h100(4);
+  EXPECT_FALSE(estimate(four, kAllReduce, kNvls));
+  EXPECT_FALSE(estimate(four, kAllGather, kPat));
+  EXPECT_FALSE(estimate(a100(1), kAllReduce, kNvls));
+  const Communicator lone = of_nodes(switched_node({.gpus = 1, .nic = 50.0}), 32, {});
+  EXPECT_TRUE(estimate(lone, kAllGather, kPat));
+  EXPECT_FALSE(estimate(lone, kAllReduce, kPat));
+  EXPECT_NEAR(estimate(lone, kAllGather, kPat)->algorithm_rate, 36.0, 1e-9);
+  EXPECT_NEAR(estimate(lone, kAllGather, kPat)->latency_us, 8.0 + 5.0 * 14.0 / 3.5 + 32 * 2.8,
+              1e-9);
+}
+
+TEST(Tuning, RootedOperationsRunOnRings) {
+  const Estimate one = *estimate(h100(1), CollectiveOp::Broadcast, kRingSimple);
+  EXPECT_NEAR(one.latency_us, 8.4 + 3.4, 1e-9);
+  EXPECT_NEAR(one.algorithm_rate, 360.0, 1e-9);
+  const Estimate four = *estimate(h100(4), CollectiveOp::Reduce, kRingSimple);
+  EXPECT_NEAR(four.latency_us, 8.4 + 32 * 14.0, 1e-9);
+}
+
+TEST(Tuning, LongRingsOfEightBitFloatsAreAvoided) {
+  TuningQuery query{.op = kAllReduce, .bytes = 1024.0 * kMib};
+  EXPECT_EQ(choose(a100(4), query).method, kRingSimple);
+  query.eight_bit_float = true;
+  EXPECT_EQ(choose(a100(4), query).method.algorithm, Algorithm::Tree);
+  EXPECT_EQ(choose(a100(1), query).method, kRingSimple);
+}
+
+TEST(Tuning, EveryReleaseAnswers) {
+  const std::vector<std::string> known = tuning_versions();
+  EXPECT_EQ(known,
+            (std::vector<std::string>{"2.18", "2.21", "2.23", "2.27", "2.28", "2.29", "2.30"}));
+  for (const std::string& version : known) {
+    SCOPED_TRACE(version);
+    for (const std::uint32_t nodes : {1U, 2U, 4U}) {
+      const Communicator comm = h100(nodes, {.version = version});
+      EXPECT_EQ(comm.constants.version, version);
+      double before = 0.0;
+      for (const double bytes : {kKib, 64 * kKib, 16 * kMib, 1024 * kMib}) {
+        const double time = choose(comm, {kAllReduce, bytes}).prediction.time_us(bytes);
+        EXPECT_GT(time, before);
+        before = time;
+      }
+    }
+  }
+}
+
+// What changed between releases.
+TEST(Tuning, ReleasesDiffer) {
+  const auto rate = [](const char* version, std::uint32_t nodes, const Method& method) {
+    return *estimate(h100(nodes, {.version = version}), kAllReduce, method);
+  };
+  EXPECT_NEAR(rate("2.21", 1, kNvls).algorithm_rate, 8 * 40.0 * 5 / 6, 1e-9);
+  EXPECT_NEAR(rate("2.28", 1, kNvls).algorithm_rate, 272.0, 1e-9);
+  EXPECT_NEAR(rate("2.18", 1, kNvls).latency_us, 23.0, 1e-9);
+  EXPECT_NEAR(rate("2.28", 4, kNvlsTree).latency_us, 25.0 + 4 * 14.0, 1e-9);
+  EXPECT_NEAR(rate("2.29", 4, kNvlsTree).latency_us, 108.6, 1e-9);
+  EXPECT_NEAR(rate("2.21", 4, kTreeSimple).latency_us, 2 * (7 * 28.0 + 2 * 28.0), 1e-9);
+  EXPECT_NEAR(rate("2.18", 4, kRingSimple).latency_us, 8.4 + 54 * 3.4 + 8 * 14.0, 1e-9);
+  EXPECT_NEAR(rate("2.18", 1, kRingLl).bus_rate, 87.7, 1e-9);
+}
+
+TEST(Tuning, VersionsAreReadGenerously) {
+  EXPECT_EQ(tuning_constants("2.27.3").version, "2.27");
+  EXPECT_EQ(tuning_constants("v2.22.3-1").version, "2.21");
+  EXPECT_EQ(tuning_constants("2.99").version, "2.30");
+  EXPECT_THROW((void)tuning_constants("2.10"), InputError);
+  EXPECT_THROW((void)tuning_constants("newest"), InputError);
+}
+
+TEST(Channels, OfTheCommunicator) {
+  EXPECT_EQ(a100(1).channels, 24U);
+  EXPECT_EQ(a100(2).channels, 16U);
+  EXPECT_EQ(h100(1).channels, 24U);
+  EXPECT_EQ(h100(4).channels, 16U);
+  EXPECT_EQ(b200(1).channels, 32U);
+  EXPECT_EQ(h100(1).nvls_channels, 16U);
+  EXPECT_EQ(b200(1).nvls_channels, 24U);
+  EXPECT_EQ(b200(2).nvls_channels, 32U);
+  EXPECT_EQ(a100(1).nvls_channels, 0U);
+  EXPECT_EQ(h100(1).p2p_channels, 32U);
+  EXPECT_EQ(h100(4).p2p_channels_per_peer, 4U);
+  EXPECT_EQ(h100(1, {.channels_most = 8}).channels, 8U);
+  EXPECT_EQ(h100(1, {.channels_least = 32}).channels, 32U);
+}
+
+// 8 bytes a thread and rank of LL, 64 of Simple; one channel for each 32 KiB sent.
+TEST(Channels, OfACall) {
+  const Communicator comm = h100(1);
+  const auto shape = [&](const Method& method, double bytes) {
+    return launch_shape(comm, kAllReduce, method.algorithm, method.protocol, bytes);
+  };
+  EXPECT_EQ(shape(kRingSimple, 64 * kMib).channels, 24U);
+  EXPECT_EQ(shape(kRingSimple, 64 * kMib).threads, 512U);
+  EXPECT_EQ(shape(kRingSimple, 10 * 512 * 64.0).channels, 10U);
+  EXPECT_EQ(shape(kRingLl, 64 * kKib).channels, 2U);
+  EXPECT_EQ(shape(kRingLl, kKib).channels, 1U);
+  EXPECT_EQ(shape(kRingLl, kKib).threads, 64U);
+  EXPECT_EQ(shape(kNvls, kKib).channels, 16U);
+}
+
+}  // namespace
+}  // namespace trainyard::nccl
