@@ -3,6 +3,7 @@
 
 #include "scenarios/run/run.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/sections.hpp"
 #include "tools/cli/command.hpp"
 
 namespace trainyard {
@@ -11,7 +12,7 @@ namespace {
 
 Exit memory(const ScenarioChoice& choice) {
   const Run run = run_scenario(read(choice), {});
-  fmt::print("{}", find_report("memory")->text(run.view()));
+  fmt::print("{}\n{}", verdict_line(run.view()), find_report("memory")->text(run.view()));
   return verdict(run.view());
 }
 

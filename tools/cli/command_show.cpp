@@ -108,17 +108,24 @@ void add_show(CLI::App& app, Action& action) {
       ->excludes(matrix)
       ->excludes(dot);
   matrix->excludes(dot);
+  topology->footer(
+      "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
+      "  trainyard show topology scenarios/first/two_gpus.json --json > cluster.json");
   topology->callback([choice, &action] { action = [choice] { return show_topology(*choice); }; });
 
   CLI::App* workload = show->add_subcommand("workload", "Programs, groups and operations");
   add_scenario_options(*workload, choice->scenario);
   auto* json = workload->add_flag("--json", choice->json, "As a file for `run --workload`");
   workload->add_flag("--dot", choice->dot, "As Graphviz DOT")->excludes(json);
+  workload->footer(
+      "Example:\n  trainyard show workload scenarios/first/two_gpus.json\n"
+      "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
   workload->callback([choice, &action] { action = [choice] { return show_workload(*choice); }; });
 
   CLI::App* cost =
       show->add_subcommand("cost", "Every kernel with its time and how well it is known");
   add_scenario_options(*cost, choice->scenario);
+  cost->footer("Example:\n  trainyard show cost scenarios/llama3/llama3_8b_8xh100.json");
   cost->callback([choice, &action] { action = [choice] { return show_cost(*choice); }; });
 }
 

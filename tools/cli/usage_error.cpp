@@ -44,9 +44,9 @@ std::vector<std::string> option_names(const CLI::App& command) {
 std::string unknown_option(const Begun& at, const std::string& argument) {
   const std::string word = argument.substr(0, argument.find('='));
   const std::string near = nearest(word, option_names(*at.command));
-  const std::string hint = near.empty() ? fmt::format("`{} --help` shows its options", at.words)
+  const std::string hint = near.empty() ? fmt::format("`{} --help` shows the options", at.words)
                                         : fmt::format("did you mean {}?", near);
-  return fmt::format("{} has no option {} ({})", at.words, word, hint);
+  return fmt::format("there is no option {} here ({})", word, hint);
 }
 
 }  // namespace
@@ -55,22 +55,19 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   const Begun at = begun(app);
   const std::vector<std::string> rest = app.remaining(true);
   const std::vector<std::string> commands = command_names(*at.command);
+  const std::string help = fmt::format("`{} --help` shows what it takes", at.words);
   if (!rest.empty() && rest.front().starts_with("-")) return unknown_option(at, rest.front());
   if (!commands.empty() && rest.empty()) {
-    return fmt::format("{} what? ({}; `{} --help` says more)", at.words, fmt::join(commands, ", "),
-                       at.words);
+    return fmt::format("{} what? {} ({})", at.words, fmt::join(commands, ", "), help);
   }
   if (!commands.empty()) {
-    return fmt::format("{} has no command \"{}\" ({})", at.words, rest.front(),
+    return fmt::format("\"{} {}\" is not a command ({})", at.words, rest.front(),
                        suggestion(rest.front(), commands));
   }
-  if (!rest.empty()) {
-    return fmt::format("{} does not expect \"{}\" (`{} --help` shows what it takes)", at.words,
-                       rest.front(), at.words);
-  }
+  if (!rest.empty()) return fmt::format("\"{}\" is one too many ({})", rest.front(), help);
   std::string problem = error.what();
   std::replace(problem.begin(), problem.end(), '\n', ' ');
-  return fmt::format("{} (`{} --help` shows what it takes)", problem, at.words);
+  return fmt::format("{} ({})", problem, help);
 }
 
 }  // namespace trainyard

@@ -1,6 +1,6 @@
 // What is wrong with a command line, in one line with its remedy.
 //
-//   usage_problem(app, error);   // "run has no option --enigne (did you mean "--engine"?)"
+//   usage_problem(app, error);   // "there is no option --enigne here (did you mean --engine?)"
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,0 +1,103 @@
+// Did anything change that users see? tests/golden/<case>/ holds a scenario's path and what the
+// command printed and wrote for it, compared byte by byte. TRAINYARD_BLESS=1 rewrites them
+// (tools/bless does); the difference is then read before it is committed.
+//
+// case.json: { "scenario": "scenarios/first/two_gpus.json", "trace": true }
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Outcome;
+using test::Scratch;
+
+const fs::path kFolder = Scratch::kTree / "tests" / "golden";
+
+struct Case {
+  std::string name;
+  std::string scenario;
+  std::vector<std::string> files;  // that the run writes and we keep
+  std::string options;
+};
+
+Case read_case(const std::string& name) {
+  const auto json = nlohmann::json::parse(read_file(kFolder / name / "case.json"));
+  Case result{.name = name,
+              .scenario = json.at("scenario"),
+              .files = {"result.json"},
+              .options = " --json result.json"};
+  if (json.value("trace", false)) {
+    result.files.emplace_back("trace.json");
+    result.options += " --trace trace.json";
+  }
+  return result;
+}
+
+std::vector<Case> cases() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kFolder)) {
+    if (entry.is_directory()) names.insert(entry.path().filename().string());
+  }
+  std::vector<Case> all;
+  for (const std::string& name : names) all.push_back(read_case(name));
+  return all;
+}
+
+// The first line that differs, with its number.
+std::string difference(const std::string& kept, const std::string& now) {
+  const auto where = std::mismatch(kept.begin(), kept.end(), now.begin(), now.end()).first;
+  const auto line_of = [](const std::string& text, std::size_t at) {
+    const std::size_t begin = text.rfind('\n', at == 0 ? 0 : at - 1);
+    const std::size_t start = begin == std::string::npos ? 0 : begin + 1;
+    return text.substr(start, std::min<std::size_t>(text.find('\n', start) - start, 200));
+  };
+  const auto at = static_cast<std::size_t>(where - kept.begin());
+  return "line " + std::to_string(1 + std::count(kept.begin(), where, '\n')) +
+         "\n  kept: " + line_of(kept, at) + "\n  now:  " + line_of(now, std::min(at, now.size())) +
+         "\nIf that is meant: tools/bless, read the difference, commit it with the reason.";
+}
+
+void compare(const fs::path& file, const std::string& now) {
+  if (std::getenv("TRAINYARD_BLESS") != nullptr) write_file(file, now);
+  ASSERT_TRUE(fs::exists(file)) << file << " is missing: run tools/bless";
+  const std::string kept = read_file(file);
+  EXPECT_TRUE(kept == now) << fs::relative(file, Scratch::kTree) << ", " << difference(kept, now);
+}
+
+TEST(Golden, EveryCaseIsAsItWas) {
+  ASSERT_GE(cases().size(), 3U);
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.name);
+    const Scratch scratch;
+    const Outcome outcome = scratch.sh("trainyard run " + one.scenario + one.options);
+    EXPECT_EQ(outcome.exit, 0);
+    EXPECT_EQ(outcome.err, "");
+    compare(kFolder / one.name / "stdout.txt", outcome.out);
+    for (const std::string& file : one.files) {
+      compare(kFolder / one.name / file, scratch.read(file));
+    }
+  }
+}
+
+// Not from where it is run, nor from how often.
+TEST(Golden, OutputDoesNotDependOnTheFolder) {
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.name);
+    const Scratch scratch;
+    const std::string relative = "trainyard run " + one.scenario;
+    const std::string absolute = "trainyard run " + (Scratch::kTree / one.scenario).string();
+    const std::string out = scratch.sh(relative).out;
+    EXPECT_EQ(out, scratch.sh(relative).out);
+    EXPECT_EQ(out, scratch.sh(relative, Scratch::kTree).out);
+    EXPECT_EQ(out, scratch.sh(absolute).out);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,102 @@
+// The files that `trainyard run` writes, and that they can be read again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+using test::Outcome;
+using test::Scratch;
+
+constexpr const char* kScenarios[] = {"scenarios/first/two_gpus.json",
+                                      "scenarios/llama3/llama3_8b_8xh100.json",
+                                      "scenarios/llama3/llama3_70b_64xh100.json"};
+
+// The folder's own files, beside the links into the tree.
+std::vector<std::string> written(const Scratch& scratch) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.folder())) {
+    if (!entry.is_symlink() && entry.is_regular_file()) {
+      names.push_back(std::filesystem::relative(entry.path(), scratch.folder()).string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Outputs, OutWritesEverythingAndSaysWhere) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh("trainyard run scenarios/first/two_gpus.json --out a/b");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(written(scratch), testing::IsSupersetOf({"a/b/csv/breakdown.csv", "a/b/result.json",
+                                                       "a/b/scenario.json", "a/b/trace.json.gz"}));
+  for (const std::string place :
+       {"a/b/scenario.json", "a/b/result.json", "a/b/csv", "a/b/trace.json.gz"}) {
+    EXPECT_THAT(outcome.out, testing::HasSubstr("  " + place));
+  }
+}
+
+TEST(Outputs, TheResolvedScenarioGivesTheSameResult) {
+  for (const std::string scenario : kScenarios) {
+    const Scratch scratch;
+    ASSERT_EQ(scratch.sh("trainyard run " + scenario + " --json first.json").exit, 0);
+    ASSERT_TRUE(scratch.holds("first.scenario.json"));
+    const Outcome again = scratch.sh("trainyard run first.scenario.json --json again.json");
+    ASSERT_EQ(again.exit, 0) << again.err;
+    EXPECT_EQ(scratch.read("first.json"), scratch.read("again.json")) << scenario;
+    EXPECT_EQ(scratch.read("first.scenario.json"), scratch.read("again.scenario.json"));
+  }
+}
+
+TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
+  for (const std::string scenario : kScenarios) {
+    SCOPED_TRACE(scenario);
+    const Scratch scratch;
+    ASSERT_EQ(scratch.sh("trainyard run " + scenario + " --json ours.json").exit, 0);
+    ASSERT_EQ(scratch.sh("trainyard show workload " + scenario + " --json > w.json").exit, 0);
+    ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --json > c.json").exit, 0);
+    const Outcome replay =
+        scratch.sh("trainyard run --workload w.json --cluster c.json --json theirs.json");
+    ASSERT_EQ(replay.exit, 0) << replay.err;
+    const auto ours = nlohmann::json::parse(scratch.read("ours.json"));
+    const auto theirs = nlohmann::json::parse(scratch.read("theirs.json"));
+    for (const char* key : {"step_time_s", "breakdown_s", "memory", "links"}) {
+      EXPECT_EQ(ours.at(key), theirs.at(key)) << key;
+    }
+  }
+}
+
+// Places that take no file are refused before anything is printed or written.
+TEST(Outputs, APlaceThatCannotBeWrittenLeavesNothing) {
+  const std::string run = "trainyard run scenarios/first/two_gpus.json ";
+  for (const std::string option :
+       {"--out taken/x", "--json taken/x.json", "--csv taken", "--trace taken/t.json",
+        "--json folder", "--trace folder", "--json a.json --trace /proc/absent/t.json",
+        "--json a.json --trace-ranks 7 --trace t.json"}) {
+    SCOPED_TRACE(option);
+    const Scratch scratch;
+    ASSERT_EQ(scratch.sh("echo kept > taken; mkdir folder").exit, 0);
+    const Outcome outcome = scratch.sh(run + option);
+    EXPECT_EQ(outcome.exit, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(written(scratch), testing::ElementsAre("taken"));
+    EXPECT_EQ(scratch.read("taken"), "kept\n");
+  }
+}
+
+TEST(Outputs, TimingIsOnlyThereWhenAskedFor) {
+  const Scratch scratch;
+  ASSERT_EQ(scratch.sh("trainyard run scenarios/first/two_gpus.json --json a.json").exit, 0);
+  ASSERT_EQ(scratch.sh("trainyard run scenarios/first/two_gpus.json --json b.json --timing").exit,
+            0);
+  EXPECT_THAT(scratch.read("a.json"), testing::Not(testing::HasSubstr("wall")));
+  EXPECT_THAT(scratch.read("b.json"), testing::HasSubstr("wall"));
+}
+
+}  // namespace
+}  // namespace trainyard

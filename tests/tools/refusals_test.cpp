@@ -1,0 +1,122 @@
+// Wrong command lines: each is refused with its exit code and one clear message on standard error,
+// and nothing on standard output. (Wrong scenarios are in tests/errors.)
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+using test::Outcome;
+using test::Scratch;
+
+struct Refusal {
+  std::string line;
+  std::string message;  // all of standard error, without "trainyard: "
+};
+
+const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
+
+std::vector<Refusal> refusals() {
+  return {
+      {"trainyard",
+       "trainyard what? run, memory, schedule, show, list, schema (`trainyard --help` shows what "
+       "it takes)"},
+      {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
+      {"trainyard show topo",
+       R"("trainyard show topo" is not a command (known: topology, workload, cost))"},
+      {"trainyard --verison", "there is no option --verison here (did you mean --version?)"},
+      {kRun + "--enigne ideal", "there is no option --enigne here (did you mean --engine?)"},
+      {kRun + "--bogus=3",
+       "there is no option --bogus here (`trainyard run --help` shows the options)"},
+      {kRun + "two.json",
+       R"("two.json" is one too many (`trainyard run --help` shows what it takes))"},
+      {"trainyard run",
+       "run takes a scenario or --workload, one of them (trainyard run "
+       "scenarios/first/two_gpus.json)"},
+      {"trainyard run absent.json", "absent.json: no such file"},
+      {"trainyard run scenarios", "scenarios: is a folder (name a file in it)"},
+      {"trainyard memory absent.json", "absent.json: no such file"},
+      {kRun + "--set parallelism.tensor",
+       R"(--set: "parallelism.tensor" is not PATH=VALUE (write for example --set parallelism.tensor=8))"},
+      {kRun + "--set =8",
+       R"(--set: "=8" is not PATH=VALUE (write for example --set parallelism.tensor=8))"},
+      {kRun + "--set parallelism.tensr=2",
+       R"(--set parallelism.tensr=2: /parallelism/tensr: unknown key (did you mean "tensor"?))"},
+      {kRun + "--set training.sequence_length=long",
+       R"(--set training.sequence_length=long: /training/sequence_length: must be a whole number, not "long" (write it without quotes))"},
+      {kRun + "--trace-ranks 1", "--trace-ranks needs a trace (add --trace trace.json.gz)"},
+      {kRun + "--trace t.json --trace-ranks 99",
+       "--trace-ranks: rank 99 does not exist (the run has ranks 0 to 1)"},
+      {"trainyard run --workload w.json",
+       "--workload and --cluster go together (`trainyard show topology SCENARIO --json` prints a "
+       "cluster file)"},
+      {"trainyard run --workload w.json --cluster c.json --set a=1",
+       "--set changes a scenario, and a --workload has none (change the workload file)"},
+      {"trainyard schedule zigzag",
+       R"(there is no schedule "zigzag" (`trainyard list schedules` shows them))"},
+      {"trainyard schedule gpipee", R"(there is no schedule "gpipee" (did you mean gpipe?))"},
+      {"trainyard schedule gpipe --stages 1000 --microbatches 60000",
+       "the schedule has 120000000 steps, more than 1000000 (use fewer stages, microbatches or "
+       "chunks)"},
+      {"trainyard schedule gpipe --stages 0",
+       "--stages: Value 0 not in range 1 to 1024 (`trainyard schedule --help` shows what it "
+       "takes)"},
+      {"trainyard schedule gpipe --forward nan",
+       "--forward: nan is not a duration a chart can show (give seconds, at most 1000000)"},
+      {"trainyard schedule gpipe --transfer -1",
+       "--transfer: -1 is not a duration a chart can show (give seconds, at most 1000000)"},
+      {"trainyard show topology",
+       "show topology takes a scenario or --cluster FILE (trainyard show topology "
+       "scenarios/llama3/llama3_8b_8xh100.json)"},
+  };
+}
+
+TEST(Refusals, OneMessageAndExitCodeTwo) {
+  const Scratch scratch;
+  for (const Refusal& refusal : refusals()) {
+    SCOPED_TRACE(refusal.line);
+    const Outcome outcome = scratch.sh(refusal.line);
+    EXPECT_EQ(outcome.exit, 2);
+    EXPECT_EQ(outcome.err, "trainyard: " + refusal.message + "\n");
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST(Refusals, AChoiceNamesWhatCanBeChosen) {
+  const Scratch scratch;
+  for (const std::string line : {"--engine real", "--report everything"}) {
+    const Outcome outcome = scratch.sh(kRun + line);
+    EXPECT_EQ(outcome.exit, 2);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("not in {s")) << line;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+// Exit code 1: the question is fine, the answer is no.
+TEST(Refusals, AStepThatDoesNotFitSaysNo) {
+  const Scratch scratch;
+  for (const std::string command : {"run", "memory"}) {
+    const Outcome outcome = scratch.sh("trainyard " + command +
+                                       " scenarios/first/two_gpus.json --set model.layers=4000");
+    EXPECT_EQ(outcome.exit, 1) << outcome.err;
+    EXPECT_TRUE(outcome.out.starts_with("DOES NOT FIT: ")) << outcome.out;
+    EXPECT_EQ(outcome.err, "");
+  }
+}
+
+TEST(Refusals, AStandardOutputThatIsFullIsNoSuccess) {
+  const Scratch scratch;
+  for (const std::string command : {"list", "schema", "run scenarios/first/two_gpus.json"}) {
+    const Outcome outcome = scratch.sh("trainyard " + command + " > /dev/full");
+    EXPECT_EQ(outcome.exit, 2) << command;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("standard output cannot be written"));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

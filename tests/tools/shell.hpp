@@ -1,0 +1,78 @@
+// The real command in a shell, as a user types it.
+//
+//   const Scratch scratch;                                   // an empty folder with links into the
+//   tree const Outcome outcome = scratch.sh("trainyard run scenarios/first/two_gpus.json --out
+//   out"); outcome.exit; outcome.out; outcome.err;
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "sim/base/files.hpp"
+
+namespace trainyard::test {
+
+struct Outcome {
+  int exit = -1;
+  std::string out, err;
+};
+
+// A folder of its own for one test, removed with it. scenarios/, models/ ... of the tree stand in
+// it as links, so that commands copied from a page run unchanged and write nothing into the tree.
+class Scratch {
+ public:
+  Scratch() : root_(make_root()) {
+    std::filesystem::create_directory(folder());
+    for (const char* name : {"scenarios", "models", "topologies", "kernels", "tests"}) {
+      std::filesystem::create_directory_symlink(kTree / name, folder() / name);
+    }
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  [[nodiscard]] std::filesystem::path folder() const { return root_ / "here"; }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    return read_file(folder() / name);
+  }
+  [[nodiscard]] bool holds(const std::string& name) const {
+    return std::filesystem::exists(folder() / name);
+  }
+
+  // Runs the line with `trainyard` on the path: in the scratch folder, or where it is told.
+  [[nodiscard]] Outcome sh(const std::string& line) const { return sh(line, folder()); }
+  [[nodiscard]] Outcome sh(const std::string& line, const std::filesystem::path& where) const {
+    const std::string program = std::filesystem::path(TRAINYARD_COMMAND).parent_path().string();
+    write_file(root_ / "line.sh", "PATH='" + program + "':\"$PATH\"\ncd '" + where.string() +
+                                      "' || exit 99\n" + line + "\n");
+    const std::string at = root_.string();
+    const int status = std::system(
+        ("bash '" + at + "/line.sh' </dev/null >'" + at + "/out' 2>'" + at + "/err'").c_str());
+    return {.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+            .out = read_file(root_ / "out"),
+            .err = read_file(root_ / "err")};
+  }
+
+  inline static const std::filesystem::path kTree{TRAINYARD_SOURCE_DIRECTORY};
+
+ private:
+  static std::filesystem::path make_root() {
+    std::string name = (std::filesystem::temp_directory_path() / "trainyard_XXXXXX").string();
+    return mkdtemp(name.data());
+  }
+
+  std::filesystem::path root_;
+};
+
+inline bool have(const Scratch& scratch, const std::string& program) {
+  return scratch.sh("command -v " + program).exit == 0;
+}
+
+}  // namespace trainyard::test

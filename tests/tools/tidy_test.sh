@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Breaks each house rule in a small tree of its own and expects tools/tidy to name the place.
+#
+#   tests/tools/tidy_test.sh tools/tidy
+set -euo pipefail
+tidy=$(realpath "$1")
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failures=0
+
+# A small tree that keeps every rule.
+good_tree() {
+  rm -rf "$tree" && mkdir -p "$tree" && cd "$tree"
+  mkdir -p sim/{base,graph,engine/simgrid} models/{data,schedules,collectives} kernels/profiles topologies/data \
+    scenarios/first tools tests/scenarios build
+  for folder in . sim topologies models kernels scenarios tools tests; do echo "# A folder" >$folder/README.md; done
+  echo 'ty_box(all SOURCES base/units.cpp graph/graph.cpp)' >sim/CMakeLists.txt
+  printf '#include "sim/base/units.hpp"\n' | tee sim/base/units.cpp sim/graph/graph.cpp >/dev/null
+  printf '#pragma once\n' >sim/base/units.hpp
+  printf '#include <simgrid/s4u.hpp>\n' >sim/engine/simgrid/shim.hpp
+  printf '#include "sim/base/units.hpp"\n' >models/schedules/schedule.hpp
+  printf '#include "models/schedules/schedule.hpp"\n' >models/plan.hpp
+  echo '{ "source": "a paper" }' | tee models/data/a.json kernels/profiles/a.json topologies/data/a.json \
+    scenarios/first/a.json >/dev/null
+  echo '{}' >scenarios/scenario.schema.json
+  echo 'fs::recursive_directory_iterator' >tests/scenarios/shipped_test.cpp
+  echo 'ty_test(shipped SOURCES scenarios/shipped_test.cpp)' >tests/CMakeLists.txt
+  seq 900 >build/long.cpp # what is built is nobody's business
+}
+
+# expect NAME PATTERN: the tree as it stands has one breach, and it reads like this.
+expect() {
+  local said status=0
+  said=$("$tidy" "$tree" 2>&1) || status=$?
+  if [ "$status" -ne 1 ] || ! grep -qE "^$2" <<<"$said" || ! grep -q ' 1 breaches' <<<"$said"; then
+    printf 'NOT NOTICED: %s\n  expected one breach: %s\n  exit code %s, said:\n%s\n' "$1" "$2" "$status" "$said" >&2
+    failures=$((failures + 1))
+  fi
+  good_tree
+}
+
+repeat() { printf "%0.s$1" $(seq "$2"); }
+
+good_tree
+"$tidy" "$tree" >/dev/null || { echo "the good tree is refused" >&2 && exit 1; }
+
+echo '#include "models/plan.hpp"' >>sim/base/units.hpp
+expect "include to the right" 'sim/base/units.hpp:2: include: sim/base may not know models; '
+echo '#include "sim/engine/engine.hpp"' >>sim/graph/graph.cpp
+expect "include to the right inside sim" 'sim/graph/graph.cpp:2: include: sim/graph may not know sim/engine; '
+echo '#include "kernels/gpu.hpp"' >>models/plan.hpp
+expect "one supplier knows another" 'models/plan.hpp:2: include: models may not know kernels; '
+echo '#include "models/collectives/ring.hpp"' >>models/schedules/schedule.hpp
+expect "schedules know collectives" 'models/schedules/schedule.hpp:2: include: models/schedules may not know models/collectives; '
+echo '#include "tools/cli/command.hpp"' >scenarios/scenario.hpp
+expect "a scenario knows the command" 'scenarios/scenario.hpp:1: include: scenarios may not know tools; '
+echo '#include "tests/sim/builders.hpp"' >>models/plan.hpp
+expect "the product knows a test" 'models/plan.hpp:2: include: tests/sim/builders.hpp is a test; '
+echo '#include "plan.hpp"' >>models/plan.hpp
+expect "an include that is not from the root" 'models/plan.hpp:2: include: "plan.hpp" is not the path of a box'
+echo '#include <simgrid/s4u.hpp>' >>sim/base/units.hpp
+expect "SimGrid outside its folder" 'sim/base/units.hpp:2: include: a SimGrid header outside '
+echo 'int lost = 0;' >sim/graph/lost.cpp
+expect "a source that is not built" 'sim/graph/lost.cpp:1: not built: '
+repeat 'x' 101 >>sim/base/units.hpp
+expect "a long line" 'sim/base/units.hpp:2: columns: 101 columns, '
+{ repeat '\xc3\xa9' 100 && echo; } >>sim/base/units.hpp
+"$tidy" "$tree" >/dev/null || { echo "100 letters of two bytes are 100 columns" >&2 && failures=$((failures + 1)); }
+good_tree
+repeat '\n' 450 >>sim/base/units.hpp
+expect "a long file" 'sim/base/units.hpp:451: length: '
+echo "// TO""DO: later" >>sim/base/units.hpp
+expect "an open end without an issue" 'sim/base/units.hpp:2: todo: '
+echo "// TO""DO(#7): later" >>sim/base/units.hpp
+"$tidy" "$tree" >/dev/null || { echo "an open end with an issue is fine" >&2 && failures=$((failures + 1)); }
+good_tree
+echo "see /wo""rk/here" >>sim/README.md
+expect "the path of a machine" 'sim/README.md:2: banned word: '
+echo '"https://registry''.npmjs.org/x"' >tools/package-lock.json
+expect "the host of a registry" 'tools/package-lock.json:1: banned word: '
+echo '{ "source": "" }' >kernels/profiles/a.json
+expect "numbers without a source" 'kernels/profiles/a.json:1: source: '
+echo '{ "source": "x" }' >scenarios/stray.json
+expect "a scenario outside a topic" 'scenarios/stray.json:1: scenario: '
+: >tests/scenarios/shipped_test.cpp
+expect "scenarios that no test reads" 'tests/scenarios/shipped_test.cpp:1: scenario: '
+rm models/README.md
+expect "a folder without a README" 'models/README.md:1: readme: it is missing'
+repeat '\n' 60 >>models/README.md
+expect "a README that is too long" 'models/README.md:61: readme: 61 lines'
+
+[ "$failures" -eq 0 ] && echo "Every broken rule is noticed."

@@ -1,0 +1,112 @@
+// What the command shows without running a step: list, schema, version, topology, schedules.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/collectives/collective.hpp"
+#include "models/schedules/schedule.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/report/report.hpp"
+#include "tests/tools/shell.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+namespace {
+
+using test::Outcome;
+using test::Scratch;
+using testing::HasSubstr;
+
+TEST(Views, ListPrintsEveryRegistry) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh("trainyard list");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  std::vector<std::string> names;
+  for (const char* folder : {"models/data", "topologies/data", "kernels/profiles"}) {
+    for (const std::string& name : data_names(folder)) names.push_back(name);
+  }
+  for (const auto& entry : fabrics()) names.emplace_back(entry.name);
+  for (const auto& entry : engines()) names.emplace_back(entry.name);
+  for (const auto& entry : reports()) names.emplace_back(entry.name);
+  for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
+  for (const CollectiveAlgorithm* one : collective_algorithms()) {
+    names.push_back(std::string(to_string(one->op())) + " " + std::string(one->name()));
+  }
+  ASSERT_GT(names.size(), 40U);
+  for (const std::string& name : names) EXPECT_THAT(outcome.out, HasSubstr("\n  " + name));
+}
+
+TEST(Views, ListOfOneKindPrintsThatKind) {
+  const Scratch scratch;
+  const std::string engines = scratch.sh("trainyard list engines").out;
+  EXPECT_THAT(engines, HasSubstr("simgrid"));
+  EXPECT_THAT(engines, testing::Not(HasSubstr("gpipe")));
+}
+
+TEST(Views, SchemaIsTheCommittedFile) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh("trainyard schema");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_EQ(outcome.out, scratch.read("scenarios/scenario.schema.json"));
+}
+
+TEST(Views, VersionNamesWhatItWasBuiltWith) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh("trainyard --version");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("^trainyard [0-9.]+ \\(revision [0-9a-z]+, SimGrid [0-9.]+"));
+}
+
+// Eight H100s, each with its 18 NVLinks to the switches: what `nvidia-smi topo -m` prints there.
+TEST(Views, TheMatrixIsThatOfTheMachine) {
+  const Scratch scratch;
+  const Outcome outcome =
+      scratch.sh("trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  std::size_t bonded = 0;
+  for (std::size_t at = outcome.out.find("NV18"); at != std::string::npos;
+       at = outcome.out.find("NV18", at + 1)) {
+    ++bonded;
+  }
+  EXPECT_EQ(bonded, 8U * 7U);
+}
+
+TEST(Views, GraphvizReadsTheDot) {
+  const Scratch scratch;
+  if (!have(scratch, "dot")) {
+    GTEST_SKIP()
+        << "SKIPPED, NOT TESTED: whether Graphviz reads our DOT needs the package graphviz";
+  }
+  for (const std::string what : {"topology", "workload"}) {
+    const Outcome drawn =
+        scratch.sh("set -o pipefail; trainyard show " + what +
+                   " scenarios/first/two_gpus.json --dot | dot -Tsvg -o picture.svg");
+    EXPECT_EQ(drawn.exit, 0) << drawn.err;
+    EXPECT_EQ(drawn.err, "");
+    EXPECT_THAT(scratch.read("picture.svg"), HasSubstr("</svg>"));
+  }
+}
+
+TEST(Views, CostsSayHowTheyAreKnown) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh("trainyard show cost scenarios/first/two_gpus.json");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("interpolated"));
+  EXPECT_THAT(outcome.out, HasSubstr("gemm m4096 n1024 k1024"));
+}
+
+TEST(Views, EveryScheduleDraws) {
+  const Scratch scratch;
+  for (const Schedule* schedule : schedules()) {
+    const PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 1, .group_size = 0};
+    const std::string chunks = schedule->refusal(shape) ? " --chunks 2" : "";
+    const Outcome outcome =
+        scratch.sh("trainyard schedule " + std::string(schedule->name()) + chunks);
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("rank 3 |"));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
