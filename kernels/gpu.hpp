@@ -12,6 +12,13 @@
 
 namespace trainyard {
 
+// SMs that a communication's kernel holds while it runs, one for each NCCL channel.
+struct CommunicationSms {
+  std::int64_t intra = 0;      // a collective within a node
+  std::int64_t inter = 0;      // a collective across nodes
+  std::int64_t send_recv = 0;  // a message across nodes
+};
+
 // Dense rates without sparsity.
 struct GpuSheet {
   std::string name;        // "a100_80gb"
@@ -23,6 +30,7 @@ struct GpuSheet {
   Bytes memory;
   Bytes l2;
   BytesPerSecond host_link;  // to the CPU, one direction, payload and headers
+  CommunicationSms communication_sms;
   std::string derived_from;  // the GPU whose measurements serve this one too; empty: its own
   [[nodiscard]] FlopsPerSecond peak(DataType dtype) const;
 };

@@ -26,6 +26,15 @@ JsonObject sourced(JsonObject& sheet, const char* key) {
   return figure;
 }
 
+CommunicationSms read_communication_sms(JsonObject held, std::int64_t sms) {
+  if (held.text("source").empty())
+    held.report("source", "is empty", "name where the channel counts come from");
+  const auto count = [&held, sms](const char* key) {
+    return held.integer(key, {.fallback = {}, .least = 0, .most = sms});
+  };
+  return {.intra = count("intra"), .inter = count("inter"), .send_recv = count("send_recv")};
+}
+
 GpuSheet read_sheet(const std::filesystem::path& path, JsonObject& root) {
   GpuSheet sheet;
   sheet.name = path.stem().string();
@@ -43,6 +52,7 @@ GpuSheet read_sheet(const std::filesystem::path& path, JsonObject& root) {
   sheet.memory = sourced(figures, "memory").bytes("value");
   sheet.l2 = sourced(figures, "l2").bytes("value");
   sheet.host_link = sourced(figures, "host_link").rate("value");
+  sheet.communication_sms = read_communication_sms(root.object("communication_sms"), sheet.sms);
   return sheet;
 }
 

@@ -35,6 +35,7 @@ struct Scenario {
   std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
   std::string engine = "simgrid";
   std::string collective_model = "fluid";  // or "stepwise"
+  bool interference = true;                // communication takes SMs from computation beside it
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;

@@ -197,6 +197,8 @@ const Field<S> kRun[] = {
     {"engine", "what prices communication", name_of<S, &S::engine, engine_names>()},
     {"collective_model", "collectives as flows, or message by message",
      name_of<S, &S::collective_model, collective_model_names>()},
+    {"interference", "communication takes SMs from the computation beside it",
+     Flag<S>{&S::interference}},
     {"flops_convention", "how attention counts in MFU: its causal half, or the full square",
      word_of<S, &S::flops_convention, kConvention>()},
     {"seed", "of the random choices of the run", Seed<S>{&S::seed}},

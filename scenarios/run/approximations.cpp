@@ -5,13 +5,10 @@
 namespace trainyard {
 
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
-  const Parallelism& p = scenario.plan.parallelism;
-  const bool overlaps = (p.data > 1 && p.overlap_grad_reduce) || p.tensor > 1;
-  if (overlaps) {
+  if (!scenario.interference) {
     facts.approximations.push_back(
         {.name = "overlap_without_interference", .count = 1,
-         .sentence = "communication that runs beside compute does not slow it; real kernels share SMs and HBM, so "
-                     "overlapped phases are a few percent too fast"});
+         .sentence = "the scenario switches interference off: communication beside computation does not slow it"});
   }
   facts.approximations.push_back(
       {.name = "host_not_simulated", .count = 1,

@@ -55,7 +55,7 @@ void replay(Run& run, const RunOptions& options) {
   }
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);
   run.timeline = engine->run({.cluster = cluster, .workload = run.workload, .partition = run.partition,
-                              .kernel_seconds = seconds, .compute_loss = losses, .progress = options.progress});
+                              .kernel_seconds = seconds, .progress = options.progress, .compute_loss = losses});
   if (run.facts.engine == "simgrid") run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;
   add_engine_approximations(run.timeline, run.facts);

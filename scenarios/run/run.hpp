@@ -17,6 +17,7 @@ namespace trainyard {
 
 struct RunOptions {
   bool fold = true;                        // false: every rank is simulated
+  bool interference = true;                // false: communication never slows computation
   bool timing = false;                     // wall time and memory of the run itself go into the facts
   std::function<void(double)> progress;    // fraction done, now and then
 };

@@ -36,11 +36,11 @@ struct EngineInput {
   const Workload& workload;
   const Partition& partition;
   std::span<const double> kernel_seconds;  // by index into Workload::kernels
+  // Called now and then with the fraction of operations done; may be empty.
+  std::function<void(double)> progress = {};
   // By group class: the share of its speed that a member's computation loses while a call of the
   // class is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
   std::span<const double> compute_loss = {};
-  // Called now and then with the fraction of operations done; may be empty.
-  std::function<void(double)> progress;
 };
 
 class Engine {
