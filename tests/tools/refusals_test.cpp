@@ -41,13 +41,15 @@ std::vector<Refusal> refusals() {
       {"trainyard run scenarios", "scenarios: is a folder (name a file in it)"},
       {"trainyard memory absent.json", "absent.json: no such file"},
       {kRun + "--set parallelism.tensor",
-       R"(--set: "parallelism.tensor" is not PATH=VALUE (write for example --set parallelism.tensor=8))"},
+       "--set: \"parallelism.tensor\" is not PATH=VALUE (write for example --set "
+       "parallelism.tensor=8)"},
       {kRun + "--set =8",
        R"(--set: "=8" is not PATH=VALUE (write for example --set parallelism.tensor=8))"},
       {kRun + "--set parallelism.tensr=2",
        R"(--set parallelism.tensr=2: /parallelism/tensr: unknown key (did you mean "tensor"?))"},
       {kRun + "--set training.sequence_length=long",
-       R"(--set training.sequence_length=long: /training/sequence_length: must be a whole number, not "long" (write it without quotes))"},
+       "--set training.sequence_length=long: /training/sequence_length: must be a whole number, "
+       "not \"long\" (write it without quotes)"},
       {kRun + "--trace-ranks 1", "--trace-ranks needs a trace (add --trace trace.json.gz)"},
       {kRun + "--trace t.json --trace-ranks 99",
        "--trace-ranks: rank 99 does not exist (the run has ranks 0 to 1)"},

@@ -74,6 +74,8 @@ expect "an open end without an issue" 'sim/base/units.hpp:2: todo: '
 echo "// TO""DO(#7): later" >>sim/base/units.hpp
 "$tidy" "$tree" >/dev/null || { echo "an open end with an issue is fine" >&2 && failures=$((failures + 1)); }
 good_tree
+echo "@TABLE@" >>README.md
+expect "a table that was never filled in" 'README.md:2: todo: @TABLE@ '
 echo "see /wo""rk/here" >>sim/README.md
 expect "the path of a machine" 'sim/README.md:2: banned word: '
 echo '"https://registry''.npmjs.org/x"' >tools/package-lock.json
