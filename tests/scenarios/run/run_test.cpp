@@ -1,0 +1,139 @@
+// A scenario's run: the same whichever way it is asked for - folded or not, stepwise or fluid,
+// through a workload file, again.
+#include <gtest/gtest.h>
+
+#include "runs.hpp"
+#include "sim/graph/workload_json.hpp"
+
+namespace trainyard {
+namespace {
+
+const std::string kTwoGpus =
+    std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/first/two_gpus.json";
+
+// One run for each part of the lowering: tensor groups, messages, rings of stages, replicas.
+const std::vector<SmallShape> kShapes = {
+    {.data = 8, .zero_stage = 1},
+    {.tensor = 8, .sequence_parallel = true},
+    {.tensor = 2, .pipeline = 2, .data = 2},
+    {.tensor = 2, .sequence_parallel = true, .pipeline = 4, .data = 2, .zero_stage = 1},
+    {.pipeline = 4, .interleave = 2, .data = 4, .tied = true},
+    {.tensor = 4,
+     .sequence_parallel = true,
+     .pipeline = 2,
+     .interleave = 2,
+     .data = 4,
+     .zero_stage = 1,
+     .tied = true}};
+
+bool same_times(const std::vector<OpTimes>& a, const std::vector<OpTimes>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].ready_s != b[i].ready_s || a[i].start_s != b[i].start_s || a[i].end_s != b[i].end_s) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(Run, SmallScenariosAreSound) {
+  for (const SmallShape& shape : kShapes) expect_sound(run_scenario(small_scenario(shape), {}));
+}
+
+TEST(Run, FoldedEqualsUnfoldedInEverySpan) {
+  for (const SmallShape& shape : kShapes) {
+    const Scenario scenario = small_scenario(shape);
+    const ScenarioRun folded = run_scenario(scenario, {});
+    const ScenarioRun unfolded = run_scenario(scenario, {.fold = false, .timing = false, .progress = {}});
+    EXPECT_LT(folded.partition.ranks.size(), unfolded.partition.ranks.size());
+    ASSERT_EQ(unfolded.partition.ranks.size(), folded.workload.ranks.size());
+    std::size_t differing = 0;
+    for (RankId rank = 0; rank < folded.workload.ranks.size(); ++rank) {
+      const OpTimes& a = folded.timeline.classes[folded.partition.class_of_rank[rank]];
+      const OpTimes& b = unfolded.timeline.classes[unfolded.partition.class_of_rank[rank]];
+      ASSERT_EQ(a.start_s.size(), b.start_s.size());
+      for (std::size_t op = 0; op < a.start_s.size(); ++op) {
+        if (!agree(a.start_s[op], b.start_s[op]) || !agree(a.end_s[op], b.end_s[op])) ++differing;
+      }
+    }
+    EXPECT_EQ(differing, 0U);
+    EXPECT_TRUE(agree(folded.timeline.makespan_s, unfolded.timeline.makespan_s));
+  }
+}
+
+// Rings of two over a link of their own: sending the steps one by one takes what the fluid says.
+TEST(Run, StepwiseEqualsFluidOnTwoGpus) {
+  const ScenarioRun fluid = run_scenario(load_scenario(kTwoGpus, {}), {});
+  const ScenarioRun stepwise = run_scenario(
+      load_scenario(kTwoGpus, {{.path = "collective_model", .value = "stepwise"}}), {});
+  expect_sound(fluid);
+  EXPECT_GT(stepwise.workload.programs.front().operations.size(),
+            fluid.workload.programs.front().operations.size());
+  EXPECT_NEAR(stepwise.timeline.makespan_s, fluid.timeline.makespan_s,
+              kAgreement * fluid.timeline.makespan_s);
+}
+
+TEST(Run, AWorkloadFileGivesTheSameTimelineToTheBit) {
+  for (const SmallShape& shape : kShapes) {
+    const Scenario scenario = small_scenario(shape);
+    const ScenarioRun direct = run_scenario(scenario, {});
+    const std::string text = to_json(scenario_workload(scenario, *direct.cluster));
+    const ScenarioRun again = run_workload(
+        {.title = "again", .workload = parse_workload("again", text), .cluster = scenario.cluster},
+        {});
+    EXPECT_EQ(again.timeline.makespan_s, direct.timeline.makespan_s);
+    EXPECT_TRUE(same_times(again.timeline.classes, direct.timeline.classes));
+    EXPECT_EQ(to_json(again.workload), text);
+  }
+}
+
+TEST(Run, IsDeterministic) {
+  for (const SmallShape& shape : kShapes) {
+    const auto text = [&shape] {
+      return to_text(result_json(run_scenario(small_scenario(shape), {}).view()));
+    };
+    EXPECT_EQ(text(), text());
+  }
+  const auto two_gpus = [] {
+    return to_text(result_json(run_scenario(load_scenario(kTwoGpus, {}), {}).view()));
+  };
+  EXPECT_EQ(two_gpus(), two_gpus());
+}
+
+// Without contention there is nothing for the solver to do; with it, it only takes longer.
+TEST(Run, TheIdealEngineIsALowerBound) {
+  for (const SmallShape& shape : kShapes) {
+    auto document = small_document(shape);
+    const double simgrid = run_scenario(load(document), {}).timeline.makespan_s;
+    document["engine"] = "ideal";
+    const double ideal = run_scenario(load(document), {}).timeline.makespan_s;
+    EXPECT_LE(ideal, simgrid * (1.0 + kAgreement));
+    EXPECT_GT(ideal, 0.5 * simgrid);
+  }
+}
+
+double step_time(nlohmann::ordered_json document, const std::string& key, bool value) {
+  document["parallelism"][key] = value;
+  const ScenarioRun run = run_scenario(load(document), {});
+  expect_sound(run);
+  return run.timeline.makespan_s;
+}
+
+// What is hidden behind compute costs nothing; what is not is added.
+TEST(Run, OverlapIsWorthItsName) {
+  const auto replicas = small_document({.data = 8, .zero_stage = 1});
+  EXPECT_LT(step_time(replicas, "overlap_grad_reduce", true),
+            step_time(replicas, "overlap_grad_reduce", false));
+  EXPECT_LE(step_time(replicas, "overlap_param_gather", true),
+            step_time(replicas, "overlap_param_gather", false) * (1.0 + kAgreement));
+  const auto tensor = small_document({.tensor = 8, .sequence_parallel = true});
+  EXPECT_LT(step_time(tensor, "overlap_tensor", true), step_time(tensor, "overlap_tensor", false));
+  for (const int interleave : {1, 2}) {
+    const auto stages =
+        small_document({.pipeline = 4, .interleave = interleave, .data = 2, .microbatches = 8});
+    EXPECT_LT(step_time(stages, "overlap_p2p", true), step_time(stages, "overlap_p2p", false));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
