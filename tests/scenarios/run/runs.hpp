@@ -5,9 +5,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <stdexcept>
 
 #include "scenarios/run/run.hpp"
 #include "sim/report/result_json.hpp"
@@ -61,6 +66,35 @@ inline nlohmann::ordered_json small_document(const SmallShape& shape) {
   return document;
 }
 inline Scenario small_scenario(const SmallShape& shape) { return load(small_document(shape)); }
+
+// What `make` returns, computed by a child of this process. SimGrid's clock never goes back, so
+// that a second run in one process starts at another date and rounds its last bit another way;
+// children of one parent start at the same date.
+inline std::string in_a_child(const std::function<std::string()>& make) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string text = make();
+    for (std::size_t sent = 0; sent < text.size();) {
+      const ssize_t more = write(ends[1], text.data() + sent, text.size() - sent);
+      if (more <= 0) _exit(1);
+      sent += static_cast<std::size_t>(more);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 65536> buffer{};
+  for (ssize_t got = 0; (got = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  return text;
+}
 
 // What every result must keep: shares fill the step, memory comes back, the verdict on memory is
 // there, nothing is negative or beyond the step.
