@@ -16,7 +16,8 @@ FrameworkMemory load_framework(const std::string& name) {
     return static_cast<std::int64_t>(std::llround(figure.bytes("value").value()));
   };
   static_cast<void>(root.text("title"));
-  const FrameworkMemory memory{.context_bytes = bytes("context"), .workspace_bytes = bytes("workspace"),
+  const FrameworkMemory memory{.context_bytes = bytes("context"),
+                               .workspace_bytes = bytes("workspace"),
                                .communicator_bytes = bytes("communicator")};
   file.finish();
   return memory;

@@ -9,9 +9,10 @@
 namespace trainyard {
 
 struct FrameworkMemory {
-  std::int64_t context_bytes = 0;        // CUDA context of one process
-  std::int64_t workspace_bytes = 0;      // library workspaces
-  std::int64_t communicator_bytes = 0;   // buffers of one communicator, for each kind of group in use
+  std::int64_t context_bytes = 0;    // CUDA context of one process
+  std::int64_t workspace_bytes = 0;  // library workspaces
+  std::int64_t communicator_bytes =
+      0;  // buffers of one communicator, for each kind of group in use
 };
 
 // By name from models/frameworks. Throws InputError.

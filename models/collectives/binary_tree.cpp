@@ -12,7 +12,7 @@ TreeNode first_tree(std::uint32_t nodes, std::uint32_t node) {
     if (nodes > 1) entry.children[1] = std::bit_floor(nodes - 1);
     return entry;
   }
-  const std::uint32_t bit = node & (~node + 1);   // the lowest set bit
+  const std::uint32_t bit = node & (~node + 1);  // the lowest set bit
   const std::uint32_t up = (node ^ bit) | (bit << 1);
   entry.parent = up < nodes ? up : node ^ bit;
   const std::uint32_t half = bit >> 1;

@@ -1,8 +1,9 @@
 // NCCL's pair of binary trees over N nodes: each node is interior in at most one of them (N even).
 //
-// Tree 1, for node r > 0 with lowest set bit b: parent (r xor b) | 2b, or r xor b where that is not below N.
-// Node 0 is the root. Tree 2 is its mirror image (N even) or shifted by one (N odd). Reference: NVIDIA/nccl
-// src/graph/trees.cc (ncclGetBtree, ncclGetDtree), described in Sanders, Speck and Traeff 2009.
+// Tree 1, for node r > 0 with lowest set bit b: parent (r xor b) | 2b, or r xor b where that is not
+// below N. Node 0 is the root. Tree 2 is its mirror image (N even) or shifted by one (N odd).
+// Reference: NVIDIA/nccl src/graph/trees.cc (ncclGetBtree, ncclGetDtree), described in Sanders,
+// Speck and Traeff 2009.
 //
 //   TreeNode n = tree_node({.nodes = 8, .mirrored = false}, 6);   // parent 4, children 5 and 7
 #pragma once
@@ -15,7 +16,7 @@ namespace trainyard {
 
 struct TreeShape {
   std::uint32_t nodes = 1;
-  bool mirrored = false;   // the second tree
+  bool mirrored = false;  // the second tree
 };
 
 struct TreeNode {

@@ -1,11 +1,12 @@
-// Double binary tree: half of the buffer is reduced up and broadcast down each of two trees over the nodes;
-// inside a node the tree is a chain.
+// Double binary tree: half of the buffer is reduced up and broadcast down each of two trees over
+// the nodes; inside a node the tree is a chain.
 //
 //   T = 2((g-1) a_i + floor(log2 N) a_e) + 2 S/B       pipelined, B the slowest edge of the trees
 //
-// g ranks on each of N nodes, a_i and a_e the latency of a step within and across nodes (NVIDIA/nccl
-// src/graph/tuning.cc). What is small keeps to one channel: NCCL plans at least 32 KiB for each. 4 bytes
-// over 8 ranks on each of 2 048 nodes: 2(7 * 3.4 + 11 * 14) us = 0.36 ms, where a ring would take 0.46 s.
+// g ranks on each of N nodes, a_i and a_e the latency of a step within and across nodes
+// (NVIDIA/nccl src/graph/tuning.cc). What is small keeps to one channel: NCCL plans at least 32 KiB
+// for each. 4 bytes over 8 ranks on each of 2 048 nodes: 2(7 * 3.4 + 11 * 14) us = 0.36 ms, where a
+// ring would take 0.46 s.
 #include <algorithm>
 #include <bit>
 
@@ -27,17 +28,19 @@ struct RoleTree {
   std::uint32_t piece = 0;
 };
 
-// The members of a node in the order of a channel: each channel starts with another member, and so leaves
-// through another NIC.
+// The members of a node in the order of a channel: each channel starts with another member, and so
+// leaves through another NIC.
 std::vector<std::uint32_t> rotated(const std::vector<std::uint32_t>& roles, std::uint32_t channel) {
   std::vector<std::uint32_t> order = roles;
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(channel % roles.size()), order.end());
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(channel % roles.size()),
+              order.end());
   return order;
 }
 
-// The first member of a node faces the parent node, which takes its first child at its second member and
-// its second child at its first, to spread the work.
-std::uint32_t attachment(const TreeNode& parent, std::uint32_t child, const std::vector<std::uint32_t>& order) {
+// The first member of a node faces the parent node, which takes its first child at its second
+// member and its second child at its first, to spread the work.
+std::uint32_t attachment(const TreeNode& parent, std::uint32_t child,
+                         const std::vector<std::uint32_t>& order) {
   const bool first_child = parent.children[0] == child;
   return order[first_child && order.size() > 1 ? 1 : 0];
 }
@@ -48,8 +51,10 @@ std::uint32_t depth_of(const RoleTree& tree, std::uint32_t role) {
   return depth;
 }
 
-RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape, std::uint32_t channel) {
-  RoleTree tree{.parent = std::vector<std::optional<std::uint32_t>>(ranks), .depth = {},
+RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
+                   std::uint32_t channel) {
+  RoleTree tree{.parent = std::vector<std::optional<std::uint32_t>>(ranks),
+                .depth = {},
                 .piece = 2 * channel + (shape.mirrored ? 1 : 0)};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
     const std::vector<std::uint32_t> order = rotated(placement.nodes[node], channel);
@@ -66,7 +71,8 @@ RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShap
 
 std::uint32_t channels(const Placement& placement, Bytes bytes) {
   const double wanted = bytes.value() / kBytesPerChannel;
-  return static_cast<std::uint32_t>(std::clamp(wanted, 1.0, static_cast<double>(placement.smallest())));
+  return static_cast<std::uint32_t>(
+      std::clamp(wanted, 1.0, static_cast<double>(placement.smallest())));
 }
 
 std::vector<RoleTree> trees_of(const GroupPlace& place, std::uint32_t channel_count) {
@@ -75,7 +81,8 @@ std::vector<RoleTree> trees_of(const GroupPlace& place, std::uint32_t channel_co
   std::vector<RoleTree> trees;
   for (std::uint32_t channel = 0; channel < channel_count; ++channel) {
     for (const bool mirrored : {false, true}) {
-      trees.push_back(make_tree(placement, place.gpus.size(), {.nodes = nodes, .mirrored = mirrored}, channel));
+      trees.push_back(
+          make_tree(placement, place.gpus.size(), {.nodes = nodes, .mirrored = mirrored}, channel));
     }
   }
   return trees;
@@ -85,7 +92,9 @@ class TreeAllReduce final : public CollectiveAlgorithm {
  public:
   std::string_view name() const override { return "tree"; }
   CollectiveOp op() const override { return CollectiveOp::AllReduce; }
-  std::string_view summary() const override { return "double binary tree over the nodes, a chain inside each"; }
+  std::string_view summary() const override {
+    return "double binary tree over the nodes, a chain inside each";
+  }
   std::uint32_t pieces(const GroupPlace& place) const override {
     return 2 * static_cast<std::uint32_t>(placement_of(place).smallest());
   }
@@ -101,8 +110,9 @@ std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) c
   const double share = bytes.value() / static_cast<double>(trees.size());
   Phase phase;
   const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
-  phase.latency = latency.launch + 2.0 * (static_cast<double>(placement.largest() - 1) * latency.intra_step +
-                                          levels * latency.inter_step);
+  phase.latency =
+      latency.launch + 2.0 * (static_cast<double>(placement.largest() - 1) * latency.intra_step +
+                              levels * latency.inter_step);
   if (share <= 0.0) return {phase};
   LoadSum loads(place.cluster);
   for (const RoleTree& tree : trees) {
@@ -116,26 +126,35 @@ std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) c
   return {phase};
 }
 
-// Whole pieces, level by level: up to the root adding, then down; always one channel for each member of a
-// node, so that the pieces do not depend on the size of the buffer.
+// Whole pieces, level by level: up to the root adding, then down; always one channel for each
+// member of a node, so that the pieces do not depend on the size of the buffer.
 std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
   const std::vector<RoleTree> trees = trees_of(place, pieces(place) / 2);
-  MessageList list({.ranks = static_cast<std::uint32_t>(place.gpus.size()), .pieces = pieces(place),
+  MessageList list({.ranks = static_cast<std::uint32_t>(place.gpus.size()),
+                    .pieces = pieces(place),
                     .piece_bytes = bytes.value() / pieces(place)});
   std::uint32_t deepest = 0;
-  for (const RoleTree& tree : trees) deepest = std::max(deepest, *std::max_element(tree.depth.begin(), tree.depth.end()));
+  for (const RoleTree& tree : trees)
+    deepest = std::max(deepest, *std::max_element(tree.depth.begin(), tree.depth.end()));
   const auto add_level = [&](std::uint32_t level, std::uint32_t step, bool up) {
     for (const RoleTree& tree : trees) {
       for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
         if (tree.depth[role] != level) continue;
         const std::uint32_t above = *tree.parent[role];
-        list.send({.from = up ? role : above, .to = up ? above : role, .step = step, .channel = tree.piece,
-                   .reduce = up, .piece_begin = tree.piece, .piece_end = tree.piece + 1, .after = {}});
+        list.send({.from = up ? role : above,
+                   .to = up ? above : role,
+                   .step = step,
+                   .channel = tree.piece,
+                   .reduce = up,
+                   .piece_begin = tree.piece,
+                   .piece_end = tree.piece + 1,
+                   .after = {}});
       }
     }
   };
   for (std::uint32_t level = deepest; level > 0; --level) add_level(level, deepest - level, true);
-  for (std::uint32_t level = 1; level <= deepest; ++level) add_level(level, deepest + level - 1, false);
+  for (std::uint32_t level = 1; level <= deepest; ++level)
+    add_level(level, deepest + level - 1, false);
   return std::move(list).take();
 }
 

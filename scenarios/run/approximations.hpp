@@ -12,8 +12,8 @@ namespace trainyard {
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
 
 // How many kernels' durations were not measured.
-void add_cost_approximations(const Workload& workload, const Partition& partition, std::span<const Cost> costs,
-                             RunFacts& facts);
+void add_cost_approximations(const Workload& workload, const Partition& partition,
+                             std::span<const Cost> costs, RunFacts& facts);
 
 // What the engine had to round.
 void add_engine_approximations(const Timeline& timeline, RunFacts& facts);

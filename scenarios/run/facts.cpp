@@ -17,13 +17,15 @@ AttentionCount other(AttentionCount attention) {
   return attention == AttentionCount::Causal ? AttentionCount::Full : AttentionCount::Causal;
 }
 
-// Fused attention recomputes inside its backward by design; only the unfused core counts as recomputed.
+// Fused attention recomputes inside its backward by design; only the unfused core counts as
+// recomputed.
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
   const bool nothing_to_repeat =
       training.recompute == Recompute::Selective && training.attention == AttentionKind::Flash;
   if (nothing_to_repeat) return Flops{};
-  return recomputed_flops(scenario.plan.architecture, flops_query(scenario, attention), training.recompute);
+  return recomputed_flops(scenario.plan.architecture, flops_query(scenario, attention),
+                          training.recompute);
 }
 
 }  // namespace
@@ -35,11 +37,15 @@ RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu) {
   facts.scenario = resolved(scenario);
   facts.engine = scenario.engine;
   facts.seed = scenario.seed;
-  facts.tokens_per_step = static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
-  facts.model_flops = model_flops(plan.architecture, flops_query(scenario, scenario.flops_convention));
-  facts.model_flops_other = model_flops(plan.architecture, flops_query(scenario, other(scenario.flops_convention)));
+  facts.tokens_per_step =
+      static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
+  facts.model_flops =
+      model_flops(plan.architecture, flops_query(scenario, scenario.flops_convention));
+  facts.model_flops_other =
+      model_flops(plan.architecture, flops_query(scenario, other(scenario.flops_convention)));
   facts.hardware_flops = facts.model_flops + recomputed(scenario, scenario.flops_convention);
-  facts.hardware_flops_other = facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));
+  facts.hardware_flops_other =
+      facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
   facts.gpu_peak = gpu.peak(plan.training.precision);
   facts.assumptions = scenario.assumptions;
@@ -58,17 +64,20 @@ std::vector<PublishedComparison> compare_published(const Scenario& scenario, con
   const double gpus = static_cast<double>(scenario.plan.world());
   const FlopsPerSecond model = facts.model_flops / step_time / gpus;
   const FlopsPerSecond hardware = facts.hardware_flops / step_time / gpus;
-  const auto add = [&rows](const char* figure, const char* title, const char* unit, double there, double here) {
-    rows.push_back({.figure = figure, .title = title, .unit = unit, .published = there, .predicted = here});
+  const auto add = [&rows](const char* figure, const char* title, const char* unit, double there,
+                           double here) {
+    rows.push_back(
+        {.figure = figure, .title = title, .unit = unit, .published = there, .predicted = here});
   };
-  if (published.step_time) add("step_time_s", "step time", "s", published.step_time->value(), step_time.value());
+  if (published.step_time)
+    add("step_time_s", "step time", "s", published.step_time->value(), step_time.value());
   if (published.tokens_per_s_per_gpu) {
     add("tokens_per_s_per_gpu", "tokens/s per GPU", "tokens/s", *published.tokens_per_s_per_gpu,
         facts.tokens_per_step / step_time.value() / gpus);
   }
   if (published.model_flops_per_gpu) {
-    add("model_tflops_per_gpu", "model FLOP/s per GPU", "TFLOP/s", published.model_flops_per_gpu->value() / 1e12,
-        model.value() / 1e12);
+    add("model_tflops_per_gpu", "model FLOP/s per GPU", "TFLOP/s",
+        published.model_flops_per_gpu->value() / 1e12, model.value() / 1e12);
   }
   if (published.hardware_flops_per_gpu) {
     add("hardware_tflops_per_gpu", "hardware FLOP/s per GPU", "TFLOP/s",

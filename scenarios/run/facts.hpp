@@ -11,7 +11,8 @@ namespace trainyard {
 [[nodiscard]] RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu);
 
 // The published figures beside the predictions of a run that took `step_time`.
-[[nodiscard]] std::vector<PublishedComparison> compare_published(const Scenario& scenario, const RunFacts& facts,
+[[nodiscard]] std::vector<PublishedComparison> compare_published(const Scenario& scenario,
+                                                                 const RunFacts& facts,
                                                                  Seconds step_time);
 
 }  // namespace trainyard

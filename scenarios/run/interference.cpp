@@ -16,15 +16,16 @@ bool crosses_nodes(const Cluster& cluster, const Workload& workload, const Group
 // Does a group of the class send messages rather than run collectives?
 bool sends(const Workload& workload, const std::vector<std::vector<FoldedPhase>>& phases_of_call) {
   for (std::size_t call = 0; call < phases_of_call.size(); ++call) {
-    if (!phases_of_call[call].empty() && workload.calls[call].op == CollectiveOp::SendRecv) return true;
+    if (!phases_of_call[call].empty() && workload.calls[call].op == CollectiveOp::SendRecv)
+      return true;
   }
   return false;
 }
 
 }  // namespace
 
-std::vector<double> compute_losses(const Cluster& cluster, const Workload& workload, const Partition& partition,
-                                   const GpuSheet& gpu) {
+std::vector<double> compute_losses(const Cluster& cluster, const Workload& workload,
+                                   const Partition& partition, const GpuSheet& gpu) {
   const CommunicationSms& held = gpu.communication_sms;
   std::vector<double> losses;
   losses.reserve(partition.groups.size());

@@ -10,9 +10,9 @@
 
 namespace trainyard {
 
-// By group class, for EngineInput::compute_loss. A collective within a node holds one SM for each of
-// its channels, across nodes fewer; a message across nodes holds a few, and one within a node as many
-// as a collective there. A100: 24 of 108 SMs within a node, 0.222.
+// By group class, for EngineInput::compute_loss. A collective within a node holds one SM for each
+// of its channels, across nodes fewer; a message across nodes holds a few, and one within a node as
+// many as a collective there. A100: 24 of 108 SMs within a node, 0.222.
 [[nodiscard]] std::vector<double> compute_losses(const Cluster& cluster, const Workload& workload,
                                                  const Partition& partition, const GpuSheet& gpu);
 

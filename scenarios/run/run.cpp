@@ -43,20 +43,26 @@ std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model
 void replay(Run& run, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
   const CollectiveTransport transport(cluster);
-  run.partition = fold(cluster, run.workload, transport,
-                       {.enabled = options.fold, .drop_uncontended = true});
+  run.partition =
+      fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
   run.kernel_costs = price_kernels(run.workload, *load_cost_model(cluster.facts().gpu));
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
   std::vector<double> losses;
   if (options.interference) {
-    losses = compute_losses(cluster, run.workload, run.partition, load_gpu_sheet(cluster.facts().gpu));
+    losses =
+        compute_losses(cluster, run.workload, run.partition, load_gpu_sheet(cluster.facts().gpu));
   }
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);
-  run.timeline = engine->run({.cluster = cluster, .workload = run.workload, .partition = run.partition,
-                              .kernel_seconds = seconds, .progress = options.progress, .compute_loss = losses});
-  if (run.facts.engine == "simgrid") run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
+  run.timeline = engine->run({.cluster = cluster,
+                              .workload = run.workload,
+                              .partition = run.partition,
+                              .kernel_seconds = seconds,
+                              .progress = options.progress,
+                              .compute_loss = losses});
+  if (run.facts.engine == "simgrid")
+    run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;
   add_engine_approximations(run.timeline, run.facts);
   add_cost_approximations(run.workload, run.partition, run.kernel_costs, run.facts);
@@ -65,9 +71,7 @@ void replay(Run& run, const RunOptions& options) {
 }  // namespace
 
 Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
-  TrainingPlan plan = scenario.plan;
-  plan.framework = load_framework("megatron");
-  Workload workload = lower(plan);
+  Workload workload = lower(scenario.plan);
   return scenario.collective_model == "stepwise" ? expand_collectives(workload, cluster) : workload;
 }
 

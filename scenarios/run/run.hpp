@@ -16,10 +16,10 @@
 namespace trainyard {
 
 struct RunOptions {
-  bool fold = true;                        // false: every rank is simulated
-  bool interference = true;                // false: communication never slows computation
-  bool timing = false;                     // wall time and memory of the run itself go into the facts
-  std::function<void(double)> progress;    // fraction done, now and then
+  bool fold = true;                      // false: every rank is simulated
+  bool interference = true;              // false: communication never slows computation
+  bool timing = false;                   // wall time and memory of the run itself go into the facts
+  std::function<void(double)> progress;  // fraction done, now and then
 };
 
 // A run owns all that a RunView refers to.
@@ -32,8 +32,12 @@ struct Run {
   Timeline timeline;
 
   [[nodiscard]] RunView view() const {
-    return {.facts = facts, .cluster = *cluster, .workload = workload, .partition = partition,
-            .timeline = timeline, .kernel_costs = kernel_costs};
+    return {.facts = facts,
+            .cluster = *cluster,
+            .workload = workload,
+            .partition = partition,
+            .timeline = timeline,
+            .kernel_costs = kernel_costs};
   }
 };
 

@@ -16,7 +16,8 @@ ClusterSpec read_cluster_file(const std::filesystem::path& file) {
   return spec;
 }
 
-WorkloadQuestion read_workload_question(const std::filesystem::path& workload, const std::filesystem::path& cluster) {
+WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
+                                        const std::filesystem::path& cluster) {
   WorkloadQuestion question;
   question.title = fmt::format("Workload {}", workload.filename().string());
   question.cluster = read_cluster_file(cluster);
@@ -25,10 +26,11 @@ WorkloadQuestion read_workload_question(const std::filesystem::path& workload, c
   for (std::size_t rank = 0; rank < question.workload.ranks.size(); ++rank) {
     const std::uint32_t gpu = question.workload.ranks[rank].gpu;
     if (gpu < gpus) continue;
-    throw InputError(Problem{.file = workload.string(),
-                             .pointer = fmt::format("/ranks/{}/gpu", rank),
-                             .problem = fmt::format("{} is not a GPU of the cluster, which has {}", gpu, gpus),
-                             .hint = fmt::format("use 0 to {}, or more nodes in {}", gpus - 1, cluster.string())});
+    throw InputError(Problem{
+        .file = workload.string(),
+        .pointer = fmt::format("/ranks/{}/gpu", rank),
+        .problem = fmt::format("{} is not a GPU of the cluster, which has {}", gpu, gpus),
+        .hint = fmt::format("use 0 to {}, or more nodes in {}", gpus - 1, cluster.string())});
   }
   return question;
 }

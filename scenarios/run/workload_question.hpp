@@ -7,8 +7,9 @@
 
 namespace trainyard {
 
-// `cluster`: a file that holds a scenario's "cluster" object, as `trainyard show topology --json` prints
-// it. Throws InputError: for either file, or when the workload uses GPUs the cluster does not have.
+// `cluster`: a file that holds a scenario's "cluster" object, as `trainyard show topology --json`
+// prints it. Throws InputError: for either file, or when the workload uses GPUs the cluster does
+// not have.
 [[nodiscard]] WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
                                                       const std::filesystem::path& cluster);
 

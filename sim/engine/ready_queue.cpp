@@ -125,8 +125,8 @@ Timeline Replay::run() {
                      std::tie(b.start_s, b.flow_class, b.end_s);
             });
   PricingRecord record = pricing_.record();
-  timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
-                                     std::move(record.links));
+  timeline_.links =
+      with_uncontended(input_.cluster, input_.partition, timeline_.flows, std::move(record.links));
   timeline_.counters.operations = operations_;
   timeline_.counters.activities = record.activities;
   timeline_.counters.rounded_weights = record.rounded_weights;

@@ -20,7 +20,8 @@ std::uint32_t SlowedCompute::new_ticket(std::uint32_t rank_class) {
   return ticket;
 }
 
-Announcement SlowedCompute::start(std::uint32_t rank_class, OpIndex op, double seconds, double now) {
+Announcement SlowedCompute::start(std::uint32_t rank_class, OpIndex op, double seconds,
+                                  double now) {
   State& state = classes_[rank_class];
   const std::uint32_t ticket = new_ticket(rank_class);
   state.running.push_back({.operation = op, .left_s = seconds, .since_s = now, .ticket = ticket});
@@ -53,8 +54,9 @@ std::optional<FinishedCompute> SlowedCompute::finish(std::uint32_t ticket) {
   class_of_ticket_[ticket] = kNone;
   free_tickets_.push_back(ticket);
   std::vector<Running>& running = classes_[rank_class].running;
-  const auto found = std::find_if(running.begin(), running.end(),
-                                  [ticket](const Running& entry) { return entry.ticket == ticket; });
+  const auto found = std::find_if(running.begin(), running.end(), [ticket](const Running& entry) {
+    return entry.ticket == ticket;
+  });
   if (found == running.end()) return std::nullopt;
   const FinishedCompute finished{.rank_class = rank_class, .operation = found->operation};
   running.erase(found);

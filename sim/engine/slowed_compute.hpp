@@ -1,8 +1,9 @@
 // Computation that overlapping communication slows (design D7).
 //
-// A rank class computes at full speed, 1, less the losses of the communications alive on it. Between
-// two changes the speed is constant; at a change the work left of every running kernel is measured
-// and its end announced anew. Ends announced before are stale: their ticket no longer counts.
+// A rank class computes at full speed, 1, less the losses of the communications alive on it.
+// Between two changes the speed is constant; at a change the work left of every running kernel is
+// measured and its end announced anew. Ends announced before are stale: their ticket no longer
+// counts.
 //
 //   SlowedCompute slowed(input.partition.ranks.size());
 //   Announcement a = slowed.start(rank_class, op, 2.0, now);   // ends after 2 s, unless ...
@@ -36,7 +37,8 @@ class SlowedCompute {
   explicit SlowedCompute(std::size_t rank_classes) : classes_(rank_classes) {}
 
   // `seconds` at full speed, > 0.
-  [[nodiscard]] Announcement start(std::uint32_t rank_class, OpIndex op, double seconds, double now);
+  [[nodiscard]] Announcement start(std::uint32_t rank_class, OpIndex op, double seconds,
+                                   double now);
   // Adds `loss` (negative: takes it away) to the class and announces its running kernels anew.
   [[nodiscard]] std::vector<Announcement> change(std::uint32_t rank_class, double loss, double now);
   // The kernel whose announced end has come; nothing when the ticket is stale.
@@ -45,8 +47,8 @@ class SlowedCompute {
  private:
   struct Running {
     OpIndex operation = 0;
-    double left_s = 0.0;    // at full speed
-    double since_s = 0.0;   // when left_s was measured
+    double left_s = 0.0;   // at full speed
+    double since_s = 0.0;  // when left_s was measured
     std::uint32_t ticket = 0;
   };
   struct State {
@@ -59,7 +61,7 @@ class SlowedCompute {
   [[nodiscard]] std::uint32_t new_ticket(std::uint32_t rank_class);
 
   std::vector<State> classes_;
-  std::vector<std::uint32_t> class_of_ticket_;   // kNone: free
+  std::vector<std::uint32_t> class_of_ticket_;  // kNone: free
   std::vector<std::uint32_t> free_tickets_;
 };
 

@@ -80,7 +80,6 @@ class ContentionSearch {
   ContentionSearch(const Cluster& cluster, const Workload& workload, const JointGraph& joint)
       : cluster_(cluster),
         joint_(joint),
-        slack_(slack_links(cluster, joint)),
         apartness_(workload, joint),
         moments_(joint.group_of_shape.size()) {
     for (const std::vector<GroupCall>& calls : joint.traffic) {
@@ -88,6 +87,8 @@ class ContentionSearch {
     }
     result_.contended.assign(joint.shape_loads.size(), false);
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
+    result_.meets_others.assign(joint.group_of_shape.size(), false);
+    result_.slack = slack_links(cluster, joint);
   }
 
   Contention found() {
@@ -95,7 +96,7 @@ class ContentionSearch {
     for (std::uint32_t shape = 0; shape < moments_.size(); ++shape) {
       for (std::size_t i = joint_.shape_offsets[shape]; i < joint_.shape_offsets[shape + 1]; ++i) {
         const LinkId link = joint_.shape_loads[i].link;
-        if (!slack_[link]) crossings[link].push_back({shape, i});
+        if (!result_.slack[link]) crossings[link].push_back({shape, i});
       }
     }
     for (const LinkId link : joint_.links) look_at(link, crossings[link]);
@@ -118,36 +119,45 @@ class ContentionSearch {
     }
   }
 
+  // Whom a chain may meet on a link.
+  enum class Company : std::uint8_t { None, OwnPhase, Others };
+
   void look_at(LinkId link, std::span<const Crossing> crossings) {
     const double capacity = cluster_.link(link).capacity.value();
-    for (const Crossing& crossing : crossings) {
-      if (meets_any(crossing.shape, crossings)) {
-        result_.contended[crossing.load] = true;
+    for (const auto& [shape, load] : crossings) {
+      const Company company = company_of(shape, crossings);
+      if (company == Company::Others) result_.meets_others[shape] = true;
+      if (company != Company::None) {
+        result_.contended[load] = true;
       } else {
-        double& alone = result_.rate_alone[crossing.shape];
-        alone = std::min(alone, capacity / joint_.loads[joint_.shape_loads[crossing.load].load]);
+        double& alone = result_.rate_alone[shape];
+        alone = std::min(alone, capacity / joint_.loads[joint_.shape_loads[load].load]);
       }
     }
   }
 
-  [[nodiscard]] bool meets_any(std::uint32_t shape, std::span<const Crossing> crossings) {
-    if (crossings.size() > kMostChains) return true;
-    return std::ranges::any_of(crossings,
-                               [&](const Crossing& other) { return may_meet(shape, other.shape); });
+  [[nodiscard]] Company company_of(std::uint32_t shape, std::span<const Crossing> crossings) {
+    if (crossings.size() > kMostChains) return Company::Others;
+    Company company = Company::None;
+    for (const Crossing& other : crossings) {
+      company = std::max(company, company_of(shape, other.shape));
+    }
+    return company;
   }
 
   // Of a shape with itself: two equal chains of one phase, or two of its calls at once.
-  [[nodiscard]] bool may_meet(std::uint32_t a, std::uint32_t b) {
+  [[nodiscard]] Company company_of(std::uint32_t a, std::uint32_t b) {
     const GroupId group = joint_.group_of_shape[a];
-    if (!apartness_.apart(group, joint_.group_of_shape[b])) return true;
-    if (group != joint_.group_of_shape[b]) return false;
-    if (a == b) return std::ranges::adjacent_find(moments_[a]) != moments_[a].end();
-    return std::ranges::find_first_of(moments_[a], moments_[b]) != moments_[a].end();
+    if (!apartness_.apart(group, joint_.group_of_shape[b])) return Company::Others;
+    if (group != joint_.group_of_shape[b]) return Company::None;
+    const bool together =
+        a == b ? std::ranges::adjacent_find(moments_[a]) != moments_[a].end()
+               : std::ranges::find_first_of(moments_[a], moments_[b]) != moments_[a].end();
+    return together ? Company::OwnPhase : Company::None;
   }
 
   const Cluster& cluster_;
   const JointGraph& joint_;
-  std::vector<bool> slack_;
   Apartness apartness_;
   std::vector<std::vector<Moment>> moments_;  // by shape, ascending
   Contention result_;
@@ -160,9 +170,12 @@ Contention find_contention(const Cluster& cluster, const Workload& workload,
   return ContentionSearch(cluster, workload, joint).found();
 }
 
-Contention all_contended(const JointGraph& joint) {
+Contention all_contended(const Cluster& cluster, const JointGraph& joint) {
+  const std::size_t shapes = joint.group_of_shape.size();
   return {.contended = std::vector<bool>(joint.shape_loads.size(), true),
-          .rate_alone = std::vector<double>(joint.group_of_shape.size(), kUnlimited)};
+          .rate_alone = std::vector<double>(shapes, kUnlimited),
+          .meets_others = std::vector<bool>(shapes, true),
+          .slack = std::vector<bool>(cluster.links().size(), false)};
 }
 
 }  // namespace trainyard

@@ -27,12 +27,15 @@ struct Contention {
   std::vector<bool> contended;  // by index into JointGraph::shape_loads
   // By shape, of its most loaded link in bytes/s: what its uncontended links allow; infinity: all.
   std::vector<double> rate_alone;
+  // By shape: whether a chain meets any but chains of its own phase.
+  std::vector<bool> meets_others;
+  std::vector<bool> slack;  // by link
 };
 
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,
                                          const JointGraph& joint);
 
 // Every load counts as contended: the plain joint graph.
-[[nodiscard]] Contention all_contended(const JointGraph& joint);
+[[nodiscard]] Contention all_contended(const Cluster& cluster, const JointGraph& joint);
 
 }  // namespace trainyard

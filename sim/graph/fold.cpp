@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/graph/closed_phases.hpp"
 #include "sim/graph/contention.hpp"
 #include "sim/graph/joint_graph.hpp"
 #include "sim/graph/link_classes.hpp"
@@ -69,6 +70,10 @@ void add_group_colours(Colours& colours, const Workload& workload, const JointGr
   }
 }
 
+std::uint64_t company_key(const ShapedChain& chain) {
+  return rounded_key(chain.rate_without_company.value_or(chain.rate_cap_bytes_per_s));
+}
+
 // A shape is known by the chains that have it.
 void add_shape_colours(Colours& colours, const JointGraph& joint) {
   std::vector<std::vector<std::uint64_t>> keys(joint.group_of_shape.size(), {kShape});
@@ -76,9 +81,10 @@ void add_shape_colours(Colours& colours, const JointGraph& joint) {
     for (const GroupCall& made : calls) {
       for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
         for (const ShapedChain& chain : made.phases[phase].chains) {
-          keys[chain.shape].insert(keys[chain.shape].end(),
-                                   {made.call, phase, rounded_key(chain.payload_bytes),
-                                    rounded_key(chain.rate_cap_bytes_per_s), chain.count});
+          keys[chain.shape].insert(
+              keys[chain.shape].end(),
+              {made.call, phase, rounded_key(chain.payload_bytes),
+               rounded_key(chain.rate_cap_bytes_per_s), company_key(chain), chain.count});
         }
       }
     }
@@ -170,6 +176,19 @@ void cap_chains(JointGraph& joint, const Contention& contention) {
       }
     }
   }
+}
+
+// What can be said of chains before any class is: caps where they are alone, times where they meet
+// only their own phase.
+ClosedPhases priced_alone(const Cluster& cluster, const Workload& workload, JointGraph joint,
+                          bool drop_uncontended) {
+  if (!drop_uncontended) {
+    Contention all = all_contended(cluster, joint);
+    return {std::move(joint), std::move(all)};
+  }
+  Contention found = find_contention(cluster, workload, joint);
+  cap_chains(joint, found);
+  return close_phases(cluster, std::move(joint), std::move(found));
 }
 
 // Builds the classes' descriptions from which class each vertex is in.
@@ -288,7 +307,7 @@ class Describer {
 
   // The chains of a phase of one group, those in equal places joined (or none, unfolded).
   [[nodiscard]] std::vector<ShapedChain> distinct_chains(const ShapedPhase& phase) const {
-    using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
+    using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
     std::map<Key, std::size_t> known;
     std::vector<ShapedChain> distinct;
     for (const ShapedChain& chain : phase.chains) {
@@ -299,7 +318,7 @@ class Describer {
         continue;
       }
       const Key key{of_.shapes[chain.shape], rounded_key(chain.payload_bytes),
-                    rounded_key(chain.rate_cap_bytes_per_s)};
+                    rounded_key(chain.rate_cap_bytes_per_s), company_key(chain)};
       const auto [entry, fresh] = known.try_emplace(key, distinct.size());
       if (fresh) {
         distinct.push_back(chain);
@@ -318,6 +337,7 @@ class Describer {
                    .members = chain.count * result_.groups[group_class].members,
                    .payload_bytes = chain.payload_bytes,
                    .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
+                   .rate_without_company = chain.rate_without_company,
                    .weights = {}};
     const std::uint32_t shape_class = of_.shapes[chain.shape];
     const double members = flow.members;
@@ -346,10 +366,8 @@ class Describer {
 
 Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
                const FoldOptions& options) {
-  JointGraph joint = join(cluster, workload, transport);
-  const Contention contention =
-      options.drop_uncontended ? find_contention(cluster, workload, joint) : all_contended(joint);
-  cap_chains(joint, contention);
+  auto [joint, contention] =
+      priced_alone(cluster, workload, join(cluster, workload, transport), options.drop_uncontended);
   VertexClasses classes = options.enabled ? refined(cluster, workload, joint, contention)
                                           : each_its_own(workload, joint);
   return Describer(workload, joint, std::move(classes), options.enabled)

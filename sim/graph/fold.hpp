@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,9 @@ struct FlowClass {
   std::uint32_t members = 1;          // chains in all groups of the class
   double payload_bytes = 0.0;         // most loaded link of one chain
   double rate_cap_bytes_per_s = 0.0;  // infinity: none
+  // Set where the cap holds what other chains of the same phase take (closed_phases.hpp): the cap
+  // without them, for engines that know no contention.
+  std::optional<double> rate_without_company = {};
   // What all members together put on any one link of a class, relative to payload_bytes.
   struct Weight {
     std::uint32_t link_class = 0;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ShapedChain {
   std::uint32_t count = 1;
   double payload_bytes = 0.0;  // on the most loaded link of one chain
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();
+  // The cap as it is without the company of its own phase; set where that company is in the cap.
+  std::optional<double> rate_without_company = {};
 };
 
 struct ShapedPhase {

@@ -31,9 +31,8 @@ struct BytesOf {
   double operator()(const Gemm& g) const {
     const double operand = element_bytes(g.dtype);
     const double result = g.accumulate_fp32 ? 8.0 : (g.dtype == DataType::Fp8 ? 2.0 : operand);
-    return static_cast<double>(g.batch) *
-           (operand * static_cast<double>(g.m * g.k + g.k * g.n) +
-            result * static_cast<double>(g.m * g.n));
+    return static_cast<double>(g.batch) * (operand * static_cast<double>(g.m * g.k + g.k * g.n) +
+                                           result * static_cast<double>(g.m * g.n));
   }
   double operator()(const GroupedGemm& g) const {
     const auto rows = std::accumulate(g.rows.begin(), g.rows.end(), std::int64_t{0});
@@ -47,7 +46,8 @@ struct BytesOf {
     const double qk = static_cast<double>(a.head_dim_qk);
     const double v = static_cast<double>(a.head_dim_v);
     const double forward = element_bytes(a.dtype) * (q * qk + kv * (qk + v) + q * v) + 4.0 * q;
-    // Backward reads what forward read and wrote and the output's gradient, and writes three gradients.
+    // Backward reads what forward read and wrote and the output's gradient, and writes three
+    // gradients.
     return a.backward ? 2.0 * forward + element_bytes(a.dtype) * q * v : forward;
   }
   double operator()(const MemoryBound& m) const { return static_cast<double>(m.bytes); }
@@ -85,11 +85,16 @@ struct TextOf {
 
 std::string_view to_string(DataType dtype) {
   switch (dtype) {
-    case DataType::Fp32: return "fp32";
-    case DataType::Tf32: return "tf32";
-    case DataType::Bf16: return "bf16";
-    case DataType::Fp16: return "fp16";
-    case DataType::Fp8: return "fp8";
+    case DataType::Fp32:
+      return "fp32";
+    case DataType::Tf32:
+      return "tf32";
+    case DataType::Bf16:
+      return "bf16";
+    case DataType::Fp16:
+      return "fp16";
+    case DataType::Fp8:
+      return "fp8";
   }
   return "";
 }
@@ -97,47 +102,69 @@ std::string_view to_string(DataType dtype) {
 double element_bytes(DataType dtype) {
   switch (dtype) {
     case DataType::Fp32:
-    case DataType::Tf32: return 4.0;
+    case DataType::Tf32:
+      return 4.0;
     case DataType::Bf16:
-    case DataType::Fp16: return 2.0;
-    case DataType::Fp8: return 1.0;
+    case DataType::Fp16:
+      return 2.0;
+    case DataType::Fp8:
+      return 1.0;
   }
   return 0.0;
 }
 
 std::string_view to_string(GemmPass pass) {
   switch (pass) {
-    case GemmPass::Forward: return "forward";
-    case GemmPass::DataGrad: return "dgrad";
-    case GemmPass::WeightGrad: return "wgrad";
+    case GemmPass::Forward:
+      return "forward";
+    case GemmPass::DataGrad:
+      return "dgrad";
+    case GemmPass::WeightGrad:
+      return "wgrad";
   }
   return "";
 }
 
 std::string_view to_string(MemoryBoundKind kind) {
   switch (kind) {
-    case MemoryBoundKind::Norm: return "norm";
-    case MemoryBoundKind::Activation: return "activation";
-    case MemoryBoundKind::Rope: return "rope";
-    case MemoryBoundKind::Softmax: return "softmax";
-    case MemoryBoundKind::Elementwise: return "elementwise";
-    case MemoryBoundKind::CrossEntropy: return "cross_entropy";
-    case MemoryBoundKind::Embedding: return "embedding";
-    case MemoryBoundKind::Permute: return "permute";
-    case MemoryBoundKind::Cast: return "cast";
-    case MemoryBoundKind::Optimizer: return "optimizer";
-    case MemoryBoundKind::GradNorm: return "grad_norm";
-    case MemoryBoundKind::GradAccumulate: return "grad_accumulate";
-    case MemoryBoundKind::Zero: return "zero";
+    case MemoryBoundKind::Norm:
+      return "norm";
+    case MemoryBoundKind::Activation:
+      return "activation";
+    case MemoryBoundKind::Rope:
+      return "rope";
+    case MemoryBoundKind::Softmax:
+      return "softmax";
+    case MemoryBoundKind::Elementwise:
+      return "elementwise";
+    case MemoryBoundKind::CrossEntropy:
+      return "cross_entropy";
+    case MemoryBoundKind::Embedding:
+      return "embedding";
+    case MemoryBoundKind::Permute:
+      return "permute";
+    case MemoryBoundKind::Cast:
+      return "cast";
+    case MemoryBoundKind::Optimizer:
+      return "optimizer";
+    case MemoryBoundKind::GradNorm:
+      return "grad_norm";
+    case MemoryBoundKind::GradAccumulate:
+      return "grad_accumulate";
+    case MemoryBoundKind::Zero:
+      return "zero";
   }
   return "";
 }
 
 std::string_view to_string(CopyKind kind) {
   switch (kind) {
-    case CopyKind::DeviceToDevice: return "device_to_device";
-    case CopyKind::HostToDevice: return "host_to_device";
-    case CopyKind::DeviceToHost: return "device_to_host";
+    case CopyKind::DeviceToDevice:
+      return "device_to_device";
+    case CopyKind::HostToDevice:
+      return "host_to_device";
+    case CopyKind::DeviceToHost:
+      return "device_to_host";
   }
   return "";
 }

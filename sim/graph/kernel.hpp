@@ -49,8 +49,8 @@ struct GroupedGemm {
   auto operator<=>(const GroupedGemm&) const = default;
 };
 
-// Fused (flash) attention over `batch` sequences. `pairs` is the number of (query, key) pairs of one
-// head of one sequence that are computed: s*s, s*(s+1)/2 when causal, less with documents.
+// Fused (flash) attention over `batch` sequences. `pairs` is the number of (query, key) pairs of
+// one head of one sequence that are computed: s*s, s*(s+1)/2 when causal, less with documents.
 struct Attention {
   std::int64_t batch = 1;
   std::int64_t query_heads = 0;
@@ -68,19 +68,31 @@ struct Attention {
 
 // A kernel whose time is its memory traffic.
 enum class MemoryBoundKind : std::uint8_t {
-  Norm, Activation, Rope, Softmax, Elementwise, CrossEntropy, Embedding, Permute, Cast, Optimizer,
-  GradNorm, GradAccumulate, Zero
+  Norm,
+  Activation,
+  Rope,
+  Softmax,
+  Elementwise,
+  CrossEntropy,
+  Embedding,
+  Permute,
+  Cast,
+  Optimizer,
+  GradNorm,
+  GradAccumulate,
+  Zero
 };
 [[nodiscard]] std::string_view to_string(MemoryBoundKind kind);
 struct MemoryBound {
   MemoryBoundKind kind = MemoryBoundKind::Elementwise;
-  std::int64_t bytes = 0;       // read plus written
-  std::int64_t launches = 1;    // kernels this stands for (a multi-tensor optimizer has several)
+  std::int64_t bytes = 0;     // read plus written
+  std::int64_t launches = 1;  // kernels this stands for (a multi-tensor optimizer has several)
   auto operator<=>(const MemoryBound&) const = default;
 };
 
-// HBM traffic of one mixed-precision Adam step per parameter of the local shard: fp32 master weight, both
-// moments and gradient are read, the first three and a half-precision copy are written: 4*4 + 3*4 + 2 = 30.
+// HBM traffic of one mixed-precision Adam step per parameter of the local shard: fp32 master
+// weight, both moments and gradient are read, the first three and a half-precision copy are
+// written: 4*4 + 3*4 + 2 = 30.
 inline constexpr std::int64_t adam_mixed_bytes_per_parameter = 4 * 4 + 3 * 4 + 2;
 
 enum class CopyKind : std::uint8_t { DeviceToDevice, HostToDevice, DeviceToHost };

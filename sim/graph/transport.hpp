@@ -1,9 +1,10 @@
 // How a communication loads the fabric: phases of chains (design decision D2).
 //
-// A collective runs its phases one after the other. A phase first takes its latency (steps times the
-// latency of a step), then moves bytes on one or more chains at once and ends when the last chain has
-// ended. A chain is lock-stepped: it is one flow over all its links at once and advances at the pace
-// of the slowest, as a real ring does. Independent chains (sub-rings, rails) are separate.
+// A collective runs its phases one after the other. A phase first takes its latency (steps times
+// the latency of a step), then moves bytes on one or more chains at once and ends when the last
+// chain has ended. A chain is lock-stepped: it is one flow over all its links at once and advances
+// at the pace of the slowest, as a real ring does. Independent chains (sub-rings, rails) are
+// separate.
 //
 // Transport is the seam between the engine, which knows links and bytes, and models/collectives,
 // which knows algorithms.
@@ -25,7 +26,7 @@ struct LinkLoad {
 };
 
 struct Chain {
-  std::vector<LinkLoad> loads;   // each link once; sorted by link
+  std::vector<LinkLoad> loads;  // each link once; sorted by link
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();  // of the most loaded link
 };
 
@@ -37,9 +38,10 @@ struct Phase {
 class Transport {
  public:
   virtual ~Transport() = default;
-  // The phases of `call` on a group whose members run on `gpus` (indices into Cluster::gpus(), in role
-  // order). Empty for a group of one. For SendRecv the message goes from gpus[0] to gpus[1].
-  [[nodiscard]] virtual std::vector<Phase> phases(const Call& call, std::span<const std::uint32_t> gpus) const = 0;
+  // The phases of `call` on a group whose members run on `gpus` (indices into Cluster::gpus(), in
+  // role order). Empty for a group of one. For SendRecv the message goes from gpus[0] to gpus[1].
+  [[nodiscard]] virtual std::vector<Phase> phases(const Call& call,
+                                                  std::span<const std::uint32_t> gpus) const = 0;
 };
 
 }  // namespace trainyard

@@ -118,7 +118,8 @@ class RandomWorkload {
     static const std::vector<std::pair<CollectiveOp, std::string>> kinds = {
         {CollectiveOp::AllReduce, "ring"},     {CollectiveOp::AllGather, "ring"},
         {CollectiveOp::ReduceScatter, "ring"}, {CollectiveOp::AllReduce, "halving_doubling"},
-        {CollectiveOp::AllToAll, "pairwise"},  {CollectiveOp::AllToAll, "direct"}};
+        {CollectiveOp::AllToAll, "pairwise"},  {CollectiveOp::AllToAll, "direct"},
+        {CollectiveOp::AllReduce, "tree"}};
     const auto& [op, algorithm] = kinds[draw(static_cast<std::uint32_t>(kinds.size()))];
     const Call call{.op = op, .bytes = 1'048'576LL * (1 + draw(64)), .algorithm = algorithm};
     const std::string slot = over_tensor ? "tensor" : "data";

@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 double seconds_alone(const FlowClass& flow, const Cluster& cluster, const Partition& partition) {
-  double rate = flow.rate_cap_bytes_per_s;
+  double rate = flow.rate_without_company.value_or(flow.rate_cap_bytes_per_s);
   for (const FlowClass::Weight& weight : flow.weights) {
     if (!weight.contended) continue;  // is in the cap, or cannot limit
     const Link& link = cluster.link(partition.links[weight.link_class].representative);

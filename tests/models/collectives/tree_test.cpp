@@ -32,13 +32,13 @@ void expect_tree(const TreeShape& shape, const std::vector<Row>& rows) {
 // Oracle 15: the table of eight nodes.
 TEST(Tree, EightNodesAsInNccl) {
   expect_tree({.nodes = 8, .mirrored = false}, {{{-1, -1, 4},
-                                                {2, -1, -1},
-                                                {4, 1, 3},
-                                                {2, -1, -1},
-                                                {0, 2, 6},
-                                                {6, -1, -1},
-                                                {4, 5, 7},
-                                                {6, -1, -1}}});
+                                                 {2, -1, -1},
+                                                 {4, 1, 3},
+                                                 {2, -1, -1},
+                                                 {0, 2, 6},
+                                                 {6, -1, -1},
+                                                 {4, 5, 7},
+                                                 {6, -1, -1}}});
   const std::vector<std::set<int>> children{{4}, {}, {1, 3}, {}, {2, 6}, {}, {5, 7}, {}};
   // The mirror image: node r of the second tree is node 7 - r of the first.
   for (std::uint32_t node = 0; node < 8; ++node) {
@@ -75,7 +75,8 @@ TEST(Tree, EvenNodesWorkInOneTreeOnly) {
   }
 }
 
-// Four bytes over four nodes of eight: 2(7 * 3.4 + 2 * 14) us and nothing to speak of for the bytes.
+// Four bytes over four nodes of eight: 2(7 * 3.4 + 2 * 14) us and nothing to speak of for the
+// bytes.
 TEST(Tree, LatencyGrowsWithTheDepth) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8, .intra_us = 3.4, .inter_us = 14.0});
   const std::vector<std::uint32_t> gpus = gpus_of(32);

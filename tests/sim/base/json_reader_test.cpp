@@ -80,19 +80,19 @@ TEST(JsonReader, RequiredFieldsThatAreMissing) {
 
 TEST(JsonReader, WrongKindsAreReportedWithTheirValue) {
   EXPECT_EQ(
-      problems(
-          R"({"i": "8", "h": 1.5, "n": null, "b": 0, "t": 1, "l": [1], "o": [], "a": {}, "big": 1e300})",
-          [](JsonFile&, JsonObject& root) {
-            EXPECT_EQ(root.integer("i", {.fallback = 7}), 7);
-            (void)root.integer("h");
-            (void)root.number("n");
-            (void)root.boolean("b");
-            (void)root.text("t");
-            (void)root.texts("l");
-            (void)root.object("o");
-            (void)root.objects("a");
-            (void)root.integer("big");
-          }),
+      problems(R"({"i": "8", "h": 1.5, "n": null, "b": 0, "t": 1, "l": [1], "o": [], "a": {},)"
+               R"( "big": 1e300})",
+               [](JsonFile&, JsonObject& root) {
+                 EXPECT_EQ(root.integer("i", {.fallback = 7}), 7);
+                 (void)root.integer("h");
+                 (void)root.number("n");
+                 (void)root.boolean("b");
+                 (void)root.text("t");
+                 (void)root.texts("l");
+                 (void)root.object("o");
+                 (void)root.objects("a");
+                 (void)root.integer("big");
+               }),
       "f: /i: must be a whole number, not \"8\" (write it without quotes)\n"
       "f: /h: must be a whole number, not 1.5\n"
       "f: /n: must be a number, not null\n"

@@ -6,8 +6,8 @@
 namespace trainyard::test {
 namespace {
 
-// Two ranks that compute for `compute_s` and meanwhile all_reduce for `communication_s`, then compute
-// for `tail_s`.
+// Two ranks that compute for `compute_s` and meanwhile all_reduce for `communication_s`, then
+// compute for `tail_s`.
 struct Overlap {
   double compute_s = 0.0;
   double communication_s = 0.0;
@@ -64,8 +64,8 @@ TEST(Interference, OnlyTheOverlappedPartIsSlowed) {
   }
 }
 
-// A kernel that starts under communication is slow from its start, and an announced end that no longer
-// holds does not lengthen the step.
+// A kernel that starts under communication is slow from its start, and an announced end that no
+// longer holds does not lengthen the step.
 TEST(Interference, LaterKernelsAreSlowedTooAndStaleEndsDoNotCount) {
   for (const EngineEntry& entry : engines()) {
     Script script = overlap_script({.compute_s = 1.0, .communication_s = 3.0, .tail_s = 1.0});
