@@ -1,0 +1,128 @@
+// From NCCL's choice to phases (lower() of transport.hpp).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/collectives/loads.hpp"
+#include "models/collectives/nccl/nvls.hpp"
+#include "models/collectives/nccl/pat.hpp"
+#include "models/collectives/nccl/transport.hpp"
+#include "models/collectives/placement.hpp"
+#include "models/collectives/ring.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr double kTreeChannelBytes = 32.0 * 1024.0;  // below, "tree" keeps to fewer channels
+
+bool is_rooted(CollectiveOp op) {
+  return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
+}
+
+// All chains that a registered algorithm puts on the links.
+std::vector<Chain> registered(const GroupPlace& place, CollectiveOp op, std::string_view name,
+                              double bytes) {
+  const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
+  TY_CHECK(algorithm != nullptr, name);
+  std::vector<Chain> chains;
+  for (Phase& phase : algorithm->phases(place, Bytes{bytes}))
+    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
+  return chains;
+}
+
+// The whole buffer over every hop but the one that closes the ring: from the root on, or up to it.
+std::vector<Chain> rooted_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+  const std::vector<Ring> rings = rings_of(place);
+  LoadSum loads(place.cluster);
+  std::vector<Chain> chains;
+  for (Ring ring : rings) {
+    std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), 0U), ring.end());
+    const std::size_t skipped = op == CollectiveOp::Broadcast ? ring.size() - 1 : 0;
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      if (i == skipped) continue;
+      loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]),
+                bytes / static_cast<double>(rings.size()));
+    }
+    if (Chain chain = loads.take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+void scale(std::vector<Chain>& chains, double factor) {
+  for (Chain& chain : chains)
+    for (LinkLoad& load : chain.loads) load.bytes *= factor;
+}
+
+std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
+  const double enough =
+      std::max(bytes, kTreeChannelBytes * static_cast<double>(placement_of(place).smallest()));
+  std::vector<Chain> chains = registered(place, CollectiveOp::AllReduce, "tree", enough);
+  scale(chains, bytes / enough);
+  return chains;
+}
+
+std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, double bytes) {
+  switch (choice.method.algorithm) {
+    case Algorithm::Ring:
+      return is_rooted(choice.op) ? rooted_chains(place, choice.op, bytes)
+                                  : registered(place, choice.op, "ring", bytes);
+    case Algorithm::Tree:
+      return tree_chains(place, bytes);
+    case Algorithm::Nvls:
+      if (nvls_refusal(place)) break;
+      return nvls_chains(place, choice.op, bytes);
+    case Algorithm::NvlsTree:
+      if (nvls_tree_refusal(place)) break;
+      return nvls_tree_chains(place, bytes);
+    case Algorithm::Pat:
+      return pat_chains(place, choice.op, bytes);
+    case Algorithm::CollNetDirect:
+    case Algorithm::CollNetChain:
+      break;
+  }
+  throw RunError(
+      fmt::format("{} of {} by {} cannot be simulated on this group (exclude it: "
+                  "NCCL_ALGO=^{})",
+                  to_string(choice.op), describe(place.gpus), to_string(choice.method.algorithm),
+                  to_string(choice.method.algorithm)));
+}
+
+double payload(const Chain& chain) {
+  double most = 0.0;
+  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
+  return most;
+}
+
+}  // namespace
+
+std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes) {
+  Phase phase{.latency = Seconds{choice.prediction.latency_us * 1e-6}, .chains = {}};
+  if (bytes <= 0.0) return {std::move(phase)};
+  phase.chains = chains_of(place, choice, bytes);
+  scale(phase.chains, 1.0 / wire_efficiency(choice.method.protocol));
+  const double transfer_s = choice.prediction.transfer_us(bytes) * 1e-6;
+  for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;
+  return {std::move(phase)};
+}
+
+std::optional<std::string> stepwise_algorithm(const Choice& choice) {
+  switch (choice.method.algorithm) {
+    case Algorithm::Ring:
+      return is_rooted(choice.op) ? "chain" : "ring";
+    case Algorithm::Tree:
+      return "tree";
+    case Algorithm::Pat:
+      return "pat";
+    case Algorithm::CollNetDirect:
+    case Algorithm::CollNetChain:
+    case Algorithm::Nvls:
+    case Algorithm::NvlsTree:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,191 @@
+#include "models/collectives/nccl/nvls.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "models/collectives/binary_tree.hpp"
+#include "models/collectives/loads.hpp"
+#include "models/collectives/placement.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+using Roles = std::vector<std::uint32_t>;
+
+// A GPU's two wires to the switch.
+struct SwitchWires {
+  Route up;
+  Route down;
+};
+
+// By way of any other member on the node. REQUIRES: they are joined by a switch.
+SwitchWires wires_of(const GroupPlace& place, const Roles& roles, std::size_t member) {
+  const std::uint32_t self = place.gpus[roles[member]];
+  const std::uint32_t other = place.gpus[roles[member == 0 ? 1 : 0]];
+  return {.up = {place.cluster.route(self, other).front()},
+          .down = {place.cluster.route(other, self).back()}};
+}
+
+bool behind_switch(const GroupPlace& place, const Roles& roles) {
+  if (roles.size() < 2) return false;
+  for (std::size_t i = 1; i < roles.size(); ++i) {
+    const Route route = place.cluster.route(place.gpus[roles[0]], place.gpus[roles[i]]);
+    if (route.size() != 2) return false;
+    const Link& first = place.cluster.link(route.front().link);
+    if (place.cluster.device(first.to).kind != DeviceKind::NvSwitch) return false;
+  }
+  return true;
+}
+
+// What all members, and beyond that each head, put on their wires.
+struct SwitchBytes {
+  double up = 0.0;
+  double down = 0.0;
+  double head_up = 0.0;
+  double head_down = 0.0;
+};
+
+SwitchBytes switch_bytes(CollectiveOp op, double bytes, double heads) {
+  const double part = bytes / heads;
+  if (op == CollectiveOp::AllGather) return {.down = bytes, .head_up = part};
+  if (op == CollectiveOp::ReduceScatter) return {.up = bytes, .head_down = part};
+  return {.up = bytes, .down = bytes, .head_up = part, .head_down = part};
+}
+
+void add_tree(const GroupPlace& place, const Placement& placement, std::size_t head, bool mirrored,
+              double bytes, LoadSum& loads) {
+  const TreeShape shape{.nodes = static_cast<std::uint32_t>(placement.nodes.size()),
+                        .mirrored = mirrored};
+  for (std::uint32_t node = 0; node < shape.nodes; ++node) {
+    const TreeNode entry = tree_node(shape, node);
+    if (!entry.parent) continue;
+    const std::uint32_t below = placement.nodes[node][head];
+    const std::uint32_t above = placement.nodes[*entry.parent][head];
+    loads.add(hop_route(place, below, above), bytes);
+    loads.add(hop_route(place, above, below), bytes);
+  }
+}
+
+class SwitchAlgorithm : public CollectiveAlgorithm {
+ public:
+  SwitchAlgorithm(CollectiveOp op, bool tree) : op_(op), tree_(tree) {}
+  std::string_view name() const override { return tree_ ? "nvls_tree" : "nvls"; }
+  CollectiveOp op() const override { return op_; }
+  std::string_view summary() const override {
+    return tree_ ? "NVSwitch adds and copies in the node, a double tree per head across nodes"
+                 : "NVSwitch adds and copies; one node";
+  }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return tree_ ? nvls_tree_refusal(place) : nvls_refusal(place);
+  }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    const CollectiveLatency& latency = place.cluster.facts().latency;
+    const double passes = op_ == CollectiveOp::AllReduce ? 2.0 : 1.0;
+    Phase phase{.latency = latency.launch + passes * latency.intra_step, .chains = {}};
+    if (tree_) {
+      const std::size_t nodes = placement_of(place).nodes.size();
+      const double levels = static_cast<double>(std::bit_width(nodes)) - 1.0;
+      phase.latency += 2.0 * levels * latency.inter_step;
+    }
+    if (bytes.value() > 0.0)
+      phase.chains =
+          tree_ ? nvls_tree_chains(place, bytes.value()) : nvls_chains(place, op_, bytes.value());
+    return {std::move(phase)};
+  }
+  std::vector<Message> messages(const GroupPlace& /*place*/, Bytes /*bytes*/) const override {
+    throw RunError(
+        fmt::format("\"{}\" cannot be played message by message: the switch adds and "
+                    "copies (use the fluid model, or ring)",
+                    name()));
+  }
+
+ private:
+  CollectiveOp op_;
+  bool tree_;
+};
+
+}  // namespace
+
+std::optional<std::string> nvls_refusal(const GroupPlace& place) {
+  const Placement placement = placement_of(place);
+  if (placement.nodes.size() != 1)
+    return fmt::format("nvls runs within one node, here are {} (nvls_tree spans several)",
+                       placement.nodes.size());
+  if (behind_switch(place, placement.nodes.front())) return {};
+  return "nvls needs GPUs behind an NVSwitch";
+}
+
+std::optional<std::string> nvls_tree_refusal(const GroupPlace& place) {
+  const Placement placement = placement_of(place);
+  if (placement.nodes.size() < 2) return "nvls_tree spans several nodes, here is one (nvls)";
+  if (!placement.even())
+    return fmt::format("nvls_tree needs the same number of ranks on every node, here {} to {}",
+                       placement.smallest(), placement.largest());
+  for (const Roles& roles : placement.nodes)
+    if (!behind_switch(place, roles))
+      return "nvls_tree needs two or more GPUs of every node behind an NVSwitch";
+  return {};
+}
+
+std::vector<Chain> nvls_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+  const Placement placement = placement_of(place);
+  const Roles& roles = placement.nodes.front();
+  const SwitchBytes share = switch_bytes(op, bytes, static_cast<double>(roles.size()));
+  LoadSum loads(place.cluster);
+  for (std::size_t member = 0; member < roles.size(); ++member) {
+    const SwitchWires wires = wires_of(place, roles, member);
+    loads.add(wires.up, share.up + share.head_up);
+    loads.add(wires.down, share.down + share.head_down);
+  }
+  std::vector<Chain> chains{loads.take()};
+  if (chains.front().loads.empty()) chains.clear();
+  return chains;
+}
+
+std::vector<Chain> nvls_tree_chains(const GroupPlace& place, double bytes) {
+  const Placement placement = placement_of(place);
+  const std::size_t heads = placement.smallest();
+  const double part = bytes / (2.0 * static_cast<double>(heads));
+  LoadSum loads(place.cluster);
+  std::vector<Chain> chains;
+  for (std::size_t head = 0; head < heads; ++head) {
+    for (const bool mirrored : {false, true}) {
+      for (const Roles& roles : placement.nodes) {
+        for (std::size_t member = 0; member < heads; ++member) {
+          const SwitchWires wires = wires_of(place, roles, member);
+          const double times = member == head ? 2.0 : 1.0;
+          loads.add(wires.up, times * part);
+          loads.add(wires.down, times * part);
+        }
+      }
+      add_tree(place, placement, head, mirrored, part, loads);
+      if (Chain chain = loads.take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+    }
+  }
+  return chains;
+}
+
+const CollectiveAlgorithm& nvls_all_reduce() {
+  static const SwitchAlgorithm algorithm(CollectiveOp::AllReduce, false);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& nvls_all_gather() {
+  static const SwitchAlgorithm algorithm(CollectiveOp::AllGather, false);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& nvls_reduce_scatter() {
+  static const SwitchAlgorithm algorithm(CollectiveOp::ReduceScatter, false);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& nvls_tree_all_reduce() {
+  static const SwitchAlgorithm algorithm(CollectiveOp::AllReduce, true);
+  return algorithm;
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,82 @@
+// NVLS and NVLSTree: what they put on the wires.
+#include "models/collectives/nccl/nvls.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+#include "tests/models/collectives/test_clusters.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace trainyard::testing;
+
+// Oracle 9, with no step latency: (n+1)/n S/B.
+TEST(Nvls, SwitchBoundOfAllReduce) {
+  const Cluster cluster = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 0.0});
+  const auto gpus = gpus_of(8);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const double time = time_of(cluster, nvls_all_reduce().phases(place, Bytes{kGibibyte}));
+  EXPECT_NEAR(1e6 * time, 3257.711845, 5e-7);
+  EXPECT_NEAR(kGibibyte / time * 2 * 7 / 8 / 1e9, 576.8, 1e-9 * 576.8);
+}
+
+TEST(Nvls, GathersSendOrReceiveTheBuffer) {
+  const Cluster cluster = make_cluster({.gpus = 4, .intra_us = 5.0});
+  const auto gpus = gpus_of(4);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  for (const bool gathers : {true, false}) {
+    const CollectiveAlgorithm& algorithm = gathers ? nvls_all_gather() : nvls_reduce_scatter();
+    const std::vector<double> bytes = bytes_on_links(cluster, algorithm.phases(place, Bytes{4e6}));
+    for (const Link& link : cluster.links()) {
+      if (link.kind != LinkKind::NvLink) continue;
+      const bool up = cluster.device(link.from).kind == DeviceKind::Gpu;
+      EXPECT_DOUBLE_EQ(bytes[link.id], up == gathers ? 1e6 : 4e6);
+    }
+  }
+}
+
+TEST(Nvls, RefusesWhatHasNoSwitch) {
+  const auto gpus = gpus_of(4);
+  const Cluster mesh = make_cluster({.gpus = 4, .mesh = true});
+  EXPECT_TRUE(nvls_refusal({.cluster = mesh, .gpus = gpus}).has_value());
+  const Cluster nodes = make_cluster({.nodes = 2, .gpus = 2});
+  EXPECT_TRUE(nvls_refusal({.cluster = nodes, .gpus = gpus}).has_value());
+  EXPECT_FALSE(nvls_tree_refusal({.cluster = nodes, .gpus = gpus}).has_value());
+  const auto rail = gpus_of(2, 2);
+  EXPECT_TRUE(nvls_tree_refusal({.cluster = nodes, .gpus = rail}).has_value());
+  const std::vector<std::uint32_t> uneven{0, 1, 2};
+  EXPECT_TRUE(nvls_tree_refusal({.cluster = nodes, .gpus = uneven}).has_value());
+  const Cluster one = star(4);
+  EXPECT_TRUE(nvls_tree_refusal({.cluster = one, .gpus = gpus}).has_value());
+}
+
+TEST(Nvls, HasNoMessages) {
+  const Cluster cluster = star(4);
+  const auto gpus = gpus_of(4);
+  EXPECT_THROW((void)nvls_all_reduce().messages({.cluster = cluster, .gpus = gpus}, Bytes{1.0}),
+               RunError);
+}
+
+// Within the node as NVLS; across, 2 (N-1) edges of each tree carry half a head's part both ways.
+TEST(NvlsTree, BytesOnWires) {
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
+  const auto gpus = gpus_of(32);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const std::vector<Chain> chains = nvls_tree_chains(place, 8e6);
+  EXPECT_EQ(chains.size(), 16U);
+  const std::vector<double> bytes = bytes_on_links(cluster, {{.latency = {}, .chains = chains}});
+  double ports = 0.0;
+  for (const Link& link : cluster.links()) {
+    if (link.kind == LinkKind::NvLink) {
+      EXPECT_NEAR(bytes[link.id], 8e6 * 9.0 / 8.0, 1e-3);
+    }
+    const bool out = cluster.device(link.from).kind == DeviceKind::Nic;
+    if (link.kind == LinkKind::NicPort && out) ports += bytes[link.id];
+  }
+  EXPECT_NEAR(ports, 2.0 * 3.0 * 8e6, 1e-3);
+}
+
+}  // namespace
+}  // namespace trainyard::nccl

@@ -1,0 +1,166 @@
+// Calls by "nccl" on real clusters: alone they take the model's time, together they share links.
+#include "models/collectives/nccl/transport.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+#include "sim/engine/engine.hpp"
+#include "tests/models/collectives/test_clusters.hpp"
+#include "tests/models/collectives/test_workloads.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace trainyard::testing;
+
+// NICs at their nominal rate, which is what NCCL counts on.
+Cluster nodes_of(const char* type, std::uint32_t nodes) {
+  ClusterSpec spec;
+  spec.node = load_node(type);
+  spec.node.nic = spec.node.nic_nominal;
+  spec.nodes = nodes;
+  return build_cluster(spec);
+}
+
+double run(const Cluster& cluster, const Workload& workload, const Transport& transport,
+           std::string_view engine) {
+  const Partition partition = fold(cluster, workload, transport, {.enabled = true});
+  const std::vector<double> kernel_seconds(workload.kernels.size(), 0.0);
+  const EngineInput input{.cluster = cluster,
+                          .workload = workload,
+                          .partition = partition,
+                          .kernel_seconds = kernel_seconds,
+                          .progress = {}};
+  return 1e6 * make_engine(engine)->run(input).makespan_s;
+}
+
+struct Case {
+  const char* node;
+  std::uint32_t nodes;
+  std::uint32_t ranks;
+  std::uint32_t stride;
+};
+
+void expect_model_times(const Case& a_case, CollectiveOp op, const Options& options) {
+  const Cluster cluster = nodes_of(a_case.node, a_case.nodes);
+  const std::vector<std::uint32_t> gpus = gpus_of(a_case.ranks, a_case.stride);
+  const NcclTransport transport(cluster, options);
+  for (const std::int64_t bytes : {1LL << 10, 1LL << 16, 1LL << 20, 1LL << 24, 1LL << 30}) {
+    const Workload workload = one_collective(gpus, op, bytes, "nccl");
+    const Choice choice = *transport.choice(workload.calls.front(), gpus);
+    SCOPED_TRACE(std::string(a_case.node) + " " + std::string(to_string(op)) + " " +
+                 to_text(choice) + " " + std::to_string(bytes));
+    EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"),
+                    choice.prediction.time_us(static_cast<double>(bytes)));
+  }
+}
+
+TEST(NcclTransport, AloneItTakesTheModelsTime) {
+  for (const Case& a_case :
+       {Case{"dgx_h100", 1, 8, 1}, Case{"dgx_h100", 1, 4, 2}, Case{"dgx_a100_80gb", 1, 8, 1},
+        Case{"dgx_b200", 1, 8, 1}, Case{"dgx_h100", 4, 32, 1}, Case{"dgx_a100_80gb", 4, 32, 1},
+        Case{"dgx_h100", 8, 8, 8}}) {
+    for (const CollectiveOp op :
+         {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter,
+          CollectiveOp::Broadcast, CollectiveOp::Reduce})
+      expect_model_times(a_case, op, {});
+  }
+}
+
+TEST(NcclTransport, EveryMethodTakesTheModelsTime) {
+  for (const char* algorithm : {"Ring", "Tree"}) {
+    for (const char* protocol : {"LL", "LL128", "Simple"}) {
+      Options options;
+      options.algorithms = parse_algorithms(algorithm);
+      options.protocols = parse_protocols(protocol);
+      expect_model_times({"dgx_h100", 1, 8, 1}, CollectiveOp::AllReduce, options);
+      expect_model_times({"dgx_h100", 4, 32, 1}, CollectiveOp::AllReduce, options);
+    }
+  }
+}
+
+// A second stream with an all_reduce of the same eight GPUs.
+Workload two_collectives(const std::vector<std::uint32_t>& gpus, std::int64_t bytes) {
+  Workload workload = one_collective(gpus, CollectiveOp::AllReduce, bytes, "nccl");
+  workload.streams.push_back("more data");
+  workload.slots.push_back("everyone again");
+  workload.groups.push_back(workload.groups.front());
+  Program& program = workload.programs.front();
+  Operation second = program.operations[1];
+  second.stream = 2;
+  second.slot = 1;
+  second.dependencies_begin = second.dependencies_end = 0;
+  second.effects_begin = second.effects_end = 0;
+  program.operations.push_back(second);
+  for (Rank& rank : workload.ranks)
+    rank.slots.push_back({.group = 1, .role = rank.slots.front().role});
+  return workload;
+}
+
+// Each NVLS wants 272 * 9/8 = 306 of a GPU's 370.8 GB/s; together they get half of it each.
+TEST(NcclTransport, TogetherTheyShareTheSwitch) {
+  const Cluster cluster = nodes_of("dgx_h100", 1);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const NcclTransport transport(cluster, {});
+  const std::int64_t bytes = 1LL << 30;
+  const Workload workload = two_collectives(gpus, bytes);
+  EXPECT_EQ(transport.label(workload.calls.front(), gpus), "nccl: NVLS/Simple, 16 channels");
+  const double shared = 25.0 + 2.0 * 9.0 / 8.0 * static_cast<double>(bytes) / 370800.0;
+  EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"), shared);
+  EXPECT_RELATIVE(run(cluster, workload, transport, "ideal"),
+                  25.0 + static_cast<double>(bytes) / 272000.0);
+}
+
+// A link with less than NCCL counts on is felt.
+TEST(NcclTransport, TheFabricCountsToo) {
+  ClusterSpec spec;
+  spec.node = load_node("dgx_h100");
+  spec.nodes = 4;
+  spec.node.nic = BytesPerSecond{24e9};
+  const Cluster cluster = build_cluster(spec);
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  Options options;
+  options.algorithms = parse_algorithms("Ring");
+  const NcclTransport transport(cluster, options);
+  const Workload workload = one_collective(gpus, CollectiveOp::AllReduce, 1LL << 30, "nccl");
+  EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"),
+                  282.8 * 1.4 + 2.0 * 31.0 / 32.0 * kGibibyte / 8.0 / 24000.0);
+}
+
+TEST(NcclTransport, OtherAlgorithmsAreTheRegistrys) {
+  const Cluster cluster = nodes_of("dgx_h100", 1);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const NcclTransport transport(cluster, {});
+  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "two_shot"};
+  EXPECT_EQ(transport.label(call, gpus), "two_shot");
+  EXPECT_DOUBLE_EQ(time_of(cluster, transport.phases(call, gpus)),
+                   time_of(cluster, CollectiveTransport(cluster).phases(call, gpus)));
+  const std::vector<std::uint32_t> pair{0, 1};
+  const Call message{.op = CollectiveOp::SendRecv, .bytes = 1 << 20, .algorithm = "nccl"};
+  EXPECT_EQ(transport.label(message, pair), "nccl: 32 channels, 32 a peer");
+  EXPECT_FALSE(transport.choice(message, pair).has_value());
+  EXPECT_EQ(transport.phases(message, pair).size(), 1U);
+  EXPECT_TRUE(transport.phases({.algorithm = "nccl"}, std::vector<std::uint32_t>{3}).empty());
+}
+
+TEST(NcclTransport, OtherGpusAreRefusedUnlessSaid) {
+  const Cluster cluster = nodes_of("mi300x", 1);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "nccl"};
+  EXPECT_THROW((void)NcclTransport(cluster, {}).phases(call, gpus), RunError);
+  EXPECT_EQ(NcclTransport(cluster, {.sm = 80}).phases(call, gpus).size(), 1U);
+}
+
+TEST(NcclTransport, WhatCanBePlayedStepByStep) {
+  const Choice ring{.op = CollectiveOp::AllReduce, .method = {Algorithm::Ring, Protocol::LL}};
+  EXPECT_EQ(stepwise_algorithm(ring), "ring");
+  const Choice root{.op = CollectiveOp::Reduce, .method = {Algorithm::Ring, Protocol::LL}};
+  EXPECT_EQ(stepwise_algorithm(root), "chain");
+  const Choice nvls{.op = CollectiveOp::AllReduce, .method = {Algorithm::Nvls, Protocol::Simple}};
+  EXPECT_FALSE(stepwise_algorithm(nvls).has_value());
+}
+
+}  // namespace
+}  // namespace trainyard::nccl
