@@ -1,0 +1,137 @@
+#include "kernels/bench/grid.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "kernels/bench/protocol.hpp"
+
+namespace trainyard::bench {
+
+namespace {
+
+using Extents = std::initializer_list<std::int64_t>;
+
+// Linear layers as tensor parallelism cuts them: (n, k) of one rank's weight.
+struct Weight {
+  std::int64_t n;
+  std::int64_t k;
+};
+constexpr std::array weights = {Weight{1024, 4096},  Weight{4096, 1024},  Weight{1280, 8192},
+                                Weight{8192, 1024},  Weight{6144, 4096},  Weight{4096, 4096},
+                                Weight{7168, 8192},  Weight{8192, 3584},  Weight{14336, 4096},
+                                Weight{4096, 14336}, Weight{12288, 3072}, Weight{8192, 8192}};
+
+void add_passes(std::vector<Task>& tasks, std::int64_t tokens, const Weight& w, DataType dtype) {
+  tasks.emplace_back(Gemm{.m = tokens, .n = w.n, .k = w.k, .dtype = dtype});
+  tasks.emplace_back(
+      Gemm{.m = tokens, .n = w.k, .k = w.n, .dtype = dtype, .pass = GemmPass::DataGrad});
+  tasks.emplace_back(Gemm{.m = w.n,
+                          .n = w.k,
+                          .k = tokens,
+                          .dtype = dtype,
+                          .pass = GemmPass::WeightGrad,
+                          .accumulate_fp32 = true});
+}
+
+void add_cubes(std::vector<Task>& tasks, const Extents& extents, DataType dtype) {
+  for (const std::int64_t m : extents)
+    for (const std::int64_t n : extents)
+      for (const std::int64_t k : extents) {
+        // Elongated corners of the cube occur in no model and cost the most.
+        if (std::max({m, n, k}) > 64 * std::min({m, n, k})) continue;
+        tasks.emplace_back(Gemm{.m = m, .n = n, .k = k, .dtype = dtype});
+      }
+}
+
+void add_default_gemms(std::vector<Task>& tasks) {
+  add_cubes(tasks, {64, 256, 1024, 4096, 8192}, DataType::Bf16);
+  add_cubes(tasks, {256, 1024, 4096, 8192}, DataType::Fp8);
+  add_cubes(tasks, {1024, 4096}, DataType::Fp16);
+  add_cubes(tasks, {1024, 4096}, DataType::Tf32);
+  for (const Weight& weight : weights) {
+    for (const std::int64_t tokens : {512, 2048, 4096, 8192})
+      add_passes(tasks, tokens, weight, DataType::Bf16);
+    add_passes(tasks, 4096, weight, DataType::Fp8);
+  }
+  // Unfused attention (scores and values of 32 to 128 heads) and equally filled experts.
+  for (const std::int64_t batch : {8, 32, 128})
+    for (const std::int64_t length : {512, 2048}) {
+      tasks.emplace_back(Gemm{.m = length, .n = length, .k = 128, .batch = batch});
+      tasks.emplace_back(
+          Gemm{.m = length, .n = 128, .k = length, .batch = batch, .pass = GemmPass::DataGrad});
+    }
+}
+
+void add_rows(std::vector<Task>& tasks, const Extents& rows, const Extents& columns) {
+  for (int i = 0; i <= static_cast<int>(RowOperation::Adam); ++i)
+    for (const std::int64_t r : rows)
+      for (const std::int64_t c : columns)
+        tasks.emplace_back(
+            RowKernel{.operation = static_cast<RowOperation>(i), .rows = r, .columns = c});
+}
+
+void add_copies(std::vector<Task>& tasks, std::int64_t largest, std::int64_t factor) {
+  for (int i = 0; i <= static_cast<int>(CopyKind::DeviceToHost); ++i)
+    for (std::int64_t bytes = 4096; bytes <= largest; bytes *= factor)
+      tasks.emplace_back(Copy{.kind = static_cast<CopyKind>(i), .bytes = bytes});
+}
+
+void add_launches(std::vector<Task>& tasks, const Extents& counts) {
+  for (int i = 0; i <= static_cast<int>(LaunchStyle::Graph); ++i)
+    for (const std::int64_t count : counts)
+      tasks.emplace_back(Launches{.style = static_cast<LaunchStyle>(i), .count = count});
+}
+
+struct OneRun {
+  double operator()(const Gemm& gemm) const {
+    // Of bf16: tf32 has half, fp32 a sixteenth (and no tensor core); fp8 counts as bf16.
+    const double share = gemm.dtype == DataType::Fp32   ? 1.0 / 16
+                         : gemm.dtype == DataType::Tf32 ? 0.5
+                                                        : 1.0;
+    return flops(gemm).value() / (312e12 * 0.5 * share) + hbm_bytes(gemm).value() / 1.3e12;
+  }
+  double operator()(const RowKernel& kernel) const {
+    return static_cast<double>(as_memory_bound(kernel).bytes) / 1.3e12;
+  }
+  double operator()(const Copy& copy) const {
+    return hbm_bytes(copy).value() / (copy.kind == CopyKind::DeviceToDevice ? 1.3e12 : 20e9);
+  }
+  double operator()(const Launches& launches) const {
+    return 5e-6 * static_cast<double>(launches.count);
+  }
+};
+
+}  // namespace
+
+std::vector<Task> grid_tasks(Grid grid) {
+  std::vector<Task> tasks;
+  if (grid == Grid::Default) {
+    add_default_gemms(tasks);
+    add_rows(tasks, {512, 4096, 16384}, {1024, 4096, 8192, 14336});
+    add_copies(tasks, std::int64_t{1} << 30, 4);
+    add_launches(tasks, {10, 100, 1000});
+  } else {
+    for (const DataType dtype : {DataType::Tf32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
+      add_passes(tasks, 1024, {.n = 2048, .k = 4096}, dtype);
+    tasks.emplace_back(Gemm{.m = 512, .n = 512, .k = 128, .batch = 32});
+    add_rows(tasks, {4096}, {4096});
+    add_copies(tasks, std::int64_t{64} << 20, 128);
+    add_launches(tasks, {100});
+  }
+  std::vector<Task> unique;
+  for (const Task& task : tasks)
+    if (std::ranges::find(unique, task) == unique.end()) unique.push_back(task);
+  return unique;
+}
+
+Seconds estimated_duration(const Task& task) {
+  // Allocation, operands and check: milliseconds, and more for gradients, whose result is filled.
+  constexpr double preparation = 0.05;
+  constexpr double flush = 150e-6;
+  const bool gemm = std::holds_alternative<Gemm>(task);
+  const int runs = warm_up_runs + timed_runs + (gemm ? algorithms_tried * trial_runs : 0);
+  return Seconds{preparation + runs * (std::visit(OneRun{}, task) + flush)};
+}
+
+}  // namespace trainyard::bench

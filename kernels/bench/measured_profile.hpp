@@ -1,0 +1,49 @@
+// What the profilers write: provenance and one row for each measured task. The format is described
+// in kernels/bench/README.md.
+//
+//   MeasuredProfile profile = resume_profile("h200.json", provenance);
+//   if (!profile.has(task)) profile.rows.push_back(measure(task));
+//   write_partial(profile, "h200.json");   // h200.json.partial
+//   finish_profile(profile, "h200.json");  // the partial file is renamed
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "kernels/bench/statistics.hpp"
+#include "kernels/bench/task.hpp"
+
+namespace trainyard::bench {
+
+// Rows exist only for results that agreed with the CPU reference.
+struct MeasuredRow {
+  Task task;
+  Spread time_us;
+  std::string chosen;  // the algorithm a library ran; empty for our own kernels
+  bool operator==(const MeasuredRow&) const = default;
+};
+
+struct MeasuredProfile {
+  nlohmann::ordered_json provenance;  // GPU, versions, clocks, date, command
+  std::vector<MeasuredRow> rows;
+  [[nodiscard]] bool has(const Task& task) const;
+};
+
+[[nodiscard]] nlohmann::ordered_json profile_to_json(const MeasuredProfile& profile);
+// Throws InputError for anything but a profile of this schema and version, all problems together.
+[[nodiscard]] MeasuredProfile read_profile(const std::filesystem::path& file);
+
+// The rows that `file` and its partial sibling hold already, under the new provenance. Throws
+// InputError when they were measured on another GPU, driver or library version: rows of one profile
+// must compare.
+[[nodiscard]] MeasuredProfile resume_profile(const std::filesystem::path& file,
+                                             const nlohmann::ordered_json& provenance);
+
+[[nodiscard]] std::filesystem::path partial_name(const std::filesystem::path& file);
+void write_partial(const MeasuredProfile& profile, const std::filesystem::path& file);
+// Writes the partial file once more and renames it.
+void finish_profile(const MeasuredProfile& profile, const std::filesystem::path& file);
+
+}  // namespace trainyard::bench

@@ -1,0 +1,115 @@
+#include "kernels/bench/shape_line.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard::bench {
+
+namespace {
+
+constexpr const char* forms =
+    "write \"gemm m8192 n1280 k8192 bf16 forward\", \"swiglu rows4096 columns14336\", \"copy "
+    "host_to_device 1048576 B\" or \"launch stream count1000\"";
+
+// The words of a line, taken one by one; what nobody took is a problem.
+class Words {
+ public:
+  explicit Words(const std::string& line) : line_(line) {
+    std::istringstream stream(line);
+    for (std::string word; stream >> word;) words_.push_back(word);
+  }
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw InputError(Problem{"--shape", "", "\"" + line_ + "\" " + problem, forms});
+  }
+
+  // Takes the word if it is there.
+  bool take(std::string_view wanted) {
+    const auto found = std::find(words_.begin(), words_.end(), wanted);
+    if (found == words_.end()) return false;
+    words_.erase(found);
+    return true;
+  }
+
+  // The number behind a name, "rows4096".
+  std::int64_t number(const std::string& name, std::optional<std::int64_t> fallback = {}) {
+    for (auto word = words_.begin(); word != words_.end(); ++word) {
+      if (!word->starts_with(name)) continue;
+      std::int64_t value = 0;
+      const char* end = word->data() + word->size();
+      const auto parsed = std::from_chars(word->data() + name.size(), end, value);
+      if (parsed.ec != std::errc{} || parsed.ptr != end) continue;
+      if (value < 1) fail("has " + *word + ", which is not positive");
+      words_.erase(word);
+      return value;
+    }
+    if (!fallback) fail("has no " + (name.empty() ? "size" : name + " with a number"));
+    return *fallback;
+  }
+
+  template <class Enum>
+  Enum enumerator(Enum last, std::optional<Enum> fallback, const std::string& what) {
+    for (int i = 0; i <= static_cast<int>(last); ++i)
+      if (take(to_string(static_cast<Enum>(i)))) return static_cast<Enum>(i);
+    if (!fallback) fail("names no " + what);
+    return *fallback;
+  }
+
+  void finish() const {
+    if (!words_.empty()) fail("has \"" + words_.front() + "\", which means nothing here");
+  }
+
+ private:
+  std::string line_;
+  std::vector<std::string> words_;
+};
+
+Task read_gemm(Words& words) {
+  return Gemm{
+      .m = words.number("m"),
+      .n = words.number("n"),
+      .k = words.number("k"),
+      .batch = words.number("batch", 1),
+      .dtype = words.enumerator(DataType::Fp8, std::optional(DataType::Bf16), "dtype"),
+      .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass"),
+      .accumulate_fp32 = words.take("accumulate_fp32")};
+}
+
+Task read_copy(Words& words) {
+  const auto direction =
+      words.enumerator(CopyKind::DeviceToHost, std::optional<CopyKind>{}, "direction");
+  (void)words.take("B");
+  return Copy{.kind = direction, .bytes = words.number("")};
+}
+
+Task read_launches(Words& words) {
+  return Launches{
+      .style = words.enumerator(LaunchStyle::Graph, std::optional<LaunchStyle>{}, "style"),
+      .count = words.number("count")};
+}
+
+Task read_any(Words& words) {
+  if (words.take("gemm")) return read_gemm(words);
+  if (words.take("copy")) return read_copy(words);
+  if (words.take("launch")) return read_launches(words);
+  const auto operation =
+      words.enumerator(RowOperation::Adam, std::optional<RowOperation>{}, "known kernel");
+  return RowKernel{
+      .operation = operation, .rows = words.number("rows"), .columns = words.number("columns")};
+}
+
+}  // namespace
+
+Task read_shape_line(const std::string& line) {
+  Words words(line);
+  Task task = read_any(words);
+  words.finish();
+  return task;
+}
+
+}  // namespace trainyard::bench

@@ -1,0 +1,57 @@
+// One thing that the profilers measure: a product, a memory-bound kernel of ours, a copy, or
+// launches.
+//
+//   Task task = RowKernel{.operation = RowOperation::Swiglu, .rows = 4096, .columns = 14336};
+//   task_text(task);   // "swiglu rows4096 columns14336": also the key by which a profile knows it
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "sim/base/json_reader.hpp"
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard::bench {
+
+// A memory-bound kernel on a matrix of bf16 (Adam: of parameters). `columns` are those of the
+// result: SwiGLU reads twice as many.
+enum class RowOperation : std::uint8_t { Copy, Add, RmsNorm, Swiglu, Softmax, Adam };
+[[nodiscard]] std::string_view to_string(RowOperation operation);
+struct RowKernel {
+  RowOperation operation = RowOperation::Copy;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  auto operator<=>(const RowKernel&) const = default;
+};
+// What the simulator calls it. Adam at 4096 x 1024: optimizer, 30 B a parameter, 125829120 B.
+[[nodiscard]] MemoryBound as_memory_bound(const RowKernel& kernel);
+
+// Empty kernels issued one after another; the time is that of one.
+enum class LaunchStyle : std::uint8_t {
+  Issue,   // how long the CPU takes to put one into a stream
+  Stream,  // how far apart kernels of a stream run when the queue is full
+  Graph    // the same in a CUDA graph
+};
+[[nodiscard]] std::string_view to_string(LaunchStyle style);
+struct Launches {
+  LaunchStyle style = LaunchStyle::Stream;
+  std::int64_t count = 0;
+  auto operator<=>(const Launches&) const = default;
+};
+
+using Task = std::variant<Gemm, RowKernel, Copy, Launches>;
+
+[[nodiscard]] std::string task_text(const Task& task);
+// "gemm", "memory", "copy" or "launch": the word of --only.
+[[nodiscard]] std::string_view task_group(const Task& task);
+
+// Kernels in the words of workload files (sim/graph/kernel_json.hpp); memory-bound ones with
+// "operation", "rows" and "columns" beside them, launches as {"kind": "launch", ...}.
+[[nodiscard]] nlohmann::ordered_json task_to_json(const Task& task);
+// Problems are reported to the object's file.
+[[nodiscard]] Task read_task(JsonObject object);
+
+}  // namespace trainyard::bench
