@@ -22,7 +22,7 @@ namespace trainyard {
 
 struct WholeWeights {
   double unit = 1.0;
-  std::vector<std::uint32_t> counts;  // by user, in the order given; 1..128
+  std::vector<std::uint32_t> counts;  // by user, in the order given; 1..1024
   std::uint32_t rounded = 0;          // users whose weight is not exactly count * unit
 };
 

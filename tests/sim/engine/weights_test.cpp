@@ -55,10 +55,18 @@ TEST(Weights, AreRoundedPerChainWhetherFoldedOrNot) {
   EXPECT_DOUBLE_EQ(folded.unit, 2.0);
 }
 
-TEST(Weights, TooFarApartAreRoundedUpToAHundredAndTwentyEighthOfTheLargest) {
+// A flow that stands for a thousand chains may have a list as long as they would have together.
+TEST(Weights, OfManyChainsStayExact) {
   const WholeWeights whole = of({1000.0, 1.0, 333.0}, {1.0, 1.0, 1.0});
+  EXPECT_EQ(whole.counts, (Counts{1000, 1, 333}));
+  EXPECT_DOUBLE_EQ(whole.unit, 1.0);
+  EXPECT_EQ(whole.rounded, 0U);
+}
+
+TEST(Weights, TooFarApartAreRoundedUpToAHundredAndTwentyEighthOfTheLargest) {
+  const WholeWeights whole = of({2000.0, 1.0, 667.0}, {1.0, 1.0, 1.0});
   EXPECT_EQ(whole.counts, (Counts{128, 1, 43}));
-  EXPECT_DOUBLE_EQ(whole.unit, 7.8125);
+  EXPECT_DOUBLE_EQ(whole.unit, 15.625);
   EXPECT_EQ(whole.rounded, 2U);
 }
 
