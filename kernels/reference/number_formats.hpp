@@ -4,6 +4,8 @@
 //   rounded(DataType::Fp8, 1000.0);        // 448, the largest E4M3 value: conversions saturate
 #pragma once
 
+#include <cstdint>
+
 #include "sim/graph/kernel.hpp"
 
 namespace trainyard::reference {
@@ -23,5 +25,10 @@ struct NumberFormat {
 // The nearest value of the format, ties to even; beyond the largest, the largest.
 // REQUIRES: value is finite.
 [[nodiscard]] double rounded(DataType dtype, double value);
+
+// The value that the bits stand for, in the storage of the dtype (tf32: four bytes).
+//
+//   decoded(DataType::Bf16, 0x3f80);   // 1.0
+[[nodiscard]] double decoded(DataType dtype, std::uint32_t bits);
 
 }  // namespace trainyard::reference

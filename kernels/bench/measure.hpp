@@ -1,0 +1,44 @@
+// Measures one task: operands filled, the result of one run checked against the CPU reference, then
+// warm-up and timed runs.
+//
+//   const Bench bench;                        // the first CUDA device
+//   MeasuredRow row = measure(bench, task);   // throws Unsupported, or WrongResult
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "kernels/bench/cuda_call.hpp"
+#include "kernels/bench/measured_profile.hpp"
+#include "kernels/bench/stopwatch.hpp"
+
+namespace trainyard::bench {
+
+// The GPU computed something else than the reference. Such a row is not written.
+struct WrongResult : RunError {
+  using RunError::RunError;
+};
+
+struct DestroyCublasLt {
+  void operator()(cublasLtHandle_t handle) const { (void)cublasLtDestroy(handle); }
+};
+
+// What all measurements share. cuBLASLt may use 32 MiB of workspace, as NVIDIA advises for Hopper
+// (cuBLAS documentation, cublasSetWorkspace).
+struct Bench {
+  Bench();
+  Stopwatch watch;
+  std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyCublasLt> cublaslt;
+  DeviceMemory workspace;
+};
+
+[[nodiscard]] MeasuredRow measure(const Bench& bench, const Task& task);
+
+[[nodiscard]] MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm);
+[[nodiscard]] MeasuredRow measure_rows(const Bench& bench, const RowKernel& kernel);
+[[nodiscard]] MeasuredRow measure_copy(const Bench& bench, const Copy& copy);
+[[nodiscard]] MeasuredRow measure_launches(const Bench& bench, const Launches& launches);
+
+}  // namespace trainyard::bench

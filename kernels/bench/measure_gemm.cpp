@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/bench/gemm_plan.hpp"
+#include "kernels/bench/protocol.hpp"
+#include "kernels/bench/random_value.hpp"
+#include "kernels/bench/row_kernels.hpp"
+#include "kernels/bench/stored.hpp"
+#include "kernels/reference/gemm.hpp"
+#include "kernels/reference/number_formats.hpp"
+
+namespace trainyard::bench {
+
+namespace {
+
+constexpr std::uint64_t a_seed = 1;
+constexpr std::uint64_t b_seed = 2;
+constexpr std::uint64_t gradient_seed = 3;
+constexpr int entries_checked = 32;
+
+struct GemmMemory {
+  DeviceMemory a, b, result;
+  [[nodiscard]] GemmOperands operands() const { return {a.get(), b.get(), result.get()}; }
+};
+
+std::int64_t stored_bytes(std::int64_t count, DataType dtype) {
+  return count * static_cast<std::int64_t>(element_bytes(dtype));
+}
+
+GemmMemory allocate(const Gemm& g) {
+  return {DeviceMemory(stored_bytes(g.batch * g.m * g.k, g.dtype)),
+          DeviceMemory(stored_bytes(g.batch * g.k * g.n, g.dtype)),
+          DeviceMemory(stored_bytes(g.batch * g.m * g.n, result_dtype(g)))};
+}
+
+void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) {
+  const auto fill = [&bench](const DeviceMemory& into, std::int64_t count, DataType dtype,
+                             std::uint64_t seed) {
+    check(fill_random({into.get(), count, dtype, seed}, bench.watch.stream()), "filling operands");
+  };
+  fill(memory.a, g.batch * g.m * g.k, g.dtype, a_seed);
+  fill(memory.b, g.batch * g.k * g.n, g.dtype, b_seed);
+  fill(memory.result, g.batch * g.m * g.n, result_dtype(g), gradient_seed);
+}
+
+// What one entry may be off. Operands have deviation 1.155, so a product's entries have 1.33
+// sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
+// thousandth of it (fp8 on Hopper: by less than a hundredth, their sums keep 14 bits), and storing
+// rounds once more.
+double tolerance(const Gemm& gemm, double expected) {
+  const double summing = gemm.dtype == DataType::Fp8 ? 0.02 : 0.002;
+  const int bits = reference::number_format(result_dtype(gemm)).fraction_bits;
+  return summing * std::sqrt(static_cast<double>(gemm.k)) +
+         std::abs(expected) * std::ldexp(1.0, -bits);
+}
+
+void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry) {
+  const auto stored = [&gemm](std::uint64_t seed) {
+    return [&gemm, seed](std::int64_t place) {
+      return reference::rounded(gemm.dtype, static_cast<double>(random_value(seed, place)));
+    };
+  };
+  const std::int64_t place = reference::result_place(gemm, entry);
+  double expected = reference::gemm_entry(gemm, entry, stored(a_seed), stored(b_seed));
+  if (gemm.accumulate_fp32) expected += static_cast<double>(random_value(gradient_seed, place));
+  const double computed =
+      read_stored(memory.result, {.dtype = result_dtype(gemm), .first = place, .count = 1}).front();
+  if (!(std::abs(computed - expected) <= tolerance(gemm, expected)))
+    throw WrongResult(fmt::format("entry ({}, {}, {}) is {}, the reference says {}", entry.batch,
+                                  entry.row, entry.column, computed, expected));
+}
+
+// The corners and entries between them, drawn by the same generator every time.
+void check_result(const Gemm& gemm, const GemmMemory& memory) {
+  check_entry(gemm, memory, {0, 0, 0});
+  check_entry(gemm, memory, {gemm.batch - 1, gemm.m - 1, gemm.n - 1});
+  for (std::uint64_t i = 0; i < entries_checked; ++i) {
+    const auto draw = [i](std::uint64_t what, std::int64_t below) {
+      return static_cast<std::int64_t>(mixed_bits(3 * i + what + 1) %
+                                       static_cast<std::uint64_t>(below));
+    };
+    check_entry(gemm, memory, {draw(0, gemm.batch), draw(1, gemm.m), draw(2, gemm.n)});
+  }
+}
+
+std::size_t fastest(const Bench& bench, const GemmPlan& plan, const GemmMemory& memory) {
+  std::size_t best = 0;
+  double best_us = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < plan.algorithms().size(); ++i) {
+    const auto run = [&] { plan.run(plan.algorithms()[i], memory.operands()); };
+    const double us = std::ranges::min(bench.watch.times_us(run, trial_runs));
+    if (us < best_us) {
+      best_us = us;
+      best = i;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
+  const GemmPlan plan(bench, gemm);
+  const GemmMemory memory = allocate(gemm);
+  fill_operands(bench, gemm, memory);
+  const auto& chosen = plan.algorithms()[fastest(bench, plan, memory)];
+  // The trials have added into the gradient; the one checked run starts from known values.
+  fill_operands(bench, gemm, memory);
+  const auto run = [&] { plan.run(chosen, memory.operands()); };
+  run();
+  bench.watch.wait();
+  check_result(gemm, memory);
+  bench.watch.warm_up(run);
+  return {gemm, spread_of(bench.watch.times_us(run, timed_runs)), algorithm_text(chosen)};
+}
+
+}  // namespace trainyard::bench

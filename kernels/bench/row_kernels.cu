@@ -1,0 +1,289 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <algorithm>
+
+#include "kernels/bench/random_value.hpp"
+#include "kernels/bench/row_kernels.hpp"
+#include "kernels/reference/rows.hpp"
+
+namespace trainyard::bench {
+
+namespace {
+
+constexpr int block_threads = 256;
+constexpr int vector_elements = 8;  // of bf16: 16 bytes, the widest load
+// Each thread of a reducing kernel keeps its part of the row in registers.
+constexpr int vectors_per_thread =
+    static_cast<int>(row_columns_most) / (block_threads * vector_elements);
+
+struct Eight {
+  float value[vector_elements];
+};
+
+__device__ Eight load(const __nv_bfloat16* from, std::int64_t vector) {
+  const uint4 raw = reinterpret_cast<const uint4*>(from)[vector];
+  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&raw);
+  Eight loaded;
+  for (int i = 0; i < vector_elements / 2; ++i) {
+    const float2 pair = __bfloat1622float2(pairs[i]);
+    loaded.value[2 * i] = pair.x;
+    loaded.value[2 * i + 1] = pair.y;
+  }
+  return loaded;
+}
+
+__device__ void store(__nv_bfloat16* to, std::int64_t vector, const Eight& stored) {
+  uint4 raw;
+  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&raw);
+  for (int i = 0; i < vector_elements / 2; ++i)
+    pairs[i] = __floats2bfloat162_rn(stored.value[2 * i], stored.value[2 * i + 1]);
+  reinterpret_cast<uint4*>(to)[vector] = raw;
+}
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Largest {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// The same value in every thread of the block.
+template <class Combine>
+__device__ float over_block(float value, Combine combine) {
+  __shared__ float of_warp[block_threads / 32];
+  for (int step = 16; step > 0; step /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffU, value, step));
+  __syncthreads();  // the last reduction's readers are done
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = of_warp[0];
+  for (int warp = 1; warp < block_threads / 32; ++warp) value = combine(value, of_warp[warp]);
+  return value;
+}
+
+// One thread for each vector of eight results.
+__global__ void copy_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, std::int64_t vectors) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i < vectors) reinterpret_cast<uint4*>(result)[i] = reinterpret_cast<const uint4*>(x)[i];
+}
+
+__global__ void add_kernel(const __nv_bfloat16* x, const __nv_bfloat16* second,
+                           __nv_bfloat16* result, std::int64_t vectors) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i >= vectors) return;
+  Eight sum = load(x, i);
+  const Eight other = load(second, i);
+  for (int j = 0; j < vector_elements; ++j) sum.value[j] += other.value[j];
+  store(result, i, sum);
+}
+
+__global__ void swiglu_kernel(const __nv_bfloat16* gate_and_up, __nv_bfloat16* result,
+                              std::int64_t vectors, std::int64_t row_vectors) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i >= vectors) return;
+  const std::int64_t row = i / row_vectors;
+  Eight gate = load(gate_and_up, i + row * row_vectors);
+  const Eight up = load(gate_and_up, i + (row + 1) * row_vectors);
+  for (int j = 0; j < vector_elements; ++j)
+    gate.value[j] = gate.value[j] / (1.0F + __expf(-gate.value[j])) * up.value[j];
+  store(result, i, gate);
+}
+
+// One block for each row. The row is read once and kept.
+__global__ void rms_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* weight,
+                                __nv_bfloat16* result, int row_vectors) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
+  Eight kept[vectors_per_thread];
+  float squares = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    kept[part] = load(x, first + i);
+    for (const float value : kept[part].value) squares += value * value;
+  }
+  const float mean = over_block(squares, Sum{}) / static_cast<float>(row_vectors * vector_elements);
+  const float scale = rsqrtf(mean + static_cast<float>(reference::rms_norm_epsilon));
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    const Eight weights = load(weight, i);
+    for (int j = 0; j < vector_elements; ++j) kept[part].value[j] *= scale * weights.value[j];
+    store(result, first + i, kept[part]);
+  }
+}
+
+__global__ void softmax_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, int row_vectors) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
+  Eight kept[vectors_per_thread];
+  float largest = -3.4e38F;  // below every bf16 that is filled in
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    kept[part] = load(x, first + i);
+    for (const float value : kept[part].value) largest = fmaxf(largest, value);
+  }
+  largest = over_block(largest, Largest{});
+  float sum = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    if (part * block_threads + static_cast<int>(threadIdx.x) >= row_vectors) break;
+    for (float& value : kept[part].value) {
+      value = __expf(value - largest);
+      sum += value;
+    }
+  }
+  const float scale = 1.0F / over_block(sum, Sum{});
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    for (float& value : kept[part].value) value *= scale;
+    store(result, first + i, kept[part]);
+  }
+}
+
+struct AdamSingles {
+  float rate, beta1, beta2, epsilon, decay, momentum_scale, variance_scale;
+};
+
+__device__ float adam_weight(const AdamSingles& c, float gradient, float weight, float& momentum,
+                             float& variance) {
+  momentum = c.beta1 * momentum + (1.0F - c.beta1) * gradient;
+  variance = c.beta2 * variance + (1.0F - c.beta2) * gradient * gradient;
+  const float direction =
+      momentum * c.momentum_scale / (sqrtf(variance * c.variance_scale) + c.epsilon);
+  return weight - c.rate * (direction + c.decay * weight);
+}
+
+// Four parameters a thread: 16 bytes of each fp32 array.
+__global__ void adam_kernel(const float4* gradient, float4* weight, float4* momentum,
+                            float4* variance, uint2* result, std::int64_t vectors, AdamSingles c) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i >= vectors) return;
+  const float4 g = gradient[i];
+  float4 w = weight[i];
+  float4 m = momentum[i];
+  float4 v = variance[i];
+  w.x = adam_weight(c, g.x, w.x, m.x, v.x);
+  w.y = adam_weight(c, g.y, w.y, m.y, v.y);
+  w.z = adam_weight(c, g.z, w.z, m.z, v.z);
+  w.w = adam_weight(c, g.w, w.w, m.w, v.w);
+  weight[i] = w;
+  momentum[i] = m;
+  variance[i] = v;
+  uint2 halves;
+  reinterpret_cast<__nv_bfloat162*>(&halves)[0] = __floats2bfloat162_rn(w.x, w.y);
+  reinterpret_cast<__nv_bfloat162*>(&halves)[1] = __floats2bfloat162_rn(w.z, w.w);
+  result[i] = halves;
+}
+
+AdamSingles adam_singles() {
+  const reference::AdamConstants c;
+  return {static_cast<float>(c.rate),
+          static_cast<float>(c.beta1),
+          static_cast<float>(c.beta2),
+          static_cast<float>(c.epsilon),
+          static_cast<float>(c.decay),
+          static_cast<float>(1.0 / (1.0 - c.beta1)),
+          static_cast<float>(1.0 / (1.0 - c.beta2))};
+}
+
+struct Tf32 {
+  float value;
+  // Round to nearest, ties to even, at bit 13 of the fp32 fraction.
+  __device__ explicit Tf32(float x) {
+    const unsigned bits = __float_as_uint(x);
+    value = __uint_as_float((bits + 0xfffU + ((bits >> 13) & 1U)) & ~0x1fffU);
+  }
+};
+
+template <class Stored>
+__global__ void fill_kernel(Stored* memory, std::int64_t count, std::uint64_t seed) {
+  const std::int64_t step = std::int64_t{gridDim.x} * block_threads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x; i < count;
+       i += step)
+    memory[i] = Stored(random_value(seed, i));
+}
+
+__global__ void count_kernel(unsigned* counter) { *counter += 1; }
+
+unsigned blocks_for(std::int64_t threads) {
+  return static_cast<unsigned>((threads + block_threads - 1) / block_threads);
+}
+
+template <class Stored>
+void fill(const RandomFill& f, cudaStream_t stream) {
+  constexpr unsigned blocks_most = 65536;
+  fill_kernel<<<std::min(blocks_for(f.count), blocks_most), block_threads, 0, stream>>>(
+      static_cast<Stored*>(f.memory), f.count, f.seed);
+}
+
+}  // namespace
+
+cudaError_t fill_random(const RandomFill& f, cudaStream_t stream) {
+  switch (f.dtype) {
+    case DataType::Fp32:
+      fill<float>(f, stream);
+      break;
+    case DataType::Tf32:
+      fill<Tf32>(f, stream);
+      break;
+    case DataType::Bf16:
+      fill<__nv_bfloat16>(f, stream);
+      break;
+    case DataType::Fp16:
+      fill<__half>(f, stream);
+      break;
+    case DataType::Fp8:
+      fill<__nv_fp8_e4m3>(f, stream);
+      break;
+  }
+  return cudaGetLastError();
+}
+
+cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& o, cudaStream_t stream) {
+  const std::int64_t row_vectors = kernel.columns / vector_elements;
+  const std::int64_t vectors = kernel.rows * row_vectors;
+  const auto rows = static_cast<unsigned>(kernel.rows);
+  const unsigned blocks = blocks_for(vectors);
+  const auto* x = static_cast<const __nv_bfloat16*>(o.x);
+  const auto* second = static_cast<const __nv_bfloat16*>(o.second);
+  auto* result = static_cast<__nv_bfloat16*>(o.result);
+  switch (kernel.operation) {
+    case RowOperation::Copy:
+      copy_kernel<<<blocks, block_threads, 0, stream>>>(x, result, vectors);
+      break;
+    case RowOperation::Add:
+      add_kernel<<<blocks, block_threads, 0, stream>>>(x, second, result, vectors);
+      break;
+    case RowOperation::RmsNorm:
+      rms_norm_kernel<<<rows, block_threads, 0, stream>>>(x, second, result,
+                                                          static_cast<int>(row_vectors));
+      break;
+    case RowOperation::Swiglu:
+      swiglu_kernel<<<blocks, block_threads, 0, stream>>>(x, result, vectors, row_vectors);
+      break;
+    case RowOperation::Softmax:
+      softmax_kernel<<<rows, block_threads, 0, stream>>>(x, result, static_cast<int>(row_vectors));
+      break;
+    case RowOperation::Adam:
+      adam_kernel<<<blocks_for(2 * vectors), block_threads, 0, stream>>>(
+          static_cast<const float4*>(o.x), static_cast<float4*>(o.weight),
+          static_cast<float4*>(o.momentum), static_cast<float4*>(o.variance),
+          static_cast<uint2*>(o.result), 2 * vectors, adam_singles());
+      break;
+  }
+  return cudaGetLastError();
+}
+
+cudaError_t launch_count(unsigned* counter, cudaStream_t stream) {
+  count_kernel<<<1, 1, 0, stream>>>(counter);
+  return cudaGetLastError();
+}
+
+}  // namespace trainyard::bench

@@ -1,0 +1,43 @@
+// The profilers' own GPU kernels, and the random operands of all tasks. Launchers return the
+// launch's error code; the work is queued in the stream.
+//
+//   check(fill_random({.memory = x, .count = 1024, .dtype = DataType::Bf16, .seed = 1}, stream),
+//         "filling x");
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/bench/task.hpp"
+
+namespace trainyard::bench {
+
+// memory[i] = random_value(seed, i) in the dtype's storage (tf32: rounded, in four bytes).
+struct RandomFill {
+  void* memory = nullptr;
+  std::int64_t count = 0;
+  DataType dtype = DataType::Bf16;
+  std::uint64_t seed = 0;
+};
+[[nodiscard]] cudaError_t fill_random(const RandomFill& fill, cudaStream_t stream);
+
+// Operands of a RowKernel; all bf16 but Adam's, which are fp32 and the bf16 copy `result`.
+struct RowOperands {
+  const void* x = nullptr;       // Adam: gradient
+  const void* second = nullptr;  // add: the other summand; RMSNorm: weight
+  void* result = nullptr;
+  void* weight = nullptr;    // Adam: master weight, updated
+  void* momentum = nullptr;  // Adam: updated
+  void* variance = nullptr;  // Adam: updated
+};
+// REQUIRES: columns divisible by 8, and at most row_columns_most where rows are reduced (RMSNorm,
+// softmax).
+inline constexpr std::int64_t row_columns_most = 16384;
+[[nodiscard]] cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& operands,
+                                            cudaStream_t stream);
+
+// Adds one to the counter: what is launched to time launches, so that each is seen to have run.
+[[nodiscard]] cudaError_t launch_count(unsigned* counter, cudaStream_t stream);
+
+}  // namespace trainyard::bench
