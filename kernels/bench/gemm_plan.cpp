@@ -105,10 +105,12 @@ void GemmPlan::ask_heuristic() {
         "offering a workspace");
   algorithms_.resize(algorithms_tried);
   int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(bench_.cublaslt.get(), operation_.get(), first_.get(),
-                                       second_.get(), result_.get(), result_.get(), made,
-                                       algorithms_tried, algorithms_.data(), &found),
-        "asking for an algorithm");
+  const cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(
+      bench_.cublaslt.get(), operation_.get(), first_.get(), second_.get(), result_.get(),
+      result_.get(), made, algorithms_tried, algorithms_.data(), &found);
+  // So it answers shapes that tensor cores cannot take, such as fp8 extents not divisible by 16.
+  if (code == CUBLAS_STATUS_INVALID_VALUE) throw Unsupported("cuBLASLt does not take this shape");
+  check(code, "asking for an algorithm");
   algorithms_.resize(static_cast<std::size_t>(found));
   std::erase_if(algorithms_, [](const auto& a) { return a.state != CUBLAS_STATUS_SUCCESS; });
   if (algorithms_.empty()) throw Unsupported("cuBLASLt has no algorithm for it");

@@ -45,8 +45,8 @@ void add_cubes(std::vector<Task>& tasks, const Extents& extents, DataType dtype)
 }
 
 void add_default_gemms(std::vector<Task>& tasks) {
-  add_cubes(tasks, {64, 256, 1024, 4096, 8192}, DataType::Bf16);
-  add_cubes(tasks, {256, 1024, 4096, 8192}, DataType::Fp8);
+  add_cubes(tasks, {64, 128, 256, 512, 1024, 2048, 4096, 8192}, DataType::Bf16);
+  add_cubes(tasks, {128, 512, 1024, 2048, 4096, 8192}, DataType::Fp8);
   add_cubes(tasks, {1024, 4096}, DataType::Fp16);
   add_cubes(tasks, {1024, 4096}, DataType::Tf32);
   for (const Weight& weight : weights) {
@@ -126,12 +126,15 @@ std::vector<Task> grid_tasks(Grid grid) {
 }
 
 Seconds estimated_duration(const Task& task) {
-  // Allocation, operands and check: milliseconds, and more for gradients, whose result is filled.
-  constexpr double preparation = 0.05;
+  // Allocation, operands, the heuristic; and the check's sums on the CPU: about 100 ns a term.
+  constexpr double preparation = 0.1;
+  constexpr double checked_entries = 34;
   constexpr double flush = 150e-6;
-  const bool gemm = std::holds_alternative<Gemm>(task);
-  const int runs = warm_up_runs + timed_runs + (gemm ? algorithms_tried * trial_runs : 0);
-  return Seconds{preparation + runs * (std::visit(OneRun{}, task) + flush)};
+  const auto* gemm = std::get_if<Gemm>(&task);
+  const int runs =
+      warm_up_runs + timed_runs + (gemm != nullptr ? algorithms_tried * trial_runs : 0);
+  const double terms = gemm != nullptr ? checked_entries * static_cast<double>(gemm->k) : 0.0;
+  return Seconds{preparation + 100e-9 * terms + runs * (std::visit(OneRun{}, task) + flush)};
 }
 
 }  // namespace trainyard::bench

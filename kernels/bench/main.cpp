@@ -83,6 +83,7 @@ class Run {
       if (!profile_.has(tasks[i])) measure_one(bench, tasks[i]);
     }
     progress("");
+    if (!interrupted()) note_load(bench);
     finish_profile(profile_, out_);
     fmt::print("{}: {} rows, {} left out, {} wrong\n", out_, profile_.rows.size(), left_out_,
                wrong_);
@@ -104,6 +105,14 @@ class Run {
     } catch (const WrongResult& reason) {
       ++wrong_;
       say(fmt::format("wrong result: {}: {}", task_text(task), reason.what()));
+    }
+  }
+
+  void note_load(const Bench& bench) {
+    try {
+      profile_.provenance["under_load"] = readings_under_load(bench);
+    } catch (const Unsupported& reason) {
+      say(fmt::format("left out: clocks under load: {}", reason.what()));
     }
   }
 

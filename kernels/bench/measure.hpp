@@ -36,6 +36,10 @@ struct Bench {
 
 [[nodiscard]] MeasuredRow measure(const Bench& bench, const Task& task);
 
+// Clocks, power and temperature while large bf16 products run one after another for some tenths of
+// a second; idle readings say little. Empty without NVML.
+[[nodiscard]] nlohmann::ordered_json readings_under_load(const Bench& bench);
+
 [[nodiscard]] MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm);
 [[nodiscard]] MeasuredRow measure_rows(const Bench& bench, const RowKernel& kernel);
 [[nodiscard]] MeasuredRow measure_copy(const Bench& bench, const Copy& copy);

@@ -6,6 +6,7 @@
 
 #include "kernels/bench/gemm_plan.hpp"
 #include "kernels/bench/protocol.hpp"
+#include "kernels/bench/provenance.hpp"
 #include "kernels/bench/random_value.hpp"
 #include "kernels/bench/row_kernels.hpp"
 #include "kernels/bench/stored.hpp"
@@ -115,6 +116,25 @@ MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
   check_result(gemm, memory);
   bench.watch.warm_up(run);
   return {gemm, spread_of(bench.watch.times_us(run, timed_runs)), algorithm_text(chosen)};
+}
+
+nlohmann::ordered_json readings_under_load(const Bench& bench) {
+  // About 0.5 s on an H100, 1.1 s on an A100; NVML averages power over up to 0.1 s.
+  constexpr int products = 300;
+  const Gemm gemm{.m = 8192, .n = 8192, .k = 8192};
+  const GemmPlan plan(bench, gemm);
+  const GemmMemory memory = allocate(gemm);
+  fill_operands(bench, gemm, memory);
+  const Event middle = make_event();
+  for (int i = 0; i < products; ++i) {
+    if (i == products / 2)
+      check(cudaEventRecord(middle.get(), bench.watch.stream()), "recording an event");
+    plan.run(plan.algorithms().front(), memory.operands());
+  }
+  check(cudaEventSynchronize(middle.get()), "waiting for half of the products");
+  nlohmann::ordered_json readings = device_readings();
+  bench.watch.wait();
+  return readings;
 }
 
 }  // namespace trainyard::bench

@@ -52,6 +52,14 @@ void select_device() {
   check(cudaSetDevice(0), "no CUDA device");
 }
 
+Json device_readings() {
+  int device = 0;
+  char bus_id[32] = {};
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device), "asking for the PCI address");
+  return nvml_readings(bus_id);
+}
+
 Json provenance(const std::vector<std::string>& command) {
   int device = 0;
   int runtime = 0;
@@ -66,9 +74,7 @@ Json provenance(const std::vector<std::string>& command) {
                {"cuda_runtime", cuda_version(runtime)},
                {"cuda_of_driver", cuda_version(driver_cuda)},
                {"cublaslt", cublaslt_version()}};
-  char bus_id[32] = {};
-  check(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device), "asking for the PCI address");
-  json.update(nvml_readings(bus_id));
+  json.update(device_readings());
   json["date"] = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   json["command"] = fmt::format("{}", fmt::join(command, " "));
   json["revision"] = TRAINYARD_REVISION;

@@ -17,6 +17,9 @@ void select_device();
 // there is no NVML.
 [[nodiscard]] nlohmann::ordered_json provenance(const std::vector<std::string>& command);
 
+// What NVML says of the selected device now: driver, clocks, power, temperature.
+[[nodiscard]] nlohmann::ordered_json device_readings();
+
 // "trainyard-profile 0.1.0, CUDA 13.0, cuBLASLt 13.0.2": needs no device.
 [[nodiscard]] std::string version_text();
 

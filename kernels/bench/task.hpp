@@ -32,7 +32,7 @@ struct RowKernel {
 // Empty kernels issued one after another; the time is that of one.
 enum class LaunchStyle : std::uint8_t {
   Issue,   // how long the CPU takes to put one into a stream
-  Stream,  // how far apart kernels of a stream run when the queue is full
+  Stream,  // how far apart kernels of a stream run, issued one by one: the slower of CPU and GPU
   Graph    // the same in a CUDA graph
 };
 [[nodiscard]] std::string_view to_string(LaunchStyle style);

@@ -1,0 +1,69 @@
+#include "kernels/bench/grid.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace trainyard::bench {
+namespace {
+
+double estimated_seconds(Grid grid) {
+  double seconds = 0.0;
+  for (const Task& task : grid_tasks(grid)) seconds += estimated_duration(task).value();
+  return seconds;
+}
+
+TEST(Grid, DefaultFitsIntoEightMinutesAndUsesThem) {
+  EXPECT_LT(estimated_seconds(Grid::Default), 360.0);
+  EXPECT_GT(estimated_seconds(Grid::Default), 120.0);
+  EXPECT_LT(estimated_seconds(Grid::Small), 30.0);
+}
+
+TEST(Grid, HoldsNoTaskTwice) {
+  for (const Grid grid : {Grid::Default, Grid::Small}) {
+    std::set<std::string> texts;
+    for (const Task& task : grid_tasks(grid))
+      EXPECT_TRUE(texts.insert(task_text(task)).second) << task_text(task);
+  }
+}
+
+TEST(Grid, CoversEveryGroupDtypePassAndOperation) {
+  for (const Grid grid : {Grid::Default, Grid::Small}) {
+    std::map<std::string_view, int> groups;
+    std::set<std::pair<DataType, GemmPass>> products;
+    std::set<RowOperation> operations;
+    for (const Task& task : grid_tasks(grid)) {
+      ++groups[task_group(task)];
+      if (const auto* gemm = std::get_if<Gemm>(&task)) products.insert({gemm->dtype, gemm->pass});
+      if (const auto* row = std::get_if<RowKernel>(&task)) operations.insert(row->operation);
+    }
+    EXPECT_EQ(groups.size(), 4U);
+    for (const DataType dtype : {DataType::Bf16, DataType::Fp8})
+      for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad})
+        EXPECT_TRUE(products.contains({dtype, pass})) << to_string(dtype) << to_string(pass);
+    EXPECT_TRUE(products.contains({DataType::Tf32, GemmPass::Forward}));
+    EXPECT_TRUE(products.contains({DataType::Fp16, GemmPass::Forward}));
+    EXPECT_EQ(operations.size(), 6U);
+  }
+}
+
+// The largest task's operands and result leave room on a GPU of 40 GB.
+TEST(Grid, FitsOnAnA100) {
+  for (const Task& task : grid_tasks(Grid::Default)) {
+    const auto* gemm = std::get_if<Gemm>(&task);
+    const double bytes = gemm != nullptr ? hbm_bytes(*gemm).value() : 0.0;
+    EXPECT_LT(bytes, 16e9) << task_text(task);
+  }
+}
+
+TEST(Grid, EstimateGrowsWithTheWork) {
+  const Gemm small{.m = 1024, .n = 1024, .k = 1024};
+  Gemm large = small;
+  large.k = 65536;
+  EXPECT_GT(estimated_duration(large).value(), estimated_duration(small).value());
+}
+
+}  // namespace
+}  // namespace trainyard::bench

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "kernels/reference/gemm.hpp"
+#include "kernels/reference/rows.hpp"
+
+namespace trainyard::reference {
+namespace {
+
+constexpr double relative = 1e-12;
+
+// A = (1 2 3; 4 5 6) and B = (7 8; 9 10; 11 12), so A B = (58 64; 139 154).
+struct Stored {
+  std::vector<double> a, b;
+};
+Stored stored_for(const Gemm& gemm) {
+  return {a_is_transposed(gemm) ? std::vector<double>{1, 4, 2, 5, 3, 6}
+                                : std::vector<double>{1, 2, 3, 4, 5, 6},
+          b_is_transposed(gemm) ? std::vector<double>{7, 9, 11, 8, 10, 12}
+                                : std::vector<double>{7, 8, 9, 10, 11, 12}};
+}
+StoredValue values(const std::vector<double>& memory) {
+  return [&memory](std::int64_t place) { return memory.at(static_cast<std::size_t>(place)); };
+}
+
+TEST(GemmReference, EveryLayoutGivesTheProductDoneByHand) {
+  for (const DataType dtype : {DataType::Bf16, DataType::Fp8})
+    for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad}) {
+      const Gemm gemm{.m = 2, .n = 2, .k = 3, .dtype = dtype, .pass = pass};
+      const Stored stored = stored_for(gemm);
+      const auto entry = [&](std::int64_t row, std::int64_t column) {
+        return gemm_entry(gemm, {0, row, column}, values(stored.a), values(stored.b));
+      };
+      EXPECT_EQ(entry(0, 0), 58.0);
+      EXPECT_EQ(entry(0, 1), 64.0);
+      EXPECT_EQ(entry(1, 0), 139.0);
+      EXPECT_EQ(entry(1, 1), 154.0);
+    }
+}
+
+TEST(GemmReference, PassesAreTnNnAndNtButFp8IsAlwaysTn) {
+  const auto layout = [](DataType dtype, GemmPass pass) {
+    const Gemm gemm{.m = 2, .n = 2, .k = 3, .dtype = dtype, .pass = pass};
+    // BLAS counts column-major and takes B first.
+    return std::string(b_is_transposed(gemm) ? "T" : "N") + (a_is_transposed(gemm) ? "T" : "N");
+  };
+  EXPECT_EQ(layout(DataType::Bf16, GemmPass::Forward), "TN");
+  EXPECT_EQ(layout(DataType::Bf16, GemmPass::DataGrad), "NN");
+  EXPECT_EQ(layout(DataType::Bf16, GemmPass::WeightGrad), "NT");
+  EXPECT_EQ(layout(DataType::Fp8, GemmPass::DataGrad), "TN");
+  EXPECT_EQ(layout(DataType::Fp8, GemmPass::WeightGrad), "TN");
+}
+
+TEST(GemmReference, BatchesLieOneAfterAnother) {
+  const Gemm gemm{.m = 2, .n = 5, .k = 3, .batch = 4};
+  EXPECT_EQ(a_place(gemm, {2, 1, 4}, 2), 2 * 6 + 1 * 3 + 2);
+  EXPECT_EQ(b_place(gemm, {2, 1, 4}, 2), 2 * 15 + 4 * 3 + 2);
+  EXPECT_EQ(result_place(gemm, {2, 1, 4}), 2 * 10 + 1 * 5 + 4);
+}
+
+TEST(RowReference, RmsNormDividesByTheRootOfTheMeanSquare) {
+  const auto normed = rms_norm_row(std::vector{3.0, 4.0}, std::vector{1.0, 2.0}, 0.0);
+  EXPECT_NEAR(normed[0], 3.0 / std::sqrt(12.5), relative);
+  EXPECT_NEAR(normed[1], 8.0 / std::sqrt(12.5), relative);
+  EXPECT_NEAR(rms_norm_row(std::vector{0.0}, std::vector{1.0})[0], 0.0, relative);
+}
+
+TEST(RowReference, SwigluGatesTheSecondHalf) {
+  const auto activated = swiglu_row(std::vector{0.0, std::log(3.0), 5.0, 4.0});
+  ASSERT_EQ(activated.size(), 2U);
+  EXPECT_NEAR(activated[0], 0.0, relative);
+  EXPECT_NEAR(activated[1], std::log(3.0) * 0.75 * 4.0, relative);
+}
+
+TEST(RowReference, SoftmaxSharesAddUpHoweverLargeTheValues) {
+  const auto share = softmax_row(std::vector{1000.0, 1000.0 + std::log(3.0)});
+  EXPECT_NEAR(share[0], 0.25, relative);
+  EXPECT_NEAR(share[1], 0.75, relative);
+}
+
+// From zero the first step goes by the rate whatever the gradient, and decays the weight: 1 - 0.1
+// (1 + 0.5 * 1) = 0.85.
+TEST(RowReference, AdamsFirstStep) {
+  const AdamConstants constants{
+      .rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 0.0, .decay = 0.5};
+  const AdamState after = adam_step({.weight = 1.0}, 4.0, constants);
+  EXPECT_NEAR(after.momentum, 0.4, relative);
+  EXPECT_NEAR(after.variance, 0.16, relative);
+  EXPECT_NEAR(after.weight, 0.85, relative);
+}
+
+// With momentum 1 before: (0.9 + 0.4) / 0.1 = 13 over the root of 16, so 1 - 0.1 * 13 / 4 = 0.675.
+TEST(RowReference, AdamKeepsItsMomentum) {
+  const AdamConstants constants{
+      .rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 0.0, .decay = 0.0};
+  const AdamState after = adam_step({.weight = 1.0, .momentum = 1.0}, 4.0, constants);
+  EXPECT_NEAR(after.weight, 0.675, relative);
+}
+
+}  // namespace
+}  // namespace trainyard::reference

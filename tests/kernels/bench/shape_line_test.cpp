@@ -1,0 +1,63 @@
+#include "kernels/bench/shape_line.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/bench/grid.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard::bench {
+namespace {
+
+std::string problem_of(const std::string& line) {
+  try {
+    (void)read_shape_line(line);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ShapeLine, ReadsWhatProfilesPrint) {
+  for (const Task& task : grid_tasks(Grid::Default))
+    EXPECT_EQ(read_shape_line(task_text(task)), task) << task_text(task);
+}
+
+TEST(ShapeLine, ReadsAProductWordByWord) {
+  const Task expected = Gemm{.m = 2,
+                             .n = 3,
+                             .k = 5,
+                             .batch = 7,
+                             .dtype = DataType::Fp16,
+                             .pass = GemmPass::WeightGrad,
+                             .accumulate_fp32 = true};
+  EXPECT_EQ(read_shape_line("gemm accumulate_fp32 k5 n3 m2 wgrad fp16 batch7"), expected);
+  EXPECT_EQ(read_shape_line("gemm m2 n3 k5"), Task(Gemm{.m = 2, .n = 3, .k = 5}));
+}
+
+TEST(ShapeLine, NamesTheWordThatIsWrong) {
+  EXPECT_THAT(problem_of("gemm m2 n3"), ::testing::HasSubstr("has no k with a number"));
+  EXPECT_THAT(problem_of("gemm m2 n3 k5 fp4"), ::testing::HasSubstr("\"fp4\""));
+  EXPECT_THAT(problem_of("gemm m0 n3 k5"), ::testing::HasSubstr("m0, which is not positive"));
+  EXPECT_THAT(problem_of("copy 12 B"), ::testing::HasSubstr("names no direction"));
+  EXPECT_THAT(problem_of("gelu rows1 columns8"), ::testing::HasSubstr("names no known kernel"));
+  EXPECT_THAT(problem_of(""), ::testing::HasSubstr("names no known kernel"));
+  EXPECT_THAT(problem_of("gemm m99999999999999999999 n3 k5"), ::testing::HasSubstr("has no m"));
+}
+
+// The traffic that the simulator counts for the same kernels (reference table of memory-bound
+// operations): at 4 x 8, copy 4 B an element, add 6, SwiGLU 6, Adam 30.
+TEST(Task, MemoryBoundBytes) {
+  const auto bytes = [](RowOperation operation) {
+    return as_memory_bound({.operation = operation, .rows = 4, .columns = 8}).bytes;
+  };
+  EXPECT_EQ(bytes(RowOperation::Copy), 128);
+  EXPECT_EQ(bytes(RowOperation::Add), 192);
+  EXPECT_EQ(bytes(RowOperation::RmsNorm), 128 + 16);
+  EXPECT_EQ(bytes(RowOperation::Swiglu), 192);
+  EXPECT_EQ(bytes(RowOperation::Softmax), 128);
+  EXPECT_EQ(bytes(RowOperation::Adam), 960);
+}
+
+}  // namespace
+}  // namespace trainyard::bench
