@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -13,7 +14,6 @@ constexpr std::uint64_t source_seed = 8;
 // Compared at both ends of the copy: a lost or shifted piece shows at one of them.
 constexpr std::int64_t compared_most = 65536;
 
-// Random bytes of which the CPU keeps its own copy: of a shape smaller than the buffer, the whole.
 void fill_source(const Bench& bench, const DeviceMemory& source) {
   check(fill_random({source.get(), static_cast<std::int64_t>(source.bytes() / 4), DataType::Fp32,
                      source_seed},
@@ -51,6 +51,8 @@ MeasuredRow measure_copy(const Bench& bench, const Copy& copy) {
   fill_source(bench, source);
   const DeviceMemory target(allocated);
   const HostMemory host(copy.kind == CopyKind::DeviceToDevice ? 4 : allocated);
+  // Pinned memory is handed out again as it was left: an earlier copy must not pass for this one.
+  std::memset(host.get(), 0, host.bytes());
   Ends ends{.from = source.get(), .to = target.get()};
   if (copy.kind == CopyKind::DeviceToHost) ends.to = host.get();
   if (copy.kind == CopyKind::HostToDevice) {
@@ -63,7 +65,9 @@ MeasuredRow measure_copy(const Bench& bench, const Copy& copy) {
                           cudaMemcpyDefault, bench.watch.stream()),
           "copying");
   };
-  check(cudaMemset(target.get(), 0, target.bytes()), "clearing the target");
+  // In the stream of the copies: a memset elsewhere may run after them.
+  check(cudaMemsetAsync(target.get(), 0, target.bytes(), bench.watch.stream()),
+        "clearing the target");
   run();
   bench.watch.wait();
   check_copy(ends, copy.bytes);

@@ -21,7 +21,9 @@ using GraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destro
 class Counter {
  public:
   explicit Counter(const Bench& bench) : bench_(bench), memory_(sizeof(unsigned)) {
-    check(cudaMemset(memory_.get(), 0, memory_.bytes()), "clearing a counter");
+    check(cudaMemsetAsync(memory_.get(), 0, memory_.bytes(), bench.watch.stream()),
+          "clearing a counter");
+    bench.watch.wait();
   }
   void launch(std::int64_t times) const {
     for (std::int64_t i = 0; i < times; ++i)
