@@ -23,8 +23,15 @@ const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
 std::vector<Refusal> refusals() {
   return {
       {"trainyard",
-       "trainyard what? run, memory, schedule, show, list, schema (`trainyard --help` shows what "
-       "it takes)"},
+       "trainyard what? run, memory, schedule, collective, show, list, schema (`trainyard --help` "
+       "shows what it takes)"},
+      {"trainyard collective all_redcue",
+       R"(there is no collective "all_redcue" (did you mean "all_reduce"?))"},
+      {"trainyard collective all_reduce --algorithms rng",
+       R"(--algorithms: there is no algorithm "rng" for all_reduce (did you mean "ring"?))"},
+      {"trainyard collective all_reduce --sizes 8X",
+       "--sizes: \"8X\" is not a size (write a number with B, KiB, MiB or GiB, such as 8B:8GiB or "
+       "1MiB:1GiB:4)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},
