@@ -157,6 +157,10 @@ class AlgorithmRuns {
                       .link = most_loaded(cluster_, partition, timeline)};
     row.busbw = row.algbw * bus_bandwidth_factor(question_.op, ranks);
     if (algorithm_ == nccl::kNcclName) {
+      // What NCCL tunes is one phase, so its busiest link is full throughout or never.
+      constexpr double kFull = 0.99;
+      row.protocol_bound = row.link && transport_.choice(call(bytes), question_.gpus) &&
+                           row.link->load * row.time_s < kFull * (row.time_s - row.latency_s);
       constexpr std::string_view kPrefix = "nccl: ";
       row.choice = transport_.label(call(bytes), question_.gpus);
       if (row.choice.starts_with(kPrefix)) row.choice.erase(0, kPrefix.size());
@@ -175,13 +179,14 @@ class AlgorithmRuns {
 
 std::string CollectiveRow::bottleneck() const {
   if (!link || latency_s >= 0.5 * time_s) return "latency";
+  if (protocol_bound) return "protocol";
   return std::string(to_string(link->kind));
 }
 
 std::vector<std::string> study_algorithms(CollectiveOp op) {
   std::vector<std::string> names;
   for (const CollectiveAlgorithm* algorithm : collective_algorithms())
-    if (algorithm->op() == op) names.emplace_back(algorithm->name());
+    if (algorithm->op() == op && algorithm->name() != "step") names.emplace_back(algorithm->name());
   names.emplace_back(nccl::kNcclName);
   return names;
 }

@@ -45,7 +45,10 @@ struct CollectiveRow {
   double busbw = 0.0;
   std::optional<LoadedLink> link = {};
   std::string choice = {};  // of "nccl": "NVLS/Simple, 16 channels"; else empty
-  // "latency" where that is at least half of the time, else the kind of the most loaded link.
+  // No link is full while bytes move: NCCL's protocol and channels are what is slow.
+  bool protocol_bound = false;
+  // "latency" where that is at least half of the time, "protocol" where that binds, else the kind
+  // of the most loaded link.
   [[nodiscard]] std::string bottleneck() const;
 };
 
@@ -63,7 +66,8 @@ struct CollectiveStudy {
   std::vector<AlgorithmStudy> algorithms = {};
 };
 
-// Every algorithm of the registry for the operation, and "nccl" at the end.
+// Every algorithm of the registry for the operation, and "nccl" at the end; not "step", which is
+// part of a larger collective.
 [[nodiscard]] std::vector<std::string> study_algorithms(CollectiveOp op);
 
 // Each algorithm is folded once, at the largest size, where its phases at the smallest are the

@@ -123,6 +123,8 @@ TEST(Study, NcclSaysWhatItChose) {
       cluster, {.gpus = all_gpus(cluster), .algorithms = {"nccl"}, .sizes = {8, 1 << 30}});
   EXPECT_THAT(study.algorithms.at(0).rows.at(0).choice, HasSubstr("/LL, "));
   EXPECT_THAT(study.algorithms.at(0).rows.at(1).choice, HasSubstr("NVLS/Simple"));
+  EXPECT_EQ(study.algorithms.at(0).rows.at(0).bottleneck(), "latency");
+  EXPECT_EQ(study.algorithms.at(0).rows.at(1).bottleneck(), "protocol");
 }
 
 // Times 10 + S and 1 + 4 S meet at S = 3; a third is never the best.
