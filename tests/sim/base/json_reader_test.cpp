@@ -1,5 +1,6 @@
 #include "sim/base/json_reader.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -205,8 +206,9 @@ TEST(JsonReader, PointersAreEscaped) {
 }
 
 TEST(JsonReader, LongValuesAreCutBetweenLetters) {
-  nlohmann::ordered_json value = std::string(58, 'x') + "\u00e4\u00e4\u00e4";
-  EXPECT_EQ(shown(value), "\"" + std::string(58, 'x') + "...");
+  const std::string start(58, 'x');
+  nlohmann::ordered_json value = fmt::format("{}\u00e4\u00e4\u00e4", start);
+  EXPECT_EQ(shown(value), fmt::format("\"{}...", start));
 }
 
 TEST(JsonReader, OverridesMayChangeTheDocumentBeforeReading) {
