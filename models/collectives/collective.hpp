@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/graph/bus_bandwidth.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/transport.hpp"
 #include "sim/graph/workload.hpp"
@@ -84,9 +85,5 @@ class CollectiveTransport final : public Transport {
 // stands for it to others. Fluid and stepwise runs agree where theory says so (README.md). Throws
 // RunError like CollectiveTransport.
 [[nodiscard]] Workload expand_collectives(const Workload& workload, const Cluster& cluster);
-
-// busbw / algbw: all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all (n-1)/n; others 1
-// (nccl-tests, doc/PERFORMANCE.md).
-[[nodiscard]] double bus_bandwidth_factor(CollectiveOp op, std::uint32_t ranks);
 
 }  // namespace trainyard

@@ -52,21 +52,4 @@ std::uint32_t CollectiveAlgorithm::pieces(const GroupPlace& place) const {
   return static_cast<std::uint32_t>(place.gpus.size());
 }
 
-double bus_bandwidth_factor(CollectiveOp op, std::uint32_t ranks) {
-  const double n = ranks;
-  switch (op) {
-    case CollectiveOp::AllReduce:
-      return 2.0 * (n - 1.0) / n;
-    case CollectiveOp::AllGather:
-    case CollectiveOp::ReduceScatter:
-    case CollectiveOp::AllToAll:
-      return (n - 1.0) / n;
-    case CollectiveOp::Broadcast:
-    case CollectiveOp::Reduce:
-    case CollectiveOp::SendRecv:
-      return 1.0;
-  }
-  return 1.0;
-}
-
 }  // namespace trainyard

@@ -41,24 +41,6 @@ void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows
 
 }  // namespace
 
-double bus_factor(CollectiveOp op, std::uint64_t ranks) {
-  if (ranks < 2) return 1.0;
-  const auto n = static_cast<double>(ranks);
-  switch (op) {
-    case CollectiveOp::AllReduce:
-      return 2.0 * (n - 1.0) / n;
-    case CollectiveOp::AllGather:
-    case CollectiveOp::ReduceScatter:
-    case CollectiveOp::AllToAll:
-      return (n - 1.0) / n;
-    case CollectiveOp::Broadcast:
-    case CollectiveOp::Reduce:
-    case CollectiveOp::SendRecv:
-      return 1.0;
-  }
-  return 1.0;
-}
-
 std::vector<CollectiveSummary> collective_summary(const RunView& view) {
   std::map<Key, Sums> rows;
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index)
@@ -66,7 +48,8 @@ std::vector<CollectiveSummary> collective_summary(const RunView& view) {
   std::vector<CollectiveSummary> result;
   for (const auto& [key, sums] : rows) {
     const auto& [group, op, algorithm, ranks] = key;
-    const double busbw = sums.time_s > 0.0 ? bus_factor(op, ranks) * sums.bytes / sums.time_s : 0.0;
+    const double busbw =
+        sums.time_s > 0.0 ? bus_bandwidth_factor(op, ranks) * sums.bytes / sums.time_s : 0.0;
     result.push_back({.group = group,
                       .op = op,
                       .algorithm = algorithm,

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/graph/bus_bandwidth.hpp"
 #include "sim/graph/workload.hpp"
 #include "sim/report/run_view.hpp"
 
@@ -31,7 +32,5 @@ struct CollectiveSummary {
 
 // By kind of group, operation, algorithm, size of group.
 [[nodiscard]] std::vector<CollectiveSummary> collective_summary(const RunView& view);
-
-[[nodiscard]] double bus_factor(CollectiveOp op, std::uint64_t ranks);
 
 }  // namespace trainyard

@@ -135,10 +135,10 @@ TEST(ResultJson, FoldedClassesCountForAllTheirGroups) {
 // Oracle 11: 2^30 bytes in 5 ms among 8.
 TEST(ResultJson, BusBandwidthIsThatOfNcclTests) {
   constexpr double kAlgbw = 0x1p30 / 5e-3 / 1e9;
-  EXPECT_NEAR(kAlgbw * bus_factor(CollectiveOp::AllReduce, 8), 375.8096384, 1e-9 * 375.8);
-  EXPECT_NEAR(kAlgbw * bus_factor(CollectiveOp::AllGather, 8), 187.9048192, 1e-9 * 187.9);
-  EXPECT_NEAR(kAlgbw * bus_factor(CollectiveOp::AllToAll, 8), 187.9048192, 1e-9 * 187.9);
-  EXPECT_EQ(bus_factor(CollectiveOp::Broadcast, 8), 1.0);
+  EXPECT_NEAR(kAlgbw * bus_bandwidth_factor(CollectiveOp::AllReduce, 8), 375.8096384, 1e-9 * 375.8);
+  EXPECT_NEAR(kAlgbw * bus_bandwidth_factor(CollectiveOp::AllGather, 8), 187.9048192, 1e-9 * 187.9);
+  EXPECT_NEAR(kAlgbw * bus_bandwidth_factor(CollectiveOp::AllToAll, 8), 187.9048192, 1e-9 * 187.9);
+  EXPECT_EQ(bus_bandwidth_factor(CollectiveOp::Broadcast, 8), 1.0);
 }
 
 TEST(ResultJson, CostsAreSharesOfBusyTime) {
