@@ -23,13 +23,14 @@ namespace trainyard {
 struct GroupPlace {
   const Cluster& cluster;
   std::span<const std::uint32_t> gpus;
+  std::span<const std::int64_t> matrix = {};  // Call::matrix; empty: all members send alike
 };
 
 // One message. It carries what its sender held at the start, with the messages of `after` (by
 // index, all earlier, all received by the sender) applied in order; nothing else has to have
 // arrived.
 struct Message {
-  std::uint32_t from = 0;  // role in the group
+  std::uint32_t from = 0;  // role in the group; from the number of ranks on, a party (parties())
   std::uint32_t to = 0;
   double bytes = 0.0;
   std::uint32_t step = 0;  // messages of one step may run together
@@ -52,6 +53,9 @@ class CollectiveAlgorithm {
   // For all_to_all there are n*n pieces and piece source*n + destination is what one member sends
   // another.
   [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const;
+  // Switches that take part in messages() by reducing or copying what they receive. They have the
+  // roles after the ranks', hold nothing at the start and need nothing at the end.
+  [[nodiscard]] virtual std::vector<DeviceId> parties(const GroupPlace& place) const;
   // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"),
   // or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const GroupPlace& place) const = 0;

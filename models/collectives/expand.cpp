@@ -203,7 +203,7 @@ const Lowered& Expansion::lowered(GroupId group, std::uint32_t call) {
 Lowered Expansion::lower(const Group& group, const Call& call) {
   std::vector<std::uint32_t> gpus;
   for (const RankId member : group.members) gpus.push_back(from_.ranks.at(member).gpu);
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus};
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
   const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
   const auto ranks = static_cast<std::uint32_t>(gpus.size());
   const std::uint32_t cut = call.op == CollectiveOp::AllToAll ? ranks : algorithm.pieces(place);

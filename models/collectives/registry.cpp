@@ -52,4 +52,6 @@ std::uint32_t CollectiveAlgorithm::pieces(const GroupPlace& place) const {
   return static_cast<std::uint32_t>(place.gpus.size());
 }
 
+std::vector<DeviceId> CollectiveAlgorithm::parties(const GroupPlace& /*place*/) const { return {}; }
+
 }  // namespace trainyard

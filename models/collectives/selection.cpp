@@ -41,7 +41,7 @@ const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& 
 std::vector<Phase> CollectiveTransport::phases(const Call& call,
                                                std::span<const std::uint32_t> gpus) const {
   if (gpus.size() <= 1) return {};
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus};
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
   return select_algorithm(call, place).phases(place, Bytes{static_cast<double>(call.bytes)});
 }
 

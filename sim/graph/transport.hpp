@@ -42,6 +42,12 @@ class Transport {
   // role order). Empty for a group of one. For SendRecv the message goes from gpus[0] to gpus[1].
   [[nodiscard]] virtual std::vector<Phase> phases(const Call& call,
                                                   std::span<const std::uint32_t> gpus) const = 0;
+  // What carries the call, for reports: the algorithm's name, and what was chosen where the name
+  // leaves a choice ("nccl: Ring/LL, 1 channel").
+  [[nodiscard]] virtual std::string label(const Call& call,
+                                          std::span<const std::uint32_t> /*gpus*/) const {
+    return call.algorithm;
+  }
 };
 
 }  // namespace trainyard

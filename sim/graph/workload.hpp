@@ -63,12 +63,14 @@ enum class CollectiveOp : std::uint8_t {
 
 // One kind of communication of one size; operations refer to it by index. `bytes` is the nccl-tests
 // size: the whole buffer (for all_gather and reduce_scatter the gathered one), the message for
-// send_recv.
+// send_recv. An uneven all_to_all says in `matrix` what each of its n members sends each other one;
+// `bytes` is then the largest row sum (what the busiest member sends, its own part included).
 struct Call {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::int64_t bytes = 0;
   DataType dtype = DataType::Bf16;
-  std::string algorithm = "ring";  // a name of the collective registry
+  std::string algorithm = "ring";         // a name of the collective registry
+  std::vector<std::int64_t> matrix = {};  // n*n bytes, [from role * n + to role]; empty: all equal
   auto operator<=>(const Call&) const = default;
 };
 
