@@ -61,6 +61,15 @@ enum class CollectiveOp : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(CollectiveOp op);
 
+// A part of a call that leads through switches that reduce or copy. Ends are roles of the group
+// and, beyond them, switches: the number of members plus the vertex in the cluster's graph.
+struct RelayHop {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::int64_t bytes = 0;
+  auto operator<=>(const RelayHop&) const = default;
+};
+
 // One kind of communication of one size; operations refer to it by index. `bytes` is the nccl-tests
 // size: the whole buffer (for all_gather and reduce_scatter the gathered one), the message for
 // send_recv. An uneven all_to_all says in `matrix` what each of its n members sends each other one;
@@ -71,6 +80,9 @@ struct Call {
   DataType dtype = DataType::Bf16;
   std::string algorithm = "ring";         // a name of the collective registry
   std::vector<std::int64_t> matrix = {};  // n*n bytes, [from role * n + to role]; empty: all equal
+  // What goes into switches and out of them as one flow (a step of a larger collective); the
+  // algorithm is then "relay", or "relay_on" for what follows it in one stream.
+  std::vector<RelayHop> relay = {};
   auto operator<=>(const Call&) const = default;
 };
 
