@@ -4,6 +4,7 @@
 #include <array>
 
 #include "models/collectives/collective.hpp"
+#include "models/collectives/nccl/transport.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
@@ -147,6 +148,17 @@ const Field<T> kTraining[] = {
      Flag<T>{&T::gradient_clipping}},
 };
 
+using N = nccl::Settings;
+const Field<N> kNccl[] = {
+    {"version", "the release whose choices are taken, such as 2.27", Text<N>{&N::version}},
+    {"algo", "as NCCL_ALGO: Ring,Tree or ^NVLS or allreduce:Tree; empty: all", Text<N>{&N::algo}},
+    {"proto", "as NCCL_PROTO: LL,Simple or ^LL128; empty: NCCL's default", Text<N>{&N::proto}},
+    {"min_channels", "as NCCL_MIN_NCHANNELS",
+     OptionalWhole<N>{&N::min_channels, 1, nccl::kChannelsMost}},
+    {"max_channels", "as NCCL_MAX_NCHANNELS",
+     OptionalWhole<N>{&N::max_channels, 1, nccl::kChannelsMost}},
+};
+
 const Field<Published> kPublished[] = {
     {"source", "where the figures are printed", Text<Published>{&Published::source, true}},
     {"step_time", "of one optimizer step", OptionalTime<Published>{&Published::step_time}},
@@ -180,10 +192,35 @@ const Field<A> kArchitecture[] = {
     {"max_positions", "positions the model has", Whole<A>{&A::max_positions, 1, kLengthMost, true}},
     {"gated_ffn", "SwiGLU: gate and up projections", Flag<A>{&A::gated_ffn}},
     {"biases", "on every linear layer but the head", Flag<A>{&A::biases}},
+    {"qkv_biases", "on queries, keys and values alone", Flag<A>{&A::qkv_biases}},
+    {"qk_norm", "a norm over each head of queries and keys", Flag<A>{&A::qk_norm}},
     {"tied_embeddings", "input and output embeddings are one matrix", Flag<A>{&A::tied_embeddings}},
     {"dropout", "dropout with stored masks", Flag<A>{&A::dropout}},
     {"positions", "how positions are known", word_of<A, &A::positions, kPositions>()},
     {"norm", "the normalisation", word_of<A, &A::norm, kNorm>()},
+    {"query_latent", "latent attention: width queries are compressed to; 0: they are not",
+     Whole<A>{&A::query_latent, 0, kLengthMost}},
+    {"kv_latent", "latent attention: width keys and values are compressed to; 0: none",
+     Whole<A>{&A::kv_latent, 0, kLengthMost}},
+    {"rope_dim", "latent attention: dimensions of a head that carry positions",
+     Whole<A>{&A::rope_dim, 0, kLengthMost}},
+    {"value_dim", "width of a head's values; 0: head_dim", Whole<A>{&A::value_dim, 0, kLengthMost}},
+    {"experts", "experts of a layer; 0: one feed-forward part for all tokens",
+     Whole<A>{&A::experts, 0, kLengthMost}},
+    {"experts_per_token", "experts that a token is sent to",
+     Whole<A>{&A::experts_per_token, 0, kLengthMost}},
+    {"expert_ffn", "inner width of one expert", Whole<A>{&A::expert_ffn, 0, kLengthMost}},
+    {"shared_ffn", "inner width of the experts that see every token, together",
+     Whole<A>{&A::shared_ffn, 0, kLengthMost}},
+    {"dense_layers", "the first so many layers have no experts",
+     Whole<A>{&A::dense_layers, 0, 100'000}},
+    {"moe_every", "after them, the last layer of every so many has experts",
+     Whole<A>{&A::moe_every, 1, 100'000}},
+    {"expert_groups", "groups of experts that routing is limited to",
+     Whole<A>{&A::expert_groups, 1, kLengthMost}},
+    {"groups_per_token", "groups that one token may reach",
+     Whole<A>{&A::groups_per_token, 1, kLengthMost}},
+    {"router_bias", "one number an expert, which balances the load", Flag<A>{&A::router_bias}},
 };
 
 using S = Scenario;
@@ -212,6 +249,7 @@ constexpr std::array kGroupKinds = {GroupKind::Tensor, GroupKind::Pipeline, Grou
 
 std::span<const Field<Parallelism>> parallelism_fields() { return kParallelism; }
 std::span<const Field<Training>> training_fields() { return kTraining; }
+std::span<const Field<nccl::Settings>> nccl_fields() { return kNccl; }
 std::span<const Field<Published>> published_fields() { return kPublished; }
 std::span<const Field<Architecture>> architecture_fields() { return kArchitecture; }
 std::span<const Field<Scenario>> heading_fields() { return kHeading; }
@@ -232,7 +270,7 @@ std::vector<CollectiveOp> chosen_operations() {
 }
 
 std::vector<std::string> algorithm_names(CollectiveOp op) {
-  std::vector<std::string> names;
+  std::vector<std::string> names{std::string(nccl::kNcclName)};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
     if (algorithm->op() == op) names.emplace_back(algorithm->name());
   }
@@ -240,7 +278,7 @@ std::vector<std::string> algorithm_names(CollectiveOp op) {
 }
 
 bool is_algorithm(CollectiveOp op, const std::string& name) {
-  return find_algorithm(op, name) != nullptr;
+  return name == nccl::kNcclName || find_algorithm(op, name) != nullptr;
 }
 
 }  // namespace trainyard

@@ -1,35 +1,42 @@
 #include "models/architecture/architecture.hpp"
 
+#include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 namespace {
 
-std::int64_t attention_parameters(const Architecture& a) {
-  const std::int64_t qkv = a.query_width() + 2 * a.kv_width();
-  const std::int64_t weights = a.hidden * qkv + a.query_width() * a.hidden;
-  return weights + (a.biases ? qkv + a.hidden : 0);
+enum class Experts : std::uint8_t { All, Active };
+
+std::int64_t layer_count(const Architecture& a, LayerKind kind, Experts experts) {
+  std::int64_t sum = layer_vectors(a, kind);
+  for (const Weight& weight : layer_weights(a, kind))
+    sum += (experts == Experts::All ? weight.copies : weight.active) * weight.parameters();
+  return sum;
 }
 
-std::int64_t ffn_parameters(const Architecture& a) {
-  const std::int64_t up = a.ffn_inputs() * a.ffn;
-  const std::int64_t weights = a.hidden * up + a.ffn * a.hidden;
-  return weights + (a.biases ? up + a.hidden : 0);
+std::int64_t whole_count(const Architecture& a, Experts experts) {
+  const std::int64_t vocabulary_matrices = a.tied_embeddings ? 1 : 2;
+  const std::int64_t positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
+  std::int64_t sum = vocabulary_matrices * a.vocab * a.hidden + positions + a.norm_width();
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe})
+    if (const std::int64_t layers = a.layers_of(kind); layers > 0)
+      sum += layers * layer_count(a, kind, experts);
+  return sum;
 }
 
 }  // namespace
 
-std::int64_t layer_parameter_count(const Architecture& architecture) {
-  return attention_parameters(architecture) + ffn_parameters(architecture) +
-         2 * architecture.norm_width();
+std::int64_t layer_parameter_count(const Architecture& architecture, LayerKind kind) {
+  return layer_count(architecture, kind, Experts::All);
 }
 
 std::int64_t parameter_count(const Architecture& architecture) {
-  const Architecture& a = architecture;
-  const std::int64_t vocabulary_matrices = a.tied_embeddings ? 1 : 2;
-  const std::int64_t positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
-  return a.layers * layer_parameter_count(a) + vocabulary_matrices * a.vocab * a.hidden +
-         positions + a.norm_width();
+  return whole_count(architecture, Experts::All);
+}
+
+std::int64_t active_parameter_count(const Architecture& architecture) {
+  return whole_count(architecture, Experts::Active);
 }
 
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, std::int64_t multiple) {

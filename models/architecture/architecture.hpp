@@ -1,7 +1,7 @@
 // A transformer's shape, and what follows from it alone: parameters and FLOPs.
 //
-// Architectures are data (models/data/*.json). GPT and Llama families are told apart by their parts
-// (gated feed-forward, biases, norm, positions, tied head), never by name.
+// Architectures are data (models/data/*.json). Families are told apart by their parts (gated
+// feed-forward, biases, norm, positions, tied head, experts, latent attention), never by name.
 //
 //   Architecture a = load_architecture("llama3-8b");
 //   parameter_count(a);   // 8 030 261 248, exactly
@@ -21,6 +21,9 @@ class JsonObject;
 enum class Positions : std::uint8_t { Learned, Rotary };
 enum class NormKind : std::uint8_t { LayerNorm, RmsNorm };
 
+// A layer's feed-forward part: one for all tokens, or experts of which a router picks some.
+enum class LayerKind : std::uint8_t { Dense, Moe };
+
 struct Architecture {
   std::string name;
   std::string source;  // where the numbers come from
@@ -28,19 +31,52 @@ struct Architecture {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;  // query heads
   std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t ffn = 0;
-  std::int64_t vocab = 0;  // as trained, before padding
+  std::int64_t head_dim = 0;  // of queries and keys, and of values unless value_dim says otherwise
+  std::int64_t ffn = 0;       // of dense layers
+  std::int64_t vocab = 0;     // as trained, before padding
   std::int64_t max_positions = 0;
-  bool gated_ffn = false;  // SwiGLU: gate and up
-  bool biases = false;     // on every linear layer but the head (GPT)
+  bool gated_ffn = false;   // SwiGLU: gate and up
+  bool biases = false;      // on every linear layer but the head (GPT)
+  bool qkv_biases = false;  // on queries, keys and values alone (Qwen2)
+  bool qk_norm = false;     // an RmsNorm over each head of queries and of keys (Qwen3)
   bool tied_embeddings = false;
   bool dropout = false;  // residual and attention dropout with stored masks
   Positions positions = Positions::Rotary;
   NormKind norm = NormKind::RmsNorm;  // a LayerNorm has gain and shift, an RmsNorm only the gain
 
+  // Multi-head latent attention (DeepSeek-AI 2405.04434 section 2.1), where kv_latent is not 0.
+  std::int64_t query_latent = 0;  // width queries are compressed to; 0: they are not
+  std::int64_t kv_latent = 0;     // width keys and values are compressed to
+  std::int64_t rope_dim = 0;      // of head_dim, the part that carries positions; shared by heads
+  std::int64_t value_dim = 0;     // of one head; 0: head_dim
+
+  // Mixture of experts, where experts is not 0.
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;  // top-k
+  std::int64_t expert_ffn = 0;         // inner width of one expert
+  std::int64_t shared_ffn = 0;         // of the experts that see every token, together
+  std::int64_t dense_layers = 0;       // the first so many layers have no experts
+  std::int64_t moe_every = 1;          // after them, the last of every so many has
+  std::int64_t expert_groups = 1;      // node-limited routing: experts stand in so many groups
+  std::int64_t groups_per_token = 1;   // and a token reaches at most so many of them
+  bool router_bias = false;            // one number an expert, which balances the load
+
+  [[nodiscard]] bool latent() const { return kv_latent > 0; }
+  [[nodiscard]] bool has_experts() const { return experts > 0; }
+  // `layer` counts from 0.
+  [[nodiscard]] LayerKind kind_of(std::int64_t layer) const {
+    const bool moe = has_experts() && layer >= dense_layers &&
+                     (layer - dense_layers) % moe_every == moe_every - 1;
+    return moe ? LayerKind::Moe : LayerKind::Dense;
+  }
+  [[nodiscard]] std::int64_t layers_of(LayerKind kind) const {
+    const std::int64_t moe = has_experts() ? (layers - dense_layers) / moe_every : 0;
+    return kind == LayerKind::Moe ? moe : layers - moe;
+  }
   [[nodiscard]] std::int64_t query_width() const { return heads * head_dim; }  // q
   [[nodiscard]] std::int64_t kv_width() const { return kv_heads * head_dim; }  // kappa
+  [[nodiscard]] std::int64_t value_head() const { return value_dim > 0 ? value_dim : head_dim; }
+  [[nodiscard]] std::int64_t output_width() const { return heads * value_head(); }
   [[nodiscard]] std::int64_t ffn_inputs() const { return gated_ffn ? 2 : 1; }
   [[nodiscard]] std::int64_t norm_width() const {
     return norm == NormKind::LayerNorm ? 2 * hidden : hidden;
@@ -58,14 +94,19 @@ struct Architecture {
 
 // Every parameter, unpadded vocabulary (reference: oracle 47, exact).
 [[nodiscard]] std::int64_t parameter_count(const Architecture& architecture);
+// Those that one token meets: of the experts only the ones it is sent to. Mixtral 8x7B:
+// 12 879 925 248.
+[[nodiscard]] std::int64_t active_parameter_count(const Architecture& architecture);
 // One transformer layer, norms and biases included.
-[[nodiscard]] std::int64_t layer_parameter_count(const Architecture& architecture);
+[[nodiscard]] std::int64_t layer_parameter_count(const Architecture& architecture,
+                                                 LayerKind kind = LayerKind::Dense);
 
 // How attention's square is counted: in full (Narayanan et al. 2021) or its causal half.
 enum class AttentionCount : std::uint8_t { Full, Causal };
 
 // Model FLOPs of one optimizer step: forward and backward without recomputation, 3 times the
-// forward, forward = sum over layers of 2*tokens*weights + 4*tokens*s*q*chi, plus 2*tokens*h*V.
+// forward, forward = sum over layers of 2*tokens*active weights + 2*tokens*s*(q + o)*chi, plus
+// 2*tokens*h*V; o is the width of all heads' values, q but for latent attention.
 // Narayanan et al. 2104.04473 eq. 3 and Korthikanti et al. 2205.05198 eq. 7 for the GPT shape.
 struct FlopsQuery {
   std::int64_t sequences = 0;  // global batch

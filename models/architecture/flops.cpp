@@ -1,5 +1,6 @@
 #include "models/architecture/flops.hpp"
 
+#include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -17,21 +18,26 @@ TokenFlops token_flops_of(const Architecture& architecture, const FlopsQuery& qu
                                     .attention = query.attention});
 }
 
+double linear_flops(const Architecture& architecture, LayerKind kind) {
+  double sum = 0.0;
+  for (const Weight& weight : layer_weights(architecture, kind))
+    sum += 2.0 * number(weight.active) * number(weight.inputs) * number(weight.outputs);
+  return sum;
+}
+
 }  // namespace
 
 TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query) {
   const Architecture& a = architecture;
-  const double h = number(a.hidden);
-  const double q = number(a.query_width());
-  const double kappa = number(a.kv_width());
   const double chi = query.attention == AttentionCount::Causal ? 0.5 : 1.0;
-  const double ffn_matrices = number(a.ffn_inputs() + 1);
+  const double widths = number(a.query_width() + a.output_width());
   TokenFlops result;
-  result.linear_layer =
-      2.0 * h * (q + 2.0 * kappa) + 2.0 * q * h + 2.0 * ffn_matrices * h * number(a.ffn);
-  result.attention_layer = 4.0 * number(query.sequence_length) * q * chi;
-  result.head = 2.0 * h * number(query.vocab);
+  result.linear_layer = linear_flops(a, LayerKind::Dense);
+  if (a.has_experts()) result.moe_layer = linear_flops(a, LayerKind::Moe);
+  result.attention_layer = 2.0 * number(query.sequence_length) * widths * chi;
+  result.head = 2.0 * number(a.hidden) * number(query.vocab);
   result.layers = a.layers;
+  result.moe_layers = a.layers_of(LayerKind::Moe);
   return result;
 }
 
@@ -42,14 +48,13 @@ Flops model_flops(const Architecture& architecture, const FlopsQuery& query) {
 Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
                        Recompute recompute) {
   const TokenFlops token = token_flops_of(architecture, query);
-  const double layers = tokens_of(query) * number(architecture.layers);
   switch (recompute) {
     case Recompute::None:
       return Flops{0.0};
     case Recompute::Selective:
-      return Flops{layers * token.attention_layer};
+      return Flops{tokens_of(query) * token.attention()};
     case Recompute::Full:
-      return Flops{layers * (token.linear_layer + token.attention_layer)};
+      return Flops{tokens_of(query) * (token.linear() + token.attention())};
   }
   TY_CHECK(false, static_cast<int>(recompute));
   return Flops{0.0};

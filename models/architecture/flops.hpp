@@ -16,14 +16,19 @@ namespace trainyard {
 // Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
 // optimizer count nothing, as in every published MFU.
 struct TokenFlops {
-  double linear_layer = 0.0;     // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one layer's matrices
-  double attention_layer = 0.0;  // 4*s*q*chi, chi = 1/2 causal, 1 full: scores and weighted sum
+  double linear_layer = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one dense layer's matrices
+  double moe_layer = 0.0;     // the same of a layer with experts: those the token goes to, router
+  double attention_layer = 0.0;  // 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores, weighted sum
   double head = 0.0;             // 2hV
-  std::int64_t layers = 0;
+  std::int64_t layers = 0;       // of both kinds
+  std::int64_t moe_layers = 0;
 
-  [[nodiscard]] double forward() const {
-    return static_cast<double>(layers) * (linear_layer + attention_layer) + head;
+  [[nodiscard]] double linear() const {
+    return static_cast<double>(layers - moe_layers) * linear_layer +
+           static_cast<double>(moe_layers) * moe_layer;
   }
+  [[nodiscard]] double attention() const { return static_cast<double>(layers) * attention_layer; }
+  [[nodiscard]] double forward() const { return linear() + attention() + head; }
   // Backward costs twice the forward: one product for the input's gradient, one for the weight's.
   [[nodiscard]] double train() const { return 3.0 * forward(); }
 };

@@ -42,16 +42,40 @@ std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query, con
   return sizes.inside((sizes.element + mask_and_output) * a.heads * query.sequence_length);
 }
 
+// Q, K, V and the projection's input, per token, divided by heads; and what is kept on the way.
+std::int64_t attention_bytes(const Architecture& a, const ActivationQuery& query,
+                             const Sizes& sizes) {
+  if (a.latent()) {
+    const std::int64_t latents = 2 * (a.query_latent + a.kv_latent) + a.rope_dim;
+    const std::int64_t heads = 2 * a.query_width() + 2 * a.output_width();
+    return sizes.outside(sizes.element * latents) + sizes.inside(sizes.element * heads);
+  }
+  const std::int64_t kv = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
+  return sizes.inside(sizes.element * (2 * a.query_width() + 2 * kv));
+}
+
+std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
+  const std::int64_t balanced = divided(sizes.tokens * a.experts_per_token, sizes.region);
+  const std::int64_t rows = query.expert_rows > 0 ? query.expert_rows : balanced;
+  const std::int64_t inner = divided((a.ffn_inputs() + 1) * a.expert_ffn, query.expert_tensor);
+  return sizes.outside(sizes.element * a.hidden + kFp32Bytes * a.experts) +
+         sizes.inside(sizes.element * (a.ffn_inputs() + 1) * a.shared_ffn) +
+         rows * sizes.element * (a.hidden + inner);
+}
+
 LayerActivations everything(const Architecture& a, const ActivationQuery& query) {
   const Sizes sizes = sizes_of(query);
   const std::int64_t element = sizes.element;
   const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
   const std::int64_t stream = sizes.outside(element * a.hidden);  // one tensor of s*b*h
-  const std::int64_t kv = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
   LayerActivations kept;
   kept.norms = 2 * stream;
-  kept.attention = stream + sizes.inside(element * (2 * a.query_width() + 2 * kv)) + mask;
+  kept.attention = stream + attention_bytes(a, query, sizes) + mask;
   kept.core = core_bytes(a, query, sizes);
+  if (query.kind == LayerKind::Moe) {
+    kept.experts = expert_bytes(a, query, sizes);
+    return kept;
+  }
   kept.ffn = stream + sizes.inside(element * (a.ffn_inputs() + 1) * a.ffn) + mask;
   return kept;
 }

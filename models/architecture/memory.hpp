@@ -28,16 +28,25 @@ struct ActivationQuery {
   Recompute recompute = Recompute::None;
   AttentionKind attention = AttentionKind::Flash;
   DataType precision = DataType::Bf16;
+  LayerKind kind = LayerKind::Dense;
+  // Rows of tokens that this rank's experts work on; 0: as many as its own tokens make, which is
+  // balanced routing.
+  std::int64_t expert_rows = 0;
+  std::int64_t expert_tensor = 1;
 };
 
 // What one rank keeps of one layer for one microbatch, in bytes, by the part that made it. At 16
 // bits a GPT with dropout and unfused attention keeps sbh(34 + 5as/h): norms 4, attention 11, ffn
-// 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb.
+// 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb. Latent
+// attention keeps its latents before and after their norms as well, and keys and values per head.
 struct LayerActivations {
   std::int64_t norms = 0;      // inputs of the two norms
   std::int64_t attention = 0;  // input of QKV, Q, K, V, input of the projection, dropout mask
   std::int64_t core = 0;       // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
   std::int64_t ffn = 0;        // input, input of the activation, its output, dropout mask
+  // Of a layer with experts instead: its input, the router's scores (fp32), the shared experts, and
+  // for each row of an expert its input, the activation's input and output.
+  std::int64_t experts = 0;
   std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
   [[nodiscard]] std::int64_t total() const { return norms + attention + core + ffn + checkpoint; }
 };

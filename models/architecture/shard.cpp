@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -10,19 +11,22 @@ std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t te
   return std::max<std::int64_t>(1, architecture.kv_heads / tensor);
 }
 
-LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor) {
-  const Architecture& a = architecture;
-  TY_CHECK(tensor > 0 && a.heads % tensor == 0 && a.ffn % tensor == 0, a.heads, a.ffn, tensor);
-  const std::int64_t q = a.query_width() / tensor;
-  const std::int64_t qkv = q + 2 * kv_heads_per_rank(a, tensor) * a.head_dim;
-  const std::int64_t up = a.ffn_inputs() * a.ffn / tensor;
-  const std::int64_t down = a.ffn / tensor;
+LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
+                       const LayerShardQuery& query) {
   LayerShard shard;
-  shard.sharded = a.hidden * (qkv + q + up + down);
-  shard.replicated = 2 * a.norm_width();
-  if (a.biases) {
-    shard.sharded += qkv + up;         // of the column-parallel matrices
-    shard.replicated += 2 * a.hidden;  // of the row-parallel ones, added after the reduction
+  shard.replicated = layer_vectors(architecture, query.kind);
+  for (const Weight& weight : layer_weights(architecture, query.kind)) {
+    if (weight.expert()) {
+      TY_CHECK(weight.copies % query.expert == 0, weight.copies, query.expert);
+      const std::int64_t bias =
+          weight.bias && weight.split == Split::Row ? weight.outputs : std::int64_t{0};
+      shard.experts +=
+          weight.copies / query.expert * (split_parameters(weight, query.expert_tensor) + bias);
+      continue;
+    }
+    shard.sharded += split_parameters(weight, tensor);
+    if (weight.split == Split::None) shard.replicated += weight.parameters();
+    if (weight.split == Split::Row && weight.bias) shard.replicated += weight.outputs;
   }
   return shard;
 }
@@ -30,11 +34,19 @@ LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor) {
 StageShard stage_shard(const Architecture& architecture, const StageShardQuery& query) {
   const Architecture& a = architecture;
   TY_CHECK(query.vocab % query.tensor == 0, query.vocab, query.tensor);
-  const LayerShard layer = layer_shard(a, query.tensor);
   const std::int64_t vocabulary_rows = query.vocab / query.tensor * a.hidden;
   StageShard stage;
-  stage.layers_sharded = query.part.layers * layer.sharded;
-  stage.layers_replicated = query.part.layers * layer.replicated;
+  const auto add_layers = [&](std::int64_t layers, LayerKind kind) {
+    if (layers == 0) return;
+    const LayerShard layer =
+        layer_shard(a, query.tensor,
+                    {.kind = kind, .expert = query.expert, .expert_tensor = query.expert_tensor});
+    stage.layers_sharded += layers * layer.sharded;
+    stage.layers_replicated += layers * layer.replicated;
+    stage.experts += layers * layer.experts;
+  };
+  add_layers(query.part.layers, LayerKind::Dense);
+  add_layers(query.part.moe_layers, LayerKind::Moe);
   if (query.part.first) {
     stage.embedding = vocabulary_rows;
     stage.positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;

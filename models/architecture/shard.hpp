@@ -12,38 +12,50 @@
 namespace trainyard {
 
 // One layer on one of t tensor ranks. Column- and row-parallel matrices and column biases are
-// divided; norms and row biases stand on every rank.
+// divided; norms, row biases, routers and the down-projections of latent attention stand on every
+// rank. Experts are divided over e expert-parallel ranks, and each over their own tensor group.
 struct LayerShard {
   std::int64_t sharded = 0;
   std::int64_t replicated = 0;
-  [[nodiscard]] std::int64_t total() const { return sharded + replicated; }
+  std::int64_t experts = 0;
+  [[nodiscard]] std::int64_t total() const { return sharded + replicated + experts; }
+};
+
+struct LayerShardQuery {
+  LayerKind kind = LayerKind::Dense;
+  std::int64_t expert = 1;         // e
+  std::int64_t expert_tensor = 1;  // tensor ranks of one expert
 };
 
 // Key-value heads of one tensor rank: kv_heads/t, and where t exceeds kv_heads each is held by
 // several ranks.
 [[nodiscard]] std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t tensor);
 
-// REQUIRES: t divides heads and ffn, and one of kv_heads and t divides the other.
-[[nodiscard]] LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor);
+// REQUIRES: t divides heads and ffn, one of kv_heads and t divides the other, e divides the
+// experts.
+[[nodiscard]] LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
+                                     const LayerShardQuery& query = {});
 
 // Which part of the model a pipeline rank holds.
 struct StagePart {
-  std::int64_t layers = 0;
-  bool first = false;  // holds the embedding and learned positions
-  bool last = false;   // holds the final norm and the head
+  std::int64_t layers = 0;      // dense ones
+  std::int64_t moe_layers = 0;  // those with experts
+  bool first = false;           // holds the embedding and learned positions
+  bool last = false;            // holds the final norm and the head
 };
 
 // Parameters of one rank of a stage, by what they are.
 struct StageShard {
   std::int64_t layers_sharded = 0;
   std::int64_t layers_replicated = 0;
+  std::int64_t experts = 0;    // reduced over the replicas of the experts alone
   std::int64_t embedding = 0;  // V*h/t
   std::int64_t positions = 0;  // not divided by t
   std::int64_t final_norm = 0;
   std::int64_t head =
       0;  // V*h/t; when tied, a copy on the last stage, none when it is the first too
   [[nodiscard]] std::int64_t total() const {
-    return layers_sharded + layers_replicated + embedding + positions + final_norm + head;
+    return layers_sharded + layers_replicated + experts + embedding + positions + final_norm + head;
   }
   // Held alike by every tensor rank; with sequence parallelism their gradients are reduced over
   // them.
@@ -56,6 +68,8 @@ struct StageShardQuery {
   StagePart part;
   std::int64_t tensor = 1;
   std::int64_t vocab = 0;  // padded
+  std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;
 };
 [[nodiscard]] StageShard stage_shard(const Architecture& architecture,
                                      const StageShardQuery& query);

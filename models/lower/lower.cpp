@@ -1,5 +1,7 @@
 #include "models/lower/lower.hpp"
 
+#include <fmt/format.h>
+
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/rank_groups.hpp"
@@ -30,7 +32,23 @@ ScheduleLists schedule_lists(const TrainingPlan& plan) {
 
 }  // namespace
 
+namespace {
+
+// Counted and described, but not yet made of operations.
+void refuse_unlowered(const Architecture& architecture) {
+  if (!architecture.has_experts() && !architecture.latent()) return;
+  throw InputError(
+      Problem{.file = {},
+              .pointer = "/model",
+              .problem = fmt::format("{} has {}, which cannot be simulated yet", architecture.name,
+                                     architecture.latent() ? "latent attention" : "experts"),
+              .hint = "choose a dense model (`trainyard list models`)"});
+}
+
+}  // namespace
+
 Workload lower(const TrainingPlan& plan) {
+  refuse_unlowered(plan.architecture);
   const std::vector<std::int64_t> split = layer_split(plan);
   const ScheduleLists lists = schedule_lists(plan);
   Workload workload;

@@ -34,6 +34,42 @@ TEST(Parameters, ExactCounts) {
   EXPECT_EQ(parameters("gpt3-175b"), 174'604'259'328);
 }
 
+// Published totals to the last parameter: Mixtral and DeepSeek-V3 (router biases included, without
+// the extra layer that predicts a second token), Qwen3 and Qwen2.5 as their weights count.
+TEST(Parameters, ExactCountsWithExperts) {
+  EXPECT_EQ(parameters("mixtral-8x7b"), 46'702'792'704);
+  EXPECT_EQ(parameters("mixtral-8x22b"), 140'630'071'296);
+  EXPECT_EQ(parameters("qwen3-30b-a3b"), 30'532'122'624);
+  EXPECT_EQ(parameters("qwen3-235b-a22b"), 235'093'634'560);
+  EXPECT_EQ(parameters("deepseek-v3"), 671'026'419'200);
+  EXPECT_EQ(parameters("qwen2.5-7b"), 7'615'616'512);
+  EXPECT_EQ(parameters("qwen2.5-72b"), 72'706'203'648);
+}
+
+TEST(Parameters, OneTokenMeetsTheExpertsItIsSentTo) {
+  EXPECT_EQ(active_parameter_count(load_architecture("mixtral-8x7b")), 12'879'925'248);
+  const Architecture deepseek = load_architecture("deepseek-v3");
+  EXPECT_EQ(active_parameter_count(deepseek), 37'552'297'472);
+  EXPECT_EQ(active_parameter_count(deepseek) - deepseek.vocab * deepseek.hidden, 36'625'618'432);
+  EXPECT_NEAR(static_cast<double>(active_parameter_count(load_architecture("llama4-maverick"))),
+              17e9, 0.5e9);
+  EXPECT_EQ(active_parameter_count(load_architecture("llama3-8b")), 8'030'261'248);
+}
+
+// Which layers have experts: all, all but the first, every second.
+TEST(Layers, KindsAddUp) {
+  for (const std::string& name : architecture_names()) {
+    const Architecture a = load_architecture(name);
+    std::int64_t moe = 0;
+    for (std::int64_t layer = 0; layer < a.layers; ++layer)
+      if (a.kind_of(layer) == LayerKind::Moe) ++moe;
+    EXPECT_EQ(a.layers_of(LayerKind::Moe), moe) << name;
+    EXPECT_EQ(a.layers_of(LayerKind::Dense), a.layers - moe) << name;
+  }
+  EXPECT_EQ(load_architecture("deepseek-v3").layers_of(LayerKind::Dense), 3);
+  EXPECT_EQ(load_architecture("llama4-maverick").layers_of(LayerKind::Moe), 24);
+}
+
 // P = 12Lh^2(1 + 13/(12h) + (V+s)/(12Lh)) leaves the final norm out: 2h less than counted.
 TEST(Parameters, GptFormula) {
   for (const std::string& name : architecture_names()) {
@@ -66,7 +102,10 @@ TEST(Parameters, LayersAndEndsAddUp) {
     const Architecture a = load_architecture(name);
     const LayerShard layer = layer_shard(a, 1);
     EXPECT_EQ(layer.total(), layer_parameter_count(a)) << name;
-    const StageShardQuery whole{.part = {.layers = a.layers, .first = true, .last = true},
+    const StageShardQuery whole{.part = {.layers = a.layers_of(LayerKind::Dense),
+                                         .moe_layers = a.layers_of(LayerKind::Moe),
+                                         .first = true,
+                                         .last = true},
                                 .vocab = a.vocab};
     EXPECT_EQ(stage_shard(a, whole).total(), parameter_count(a)) << name;
   }
@@ -94,6 +133,17 @@ TEST(TokenFlops, Llama3) {
   EXPECT_NEAR(forward("llama3-405b"), 8.413187e11, 5e4);
   const Architecture large = load_architecture("llama3-405b");
   EXPECT_DOUBLE_EQ(token_flops(large, {.sequence_length = 8192}).linear_layer, 6'375'342'080.0);
+}
+
+// Reference 04 section 5: latent attention, three dense layers, eight routed and one shared expert.
+TEST(ModelFlops, DeepSeekPerToken) {
+  const Architecture a = load_architecture("deepseek-v3");
+  const TokenFlops token = token_flops(a, {.sequence_length = 4096, .vocab = a.vocab});
+  EXPECT_DOUBLE_EQ(token.attention_layer, 167'772'160.0);
+  EXPECT_DOUBLE_EQ(token.linear_layer, 374'210'560.0 + 792'723'456.0);
+  EXPECT_DOUBLE_EQ(token.moe_layer, 374'210'560.0 + 796'393'472.0);
+  EXPECT_NEAR(token.forward(), 8.348330e10, 5e3);
+  EXPECT_NEAR(token.train(), 2.504499e11, 5e4);
 }
 
 struct Publication {
@@ -196,13 +246,29 @@ TEST(ModelFlops, ConventionTrap) {
 }
 
 TEST(Load, EveryFileHasASourceAndItsName) {
-  EXPECT_EQ(architecture_names().size(), 21U);
+  EXPECT_EQ(architecture_names().size(), 30U);
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
     EXPECT_EQ(a.name, name);
-    EXPECT_THAT(a.source, testing::HasSubstr("20")) << name;
-    EXPECT_EQ(a.query_width(), a.hidden) << name;
+    EXPECT_GT(a.source.size(), 20U) << name;
+    if (!a.has_experts()) {
+      EXPECT_EQ(a.query_width(), a.hidden) << name;
+    }
   }
+}
+
+TEST(Shards, ExpertsAreDividedAmongExpertParallelRanks) {
+  const Architecture a = load_architecture("deepseek-v3");
+  const LayerShard whole = layer_shard(a, 1, {.kind = LayerKind::Moe});
+  const LayerShard part = layer_shard(a, 1, {.kind = LayerKind::Moe, .expert = 64});
+  EXPECT_EQ(whole.total(), layer_parameter_count(a, LayerKind::Moe));
+  EXPECT_EQ(whole.experts, 256 * 3 * 7168 * 2048LL);
+  EXPECT_EQ(part.experts * 64, whole.experts);
+  EXPECT_EQ(part.sharded, whole.sharded);
+  const LayerShard split = layer_shard(a, 4, {.kind = LayerKind::Moe, .expert_tensor = 2});
+  EXPECT_EQ(split.experts * 2, whole.experts);
+  EXPECT_EQ(split.sharded * 4, whole.sharded);    // heads and the shared expert
+  EXPECT_EQ(split.replicated, whole.replicated);  // latents, router, norms
 }
 
 TEST(Load, UnknownNameNamesTheNearest) {

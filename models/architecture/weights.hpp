@@ -1,0 +1,46 @@
+// The weight matrices of one layer: the one list that parameters, FLOPs and shards are counted
+// from.
+//
+//   for (const Weight& weight : layer_weights(a, LayerKind::Dense))
+//     flops_per_token += 2 * weight.active * weight.inputs * weight.outputs;
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "models/architecture/architecture.hpp"
+
+namespace trainyard {
+
+// How tensor parallelism divides a matrix (Shoeybi et al. 1909.08053 section 3): its outputs
+// (Column), its inputs (Row), or not at all. Experts are divided among expert-parallel ranks first,
+// and then over their own tensor group.
+enum class Split : std::uint8_t { Column, Row, None };
+
+struct Weight {
+  std::string_view name = {};  // "query", "key_value", "projection", "up", "down", "router" ...
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  Split split = Split::None;
+  std::int64_t units = 1;  // the divided side falls apart into so many equal parts (heads, columns)
+  bool bias = false;       // one number an output
+  std::int64_t copies = 1;  // experts
+  std::int64_t active = 1;  // of them, those that one token meets
+  [[nodiscard]] bool expert() const { return copies > 1; }
+  [[nodiscard]] std::int64_t parameters() const { return inputs * outputs + (bias ? outputs : 0); }
+};
+
+// In the order of the forward pass.
+[[nodiscard]] std::vector<Weight> layer_weights(const Architecture& architecture, LayerKind kind);
+
+// Gains and shifts of the layer's norms: the two of every layer, those of latents, of heads, and
+// the router's bias. No tensor rank has less than all of them.
+[[nodiscard]] std::int64_t layer_vectors(const Architecture& architecture, LayerKind kind);
+
+// Of one of `tensor` ranks: the divided side's whole units, at least one (key-value heads are held
+// by several ranks where there are fewer of them). REQUIRES: one of units and tensor divides the
+// other.
+[[nodiscard]] std::int64_t split_parameters(const Weight& weight, std::int64_t tensor);
+
+}  // namespace trainyard
