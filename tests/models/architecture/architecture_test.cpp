@@ -103,9 +103,9 @@ TEST(Parameters, LayersAndEndsAddUp) {
     const LayerShard layer = layer_shard(a, 1);
     EXPECT_EQ(layer.total(), layer_parameter_count(a)) << name;
     const StageShardQuery whole{.part = {.layers = a.layers_of(LayerKind::Dense),
-                                         .moe_layers = a.layers_of(LayerKind::Moe),
                                          .first = true,
-                                         .last = true},
+                                         .last = true,
+                                         .moe_layers = a.layers_of(LayerKind::Moe)},
                                 .vocab = a.vocab};
     EXPECT_EQ(stage_shard(a, whole).total(), parameter_count(a)) << name;
   }
