@@ -6,8 +6,9 @@
 
 #include "models/collectives/binary_tree.hpp"
 #include "models/collectives/loads.hpp"
+#include "models/collectives/nccl/nvls_messages.hpp"
 #include "models/collectives/placement.hpp"
-#include "sim/base/error.hpp"
+#include "models/collectives/switch_routes.hpp"
 
 namespace trainyard::nccl {
 
@@ -30,14 +31,7 @@ SwitchWires wires_of(const GroupPlace& place, const Roles& roles, std::size_t me
 }
 
 bool behind_switch(const GroupPlace& place, const Roles& roles) {
-  if (roles.size() < 2) return false;
-  for (std::size_t i = 1; i < roles.size(); ++i) {
-    const Route route = place.cluster.route(place.gpus[roles[0]], place.gpus[roles[i]]);
-    if (route.size() != 2) return false;
-    const Link& first = place.cluster.link(route.front().link);
-    if (place.cluster.device(first.to).kind != DeviceKind::NvSwitch) return false;
-  }
-  return true;
+  return nv_switch_of(place, roles).has_value();
 }
 
 // What all members, and beyond that each head, put on their wires.
@@ -95,11 +89,19 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
           tree_ ? nvls_tree_chains(place, bytes.value()) : nvls_chains(place, op_, bytes.value());
     return {std::move(phase)};
   }
-  std::vector<Message> messages(const GroupPlace& /*place*/, Bytes /*bytes*/) const override {
-    throw RunError(
-        fmt::format("\"{}\" cannot be played message by message: the switch adds and "
-                    "copies (use the fluid model, or ring)",
-                    name()));
+  std::uint32_t pieces(const GroupPlace& place) const override {
+    const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+    if (tree_) return 2 * static_cast<std::uint32_t>(placement_of(place).smallest());
+    return op_ == CollectiveOp::AllReduce ? ranks * nvls_chunks_most(ranks) : ranks;
+  }
+  std::vector<DeviceId> parties(const GroupPlace& place) const override {
+    std::vector<DeviceId> switches;
+    for (const Roles& roles : placement_of(place).nodes)
+      switches.push_back(nv_switch_of(place, roles).value());
+    return switches;
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return tree_ ? nvls_tree_messages(place, bytes) : nvls_messages(place, op_, bytes);
   }
 
  private:

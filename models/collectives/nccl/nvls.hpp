@@ -10,8 +10,8 @@
 //
 // n = 8, S = 2^30, B = 370.8 GB/s: 3 257.711845 us, a bus rate of 576.8 GB/s
 // (tests/models/collectives/nccl/nvls_test.cpp). NVLSTree does the same within each node and runs a
-// double binary tree over the nodes for every head's part. The switch is a party here: neither has
-// a form of messages between ranks.
+// double binary tree over the nodes for every head's part. In the messages of both the switches are
+// parties (nvls_messages.hpp).
 //
 //   const std::vector<Chain> chains = nvls_chains(place, CollectiveOp::AllReduce, 1e9);
 #pragma once
@@ -33,7 +33,7 @@ namespace trainyard::nccl {
 [[nodiscard]] std::vector<Chain> nvls_tree_chains(const GroupPlace& place, double bytes);
 
 // For the registry. Latency: the launch and one step within the node for each pass through the
-// switch; NVLSTree adds 2 floor(log2 N) steps across. messages() throws RunError.
+// switch; NVLSTree adds 2 floor(log2 N) steps across.
 [[nodiscard]] const CollectiveAlgorithm& nvls_all_reduce();
 [[nodiscard]] const CollectiveAlgorithm& nvls_all_gather();
 [[nodiscard]] const CollectiveAlgorithm& nvls_reduce_scatter();

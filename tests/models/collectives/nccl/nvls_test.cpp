@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.hpp"
+#include "models/collectives/nccl/nvls_messages.hpp"
 #include "tests/models/collectives/test_clusters.hpp"
 
 namespace trainyard::nccl {
@@ -52,11 +52,26 @@ TEST(Nvls, RefusesWhatHasNoSwitch) {
   EXPECT_TRUE(nvls_tree_refusal({.cluster = one, .gpus = gpus}).has_value());
 }
 
-TEST(Nvls, HasNoMessages) {
+// The switch is a party: with n GPUs each part goes up n times and down once, and back.
+TEST(Nvls, SwitchTakesPartInTheMessages) {
   const Cluster cluster = star(4);
   const auto gpus = gpus_of(4);
-  EXPECT_THROW((void)nvls_all_reduce().messages({.cluster = cluster, .gpus = gpus}, Bytes{1.0}),
-               RunError);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const std::vector<DeviceId> parties = nvls_all_reduce().parties(place);
+  ASSERT_EQ(parties.size(), 1U);
+  EXPECT_EQ(cluster.device(parties[0]).kind, DeviceKind::NvSwitch);
+  const std::vector<Message> messages = nvls_all_reduce().messages(place, Bytes{4e3});
+  EXPECT_EQ(messages.size(), 4U * (4U + 1U + 1U + 4U));
+  for (const Message& message : messages) EXPECT_TRUE((message.from == 4) != (message.to == 4));
+}
+
+// A chunk of a head is 128 KiB, up to a number that keeps the operations of many ranks bounded.
+TEST(Nvls, Chunks) {
+  EXPECT_EQ(nvls_chunks_most(8), 1024U);
+  EXPECT_EQ(nvls_chunks_most(64), 32U);
+  EXPECT_EQ(nvls_chunks(8, Bytes{kGibibyte}), 1024U);
+  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 20}), 1U);
+  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 22}), 4U);
 }
 
 // Within the node as NVLS; across, 2 (N-1) edges of each tree carry half a head's part both ways.

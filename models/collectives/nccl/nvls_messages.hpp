@@ -1,0 +1,35 @@
+// The messages of NVLS: which parts of the buffer go through the NVSwitch, when.
+//
+// The switch does not store, so a pass is one flow (relay.hpp). all_gather and reduce_scatter are
+// one pass of each head's part, all at once, and take the fluid time. In all_reduce a part is read
+// before it is written; chunks overlap the two. With C chunks of c = S/(nC) bytes on links of B
+// bytes/s
+//
+//   T = 2 alpha + ((n+1) C + n - 1) c/B        fluid: 2 alpha + (n+1) C c/B
+//
+// which is longer by (n-1) c/B: the read of the first chunk and the write of the last. A chunk is
+// 128 KiB (NCCL's, NVIDIA/nccl src/init.cc nvlsChunkSize) unless that makes more than
+// nvls_chunks_most(n) of them. n = 8, S = 2^30, B = 370.8 GB/s: 1024 chunks, 2.47 us on 3 257.7 us,
+// 0.08 % (tests/models/collectives/switch_stepwise_test.cpp).
+//
+// NVLSTree reads, runs a double tree over the nodes for each head's part, and writes, without
+// chunks: with L = floor(log2 N) levels it takes no longer than 2 L + 2 times the fluid time.
+#pragma once
+
+#include <vector>
+
+#include "models/collectives/collective.hpp"
+
+namespace trainyard::nccl {
+
+// A power of two; the passes of all members stay below about 260 000 operations.
+[[nodiscard]] std::uint32_t nvls_chunks_most(std::uint32_t ranks);
+[[nodiscard]] std::uint32_t nvls_chunks(std::uint32_t ranks, Bytes bytes);
+
+// Pieces: nvls_chunks_most() a rank for all_reduce, else one. REQUIRES: no refusal.
+[[nodiscard]] std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op,
+                                                 Bytes bytes);
+// Pieces: two a head, one for each tree.
+[[nodiscard]] std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes);
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,134 @@
+// In-network reduction played message by message against its fluid form: what a switch passes on
+// leaves while it arrives, so a pass is one flow and the two agree where no part waits for another.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/collectives/nccl/nvls_messages.hpp"
+#include "models/collectives/relay.hpp"
+#include "sim/engine/engine.hpp"
+#include "test_clusters.hpp"
+#include "test_workloads.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+double run_us(const Cluster& cluster, const Workload& workload) {
+  const CollectiveTransport transport(cluster);
+  const Partition partition = fold(cluster, workload, transport, {.enabled = false});
+  const std::vector<double> kernel_seconds(workload.kernels.size(), 0.0);
+  return 1e6 * make_engine("simgrid")
+                   ->run({.cluster = cluster,
+                          .workload = workload,
+                          .partition = partition,
+                          .kernel_seconds = kernel_seconds,
+                          .progress = {}})
+                   .makespan_s;
+}
+
+struct Times {
+  double fluid_us = 0.0;
+  double stepwise_us = 0.0;
+};
+
+Times times_of(const Cluster& cluster, const std::vector<std::uint32_t>& gpus, CollectiveOp op,
+               std::int64_t bytes, const char* name) {
+  const Workload workload = one_collective(gpus, op, bytes, name);
+  return {.fluid_us = run_us(cluster, workload),
+          .stepwise_us = run_us(cluster, expand_collectives(workload, cluster))};
+}
+
+constexpr std::int64_t kSizes[] = {std::int64_t{1} << 10, std::int64_t{1} << 26,
+                                   std::int64_t{1} << 33};
+
+TEST(SwitchStepwise, GathersAndScattersAgree) {
+  for (const std::uint32_t n : {2U, 4U, 8U}) {
+    const Cluster cluster = make_cluster({.gpus = n, .nvlink = 370.8e9, .launch_us = 8.4});
+    for (const std::int64_t bytes : kSizes) {
+      for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+        const Times times = times_of(cluster, gpus_of(n), op, bytes, "nvls");
+        EXPECT_NEAR(times.stepwise_us, times.fluid_us, 1e-9 * times.fluid_us)
+            << to_string(op) << ", " << n << " ranks, " << bytes << " bytes";
+      }
+    }
+  }
+}
+
+// Longer by the read of the first chunk and the write of the last, (n-1) c/B, and by nothing else.
+TEST(SwitchStepwise, AllReduceIsLongerByOneChunk) {
+  for (const std::int64_t bytes : {std::int64_t{1} << 22, std::int64_t{1} << 26}) {
+    const Cluster cluster = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 0.0});
+    const Times times = times_of(cluster, gpus_of(8), CollectiveOp::AllReduce, bytes, "nvls");
+    const double chunks = nccl::nvls_chunks(8, Bytes{static_cast<double>(bytes)});
+    const double fill_us = 1e6 * 7.0 * (static_cast<double>(bytes) / 8 / chunks) / 370.8e9;
+    EXPECT_NEAR(times.stepwise_us, times.fluid_us + fill_us, 1e-6 * times.fluid_us) << bytes;
+  }
+}
+
+// Oracle 9, within 0.1 %.
+TEST(SwitchStepwise, AllReduceOfAGibibyteAgrees) {
+  const Cluster cluster = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 0.0});
+  const Times times =
+      times_of(cluster, gpus_of(8), CollectiveOp::AllReduce, std::int64_t{1} << 30, "nvls");
+  EXPECT_RELATIVE(times.fluid_us, 3257.711845);
+  EXPECT_NEAR(times.stepwise_us, times.fluid_us, 1e-3 * times.fluid_us);
+}
+
+TEST(SwitchStepwise, SharpAgrees) {
+  const Cluster cluster = make_cluster({.nodes = 4,
+                                        .gpus = 8,
+                                        .nvlink = 370.8e9,
+                                        .nic = 48.5e9,
+                                        .launch_us = 8.4,
+                                        .intra_us = 3.4,
+                                        .inter_us = 14.0,
+                                        .reduces = true});
+  for (const std::int64_t bytes : kSizes) {
+    const Times all = times_of(cluster, gpus_of(32), CollectiveOp::AllReduce, bytes, "sharp");
+    EXPECT_NEAR(all.stepwise_us, all.fluid_us, 1e-9 * all.fluid_us) << bytes << " bytes";
+    const Times rail = times_of(cluster, gpus_of(4, 8), CollectiveOp::AllReduce, bytes, "sharp");
+    EXPECT_NEAR(rail.stepwise_us, rail.fluid_us, 1e-9 * rail.fluid_us) << bytes << " bytes";
+  }
+}
+
+// Without chunks every stage waits for the one before it: at most as many times the fluid time as
+// there are stages (two passes and twice the levels of the tree, or the climb).
+TEST(SwitchStepwise, UnchunkedTreesKeepTheirBound) {
+  const Cluster cluster = make_cluster({.nodes = 4,
+                                        .gpus = 4,
+                                        .nvlink = 370.8e9,
+                                        .nic = 48.5e9,
+                                        .intra_us = 0.0,
+                                        .inter_us = 0.0,
+                                        .reduces = true});
+  const auto op = CollectiveOp::AllReduce;
+  const Times tree = times_of(cluster, gpus_of(16), op, 1 << 28, "nvls_tree");
+  EXPECT_GE(tree.stepwise_us, tree.fluid_us);
+  EXPECT_LE(tree.stepwise_us, (2.0 * 2.0 + 2.0) * tree.fluid_us);
+  const Times sharp = times_of(cluster, gpus_of(16), op, 1 << 28, "nvls_sharp");
+  EXPECT_GE(sharp.stepwise_us, sharp.fluid_us);
+  EXPECT_LE(sharp.stepwise_us, 3.0 * sharp.fluid_us);
+}
+
+// Messages that meet in a switch are one operation of the ranks they join.
+TEST(SwitchStepwise, APassIsOneCallOfItsMembers) {
+  const Cluster cluster = star(4);
+  const Workload made = expand_collectives(
+      one_collective(gpus_of(4), CollectiveOp::ReduceScatter, 4000, "nvls"), cluster);
+  std::size_t passes = 0;
+  for (const Operation& op : made.programs[0].operations) {
+    if (op.kind != OpKind::Collective) continue;
+    ++passes;
+    const Call& call = made.calls[op.payload];
+    EXPECT_EQ(call.algorithm, kRelay);
+    EXPECT_EQ(call.op, CollectiveOp::Reduce);
+    EXPECT_EQ(call.relay.size(), 5U);
+    EXPECT_EQ(call.bytes, 1000);
+  }
+  EXPECT_EQ(passes, 4U);
+  EXPECT_EQ(made.ranks.size(), 4U);
+}
+
+}  // namespace
+}  // namespace trainyard
