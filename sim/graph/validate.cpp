@@ -129,12 +129,53 @@ class OperationCheck {
   Faults& faults_;
 };
 
+// What the busiest member of a square matrix sends.
+std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t side) {
+  std::int64_t largest = 0;
+  for (std::size_t row = 0; row < side; ++row) {
+    std::int64_t sum = 0;
+    for (std::size_t column = 0; column < side; ++column) sum += matrix[row * side + column];
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// A byte matrix by itself; whether it fits the groups that use it is checked with the ranks.
+void check_matrix(const Call& call, const std::string& at, Faults& faults) {
+  const std::vector<std::int64_t>& matrix = call.matrix;
+  if (call.op != CollectiveOp::AllToAll) {
+    faults.add(at, fmt::format("{} has no byte matrix", to_string(call.op)),
+               "only all_to_all may be uneven");
+    return;
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;  // 256 TiB: sums of rows cannot overflow
+  if (const auto wrong =
+          std::ranges::find_if(matrix, [](auto bytes) { return bytes < 0 || bytes > kMost; });
+      wrong != matrix.end()) {
+    faults.add(fmt::format("{}/{}", at, wrong - matrix.begin()),
+               fmt::format("{} bytes cannot be sent", *wrong));
+    return;
+  }
+  const auto side = static_cast<std::size_t>(std::llround(std::sqrt(matrix.size())));
+  if (side * side != matrix.size()) {
+    faults.add(at, fmt::format("{} numbers are no square", matrix.size()),
+               "give n*n bytes, those of member 0 to each member first");
+    return;
+  }
+  if (const std::int64_t largest = largest_row(matrix, side); largest != call.bytes)
+    faults.add(
+        at, fmt::format("the busiest member sends {} bytes, but bytes is {}", largest, call.bytes),
+        "bytes is the largest sum of a row, what a member keeps included");
+}
+
 void check_tables(const Workload& workload, Faults& faults) {
   for (std::size_t i = 0; i < workload.calls.size(); ++i) {
-    if (workload.calls[i].bytes < 0) {
+    const Call& call = workload.calls[i];
+    if (call.bytes < 0) {
       faults.add(fmt::format("/calls/{}/bytes", i),
-                 fmt::format("{} bytes cannot be sent", workload.calls[i].bytes));
+                 fmt::format("{} bytes cannot be sent", call.bytes));
     }
+    if (!call.matrix.empty()) check_matrix(call, fmt::format("/calls/{}/matrix", i), faults);
   }
   for (std::size_t i = 0; i < workload.delays.size(); ++i) {
     const double delay = workload.delays[i].value();
@@ -204,6 +245,23 @@ void check_use(const Workload& workload, RankId rank, const SlotUse& use, Faults
              "a group that sends has two members: the sender, then the receiver");
 }
 
+// A byte matrix must be that of as many members as the group has.
+void check_matrix_sizes(const Workload& workload, RankId rank, Faults& faults) {
+  const Rank& it = workload.ranks[rank];
+  for (const Operation& op : workload.programs[it.program].operations) {
+    if (op.kind != OpKind::Collective || workload.calls[op.payload].matrix.empty()) continue;
+    if (op.slot >= it.slots.size() || it.slots[op.slot].role != 0) continue;  // once per group
+    const GroupId group = it.slots[op.slot].group;
+    if (group >= workload.groups.size()) continue;
+    const std::size_t members = workload.groups[group].members.size();
+    const std::size_t numbers = workload.calls[op.payload].matrix.size();
+    if (numbers == members * members) continue;
+    faults.add(fmt::format("/calls/{}/matrix", op.payload),
+               fmt::format("{} numbers for the {} members of group {}", numbers, members, group),
+               fmt::format("give {} of them", members * members));
+  }
+}
+
 void check_ranks(const Workload& workload, Faults& faults) {
   std::vector<std::vector<SlotUse>> uses;
   for (const Program& program : workload.programs) uses.push_back(slot_uses(program));
@@ -228,6 +286,7 @@ void check_ranks(const Workload& workload, Faults& faults) {
       continue;
     }
     for (const SlotUse& use : uses[it.program]) check_use(workload, rank, use, faults);
+    check_matrix_sizes(workload, rank, faults);
   }
 }
 

@@ -27,10 +27,14 @@ std::string table(const std::string& indent, std::string_view key,
 }
 
 std::string call_line(const Call& call) {
-  return one_line({{"op", to_string(call.op)},
-                   {"bytes", call.bytes},
-                   {"dtype", to_string(call.dtype)},
-                   {"algorithm", call.algorithm}});
+  Json json{{"op", to_string(call.op)},
+            {"bytes", call.bytes},
+            {"dtype", to_string(call.dtype)},
+            {"algorithm", call.algorithm}};
+  if (!call.matrix.empty()) json["matrix"] = call.matrix;
+  for (const RelayHop& hop : call.relay)
+    json["relay"].push_back({{"from", hop.from}, {"to", hop.to}, {"bytes", hop.bytes}});
+  return one_line(json);
 }
 
 void add_payload(Json& json, const Workload& workload, const Operation& op) {

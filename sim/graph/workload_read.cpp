@@ -39,11 +39,42 @@ class Interned {
   std::map<Value, std::size_t> known_;
 };
 
+std::vector<std::int64_t> read_matrix(JsonObject& object) {
+  const Json& matrix = object.raw("matrix");
+  if (matrix.is_null()) return {};
+  std::vector<std::int64_t> bytes;
+  for (const Json& entry : matrix) {
+    if (matrix.is_array() && entry.is_number_integer()) {
+      bytes.push_back(entry.get<std::int64_t>());
+      continue;
+    }
+    object.report("matrix", fmt::format("{} is not a whole number of bytes", shown(entry)),
+                  "an array of n*n numbers, those of member 0 to each member first");
+    return {};
+  }
+  if (bytes.empty()) object.report("matrix", "has no numbers", "leave it out: all parts are equal");
+  return bytes;
+}
+
+std::vector<RelayHop> read_relay(JsonObject& object) {
+  std::vector<RelayHop> relay;
+  if (!object.has("relay")) return relay;
+  const auto end = [](JsonObject& hop, std::string_view key) {
+    return static_cast<std::uint32_t>(hop.integer(key, {.least = 0, .most = 1LL << 31}));
+  };
+  for (JsonObject& hop : object.objects("relay"))
+    relay.push_back(
+        {.from = end(hop, "from"), .to = end(hop, "to"), .bytes = read_size(hop, "bytes", 0)});
+  return relay;
+}
+
 Call read_call(JsonObject& object) {
   return {.op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::SendRecv),
           .bytes = read_size(object, "bytes", 0),
           .dtype = read_enumerator(object, "dtype", DataType::Fp8, std::optional(DataType::Bf16)),
-          .algorithm = object.text("algorithm", "ring")};
+          .algorithm = object.text("algorithm", "ring"),
+          .matrix = read_matrix(object),
+          .relay = read_relay(object)};
 }
 
 class WorkloadReader {

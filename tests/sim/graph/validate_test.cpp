@@ -215,5 +215,49 @@ TEST(Progress, CollectivesInAnotherOrderDeadlock) {
                                             "program 0 \"ab\" waits in group 0 for rank 1"));
 }
 
+// Two ranks and an uneven all_to_all: 0 sends 7 and keeps 3, 1 sends 5.
+Workload uneven_pair() {
+  Workload workload = pair();
+  workload.calls[0] = {
+      .op = CollectiveOp::AllToAll, .bytes = 10, .algorithm = "direct", .matrix = {3, 7, 5, 0}};
+  return workload;
+}
+
+TEST(Validate, AcceptsAByteMatrix) { EXPECT_EQ(problems(uneven_pair()), ""); }
+
+TEST(Validate, OnlyAnAllToAllHasAByteMatrix) {
+  Workload workload = uneven_pair();
+  workload.calls[0].op = CollectiveOp::AllGather;
+  EXPECT_EQ(problems(workload),
+            "step.json: /calls/0/matrix: all_gather has no byte matrix (only all_to_all may be "
+            "uneven)\n");
+}
+
+TEST(Validate, AByteMatrixFitsItsGroupAndItsBytes) {
+  Workload workload = uneven_pair();
+  workload.calls[0].matrix[2] = -5;
+  EXPECT_EQ(problems(workload), "step.json: /calls/0/matrix/2: -5 bytes cannot be sent\n");
+  workload.calls[0].matrix = {3, 7, 5};
+  EXPECT_THAT(problems(workload), HasSubstr("/calls/0/matrix: 3 numbers are no square"));
+  workload.calls[0].matrix = {3, 8, 5, 0};
+  EXPECT_THAT(problems(workload),
+              HasSubstr("/calls/0/matrix: the busiest member sends 11 bytes, but bytes is 10"));
+  workload.calls[0].matrix = {3, 7, 0, 5, 0, 0, 0, 0, 0};
+  EXPECT_EQ(problems(workload),
+            "step.json: /calls/0/matrix: 9 numbers for the 2 members of group 0 (give 4 of "
+            "them)\n");
+}
+
+// Equal sizes, different matrices: not the same call.
+TEST(Validate, MembersMustAgreeOnTheMatrix) {
+  Workload workload = uneven_pair();
+  workload.calls.push_back(workload.calls[0]);
+  workload.calls[1].matrix = {4, 6, 5, 0};
+  workload.programs.push_back(workload.programs[0]);
+  workload.programs[1].operations[1].payload = 1;
+  workload.ranks[1].program = 1;
+  EXPECT_THAT(problems(workload), HasSubstr("call 1 of the group does not match"));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -163,5 +163,19 @@ TEST(WorkloadJson, ReportsAllProblemsTogether) {
   EXPECT_THAT(text, HasSubstr("/ranks/1/gpu"));
 }
 
+TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
+  const std::string uneven = replaced(
+      example(), R"({"op": "all_reduce", "bytes": "32 MiB", "algorithm": "ring"})",
+      R"({"op": "all_to_all", "bytes": 30, "algorithm": "direct", "matrix": [0, 30, 10, 5]})");
+  const Workload workload = parse_workload("step.json", uneven);
+  EXPECT_THAT(workload.calls[0].matrix, ElementsAre(0, 30, 10, 5));
+  const std::string written = to_json(workload);
+  EXPECT_THAT(written, HasSubstr("\"matrix\":[0,30,10,5]"));
+  EXPECT_EQ(parse_workload("again.json", written).calls, workload.calls);
+  EXPECT_THAT(problems(replaced(uneven, "[0, 30, 10, 5]", "[0, \"many\"]")),
+              HasSubstr("call/matrix: \"many\" is not a whole number of bytes"));
+  EXPECT_THAT(problems(replaced(uneven, "[0, 30, 10, 5]", "[]")), HasSubstr("has no numbers"));
+}
+
 }  // namespace
 }  // namespace trainyard
