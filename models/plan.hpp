@@ -12,6 +12,7 @@
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/settings.hpp"
+#include "models/collectives/nccl/options.hpp"
 #include "models/framework.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
@@ -56,9 +57,10 @@ struct Training {
   bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
 };
 
-// Which algorithm each collective of each kind of group uses ("ring", "hierarchical", ...).
+// Which algorithm each collective of each kind of group uses ("nccl", "ring", "hierarchical", ...).
 struct CollectiveChoice {
   std::map<GroupKind, std::map<CollectiveOp, std::string>> algorithm;
+  nccl::Settings nccl = {};  // for what is left to NCCL
 
   [[nodiscard]] std::string of(GroupKind kind, CollectiveOp op) const {
     const auto group = algorithm.find(kind);
@@ -66,13 +68,10 @@ struct CollectiveChoice {
       const auto entry = group->second.find(op);
       if (entry != group->second.end()) return entry->second;
     }
-    return standard(kind, op);
+    return kStandard;
   }
-  // What nobody chose: rings; and trees for the few bytes that all ranks reduce together, where a
-  // ring's latency grows with the number of ranks.
-  [[nodiscard]] static std::string standard(GroupKind kind, CollectiveOp op) {
-    return kind == GroupKind::Other && op == CollectiveOp::AllReduce ? "tree" : "ring";
-  }
+  // What nobody chose: whatever NCCL chooses for the group and the size.
+  static constexpr const char* kStandard = "nccl";
 };
 
 struct TrainingPlan {

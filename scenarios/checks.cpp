@@ -138,6 +138,17 @@ void check_layers(const Check& check) {
   }
 }
 
+void check_nccl(const Check& check) {
+  if (!check.file.is_sound("/collectives/nccl")) return;
+  try {
+    (void)nccl::options_of(check.scenario.plan.collectives.nccl);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      check.file.report("/collectives/nccl" + problem.pointer, problem.problem, problem.hint);
+    }
+  }
+}
+
 // Asked only where the batch divides, because the number of microbatches decides.
 void check_schedule_shape(const Check& check) {
   if (!check.parallelism || !check.training) return;
@@ -191,6 +202,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_sequence(check);
   check_layers(check);
   check_schedule_shape(check);
+  check_nccl(check);
   check_fabric(check);
 }
 

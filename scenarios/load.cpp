@@ -77,8 +77,18 @@ Architecture read_model(JsonFile& file, JsonObject& root, const fs::path& folder
   return {};
 }
 
+nccl::Settings read_nccl(JsonObject object) {
+  if (object.has("version") && object.raw("version").is_number()) {
+    object.report("version", fmt::format("must be text, not {}", shown(object.raw("version"))),
+                  "write \"2.27\"; after --set, v2.27");
+    return {};
+  }
+  return read_fields(object, nccl_fields(), nccl::Settings{});
+}
+
 CollectiveChoice read_collectives(JsonObject object) {
   CollectiveChoice choice;
+  choice.nccl = read_nccl(object.object("nccl"));
   for (const GroupKind kind : group_kinds()) {
     const std::string name(to_string(kind));
     if (!object.has(name)) continue;

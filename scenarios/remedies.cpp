@@ -98,6 +98,10 @@ constexpr Word kEquivalents[] = {
     {"swiglu", "\"model\": {\"gated_ffn\": true}"},
     {"tie_word_embeddings", "\"model\": {\"tied_embeddings\": ...}"},
     {"untie_embeddings_and_output_weights", "\"model\": {\"tied_embeddings\": false}"},
+    {"nccl_algo", "\"collectives\": {\"nccl\": {\"algo\": ...}}"},
+    {"nccl_proto", "\"collectives\": {\"nccl\": {\"proto\": ...}}"},
+    {"nccl_min_nchannels", "\"collectives\": {\"nccl\": {\"min_channels\": ...}}"},
+    {"nccl_max_nchannels", "\"collectives\": {\"nccl\": {\"max_channels\": ...}}"},
     {"gpus", "\"cluster\": {\"nodes\": ...}"},
     {"num_gpus", "\"cluster\": {\"nodes\": ...}"},
     {"world_size", "\"cluster\": {\"nodes\": ...}"},
@@ -127,6 +131,7 @@ std::map<std::string, std::string> foreign_words() {
     words.emplace(word, "expert parallelism comes with a later version");
   }
   add_section(words, "parallelism", parallelism_fields());
+  add_section(words, "collectives/nccl", nccl_fields());
   add_section(words, "training", training_fields());
   add_section(words, "model", architecture_fields());
   add_section(words, "published", published_fields());

@@ -11,16 +11,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Operations whose standard algorithm is not in the registry are used by no step and left out.
 Json collectives_json(const CollectiveChoice& choice) {
   Json json = Json::object();
   for (const GroupKind kind : group_kinds()) {
     for (const CollectiveOp op : chosen_operations()) {
-      const std::string algorithm = choice.of(kind, op);
-      if (!is_algorithm(op, algorithm)) continue;
-      json[std::string(to_string(kind))][std::string(to_string(op))] = algorithm;
+      json[std::string(to_string(kind))][std::string(to_string(op))] = choice.of(kind, op);
     }
   }
+  json["nccl"] = write_fields(nccl_fields(), choice.nccl);
   return json;
 }
 

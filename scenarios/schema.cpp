@@ -12,6 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json with_description(std::string_view description, Json schema) {
+  Json json{{"description", description}};
+  json.update(schema);
+  return json;
+}
+
 Json model_schema() {
   Architecture defaults;
   defaults.gated_ffn = true;  // an inline model is a Llama where it does not say otherwise
@@ -47,13 +53,12 @@ Json cluster_schema() {
        {{"node", std::move(node)}, {"nodes", std::move(nodes)}, {"fabric", std::move(fabric)}}}};
 }
 
-Json operations_schema(GroupKind kind) {
+Json operations_schema() {
   Json operations = Json::object();
   for (const CollectiveOp op : chosen_operations()) {
     Json& operation = operations[std::string(to_string(op))];
     operation = {{"type", "string"}, {"enum", algorithm_names(op)}};
-    const std::string standard = CollectiveChoice::standard(kind, op);
-    if (is_algorithm(op, standard)) operation["default"] = standard;
+    operation["default"] = CollectiveChoice::kStandard;
   }
   return {
       {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(operations)}};
@@ -62,18 +67,14 @@ Json operations_schema(GroupKind kind) {
 Json collectives_schema() {
   Json properties = Json::object();
   for (const GroupKind kind : group_kinds()) {
-    properties[std::string(to_string(kind))] = operations_schema(kind);
+    properties[std::string(to_string(kind))] = operations_schema();
   }
+  properties["nccl"] = with_description("how NCCL chooses, where it is left to NCCL",
+                                        schema_of_fields(nccl_fields(), nccl::Settings{}));
   return {{"description", "the algorithm of each operation, by kind of group"},
           {"type", "object"},
           {"additionalProperties", false},
           {"properties", std::move(properties)}};
-}
-
-Json with_description(std::string_view description, Json schema) {
-  Json json{{"description", description}};
-  json.update(schema);
-  return json;
 }
 
 }  // namespace

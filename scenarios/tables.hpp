@@ -12,6 +12,7 @@ namespace trainyard {
 
 [[nodiscard]] std::span<const Field<Parallelism>> parallelism_fields();
 [[nodiscard]] std::span<const Field<Training>> training_fields();
+[[nodiscard]] std::span<const Field<nccl::Settings>> nccl_fields();
 [[nodiscard]] std::span<const Field<Published>> published_fields();
 [[nodiscard]] std::span<const Field<Architecture>> architecture_fields();
 
@@ -22,6 +23,7 @@ namespace trainyard {
 // The kinds of groups and the operations whose algorithm a scenario may choose.
 [[nodiscard]] std::span<const GroupKind> group_kinds();
 [[nodiscard]] std::vector<CollectiveOp> chosen_operations();
+// "nccl", then the registry's.
 [[nodiscard]] std::vector<std::string> algorithm_names(CollectiveOp op);
 [[nodiscard]] bool is_algorithm(CollectiveOp op, const std::string& name);
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,6 +89,11 @@ class CollectiveTransport final : public Transport {
 // where its memory effects at the start also are; a Delay of zero joins its last messages, and
 // stands for it to others. Fluid and stepwise runs agree where theory says so (README.md). Throws
 // RunError like CollectiveTransport.
-[[nodiscard]] Workload expand_collectives(const Workload& workload, const Cluster& cluster);
+//
+// `algorithm_of` says which registered algorithm plays a call, where a name leaves a choice
+// ("nccl"); without it a call's own name counts.
+using AlgorithmOf = std::function<std::string(const Call&, std::span<const std::uint32_t> gpus)>;
+[[nodiscard]] Workload expand_collectives(const Workload& workload, const Cluster& cluster,
+                                          const AlgorithmOf& algorithm_of = {});
 
 }  // namespace trainyard

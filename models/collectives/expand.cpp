@@ -33,7 +33,8 @@ struct RankProgram {
 
 class Expansion {
  public:
-  Expansion(const Workload& from, const Cluster& cluster) : from_(from), cluster_(cluster) {}
+  Expansion(const Workload& from, const Cluster& cluster, const AlgorithmOf& algorithm_of)
+      : from_(from), cluster_(cluster), algorithm_of_(algorithm_of) {}
   Workload run() &&;
 
  private:
@@ -56,6 +57,7 @@ class Expansion {
 
   const Workload& from_;
   const Cluster& cluster_;
+  const AlgorithmOf& algorithm_of_;
   Workload to_;
   std::map<std::pair<GroupId, std::uint32_t>, Lowered> lowered_;
   std::map<Call, std::uint32_t> step_calls_;
@@ -204,7 +206,9 @@ Lowered Expansion::lower(const Group& group, const Call& call) {
   std::vector<std::uint32_t> gpus;
   for (const RankId member : group.members) gpus.push_back(from_.ranks.at(member).gpu);
   const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
-  const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
+  Call named = call;
+  if (algorithm_of_) named.algorithm = algorithm_of_(call, gpus);
+  const CollectiveAlgorithm& algorithm = select_algorithm(named, place);
   const auto ranks = static_cast<std::uint32_t>(gpus.size());
   const std::uint32_t cut = call.op == CollectiveOp::AllToAll ? ranks : algorithm.pieces(place);
   Lowered made{.messages = algorithm.messages(place, Bytes{static_cast<double>(call.bytes)}),
@@ -276,8 +280,9 @@ std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t ro
 
 }  // namespace
 
-Workload expand_collectives(const Workload& workload, const Cluster& cluster) {
-  return Expansion(workload, cluster).run();
+Workload expand_collectives(const Workload& workload, const Cluster& cluster,
+                            const AlgorithmOf& algorithm_of) {
+  return Expansion(workload, cluster, algorithm_of).run();
 }
 
 }  // namespace trainyard

@@ -1,5 +1,7 @@
 #include "scenarios/run/approximations.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trainyard {
@@ -36,6 +38,30 @@ void add_cost_approximations(const Workload& workload, const Partition& partitio
                                   .sentence = "kernel shapes lie outside what was measured on this "
                                               "GPU; their times follow from its data sheet "
                                               "and the nearest measured efficiency"});
+}
+
+void add_nccl_approximations(const Workload& workload, const Cluster& cluster,
+                             const nccl::NcclTransport& transport, RunFacts& facts) {
+  const auto calls = static_cast<std::uint64_t>(
+      std::count_if(workload.calls.begin(), workload.calls.end(),
+                    [](const Call& call) { return call.algorithm == nccl::kNcclName; }));
+  if (calls == 0) return;
+  if (!transport.host()) {
+    facts.approximations.push_back(
+        {.name = "nccl_stood_in_for",
+         .count = calls,
+         .sentence = fmt::format("NCCL's choices on \"{}\" are not known (RCCL and others have "
+                                 "their own): calls are carried by the plain ring or tree, "
+                                 "whichever is quicker alone",
+                                 cluster.facts().gpu)});
+  } else if (!transport.host()->cpu_is_known) {
+    facts.approximations.push_back(
+        {.name = "nccl_host_unknown",
+         .count = calls,
+         .sentence = fmt::format("NCCL rates paths through the host by its CPU, which is not known "
+                                 "of node type \"{}\": it is taken for Intel's",
+                                 cluster.facts().node)});
+  }
 }
 
 void add_engine_approximations(const Timeline& timeline, RunFacts& facts) {

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "models/collectives/nccl/transport.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/report/run_view.hpp"
 
@@ -14,6 +15,10 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
 // How many kernels' durations were not measured.
 void add_cost_approximations(const Workload& workload, const Partition& partition,
                              std::span<const Cost> costs, RunFacts& facts);
+
+// Where NCCL's data do not know the cluster: what is taken for it.
+void add_nccl_approximations(const Workload& workload, const Cluster& cluster,
+                             const nccl::NcclTransport& transport, RunFacts& facts);
 
 // What the engine had to round.
 void add_engine_approximations(const Timeline& timeline, RunFacts& facts);

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/gpu.hpp"
-#include "models/collectives/collective.hpp"
+#include "models/collectives/nccl/transport.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
 #include "scenarios/run/facts.hpp"
@@ -39,12 +39,19 @@ std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model
   return costs;
 }
 
+nccl::NcclTransport make_transport(const Cluster& cluster, const nccl::Settings& settings) {
+  nccl::Options options = nccl::options_of(settings);
+  options.stands_in = true;
+  return {cluster, std::move(options)};
+}
+
 // Folds, prices and replays run.workload on run.cluster.
-void replay(Run& run, const RunOptions& options) {
+void replay(Run& run, const nccl::Settings& settings, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
-  const CollectiveTransport transport(cluster);
+  const nccl::NcclTransport transport = make_transport(cluster, settings);
   run.partition =
       fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
+  run.carriers = carriers(run.workload, run.partition, transport);
   run.kernel_costs = price_kernels(run.workload, *load_cost_model(cluster.facts().gpu));
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
@@ -64,6 +71,7 @@ void replay(Run& run, const RunOptions& options) {
   if (run.facts.engine == "simgrid")
     run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;
+  add_nccl_approximations(run.workload, cluster, transport, run.facts);
   add_engine_approximations(run.timeline, run.facts);
   add_cost_approximations(run.workload, run.partition, run.kernel_costs, run.facts);
 }
@@ -72,7 +80,11 @@ void replay(Run& run, const RunOptions& options) {
 
 Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
   Workload workload = lower(scenario.plan);
-  return scenario.collective_model == "stepwise" ? expand_collectives(workload, cluster) : workload;
+  if (scenario.collective_model != "stepwise") return workload;
+  const nccl::NcclTransport transport = make_transport(cluster, scenario.plan.collectives.nccl);
+  return expand_collectives(workload, cluster, [&](const Call& call, auto gpus) {
+    return transport.stepwise_name(call, gpus);
+  });
 }
 
 Run run_scenario(const Scenario& scenario, const RunOptions& options) {
@@ -84,7 +96,7 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   add_plan_approximations(scenario, run.facts);
   RunOptions chosen = options;
   chosen.interference = options.interference && scenario.interference;
-  replay(run, chosen);
+  replay(run, scenario.plan.collectives.nccl, chosen);
   run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
   if (options.timing) stopwatch.record(run.facts);
   return run;
@@ -97,7 +109,7 @@ Run run_workload(WorkloadQuestion question, const RunOptions& options) {
   run.facts.title = std::move(question.title);
   run.facts.engine = question.engine;
   run.workload = std::move(question.workload);
-  replay(run, options);
+  replay(run, {}, options);
   if (options.timing) stopwatch.record(run.facts);
   return run;
 }

@@ -28,6 +28,7 @@ struct Run {
   std::unique_ptr<Cluster> cluster;
   Workload workload;
   Partition partition;
+  Carriers carriers;
   std::vector<Cost> kernel_costs;
   Timeline timeline;
 
@@ -36,6 +37,7 @@ struct Run {
             .cluster = *cluster,
             .workload = workload,
             .partition = partition,
+            .carriers = carriers,
             .timeline = timeline,
             .kernel_costs = kernel_costs};
   }

@@ -10,7 +10,9 @@
 // which knows algorithms.
 #pragma once
 
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,14 @@ struct Phase {
   std::vector<Chain> chains;
 };
 
+// What carries a call, for reports.
+struct Carrier {
+  std::string algorithm;       // a name of the registry, or what a library chose ("NVLS")
+  std::string protocol = {};   // "LL128"; empty: the model has none
+  std::uint32_t channels = 0;  // 0: the model has none
+  std::string label = {};      // all of it: "nccl: NVLS/Simple, 16 channels"; "ring"
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -42,11 +52,13 @@ class Transport {
   // role order). Empty for a group of one. For SendRecv the message goes from gpus[0] to gpus[1].
   [[nodiscard]] virtual std::vector<Phase> phases(const Call& call,
                                                   std::span<const std::uint32_t> gpus) const = 0;
-  // What carries the call, for reports: the algorithm's name, and what was chosen where the name
-  // leaves a choice ("nccl: Ring/LL, 1 channel").
-  [[nodiscard]] virtual std::string label(const Call& call,
-                                          std::span<const std::uint32_t> /*gpus*/) const {
-    return call.algorithm;
+  // The algorithm's name, and what was chosen where the name leaves a choice.
+  [[nodiscard]] virtual Carrier carrier(const Call& call,
+                                        std::span<const std::uint32_t> /*gpus*/) const {
+    return {.algorithm = call.algorithm, .label = call.algorithm};
+  }
+  [[nodiscard]] std::string label(const Call& call, std::span<const std::uint32_t> gpus) const {
+    return carrier(call, gpus).label;
   }
 };
 

@@ -3,12 +3,15 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace trainyard {
 namespace {
 
 using Key = std::tuple<GroupKind, CollectiveOp, std::string, std::uint64_t>;
 struct Sums {
+  std::string requested = {};
+  Carrier carrier = {};
   double count = 0.0;
   double bytes = 0.0;
   double time_s = 0.0;
@@ -21,21 +24,34 @@ double calls_per_rank(const Operation& op, std::uint64_t ranks) {
   return op.kind == OpKind::Collective ? 1.0 / static_cast<double>(ranks) : 0.0;
 }
 
+// The row of a call in a group.
+Sums& row_of(const RunView& view, GroupId id, std::uint32_t index, std::map<Key, Sums>& rows) {
+  const Group& group = view.workload.groups.at(id);
+  const Call& call = view.workload.calls.at(index);
+  Carrier carrier = view.carrier(id, index);
+  Sums& sums = rows[{group.kind, call.op, carrier.label, group.members.size()}];
+  sums.requested = call.algorithm;
+  sums.carrier = std::move(carrier);
+  return sums;
+}
+
 void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows) {
   const RankClass& ranks = view.partition.ranks[index];
   const Program& program = view.workload.programs.at(ranks.program);
   const Rank& rank = view.workload.ranks.at(ranks.representative);
   const OpTimes& times = view.timeline.classes.at(index);
+  std::map<std::pair<GroupId, std::uint32_t>, Sums*> known;  // few, and met again and again
   for (OpIndex i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
     if (op.kind != OpKind::Collective && op.kind != OpKind::Send) continue;
-    const Call& call = view.workload.calls.at(op.payload);
-    const Group& group = view.workload.groups.at(rank.slots.at(op.slot).group);
-    const double calls = ranks.members * calls_per_rank(op, group.members.size());
-    Sums& sums = rows[{group.kind, call.op, call.algorithm, group.members.size()}];
-    sums.count += calls;
-    sums.bytes += calls * static_cast<double>(call.bytes);
-    sums.time_s += calls * (times.end_s[i] - times.start_s[i]);
+    const GroupId group = rank.slots.at(op.slot).group;
+    Sums*& sums = known[{group, op.payload}];
+    if (sums == nullptr) sums = &row_of(view, group, op.payload, rows);
+    const double calls =
+        ranks.members * calls_per_rank(op, view.workload.groups[group].members.size());
+    sums->count += calls;
+    sums->bytes += calls * static_cast<double>(view.workload.calls[op.payload].bytes);
+    sums->time_s += calls * (times.end_s[i] - times.start_s[i]);
   }
 }
 
@@ -47,12 +63,13 @@ std::vector<CollectiveSummary> collective_summary(const RunView& view) {
     add_class(view, index, rows);
   std::vector<CollectiveSummary> result;
   for (const auto& [key, sums] : rows) {
-    const auto& [group, op, algorithm, ranks] = key;
+    const auto& [group, op, label, ranks] = key;
     const double busbw =
         sums.time_s > 0.0 ? bus_bandwidth_factor(op, ranks) * sums.bytes / sums.time_s : 0.0;
     result.push_back({.group = group,
                       .op = op,
-                      .algorithm = algorithm,
+                      .requested = sums.requested,
+                      .carrier = sums.carrier,
                       .ranks = ranks,
                       .count = static_cast<std::uint64_t>(std::llround(sums.count)),
                       .bytes = sums.bytes,

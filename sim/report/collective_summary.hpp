@@ -1,5 +1,5 @@
-// What the groups said to each other: one row per kind of group, operation, algorithm and group
-// size.
+// What the groups said to each other: one row per kind of group, operation, what carried it
+// and group size. Calls of several sizes share a row where the same was chosen for them.
 //
 //   busbw = factor(op, n) * bytes / time,   2(n-1)/n for all_reduce, (n-1)/n for all_gather,
 //   reduce_scatter and all_to_all, else 1   (nccl-tests, doc/PERFORMANCE.md).
@@ -19,7 +19,8 @@ namespace trainyard {
 struct CollectiveSummary {
   GroupKind group = GroupKind::Other;
   CollectiveOp op = CollectiveOp::AllReduce;
-  std::string algorithm;
+  std::string requested;           // the algorithm that was asked for: "nccl"
+  Carrier carrier;                 // and what carried it: Ring, LL128, 24 channels
   std::uint64_t ranks = 0;         // of one group
   std::uint64_t count = 0;         // calls in the step, of all groups
   double bytes = 0.0;              // nccl-tests sizes of all calls, summed
@@ -30,7 +31,7 @@ struct CollectiveSummary {
   }
 };
 
-// By kind of group, operation, algorithm, size of group.
+// By kind of group, operation, label of the carrier, size of group.
 [[nodiscard]] std::vector<CollectiveSummary> collective_summary(const RunView& view);
 
 }  // namespace trainyard

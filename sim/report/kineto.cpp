@@ -44,14 +44,18 @@ std::string nccl_stem(const Call& call) {
   return "";
 }
 
+std::string in_capitals(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
 }  // namespace
 
-std::string nccl_kernel_name(const Call& call) {
+std::string nccl_kernel_name(const Call& call, const Carrier& carrier) {
   const std::string stem = nccl_stem(call);
   if (stem.empty()) return "ncclDevKernel_SendRecv";
-  std::string algorithm = call.algorithm;
-  for (char& c : algorithm) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return fmt::format("ncclDevKernel_{}_{}_SIMPLE", stem, algorithm);
+  return fmt::format("ncclDevKernel_{}_{}_{}", stem, in_capitals(carrier.algorithm),
+                     carrier.protocol.empty() ? "SIMPLE" : in_capitals(carrier.protocol));
 }
 
 std::string_view kineto_collective_name(OpKind kind, CollectiveOp op) {

@@ -1,9 +1,9 @@
 // The words of the PyTorch profiler (Kineto) for what a simulated GPU does, so that tools made for
 // its traces (Perfetto views, HolisticTraceAnalysis) read ours.
 //
-//   nccl_kernel_name({.op = CollectiveOp::AllReduce, .dtype = DataType::Bf16, .algorithm =
-//   "ring"});
-//   // "ncclDevKernel_AllReduce_Sum_bf16_RING_SIMPLE"
+//   nccl_kernel_name({.op = CollectiveOp::AllReduce, .dtype = DataType::Bf16},
+//                    {.algorithm = "Ring", .protocol = "LL"});
+//   // "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,14 @@
 #include <string>
 #include <string_view>
 
+#include "sim/graph/transport.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
 
-// Sends, receives and all_to_all are "ncclDevKernel_SendRecv", as in NCCL.
-[[nodiscard]] std::string nccl_kernel_name(const Call& call);
+// Sends, receives and all_to_all are "ncclDevKernel_SendRecv", as in NCCL. An algorithm
+// without a protocol is taken for a kernel of Simple.
+[[nodiscard]] std::string nccl_kernel_name(const Call& call, const Carrier& carrier);
 
 // "allreduce", "_allgather_base", "send" (for OpKind::Send) ...
 [[nodiscard]] std::string_view kineto_collective_name(OpKind kind, CollectiveOp op);

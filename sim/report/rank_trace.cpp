@@ -160,6 +160,7 @@ class RankTrace {
     const SlotBinding& binding = rank_.slots.at(op.slot);
     const Group& group = view_.workload.groups.at(binding.group);
     write_wait(index, group.kind);
+    const Carrier carrier = view_.carrier(binding.group, op.payload);
     const MessageElements elements = message_elements(call, group.members.size());
     common_args(index);
     args_ += fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},)"
@@ -167,10 +168,10 @@ class RankTrace {
                          R"(,"operation":{},"algorithm":{},"bytes":{})",
                          kineto_collective_name(op.kind, call.op), elements.in, elements.out,
                          group.members.size(), kineto_dtype(call.dtype), group_args(op.slot),
-                         json_text(view_.workload.names.at(op.name)), json_text(call.algorithm),
+                         json_text(view_.workload.names.at(op.name)), json_text(carrier.label),
                          call.bytes);
     if (op.kind != OpKind::Collective) add_message(index, binding, group);
-    write_slice(slice_of(index, "kernel"), json_text(nccl_kernel_name(call)));
+    write_slice(slice_of(index, "kernel"), json_text(nccl_kernel_name(call, carrier)));
   }
 
   // The stretch in which the rank was there and others were not.

@@ -118,17 +118,21 @@ Json links_json(const RunView& view) {
 Json collectives_json(const RunView& view) {
   Json rows = Json::array();
   for (const CollectiveSummary& row : collective_summary(view)) {
-    rows.push_back({{"group", to_string(row.group)},
-                    {"op", to_string(row.op)},
-                    {"algorithm", row.algorithm},
-                    {"protocol", nullptr},
-                    {"ranks", row.ranks},
-                    {"count", row.count},
-                    {"bytes", row.bytes},
-                    {"time_s", row.time_s},
-                    {"mean_time_s", row.mean_time_s()},
-                    {"busbw_bytes_per_s",
-                     row.busbw_bytes_per_s > 0.0 ? Json(row.busbw_bytes_per_s) : Json(nullptr)}});
+    rows.push_back(
+        {{"group", to_string(row.group)},
+         {"op", to_string(row.op)},
+         {"requested", row.requested},
+         {"algorithm", row.carrier.algorithm},
+         {"protocol", row.carrier.protocol.empty() ? Json(nullptr) : Json(row.carrier.protocol)},
+         {"channels", row.carrier.channels == 0 ? Json(nullptr) : Json(row.carrier.channels)},
+         {"label", row.carrier.label},
+         {"ranks", row.ranks},
+         {"count", row.count},
+         {"bytes", row.bytes},
+         {"time_s", row.time_s},
+         {"mean_time_s", row.mean_time_s()},
+         {"busbw_bytes_per_s",
+          row.busbw_bytes_per_s > 0.0 ? Json(row.busbw_bytes_per_s) : Json(nullptr)}});
   }
   return rows;
 }

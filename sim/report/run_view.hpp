@@ -14,6 +14,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/engine/cost_model.hpp"
+#include "sim/graph/carriers.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/fold.hpp"
 #include "sim/graph/workload.hpp"
@@ -67,8 +68,13 @@ struct RunView {
   const Cluster& cluster;
   const Workload& workload;
   const Partition& partition;
+  const Carriers& carriers;
   const Timeline& timeline;
   std::span<const Cost> kernel_costs;  // by index into Workload::kernels
+
+  [[nodiscard]] Carrier carrier(GroupId group, std::uint32_t call) const {
+    return carrier_of(carriers, workload, partition.class_of_group.at(group), call);
+  }
 };
 
 }  // namespace trainyard

@@ -29,6 +29,26 @@ TEST(LoadScenario, ReadsWhatIsGivenAndFillsInTheRest) {
   EXPECT_GT(s.plan.framework.context_bytes, 0);
 }
 
+TEST(LoadScenario, ReadsHowNcclChooses) {
+  Json document = sample();
+  EXPECT_EQ(load(document).plan.collectives.nccl.version, nccl::Options{}.version);
+  document["collectives"] = {{"nccl",
+                              {{"version", "2.27.3"},
+                               {"algo", "^NVLS"},
+                               {"proto", "allreduce:LL"},
+                               {"min_channels", 2},
+                               {"max_channels", 8}}}};
+  const nccl::Options options = nccl::options_of(load(document).plan.collectives.nccl);
+  EXPECT_EQ(options.version, "2.27.3");
+  EXPECT_EQ(options.algorithms, nccl::parse_algorithms("^nvls"));
+  EXPECT_EQ(options.protocols, nccl::parse_protocols("allreduce:ll"));
+  EXPECT_EQ(options.channels_least, 2U);
+  EXPECT_EQ(options.channels_most, 8U);
+  EXPECT_EQ(load(document, {{.path = "collectives.nccl.version", .value = "v2.18"}})
+                .plan.collectives.nccl.version,
+            "v2.18");
+}
+
 TEST(LoadScenario, ReadsEverySection) {
   Json document = sample();
   document["collectives"] = {{"data", {{"all_reduce", "hierarchical"}}}};
@@ -42,7 +62,8 @@ TEST(LoadScenario, ReadsEverySection) {
   document["seed"] = 7;
   const Scenario s = load(document);
   EXPECT_EQ(s.plan.collectives.of(GroupKind::Data, CollectiveOp::AllReduce), "hierarchical");
-  EXPECT_EQ(s.plan.collectives.of(GroupKind::Tensor, CollectiveOp::AllReduce), "ring");
+  EXPECT_EQ(s.plan.collectives.of(GroupKind::Tensor, CollectiveOp::AllReduce), "nccl");
+  EXPECT_EQ(s.plan.collectives.of(GroupKind::Other, CollectiveOp::AllReduce), "nccl");
   ASSERT_TRUE(s.published.has_value());
   EXPECT_EQ(s.published->step_time, Seconds{13.75});
   EXPECT_EQ(s.published->hardware_flops_per_gpu, FlopsPerSecond{148e12});

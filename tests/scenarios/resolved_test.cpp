@@ -24,7 +24,8 @@ TEST(Resolved, WritesEveryDefault) {
   expect_all_written(architecture_fields(), json["model"]);
   expect_all_written(parallelism_fields(), json["parallelism"]);
   expect_all_written(training_fields(), json["training"]);
-  EXPECT_EQ(json["collectives"]["data"]["all_reduce"], "ring");
+  EXPECT_EQ(json["collectives"]["data"]["all_reduce"], "nccl");
+  EXPECT_EQ(json["collectives"]["nccl"]["version"], nccl::Options{}.version);
   EXPECT_EQ(json["parallelism"]["rank_order"], "tp-cp-ep-dp-pp");
   EXPECT_FALSE(json.contains("published"));
 }

@@ -51,7 +51,7 @@ std::vector<Row> schedule_rows() {
 }
 
 std::vector<Row> collective_rows() {
-  std::vector<Row> rows;
+  std::vector<Row> rows{{"any nccl", "whatever NCCL chooses for the group and the size"}};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
     rows.push_back({fmt::format("{} {}", to_string(algorithm->op()), algorithm->name()),
                     std::string(algorithm->summary())});

@@ -10,7 +10,6 @@ namespace trainyard::nccl {
 
 namespace {
 
-constexpr std::uint32_t kChannelsMost = 64;  // MAXCHANNELS
 constexpr double kPcieGen3 = 12.0;           // GB/s; a slower ring gets half the threads
 constexpr double kNetRatePerChannel = 14.0;  // GB/s
 

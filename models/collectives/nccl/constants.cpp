@@ -138,18 +138,21 @@ std::vector<std::string> tuning_versions() {
   return versions;
 }
 
-TuningConstants tuning_constants(const std::string& version) {
+std::string data_version(const std::string& version) {
   const std::vector<std::string> known = tuning_versions();
-  const std::string hint = fmt::format("known: {}", fmt::join(known, ", "));
+  const std::string hint = fmt::format(
+      "known: {}; what came between two of them is taken for the older", fmt::join(known, ", "));
   const auto wanted = release(version);
   if (!wanted)
     throw InputError({"", "", fmt::format("\"{}\" is no version of NCCL", version), hint});
   const std::string* best = nullptr;
   for (const std::string& candidate : known)
     if (release(candidate) <= wanted) best = &candidate;
-  if (best == nullptr)
+  if (best == nullptr || release(known.back()) < wanted)
     throw InputError({"", "", fmt::format("there is no data for NCCL {}", version), hint});
-  return read(*best);
+  return *best;
 }
+
+TuningConstants tuning_constants(const std::string& version) { return read(data_version(version)); }
 
 }  // namespace trainyard::nccl

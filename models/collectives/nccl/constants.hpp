@@ -58,8 +58,10 @@ struct TuningConstants {
   TuningRules rules = {};
 };
 
-// The newest release with data that is not after `version` ("2.27.3" -> 2.27). Throws InputError
-// for text that is no version, and for one before the first with data.
+// The newest release with data that is not after `version` ("2.27.3" -> "2.27"). Throws InputError
+// for text that is no version, for one before the first with data and for one after the last.
+[[nodiscard]] std::string data_version(const std::string& version);
+// What that release has. Throws like data_version().
 [[nodiscard]] TuningConstants tuning_constants(const std::string& version);
 // Releases with data, oldest first.
 [[nodiscard]] std::vector<std::string> tuning_versions();

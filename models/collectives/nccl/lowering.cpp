@@ -17,6 +17,7 @@ namespace trainyard::nccl {
 namespace {
 
 constexpr double kTreeChannelBytes = 32.0 * 1024.0;  // below, "tree" keeps to fewer channels
+constexpr double kFewBytes = 64.0;  // one rail takes them in nanoseconds, like NCCL's one channel
 
 bool is_rooted(CollectiveOp op) {
   return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
@@ -57,8 +58,8 @@ void scale(std::vector<Chain>& chains, double factor) {
 }
 
 std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
-  const double enough =
-      std::max(bytes, kTreeChannelBytes * static_cast<double>(placement_of(place).smallest()));
+  const std::size_t rails = bytes <= kFewBytes ? 1 : placement_of(place).smallest();
+  const double enough = std::max(bytes, kTreeChannelBytes * static_cast<double>(rails));
   std::vector<Chain> chains = registered(place, CollectiveOp::AllReduce, "tree", enough);
   scale(chains, bytes / enough);
   return chains;

@@ -139,7 +139,7 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
   const CpuVendor cpu = vendor == "amd"   ? CpuVendor::Amd
                         : vendor == "arm" ? CpuVendor::Arm
                                           : CpuVendor::Intel;
-  return HostFacts{.sm = *sm, .cpu = cpu};
+  return HostFacts{.sm = *sm, .cpu = cpu, .cpu_is_known = !vendor.empty()};
 }
 
 NodeView node_view(const GroupPlace& place, const HostFacts& facts) {

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <vector>
 
+#include "models/collectives/nccl/constants.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard::nccl {
@@ -85,6 +86,38 @@ ProtocolMask default_protocols() {
   ProtocolMask mask{};
   for (auto& row : mask) row = {Allowed::Yes, Allowed::ByDefault, Allowed::Yes};
   return mask;
+}
+
+Options options_of(const Settings& settings) {
+  Options options;
+  std::vector<Problem> problems;
+  const auto take = [&problems](const char* pointer, const auto& set) {
+    try {
+      set();
+    } catch (const InputError& error) {
+      for (Problem problem : error.problems()) {
+        problem.pointer = pointer;
+        problems.push_back(std::move(problem));
+      }
+    }
+  };
+  take("/version", [&] {
+    (void)data_version(settings.version);
+    options.version = settings.version;
+  });
+  take("/algo", [&] { options.algorithms = parse_algorithms(settings.algo); });
+  take("/proto", [&] { options.protocols = parse_protocols(settings.proto); });
+  const std::int64_t least = settings.min_channels.value_or(1);
+  if (settings.max_channels && *settings.max_channels < least)
+    problems.push_back(
+        {"", "/max_channels",
+         fmt::format("must be at least min_channels, {}, not {}", least, *settings.max_channels),
+         "leave one of them out"});
+  if (!problems.empty()) throw InputError(std::move(problems));
+  if (settings.min_channels) options.channels_least = static_cast<std::uint32_t>(least);
+  if (settings.max_channels)
+    options.channels_most = static_cast<std::uint32_t>(*settings.max_channels);
+  return options;
 }
 
 AlgorithmMask parse_algorithms(const std::string& text) {

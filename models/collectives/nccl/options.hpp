@@ -31,9 +31,25 @@ struct Options {
   std::optional<std::uint32_t> channels_most = {};   // NCCL_MAX_NCHANNELS
   bool nvls = true;                                  // NCCL_NVLS_ENABLE
   bool collnet = false;                              // NCCL_COLLNET_ENABLE: switches that reduce
+  // GPUs that are not NVIDIA's: true takes a registered algorithm instead, false refuses them.
+  bool stands_in = false;
   std::optional<std::uint32_t> sm = {};  // compute capability x 10; else by the GPU's name
   std::optional<CpuVendor> cpu = {};     // else by the node type's name
 };
+
+inline constexpr std::uint32_t kChannelsMost = 64;  // MAXCHANNELS
+
+// The same as a scenario or a command line has it, in the words of NCCL's environment.
+struct Settings {
+  std::string version = Options{}.version;
+  std::string algo = {};                          // NCCL_ALGO; empty: all
+  std::string proto = {};                         // NCCL_PROTO; empty: NCCL's default
+  std::optional<std::int64_t> min_channels = {};  // NCCL_MIN_NCHANNELS, 1 to kChannelsMost
+  std::optional<std::int64_t> max_channels = {};  // NCCL_MAX_NCHANNELS
+};
+
+// All problems in one InputError; each has the setting as its pointer ("/version").
+[[nodiscard]] Options options_of(const Settings& settings);
 
 // NCCL's own syntax: "Ring,Tree", "^NVLS", "Ring;allreduce:Tree,NVLS". An empty text allows all.
 // Throws InputError for a name NCCL does not know.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "models/collectives/placement.hpp"
 #include "sim/base/error.hpp"
@@ -13,6 +14,21 @@ namespace {
 
 bool is_tuned(CollectiveOp op) {
   return op != CollectiveOp::AllToAll && op != CollectiveOp::SendRecv;
+}
+
+// Of phases that share the fabric with no other call.
+Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
+  Seconds total;
+  for (const Phase& phase : phases) {
+    std::map<LinkId, double> bytes;
+    for (const Chain& chain : phase.chains)
+      for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+    double longest = 0.0;
+    for (const auto& [link, carried] : bytes)
+      longest = std::max(longest, carried / cluster.link(link).capacity.value());
+    total = total + phase.latency + Seconds{longest};
+  }
+  return total;
 }
 
 }  // namespace
@@ -51,32 +67,87 @@ const Communicator& NcclTransport::communicator(std::span<const std::uint32_t> g
   return known_.emplace(std::move(shape), std::move(made)).first->second;
 }
 
+bool NcclTransport::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {
+  return call.algorithm == kNcclName && gpus.size() > 1;
+}
+
 std::optional<Choice> NcclTransport::choice(const Call& call,
                                             std::span<const std::uint32_t> gpus) const {
-  if (call.algorithm != kNcclName || gpus.size() <= 1 || !is_tuned(call.op)) return {};
-  return choose(communicator(gpus), {.op = call.op,
-                                     .bytes = static_cast<double>(call.bytes),
-                                     .eight_bit_float = call.dtype == DataType::Fp8});
+  if (!chooses(call, gpus) || !is_tuned(call.op)) return {};
+  const Communicator& comm = communicator(gpus);
+  const bool eight_bit_float = call.dtype == DataType::Fp8;
+  const Question question{&comm, call.op, call.bytes, eight_bit_float};
+  const auto known = chosen_.find(question);
+  if (known != chosen_.end()) return known->second;
+  const Choice made = choose(comm, {.op = call.op,
+                                    .bytes = static_cast<double>(call.bytes),
+                                    .eight_bit_float = eight_bit_float});
+  return chosen_.emplace(question, made).first->second;
+}
+
+// Depends on the size of the group, not on its place: one answer for all groups of a kind.
+Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gpus) const {
+  Call played = call;
+  const auto [entry, fresh] = stand_ins_.try_emplace({call.op, call.bytes, gpus.size()});
+  if (fresh) {
+    std::optional<Seconds> best;
+    const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
+    for (const std::string_view name : {"ring", "tree", "chain", "direct"}) {
+      const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
+      if (algorithm == nullptr || algorithm->refusal(place)) continue;
+      played.algorithm = name;
+      const Seconds time = time_alone(cluster_, others_.phases(played, gpus));
+      if (best && time >= *best) continue;
+      best = time;
+      entry->second = name;
+    }
+  }
+  played.algorithm = entry->second;
+  return played;
 }
 
 std::vector<Phase> NcclTransport::phases(const Call& call,
                                          std::span<const std::uint32_t> gpus) const {
-  if (call.algorithm != kNcclName) return others_.phases(call, gpus);
-  if (gpus.size() <= 1) return {};
+  if (!chooses(call, gpus)) return others_.phases(call, gpus);
   if (!is_tuned(call.op)) {
     Call direct = call;
     direct.algorithm = "direct";
     return others_.phases(direct, gpus);
   }
+  if (!host_ && options_.stands_in) return others_.phases(stand_in(call, gpus), gpus);
   return lower({.cluster = cluster_, .gpus = gpus}, *choice(call, gpus),
                static_cast<double>(call.bytes));
 }
 
-std::string NcclTransport::label(const Call& call, std::span<const std::uint32_t> gpus) const {
-  if (call.algorithm != kNcclName || gpus.size() <= 1) return call.algorithm;
-  if (const auto chosen = choice(call, gpus)) return "nccl: " + to_text(*chosen);
+Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus)) return others_.carrier(call, gpus);
+  if (!host_ && options_.stands_in) return others_.carrier(stand_in(call, gpus), gpus);
+  if (const auto chosen = choice(call, gpus))
+    return {.algorithm = std::string(to_string(chosen->method.algorithm)),
+            .protocol = std::string(to_string(chosen->method.protocol)),
+            .channels = chosen->launch.channels,
+            .label = "nccl: " + to_text(*chosen)};
   const Communicator& comm = communicator(gpus);
-  return fmt::format("nccl: {} channels, {} a peer", comm.p2p_channels, comm.p2p_channels_per_peer);
+  return {.algorithm = "direct",
+          .channels = comm.p2p_channels,
+          .label = fmt::format("nccl: {} channels, {} a peer", comm.p2p_channels,
+                               comm.p2p_channels_per_peer)};
+}
+
+std::string NcclTransport::stepwise_name(const Call& call,
+                                         std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus)) return call.algorithm;
+  if (!is_tuned(call.op)) return "direct";
+  if (!host_ && options_.stands_in) return stand_in(call, gpus).algorithm;
+  const Choice chosen = *choice(call, gpus);
+  const auto name = stepwise_algorithm(chosen);
+  if (name) return *name;
+  const std::string_view algorithm = to_string(chosen.method.algorithm);
+  throw RunError(
+      fmt::format("{} of {}: NCCL takes {}, in which switches take part and which cannot be "
+                  "played message by message (exclude it with NCCL_ALGO=^{}, in a scenario "
+                  "\"collectives\": {{\"nccl\": {{\"algo\": \"^{}\"}}}}, or use the fluid model)",
+                  to_string(call.op), describe(gpus), algorithm, algorithm, algorithm));
 }
 
 }  // namespace trainyard::nccl

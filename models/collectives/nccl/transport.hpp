@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "models/collectives/collective.hpp"
@@ -36,8 +37,9 @@ class NcclTransport final : public Transport {
  public:
   NcclTransport(const Cluster& cluster, Options options);
 
-  // Throws RunError where the cluster's GPUs are not NVIDIA's and the options do not say what they
-  // are.
+  // Where the cluster's GPUs are not NVIDIA's and the options do not say what they are: throws
+  // RunError, or with Options::stands_in takes the registry's ring or tree, whichever is quicker
+  // for the call alone (chain and direct for the operations that have no ring).
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
@@ -46,9 +48,18 @@ class NcclTransport final : public Transport {
   [[nodiscard]] std::optional<Choice> choice(const Call& call,
                                              std::span<const std::uint32_t> gpus) const;
 
-  // "nccl: Ring/LL, 1 channel", "nccl: 32 channels, 32 a peer" (send_recv, all_to_all), or the name
-  // of another algorithm.
-  [[nodiscard]] std::string label(const Call& call, std::span<const std::uint32_t> gpus) const;
+  // Labels: "nccl: Ring/LL, 1 channel"; "nccl: 32 channels, 32 a peer" (send_recv, all_to_all); the
+  // name of another algorithm, and of the one that stands in for NCCL.
+  [[nodiscard]] Carrier carrier(const Call& call,
+                                std::span<const std::uint32_t> gpus) const override;
+
+  // The registry's name of what plays the call message by message. Throws RunError where the
+  // choice needs a switch that takes part.
+  [[nodiscard]] std::string stepwise_name(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const;
+
+  // What NCCL's data know of the cluster's GPUs and host; nothing for other GPUs.
+  [[nodiscard]] const std::optional<HostFacts>& host() const { return host_; }
 
   // The communicator of a group of two or more.
   [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;
@@ -57,11 +68,21 @@ class NcclTransport final : public Transport {
   // Ranks, nodes, and which GPUs of its node the smallest part of the group has.
   using Shape = std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>>;
 
+  // By shape, operation, bytes and whether it is of 8-bit floats.
+  using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool>;
+
+  // Is it NCCL's, of a group that has something to say?
+  [[nodiscard]] bool chooses(const Call& call, std::span<const std::uint32_t> gpus) const;
+  // The call by the registered algorithm that stands in for NCCL.
+  [[nodiscard]] Call stand_in(const Call& call, std::span<const std::uint32_t> gpus) const;
+
   const Cluster& cluster_;
   Options options_;
   std::optional<HostFacts> host_;
   CollectiveTransport others_;
   mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator
+  mutable std::map<Question, Choice> chosen_;
+  mutable std::map<std::tuple<CollectiveOp, std::int64_t, std::size_t>, std::string> stand_ins_;
 };
 
 }  // namespace trainyard::nccl

@@ -281,8 +281,11 @@ TEST(Kineto, ElementsFollowTheOperation) {
   const Call scatter{.op = CollectiveOp::ReduceScatter, .bytes = 1024, .dtype = DataType::Fp32};
   EXPECT_EQ(message_elements(scatter, 8).in, 256);
   EXPECT_EQ(message_elements(scatter, 8).out, 32);
-  EXPECT_EQ(nccl_kernel_name(gather), "ncclDevKernel_AllGather_RING_SIMPLE");
-  EXPECT_EQ(nccl_kernel_name({.op = CollectiveOp::AllToAll}), "ncclDevKernel_SendRecv");
+  EXPECT_EQ(nccl_kernel_name(gather, {.algorithm = "ring"}), "ncclDevKernel_AllGather_RING_SIMPLE");
+  EXPECT_EQ(nccl_kernel_name(gather, {.algorithm = "NVLS", .protocol = "LL128", .channels = 16}),
+            "ncclDevKernel_AllGather_NVLS_LL128");
+  EXPECT_EQ(nccl_kernel_name({.op = CollectiveOp::AllToAll}, {.algorithm = "direct"}),
+            "ncclDevKernel_SendRecv");
 }
 
 TEST(Kineto, LongGroupsAreCut) {

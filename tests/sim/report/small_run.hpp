@@ -156,11 +156,13 @@ struct SmallRun {
             .cluster = cluster,
             .workload = run.workload,
             .partition = run.partition,
+            .carriers = carriers,
             .timeline = run.timeline,
             .kernel_costs = costs};
   }
 
   HandRun run = two_stages();
+  Carriers carriers;
   Cluster cluster = two_gpus();
   RunFacts facts;
   std::vector<Cost> costs{{.time = Seconds{1.0}, .provenance = Provenance::Measured},

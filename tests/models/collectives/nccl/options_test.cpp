@@ -43,6 +43,36 @@ TEST(Options, UnknownNamesAreRefused) {
   EXPECT_THROW((void)parse_protocols("LL64"), InputError);
 }
 
+TEST(Options, SettingsAreReadAsNcclReadsItsVariables) {
+  const Options plain = options_of({});
+  EXPECT_EQ(plain.version, Options{}.version);
+  EXPECT_EQ(plain.algorithms, all_algorithms());
+  EXPECT_EQ(plain.protocols, default_protocols());
+  EXPECT_FALSE(plain.channels_least || plain.channels_most);
+  const Options made = options_of(
+      {.version = "2.27", .algo = "Ring", .proto = "^LL", .min_channels = 2, .max_channels = 4});
+  EXPECT_EQ(made.algorithms, parse_algorithms("ring"));
+  EXPECT_EQ(made.protocols, parse_protocols("^ll"));
+  const Communicator comm = h100(1, made);
+  EXPECT_EQ(comm.channels, 4U);
+  EXPECT_EQ(comm.constants.version, "2.27");
+  EXPECT_EQ(choose(comm, {.bytes = kLarge}).launch.channels, 4U);
+}
+
+TEST(Options, EveryBadSettingIsNamed) {
+  try {
+    (void)options_of(
+        {.version = "9.9", .algo = "Rong", .proto = "LL64", .min_channels = 9, .max_channels = 8});
+    FAIL();
+  } catch (const InputError& error) {
+    std::vector<std::string> pointers;
+    for (const Problem& problem : error.problems()) pointers.push_back(problem.pointer);
+    EXPECT_EQ(pointers, (std::vector<std::string>{"/version", "/algo", "/proto", "/max_channels"}));
+    EXPECT_THAT(error.problems().front().hint, ::testing::HasSubstr("2.18"));
+    EXPECT_THAT(error.problems().front().hint, ::testing::HasSubstr("2.30"));
+  }
+}
+
 TEST(Options, NothingLeftIsSaid) {
   Options options;
   options.algorithms = parse_algorithms("PAT");

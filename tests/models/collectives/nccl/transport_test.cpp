@@ -153,6 +153,51 @@ TEST(NcclTransport, OtherGpusAreRefusedUnlessSaid) {
   EXPECT_EQ(NcclTransport(cluster, {.sm = 80}).phases(call, gpus).size(), 1U);
 }
 
+// Eight MI300X, each pair joined: a tree for the smallest, rings for what takes bandwidth.
+TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
+  const Cluster cluster = nodes_of("mi300x", 1);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const NcclTransport transport(cluster, {.stands_in = true});
+  EXPECT_FALSE(transport.host().has_value());
+  for (const std::int64_t bytes : {256LL, 1LL << 20, 1LL << 30}) {
+    Call call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
+    const double chosen = time_of(cluster, transport.phases(call, gpus));
+    const std::string name = transport.carrier(call, gpus).algorithm;
+    EXPECT_EQ(transport.label(call, gpus), name);
+    EXPECT_EQ(transport.stepwise_name(call, gpus), name);
+    double quickest = std::numeric_limits<double>::infinity();
+    for (const char* other : {"ring", "tree"}) {
+      call.algorithm = other;
+      quickest = std::min(quickest, time_of(cluster, transport.phases(call, gpus)));
+    }
+    EXPECT_DOUBLE_EQ(chosen, quickest) << bytes;
+  }
+  for (const auto& [op, name] :
+       std::vector<std::pair<CollectiveOp, std::string>>{{CollectiveOp::AllGather, "ring"},
+                                                         {CollectiveOp::Broadcast, "chain"},
+                                                         {CollectiveOp::AllToAll, "direct"}})
+    EXPECT_EQ(transport.carrier({.op = op, .bytes = 1 << 20, .algorithm = "nccl"}, gpus).algorithm,
+              name);
+}
+
+TEST(NcclTransport, SaysWhatCarriesACall) {
+  const Cluster cluster = nodes_of("dgx_h100", 1);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const NcclTransport transport(cluster, {});
+  const Carrier large = transport.carrier({.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
+  EXPECT_EQ(large.algorithm, "NVLS");
+  EXPECT_EQ(large.protocol, "Simple");
+  EXPECT_EQ(large.channels, 16U);
+  EXPECT_EQ(large.label, "nccl: NVLS/Simple, 16 channels");
+  const Carrier named = transport.carrier({.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
+  EXPECT_EQ(named.label, "ring");
+  EXPECT_TRUE(named.protocol.empty());
+  EXPECT_EQ(transport.stepwise_name({.bytes = 1 << 10, .algorithm = "nccl"}, gpus), "ring");
+  EXPECT_EQ(transport.stepwise_name({.bytes = 1 << 30, .algorithm = "one_shot"}, gpus), "one_shot");
+  EXPECT_THROW((void)transport.stepwise_name({.bytes = 1LL << 30, .algorithm = "nccl"}, gpus),
+               RunError);
+}
+
 TEST(NcclTransport, WhatCanBePlayedStepByStep) {
   const Choice ring{.op = CollectiveOp::AllReduce, .method = {Algorithm::Ring, Protocol::LL}};
   EXPECT_EQ(stepwise_algorithm(ring), "ring");

@@ -211,7 +211,9 @@ TEST(Tuning, ReleasesDiffer) {
 TEST(Tuning, VersionsAreReadGenerously) {
   EXPECT_EQ(tuning_constants("2.27.3").version, "2.27");
   EXPECT_EQ(tuning_constants("v2.22.3-1").version, "2.21");
-  EXPECT_EQ(tuning_constants("2.99").version, "2.30");
+  EXPECT_EQ(data_version("2.30.7"), "2.30");
+  EXPECT_THROW((void)tuning_constants("2.99"), InputError);  // nobody knows what it will do
+  EXPECT_THROW((void)tuning_constants("9.9"), InputError);
   EXPECT_THROW((void)tuning_constants("2.10"), InputError);
   EXPECT_THROW((void)tuning_constants("newest"), InputError);
 }

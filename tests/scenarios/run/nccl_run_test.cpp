@@ -1,0 +1,183 @@
+// NCCL's choice in a scenario: it is the default, it is told, it obeys the settings, and where it
+// is not known something stands in for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "runs.hpp"
+#include "sim/report/chrome_trace.hpp"
+#include "sim/report/collective_summary.hpp"
+#include "sim/report/sections.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Tensor groups over a whole node and two replicas: calls of many sizes.
+Json document_on(const std::string& node) {
+  Json document = small_document(
+      {.tensor = 8, .sequence_parallel = true, .data = 2, .zero_stage = 1, .microbatches = 1});
+  document["cluster"]["node"] = node;
+  return document;
+}
+
+Json with_nccl(Json document, Json settings) {
+  document["collectives"]["nccl"] = std::move(settings);
+  return document;
+}
+
+std::vector<CollectiveSummary> rows_of(const Json& document) {
+  const ScenarioRun run = run_scenario(load(document), {});
+  return collective_summary(run.view());
+}
+
+std::set<std::string> algorithms_of(const std::vector<CollectiveSummary>& rows, CollectiveOp op) {
+  std::set<std::string> names;
+  for (const CollectiveSummary& row : rows)
+    if (row.op == op) names.insert(row.carrier.algorithm);
+  return names;
+}
+
+const Approximation* find_approximation(const ScenarioRun& run, const std::string& name) {
+  for (const Approximation& one : run.facts.approximations)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+TEST(NcclRun, TheDefaultIsWhatNcclChoosesAndSaysSo) {
+  const ScenarioRun run = run_scenario(load(document_on("dgx_h100")), {});
+  std::size_t rows = 0;
+  for (const CollectiveSummary& row : collective_summary(run.view())) {
+    EXPECT_EQ(row.requested, "nccl");
+    EXPECT_THAT(row.carrier.label, testing::StartsWith("nccl: " + row.carrier.algorithm + "/"));
+    EXPECT_FALSE(row.carrier.protocol.empty());
+    EXPECT_GE(row.carrier.channels, 1U);
+    ++rows;
+  }
+  EXPECT_GE(rows, 4U);
+  const Json result = result_json(run.view());
+  for (const Json& row : result["collectives"]) {
+    EXPECT_EQ(row["label"].get<std::string>().find("nccl: " + row["algorithm"].get<std::string>()),
+              0U);
+    EXPECT_TRUE(row["protocol"].is_string() && row["channels"].is_number());
+  }
+  EXPECT_THAT(collectives_section(run.view()), testing::HasSubstr("nccl: NVLS/Simple, "));
+}
+
+TEST(NcclRun, TheTraceNamesTheKernelThatNcclWouldLaunch) {
+  const ScenarioRun run = run_scenario(
+      load(with_nccl(document_on("dgx_h100"), {{"algo", "Ring"}, {"proto", "LL128"}})), {});
+  const TemporaryFolder folder;
+  const std::string file = folder.write("trace.json", "");
+  write_chrome_trace(run.view(), file, {});
+  const std::string trace = read_file(file);
+  EXPECT_THAT(trace, testing::HasSubstr("ncclDevKernel_AllGather_RING_LL128"));
+  EXPECT_THAT(trace, testing::HasSubstr("nccl: Ring/LL128, "));
+  EXPECT_THAT(trace, testing::Not(testing::HasSubstr("NCCL_SIMPLE")));
+}
+
+TEST(NcclRun, AlgorithmsAndProtocolsAreObeyed) {
+  const Json free = document_on("dgx_h100");
+  EXPECT_THAT(algorithms_of(rows_of(free), CollectiveOp::AllGather), testing::Contains("NVLS"));
+  const auto rows = rows_of(with_nccl(free, {{"algo", "^NVLS,NVLSTree"}, {"proto", "Simple"}}));
+  EXPECT_EQ(algorithms_of(rows, CollectiveOp::AllGather), std::set<std::string>{"Ring"});
+  for (const CollectiveSummary& row : rows) EXPECT_EQ(row.carrier.protocol, "Simple");
+  const auto reductions = algorithms_of(rows_of(with_nccl(free, {{"algo", "Ring;allreduce:Tree"}})),
+                                        CollectiveOp::AllReduce);
+  EXPECT_EQ(reductions, std::set<std::string>{"Tree"});
+}
+
+TEST(NcclRun, ChannelsAreKeptWithinTheirLimits) {
+  const Json ring = with_nccl(document_on("dgx_a100_80gb"), {{"algo", "Ring"}});
+  Json few = ring;
+  few["collectives"]["nccl"]["max_channels"] = 2;
+  std::uint32_t most = 0;
+  for (const CollectiveSummary& row : rows_of(ring)) most = std::max(most, row.carrier.channels);
+  EXPECT_GT(most, 2U);
+  for (const CollectiveSummary& row : rows_of(few)) EXPECT_LE(row.carrier.channels, 2U);
+}
+
+// The tensor groups gather by NVLS now, and did not when NVLS was for all_reduce only.
+TEST(NcclRun, TheReleaseDecides) {
+  const Json old = with_nccl(document_on("dgx_h100"), {{"version", "2.18"}});
+  EXPECT_NE(algorithms_of(rows_of(old), CollectiveOp::AllGather),
+            algorithms_of(rows_of(document_on("dgx_h100")), CollectiveOp::AllGather));
+}
+
+TEST(NcclRun, AnotherAlgorithmIsTakenAsItStands) {
+  Json document = document_on("dgx_h100");
+  document["collectives"]["tensor"]["all_gather"] = "ring";
+  for (const CollectiveSummary& row : rows_of(document)) {
+    if (row.group != GroupKind::Tensor || row.op != CollectiveOp::AllGather) continue;
+    EXPECT_EQ(row.carrier.label, "ring");
+    EXPECT_TRUE(row.carrier.protocol.empty());
+    EXPECT_EQ(row.carrier.channels, 0U);
+  }
+}
+
+// RCCL's tables are its own: the registry's algorithms carry the calls, and the report says so.
+TEST(NcclRun, OnOtherGpusTheRegistryStandsIn) {
+  const ScenarioRun run = run_scenario(load(document_on("mi300x")), {});
+  const Approximation* said = find_approximation(run, "nccl_stood_in_for");
+  ASSERT_NE(said, nullptr);
+  EXPECT_GE(said->count, 3U);
+  EXPECT_THAT(said->sentence, testing::HasSubstr("mi300x"));
+  for (const CollectiveSummary& row : collective_summary(run.view())) {
+    EXPECT_EQ(row.requested, "nccl");
+    EXPECT_THAT(row.carrier.label, testing::AnyOf("ring", "tree"));
+  }
+  EXPECT_EQ(
+      find_approximation(run_scenario(load(document_on("dgx_h100")), {}), "nccl_stood_in_for"),
+      nullptr);
+}
+
+// By hand the same algorithms take the same time to the bit of the sums.
+TEST(NcclRun, WhatStandsInIsTheQuickerOfRingAndTree) {
+  Json document = document_on("mi300x");
+  const double chosen = run_scenario(load(document), {}).timeline.makespan_s;
+  for (const char* all_reduce : {"ring", "tree"}) {
+    for (const char* kind : {"tensor", "data", "other"})
+      document["collectives"][kind] = {
+          {"all_reduce", all_reduce}, {"all_gather", "ring"}, {"reduce_scatter", "ring"}};
+    const double by_hand = run_scenario(load(document), {}).timeline.makespan_s;
+    EXPECT_LE(chosen, by_hand * (1.0 + kAgreement)) << all_reduce;
+  }
+}
+
+TEST(NcclRun, AnUnknownHostIsTakenForIntelAndSaidToBe) {
+  Json document = document_on("dgx_a100_80gb");
+  EXPECT_EQ(find_approximation(run_scenario(load(document), {}), "nccl_host_unknown"), nullptr);
+  document["cluster"]["node"] = "hgx_h800";
+  const ScenarioRun run = run_scenario(load(document), {});
+  const Approximation* said = find_approximation(run, "nccl_host_unknown");
+  ASSERT_NE(said, nullptr);
+  EXPECT_THAT(said->sentence, testing::HasSubstr("hgx_h800"));
+}
+
+Json stepwise(Json document) {
+  document["collective_model"] = "stepwise";
+  return document;
+}
+
+// Steps know no protocol, so they agree where the protocol is Simple, but for the latencies.
+TEST(NcclRun, StepwisePlaysTheChosenAlgorithm) {
+  Json document = with_nccl(document_on("dgx_a100_80gb"), {{"algo", "Ring"}, {"proto", "Simple"}});
+  Json by_hand = document;
+  for (const char* kind : {"tensor", "data", "other"})
+    by_hand["collectives"][kind] = {
+        {"all_reduce", "ring"}, {"all_gather", "ring"}, {"reduce_scatter", "ring"}};
+  const ScenarioRun chosen = run_scenario(load(stepwise(document)), {});
+  const ScenarioRun named = run_scenario(load(stepwise(by_hand)), {});
+  expect_sound(chosen);
+  EXPECT_TRUE(agree(chosen.timeline.makespan_s, named.timeline.makespan_s));
+}
+
+TEST(NcclRun, StepwiseRunsAcrossNodesOfH100) {
+  expect_sound(run_scenario(
+      load(stepwise(with_nccl(document_on("dgx_h100"), {{"algo", "^NVLS,NVLSTree"}}))), {}));
+}
+
+}  // namespace
+}  // namespace trainyard
