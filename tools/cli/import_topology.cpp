@@ -1,0 +1,84 @@
+// `trainyard import nccl-topo` and `import topo-m`: clusters from descriptions of real servers.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/files.hpp"
+#include "tools/cli/import_formats.hpp"
+#include "tools/cli/outputs.hpp"
+#include "topologies/custom_cluster.hpp"
+#include "topologies/from_nccl_xml.hpp"
+#include "topologies/from_topo_matrix.hpp"
+#include "topologies/views.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct TopologyChoice {
+  std::string file;
+  std::string out;  // empty: standard output
+  ImportChoice import;
+};
+
+// The cluster as JSON, or written and summed up in a table.
+Exit put_out(const TopologyChoice& choice, const ImportedNode& node) {
+  const Cluster cluster = imported_cluster(node, choice.import);
+  const std::string json = spelled_out(cluster).dump(1) + "\n";
+  if (choice.out.empty()) {
+    fmt::print("{}", json);
+    return Exit::Fine;
+  }
+  write_file(choice.out, json);
+  fmt::print("{}\nCluster  {}   (\"cluster\": {{\"file\": \"{}\"}} in a scenario)\n",
+             topology_table(cluster), choice.out, choice.out);
+  return Exit::Fine;
+}
+
+Exit import_xml(const TopologyChoice& choice) {
+  refuse_unwritable(outputs_of({.out = {}, .trace = {}, .json = choice.out, .csv = {}}));
+  return put_out(choice, from_nccl_xml(read_file(choice.file), choice.file));
+}
+
+Exit import_matrix(const TopologyChoice& choice) {
+  refuse_unwritable(outputs_of({.out = {}, .trace = {}, .json = choice.out, .csv = {}}));
+  return put_out(choice, from_topo_matrix(read_file(choice.file),
+                                          {.file = choice.file, .gpu = choice.import.gpu}));
+}
+
+void add_options(CLI::App& command, TopologyChoice& choice) {
+  command.add_option("file", choice.file, "The description of one server")->required();
+  command.add_option("-o,--out", choice.out, "The cluster file to write; else it is printed");
+  command.add_option("--nodes", choice.import.nodes, "How many such servers")
+      ->check(CLI::Range(1, 65536));
+  command.add_option("--fabric", choice.import.fabric, "How they are joined (trainyard list)");
+}
+
+}  // namespace
+
+void add_import_nccl_topo(CLI::App& import, Action& action) {
+  auto choice = std::make_shared<TopologyChoice>();
+  CLI::App* command =
+      import.add_subcommand("nccl-topo", "The XML of NCCL_TOPO_DUMP_FILE, as a cluster");
+  add_options(*command, *choice);
+  command->add_option("--gpu", choice->import.gpu, "The GPU profile, where the file does not tell");
+  command->footer(
+      "Example:\n  trainyard import nccl-topo tests/topologies/data/h100_x8.xml --nodes 4 "
+      "--fabric rail_optimized -o cluster.json");
+  command->callback([choice, &action] { action = [choice] { return import_xml(*choice); }; });
+}
+
+void add_import_topo_m(CLI::App& import, Action& action) {
+  auto choice = std::make_shared<TopologyChoice>();
+  CLI::App* command =
+      import.add_subcommand("topo-m", "The text of `nvidia-smi topo -m`, as a cluster");
+  add_options(*command, *choice);
+  command->add_option("--gpu", choice->import.gpu, "The GPU profile, which gives the rates")
+      ->required();
+  command->footer(
+      "Example:\n  trainyard import topo-m tests/topologies/data/h100_x8_topo_m.txt --gpu h100 "
+      "-o cluster.json");
+  command->callback([choice, &action] { action = [choice] { return import_matrix(*choice); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,152 @@
+#include "topologies/imported_node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/base/error.hpp"
+#include "topologies/draft.hpp"
+#include "topologies/registry.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& file, std::string problem, std::string hint) {
+  throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
+}
+
+Seconds latency_of(LinkKind kind, const NodeSpec& like) {
+  return kind == LinkKind::NvLink ? like.nvlink_latency : like.pcie_latency;
+}
+
+// The device a part hangs on: its PCIe switch or CPU.
+std::optional<std::size_t> parent_of(const ImportedNode& node, std::size_t part) {
+  for (const ImportedNode::Wire& wire : node.wires) {
+    if (wire.kind != LinkKind::Pcie) continue;
+    const std::size_t other = wire.from == part ? wire.to : wire.from;
+    const DeviceKind kind = node.parts[other].kind;
+    const bool touches = wire.from == part || wire.to == part;
+    if (touches && (kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu)) return other;
+  }
+  return {};
+}
+
+std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
+  std::vector<std::size_t> found;
+  for (std::size_t part = 0; part < node.parts.size(); ++part)
+    if (node.parts[part].kind == kind) found.push_back(part);
+  return found;
+}
+
+// By GPU, which NIC of the node is its own: one on the same switch, dealt out in turn, else as many
+// GPUs to each NIC in their order.
+std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
+  const std::vector<std::size_t> gpus = parts_of(node, DeviceKind::Gpu);
+  const std::vector<std::size_t> nics = parts_of(node, DeviceKind::Nic);
+  std::vector<std::size_t> numbers;
+  std::vector<std::size_t> taken(nics.size(), 0);
+  for (std::size_t gpu = 0; gpu < gpus.size() && !nics.empty(); ++gpu) {
+    std::optional<std::size_t> best;
+    for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+      if (parent_of(node, nics[nic]) != parent_of(node, gpus[gpu])) continue;
+      if (!best || taken[nic] < taken[*best]) best = nic;
+    }
+    const std::size_t number = best.value_or(gpu * nics.size() / gpus.size());
+    ++taken[number];
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+void add_copy(const ImportedNode& node, std::uint32_t number, const NodeSpec& like, Draft& draft) {
+  std::vector<DeviceId> ids;
+  std::array<std::int32_t, kDeviceKinds> next{};
+  for (const ImportedNode::Part& part : node.parts) {
+    ids.push_back(draft.add({.kind = part.kind,
+                             .name = fmt::format("node {} {}", number, part.name),
+                             .node = static_cast<std::int32_t>(number),
+                             .index = next.at(static_cast<std::size_t>(part.kind))++}));
+    if (part.kind == DeviceKind::Gpu) draft.gpus.push_back(ids.back());
+    if (part.kind == DeviceKind::Nic) draft.nics.push_back(ids.back());
+  }
+  for (const ImportedNode::Wire& wire : node.wires)
+    draft.cable(ids[wire.from], ids[wire.to],
+                {.kind = wire.kind,
+                 .capacity = wire.capacity,
+                 .nominal = wire.capacity,
+                 .latency = latency_of(wire.kind, like),
+                 .cables = wire.cables});
+}
+
+// The fabric was drawn for NICs that are all alike: each gets the rate of its own port.
+void set_port_rates(const ImportedNode& node, Draft& draft) {
+  for (const auto vertex : boost::make_iterator_range(boost::vertices(draft.graph))) {
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, draft.graph))) {
+      Link& link = draft.graph[edge];
+      if (link.kind != LinkKind::NicPort) continue;
+      const Device& from = draft.graph[vertex];
+      const Device& to = draft.graph[boost::target(edge, draft.graph)];
+      const Device& nic = from.kind == DeviceKind::Nic ? from : to;
+      link.capacity = link.nominal =
+          BytesPerSecond{node.ports.at(static_cast<std::size_t>(nic.index))};
+    }
+  }
+}
+
+ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const NodeSpec& like) {
+  ClusterSpec spec{.node = like, .nodes = choice.nodes, .fabric = {.kind = choice.fabric}};
+  spec.node.gpus = static_cast<std::uint32_t>(parts_of(node, DeviceKind::Gpu).size());
+  spec.node.nics = static_cast<std::uint32_t>(node.ports.size());
+  return spec;
+}
+
+}  // namespace
+
+NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
+  if (gpu.empty())
+    refuse(file, "does not tell which GPU it has", "say it: --gpu h100 (trainyard list gpus)");
+  for (const std::string& name : node_names()) {
+    NodeSpec node = load_node(name);
+    if (node.gpu == gpu) return node;
+  }
+  refuse(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
+         "choose another with --gpu (trainyard list nodes)");
+}
+
+Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
+  const std::string gpu = choice.gpu.empty() ? node.gpu : choice.gpu;
+  const NodeSpec like = node_with_gpu(gpu, node.file);
+  const ClusterSpec spec = spec_of(node, choice, like);
+  if (spec.node.gpus == 0) refuse(node.file, "has no GPU", "dump it on a machine with GPUs");
+  if (choice.nodes > 1 && node.ports.empty())
+    refuse(node.file, fmt::format("has no NIC to join {} nodes", choice.nodes),
+           "use --nodes 1, or a description with NICs");
+  Draft draft;
+  for (std::uint32_t number = 0; number < choice.nodes; ++number)
+    add_copy(node, number, like, draft);
+  std::vector<DeviceId> nic_of_gpu;
+  if (!node.ports.empty()) {
+    const DrawFabric draw = fabric_drawing(choice.fabric);
+    if (draw == nullptr)
+      refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
+             "trainyard list fabrics");
+    draw(spec, draft);
+    set_port_rates(node, draft);
+    const std::vector<std::size_t> numbers = nic_numbers(node);
+    for (std::size_t i = 0; i < draft.gpus.size(); ++i)
+      nic_of_gpu.push_back(
+          draft.nics[i / numbers.size() * node.ports.size() + numbers[i % numbers.size()]]);
+  }
+  ClusterFacts facts{.name = fmt::format("{} x imported {}", choice.nodes, gpu),
+                     .node = like.name,
+                     .gpu = gpu,
+                     .nodes = choice.nodes,
+                     .gpus_per_node = spec.node.gpus,
+                     .gpu_memory = like.gpu_memory,
+                     .latency = like.latency};
+  return {std::move(facts), draft.graph, draft.gpus, nic_of_gpu};
+}
+
+}  // namespace trainyard
