@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "models/pipeline_shape.hpp"
 #include "models/plan.hpp"
 #include "sim/base/error.hpp"
 
@@ -43,19 +44,21 @@ std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
 
 std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
-  const std::int64_t virtual_stages = p.pipeline * p.interleave;
+  const PipelineShape shape = pipeline_shape(plan);
+  const std::int64_t stages = virtual_stages(shape);
+  const std::int64_t chunks = chunks_per_share(shape);
   if (p.first_stage_layers || p.last_stage_layers) {
     const std::vector<std::int64_t> by_rank = split_by_ranks(plan);
     std::vector<std::int64_t> split;
-    for (std::int64_t stage = 0; stage < virtual_stages; ++stage) {
-      const std::int64_t layers = by_rank[static_cast<std::size_t>(stage % p.pipeline)];
-      if (layers % p.interleave != 0) {
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      const std::int64_t layers =
+          by_rank[static_cast<std::size_t>(place_of(shape, stage, {}).rank)];
+      if (layers % chunks != 0) {
         refuse("interleave",
-               fmt::format("a stage of {} layers does not divide into {} chunks", layers,
-                           p.interleave),
+               fmt::format("a stage of {} layers does not divide into {} chunks", layers, chunks),
                "use an interleave that divides the layers of every stage");
       }
-      split.push_back(layers / p.interleave);
+      split.push_back(layers / chunks);
     }
     return split;
   }
@@ -63,16 +66,15 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
   // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
   const std::int64_t places =
       plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
-  if (places % virtual_stages != 0) {
+  if (places % stages != 0) {
     refuse("pipeline",
            fmt::format(
                "{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)",
-               places, virtual_stages, p.pipeline, p.interleave),
+               places, stages, p.pipeline, chunks),
            "choose pipeline x interleave that divides the layers, or give first_stage_layers and "
            "last_stage_layers");
   }
-  std::vector<std::int64_t> split(static_cast<std::size_t>(virtual_stages),
-                                  places / virtual_stages);
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), places / stages);
   if (p.embedding_in_split) --split.front();
   if (p.loss_in_split) --split.back();
   return split;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <sstream>
 
+#include "models/pipeline_shape.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -54,10 +56,39 @@ void add_groups_by(Workload& workload, const RankGrid& grid, GroupKind kind, Slo
   for (auto& [first, group] : members) add_group(workload, kind, slot, std::move(group));
 }
 
-void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+// Replicas; and where two directions share the ranks, both holders of a stage, once for the stages
+// of the first half and once for the others.
+void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, Placement placement,
+                     Workload& workload) {
+  if (placement != Placement::Bidirectional) {
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Data,
+                  [](GridPosition p) { return p.context = p.data = 0, p; });
+    return;
+  }
+  for (const Slot slot : {Slot::Data, Slot::DataMirror}) {
+    add_groups_by(workload, grid, GroupKind::Data, slot, [&parallelism](GridPosition p) {
+      p.pipeline = std::min(p.pipeline, parallelism.pipeline - 1 - p.pipeline);
+      return p.context = p.data = 0, p;
+    });
+  }
+}
+
+void add_reverse_pairs(const RankGrid& grid, Workload& workload) {
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    GridPosition before = grid.position(rank);
+    if (before.pipeline == 0) continue;
+    --before.pipeline;
+    const RankId neighbour = grid.rank(before);
+    add_pair(workload, rank, Slot::SendForwardReverse, neighbour, Slot::RecvForwardReverse);
+    add_pair(workload, neighbour, Slot::SendBackwardReverse, rank, Slot::RecvBackwardReverse);
+  }
+}
+
+void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Placement placement,
+                        Workload& workload) {
   const std::int64_t stages = parallelism.pipeline;
   if (stages == 1) return;
-  const bool wraps = parallelism.interleave > 1;
+  const bool wraps = parallelism.interleave > 1 && placement == Placement::Wrap;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition next = grid.position(rank);
     if (next.pipeline == stages - 1 && !wraps) continue;
@@ -66,6 +97,7 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Wo
     add_pair(workload, rank, Slot::SendForward, neighbour, Slot::RecvForward);
     add_pair(workload, neighbour, Slot::SendBackward, rank, Slot::RecvBackward);
   }
+  if (placement != Placement::Wrap) add_reverse_pairs(grid, workload);
 }
 
 void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
@@ -111,29 +143,38 @@ RankId RankGrid::rank(const GridPosition& position) const {
                              position.pipeline * stride_[kPipeline]);
 }
 
-std::vector<std::string> slot_names() {
-  return {"tensor",        "data",          "send_forward", "recv_forward",
-          "send_backward", "recv_backward", "embedding",    "model"};
+std::vector<std::string> slot_names(bool reverse) {
+  std::vector<std::string> names = {"tensor",       "data",          "send_forward",
+                                    "recv_forward", "send_backward", "recv_backward",
+                                    "embedding",    "model"};
+  if (!reverse) return names;
+  for (const char* name : {"send_forward_reverse", "recv_forward_reverse", "send_backward_reverse",
+                           "recv_backward_reverse", "data_mirror"}) {
+    names.emplace_back(name);
+  }
+  return names;
 }
 
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload) {
   const RankGrid grid(parallelism);
-  workload.slots = slot_names();
+  const Placement placement = placement_of(parallelism);
+  workload.slots = slot_names(placement != Placement::Wrap);
   workload.ranks.resize(static_cast<std::size_t>(grid.world()));
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     const GridPosition at = grid.position(rank);
     Rank& entry = workload.ranks[rank];
     entry.program = static_cast<std::uint32_t>(at.pipeline);
     entry.gpu = rank;
-    entry.slots.assign(kSlots, SlotBinding{});
+    entry.slots.assign(workload.slots.size(), SlotBinding{});
     entry.label = fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor);
   }
   add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
                 [](GridPosition p) { return p.tensor = 0, p; });
-  add_groups_by(workload, grid, GroupKind::Data, Slot::Data,
-                [](GridPosition p) { return p.context = p.data = 0, p; });
-  add_pipeline_pairs(parallelism, grid, workload);
-  if (tied_embeddings) add_embedding_groups(parallelism, grid, workload);
+  add_data_groups(parallelism, grid, placement, workload);
+  add_pipeline_pairs(parallelism, grid, placement, workload);
+  if (tied_embeddings && !ends_on_one_rank(parallelism)) {
+    add_embedding_groups(parallelism, grid, workload);
+  }
   // A distributed optimizer leaves every rank with a share of the norm of its own; otherwise
   // replicas agree.
   const bool sharded = parallelism.zero_stage > 0;

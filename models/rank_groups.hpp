@@ -50,9 +50,15 @@ enum class Slot : std::uint16_t {
   RecvBackward,  // from the next stage
   Embedding,     // first and last stage, tied word embeddings
   Model,         // all ranks whose shards make one gradient norm
+  // Only where some chunks run from the last rank to the first (placement.hpp).
+  SendForwardReverse,   // to the rank before
+  RecvForwardReverse,   // from the rank behind
+  SendBackwardReverse,  // to the rank behind
+  RecvBackwardReverse,  // from the rank before
+  DataMirror,  // two directions: both holders of a stage of the second half, and their replicas
 };
-inline constexpr std::size_t kSlots = 8;
-[[nodiscard]] std::vector<std::string> slot_names();
+// Of a pipeline whose chunks all run one way, or of any.
+[[nodiscard]] std::vector<std::string> slot_names(bool reverse = false);
 
 // Fills workload.groups, workload.ranks (program = pipeline rank, gpu = rank) and workload.slots.
 // Groups of one rank are not made: their slots stay unbound. The stages wrap around (last to first)

@@ -1,5 +1,7 @@
 #include "models/lower/ends.hpp"
 
+#include "models/pipeline_shape.hpp"
+
 namespace trainyard {
 
 EndParameters end_parameters(const TrainingPlan& plan) {
@@ -9,7 +11,7 @@ EndParameters end_parameters(const TrainingPlan& plan) {
   parameters.embedding = table;
   parameters.positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
   parameters.final_norm = layer_parameters(a, plan.parallelism.tensor).norm;
-  const bool shared = a.tied_embeddings && plan.parallelism.pipeline == 1;
+  const bool shared = a.tied_embeddings && ends_on_one_rank(plan.parallelism);
   parameters.head = shared ? 0 : table;
   return parameters;
 }
@@ -78,14 +80,25 @@ void EndLowering::head_forward() {
   layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_sum_all_reduce", true);
 }
 
-void EndLowering::head_backward(std::vector<ReadyGradient>* ready) {
+void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const HeadActivations memory = head_memory();
-  layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
-                      (4 + shape_.element) * logits());
-  const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor);
-  build_.release(head, Category::Logits, memory.logits + memory.logits_fp32);
-  const OpIndex norm = layer_.norm_backward("final_norm_backward");
-  build_.release(norm, Category::Activations, memory.final_norm + memory.head_input);
+  const std::int64_t columns = plan_.vocab() / shape_.tensor;
+  OpIndex head = kNone;
+  OpIndex norm = kNone;
+  if (part == BackwardPart::Weight) {
+    head = norm = layer_.column_backward("head", columns, part);
+    build_.release(head, Category::Logits, memory.logits);
+    build_.release(head, Category::Activations, memory.head_input);
+  } else {
+    const bool full = part == BackwardPart::Full;
+    layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
+                        (4 + shape_.element) * logits());
+    head = layer_.column_backward("head", columns, part);
+    build_.release(full ? head : build_.last_compute(), Category::Logits,
+                   memory.logits_fp32 + (full ? memory.logits : 0));
+    norm = layer_.norm_backward("final_norm_backward");
+    build_.release(norm, Category::Activations, memory.final_norm + (full ? memory.head_input : 0));
+  }
   if (ready == nullptr) return;
   const EndParameters parameters = end_parameters(plan_);
   if (parameters.head > 0) ready->push_back({parameters.head, head});

@@ -15,7 +15,7 @@ struct EndParameters {
   std::int64_t embedding = 0;   // word embedding, split over the vocabulary
   std::int64_t positions = 0;   // learned positions, replicated; 0 for rotary
   std::int64_t final_norm = 0;  // replicated
-  std::int64_t head = 0;        // split; 0 where the head shares the embedding of the same rank
+  std::int64_t head = 0;        // split; 0 where it shares the embedding of the same rank
 };
 [[nodiscard]] EndParameters end_parameters(const TrainingPlan& plan);
 
@@ -28,7 +28,8 @@ class EndLowering {
   void embedding_backward(std::vector<ReadyGradient>* ready);
   // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits until `head_backward`.
   void head_forward();
-  void head_backward(std::vector<ReadyGradient>* ready);
+  // Its weight part frees the logits and the input of the head, kept for it as a gradient.
+  void head_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
 
  private:
   [[nodiscard]] std::int64_t logits() const;  // elements on this rank

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "models/architecture/memory.hpp"
+#include "models/pipeline_shape.hpp"
 
 namespace trainyard {
 
@@ -62,7 +63,7 @@ void GradientLowering::reduce(const Bucket& bucket, OpIndex after) {
   tags.part = StepPart::GradSync;
   build_.tag(tags);
   last_reduction_ = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
-                                      Slot::Data, call, {after});
+                                      bucket.slot, call, {after});
   build_.tag(before);
 }
 
@@ -74,7 +75,7 @@ OpIndex GradientLowering::gather(const Bucket& bucket, OpIndex after) {
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
   const OpIndex op =
-      build_.collective("parameter_all_gather", Stream::Data, Slot::Data, call, {after});
+      build_.collective("parameter_all_gather", Stream::Data, bucket.slot, call, {after});
   build_.tag(before);
   return op;
 }
@@ -90,7 +91,9 @@ void GradientLowering::finish(const StageParameters& parameters) {
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
   finish_replicated(parameters);
   build_.wait_for(last_reduction_);
-  const std::int64_t replicas = plan_.parallelism.zero_stage > 0 ? plan_.parallelism.data : 1;
+  const std::int64_t replicas = plan_.parallelism.zero_stage > 0
+                                    ? plan_.parallelism.data * weight_copies(plan_.parallelism)
+                                    : 1;
   const std::int64_t local = (parameters.total + replicas - 1) / replicas;
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   if (plan_.training.gradient_clipping) gradient_norm(local);
@@ -152,7 +155,8 @@ void hold_state(const TrainingPlan& plan, const StageParameters& parameters,
                                         .gradient_precision = plan.training.gradient_precision,
                                         .fp32_gradient_copy = false,
                                         .zero_stage = plan.parallelism.zero_stage,
-                                        .shards = plan.parallelism.data * plan.parallelism.context},
+                                        .shards = plan.parallelism.data * plan.parallelism.context *
+                                                  weight_copies(plan.parallelism)},
                                        parameters.total);
   build.hold(Category::Weights, std::llround(state.weights));
   build.hold(Category::Gradients, std::llround(state.gradients));

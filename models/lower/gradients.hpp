@@ -20,6 +20,7 @@ struct Bucket {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::int64_t parameters = 0;  // padded to a multiple of lcm(d, 128)
+  Slot slot = Slot::Data;       // the group of its stage
 };
 
 // `sizes`: parameters in backward order. `limit` 0: one bucket.

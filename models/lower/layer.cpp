@@ -113,7 +113,19 @@ void LayerLowering::residual_backward(std::string_view name) {
                (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
 }
 
-OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs) {
+OpIndex LayerLowering::column_wgrad(std::string_view name, std::int64_t outputs) {
+  return build_.compute(std::string(name) + "_wgrad",
+                        gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
+}
+
+OpIndex LayerLowering::row_wgrad(std::string_view name, std::int64_t inputs) {
+  return build_.compute(std::string(name) + "_wgrad",
+                        gemm(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+}
+
+OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs,
+                                       BackwardPart part) {
+  if (part == BackwardPart::Weight) return column_wgrad(name, outputs);
   const std::string text(name);
   const bool overlap = plan_.parallelism.overlap_tensor;
   OpIndex gathered = kNone;
@@ -127,18 +139,16 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
   const OpIndex reduced = tensor_collective(
       op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
   if (overlap) build_.wait_for(gathered);
-  const OpIndex wgrad = build_.compute(
-      text + "_wgrad", gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
+  const OpIndex wgrad = part == BackwardPart::Full ? column_wgrad(name, outputs) : kNone;
   if (overlap) build_.wait_for(reduced);
   return wgrad;
 }
 
-OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs) {
+OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
   const std::string text(name);
   gather_sequence(text + "_gradient_all_gather");
   build_.compute(text + "_dgrad", gemm(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
-  return build_.compute(text + "_wgrad",
-                        gemm(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+  return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }
 
 void LayerLowering::forward() {
@@ -176,20 +186,42 @@ void LayerLowering::ffn_forward() {
   residual_forward("ffn_residual");
 }
 
-void LayerLowering::backward(std::vector<ReadyGradient>* ready) {
-  ffn_backward(ready);
-  attention_backward(ready);
+void LayerLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
+  if (part == BackwardPart::Weight) {
+    weight_backward(ready);
+    return;
+  }
+  ffn_backward(part, ready);
+  attention_backward(part, ready);
 }
 
-void LayerLowering::ffn_backward(std::vector<ReadyGradient>* ready) {
+// The gradients of the norms were final with the input gradients, which are all done by now.
+void LayerLowering::weight_backward(std::vector<ReadyGradient>* ready) {
+  const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  const OpIndex down = row_wgrad("ffn_down", local_ffn);
+  const OpIndex up = column_wgrad("ffn_up", arch_.ffn_inputs() * local_ffn);
+  const OpIndex projection = row_wgrad("projection", arch_.query_width() / shape_.tensor);
+  const OpIndex qkv = column_wgrad("qkv", qkv_width / shape_.tensor);
+  if (ready == nullptr) return;
+  ready->push_back({parameters.down + parameters.down_bias, down});
+  ready->push_back({parameters.up, up});
+  ready->push_back({parameters.norm, up});
+  ready->push_back({parameters.projection + parameters.projection_bias, projection});
+  ready->push_back({parameters.qkv, qkv});
+  ready->push_back({parameters.norm, qkv});
+}
+
+void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   residual_backward("ffn_residual_backward");
-  const OpIndex down = row_backward("ffn_down", local_ffn);
+  const OpIndex down = row_backward("ffn_down", local_ffn, part);
   // Reads the inputs again and the output gradient, writes the input gradients.
   memory_bound("ffn_activation_backward", MemoryBoundKind::Activation,
                (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
-  const OpIndex up = column_backward("ffn_up", arch_.ffn_inputs() * local_ffn);
+  const OpIndex up = column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);
   const OpIndex norm = norm_backward("ffn_norm_backward");
   if (ready == nullptr) return;
   ready->push_back({parameters.down + parameters.down_bias, down});
@@ -197,18 +229,18 @@ void LayerLowering::ffn_backward(std::vector<ReadyGradient>* ready) {
   ready->push_back({parameters.norm, norm});
 }
 
-void LayerLowering::attention_backward(std::vector<ReadyGradient>* ready) {
+void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   residual_backward("attention_residual_backward");
-  const OpIndex projection = row_backward("projection", arch_.query_width() / shape_.tensor);
+  const OpIndex projection = row_backward("projection", arch_.query_width() / shape_.tensor, part);
   attention_core_backward();
   if (arch_.positions == Positions::Rotary) {
     const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
     memory_bound("rope_backward", MemoryBoundKind::Rope,
                  2 * shape_.element * shape_.tokens * rotated);
   }
-  const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor);
+  const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor, part);
   const OpIndex norm = norm_backward("attention_norm_backward");
   if (ready == nullptr) return;
   ready->push_back({parameters.projection + parameters.projection_bias, projection});

@@ -20,6 +20,10 @@ struct ReadyGradient {
   OpIndex op = kNone;
 };
 
+// Which kernels of a backward: all, those of the input gradient, or the products of the weight
+// gradient that a zero-bubble schedule runs later. What the first gathered the second finds kept.
+enum class BackwardPart : std::uint8_t { Full, Input, Weight };
+
 // Sizes every part of the lowering needs, worked out once.
 struct StepShape {
   explicit StepShape(const TrainingPlan& plan);
@@ -42,9 +46,9 @@ class LayerLowering {
 
   // Forward of one layer; the tags say whether it is the forward step or a recomputation.
   void forward();
-  // Backward of one layer. Where `ready` is given, appends the gradients in the order they become
-  // final.
-  void backward(std::vector<ReadyGradient>* ready);
+  // Backward of one layer, or a part of it. Where `ready` is given, appends the gradients in the
+  // order they become final.
+  void backward(BackwardPart part, std::vector<ReadyGradient>* ready);
 
   // A tensor-parallel collective over `bytes` after the last compute operation; kNone without
   // tensor parallelism. `blocking`: the next compute operation waits for it.
@@ -54,8 +58,9 @@ class LayerLowering {
   // sequence.
   void join_partial_sums(std::string_view name);
   void gather_sequence(std::string_view name);  // nothing without sequence parallelism
-  // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication.
-  OpIndex column_backward(std::string_view name, std::int64_t outputs);
+  // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication;
+  // the wgrad, or kNone for the input part.
+  OpIndex column_backward(std::string_view name, std::int64_t outputs, BackwardPart part);
   OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
@@ -64,12 +69,15 @@ class LayerLowering {
   void attention_forward();
   void attention_core_forward();
   void attention_core_backward();
-  void attention_backward(std::vector<ReadyGradient>* ready);
+  void attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  void weight_backward(std::vector<ReadyGradient>* ready);
+  OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
+  OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
   void ffn_forward();
-  void ffn_backward(std::vector<ReadyGradient>* ready);
+  void ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
   void residual_forward(std::string_view name);
   void residual_backward(std::string_view name);
-  OpIndex row_backward(std::string_view name, std::int64_t inputs);
+  OpIndex row_backward(std::string_view name, std::int64_t inputs, BackwardPart part);
   [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
   [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 

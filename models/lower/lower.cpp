@@ -4,6 +4,7 @@
 
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
+#include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
@@ -12,21 +13,25 @@ namespace trainyard {
 
 namespace {
 
-ScheduleLists schedule_lists(const TrainingPlan& plan) {
+ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shape) {
   const Parallelism& p = plan.parallelism;
-  const Schedule* schedule = find_schedule(p.schedule);
+  const FoundSchedule schedule = open_schedule(p.schedule);
   const auto refuse = [](const std::string& problem) {
     return InputError(Problem{.file = {},
                               .pointer = "/parallelism/schedule",
                               .problem = problem,
                               .hint = "`trainyard list schedules` shows what there is"});
   };
-  if (schedule == nullptr) throw refuse("there is no schedule \"" + p.schedule + "\"");
-  const PipelineShape shape{.stages = p.pipeline,
-                            .microbatches = plan.microbatches(),
-                            .chunks = p.interleave,
-                            .group_size = p.microbatch_group_size};
+  if (!schedule) throw refuse("there is no schedule \"" + p.schedule + "\"");
   if (const auto refusal = schedule->refusal(shape)) throw refuse(*refusal);
+  if (shape.placement != Placement::Wrap && !p.overlap_p2p) {
+    throw InputError(Problem{.file = {},
+                             .pointer = "/parallelism/overlap_p2p",
+                             .problem = p.schedule +
+                                        " sends both ways between two ranks at once; sends that "
+                                        "block would wait for each other",
+                             .hint = "set overlap_p2p to true"});
+  }
   return all_steps(*schedule, shape);
 }
 
@@ -50,9 +55,10 @@ void refuse_unlowered(const Architecture& architecture) {
 Workload lower(const TrainingPlan& plan) {
   refuse_unlowered(plan.architecture);
   const std::vector<std::int64_t> split = layer_split(plan);
-  const ScheduleLists lists = schedule_lists(plan);
+  const PipelineShape shape = pipeline_shape(plan);
+  const ScheduleLists lists = schedule_lists(plan, shape);
   Workload workload;
-  workload.streams = stream_names();
+  workload.streams = stream_names(shape.placement != Placement::Wrap);
   workload.categories = category_names();
   Interner interner(workload);
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {

@@ -26,7 +26,12 @@ enum class Stream : std::uint8_t {
   SendBackward,
   RecvBackward,
   Data,
-  Other
+  Other,
+  // Of chunks that run from the last rank to the first; other steps do not have them.
+  SendForwardReverse,
+  RecvForwardReverse,
+  SendBackwardReverse,
+  RecvBackwardReverse
 };
 
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule

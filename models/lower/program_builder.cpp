@@ -13,9 +13,16 @@ std::vector<std::string> category_names() {
           "logits",  "communication", "framework"};
 }
 
-std::vector<std::string> stream_names() {
-  return {"compute",       "tensor",        "send_forward", "recv_forward",
-          "send_backward", "recv_backward", "data",         "other"};
+std::vector<std::string> stream_names(bool reverse) {
+  std::vector<std::string> names = {"compute",      "tensor",        "send_forward",
+                                    "recv_forward", "send_backward", "recv_backward",
+                                    "data",         "other"};
+  if (!reverse) return names;
+  for (const char* name : {"send_forward_reverse", "recv_forward_reverse", "send_backward_reverse",
+                           "recv_backward_reverse"}) {
+    names.emplace_back(name);
+  }
+  return names;
 }
 
 std::uint16_t Interner::name(std::string_view text) {
@@ -42,7 +49,7 @@ std::uint32_t Interner::call(const Call& call) {
 }
 
 ProgramBuilder::ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage)
-    : interner_(interner), last_on_stream_(stream_names().size(), kNone) {
+    : interner_(interner), last_on_stream_(stream_names(true).size(), kNone) {
   program_.name = std::move(name);
   program_.stage = stage;
 }

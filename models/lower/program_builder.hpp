@@ -36,7 +36,8 @@ enum class Category : std::uint8_t {
   Framework,
 };
 [[nodiscard]] std::vector<std::string> category_names();
-[[nodiscard]] std::vector<std::string> stream_names();
+// Of a pipeline whose chunks all run one way, or of any.
+[[nodiscard]] std::vector<std::string> stream_names(bool reverse = false);
 
 // What the operations that follow belong to.
 struct Tags {

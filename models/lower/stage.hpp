@@ -10,6 +10,7 @@
 #include "models/lower/gradients.hpp"
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
@@ -24,7 +25,8 @@ class StageLowering {
 
  private:
   struct Chunk {
-    std::int64_t number = 0;
+    ChunkPlace place;
+    std::int64_t stage = 0;  // its virtual stage
     std::int64_t first_layer = 0;
     std::int64_t layers = 0;
     bool has_embedding = false;
@@ -37,26 +39,31 @@ class StageLowering {
     bool entered = false;             // its first forward has been written
   };
 
-  [[nodiscard]] Chunk make_chunk(std::int64_t number) const;
+  [[nodiscard]] Chunk make_chunk(std::int64_t number, const std::vector<std::int64_t>& split) const;
   void fill_sizes(Chunk& chunk) const;
   [[nodiscard]] StageParameters stage_parameters() const;
   void hold_memory(const StageParameters& parameters);
   void gather_weights();
   void forward(const ScheduleStep& step);
   void backward(const ScheduleStep& step);
-  void layer_backward(std::int32_t microbatch, std::int64_t layer,
-                      std::vector<ReadyGradient>* ready);
+  void enter_backward(const Chunk& chunk, BackwardPart part, std::vector<ReadyGradient>* ready);
+  void leave_backward(const Chunk& chunk, BackwardPart part, std::vector<ReadyGradient>* ready);
+  void layer_backward(const Tags& tags, BackwardPart part, std::vector<ReadyGradient>* ready);
+  // Numbers of the chunks in the order in which their gradients and weights travel.
+  [[nodiscard]] std::vector<std::size_t> chunk_order() const;
   void reduce_ready(const Chunk& chunk, const std::vector<ReadyGradient>& ready,
                     std::size_t& next_bucket);
   void wait_for_weights(const Chunk& chunk, std::size_t entry);
 
   void begin_step();
-  // Messages to and from the neighbours; a receive the next compute operation waits for.
-  void receive(std::string_view name, Stream stream, Slot slot);
-  void send(std::string_view name, Stream stream, Slot slot);
+  // Messages to and from the rank that holds the stage before or after, if it is another one; a
+  // receive the next compute operation waits for.
+  void receive(const Chunk& chunk, bool forward);
+  void send(const Chunk& chunk, bool forward);
 
   const TrainingPlan& plan_;
   const StepShape shape_;
+  const PipelineShape pipeline_;
   ProgramBuilder build_;
   LayerLowering layer_;
   EndLowering ends_;
@@ -65,7 +72,8 @@ class StageLowering {
   std::int64_t stage_;
   std::vector<Chunk> chunks_;
   OpIndex posted_after_ = kNone;  // when this step's receive may be posted, without overlap
-  OpIndex done_before_ = kNone;   // the last compute operation when the step began
+  OpIndex done_before_ = kNone;   // the last compute operation of the exchanging step before
+  OpIndex exchanged_ = kNone;     // the last compute operation of the latest exchanging step
 };
 
 }  // namespace trainyard

@@ -113,8 +113,8 @@ std::string schedule_table(const PlayedSchedule& played, const PipelineShape& sh
   for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
     const double bubble = played.makespan_s - played.busy_s[rank];
     const double share = played.makespan_s > 0.0 ? 100.0 * bubble / played.makespan_s : 0.0;
-    const double held =
-        static_cast<double>(played.peak_activations[rank]) / static_cast<double>(shape.chunks);
+    const double held = static_cast<double>(played.peak_activations[rank]) /
+                        static_cast<double>(chunks_per_share(shape));
     text += fmt::format("{:>6} {:>12.6g} {:>12.6g} {:>9.2f} {:>18.4g}\n", rank, played.busy_s[rank],
                         bubble, share, held);
   }

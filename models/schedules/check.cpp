@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "models/schedules/schedule.hpp"
@@ -34,10 +35,13 @@ class RankChecker {
   Complaint check(const std::vector<ScheduleStep>& list) {
     for (std::size_t index = 0; index < list.size(); ++index) {
       if (Complaint complaint = enter(list[index], index)) return complaint;
+      if (Complaint complaint = check_pair(list, index)) return complaint;
     }
     for (std::int32_t chunk = 0; chunk < shape_.chunks; ++chunk) {
-      for (std::int32_t microbatch = 0; microbatch < shape_.microbatches; ++microbatch) {
-        if (Complaint complaint = check_place(microbatch, chunk)) return complaint;
+      const MicrobatchRange range = microbatches_of(shape_, chunk);
+      for (std::int64_t microbatch = range.begin; microbatch < range.end; ++microbatch) {
+        const auto number = static_cast<std::int32_t>(microbatch);
+        if (Complaint complaint = check_place(number, chunk)) return complaint;
       }
     }
     return std::nullopt;
@@ -52,6 +56,11 @@ class RankChecker {
           "microbatches and {} chunks",
           rank_, step.microbatch, step.chunk, index, shape_.microbatches, shape_.chunks);
     }
+    const MicrobatchRange range = microbatches_of(shape_, step.chunk);
+    if (step.microbatch < range.begin || step.microbatch >= range.end) {
+      return fmt::format("rank {} has {}, but chunk {} sees microbatches {} to {} alone", rank_,
+                         to_text(step, shape_), step.chunk, range.begin, range.end - 1);
+    }
     std::size_t& position = place(step.microbatch, step.chunk).at(step.kind);
     if (position != Positions::kAbsent) {
       return fmt::format("rank {} has {} twice, at positions {} and {}", rank_,
@@ -59,6 +68,21 @@ class RankChecker {
     }
     position = index;
     return std::nullopt;
+  }
+
+  Complaint check_pair(const std::vector<ScheduleStep>& list, std::size_t index) {
+    const ScheduleStep& first = list[index];
+    if (!first.overlapped) return std::nullopt;
+    const bool whole = index + 1 < list.size() && first.kind == StepKind::Forward &&
+                       list[index + 1].kind == StepKind::Backward && !list[index + 1].overlapped;
+    if (whole && std::pair(first.microbatch, first.chunk) !=
+                     std::pair(list[index + 1].microbatch, list[index + 1].chunk)) {
+      return std::nullopt;
+    }
+    return fmt::format(
+        "rank {} overlaps {} with what follows, which is not the full backward of another "
+        "microbatch or chunk",
+        rank_, to_text(first, shape_));
   }
 
   Complaint check_place(std::int32_t microbatch, std::int32_t chunk) {
@@ -98,6 +122,69 @@ class RankChecker {
   std::size_t rank_;
   std::vector<Positions> places_;
 };
+
+// One message of a channel: what travels from one rank to another, in one direction of the model.
+struct Message {
+  StepKind kind = StepKind::Forward;  // Forward or Backward
+  std::int32_t microbatch = 0;
+  std::int64_t stage = 0;  // that made it
+  bool operator==(const Message&) const = default;
+};
+struct Channel {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  bool forward = true;
+  bool backwards_running = false;
+  auto operator<=>(const Channel&) const = default;
+};
+struct Traffic {
+  std::vector<Message> sent;
+  std::vector<Message> received;
+};
+
+// What each rank sends and receives, in its own order. Chunks that run down the ranks and chunks
+// that run up have channels of their own.
+std::map<Channel, Traffic> traffic_of(const ScheduleLists& lists, const PipelineShape& shape) {
+  std::map<Channel, Traffic> traffic;
+  for (std::size_t index = 0; index < lists.size(); ++index) {
+    const auto rank = static_cast<std::int64_t>(index);
+    for (const ScheduleStep& step : lists[index]) {
+      if (step.kind == StepKind::BackwardWeight) continue;
+      const bool forward = step.kind == StepKind::Forward;
+      const StepKind kind = forward ? StepKind::Forward : StepKind::Backward;
+      const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+      const auto before = place_before(shape, here);
+      const auto after = place_after(shape, here);
+      const auto& source = forward ? before : after;
+      const auto& target = forward ? after : before;
+      if (source && source->rank != rank) {
+        // A chunk's own direction names the channel at both ends: only the turn of a vee changes
+        // it, and there nothing travels.
+        traffic[{source->rank, rank, forward, runs_backwards(shape, step.chunk)}]
+            .received.push_back({kind, step.microbatch, stage_of(shape, *source)});
+      }
+      if (target && target->rank != rank) {
+        traffic[{rank, target->rank, forward, runs_backwards(shape, step.chunk)}].sent.push_back(
+            {kind, step.microbatch, stage_of(shape, here)});
+      }
+    }
+  }
+  return traffic;
+}
+
+Complaint check_message_order(const ScheduleLists& lists, const PipelineShape& shape) {
+  for (const auto& [channel, traffic] : traffic_of(lists, shape)) {
+    const auto [sent, received] = std::mismatch(traffic.sent.begin(), traffic.sent.end(),
+                                                traffic.received.begin(), traffic.received.end());
+    if (sent == traffic.sent.end()) continue;
+    const char* what = channel.forward ? "activation" : "gradient";
+    return fmt::format(
+        "rank {} sends the {} of microbatch {} to rank {}, which expects microbatch {} first; "
+        "both must run them in one order",
+        channel.from, what, sent->microbatch, channel.to, received->microbatch);
+  }
+  return std::nullopt;
+}
 
 // Every list is complete, so whoever is stuck waits for another stuck rank, and following the waits
 // ends in a circle. Names the circle.
@@ -147,7 +234,7 @@ std::optional<std::string> check_schedule(const ScheduleLists& lists, const Pipe
   for (std::size_t rank = 0; rank < lists.size(); ++rank) {
     if (walk.missing[rank]) return deadlock_text(walk, lists, shape, rank);
   }
-  return std::nullopt;
+  return check_message_order(lists, shape);
 }
 
 }  // namespace trainyard

@@ -45,6 +45,7 @@ class Interleaved1F1B final : public Schedule {
   [[nodiscard]] std::string_view summary() const override {
     return "1f1b over several model chunks per rank; a smaller bubble for more messages";
   }
+  [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
 
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     if (const auto refused = refuse_counts(shape)) return refused;

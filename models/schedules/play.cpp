@@ -29,8 +29,11 @@ PlayedSchedule play_schedule(const ScheduleLists& lists, const PipelineShape& sh
   for (std::size_t rank = 0; rank < lists.size(); ++rank) {
     TY_CHECK(walk.next[rank] == lists[rank].size(), rank, walk.next[rank]);
     double busy = 0.0;
+    bool second_of_pair = false;
     for (const PlayedStep& played : walk.played[rank]) {
-      busy += played.end_s - played.start_s;
+      // The second of an overlapped pair has the times of the first.
+      if (!second_of_pair) busy += played.end_s - played.start_s;
+      second_of_pair = !second_of_pair && played.step.overlapped;
       result.makespan_s = std::max(result.makespan_s, played.end_s);
     }
     result.busy_s.push_back(busy);

@@ -3,13 +3,16 @@
 #include <array>
 
 #include "models/schedules/generators.hpp"
+#include "models/schedules/schedule_file.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
 std::span<const Schedule* const> schedules() {
-  static const std::array rows = {&naive_schedule(), &gpipe_schedule(), &one_f_one_b_schedule(),
-                                  &interleaved_1f1b_schedule()};
+  static const std::array rows = {
+      &naive_schedule(),  &gpipe_schedule(), &one_f_one_b_schedule(), &interleaved_1f1b_schedule(),
+      &zb_h1_schedule(),  &zb_h2_schedule(), &zb_v_schedule(),        &zb_auto_schedule(),
+      &v_half_schedule(), &v_min_schedule(), &dualpipe_schedule(),    &dualpipe_v_schedule()};
   return rows;
 }
 
@@ -22,11 +25,23 @@ const Schedule* find_schedule(std::string_view name) {
 
 ScheduleLists all_steps(const Schedule& schedule, const PipelineShape& shape) {
   TY_CHECK(!schedule.refusal(shape), schedule.name(), *schedule.refusal(shape));
-  ScheduleLists lists;
-  for (std::int64_t rank = 0; rank < shape.stages; ++rank) {
-    lists.push_back(schedule.steps(shape, rank));
-  }
-  return lists;
+  return schedule.lists(shape);
+}
+
+ScheduleLists Schedule::lists(const PipelineShape& shape) const {
+  ScheduleLists result;
+  for (std::int64_t rank = 0; rank < shape.stages; ++rank) result.push_back(steps(shape, rank));
+  return result;
+}
+
+FoundSchedule open_schedule(const std::string& name) {
+  if (name.ends_with(".json")) return FoundSchedule(read_schedule_file(name));
+  return FoundSchedule(find_schedule(name));
+}
+
+PipelineShape placed(const Schedule& schedule, PipelineShape shape) {
+  shape.placement = schedule.placement();
+  return shape;
 }
 
 std::optional<std::string> refuse_counts(const PipelineShape& shape) {
@@ -41,6 +56,20 @@ std::optional<std::string> refuse_chunks(std::string_view name, const PipelineSh
   if (const auto refused = refuse_counts(shape)) return refused;
   if (shape.chunks != 1) {
     return fmt::format("{} has one model chunk per rank, not {}; interleaved_1f1b has several",
+                       name, shape.chunks);
+  }
+  if (shape.group_size != 0) {
+    return fmt::format("{} knows no microbatch groups (group size {}); interleaved_1f1b does", name,
+                       shape.group_size);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_not_two_chunks(std::string_view name,
+                                                 const PipelineShape& shape) {
+  if (const auto refused = refuse_counts(shape)) return refused;
+  if (shape.chunks != 2) {
+    return fmt::format("{} has 2 model chunks per rank, not {}; set interleave (--chunks) to 2",
                        name, shape.chunks);
   }
   if (shape.group_size != 0) {

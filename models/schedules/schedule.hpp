@@ -10,11 +10,15 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "models/schedules/placement.hpp"
 
 namespace trainyard {
 
@@ -25,15 +29,11 @@ enum class StepKind : std::uint8_t { Forward, Backward, BackwardInput, BackwardW
 struct ScheduleStep {
   StepKind kind = StepKind::Forward;
   std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;  // model chunk of this rank; virtual stage = chunk * stages + rank
+  std::int32_t chunk = 0;  // model chunk of this rank; placement.hpp says which virtual stage it is
+  // This forward and the full backward after it in the list run as one overlapped block: it starts
+  // when both have their inputs, and both outputs are there at its end.
+  bool overlapped = false;
   auto operator<=>(const ScheduleStep&) const = default;
-};
-
-struct PipelineShape {
-  std::int64_t stages = 1;        // pipeline ranks, p
-  std::int64_t microbatches = 1;  // m
-  std::int64_t chunks = 1;        // v
-  std::int64_t group_size = 0;    // interleaved: microbatches per group, 0 means `stages`
 };
 
 class Schedule {
@@ -43,9 +43,18 @@ class Schedule {
   [[nodiscard]] virtual std::string_view summary() const = 0;
   // Why the schedule does not exist for the shape ("interleaved_1f1b needs ..."), or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const PipelineShape& shape) const = 0;
+  // Where it puts the model's stages.
+  [[nodiscard]] virtual Placement placement() const { return Placement::Wrap; }
+  // Chunks of a rank where a user of `trainyard schedule` names none.
+  [[nodiscard]] virtual std::int64_t usual_chunks() const { return 1; }
+  // The one shape it exists for, where there is only one (a user's file).
+  [[nodiscard]] virtual std::optional<PipelineShape> own_shape() const { return std::nullopt; }
   // Program order of one rank. REQUIRES: no refusal, 0 <= rank < shape.stages.
   [[nodiscard]] virtual std::vector<ScheduleStep> steps(const PipelineShape& shape,
                                                         std::int64_t rank) const = 0;
+  // Program order of every rank; a schedule that plans all ranks together overrides this one.
+  [[nodiscard]] virtual std::vector<std::vector<ScheduleStep>> lists(
+      const PipelineShape& shape) const;
   // naive: a microbatch enters only when the one before has left (the rank blocks on its sends).
   [[nodiscard]] virtual bool one_microbatch_at_a_time() const { return false; }
 };
@@ -53,6 +62,27 @@ class Schedule {
 [[nodiscard]] std::span<const Schedule* const> schedules();
 // nullptr when there is none of that name.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
+
+// A schedule by name, or a user's own from the file of that name where it ends in ".json" (format:
+// schedule_file.hpp). Empty when there is none of that name; InputError for a file at fault.
+class FoundSchedule {
+ public:
+  FoundSchedule() = default;
+  explicit FoundSchedule(const Schedule* registered) : schedule_(registered) {}
+  explicit FoundSchedule(std::unique_ptr<const Schedule> own)
+      : own_(std::move(own)), schedule_(own_.get()) {}
+  explicit operator bool() const { return schedule_ != nullptr; }
+  const Schedule* operator->() const { return schedule_; }
+  const Schedule& operator*() const { return *schedule_; }
+
+ private:
+  std::unique_ptr<const Schedule> own_;
+  const Schedule* schedule_ = nullptr;
+};
+[[nodiscard]] FoundSchedule open_schedule(const std::string& name);
+
+// The shape with the schedule's placement filled in: what all functions below take.
+[[nodiscard]] PipelineShape placed(const Schedule& schedule, PipelineShape shape);
 
 // "F3" forward, "B3" backward, "b3" its input-gradient part, "w3" its weight-gradient part; with
 // several chunks "F3.1", the chunk behind the dot.
@@ -63,17 +93,20 @@ using ScheduleLists = std::vector<std::vector<ScheduleStep>>;
 [[nodiscard]] ScheduleLists all_steps(const Schedule& schedule, const PipelineShape& shape);
 
 // Nothing when legal; else a sentence that names the rank, the step and, for a deadlock, who waits
-// for whom.
+// for whom. Messages between two ranks keep their order, so both must name the microbatches that
+// pass between them in one order.
 [[nodiscard]] std::optional<std::string> check_schedule(const ScheduleLists& lists,
                                                         const PipelineShape& shape);
 
-// Durations of one rank's whole share (all its chunks) for one microbatch; a chunk takes 1/chunks
-// of it.
+// Durations of one rank's whole share of layers for one microbatch; a chunk takes
+// 1/chunks_per_share of it.
 struct StepDurations {
   std::vector<double> forward_s;   // by rank
   std::vector<double> backward_s;  // full backward, by rank
   std::vector<double> weight_s;  // its weight-gradient part where split, by rank; empty: half of it
   double transfer_s = 0.0;       // point-to-point latency, asynchronous send
+  // An overlapped forward and backward take this share of their sum: 1 gains nothing.
+  double overlapped_share = 1.0;
 };
 struct PlayedStep {
   ScheduleStep step;

@@ -21,7 +21,7 @@ class Walker {
       : lists_(lists),
         shape_(shape),
         durations_(durations),
-        activation_at_(static_cast<std::size_t>(shape.stages * shape.chunks * shape.microbatches),
+        activation_at_(static_cast<std::size_t>(virtual_stages(shape) * shape.microbatches),
                        kNotYet),
         gradient_at_(activation_at_),
         free_at_(lists.size(), 0.0) {
@@ -42,61 +42,72 @@ class Walker {
   }
 
  private:
-  // Executes the rank's next step if its inputs exist.
+  // Executes the rank's next step, or overlapped pair, if its inputs exist.
   bool try_next(std::size_t rank) {
     const std::size_t index = walk_.next[rank];
     walk_.missing[rank].reset();
     if (index == lists_[rank].size()) return false;
+    const auto at_rank = static_cast<std::int64_t>(rank);
     const ScheduleStep& step = lists_[rank][index];
-    const double inputs_at = arrival(step, static_cast<std::int64_t>(rank));
+    const bool pair = step.overlapped && index + 1 < lists_[rank].size();
+    double inputs_at = arrival(step, at_rank);
+    double seconds = duration(step, rank);
+    if (pair && inputs_at != kNotYet) {
+      const ScheduleStep& second = lists_[rank][index + 1];
+      inputs_at = std::max(inputs_at, arrival(second, at_rank));
+      seconds = durations_.overlapped_share * (seconds + duration(second, rank));
+    }
     if (inputs_at == kNotYet) return false;
     const double start = std::max(free_at_[rank], inputs_at);
-    const double end = start + duration(step, rank);
-    walk_.played[rank].push_back({.step = step, .start_s = start, .end_s = end});
-    free_at_[rank] = end;
-    produce(step, static_cast<std::int64_t>(rank), end);
-    ++walk_.next[rank];
+    for (std::size_t done = index; done <= index + (pair ? 1 : 0); ++done) {
+      walk_.played[rank].push_back(
+          {.step = lists_[rank][done], .start_s = start, .end_s = start + seconds});
+      produce(lists_[rank][done], at_rank, start + seconds);
+      ++walk_.next[rank];
+    }
+    free_at_[rank] = start + seconds;
     return true;
   }
 
   // When everything the step reads is there; kNotYet, and walk_.missing set, when something is not.
   double arrival(const ScheduleStep& step, std::int64_t rank) {
-    const std::int64_t stage = step.chunk * shape_.stages + rank;
-    const std::int64_t last = shape_.stages * shape_.chunks - 1;
+    const ChunkPlace here{.rank = rank, .chunk = step.chunk};
     if (is_forward(step.kind)) {
-      return stage == 0 ? 0.0
-                        : input(step, StepKind::Forward, {.reader = rank, .stage = stage - 1});
+      const std::optional<ChunkPlace> before = place_before(shape_, here);
+      return before ? input(step, StepKind::Forward, {.reader = rank, .producer = *before}) : 0.0;
     }
     if (step.kind == StepKind::BackwardWeight) {
-      return input(step, StepKind::BackwardInput, {.reader = rank, .stage = stage});
+      return input(step, StepKind::BackwardInput, {.reader = rank, .producer = here});
     }
-    const double own = input(step, StepKind::Forward, {.reader = rank, .stage = stage});
-    if (own == kNotYet || stage == last) return own;
-    return std::max(own, input(step, StepKind::Backward, {.reader = rank, .stage = stage + 1}));
+    const double own = input(step, StepKind::Forward, {.reader = rank, .producer = here});
+    const std::optional<ChunkPlace> after = place_after(shape_, here);
+    if (own == kNotYet || !after) return own;
+    return std::max(own, input(step, StepKind::Backward, {.reader = rank, .producer = *after}));
   }
 
-  struct Place {
+  struct Source {
     std::int64_t reader = 0;  // rank
-    std::int64_t stage = 0;   // virtual stage that produces
+    ChunkPlace producer;
   };
-  double input(const ScheduleStep& step, StepKind producer_kind, const Place& place) {
-    const std::int64_t producer = place.stage % shape_.stages;
+  double input(const ScheduleStep& step, StepKind producer_kind, const Source& source) {
+    const ChunkPlace& producer = source.producer;
     const auto& times = is_forward(producer_kind) ? activation_at_ : gradient_at_;
-    const double at = times[slot(place.stage, step.microbatch)];
+    const double at = times[slot(stage_of(shape_, producer), step.microbatch)];
     if (at == kNotYet) {
-      const auto chunk = static_cast<std::int32_t>(place.stage / shape_.stages);
-      walk_.missing[static_cast<std::size_t>(place.reader)] = {
-          .input = {.kind = producer_kind, .microbatch = step.microbatch, .chunk = chunk},
-          .rank = producer};
+      walk_.missing[static_cast<std::size_t>(source.reader)] = {
+          .input = {.kind = producer_kind,
+                    .microbatch = step.microbatch,
+                    .chunk = static_cast<std::int32_t>(producer.chunk)},
+          .rank = producer.rank};
       return kNotYet;
     }
-    return producer == place.reader ? at : at + durations_.transfer_s;
+    return producer.rank == source.reader ? at : at + durations_.transfer_s;
   }
 
   void produce(const ScheduleStep& step, std::int64_t rank, double at) {
     if (step.kind == StepKind::BackwardWeight) return;
     auto& times = is_forward(step.kind) ? activation_at_ : gradient_at_;
-    times[slot(step.chunk * shape_.stages + rank, step.microbatch)] = at;
+    times[slot(stage_of(shape_, {.rank = rank, .chunk = step.chunk}), step.microbatch)] = at;
   }
 
   [[nodiscard]] std::size_t slot(std::int64_t stage, std::int64_t microbatch) const {
@@ -106,7 +117,7 @@ class Walker {
   [[nodiscard]] double duration(const ScheduleStep& step, std::size_t rank) const {
     const double backward = durations_.backward_s[rank];
     const double weight = durations_.weight_s.empty() ? backward / 2.0 : durations_.weight_s[rank];
-    const auto chunks = static_cast<double>(shape_.chunks);
+    const auto chunks = static_cast<double>(chunks_per_share(shape_));
     switch (step.kind) {
       case StepKind::Forward:
         return durations_.forward_s[rank] / chunks;

@@ -26,8 +26,9 @@ StepDurations uniform(const PipelineShape& shape, double transfer_s = 0.0) {
           .transfer_s = transfer_s};
 }
 
-PlayedSchedule play(const std::string& name, const PipelineShape& shape,
+PlayedSchedule play(const std::string& name, const PipelineShape& given,
                     const StepDurations& durations) {
+  const PipelineShape shape = placed(named(name), given);
   const ScheduleLists lists = all_steps(named(name), shape);
   EXPECT_EQ(check_schedule(lists, shape), std::nullopt) << name;
   return play_schedule(lists, shape, durations);
@@ -52,7 +53,8 @@ std::vector<PipelineShape> sample_shapes(const Schedule& schedule) {
   for (const std::int64_t stages : {1, 2, 3, 4, 8}) {
     for (const std::int64_t microbatches : {1, 2, 5, 8, 16}) {
       for (const std::int64_t chunks : {1, 2, 3}) {
-        const PipelineShape shape{.stages = stages, .microbatches = microbatches, .chunks = chunks};
+        const PipelineShape shape =
+            placed(schedule, {.stages = stages, .microbatches = microbatches, .chunks = chunks});
         if (!schedule.refusal(shape)) shapes.push_back(shape);
       }
     }
@@ -154,13 +156,21 @@ TEST(Schedules, UnequalStages) {
 
 TEST(Schedules, OneStageAndOneMicrobatch) {
   for (const Schedule* schedule : schedules()) {
-    const std::int64_t chunks = schedule->refusal({.stages = 1, .microbatches = 6}) ? 2 : 1;
-    const PipelineShape alone{.stages = 1, .microbatches = 6, .chunks = chunks};
+    const PipelineShape alone{.stages = 1, .microbatches = 6, .chunks = schedule->usual_chunks()};
+    if (schedule->name() == "dualpipe") continue;  // an even number of ranks
     EXPECT_NEAR(makespan(std::string(schedule->name()), alone, 0.5), 18.0, 1e-12);
   }
   for (const std::string name : {"naive", "gpipe", "1f1b"}) {
     EXPECT_DOUBLE_EQ(makespan(name, {.stages = 4, .microbatches = 1}, 0.25), 4 * 3 + 6 * 0.25);
   }
+}
+
+bool splits(const ScheduleLists& lists) {
+  return std::any_of(lists.begin(), lists.end(), [](const auto& list) {
+    return std::any_of(list.begin(), list.end(), [](const ScheduleStep& step) {
+      return step.kind == StepKind::BackwardInput;
+    });
+  });
 }
 
 TEST(Schedules, EveryStepOnceAndWithinBounds) {
@@ -171,12 +181,14 @@ TEST(Schedules, EveryStepOnceAndWithinBounds) {
       const PlayedSchedule played = play_schedule(lists, shape, uniform(shape, 0.125));
       const auto p = static_cast<double>(shape.stages);
       const auto m = static_cast<double>(shape.microbatches);
-      EXPECT_GE(played.makespan_s, 3.0 * p + 2.0 * (p - 1.0) * 0.125 - 1e-9) << schedule->name();
+      const double backward = splits(lists) ? 1.0 : 2.0;  // what the stage before waits for
+      EXPECT_GE(played.makespan_s, (1.0 + backward) * p + 2.0 * (p - 1.0) * 0.125 - 1e-9)
+          << schedule->name();
       EXPECT_GE(played.makespan_s, 3.0 * m - 1e-9) << schedule->name();
       for (const auto& rank : played.ranks) {
-        EXPECT_EQ(std::ssize(rank), 2 * shape.microbatches * shape.chunks);
         for (std::size_t i = 1; i < rank.size(); ++i) {
-          EXPECT_GE(rank[i].start_s, rank[i - 1].end_s);
+          const double free_at = rank[i - 1].step.overlapped ? rank[i].start_s : rank[i - 1].end_s;
+          EXPECT_GE(rank[i].start_s, free_at);
         }
       }
       for (const double busy : played.busy_s) EXPECT_NEAR(busy, 3.0 * m, 1e-9);
@@ -223,6 +235,7 @@ TEST(Schedules, BusyAndBubbleFillTheMakespan) {
       for (const auto& rank : played.ranks) {
         double free_at = 0.0;
         for (const PlayedStep& step : rank) {
+          if (step.end_s == free_at) continue;  // the second of an overlapped pair
           busy_and_bubble += (step.start_s - free_at) + (step.end_s - step.start_s);
           free_at = step.end_s;
         }

@@ -1,0 +1,219 @@
+// The zero-bubble family against its published orders, times and memory (oracles 31, 33-35, 37,
+// 39).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "models/schedules/greedy.hpp"
+#include "tests/models/schedules/play.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+using Peaks = std::vector<std::int64_t>;
+
+std::vector<std::string> orders(const std::string& name, const PipelineShape& shape) {
+  std::vector<std::string> all;
+  for (const auto& list : all_steps(*find_schedule(name), shape)) all.push_back(letters(list));
+  return all;
+}
+
+std::int64_t highest(const Peaks& peaks) { return *std::max_element(peaks.begin(), peaks.end()); }
+
+TEST(ZbH1, PublishedOrder) {
+  EXPECT_EQ(orders("zb_h1", {.stages = 4, .microbatches = 8}),
+            (std::vector<std::string>{"FFFFBWFBWFBWFBWFBWBWBWBW", "FFFBFBWFBWFBWFBWFBWBWBWW",
+                                      "FFBFBFBWFBWFBWFBWFBWBWWW", "FBFBFBFBWFBWFBWFBWFBWWWW"}));
+}
+
+TEST(ZbH1, TimeAndMemory) {
+  const PlayedSchedule four = play_costs("zb_h1", {.stages = 4, .microbatches = 8});
+  EXPECT_DOUBLE_EQ(four.makespan_s, 27.0);
+  EXPECT_EQ(four.peak_activations, (Peaks{4, 4, 4, 4}));
+  EXPECT_DOUBLE_EQ(play_costs("zb_h1", {.stages = 8, .microbatches = 16}).makespan_s, 55.0);
+  EXPECT_NEAR(play_costs("zb_h1", {.stages = 4, .microbatches = 8},
+                         {.forward_s = 1.0, .input_s = 1.2, .weight_s = 0.8})
+                  .makespan_s,
+              28.2, 1e-9 * 28.2);
+  EXPECT_DOUBLE_EQ(
+      play_costs("zb_h1", {.stages = 4, .microbatches = 8}, {.transfer_s = 0.25}).makespan_s, 30.0);
+}
+
+// m(F+B+W) + (p-1)(F+B-W), and 4(p-1)c more for messages of c where m >= 2p.
+TEST(ZbH1, ClosedForm) {
+  for (const std::int64_t p : {2, 3, 4, 6, 8}) {
+    for (const std::int64_t m : {2 * p, 2 * p + 1, 4 * p}) {
+      const PipelineShape shape{.stages = p, .microbatches = m};
+      const double wanted = static_cast<double>(3 * m + (p - 1));
+      EXPECT_NEAR(play_costs("zb_h1", shape).makespan_s, wanted, 1e-9) << p << " " << m;
+      EXPECT_NEAR(play_costs("zb_h1", shape, {.transfer_s = 0.01}).makespan_s,
+                  wanted + 4.0 * static_cast<double>(p - 1) * 0.01, 1e-9)
+          << p << " " << m;
+    }
+  }
+}
+
+// p(F+B) + W + 2(p-1)c.
+TEST(ZbH1, OneMicrobatch) {
+  const PlayedSchedule alone =
+      play_costs("zb_h1", {.stages = 4, .microbatches = 1},
+                 {.forward_s = 1.0, .input_s = 1.5, .weight_s = 0.75, .transfer_s = 0.25});
+  EXPECT_DOUBLE_EQ(alone.makespan_s, 4 * 2.5 + 0.75 + 6 * 0.25);
+}
+
+TEST(ZbH2, PublishedOrder) {
+  EXPECT_EQ(orders("zb_h2", {.stages = 4, .microbatches = 8}),
+            (std::vector<std::string>{"FFFFFFFBFWBWBWBWBWBWBWBW", "FFFFFBFBFBFBWBWBWBWBWWWW",
+                                      "FFFBFBFBFBFBFBWBWBWWWWWW", "FBFBFBFBFBFBFBFBWWWWWWWW"}));
+}
+
+// No rank idles between its first and last step; the ranks are staggered by (p-1)F.
+TEST(ZbH2, NoBubbleWithinARank) {
+  for (const std::int64_t p : {1, 2, 3, 4, 6, 8}) {
+    for (const std::int64_t m : {2 * p, 3 * p, 5 * p + 1}) {
+      const PlayedSchedule played = play_costs("zb_h2", {.stages = p, .microbatches = m});
+      EXPECT_DOUBLE_EQ(played.makespan_s, static_cast<double>(3 * m + p - 1)) << p << " " << m;
+      EXPECT_LE(highest(played.peak_activations), 2 * p);
+      for (const auto& steps : played.ranks) {
+        EXPECT_DOUBLE_EQ(steps.back().end_s - steps.front().start_s, static_cast<double>(3 * m))
+            << p << " " << m;
+      }
+    }
+  }
+}
+
+TEST(ZbV, PublishedTimesAndMemory) {
+  EXPECT_DOUBLE_EQ(play_costs("zb_v", {.stages = 4, .microbatches = 8, .chunks = 2}).makespan_s,
+                   51.0);
+  EXPECT_DOUBLE_EQ(play_costs("zb_v", {.stages = 4, .microbatches = 12, .chunks = 2}).makespan_s,
+                   75.0);
+  EXPECT_DOUBLE_EQ(play_costs("zb_v", {.stages = 2, .microbatches = 4, .chunks = 2}).makespan_s,
+                   25.0);
+  EXPECT_EQ(play_costs("zb_v", {.stages = 4, .microbatches = 8, .chunks = 2}).peak_activations,
+            (Peaks{8, 8, 8, 8}));
+}
+
+TEST(ZbV, OnlyTheStaggerIsLost) {
+  for (const std::int64_t p : {2, 3, 4, 6, 8, 16}) {
+    const PipelineShape shape{.stages = p, .microbatches = 2 * p, .chunks = 2};
+    const PlayedSchedule played = play_costs("zb_v", shape);
+    EXPECT_LE(played.makespan_s, static_cast<double>(12 * p + p)) << p;
+    EXPECT_LE(highest(played.peak_activations), 2 * p) << p;
+  }
+}
+
+// Against 1F1B, whose bubble is 6(p-1) in a chunk's steps and whose rank 0 holds 2p half-size
+// activations: half of both, and two thirds and a third, each but for a few steps.
+TEST(ControllableMemory, HalfAndThird) {
+  for (const std::int64_t p : {4, 6, 8, 12, 16}) {
+    for (const std::int64_t m : {2 * p, 4 * p}) {
+      const PipelineShape shape{.stages = p, .microbatches = m, .chunks = 2};
+      const auto bubble_1f1b = static_cast<double>(6 * (p - 1));
+      const auto work = static_cast<double>(6 * m);
+      const PlayedSchedule half = play_costs("v_half", shape);
+      const PlayedSchedule third = play_costs("v_min", shape);
+      EXPECT_LE(highest(half.peak_activations), p + 3) << p << " " << m;
+      EXPECT_LE(half.makespan_s - work, bubble_1f1b / 2.0 + 4.0) << p << " " << m;
+      EXPECT_LE(highest(third.peak_activations), 2 * p / 3 + 3) << p << " " << m;
+      EXPECT_LE(third.makespan_s - work, bubble_1f1b * 2.0 / 3.0 + 2.0) << p << " " << m;
+    }
+  }
+}
+
+TEST(ControllableMemory, WorkedExample) {
+  const PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 2};
+  const PlayedSchedule half = play_costs("v_half", shape);
+  EXPECT_DOUBLE_EQ(half.makespan_s, 57.0);
+  EXPECT_EQ(highest(half.peak_activations), 6);
+  const PlayedSchedule third = play_costs("v_min", shape);
+  EXPECT_DOUBLE_EQ(third.makespan_s, 59.0);
+  EXPECT_EQ(highest(third.peak_activations), 4);
+}
+
+// A limit of p takes the time of ZB-H1, one of 2p that of ZB-H2, and the limit is kept.
+TEST(ZbAuto, EqualsTheHandMadeSchedules) {
+  for (const std::int64_t p : {2, 3, 4, 8}) {
+    for (const std::int64_t m : {2 * p, 4 * p}) {
+      const PipelineShape shape{.stages = p, .microbatches = m};
+      const PlayedSchedule one = play_costs("zb_auto", shape);
+      EXPECT_DOUBLE_EQ(one.makespan_s, static_cast<double>(3 * m + p - 1)) << p << " " << m;
+      EXPECT_LE(highest(one.peak_activations), p);
+      PipelineShape twice = shape;
+      twice.activation_limit = 2 * p;
+      const PlayedSchedule two = play_costs("zb_auto", twice);
+      EXPECT_DOUBLE_EQ(two.makespan_s, play_costs("zb_h2", shape).makespan_s) << p << " " << m;
+      EXPECT_LE(highest(two.peak_activations), 2 * p);
+    }
+  }
+}
+
+StepDurations random_durations(std::mt19937& random, std::int64_t stages) {
+  StepDurations durations;
+  const auto draw = [&random] { return 0.5 + static_cast<double>(random() % 100) / 50.0; };
+  for (std::int64_t rank = 0; rank < stages; ++rank) {
+    durations.forward_s.push_back(draw());
+    durations.weight_s.push_back(draw());
+    durations.backward_s.push_back(durations.weight_s.back() + draw());
+  }
+  durations.transfer_s = static_cast<double>(random() % 4) / 16.0;
+  return durations;
+}
+
+// Each stage with times of its own: legal, within its limit, above the bounds of oracle 39; more
+// memory never makes it slower by more than a step; and never slower than 1F1B by more than that.
+TEST(ZbAuto, RandomTimes) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 60; ++trial) {
+    PipelineShape shape{.stages = 2 + static_cast<std::int64_t>(random() % 6),
+                        .microbatches = 1 + static_cast<std::int64_t>(random() % 16)};
+    const StepDurations durations = random_durations(random, shape.stages);
+    double critical = 2.0 * static_cast<double>(shape.stages - 1) * durations.transfer_s;
+    double busiest = 0.0;
+    for (std::size_t rank = 0; rank < durations.forward_s.size(); ++rank) {
+      const double input = durations.backward_s[rank] - durations.weight_s[rank];
+      critical += durations.forward_s[rank] + input;
+      busiest = std::max(busiest, static_cast<double>(shape.microbatches) *
+                                      (durations.forward_s[rank] + durations.backward_s[rank]));
+    }
+    for (const std::int64_t limit : {shape.stages, 2 * shape.stages}) {
+      shape.activation_limit = limit;
+      const ScheduleLists lists = zero_bubble_lists(shape, durations);
+      ASSERT_EQ(check_schedule(lists, shape), std::nullopt);
+      const PlayedSchedule played = play_schedule(lists, shape, durations);
+      EXPECT_LE(highest(played.peak_activations), limit);
+      EXPECT_GE(played.makespan_s, critical - 1e-9);
+      EXPECT_GE(played.makespan_s, busiest - 1e-9);
+      const PipelineShape plain{.stages = shape.stages, .microbatches = shape.microbatches};
+      const double plain_s =
+          play_schedule(all_steps(*find_schedule("1f1b"), plain), plain, durations).makespan_s;
+      EXPECT_LE(played.makespan_s, plain_s * 1.02) << trial << " limit " << limit;
+    }
+  }
+}
+
+TEST(ZbAuto, TightMemoryIsSlowerAndKept) {
+  double before = 1e9;
+  for (const std::int64_t limit : {1, 2, 3, 4, 8}) {
+    const PlayedSchedule played =
+        play_costs("zb_auto", {.stages = 4, .microbatches = 8, .activation_limit = limit});
+    EXPECT_LE(highest(played.peak_activations), limit);
+    EXPECT_LE(played.makespan_s, before);
+    before = played.makespan_s;
+  }
+  EXPECT_DOUBLE_EQ(before, 27.0);
+}
+
+TEST(ZeroBubble, Refusals) {
+  EXPECT_EQ(*find_schedule("zb_v")->refusal({.stages = 4, .microbatches = 8}),
+            "zb_v has 2 model chunks per rank, not 1; set interleave (--chunks) to 2");
+  EXPECT_EQ(*find_schedule("zb_h1")->refusal({.stages = 4, .microbatches = 8, .chunks = 2}),
+            "zb_h1 has one model chunk per rank, not 2; interleaved_1f1b has several");
+  EXPECT_EQ(
+      *find_schedule("zb_auto")->refusal({.stages = 4, .microbatches = 8, .activation_limit = -1}),
+      "zb_auto plans with times above zero and a limit of at least 1 activation");
+}
+
+}  // namespace
+}  // namespace trainyard
