@@ -34,7 +34,8 @@ char fill(StepKind kind) {
 }
 
 std::string label(const ScheduleStep& step, const PipelineShape& shape) {
-  return fmt::format("{}{}", letter(step, shape), step.microbatch);
+  const bool weight = shape.chunks > 1 && step.kind == StepKind::BackwardWeight;
+  return fmt::format("{}{}", weight ? '~' : letter(step, shape), step.microbatch);
 }
 
 // Columns of the whole chart: wide enough for the label of the shortest step, if that fits.
@@ -67,6 +68,18 @@ class Row {
       text_[at] = at - begin < text.size() ? text[at - begin] : fill(played.step.kind);
     }
   }
+  // An overlapped pair shares its time: the forward is drawn in the first half, the backward in the
+  // second.
+  void draw_all(const std::vector<PlayedStep>& steps, const PipelineShape& shape) {
+    bool second = false;
+    for (PlayedStep step : steps) {
+      const double middle = (step.start_s + step.end_s) / 2.0;
+      if (step.step.overlapped) step.end_s = middle;
+      if (second) step.start_s = middle;
+      second = step.step.overlapped;
+      draw(step, shape);
+    }
+  }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -86,6 +99,7 @@ std::string legend(const PlayedSchedule& played, const PipelineShape& shape) {
   std::string text = shape.chunks == 1 ? "F forward, B backward"
                                        : "letter: chunk (A first), capital forward, small backward";
   if (split && shape.chunks == 1) text = "F forward, b input gradient, w weight gradient";
+  if (split && shape.chunks > 1) text += ", ~ weight gradient";
   return text + "; the number is the microbatch, dots are bubbles\n";
 }
 
@@ -100,7 +114,7 @@ std::string schedule_chart(const PlayedSchedule& played, const PipelineShape& sh
   std::string text;
   for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
     Row row(columns, played.makespan_s);
-    for (const PlayedStep& step : played.ranks[rank]) row.draw(step, shape);
+    row.draw_all(played.ranks[rank], shape);
     text += fmt::format("rank {:>{}} |{}\n", rank, digits, row.text());
   }
   return text + legend(played, shape);

@@ -15,9 +15,10 @@ namespace {
 
 struct ScheduleChoice {
   std::string name;
-  PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 1, .group_size = 0};
+  PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 0};  // 0: its own
   double forward_s = 1.0;
   double backward_s = 2.0;
+  double weight_s = 0.0;  // 0: half of the backward
   double transfer_s = 0.0;
   std::size_t width = 0;  // 0: the terminal's, or 100
 };
@@ -28,8 +29,8 @@ std::size_t terminal_width() {
   return known ? size.ws_col : 100;
 }
 
-const Schedule& chosen_schedule(const ScheduleChoice& choice) {
-  if (const Schedule* schedule = find_schedule(choice.name)) return *schedule;
+FoundSchedule chosen_schedule(const ScheduleChoice& choice) {
+  if (FoundSchedule schedule = open_schedule(choice.name)) return schedule;
   std::vector<std::string> names;
   for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
   const std::string near = nearest(choice.name, names);
@@ -66,32 +67,55 @@ void refuse_durations(const ScheduleChoice& choice) {
   refuse("--forward", choice.forward_s, false);
   refuse("--backward", choice.backward_s, false);
   refuse("--transfer", choice.transfer_s, true);
+  refuse("--weight", choice.weight_s, true);
+  if (choice.weight_s < choice.backward_s) return;
+  throw InputError(Problem{.file = "--weight",
+                           .pointer = {},
+                           .problem = fmt::format("{} is not a part of the backward's {} seconds",
+                                                  choice.weight_s, choice.backward_s),
+                           .hint = "give less than --backward"});
 }
 
-Exit chart(const ScheduleChoice& choice) {
+// What was asked, with what the schedule itself decides: its chunks, its placement, for a file all
+// of it. A planning schedule is told the times.
+PipelineShape resolved_shape(const ScheduleChoice& choice, const Schedule& schedule) {
+  if (const auto own = schedule.own_shape()) return *own;
+  PipelineShape shape = placed(schedule, choice.shape);
+  if (shape.chunks == 0) shape.chunks = schedule.usual_chunks();
+  const auto share = static_cast<double>(chunks_per_share(shape));
+  shape.costs = {.forward_s = choice.forward_s / share,
+                 .input_s = (choice.backward_s - choice.weight_s) / share,
+                 .weight_s = choice.weight_s / share,
+                 .transfer_s = choice.transfer_s};
+  return shape;
+}
+
+Exit chart(ScheduleChoice choice) {
+  if (choice.weight_s == 0.0) choice.weight_s = choice.backward_s / 2.0;
   refuse_durations(choice);
-  const Schedule& schedule = chosen_schedule(choice);
-  if (const auto refusal = schedule.refusal(choice.shape)) {
+  const FoundSchedule found = chosen_schedule(choice);
+  const Schedule& schedule = *found;
+  const PipelineShape shape = resolved_shape(choice, schedule);
+  if (const auto refusal = schedule.refusal(shape)) {
     throw InputError(Problem{.file = {},
                              .pointer = {},
                              .problem = *refusal,
                              .hint = "change --stages, --microbatches or --chunks"});
   }
-  refuse_too_large(choice.shape);
-  const ScheduleLists lists = all_steps(schedule, choice.shape);
-  if (const auto fault = check_schedule(lists, choice.shape)) throw RunError(*fault);
-  const auto stages = static_cast<std::size_t>(choice.shape.stages);
+  refuse_too_large(shape);
+  const ScheduleLists lists = all_steps(schedule, shape);
+  if (const auto fault = check_schedule(lists, shape)) throw RunError(*fault);
+  const auto stages = static_cast<std::size_t>(shape.stages);
   const PlayedSchedule played =
-      play_schedule(lists, choice.shape,
+      play_schedule(lists, shape,
                     {.forward_s = std::vector<double>(stages, choice.forward_s),
                      .backward_s = std::vector<double>(stages, choice.backward_s),
-                     .weight_s = {},
+                     .weight_s = std::vector<double>(stages, choice.weight_s),
                      .transfer_s = choice.transfer_s});
   const std::size_t width = choice.width == 0 ? terminal_width() : choice.width;
-  fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(),
-             choice.shape.stages, choice.shape.microbatches, choice.shape.chunks,
-             choice.shape.chunks == 1 ? "" : "s", schedule_chart(played, choice.shape, width),
-             schedule_table(played, choice.shape));
+  fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), shape.stages,
+             shape.microbatches, shape.chunks, shape.chunks == 1 ? "" : "s",
+             schedule_chart(played, shape, width), schedule_table(played, shape));
   return Exit::Fine;
 }
 
@@ -101,7 +125,9 @@ void add_schedule(CLI::App& app, Action& action) {
   auto choice = std::make_shared<ScheduleChoice>();
   CLI::App* command =
       app.add_subcommand("schedule", "Draw a pipeline schedule with its bubble and memory");
-  command->add_option("name", choice->name, "Schedule (see `trainyard list schedules`)")
+  command
+      ->add_option("name", choice->name,
+                   "Schedule (see `trainyard list schedules`), or a file ending in .json")
       ->required();
   command->add_option("--stages", choice->shape.stages, "Pipeline ranks")
       ->check(CLI::Range(1, 1024));
@@ -114,6 +140,12 @@ void add_schedule(CLI::App& app, Action& action) {
       ->check(CLI::Range(0, 65536));
   command->add_option("--forward", choice->forward_s, "Seconds of one forward");
   command->add_option("--backward", choice->backward_s, "Seconds of one backward");
+  command->add_option("--weight", choice->weight_s,
+                      "Seconds of its weight-gradient part where split (default: half)");
+  command
+      ->add_option("--activation-limit", choice->shape.activation_limit,
+                   "zb_auto: microbatches a rank may hold")
+      ->check(CLI::Range(1, 65536));
   command->add_option("--transfer", choice->transfer_s, "Seconds of one message");
   command->add_option("--width", choice->width, "Columns of the chart")
       ->check(CLI::Range(20, 100000));
