@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/collectives/message_list.hpp"
+#include "models/collectives/pipeline.hpp"
 #include "models/collectives/ring.hpp"
 
 namespace trainyard {
@@ -20,7 +21,14 @@ Ring cut_at_root(Ring ring, bool root_last) {
 }  // namespace
 
 std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
-  return static_cast<std::uint32_t>(rings_of(place).size()) * plan.chunks;
+  return static_cast<std::uint32_t>(rings_of(place).size()) * plan.chunks * plan.pieces_per_chunk;
+}
+
+ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
+  const std::size_t hops = place.gpus.size() - 1;
+  const double share = bytes.value() / static_cast<double>(rings_of(place).size());
+  const std::uint32_t chunks = chunks_of(place, Bytes{share}, hops);
+  return {.chunks = chunks, .pieces_per_chunk = kChunksMost / chunks, .reduce = reduce};
 }
 
 std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
@@ -30,14 +38,14 @@ std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const 
   const std::uint32_t pieces = chain_pieces(place, plan);
   MessageList list({.ranks = hops + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
   const auto add_chunk = [&](std::uint32_t channel, std::uint32_t hop, std::uint32_t step) {
-    const std::uint32_t piece = channel * plan.chunks + step - hop;
+    const std::uint32_t chunk = channel * plan.chunks + step - hop;
     list.send({.from = rings[channel][hop],
                .to = rings[channel][hop + 1],
                .step = step,
                .channel = channel,
                .reduce = plan.reduce,
-               .piece_begin = piece,
-               .piece_end = piece + 1,
+               .piece_begin = chunk * plan.pieces_per_chunk,
+               .piece_end = (chunk + 1) * plan.pieces_per_chunk,
                .after = {}});
   };
   for (std::uint32_t step = 0; step + 1 < hops + plan.chunks; ++step)

@@ -13,14 +13,14 @@
 
 namespace trainyard {
 
-// Into how many chunks the registered algorithms cut what each ring carries: near the best for a
-// few ranks and hundreds of MiB; NCCL's own chunking comes with its tuning model.
-inline constexpr std::uint32_t kChainChunks = 64;
-
 struct ChainPlan {
-  std::uint32_t chunks = kChainChunks;  // per ring
-  bool reduce = false;                  // towards the root (role 0), adding up; else away from it
+  std::uint32_t chunks = 64;           // per ring
+  std::uint32_t pieces_per_chunk = 1;  // how fine pieces() cuts beyond the chunks
+  bool reduce = false;                 // towards the root (role 0), adding up; else away from it
 };
+// The plan of the registered algorithms: chunks_of (pipeline.hpp) the buffer.
+[[nodiscard]] ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce);
+
 // n-2+C steps; in step t the i-th hop carries chunk t-i. Every ring of the group carries an equal
 // share.
 [[nodiscard]] std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes,

@@ -2,11 +2,8 @@
 // two, and a step in which everyone sends to everyone.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <bit>
-#include <optional>
-#include <string>
+#include <cstdint>
 
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
@@ -28,10 +25,27 @@ namespace trainyard {
   return MessageList({.ranks = ranks_of(place), .pieces = 1, .piece_bytes = bytes.value()});
 }
 
-[[nodiscard]] inline std::optional<std::string> unless_power_of_two(std::string_view name,
-                                                                    const GroupPlace& place) {
-  if (std::has_single_bit(place.gpus.size())) return {};
-  return fmt::format("{} needs a power of two of ranks, not {}", name, place.gpus.size());
+// Exchanges at distances of powers of two run among the first p ranks, the largest power of two. Of
+// the others rank p + i gives all it has to rank i in a step before, and gets the result from it in
+// a step after (Thakur, Rabenseifner and Gropp 2005).
+[[nodiscard]] inline std::uint32_t core_of(std::uint32_t ranks) { return std::bit_floor(ranks); }
+
+enum class Extra : std::uint8_t { Give, Get };
+
+// Appends that step, if there are others; returns the step after it.
+inline std::uint32_t add_extra_step(MessageList& list, std::uint32_t ranks, PieceRange whole,
+                                    std::uint32_t step, Extra extra) {
+  const std::uint32_t core = core_of(ranks);
+  const bool gives = extra == Extra::Give;
+  for (std::uint32_t rank = core; rank < ranks; ++rank)
+    list.send({.from = gives ? rank : rank - core,
+               .to = gives ? rank - core : rank,
+               .step = step,
+               .reduce = gives,
+               .piece_begin = whole.begin,
+               .piece_end = whole.end,
+               .after = {}});
+  return core == ranks ? step : step + 1;
 }
 
 // Every rank sends pieces_of(from, to) to every other at once; each distance is a channel, so that

@@ -3,6 +3,7 @@
 //
 //   T = 2 log2(n) alpha + 2(n-1)/n S/B          (Thakur, Rabenseifner and Gropp 2005)
 //
+// With other than a power of two of ranks two more steps of S, and p in place of n.
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 18 820.481920 us
 // (tests/models/collectives/exchange_test.cpp).
 #include "models/collectives/exchange.hpp"
@@ -26,9 +27,8 @@ class HalvingDoubling final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "halves what is exchanged until each holds a sum, then doubles";
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return unless_power_of_two(name(), place);
-  }
+  std::uint32_t pieces(const GroupPlace& place) const override { return core_of(ranks_of(place)); }
+  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_by_step(place, messages(place, bytes), ChainOf::Message);
   }
@@ -37,10 +37,11 @@ class HalvingDoubling final : public CollectiveAlgorithm {
 
 std::vector<Message> HalvingDoubling::messages(const GroupPlace& place, Bytes bytes) const {
   const std::uint32_t n = ranks_of(place);
-  MessageList list = one_piece_per_rank(place, bytes);
-  std::uint32_t step = 0;
+  const std::uint32_t core = core_of(n);
+  MessageList list({.ranks = n, .pieces = core, .piece_bytes = bytes.value() / core});
+  std::uint32_t step = add_extra_step(list, n, {0, core}, 0, Extra::Give);
   const auto add_step = [&](std::uint32_t half, bool reduce) {
-    for (std::uint32_t rank = 0; rank < n; ++rank) {
+    for (std::uint32_t rank = 0; rank < core; ++rank) {
       const PieceRange block = half_block(rank, half, !reduce);
       list.send({.from = rank,
                  .to = rank ^ half,
@@ -52,8 +53,9 @@ std::vector<Message> HalvingDoubling::messages(const GroupPlace& place, Bytes by
     }
     ++step;
   };
-  for (std::uint32_t half = n / 2; half >= 1; half /= 2) add_step(half, true);
-  for (std::uint32_t half = 1; half < n; half *= 2) add_step(half, false);
+  for (std::uint32_t half = core / 2; half >= 1; half /= 2) add_step(half, true);
+  for (std::uint32_t half = 1; half < core; half *= 2) add_step(half, false);
+  add_extra_step(list, n, {0, core}, step, Extra::Get);
   return std::move(list).take();
 }
 

@@ -163,8 +163,11 @@ std::uint32_t ring_pieces(const GroupPlace& place) {
 }
 
 std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
-  const std::vector<Ring> rings = rings_of(place);
-  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  return messages_on(rings_of(place), bytes, passes);
+}
+
+std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingPasses passes) {
+  const auto ranks = static_cast<std::uint32_t>(rings.front().size());
   const auto channels = static_cast<std::uint32_t>(rings.size());
   const std::uint32_t pieces = ranks * channels;
   MessageList list({.ranks = ranks, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
@@ -180,8 +183,12 @@ std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPas
 }
 
 std::vector<Phase> ring_phases(const GroupPlace& place, Bytes bytes, RingPasses passes) {
+  return phases_on(place, rings_of(place), bytes, passes);
+}
+
+std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> rings, Bytes bytes,
+                             RingPasses passes) {
   const std::uint32_t count = (passes.reduce_scatter ? 1U : 0U) + (passes.all_gather ? 1U : 0U);
-  const std::vector<Ring> rings = rings_of(place);
   LoadSum loads(place.cluster);
   Phase phase{.latency = place.cluster.facts().latency.launch + ring_latency(place, count),
               .chains = ring_chains(place, rings, bytes.value(), count, loads)};

@@ -73,4 +73,10 @@ struct RingPasses {
                                              RingPasses passes);
 [[nodiscard]] std::uint32_t ring_pieces(const GroupPlace& place);
 
+// The same over given rings instead of rings_of(place); each carries an equal share.
+[[nodiscard]] std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes,
+                                               RingPasses passes);
+[[nodiscard]] std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> rings,
+                                           Bytes bytes, RingPasses passes);
+
 }  // namespace trainyard

@@ -13,6 +13,7 @@
 #include "models/collectives/binary_tree.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
+#include "models/collectives/pipeline.hpp"
 #include "models/collectives/placement.hpp"
 
 namespace trainyard {
@@ -20,6 +21,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kBytesPerChannel = 32.0 * 1024.0;
+constexpr std::uint32_t kChannelPairsMost = 32;  // of messages; more trees take turns on them
 
 // One tree over roles: the parent of each, its depth, and the piece of the buffer it carries.
 struct RoleTree {
@@ -96,8 +98,9 @@ class TreeAllReduce final : public CollectiveAlgorithm {
     return "double binary tree over the nodes, a chain inside each";
   }
   std::uint32_t pieces(const GroupPlace& place) const override {
-    return 2 * static_cast<std::uint32_t>(placement_of(place).smallest());
+    return 2 * kChunksMost * static_cast<std::uint32_t>(placement_of(place).smallest());
   }
+  FluidBound fluid_bound(const GroupPlace& place) const override;
   std::optional<std::string> refusal(const GroupPlace&) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
@@ -126,36 +129,71 @@ std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) c
   return {phase};
 }
 
-// Whole pieces, level by level: up to the root adding, then down; always one channel for each
-// member of a node, so that the pieces do not depend on the size of the buffer.
+std::uint32_t deepest(const std::vector<RoleTree>& trees) {
+  std::uint32_t depth = 0;
+  for (const RoleTree& tree : trees) depth = std::max(depth, std::ranges::max(tree.depth));
+  return depth;
+}
+
+// Every hop of one tree of one level, up adding or down replacing, with one chunk.
+struct TreeHops {
+  std::uint32_t level = 0;
+  std::uint32_t step = 0;
+  bool up = false;
+  PieceRange chunk;
+};
+
+void add_hops(MessageList& list, const RoleTree& tree, const TreeHops& hops) {
+  for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+    if (tree.depth[role] != hops.level) continue;
+    const std::uint32_t above = *tree.parent[role];
+    list.send({.from = hops.up ? role : above,
+               .to = hops.up ? above : role,
+               .step = hops.step,
+               .channel = 2 * (tree.piece % kChannelPairsMost) + (hops.up ? 0 : 1),
+               .reduce = hops.up,
+               .piece_begin = hops.chunk.begin,
+               .piece_end = hops.chunk.end,
+               .after = {}});
+  }
+}
+
+// Chunk by chunk up to the root adding, then down; always one channel for each member of a node, so
+// that the pieces do not depend on the size of the buffer.
 std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::vector<RoleTree> trees = trees_of(place, pieces(place) / 2);
+  const std::vector<RoleTree> trees = trees_of(place, pieces(place) / (2 * kChunksMost));
   MessageList list({.ranks = static_cast<std::uint32_t>(place.gpus.size()),
                     .pieces = pieces(place),
                     .piece_bytes = bytes.value() / pieces(place)});
-  std::uint32_t deepest = 0;
-  for (const RoleTree& tree : trees)
-    deepest = std::max(deepest, *std::max_element(tree.depth.begin(), tree.depth.end()));
-  const auto add_level = [&](std::uint32_t level, std::uint32_t step, bool up) {
-    for (const RoleTree& tree : trees) {
-      for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-        if (tree.depth[role] != level) continue;
-        const std::uint32_t above = *tree.parent[role];
-        list.send({.from = up ? role : above,
-                   .to = up ? above : role,
-                   .step = step,
-                   .channel = tree.piece,
-                   .reduce = up,
-                   .piece_begin = tree.piece,
-                   .piece_end = tree.piece + 1,
-                   .after = {}});
+  const std::uint32_t depth = deepest(trees);
+  const Bytes share{bytes.value() / static_cast<double>(trees.size())};
+  const std::uint32_t chunks = chunks_of(place, share, 2 * std::size_t{depth});
+  const std::uint32_t size = kChunksMost / chunks;
+  // In step t the hop t-c of the way up and down carries chunk c.
+  for (std::uint32_t step = 0; step + 1 < 2 * depth + chunks; ++step) {
+    for (std::uint32_t chunk = 0; chunk < std::min(chunks, step + 1); ++chunk) {
+      const std::uint32_t hop = step - chunk;
+      if (hop >= 2 * depth) continue;
+      const bool up = hop < depth;
+      for (const RoleTree& tree : trees) {
+        const std::uint32_t begin = tree.piece * kChunksMost + chunk * size;
+        add_hops(list, tree,
+                 {.level = up ? depth - hop : hop - depth + 1,
+                  .step = step,
+                  .up = up,
+                  .chunk = {begin, begin + size}});
       }
     }
-  };
-  for (std::uint32_t level = deepest; level > 0; --level) add_level(level, deepest - level, true);
-  for (std::uint32_t level = 1; level <= deepest; ++level)
-    add_level(level, deepest + level - 1, false);
+  }
   return std::move(list).take();
+}
+
+FluidBound TreeAllReduce::fluid_bound(const GroupPlace& /*place*/) const {
+  return {.relative = 3.0,
+          .reason =
+              "the fluid form is a pipeline of infinitely small chunks that cost no latency, "
+              "messages are at most 64 chunks that do, and a member serves its children one "
+              "by one"};
 }
 
 }  // namespace

@@ -58,14 +58,12 @@ TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
     EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
 }
 
-TEST(Exchange, PowersOfTwoOnly) {
-  const Cluster cluster = star(6);
-  const std::vector<std::uint32_t> gpus = gpus_of(6);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  EXPECT_EQ(find_algorithm(CollectiveOp::AllReduce, "recursive_doubling")->refusal(place),
-            "recursive_doubling needs a power of two of ranks, not 6");
-  EXPECT_EQ(find_algorithm(CollectiveOp::AllReduce, "halving_doubling")->refusal(place),
-            "halving_doubling needs a power of two of ranks, not 6");
+// Six ranks: two give what they have to two of the other four first, and get the sum last.
+TEST(Exchange, OtherThanPowersOfTwoTakeTwoMoreSteps) {
+  const double whole = 5.0 + kGibibyte / 1e5;
+  EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 6, kGibibyte), 4.0 * whole);
+  EXPECT_RELATIVE(all_reduce_us("halving_doubling", 6, kGibibyte),
+                  2.0 * whole + 4.0 * 5.0 + 2.0 * 3.0 / 4.0 * kGibibyte / 1e5);
 }
 
 }  // namespace

@@ -68,6 +68,35 @@ TEST(Expand, UnevenPiecesAddUpToTheWhole) {
   EXPECT_EQ(sent, 2 * 1000);
 }
 
+// Where every byte has one way to go (a gathered part to each other rank once, a sum towards its
+// owner), (n-1) S bytes travel, to the last of a prime number of them; and what is sent is
+// received.
+TEST(Expand, NoByteIsLostOrAdded) {
+  constexpr std::int64_t kPrime = 1000003;
+  constexpr std::uint32_t kRanks = 12;
+  const Cluster cluster = make_cluster({.nodes = 3, .gpus = 4});
+  const std::vector<std::uint32_t> gpus = gpus_of(kRanks);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    const CollectiveOp op = algorithm->op();
+    const bool one_way = op == CollectiveOp::AllGather || op == CollectiveOp::ReduceScatter ||
+                         op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
+    if (!one_way || algorithm->refusal(place) || !algorithm->parties(place).empty()) continue;
+    const std::string name(algorithm->name());
+    const Workload stepwise =
+        expand_collectives(one_collective(gpus, op, kPrime, name.c_str()), cluster);
+    std::int64_t sent = 0;
+    std::int64_t received = 0;
+    for (const Program& program : stepwise.programs) {
+      sent += sent_bytes(stepwise, program);
+      for (const Operation& operation : program.operations)
+        if (operation.kind == OpKind::Recv) received += stepwise.calls[operation.payload].bytes;
+    }
+    EXPECT_EQ(sent, (kRanks - 1) * kPrime) << to_string(op) << " " << name;
+    EXPECT_EQ(received, sent) << to_string(op) << " " << name;
+  }
+}
+
 TEST(Expand, AGroupOfOneBecomesADelayOfNothing) {
   const Cluster cluster = star(2);
   const Workload stepwise = expand_collectives(

@@ -47,13 +47,21 @@ struct Row {
 
 constexpr Row kRows[] = {
     {CollectiveOp::AllReduce, "ring", false},
+    {CollectiveOp::AllReduce, "bidirectional_ring", true},
+    {CollectiveOp::AllReduce, "multi_level", false},
     {CollectiveOp::AllReduce, "hierarchical", false},
     {CollectiveOp::AllReduce, "recursive_doubling", false},
     {CollectiveOp::AllReduce, "halving_doubling", false},
     {CollectiveOp::AllReduce, "one_shot", true},
     {CollectiveOp::AllReduce, "two_shot", true},
     {CollectiveOp::AllGather, "ring", false},
+    {CollectiveOp::AllGather, "direct", true},
+    {CollectiveOp::AllGather, "hierarchical", false},
+    {CollectiveOp::AllGather, "pat", true},
     {CollectiveOp::ReduceScatter, "ring", false},
+    {CollectiveOp::ReduceScatter, "direct", true},
+    {CollectiveOp::ReduceScatter, "hierarchical", false},
+    {CollectiveOp::ReduceScatter, "pat", true},
     {CollectiveOp::Broadcast, "chain", false},
     {CollectiveOp::Reduce, "chain", false},
     {CollectiveOp::AllToAll, "pairwise", false},
@@ -70,6 +78,40 @@ TEST(FluidStepwise, AgreeOnASwitch) {
         const Pair times = run_both(cluster, workload, row.shares_ports ? "simgrid" : "ideal");
         EXPECT_RELATIVE(times.stepwise, times.fluid)
             << to_string(row.op) << " " << row.name << ", " << n << " ranks, " << bytes << " bytes";
+      }
+    }
+  }
+}
+
+// A tree all_reduce of 32 ranks of one node has 64 trees of 64 chunks: fewer ranks show the same.
+constexpr std::size_t kMessagesMost = 20000;
+
+std::vector<std::int64_t> sizes_for(std::uint32_t ranks) {
+  constexpr std::int64_t kKib = 1024;
+  if (ranks > 16) return {kKib, 8 * kKib * kKib * kKib};
+  return {kKib, kKib * kKib, 64 * kKib * kKib, 8 * kKib * kKib * kKib};
+}
+
+// Every row of the registry says how far apart its two forms may lie (fluid_bound);
+// step-synchronous ones say 0.1 %. Any number of ranks, a power of two or not.
+TEST(FluidStepwise, EveryRowKeepsItsBound) {
+  for (const std::uint32_t n : {2U, 3U, 4U, 6U, 8U, 13U, 16U, 32U, 64U}) {
+    const Cluster cluster = make_cluster({.gpus = n, .launch_us = 8.4});
+    const std::vector<std::uint32_t> gpus = gpus_of(n);
+    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+      if (algorithm->op() == CollectiveOp::SendRecv || algorithm->refusal(place)) continue;
+      const FluidBound bound = algorithm->fluid_bound(place);
+      EXPECT_FALSE(bound.reason.empty());
+      const std::string name(algorithm->name());
+      for (const std::int64_t bytes : sizes_for(n)) {
+        const Bytes size{static_cast<double>(bytes)};
+        if (algorithm->messages(place, size).size() > kMessagesMost) continue;
+        const Workload workload = one_collective(gpus, algorithm->op(), bytes, name.c_str());
+        const Pair times = run_both(cluster, workload, "simgrid");
+        EXPECT_NEAR(times.stepwise, times.fluid, bound.relative * times.fluid)
+            << to_string(algorithm->op()) << " " << name << ", " << n << " ranks, " << bytes
+            << " bytes";
       }
     }
   }
@@ -105,6 +147,23 @@ TEST(FluidStepwise, HierarchicalAgreesAcrossNodes) {
     const Pair times = run_both(cluster, workload, engine);
     EXPECT_NEAR(times.fluid, 9358.615511, 5e-6) << engine;
     EXPECT_RELATIVE(times.stepwise, times.fluid) << engine;
+  }
+}
+
+// Each level by itself goes from step to step, and its links serve one line alike.
+TEST(FluidStepwise, LevelsAgreeAcrossLeaves) {
+  const Cluster cluster = make_cluster({.nodes = 8,
+                                        .gpus = 2,
+                                        .nic = 48.5e9,
+                                        .intra_us = 4.0,
+                                        .inter_us = 14.0,
+                                        .nodes_per_leaf = 4,
+                                        .trunk = 2e11});
+  for (const CollectiveOp op :
+       {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+    const Workload workload = one_collective(gpus_of(16), op, std::int64_t{1} << 30, "multi_level");
+    const Pair times = run_both(cluster, workload, "simgrid");
+    EXPECT_RELATIVE(times.stepwise, times.fluid) << to_string(op);
   }
 }
 
