@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "topologies/custom_cluster.hpp"
+#include "topologies/fabric_json.hpp"
+#include "topologies/faults.hpp"
 #include "topologies/node.hpp"
 #include "topologies/registry.hpp"
+#include "topologies/torus.hpp"
 
 namespace trainyard {
 
@@ -15,14 +20,23 @@ namespace {
 }
 
 ClusterFacts facts_of(const ClusterSpec& spec) {
-  const std::string fabric = spec.nodes > 1 ? ", " + spec.fabric.kind : "";
-  return {.name = fmt::format("{} x {}{}", spec.nodes, spec.node.name, fabric),
+  std::string name = fmt::format("{} x {}", spec.nodes, spec.node.name);
+  if (spec.nodes > 1) name += ", " + spec.fabric.kind;
+  if (spec.nodes > 1 && spec.fabric.routing.kind != Routing::Kind::Ideal) {
+    name += ", " + to_json(spec.fabric.routing)["kind"].get<std::string>();
+  }
+  if (!spec.faults.empty()) {
+    name += fmt::format(", {} fault{}", spec.faults.size(), spec.faults.size() > 1 ? "s" : "");
+  }
+  return {.name = std::move(name),
           .node = spec.node.name,
           .gpu = spec.node.gpu,
           .nodes = spec.nodes,
           .gpus_per_node = spec.node.gpus,
           .gpu_memory = spec.node.gpu_memory,
-          .latency = spec.node.latency};
+          .latency = spec.node.latency,
+          .routing = spec.fabric.routing,
+          .fabric_reduces = spec.fabric.reduces};
 }
 
 // A fabric spec made in code may hold what a file cannot.
@@ -38,8 +52,17 @@ void check(const ClusterSpec& spec) {
     refuse("/node", fmt::format("{} NICs do not divide {} GPUs", node.nics, node.gpus),
            "use a divisor of the number of GPUs");
   }
+  if (node.scale_up == NodeSpec::ScaleUp::Torus && torus_places(node.scale_up_dims) != node.gpus) {
+    refuse("/node",
+           fmt::format("a torus of {} places for {} GPUs", torus_places(node.scale_up_dims),
+                       node.gpus),
+           "the product of the dimensions is the number of GPUs");
+  }
   const FabricSpec& fabric = spec.fabric;
   if (fabric.radix < 2) refuse("/fabric/radix", "a switch has at least 2 ports", "");
+  if (fabric.routing.flows_per_connection == 0) {
+    refuse("/fabric/routing/flows_per_connection", "a connection has at least one flow, not 0", "");
+  }
   for (const double ratio : {fabric.oversubscription, fabric.core_oversubscription}) {
     if (ratio < 1.0) refuse("/fabric", "oversubscription is at least 1", "1 is full bandwidth");
   }
@@ -69,7 +92,8 @@ Cluster build_cluster(const ClusterSpec& spec) {
       nic_of_gpu.push_back(draft.nics[node * spec.node.nics + nic_index(spec.node, local)]);
     }
   }
-  return {facts_of(spec), draft.graph, std::move(draft.gpus), std::move(nic_of_gpu)};
+  return build_with_faults(spec.faults, facts_of(spec), draft.graph, std::move(draft.gpus),
+                           std::move(nic_of_gpu));
 }
 
 FabricCount count_fabric(const Cluster& cluster) {
@@ -91,6 +115,9 @@ FabricCount count_fabric(const Cluster& cluster) {
     if (link.kind == LinkKind::SpineCore && from == DeviceKind::SpineSwitch) {
       count.spine_core_cables += link.cables;
     }
+    // Neighbours stand on one tier: one direction of the two is counted.
+    if (link.kind == LinkKind::Local && link.from < link.to) count.local_cables += link.cables;
+    if (link.kind == LinkKind::Global && link.from < link.to) count.global_cables += link.cables;
   }
   return count;
 }

@@ -3,21 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "topologies/custom_cluster.hpp"
+#include "topologies/fabric_json.hpp"
+#include "topologies/faults.hpp"
 #include "topologies/node.hpp"
-#include "topologies/registry.hpp"
 
 namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-constexpr std::array<std::string_view, 5> kFabricFields = {
-    "radix", "oversubscription", "core_oversubscription", "nodes_per_unit", "hop_latency"};
 
 // Problems of a file that the object names, told at the place that names it.
 void pass_on(JsonObject& object, std::string_view key, const InputError& error) {
@@ -51,44 +48,13 @@ NodeSpec node_of(JsonObject& cluster, const std::filesystem::path& folder) {
   }
 }
 
-FabricSpec fabric_of(JsonObject object) {
-  FabricSpec fabric;
-  std::vector<std::string> kinds;
-  for (const FabricEntry& entry : fabrics()) kinds.emplace_back(entry.name);
-  fabric.kind = object.choice("kind", kinds, fabric.kind);
-  const FabricEntry* entry = find_fabric(fabric.kind);
-  for (const std::string_view field : kFabricFields) {
-    const bool used =
-        std::find(entry->fields.begin(), entry->fields.end(), field) != entry->fields.end();
-    if (used || !object.has(field)) continue;
-    object.ignore(field);
-    object.report(field, fmt::format("means nothing to {}", fabric.kind), "leave it out");
-  }
-  const auto uses = [&](std::string_view field) {
-    return std::find(entry->fields.begin(), entry->fields.end(), field) != entry->fields.end();
-  };
-  const auto whole = [&](std::string_view field, std::uint32_t fallback, std::int64_t least) {
-    return static_cast<std::uint32_t>(
-        object.integer(field, {.fallback = fallback, .least = least, .most = 65536}));
-  };
-  if (uses("radix")) fabric.radix = whole("radix", fabric.radix, 2);
-  if (uses("nodes_per_unit")) fabric.nodes_per_unit = whole("nodes_per_unit", 0, 0);
-  if (uses("oversubscription")) {
-    fabric.oversubscription = object.number("oversubscription", {.fallback = 1.0, .least = 1.0});
-  }
-  if (uses("core_oversubscription")) {
-    fabric.core_oversubscription =
-        object.number("core_oversubscription", {.fallback = 1.0, .least = 1.0});
-  }
-  if (uses("hop_latency")) fabric.hop_latency = object.time("hop_latency", fabric.hop_latency);
-  return fabric;
-}
-
 ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) {
   const std::string name = cluster.text("file");
   try {
     JsonFile file = JsonFile::read(located(name, folder));
-    ClusterSpec spec = read_custom(file.root(), std::filesystem::path(name).stem().string());
+    JsonObject root = file.root();
+    ClusterSpec spec = read_custom(root, std::filesystem::path(name).stem().string());
+    spec.faults = read_faults(root);
     file.finish();
     return spec;
   } catch (const InputError& error) {
@@ -100,13 +66,18 @@ ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) 
 }  // namespace
 
 ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder) {
-  if (cluster.has("file")) return from_file(cluster, folder);
-  if (cluster.has("devices") || cluster.has("links")) return read_custom(cluster, "custom");
   ClusterSpec spec;
-  spec.node = node_of(cluster, folder);
-  spec.nodes = static_cast<std::uint32_t>(
-      cluster.integer("nodes", {.fallback = 1, .least = 1, .most = 1 << 20}));
-  if (cluster.has("fabric")) spec.fabric = fabric_of(cluster.object("fabric"));
+  if (cluster.has("file")) {
+    spec = from_file(cluster, folder);
+  } else if (cluster.has("devices") || cluster.has("links")) {
+    spec = read_custom(cluster, "custom");
+  } else {
+    spec.node = node_of(cluster, folder);
+    spec.nodes = static_cast<std::uint32_t>(
+        cluster.integer("nodes", {.fallback = 1, .least = 1, .most = 1 << 20}));
+    if (cluster.has("fabric")) spec.fabric = read_fabric(cluster.object("fabric"));
+  }
+  for (Fault& fault : read_faults(cluster)) spec.faults.push_back(std::move(fault));
   return spec;
 }
 
@@ -122,19 +93,8 @@ Json to_json(const ClusterSpec& spec) {
     json["node"] = to_json(spec.node);
   }
   json["nodes"] = spec.nodes;
-  Json fabric = {{"kind", spec.fabric.kind},
-                 {"radix", spec.fabric.radix},
-                 {"oversubscription", spec.fabric.oversubscription},
-                 {"core_oversubscription", spec.fabric.core_oversubscription},
-                 {"nodes_per_unit", spec.fabric.nodes_per_unit},
-                 {"hop_latency", exact_text(spec.fabric.hop_latency)}};
-  const FabricEntry* entry = find_fabric(spec.fabric.kind);
-  for (const std::string_view field : kFabricFields) {
-    const bool used = entry != nullptr && std::find(entry->fields.begin(), entry->fields.end(),
-                                                    field) != entry->fields.end();
-    if (!used) fabric.erase(std::string(field));
-  }
-  json["fabric"] = std::move(fabric);
+  json["fabric"] = to_json(spec.fabric);
+  if (!spec.faults.empty()) json["faults"] = to_json(std::span<const Fault>(spec.faults));
   return json;
 }
 

@@ -1,10 +1,9 @@
 // The "cluster" object of a scenario, strictly read.
 //
-//   {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "rail_optimized"}}   // a name, a path, or
-//   inline
-//   {"file": "my_cluster.json"}                                               // a custom cluster
-//   in a file
-//   {"devices": [...], "links": [...], ...}                                   // the same inline
+//   {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "rail_optimized"}}
+//   {"file": "my_cluster.json"}                a custom cluster in a file
+//   {"devices": [...], "links": [...], ...}    the same inline
+//   each with "faults": [{"rail": 2, "dead": true}] where something is broken
 //   ClusterSpec spec = read_cluster(root.object("cluster"));  // problems are collected in the file
 #pragma once
 

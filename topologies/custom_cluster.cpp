@@ -9,7 +9,8 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
-#include "topologies/draft.hpp"
+#include "topologies/fabric_json.hpp"
+#include "topologies/faults.hpp"
 #include "topologies/node.hpp"
 
 namespace trainyard {
@@ -38,7 +39,8 @@ bool stands_in_node(DeviceKind kind) {
 }
 
 bool is_fabric_link(LinkKind kind) {
-  return kind == LinkKind::NicPort || kind == LinkKind::LeafSpine || kind == LinkKind::SpineCore;
+  return kind == LinkKind::NicPort || kind == LinkKind::LeafSpine || kind == LinkKind::SpineCore ||
+         kind == LinkKind::Local || kind == LinkKind::Global;
 }
 
 class CustomReader {
@@ -56,6 +58,8 @@ class CustomReader {
                        .intra_step = latency.time("intra_step"),
                        .inter_step = latency.time("inter_step")};
     spec_.node.latency = custom_.latency;
+    if (object_.has("routing")) spec_.fabric.routing = read_routing(object_.object("routing"));
+    spec_.fabric.reduces = object_.boolean("reduces", false);
     for (JsonObject device : object_.objects("devices")) read_device(device);
     for (JsonObject link : object_.objects("links")) read_link(link);
     number_nodes();
@@ -144,7 +148,7 @@ class CustomReader {
       object.report("kind",
                     fmt::format("a {} link stays in a node; \"{}\" and \"{}\" do not share one",
                                 to_string(link.kind), a.name, b.name),
-                    "use nic, leaf_spine or spine_core between nodes");
+                    "use nic, leaf_spine, spine_core, local or global between nodes");
     }
   }
 
@@ -280,21 +284,25 @@ ClusterSpec read_custom(JsonObject object, const std::string& name) {
 Cluster build_custom(const ClusterSpec& spec) {
   TY_CHECK(spec.custom.has_value());
   const CustomSpec& custom = *spec.custom;
-  Draft draft;
-  for (const Device& device : custom.devices) draft.add(device);
-  for (const Link& link : custom.links) boost::add_edge(link.from, link.to, link, draft.graph);
+  ClusterGraph graph;
+  for (const Device& device : custom.devices) boost::add_vertex(device, graph);
+  for (const Link& link : custom.links) boost::add_edge(link.from, link.to, link, graph);
   ClusterFacts facts{.name = spec.node.name,
                      .node = spec.node.name,
                      .gpu = spec.node.gpu,
                      .nodes = spec.nodes,
                      .gpus_per_node = spec.node.gpus,
                      .gpu_memory = spec.node.gpu_memory,
-                     .latency = custom.latency};
-  return {std::move(facts), draft.graph, custom.gpus, custom.nic_of_gpu};
+                     .latency = custom.latency,
+                     .routing = spec.fabric.routing,
+                     .fabric_reduces = spec.fabric.reduces};
+  return build_with_faults(spec.faults, std::move(facts), graph, custom.gpus, custom.nic_of_gpu);
 }
 
 Cluster custom_cluster(JsonFile& file) {
-  const ClusterSpec spec = read_custom(file.root(), file.name());
+  JsonObject root = file.root();
+  ClusterSpec spec = read_custom(root, file.name());
+  spec.faults = read_faults(root);
   file.finish();
   return build_custom(spec);
 }
@@ -306,6 +314,8 @@ Json spelled_out(const Cluster& cluster) {
   json["collective_latency"] = {{"launch", exact_text(facts.latency.launch)},
                                 {"intra_step", exact_text(facts.latency.intra_step)},
                                 {"inter_step", exact_text(facts.latency.inter_step)}};
+  if (facts.routing != Routing{}) json["routing"] = to_json(facts.routing);
+  if (facts.fabric_reduces) json["reduces"] = true;
   std::map<DeviceId, DeviceId> nic;
   for (std::size_t i = 0; i < cluster.nic_of_gpu().size(); ++i) {
     nic.emplace(cluster.gpus()[i], cluster.nic_of_gpu()[i]);

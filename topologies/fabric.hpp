@@ -15,5 +15,9 @@ void draw_single_switch(const ClusterSpec& spec, Draft& draft);
 void draw_rail_optimized(const ClusterSpec& spec, Draft& draft);
 void draw_fat_tree(const ClusterSpec& spec, Draft& draft);
 void draw_fat_tree3(const ClusterSpec& spec, Draft& draft);
+void draw_multi_plane(const ClusterSpec& spec, Draft& draft);
+void draw_dual_tor(const ClusterSpec& spec, Draft& draft);
+void draw_torus(const ClusterSpec& spec, Draft& draft);
+void draw_dragonfly(const ClusterSpec& spec, Draft& draft);
 
 }  // namespace trainyard

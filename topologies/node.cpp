@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "topologies/torus.hpp"
+
 namespace trainyard {
 
 namespace {
@@ -56,6 +58,7 @@ class NodeDraft {
       for (const DeviceId gpu : gpus_) draft_.cable(gpu, plane, wire);
       return;
     }
+    if (node_.scale_up == NodeSpec::ScaleUp::Torus) return join_torus();
     const double peers = node_.gpus - 1.0;
     const Wire wire{.kind = LinkKind::NvLink,
                     .capacity = node_.nvlink / peers,
@@ -64,6 +67,22 @@ class NodeDraft {
                     .cables = std::max(node_.nvlinks / (node_.gpus - 1), 1U)};
     for (std::size_t a = 0; a < gpus_.size(); ++a) {
       for (std::size_t b = a + 1; b < gpus_.size(); ++b) draft_.cable(gpus_[a], gpus_[b], wire);
+    }
+  }
+
+  // Each direction along each dimension has an equal part of a GPU's rate.
+  void join_torus() {
+    const auto ways = static_cast<std::uint32_t>(
+        2 * std::count_if(node_.scale_up_dims.begin(), node_.scale_up_dims.end(),
+                          [](std::uint32_t size) { return size > 1; }));
+    for (const TorusWire& wire : torus_wires(node_.scale_up_dims)) {
+      const double part = static_cast<double>(wire.times) / ways;
+      draft_.cable(gpus_[wire.from], gpus_[wire.to],
+                   {.kind = LinkKind::NvLink,
+                    .capacity = node_.nvlink * part,
+                    .nominal = node_.nvlink_nominal * part,
+                    .latency = node_.nvlink_latency,
+                    .cables = std::max(node_.nvlinks * wire.times / ways, 1U)});
     }
   }
 

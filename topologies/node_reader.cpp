@@ -5,7 +5,9 @@
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/quantity.hpp"
+#include "topologies/fabric_json.hpp"
 #include "topologies/node.hpp"
+#include "topologies/torus.hpp"
 
 namespace trainyard {
 
@@ -15,10 +17,11 @@ namespace {
 
 constexpr const char* kFolder = "topologies/data";
 
-// The three shapes of a scale-up network, as files name them.
-constexpr std::array<std::pair<std::string_view, NodeSpec::ScaleUp>, 3> kScaleUps = {{
+// The shapes of a scale-up network, as files name them.
+constexpr std::array<std::pair<std::string_view, NodeSpec::ScaleUp>, 4> kScaleUps = {{
     {"nv_switch", NodeSpec::ScaleUp::NvSwitch},
     {"full_mesh", NodeSpec::ScaleUp::FullMesh},
+    {"torus", NodeSpec::ScaleUp::Torus},
     {"none", NodeSpec::ScaleUp::None},
 }};
 
@@ -37,6 +40,15 @@ BytesPerSecond wire_rate(JsonObject& object, std::string_view key,
   return rate;
 }
 
+void read_torus(JsonObject& object, NodeSpec& node) {
+  node.scale_up_dims = object.has("dims") ? read_dims(object, "dims") : balanced_dims(node.gpus, 3);
+  if (node.scale_up_dims.empty() || torus_places(node.scale_up_dims) == node.gpus) return;
+  object.report(
+      "dims",
+      fmt::format("have {} places for {} GPUs", torus_places(node.scale_up_dims), node.gpus),
+      "the product of the dimensions is the number of GPUs");
+}
+
 void read_scale_up(JsonObject object, NodeSpec& node) {
   std::vector<std::string> names;
   for (const auto& [name, kind] : kScaleUps) names.emplace_back(name);
@@ -46,6 +58,7 @@ void read_scale_up(JsonObject object, NodeSpec& node) {
   }
   object.ignore("source");
   if (kind == "none") return;
+  if (node.scale_up == NodeSpec::ScaleUp::Torus) read_torus(object, node);
   node.nvlinks = count(object, "links_per_gpu", {.least = 1});
   node.nvlink = wire_rate(object, "usable");
   node.nvlink_nominal = wire_rate(object, "nominal", node.nvlink);
@@ -135,6 +148,7 @@ Json to_json(const NodeSpec& node) {
     if (kind == node.scale_up) scale_up["kind"] = name;
   }
   if (node.scale_up != NodeSpec::ScaleUp::None) {
+    if (node.scale_up == NodeSpec::ScaleUp::Torus) scale_up["dims"] = node.scale_up_dims;
     scale_up["links_per_gpu"] = node.nvlinks;
     scale_up.update(wire_json(node.nvlink, node.nvlink_nominal));
     scale_up["latency"] = exact_text(node.nvlink_latency);

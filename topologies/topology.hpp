@@ -23,9 +23,17 @@ struct NodeSpec {
   std::string gpu = {};  // GPU profile (kernels/profiles)
   std::uint32_t gpus = 8;
   Bytes gpu_memory = {};
-  enum class ScaleUp : std::uint8_t { NvSwitch, FullMesh, None } scale_up = ScaleUp::NvSwitch;
-  BytesPerSecond nvlink =
-      {};  // usable, of one GPU to the switch (NvSwitch) or to all peers (FullMesh)
+  enum class ScaleUp : std::uint8_t {
+    NvSwitch,
+    FullMesh,
+    Torus,
+    None
+  } scale_up = ScaleUp::NvSwitch;
+  // Torus: GPUs along each dimension, fastest first; their product is `gpus`.
+  std::vector<std::uint32_t> scale_up_dims = {};
+  // Usable, of one GPU to the switch (NvSwitch), to all peers (FullMesh) or in all directions
+  // together (Torus: 1/2n of it each way along each of n dimensions).
+  BytesPerSecond nvlink = {};
   BytesPerSecond nvlink_nominal = {};
   std::uint32_t nvlinks = 0;               // links of one GPU (12 on A100)
   std::uint32_t gpus_per_pcie_switch = 2;  // 0: NICs hang on the CPU
@@ -54,7 +62,26 @@ struct FabricSpec {
   double core_oversubscription = 1.0;  // the same one tier up (three-level)
   std::uint32_t nodes_per_unit =
       0;  // rail_optimized: nodes under one set of rail leaves; 0: as many as fit
-  Seconds hop_latency{5e-7};  // one cable between switches and the switch behind it
+  Seconds hop_latency{5e-7};             // one cable between switches and the switch behind it
+  std::vector<std::uint32_t> dims = {};  // torus: nodes along each dimension; empty: balanced
+  std::uint32_t dimensions = 3;          // torus without dims
+  std::uint32_t cables =
+      0;  // torus: between two neighbours, each of a NIC's rate; 0: a node's NICs
+  std::uint32_t nics_per_router = 0;    // dragonfly p; 0: (radix + 1) / 4, as balance asks
+  std::uint32_t routers_per_group = 0;  // dragonfly a; 0: 2 p
+  std::uint32_t global_links = 0;       // dragonfly h, of one router; 0: p
+  Routing routing = {};                 // also of a custom cluster
+  bool reduces = false;  // its switches add what passes through them (SHARP); also of a custom one
+};
+
+// Something of a built cluster that is dead or slower than it should be.
+struct Fault {
+  enum class Part : std::uint8_t { Link, Rail, Device } part = Part::Link;
+  std::string from = {};  // Link: both directions between two devices
+  std::string to = {};
+  std::uint32_t rail = 0;        // Rail: NIC `rail` of every node
+  std::string device = {};       // Device: all its links
+  double capacity_factor = 0.0;  // of the links' capacity that is left; 0: dead
 };
 
 // A cluster spelled out device by device (custom_cluster.hpp).
@@ -71,6 +98,7 @@ struct ClusterSpec {
   std::uint32_t nodes = 1;
   FabricSpec fabric = {};
   std::optional<CustomSpec> custom = {};
+  std::vector<Fault> faults = {};
 };
 
 [[nodiscard]] inline std::uint32_t gpu_count(const ClusterSpec& spec) {
@@ -81,7 +109,8 @@ struct ClusterSpec {
 [[nodiscard]] NodeSpec load_node(const std::string& name_or_path);
 [[nodiscard]] std::vector<std::string> node_names();
 
-// Throws InputError when the fabric cannot hold the nodes (pointer relative to the cluster object).
+// Throws InputError when the fabric cannot hold the nodes or a fault names what is not there or
+// leaves GPUs without a way to each other (pointers relative to the cluster object).
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec);
 
 // Switches and cables of a fabric, before any device is made; the figures on a bill of material.
@@ -92,6 +121,8 @@ struct FabricCount {
   std::uint32_t node_cables = 0;  // NIC to leaf
   std::uint32_t leaf_spine_cables = 0;
   std::uint32_t spine_core_cables = 0;
+  std::uint32_t local_cables = 0;   // between neighbours of one tier
+  std::uint32_t global_cables = 0;  // between dragonfly groups
 };
 [[nodiscard]] FabricCount count_fabric(const Cluster& cluster);
 
@@ -101,7 +132,8 @@ struct FabricEntry {
   // Fields of FabricSpec that mean something for it; naming another one in a file is an error.
   std::vector<std::string> fields = {};
 };
-// single_switch, rail_optimized, fat_tree (two levels), fat_tree3 (three levels).
+// single_switch, rail_optimized, fat_tree (two levels), fat_tree3 (three levels), multi_plane,
+// dual_tor, torus, dragonfly.
 [[nodiscard]] std::span<const FabricEntry> fabrics();
 
 }  // namespace trainyard

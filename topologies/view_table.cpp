@@ -73,6 +73,22 @@ std::string bisection_text(const Cluster& cluster) {
                      to_text(rate / senders));
 }
 
+std::string routing_text(const Cluster& cluster) {
+  const Routing& routing = cluster.facts().routing;
+  const char* flow = routing.flows_per_connection == 1 ? "flow" : "flows";
+  switch (routing.kind) {
+    case Routing::Kind::Ideal:
+      return "";
+    case Routing::Kind::Ecmp:
+      return fmt::format("routing       ecmp, {} {} per connection, seed {}\n",
+                         routing.flows_per_connection, flow, routing.seed);
+    case Routing::Kind::RoundRobin:
+      return fmt::format("routing       round_robin, {} {} per connection\n",
+                         routing.flows_per_connection, flow);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string topology_table(const Cluster& cluster) {
@@ -89,7 +105,11 @@ std::string topology_table(const Cluster& cluster) {
     text += fmt::format("cables        node to leaf {}, leaf to spine {}, spine to core {}\n",
                         count.node_cables, count.leaf_spine_cables, count.spine_core_cables);
   }
-  return text;
+  if (count.local_cables + count.global_cables > 0) {
+    text += fmt::format("              between neighbours {}, between groups {}\n",
+                        count.local_cables, count.global_cables);
+  }
+  return text + routing_text(cluster);
 }
 
 }  // namespace trainyard

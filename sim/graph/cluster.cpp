@@ -16,8 +16,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint16_t kUnreachable = std::numeric_limits<std::uint16_t>::max();
 // Entries of the distance table of the fabric: 64 Mi of two bytes. 65 536 endpoints of a
 // three-level fat-tree need 10 Mi.
 constexpr std::size_t kTableMost = std::size_t{1} << 26U;
@@ -26,21 +24,30 @@ constexpr std::uint32_t bit(LinkKind kind) { return 1U << static_cast<unsigned>(
 constexpr std::uint32_t kNvLinkSide = bit(LinkKind::NvLink);
 constexpr std::uint32_t kHostSide =
     bit(LinkKind::Pcie) | bit(LinkKind::ChipToChip) | bit(LinkKind::Socket);
-constexpr std::uint32_t kFabricSide =
-    bit(LinkKind::NicPort) | bit(LinkKind::LeafSpine) | bit(LinkKind::SpineCore);
+constexpr std::uint32_t kFabricSide = bit(LinkKind::NicPort) | bit(LinkKind::LeafSpine) |
+                                      bit(LinkKind::SpineCore) | bit(LinkKind::Local) |
+                                      bit(LinkKind::Global);
+
+// A global link counts for three hops, so that minimal routes of a dragonfly cross one (local,
+// global, local: 5) and never two in a row (6).
+constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Global ? 3 : 1; }
 
 constexpr std::array<std::string_view, kDeviceKinds> kDeviceNames = {
     "gpu", "nvswitch", "pcie_switch", "nic", "leaf", "spine", "core", "cpu"};
 constexpr std::array<std::string_view, kLinkKinds> kLinkNames = {
-    "nvlink", "pcie", "nic", "leaf_spine", "spine_core", "chip_to_chip", "socket"};
+    "nvlink",       "pcie",   "nic",   "leaf_spine", "spine_core",
+    "chip_to_chip", "socket", "local", "global"};
 
 bool is_network_switch(DeviceKind kind) {
   return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
          kind == DeviceKind::CoreSwitch;
 }
 
-void append(Route& route, const Route& more) {
-  route.insert(route.end(), more.begin(), more.end());
+// A bundle of cables is one link under ideal routing, which loads its cables alike. A hashed flow
+// takes one of them.
+bool comes_apart(const Link& link, const Routing& routing) {
+  return routing.kind != Routing::Kind::Ideal && link.cables > 1 &&
+         (bit(link.kind) & kFabricSide) != 0;
 }
 
 [[noreturn]] void refuse(std::string problem, std::string remedy) {
@@ -69,48 +76,16 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
   nvlink_ = node_net(kNvLinkSide, true);
   host_ = node_net(kHostSide, false);
   fabric_ = fabric_net();
+  gpus_relay_ = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
+    return link.kind == LinkKind::NvLink && device(link.from).kind == DeviceKind::Gpu &&
+           device(link.to).kind == DeviceKind::Gpu;
+  });
   if (!nic_of_gpu_.empty()) make_ports();
   check_reachable();
 }
 
 std::uint32_t Cluster::node_of(std::uint32_t gpu) const { return gpu / facts_.gpus_per_node; }
 std::uint32_t Cluster::local_index(std::uint32_t gpu) const { return gpu % facts_.gpus_per_node; }
-
-Route Cluster::route(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  const DeviceId from = gpus_.at(from_gpu);
-  const DeviceId to = gpus_.at(to_gpu);
-  if (from == to) return {};
-  if (node_of(from_gpu) != node_of(to_gpu)) return across_fabric(from_gpu, to_gpu);
-  Route route = shortest_paths(nvlink_, from, to);
-  if (route.empty()) route = shortest_paths(host_, from, to);
-  return route.empty() ? across_fabric(from_gpu, to_gpu) : route;
-}
-
-Route Cluster::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  const std::uint32_t node = node_of(from_gpu);
-  const std::uint32_t relay = node * facts_.gpus_per_node + local_index(to_gpu);
-  if (node == node_of(to_gpu) || relay == from_gpu) return route(from_gpu, to_gpu);
-  Route path = shortest_paths(nvlink_, gpus_.at(from_gpu), gpus_.at(relay));
-  if (path.empty()) return route(from_gpu, to_gpu);
-  append(path, across_fabric(relay, to_gpu));
-  return path;
-}
-
-Route Cluster::across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  const Port& source = ports_.at(from_gpu);
-  const Port& sink = ports_.at(to_gpu);
-  Route route = source.out;
-  if (source.entry != sink.entry) {
-    route = fabric_hops_.empty() ? spread(fabric_, source.entry, sink.entry,
-                                          hops_to(fabric_, sink.entry), std::move(route))
-                                 : spread(fabric_, source.entry, sink.entry,
-                                          fabric_hops_[sink.target], std::move(route));
-  }
-  append(route, sink.in);
-  return route;
-}
-
-// ---- construction
 
 // Boost's own copy of a graph does not give links their numbers.
 void Cluster::copy_numbered(const ClusterGraph& graph) {
@@ -122,8 +97,14 @@ void Cluster::copy_numbered(const ClusterGraph& graph) {
       link.id = static_cast<LinkId>(links_.size());
       link.from = static_cast<DeviceId>(vertex);
       link.to = static_cast<DeviceId>(boost::target(edge, graph));
-      boost::add_edge(link.from, link.to, link, *graph_);
-      links_.push_back(link);
+      const std::uint32_t parts = comes_apart(link, facts_.routing) ? link.cables : 1;
+      link.capacity = link.capacity / parts;
+      link.nominal = link.nominal / parts;
+      link.cables /= parts;
+      for (std::uint32_t part = 0; part < parts; ++part, ++link.id) {
+        boost::add_edge(link.from, link.to, link, *graph_);
+        links_.push_back(link);
+      }
     }
   }
 }
@@ -166,20 +147,10 @@ Cluster::Net Cluster::fabric_net() const {
         device(link.from).kind == DeviceKind::Nic && device(link.to).kind == DeviceKind::Nic;
     if (both_nics) net.relays[link.from] = net.relays[link.to] = true;
   }
-  // A NIC is stripped when all it has is one link to a switch and one back.
-  std::vector<std::vector<DeviceId>> above(devices);
-  std::vector<std::vector<DeviceId>> below(devices);
-  for (const Link& link : links_) {
-    if (link.kind != LinkKind::NicPort) continue;
-    above[link.from].push_back(link.to);
-    below[link.to].push_back(link.from);
-  }
   std::uint32_t size = 0;
   for (DeviceId id = 0; id < devices; ++id) {
-    const DeviceKind kind = device(id).kind;
-    if (is_network_switch(kind)) net.relays[id] = true;
-    const bool stripped = above[id].size() == 1 && above[id] == below[id] && !net.relays[id];
-    if (net.relays[id] || (kind == DeviceKind::Nic && !stripped)) net.place[id] = size++;
+    if (is_network_switch(device(id).kind)) net.relays[id] = true;
+    if (net.relays[id]) net.place[id] = size++;
   }
   net.zone_size = {size};
   fill_adjacency(net, kFabricSide);
@@ -203,7 +174,17 @@ void Cluster::fill_adjacency(Net& net, std::uint32_t kinds) const {
     std::vector<std::uint32_t> next(adjacency.begin.begin(), adjacency.begin.end() - 1);
     for (const Link& link : links_) {
       if (!belongs(link)) continue;
-      adjacency.arcs[next[link.*near]++] = {link.*far, net.place[link.*far], link.id, link.cables};
+      adjacency.arcs[next[link.*near]++] = {link.*far, net.place[link.*far], link.id, link.cables,
+                                            length_of(link.kind)};
+      net.plain = net.plain && length_of(link.kind) == 1;
+    }
+    // A dealt flow picks by position, which must not depend on the order of the links in a file.
+    if (facts_.routing.kind == Routing::Kind::Ideal) return;
+    for (std::size_t i = 0; i + 1 < adjacency.begin.size(); ++i) {
+      std::sort(adjacency.arcs.begin() + adjacency.begin[i],
+                adjacency.arcs.begin() + adjacency.begin[i + 1], [](const Arc& a, const Arc& b) {
+                  return std::pair(a.device, a.link) < std::pair(b.device, b.link);
+                });
     }
   };
   fill(net.out, &Link::from, &Link::to);
@@ -211,139 +192,171 @@ void Cluster::fill_adjacency(Net& net, std::uint32_t kinds) const {
 }
 
 void Cluster::make_ports() {
-  // The only cable of a stripped NIC, outward and inward.
-  std::map<DeviceId, std::pair<LinkId, LinkId>> cable;
+  std::vector<std::vector<LinkId>> up(boost::num_vertices(*graph_));
+  std::vector<std::vector<LinkId>> down(boost::num_vertices(*graph_));
   for (const Link& link : links_) {
     if (link.kind != LinkKind::NicPort) continue;
-    if (fabric_.place[link.from] == kNowhere) cable[link.from].first = link.id;
-    if (fabric_.place[link.to] == kNowhere) cable[link.to].second = link.id;
+    up[link.from].push_back(link.id);
+    down[link.to].push_back(link.id);
   }
-  std::vector<DeviceId> targets;
-  std::map<DeviceId, std::uint32_t> target_of;
+  std::map<std::vector<DeviceId>, std::uint32_t> target_of;
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
     const DeviceId nic = nic_of_gpu_[gpu];
     Port port{.out = shortest_paths(host_, gpus_[gpu], nic),
-              .in = shortest_paths(host_, nic, gpus_[gpu]),
-              .entry = nic};
+              .in = shortest_paths(host_, nic, gpus_[gpu])};
     if (port.out.empty() || port.in.empty()) {
       refuse(fmt::format("{} has no way to its NIC {} and back", device(gpus_[gpu]).name,
                          device(nic).name),
              "join them by pcie or chip_to_chip links in both directions");
     }
-    if (const auto found = cable.find(nic); found != cable.end()) {
-      port.entry = link(found->second.first).to;
-      port.out.push_back({found->second.first});
-      port.in.insert(port.in.begin(), RouteHop{found->second.second});
-    }
+    cable_port(port, nic, up[nic], down[nic]);
+    std::vector<DeviceId> switches;
+    for (const Arc& arc : port.down) switches.push_back(arc.device);
+    std::sort(switches.begin(), switches.end());
+    switches.erase(std::unique(switches.begin(), switches.end()), switches.end());
     const auto [known, added] =
-        target_of.try_emplace(port.entry, static_cast<std::uint32_t>(targets.size()));
-    if (added) targets.push_back(port.entry);
+        target_of.try_emplace(std::move(switches), static_cast<std::uint32_t>(targets_.size()));
+    if (added) targets_.push_back(known->first);
     port.target = known->second;
     ports_.push_back(std::move(port));
   }
-  tabulate_fabric(targets);
+  number_ports();
+  tabulate_fabric();
+  tabulate_latency();
+  find_components();
 }
 
-void Cluster::tabulate_fabric(const std::vector<DeviceId>& targets) {
-  if (targets.size() * fabric_.zone_size.front() > kTableMost) return;
-  fabric_hops_.reserve(targets.size());
-  for (const DeviceId target : targets) fabric_hops_.push_back(hops_to(fabric_, target));
-}
-
-void Cluster::check_reachable() const {
-  for (std::uint32_t gpu = 0; gpu < gpus_.size(); gpu += facts_.gpus_per_node) check_node(gpu);
-  if (ports_.empty()) return;
-  // What reaches the first entry and is reached from it reaches everything else.
-  const DeviceId first = ports_.front().entry;
-  const Hops there = search(fabric_, fabric_.in, first);
-  const Hops back = search(fabric_, fabric_.out, first);
-  for (std::size_t gpu = 0; gpu < ports_.size(); ++gpu) {
-    const std::uint32_t place = fabric_.place[ports_[gpu].entry];
-    if (there[place] != kUnreachable && back[place] != kUnreachable) continue;
-    refuse(fmt::format("{} and {} cannot reach each other over the fabric",
-                       device(gpus_.front()).name, device(gpus_[gpu]).name),
-           "add the links that join them, in both directions");
+void Cluster::cable_port(Port& port, DeviceId nic, std::span<const LinkId> up,
+                         std::span<const LinkId> down) const {
+  if (fabric_.relays[nic]) {
+    port.up = port.down = {{.device = nic, .place = fabric_.place[nic]}};
+    return;
+  }
+  for (const LinkId id : up) {
+    const Link& cable = link(id);
+    port.up.push_back({cable.to, fabric_.place[cable.to], id, cable.cables});
+    port.up_latency_s = std::max(port.up_latency_s, cable.latency.value());
+  }
+  for (const LinkId id : down) {
+    const Link& cable = link(id);
+    port.down.push_back({cable.from, fabric_.place[cable.from], id, cable.cables});
+    port.down_latency_s = std::max(port.down_latency_s, cable.latency.value());
+  }
+  if (port.up.empty() || port.down.empty()) {
+    refuse(fmt::format("{} and the fabric cannot reach each other", device(nic).name),
+           "add nic links in both directions, or give its GPUs another NIC");
   }
 }
 
-void Cluster::check_node(std::uint32_t first_gpu) const {
+void Cluster::number_ports() {
+  std::vector<std::uint32_t> next(targets_.size() + 1, 0);
+  for (const Port& port : ports_) ++next[port.target + 1];
+  for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+  for (Port& port : ports_) port.number = next[port.target]++;
+}
+
+void Cluster::tabulate_fabric() {
+  if (targets_.size() * fabric_.zone_size.front() > kTableMost) return;
+  fabric_hops_.reserve(targets_.size());
+  for (const std::vector<DeviceId>& target : targets_) {
+    fabric_hops_.push_back(search(fabric_, fabric_.in, target));
+  }
+}
+
+void Cluster::tabulate_latency() {
+  double up = std::numeric_limits<double>::infinity();
+  double down = up;
+  for (const Port& port : ports_) {
+    up = std::min(up, port.up_latency_s);
+    down = std::min(down, port.down_latency_s);
+  }
+  reference_latency_s_ = up + down;
+  bool alike = fabric_.plain;
+  for (const Arc& arc : fabric_.out.arcs) {
+    const double latency = link(arc.link).latency.value();
+    alike = alike && (!hop_latency_s_ || *hop_latency_s_ == latency);
+    hop_latency_s_ = latency;
+  }
+  if (!hop_latency_s_) hop_latency_s_ = 0.0;
+  if (alike) return;
+  hop_latency_s_.reset();
+  for (std::size_t i = 0; i < fabric_hops_.size(); ++i) {
+    fabric_latency_.push_back(slowest_path(fabric_, fabric_hops_[i], targets_[i]));
+  }
+}
+
+// A port belongs to the first component whose first port it reaches and is reached from.
+void Cluster::find_components() {
+  constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  for (Port& port : ports_) port.component = kNone;
+  const auto reached = [](const Hops& hops, const std::vector<Arc>& ends) {
+    return std::any_of(ends.begin(), ends.end(),
+                       [&](const Arc& end) { return hops[end.place] != kUnreachable; });
+  };
+  for (std::size_t first = 0; first < ports_.size(); ++first) {
+    if (ports_[first].component != kNone) continue;
+    if (components_ == facts_.gpus_per_node && components_ > 0) {
+      refuse(fmt::format("{} and {} cannot reach each other over the fabric",
+                         device(gpus_.front()).name, device(gpus_[first]).name),
+             "add the links that join them, in both directions");
+    }
+    std::vector<DeviceId> starts;
+    for (const Arc& arc : ports_[first].up) starts.push_back(arc.device);
+    const Hops there = search(fabric_, fabric_.in, targets_[ports_[first].target]);
+    const Hops back = search(fabric_, fabric_.out, starts);
+    for (std::size_t i = first; i < ports_.size(); ++i) {
+      Port& port = ports_[i];
+      if (port.component != kNone) continue;
+      if (i == first || (reached(there, port.up) && reached(back, port.down))) {
+        port.component = components_;
+      }
+    }
+    ++components_;
+  }
+}
+
+void Cluster::check_reachable() const {
+  for (std::uint32_t gpu = 0; gpu < gpus_.size(); gpu += facts_.gpus_per_node) {
+    if ((!ports_.empty() && components_ == 1) || is_joined(gpu)) continue;
+    refuse(fmt::format("not every GPU of its node can reach {}", device(gpus_[gpu]).name),
+           "join the GPUs of a node by nvlink or pcie links in both directions");
+  }
+  if (components_ > 1) check_components();
+}
+
+// Nodes need one part of the fabric in common; inside them GPUs pass messages on.
+void Cluster::check_components() const {
+  std::map<std::vector<bool>, std::uint32_t> kinds;  // parts that a node has ports on; such a GPU
+  for (std::uint32_t gpu = 0; gpu < gpus_.size(); gpu += facts_.gpus_per_node) {
+    std::vector<bool> parts(components_, false);
+    for (std::uint32_t i = gpu; i < gpu + facts_.gpus_per_node; ++i) {
+      parts[ports_[i].component] = true;
+    }
+    kinds.try_emplace(std::move(parts), gpu);
+  }
+  for (const auto& [a, gpu_a] : kinds) {
+    for (const auto& [b, gpu_b] : kinds) {
+      bool shared = false;
+      for (std::size_t i = 0; i < components_; ++i) shared = shared || (a[i] && b[i]);
+      if (shared) continue;
+      const auto [low, high] = std::minmax(gpu_a, gpu_b);
+      refuse(fmt::format("{} and {} cannot reach each other over the fabric",
+                         device(gpus_[low]).name, device(gpus_[high]).name),
+             "add the links that join them, in both directions");
+    }
+  }
+}
+
+bool Cluster::is_joined(std::uint32_t first_gpu) const {
   const auto reaches_all = [&](const Net& net, DeviceId target) {
     const Hops hops = hops_to(net, target);
     return std::all_of(gpus_.begin() + first_gpu, gpus_.begin() + first_gpu + facts_.gpus_per_node,
                        [&](DeviceId gpu) { return hops[net.place[gpu]] != kUnreachable; });
   };
   for (std::uint32_t i = first_gpu; i < first_gpu + facts_.gpus_per_node; ++i) {
-    const DeviceId gpu = gpus_[i];
-    if (reaches_all(nvlink_, gpu) || reaches_all(host_, gpu) || !ports_.empty()) continue;
-    refuse(fmt::format("not every GPU of its node can reach {}", device(gpu).name),
-           "join the GPUs of a node by nvlink or pcie links in both directions");
+    if (!reaches_all(nvlink_, gpus_[i]) && !reaches_all(host_, gpus_[i])) return false;
   }
-}
-
-// ---- paths
-
-std::size_t Cluster::Net::size_around(const Device& device) const {
-  if (zone_size.size() == 1) return zone_size.front();
-  return zone_size.at(static_cast<std::size_t>(device.node));
-}
-
-Cluster::Hops Cluster::hops_to(const Net& net, DeviceId target) const {
-  return search(net, net.in, target);
-}
-
-// Breadth first. The start may be a device that does not relay.
-Cluster::Hops Cluster::search(const Net& net, const Adjacency& arcs, DeviceId start) const {
-  Hops hops(net.size_around((*graph_)[start]), kUnreachable);
-  hops[net.place[start]] = 0;
-  std::vector<Arc> queue = {{start, net.place[start], 0, 1}};
-  for (std::size_t next = 0; next < queue.size(); ++next) {
-    const Arc here = queue[next];
-    if (here.device != start && !net.relays[here.device]) continue;
-    const auto farther = static_cast<std::uint16_t>(hops[here.place] + 1);
-    for (const Arc& arc : arcs.of(here.device)) {
-      if (hops[arc.place] != kUnreachable) continue;
-      hops[arc.place] = farther;
-      queue.push_back(arc);
-    }
-  }
-  return hops;
-}
-
-Route Cluster::shortest_paths(const Net& net, DeviceId from, DeviceId to) const {
-  return spread(net, from, to, hops_to(net, to), {});
-}
-
-// Walks towards the target layer by layer; each device passes on what it got, in equal shares per
-// cable, to the neighbours one hop nearer.
-Route Cluster::spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops,
-                      Route route) const {
-  std::uint16_t distance = hops[net.place[from]];
-  if (distance == kUnreachable) return route;
-  std::vector<double> share(hops.size(), 0.0);
-  std::vector<Arc> layer = {{from, net.place[from], 0, 1}};
-  std::vector<Arc> onward;
-  share[net.place[from]] = 1.0;
-  for (; distance > 0; --distance) {
-    std::vector<Arc> next;
-    for (const Arc& here : layer) {
-      onward.clear();
-      double cables = 0.0;
-      for (const Arc& arc : net.out.of(here.device)) {
-        if (hops[arc.place] + 1 != distance) continue;
-        if (arc.device != to && !net.relays[arc.device]) continue;
-        onward.push_back(arc);
-        cables += arc.cables;
-      }
-      for (const Arc& arc : onward) {
-        const double fraction = share[here.place] * (arc.cables / cables);
-        route.push_back({arc.link, fraction});
-        if (share[arc.place] == 0.0) next.push_back(arc);
-        share[arc.place] += fraction;
-      }
-    }
-    layer = std::move(next);
-  }
-  return route;
+  return true;
 }
 
 }  // namespace trainyard

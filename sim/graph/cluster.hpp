@@ -12,7 +12,9 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +40,9 @@ enum class DeviceKind : std::uint8_t {
 inline constexpr std::size_t kDeviceKinds = 8;
 [[nodiscard]] std::string_view to_string(DeviceKind kind);
 
-// ChipToChip joins a GPU and its CPU without PCIe (Grace), Socket two CPUs of one server.
+// ChipToChip joins a GPU and its CPU without PCIe (Grace), Socket two CPUs of one server, Local
+// switches of one tier that are neighbours (a torus, a dragonfly group), Global two dragonfly
+// groups.
 enum class LinkKind : std::uint8_t {
   NvLink,
   Pcie,
@@ -46,9 +50,11 @@ enum class LinkKind : std::uint8_t {
   LeafSpine,
   SpineCore,
   ChipToChip,
-  Socket
+  Socket,
+  Local,
+  Global
 };
-inline constexpr std::size_t kLinkKinds = 7;
+inline constexpr std::size_t kLinkKinds = 9;
 [[nodiscard]] std::string_view to_string(LinkKind kind);
 
 struct Device {
@@ -86,6 +92,19 @@ struct CollectiveLatency {
   Seconds inter_step = {};  // per step that crosses the network
 };
 
+// How the traffic from one GPU to another is dealt to the shortest paths of the fabric. Ideal: to
+// all of them, in equal shares per cable (adaptive routing, packet spraying). Ecmp: each of the
+// connection's flows (queue pairs) takes one cable at every switch, by a hash of source,
+// destination, flow, switch and seed. RoundRobin: as Ecmp, but each switch deals the destinations
+// to its cables in turn (destination modulo cables, the static routing of InfiniBand fat-trees).
+// Bundled cables are links of their own unless routing is Ideal.
+struct Routing {
+  enum class Kind : std::uint8_t { Ideal, Ecmp, RoundRobin } kind = Kind::Ideal;
+  std::uint64_t seed = 1;                  // of Ecmp
+  std::uint32_t flows_per_connection = 1;  // NCCL_IB_QPS_PER_CONNECTION with data split over QPs
+  bool operator==(const Routing&) const = default;
+};
+
 struct ClusterFacts {
   std::string name = {};  // "16 x dgx_a100_80gb, rail_optimized"
   std::string node = {};  // node type
@@ -94,6 +113,8 @@ struct ClusterFacts {
   std::uint32_t gpus_per_node = 0;
   Bytes gpu_memory = {};  // usable capacity of one GPU
   CollectiveLatency latency = {};
+  Routing routing = {};
+  bool fabric_reduces = false;  // its switches add what passes through them (SHARP)
 };
 
 // Moves, does not copy.
@@ -117,9 +138,10 @@ class Cluster {
   [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;  // 0..gpus_per_node-1
 
   // How a message travels from GPU to GPU. In a node: over NVLink where both have it, else PCIe.
-  // Between nodes: through the source's own NIC, then over all shortest paths of the fabric, at
-  // every hop in equal shares per cable (ideal routing), then the destination's NIC. Empty when
-  // from == to.
+  // Between nodes: through the source's own NIC, then over the shortest paths of the fabric as
+  // facts().routing deals them, then the destination's NIC. Where no path joins those two NICs (two
+  // planes, a dead rail), another GPU of the source's node, else of the destination's, passes the
+  // message on. Empty when from == to.
   [[nodiscard]] Route route(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
 
   // The same, but leaving the node through the NIC of the local GPU that has the destination's
@@ -127,13 +149,29 @@ class Cluster {
   // route() where the sender has no NVLink to that GPU.
   [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
 
+  // What a message on route() (or on route_rail_aligned()) pays in latency beyond the reference
+  // distance, for which facts().latency stands. Between nodes that reference is one switch between
+  // two NICs: the extra is the latency of all cables from NIC to NIC, less that of the cluster's
+  // fastest pair of NIC ports; each further switch adds the latency of the cable that leads to it
+  // (InfiniBand 0.13 to 0.25 us, RoCE 0.4 to 0.8 us, fibre 5 ns/m). Five switches with 0.5 us a hop
+  // are 4 x 0.5 = 2 us more than one. In a node the reference is the nearest GPU over NVLink; GPUs
+  // that pass traffic on (a torus) add their links. Where shortest paths differ, that of the
+  // slowest. Held by tests/topologies/latency_test.cpp.
+  [[nodiscard]] Seconds extra_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] Seconds extra_latency_rail_aligned(std::uint32_t from_gpu,
+                                                   std::uint32_t to_gpu) const;
+
  private:
+  static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint16_t kUnreachable = std::numeric_limits<std::uint16_t>::max();
+
   // One step of a path, laid out for the inner loop of a walk.
   struct Arc {
     DeviceId device = 0;      // the other end
     std::uint32_t place = 0;  // its number in the zone that is searched
-    LinkId link = 0;
+    LinkId link = kNowhere;   // kNowhere: none, the walk starts at the device
     std::uint32_t cables = 1;
+    std::uint32_t length = 1;  // in hops; a global link counts for more (lengths of cluster.cpp)
   };
   // Arcs of a device are arcs[begin[device] .. begin[device + 1]).
   struct Adjacency {
@@ -152,17 +190,35 @@ class Cluster {
     std::vector<std::uint32_t> place;      // by device, kNowhere where it does not belong
     std::vector<bool> relays;              // by device: paths may lead through it
     std::vector<std::uint32_t> zone_size;  // by node; the fabric has one entry
+    bool plain = true;                     // every arc is of length 1
     [[nodiscard]] std::size_t size_around(const Device& device) const;
   };
-  using Hops = std::vector<std::uint16_t>;  // distance to one target, by place
+  using Hops = std::vector<std::uint16_t>;  // distance to the nearest target, by place
+  using Latencies = std::vector<double>;    // seconds to it on the slowest shortest path, by place
+  // Links crossed and what arrived where, by place.
+  struct Spread {
+    Route route;
+    std::vector<double> share;
+  };
 
-  // Where a GPU's traffic enters and leaves the fabric. A NIC with one cable is stripped, so that
-  // all NICs of a leaf share the leaf's distances.
+  // Where a GPU's traffic enters and leaves the fabric. NICs are no part of the fabric that is
+  // searched (unless they are cabled to each other), so that all NICs of a leaf share its
+  // distances.
   struct Port {
-    Route out = {};            // GPU to NIC, and the NIC's cable
-    Route in = {};             // the way back
-    DeviceId entry = 0;        // the switch (or NIC) where the fabric starts
-    std::uint32_t target = 0;  // index into fabric_hops_
+    Route out = {};               // GPU to NIC
+    Route in = {};                // the way back
+    std::vector<Arc> up = {};     // NIC to its switches (or the NIC itself, without a link)
+    std::vector<Arc> down = {};   // the same back; device is the switch
+    std::uint32_t target = 0;     // index into targets_: the switches of `down`
+    std::uint32_t number = 0;     // among all ports, those of one target in a row
+    std::uint32_t component = 0;  // ports of one component reach each other
+    double up_latency_s = 0.0;    // of the slowest cable
+    double down_latency_s = 0.0;
+  };
+  // The GPUs at which a message leaves its node and enters the other.
+  struct Crossing {
+    std::uint32_t leaves_at = 0;
+    std::uint32_t enters_at = 0;
   };
 
   void copy_numbered(const ClusterGraph& graph);
@@ -171,16 +227,35 @@ class Cluster {
   [[nodiscard]] Net fabric_net() const;
   void fill_adjacency(Net& net, std::uint32_t kinds) const;
   void make_ports();
-  void tabulate_fabric(const std::vector<DeviceId>& targets);
+  void cable_port(Port& port, DeviceId nic, std::span<const LinkId> up,
+                  std::span<const LinkId> down) const;
+  void number_ports();
+  void tabulate_fabric();
+  void tabulate_latency();
+  void find_components();
   void check_reachable() const;
-  void check_node(std::uint32_t first_gpu) const;
-  [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs, DeviceId start) const;
+  void check_components() const;
+  [[nodiscard]] bool is_joined(std::uint32_t first_gpu) const;
+
+  [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs,
+                            std::span<const DeviceId> starts) const;
   [[nodiscard]] Hops hops_to(const Net& net, DeviceId target) const;
-  // `so_far`, continued from one device to the other.
-  [[nodiscard]] Route spread(const Net& net, DeviceId from, DeviceId to, const Hops& hops,
-                             Route so_far) const;
+  [[nodiscard]] Latencies slowest_path(const Net& net, const Hops& hops,
+                                       std::span<const DeviceId> targets) const;
+  [[nodiscard]] Spread spread(const Net& net, std::span<const Arc> starts, const Hops& hops,
+                              Route so_far) const;
   [[nodiscard]] Route shortest_paths(const Net& net, DeviceId from, DeviceId to) const;
+  [[nodiscard]] Route in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] std::optional<std::uint32_t> rail_relay(std::uint32_t from_gpu,
+                                                        std::uint32_t to_gpu) const;
   [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] std::vector<Arc> nearest_starts(const Port& source, const Hops& hops) const;
+  [[nodiscard]] Route all_paths(const Port& source, const Port& sink, const Hops& hops,
+                                Route so_far) const;
+  [[nodiscard]] Route dealt_paths(Crossing ends, const Hops& hops, Route so_far) const;
+  [[nodiscard]] Seconds fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] Seconds node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
 
   ClusterFacts facts_;
   std::unique_ptr<ClusterGraph> graph_;  // Boost graphs copy where others move
@@ -190,9 +265,15 @@ class Cluster {
   Net nvlink_;
   Net host_;
   Net fabric_;
+  bool gpus_relay_ = false;  // some GPUs are joined by NVLink without a switch
   std::vector<Port> ports_;  // by GPU; empty for one node without NICs
+  std::uint32_t components_ = 0;
+  std::vector<std::vector<DeviceId>> targets_;  // sets of switches that NICs hang on
   // By target. Empty when the table would be too large: then every route searches.
   std::vector<Hops> fabric_hops_;
+  std::optional<double> hop_latency_s_;    // where all links between switches have the same
+  std::vector<Latencies> fabric_latency_;  // else, by target
+  double reference_latency_s_ = 0.0;
 };
 
 }  // namespace trainyard

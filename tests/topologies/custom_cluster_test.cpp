@@ -92,11 +92,12 @@ TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Clusters, RoundTrip,
-                         testing::Values(std::pair{"dgx_a100_80gb", "rail_optimized"},
-                                         std::pair{"mi300x", "fat_tree"},
-                                         std::pair{"dgx_h100", "fat_tree3"},
-                                         std::pair{"gb300_nvl72", "single_switch"}));
+INSTANTIATE_TEST_SUITE_P(
+    Clusters, RoundTrip,
+    testing::Values(std::pair{"dgx_a100_80gb", "rail_optimized"}, std::pair{"mi300x", "fat_tree"},
+                    std::pair{"dgx_h100", "fat_tree3"}, std::pair{"gb300_nvl72", "single_switch"},
+                    std::pair{"dgx_h100", "multi_plane"}, std::pair{"dgx_h100", "dual_tor"},
+                    std::pair{"mi300x", "torus"}, std::pair{"dgx_a100_80gb", "dragonfly"}));
 
 TEST(CustomCluster, TorusOfNicsRoutesThroughThem) {
   // Four nodes in a ring without a switch: opposite nodes are two hops apart, half of the bytes

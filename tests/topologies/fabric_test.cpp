@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/topologies/clusters.hpp"
+#include "tests/topologies/one_gpu_node.hpp"
 #include "topologies/bisection.hpp"
 #include "topologies/clos.hpp"
 
@@ -53,12 +53,6 @@ INSTANTIATE_TEST_SUITE_P(SuperPods, Published,
                                          SuperPod{"dgx_b200", 2048, 512, 512, 256, 16384, 16384}));
 
 // Oracle 28: with 64 ports, two levels hold 64^2/2 = 2048 endpoints and three 64^3/4 = 65 536.
-NodeSpec one_gpu_node() {
-  NodeSpec node = load_node("dgx_h100");
-  node.gpus = node.nics = node.gpus_per_cpu = node.gpus_per_pcie_switch = 1;
-  return node;
-}
-
 TEST(FatTree, TwoLevelsHold2048Endpoints) {
   ClusterSpec spec{.node = one_gpu_node(), .nodes = 2048, .fabric = {.kind = "fat_tree"}};
   const FabricCount count = count_fabric(build_cluster(spec));

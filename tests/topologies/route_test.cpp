@@ -37,14 +37,19 @@ class EveryFabric : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryFabric, ConservesFlowAtEveryDevice) {
   // 96 nodes with radix 16: 3 units or more, and cores where the fabric has them.
-  ClusterSpec spec = nodes_of("dgx_h100", 12, {.kind = GetParam(), .radix = 16});
-  if (GetParam() == "single_switch") spec.fabric = {};
-  const Cluster cluster = build_cluster(spec);
-  for (std::uint32_t a = 0; a < 96; a += 5) {
-    for (std::uint32_t b = 0; b < 96; ++b) {
-      if (a == b) continue;
-      expect_conserved(cluster, cluster.route(a, b), a, b);
-      expect_conserved(cluster, cluster.route_rail_aligned(a, b), a, b);
+  using Kind = Routing::Kind;
+  for (const Kind routing : {Kind::Ideal, Kind::Ecmp, Kind::RoundRobin}) {
+    const Cluster cluster =
+        build_cluster(nodes_of("dgx_h100", 12,
+                               {.kind = GetParam(),
+                                .radix = 16,
+                                .routing = {.kind = routing, .flows_per_connection = 3}}));
+    for (std::uint32_t a = 0; a < 96; a += 5) {
+      for (std::uint32_t b = 0; b < 96; ++b) {
+        if (a == b) continue;
+        expect_conserved(cluster, cluster.route(a, b), a, b);
+        expect_conserved(cluster, cluster.route_rail_aligned(a, b), a, b);
+      }
     }
   }
 }

@@ -1,0 +1,78 @@
+// Dragonfly: the published sizes, minimal routes, and what joins two groups.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+#include "tests/topologies/one_gpu_node.hpp"
+#include "topologies/bisection.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::HasSubstr;
+
+FabricSpec dragonfly(std::uint32_t radix) { return {.kind = "dragonfly", .radix = radix}; }
+
+// Kim et al. (ISCA'08): p = 4, a = 8, h = 4 make N = a p (a h + 1) = 1056 endpoints of 15-port
+// routers.
+TEST(Dragonfly, BalancedSizesArePublishedOnes) {
+  const FabricCount count = count_fabric(build_cluster(one_gpu_nodes(1056, dragonfly(15))));
+  EXPECT_EQ(count.leaves, 33U * 8U);
+  EXPECT_EQ(count.local_cables, 33U * (8U * 7U / 2U));
+  EXPECT_EQ(count.global_cables, 33U * 32U / 2U);
+  const std::string text =
+      complaint([] { (void)build_cluster(one_gpu_nodes(1057, dragonfly(15))); });
+  EXPECT_THAT(text, HasSubstr("/nodes: 1057 nodes do not fit"));
+  EXPECT_THAT(text, HasSubstr("hold 1056"));
+}
+
+TEST(Dragonfly, RefusesRoutersWithoutThePorts) {
+  FabricSpec fabric = dragonfly(16);
+  fabric.nics_per_router = 8;
+  const std::string text = complaint([&] { (void)build_cluster(one_gpu_nodes(64, fabric)); });
+  EXPECT_THAT(text, HasSubstr("/fabric/radix"));
+  EXPECT_THAT(text, HasSubstr("needs 31 ports and has 16"));
+}
+
+// Local, global, local at most: between groups every byte crosses exactly one global cable.
+TEST(Dragonfly, RoutesAreMinimal) {
+  const Cluster cluster = build_cluster(one_gpu_nodes(300, dragonfly(15)));
+  for (std::uint32_t a = 0; a < 300; a += 7) {
+    for (std::uint32_t b = 0; b < 300; b += 11) {
+      double local = 0.0;
+      double global = 0.0;
+      for (const RouteHop& hop : cluster.route(a, b)) {
+        const LinkKind kind = cluster.link(hop.link).kind;
+        local += kind == LinkKind::Local ? hop.fraction : 0.0;
+        global += kind == LinkKind::Global ? hop.fraction : 0.0;
+      }
+      const bool same_group = a / 32 == b / 32;
+      EXPECT_NEAR(global, same_group ? 0.0 : 1.0, 1e-12) << a << " to " << b;
+      EXPECT_LE(local, (same_group ? 1.0 : 2.0) + 1e-12) << a << " to " << b;
+    }
+  }
+}
+
+// Two groups of 8 routers share all of their 8 x h global cables.
+TEST(Dragonfly, BisectionOfTwoGroupsIsTheirGlobalCables) {
+  FabricSpec fabric = dragonfly(15);
+  fabric.global_links = 1;
+  const Cluster cluster = build_cluster(one_gpu_nodes(64, fabric));
+  EXPECT_EQ(count_fabric(cluster).global_cables, 8U);
+  EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 8 * 48.5e9);
+}
+
+TEST(Dragonfly, NeighboursHaveOneHopAndGroupsThree) {
+  const Cluster cluster = build_cluster(one_gpu_nodes(1056, dragonfly(15)));
+  const double hop = 5e-7;
+  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), 0.0);  // one router
+  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 4).value(), hop);  // another of the group
+  double most = 0.0;
+  for (std::uint32_t b = 32; b < 1056; ++b) {
+    most = std::max(most, cluster.extra_latency(0, b).value());
+  }
+  EXPECT_DOUBLE_EQ(most, 3 * hop);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,125 @@
+// Flows that a hash sends one way: collisions as statistics expect them, and the same ones every
+// time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.hpp"
+#include "tests/topologies/one_gpu_node.hpp"
+#include "topologies/custom_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+Cluster hashed(std::uint32_t leaves, Routing routing) {
+  // 16 ports: 8 nodes on a leaf, 8 uplinks.
+  return build_cluster(
+      one_gpu_nodes(8 * leaves, {.kind = "fat_tree", .radix = 16, .routing = routing}));
+}
+
+// Flows on the fullest uplink when the 8 nodes of leaf a send to those of leaf b.
+double fullest_uplink(const Cluster& cluster, std::uint32_t a, std::uint32_t b) {
+  std::map<LinkId, double> flows;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    for (const RouteHop& hop : cluster.route(a * 8 + i, b * 8 + i)) {
+      const Link& link = cluster.link(hop.link);
+      const bool up = cluster.device(link.from).kind == DeviceKind::LeafSwitch;
+      if (link.kind == LinkKind::LeafSpine && up) flows[hop.link] += hop.fraction;
+    }
+  }
+  double most = 0.0;
+  for (const auto& [link, count] : flows) most = std::max(most, count);
+  return most;
+}
+
+double mean_fullest(std::uint32_t flows_per_connection, std::uint64_t seeds) {
+  double sum = 0.0;
+  double trials = 0.0;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const Cluster cluster = hashed(
+        16,
+        {.kind = Routing::Kind::Ecmp, .seed = seed, .flows_per_connection = flows_per_connection});
+    for (std::uint32_t a = 0; a < 16; ++a) {
+      for (std::uint32_t b = 0; b < 16; ++b) {
+        if (a == b) continue;
+        sum += fullest_uplink(cluster, a, b);
+        trials += 1.0;
+      }
+    }
+  }
+  return sum / trials;
+}
+
+// Oracle 28: 8 flows on 8 uplinks put 2.60 on the fullest on average (one standard error here is
+// 0.005).
+TEST(Ecmp, EightFlowsOnEightUplinksPut2Point60OnTheFullest) {
+  EXPECT_NEAR(mean_fullest(1, 80), 2.60, 0.02);
+}
+
+// More queue pairs per connection even it out, as NCCL_IB_QPS_PER_CONNECTION does.
+TEST(Ecmp, MoreFlowsPerConnectionEvenItOut) {
+  const double four = mean_fullest(4, 4);
+  const double sixteen = mean_fullest(16, 2);
+  EXPECT_LT(four, 2.1);
+  EXPECT_GT(four, 1.0);
+  EXPECT_LT(sixteen, four);
+}
+
+TEST(Ecmp, BundledCablesAreChosenOneByOne) {
+  // Two leaves need one spine with 8 cables to each: still 8 ways for a flow.
+  const Cluster cluster = hashed(2, {.kind = Routing::Kind::Ecmp});
+  ASSERT_EQ(count_fabric(cluster).spines, 1U);
+  EXPECT_EQ(count_fabric(cluster).leaf_spine_cables, 16U);
+  for (const Link& link : cluster.links()) {
+    if (link.kind != LinkKind::LeafSpine) continue;
+    EXPECT_EQ(link.cables, 1U);
+    EXPECT_DOUBLE_EQ(link.capacity.value(), 48.5e9);
+  }
+  EXPECT_EQ(cluster.route(0, 8).size(), 8U);  // PCIe twice, NIC, up, down, NIC, PCIe twice
+}
+
+TEST(Ecmp, FractionsAreThoseOfFlows) {
+  const Cluster cluster = hashed(4, {.kind = Routing::Kind::Ecmp, .flows_per_connection = 4});
+  for (const RouteHop& hop : cluster.route(0, 31)) {
+    const double quarters = hop.fraction * 4.0;
+    EXPECT_DOUBLE_EQ(quarters, std::round(quarters));
+  }
+}
+
+TEST(Ecmp, SeedDecidesAndNothingElse) {
+  const auto ways = [](const Cluster& cluster) {
+    std::vector<std::string> names;
+    for (std::uint32_t b = 8; b < 128; ++b) {
+      for (const RouteHop& hop : cluster.route(0, b)) {
+        names.push_back(cluster.device(cluster.link(hop.link).to).name);
+      }
+    }
+    return names;
+  };
+  const Cluster one = hashed(16, {.kind = Routing::Kind::Ecmp, .seed = 1});
+  EXPECT_EQ(ways(one), ways(hashed(16, {.kind = Routing::Kind::Ecmp, .seed = 1})));
+  EXPECT_NE(ways(one), ways(hashed(16, {.kind = Routing::Kind::Ecmp, .seed = 2})));
+  // Nor does it matter whether the cluster is drawn or read from a file.
+  JsonFile file = JsonFile::parse("mine.json", spelled_out(one).dump());
+  EXPECT_EQ(ways(one), ways(custom_cluster(file)));
+}
+
+// Destinations dealt in turn: a shift by whole leaves meets no other flow, at any level.
+TEST(RoundRobin, ShiftsAreFreeOfCollisions) {
+  for (const char* kind : {"fat_tree", "fat_tree3"}) {
+    const Cluster cluster =
+        build_cluster(one_gpu_nodes(128, {.kind = kind,
+                                          .radix = kind == std::string("fat_tree") ? 16U : 8U,
+                                          .routing = {.kind = Routing::Kind::RoundRobin}}));
+    for (const std::uint32_t by : {8U, 16U, 24U, 64U}) {
+      std::vector<double> flows(cluster.links().size(), 0.0);
+      for (std::uint32_t i = 0; i < 128; ++i) add_flow(flows, cluster.route(i, (i + by) % 128));
+      EXPECT_DOUBLE_EQ(*std::max_element(flows.begin(), flows.end()), 1.0) << kind << " by " << by;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

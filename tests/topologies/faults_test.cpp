@@ -1,0 +1,202 @@
+// Clusters with something broken: what is slower, which way traffic takes instead, and what cannot
+// be survived.
+#include "topologies/faults.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.hpp"
+#include "tests/topologies/one_gpu_node.hpp"
+#include "topologies/bisection.hpp"
+#include "topologies/cluster_reader.hpp"
+#include "topologies/custom_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr auto kLink = Fault::Part::Link;
+constexpr auto kRail = Fault::Part::Rail;
+constexpr auto kDevice = Fault::Part::Device;
+
+Cluster broken(std::vector<Fault> faults, const char* fabric = "rail_optimized",
+               std::uint32_t nodes = 4) {
+  ClusterSpec spec = nodes_of("dgx_h100", nodes, {.kind = fabric});
+  spec.faults = std::move(faults);
+  return build_cluster(spec);
+}
+
+std::string refusal(std::vector<Fault> faults, const char* fabric = "rail_optimized") {
+  return complaint([&] { (void)broken(std::move(faults), fabric); });
+}
+
+double capacity(const Cluster& cluster, const std::string& from, const std::string& to) {
+  double sum = 0.0;
+  for (const Link& link : cluster.links()) {
+    const bool here = cluster.device(link.from).name == from && cluster.device(link.to).name == to;
+    sum += here ? link.capacity.value() : 0.0;
+  }
+  return sum;
+}
+
+std::string nic_name(const Cluster& cluster, std::uint32_t gpu) {
+  return cluster.device(cluster.nic_of_gpu()[gpu]).name;
+}
+
+TEST(Faults, SlowLinkKeepsItsPlace) {
+  const Cluster cluster =
+      broken({{.part = kLink, .from = "node 3 nic 2", .to = "leaf 2", .capacity_factor = 0.5}});
+  EXPECT_DOUBLE_EQ(capacity(cluster, "node 3 nic 2", "leaf 2"), 48.5e9 / 2);
+  EXPECT_DOUBLE_EQ(capacity(cluster, "leaf 2", "node 3 nic 2"), 48.5e9 / 2);
+  EXPECT_DOUBLE_EQ(capacity(cluster, "node 3 nic 3", "leaf 3"), 48.5e9);
+  EXPECT_THAT(cluster.facts().name, HasSubstr("1 fault"));
+}
+
+TEST(Faults, FactorsMultiply) {
+  const Cluster cluster =
+      broken({{.part = kRail, .rail = 2, .capacity_factor = 0.5},
+              {.part = kLink, .from = "node 3 nic 2", .to = "leaf 2", .capacity_factor = 0.5}});
+  EXPECT_DOUBLE_EQ(capacity(cluster, "node 3 nic 2", "leaf 2"), 48.5e9 / 4);
+  EXPECT_DOUBLE_EQ(capacity(cluster, "node 0 nic 2", "leaf 2"), 48.5e9 / 2);
+}
+
+// The other NICs of the CPU are equally near and serve a GPU each: the first takes over, over PCIe.
+TEST(Faults, DeadNicIsReplacedByANearOne) {
+  const Cluster cluster = broken({{.part = kDevice, .device = "node 3 nic 6"}});
+  EXPECT_EQ(nic_name(cluster, 3 * 8 + 6), "node 3 nic 4");
+  EXPECT_EQ(nic_name(cluster, 2 * 8 + 6), "node 2 nic 6");
+  const Route route = cluster.route(3 * 8 + 6, 2 * 8 + 6);
+  EXPECT_EQ(cluster.link(route[0].link).from, cluster.gpus()[3 * 8 + 6]);
+  EXPECT_EQ(cluster.link(route[1].link).kind, LinkKind::Pcie);
+}
+
+TEST(Faults, TwoDeadNicsGoToTwoOthers) {
+  const Cluster cluster = broken(
+      {{.part = kDevice, .device = "node 0 nic 2"}, {.part = kDevice, .device = "node 0 nic 3"}});
+  EXPECT_EQ(nic_name(cluster, 2), "node 0 nic 0");
+  EXPECT_EQ(nic_name(cluster, 3), "node 0 nic 1");
+}
+
+TEST(Faults, DeadRailLeavesSeven) {
+  const Cluster cluster = broken({{.part = kRail, .rail = 2}});
+  for (std::uint32_t node = 0; node < 4; ++node) {
+    EXPECT_EQ(nic_name(cluster, node * 8 + 2), "node " + std::to_string(node) + " nic 0");
+  }
+  EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 2 * 7 * 48e9);
+}
+
+// In planes, the GPU that changed its NIC changed its plane: others hand over in their own node, or
+// it receives through a neighbour.
+TEST(Faults, PlanesAreCrossedInsideNodes) {
+  const Cluster cluster = broken({{.part = kDevice, .device = "node 3 nic 2"}}, "multi_plane");
+  for (const auto& [from, to] : {std::pair{2U, 26U}, std::pair{26U, 2U}, std::pair{26U, 10U},
+                                 std::pair{5U, 26U}, std::pair{26U, 5U}}) {
+    for (const bool aligned : {false, true}) {
+      std::map<DeviceId, double> net;
+      const Route route = aligned ? cluster.route_rail_aligned(from, to) : cluster.route(from, to);
+      for (const RouteHop& hop : route) {
+        net[cluster.link(hop.link).from] += hop.fraction;
+        net[cluster.link(hop.link).to] -= hop.fraction;
+      }
+      for (const auto& [device, sum] : net) {
+        const double wanted = device == cluster.gpus()[from] ? 1.0
+                              : device == cluster.gpus()[to] ? -1.0
+                                                             : 0.0;
+        EXPECT_NEAR(sum, wanted, 1e-12) << from << " to " << to;
+      }
+    }
+  }
+}
+
+TEST(Faults, PcieToTheNicMayBeSlow) {
+  const Cluster cluster = broken({{.part = kLink,
+                                   .from = "node 0 gpu 1",
+                                   .to = "node 0 pcie switch 1",
+                                   .capacity_factor = 0.25}});
+  EXPECT_DOUBLE_EQ(cluster.link(cluster.route(1, 9).front().link).capacity.value(), 12e9);
+}
+
+TEST(Faults, DeadSpineLeavesTheOthers) {
+  ClusterSpec spec = one_gpu_nodes(64, {.kind = "fat_tree", .radix = 16});
+  const double whole = bisection_bandwidth(build_cluster(spec)).value();
+  spec.faults = {{.part = kDevice, .device = "spine 0"}};
+  const Cluster cluster = build_cluster(spec);
+  EXPECT_DOUBLE_EQ(whole, 32 * 48e9);
+  EXPECT_LT(bisection_bandwidth(cluster).value(), whole);
+  EXPECT_FALSE(cluster.route(0, 63).empty());
+}
+
+TEST(Faults, RefusesWhatIsNotThere) {
+  EXPECT_THAT(refusal({{.part = kDevice, .device = "node 3 nick 2"}}),
+              AllOf(HasSubstr("/faults/0/device: there is no device \"node 3 nick 2\""),
+                    HasSubstr("did you mean \"node 3 nic 2\"")));
+  EXPECT_THAT(refusal({{.part = kLink, .from = "node 3 nic 2", .to = "leaf 3"}}),
+              AllOf(HasSubstr("/faults/0/link: no link joins"), HasSubstr("leaf 2")));
+  EXPECT_THAT(refusal({{.part = kRail, .rail = 8}}),
+              AllOf(HasSubstr("/faults/0/rail: there is no rail 8"), HasSubstr("0 to 7")));
+}
+
+TEST(Faults, RefusesWhatCannotBeSurvived) {
+  EXPECT_THAT(refusal({{.part = kDevice, .device = "node 1 gpu 0"}}),
+              AllOf(HasSubstr("is a GPU"), HasSubstr("take its node out")));
+  std::vector<Fault> all;
+  for (std::uint32_t rail = 0; rail < 8; ++rail) all.push_back({.part = kRail, .rail = rail});
+  EXPECT_THAT(refusal(all), HasSubstr("/faults: they leave node 0 gpu 0 without a way"));
+  EXPECT_THAT(refusal({{.part = kDevice, .device = "leaf 0"}}, "fat_tree"),
+              HasSubstr("without a way to the network"));
+  ClusterSpec spec = one_gpu_nodes(8, {.kind = "fat_tree", .radix = 8});
+  spec.faults = {{.part = kLink, .from = "leaf 1", .to = "spine 0"}};
+  EXPECT_THAT(complaint([&] { (void)build_cluster(spec); }),
+              HasSubstr("cannot reach each other over the fabric"));
+}
+
+ClusterSpec read(const std::string& cluster) {
+  JsonFile file = JsonFile::parse("s.json", "{\"cluster\": " + cluster + "}");
+  ClusterSpec spec = read_cluster(file.root().object("cluster"));
+  file.finish();
+  return spec;
+}
+
+TEST(Faults, AreReadAndWritten) {
+  const ClusterSpec spec = read(R"({"node": "dgx_h100", "nodes": 4,
+      "fabric": {"kind": "rail_optimized"},
+      "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
+                 {"rail": 1, "dead": true}, {"device": "node 2 nic 4", "dead": true}]})");
+  ASSERT_EQ(spec.faults.size(), 3U);
+  EXPECT_EQ(spec.faults[1].part, kRail);
+  const auto written = to_json(spec);
+  EXPECT_EQ(written["faults"].size(), 3U);
+  EXPECT_EQ(to_json(read(written.dump())), written);
+}
+
+TEST(Faults, BreakACustomClusterToo) {
+  auto json = spelled_out(build_cluster(nodes_of("dgx_h100", 2, {.kind = "fat_tree"})));
+  json["faults"] = {{{"device", "node 1 nic 3"}, {"dead", true}}};
+  const Cluster cluster = build_cluster(read(json.dump()));
+  EXPECT_EQ(nic_name(cluster, 11), "node 1 nic 0");
+  // Written out, the damage is part of the cluster and no longer a list.
+  const auto written = to_json(read(json.dump()));
+  EXPECT_FALSE(written.contains("faults"));
+  EXPECT_EQ(nic_name(build_cluster(read(written.dump())), 11), "node 1 nic 0");
+}
+
+TEST(Faults, AreReadStrictly) {
+  const auto text = [](const std::string& fault) {
+    return complaint(
+        [&] { (void)read(R"({"node": "dgx_h100", "nodes": 2, "faults": [)" + fault + "]}"); });
+  };
+  EXPECT_THAT(text(R"({"rail": 1})"), HasSubstr("/cluster/faults/0"));
+  EXPECT_THAT(text(R"({"rail": 1, "device": "x", "dead": true})"), HasSubstr("names one of"));
+  EXPECT_THAT(text(R"({"rail": 1, "dead": true, "capacity_factor": 0.5})"), HasSubstr("either"));
+  EXPECT_THAT(text(R"({"rail": 1, "capacity_factor": 0})"), HasSubstr("\"dead\": true"));
+  EXPECT_THAT(text(R"({"rail": 1, "dead": false})"), HasSubstr("leave the fault out"));
+  EXPECT_THAT(text(R"({"rail": 1, "capacity_factor": 1.5})"), HasSubstr("capacity_factor"));
+  EXPECT_THAT(text(R"({"rail": 1, "dead": true, "why": "dust"})"), HasSubstr("unknown key"));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,105 @@
+// Dragonfly (Kim, Dally, Scott, Abts, ISCA'08): groups of a routers, each router with p NICs, a
+// cable to every other router of its group and h global cables to other groups. Up to a h + 1
+// groups; balanced where a = 2p = 2h. Routers of 15 ports: p = 4, a = 8, h = 4, 33 groups, 1056
+// NICs.
+//
+// Routes are minimal: within the group to the router with the global cable, over it, and within the
+// other group to the target (never through a third group). A group's global cables are shared out
+// evenly over the other groups, neighbouring groups on neighbouring routers.
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "sim/base/error.hpp"
+#include "topologies/clos.hpp"
+#include "topologies/fabric.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct Shape {
+  std::uint32_t nics = 0;     // p, of one router
+  std::uint32_t routers = 0;  // a, of one group
+  std::uint32_t global = 0;   // h, of one router
+  std::uint32_t groups = 0;
+};
+
+Shape shape_of(const ClusterSpec& spec) {
+  const FabricSpec& fabric = spec.fabric;
+  const auto chosen = [](std::uint32_t wanted, std::uint32_t otherwise) {
+    return wanted > 0 ? wanted : std::max(otherwise, 1U);
+  };
+  Shape shape;
+  shape.nics = chosen(fabric.nics_per_router, (fabric.radix + 1) / 4);
+  shape.routers = chosen(fabric.routers_per_group, 2 * shape.nics);
+  shape.global = chosen(fabric.global_links, shape.nics);
+  const std::uint64_t ports = std::uint64_t{shape.nics} + shape.routers - 1 + shape.global;
+  if (ports > fabric.radix) {
+    throw InputError(Problem{
+        "", "/fabric/radix",
+        fmt::format("a router for {} NICs, {} others of its group and {} global cables needs {} "
+                    "ports and has {}",
+                    shape.nics, shape.routers - 1, shape.global, ports, fabric.radix),
+        fmt::format("raise radix to {}, or lower nics_per_router, routers_per_group or "
+                    "global_links",
+                    ports)});
+  }
+  const std::uint64_t nics = std::uint64_t{spec.nodes} * spec.node.nics;
+  const std::uint64_t in_group = std::uint64_t{shape.nics} * shape.routers;
+  const std::uint64_t groups_most = std::uint64_t{shape.routers} * shape.global + 1;
+  const std::uint64_t groups = (nics + in_group - 1) / in_group;
+  if (groups > groups_most) {
+    throw InputError(
+        Problem{"", "/nodes",
+                fmt::format("{} nodes do not fit: {} groups of {} routers with {} NICs hold {}",
+                            spec.nodes, groups_most, shape.routers, shape.nics,
+                            groups_most * in_group / spec.node.nics),
+                "raise fabric.radix, or set nics_per_router, routers_per_group and global_links"});
+  }
+  shape.groups = static_cast<std::uint32_t>(groups);
+  return shape;
+}
+
+void join_groups(const ClusterSpec& spec, const Shape& shape, const std::vector<DeviceId>& routers,
+                 Draft& draft) {
+  if (shape.groups < 2) return;
+  // Cables between two groups; group g keeps ports (d - 1) * cables .. d * cables - 1 for the group
+  // d places on.
+  const std::uint32_t cables = shape.routers * shape.global / (shape.groups - 1);
+  const auto router = [&](std::uint32_t group, std::uint32_t distance, std::uint32_t cable) {
+    const std::uint32_t port = (distance - 1) * cables + cable;
+    return routers[std::size_t{group} * shape.routers + port / shape.global];
+  };
+  for (std::uint32_t a = 0; a < shape.groups; ++a) {
+    for (std::uint32_t b = a + 1; b < shape.groups; ++b) {
+      std::map<std::pair<DeviceId, DeviceId>, std::uint32_t> bundles;
+      for (std::uint32_t cable = 0; cable < cables; ++cable) {
+        ++bundles[{router(a, b - a, cable), router(b, shape.groups - (b - a), cable)}];
+      }
+      for (const auto& [ends, count] : bundles) {
+        draft.cable(ends.first, ends.second, switch_wire(spec, LinkKind::Global, count));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void draw_dragonfly(const ClusterSpec& spec, Draft& draft) {
+  const Shape shape = shape_of(spec);
+  const auto routers =
+      add_switches(draft, DeviceKind::LeafSwitch, "router", shape.groups * shape.routers);
+  for (std::size_t i = 0; i < draft.nics.size(); ++i) {
+    draft.cable(draft.nics[i], routers[i / shape.nics], nic_wire(spec));
+  }
+  const Wire local = switch_wire(spec, LinkKind::Local, 1);
+  for (std::size_t a = 0; a < routers.size(); ++a) {
+    const std::size_t group_end = (a / shape.routers + 1) * shape.routers;
+    for (std::size_t b = a + 1; b < group_end; ++b) draft.cable(routers[a], routers[b], local);
+  }
+  join_groups(spec, shape, routers, draft);
+}
+
+}  // namespace trainyard

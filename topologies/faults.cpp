@@ -1,0 +1,235 @@
+#include "topologies/faults.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "sim/base/error.hpp"
+#include "sim/base/nearest.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(std::string pointer, std::string problem, std::string hint) {
+  throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
+}
+
+// In the order in which a Cluster numbers them, with their ends.
+std::vector<Link> links_of(const ClusterGraph& graph) {
+  std::vector<Link> links;
+  for (DeviceId id = 0; id < boost::num_vertices(graph); ++id) {
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(id, graph))) {
+      links.push_back(graph[edge]);
+      links.back().from = id;
+      links.back().to = static_cast<DeviceId>(boost::target(edge, graph));
+    }
+  }
+  return links;
+}
+
+// Marks links as faults say; copies what is left.
+class Breaker {
+ public:
+  explicit Breaker(const ClusterGraph& whole)
+      : whole_(whole), links_(links_of(whole)), factor_(links_.size(), 1.0) {
+    for (DeviceId id = 0; id < boost::num_vertices(whole); ++id) {
+      by_name_.emplace(whole[id].name, id);
+    }
+  }
+
+  void apply(const Fault& fault, std::size_t number) {
+    const std::string pointer = fmt::format("/faults/{}", number);
+    switch (fault.part) {
+      case Fault::Part::Link:
+        return break_link(fault, pointer);
+      case Fault::Part::Rail:
+        return break_rail(fault, pointer);
+      case Fault::Part::Device:
+        return break_device(fault, pointer);
+    }
+  }
+
+  [[nodiscard]] ClusterGraph rest() const {
+    ClusterGraph graph;
+    for (DeviceId id = 0; id < boost::num_vertices(whole_); ++id) {
+      boost::add_vertex(whole_[id], graph);
+    }
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (factor_[i] <= 0.0) continue;
+      Link link = links_[i];
+      link.capacity *= factor_[i];
+      boost::add_edge(link.from, link.to, link, graph);
+    }
+    return graph;
+  }
+
+ private:
+  // Scales every link for which `hit` holds; the number of them.
+  template <class Hit>
+  std::size_t scale(double factor, Hit hit) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (!hit(links_[i])) continue;
+      factor_[i] *= factor;
+      ++count;
+    }
+    return count;
+  }
+
+  DeviceId device(const std::string& name, const std::string& pointer) const {
+    if (const auto found = by_name_.find(name); found != by_name_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [known, id] : by_name_) names.push_back(known);
+    const std::string near = nearest(name, names);
+    refuse(pointer, fmt::format("there is no device \"{}\"", name),
+           near.empty() ? "`show topology --json` lists the devices"
+                        : fmt::format("did you mean \"{}\"?", near));
+  }
+
+  void break_link(const Fault& fault, const std::string& pointer) {
+    const DeviceId a = device(fault.from, pointer + "/link/from");
+    const DeviceId b = device(fault.to, pointer + "/link/to");
+    const std::size_t hit = scale(fault.capacity_factor, [&](const Link& link) {
+      return (link.from == a && link.to == b) || (link.from == b && link.to == a);
+    });
+    if (hit > 0) return;
+    std::vector<std::string> joined;
+    for (const Link& link : links_) {
+      if (link.from == a && joined.size() < 4) joined.push_back(whole_[link.to].name);
+    }
+    refuse(pointer + "/link", fmt::format("no link joins \"{}\" and \"{}\"", fault.from, fault.to),
+           joined.empty() ? ""
+                          : fmt::format("{} is joined to {}", fault.from, fmt::join(joined, ", ")));
+  }
+
+  void break_rail(const Fault& fault, const std::string& pointer) {
+    std::int32_t last = -1;
+    const auto on_rail = [&](DeviceId id) {
+      const Device& nic = whole_[id];
+      if (nic.kind == DeviceKind::Nic) last = std::max(last, nic.index);
+      return nic.kind == DeviceKind::Nic && nic.index == static_cast<std::int32_t>(fault.rail);
+    };
+    const std::size_t hit = scale(fault.capacity_factor, [&](const Link& link) {
+      const bool from = on_rail(link.from);
+      const bool to = on_rail(link.to);
+      return link.kind == LinkKind::NicPort && (from || to);
+    });
+    if (hit > 0) return;
+    refuse(pointer + "/rail", fmt::format("there is no rail {}", fault.rail),
+           last < 0 ? "the nodes have no NICs" : fmt::format("rails are 0 to {}", last));
+  }
+
+  void break_device(const Fault& fault, const std::string& pointer) {
+    const DeviceId broken = device(fault.device, pointer + "/device");
+    if (whole_[broken].kind == DeviceKind::Gpu && fault.capacity_factor <= 0.0) {
+      refuse(pointer + "/device",
+             fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
+             "take its node out of the cluster");
+    }
+    scale(fault.capacity_factor,
+          [&](const Link& link) { return link.from == broken || link.to == broken; });
+  }
+
+  const ClusterGraph& whole_;
+  std::vector<Link> links_;
+  std::vector<double> factor_;  // of the capacity that is left, by edge
+  std::map<std::string, DeviceId> by_name_;
+};
+
+bool is_host_side(LinkKind kind) {
+  return kind == LinkKind::Pcie || kind == LinkKind::ChipToChip || kind == LinkKind::Socket;
+}
+
+// Who still has a cable there and one back.
+std::vector<bool> cabled_nics(const ClusterGraph& graph) {
+  std::vector<bool> up(boost::num_vertices(graph), false);
+  std::vector<bool> down(boost::num_vertices(graph), false);
+  for (const Link& link : links_of(graph)) {
+    if (link.kind != LinkKind::NicPort) continue;
+    up[link.from] = true;
+    down[link.to] = true;
+  }
+  for (std::size_t i = 0; i < up.size(); ++i) up[i] = up[i] && down[i];
+  return up;
+}
+
+// Host-side hops from a GPU to the devices of its node; no other GPU or NIC stands in between.
+std::map<DeviceId, std::uint32_t> host_hops(const ClusterGraph& graph, DeviceId gpu) {
+  std::map<DeviceId, std::uint32_t> hops = {{gpu, 0}};
+  std::deque<DeviceId> queue = {gpu};
+  for (; !queue.empty(); queue.pop_front()) {
+    const DeviceId here = queue.front();
+    const DeviceKind kind = graph[here].kind;
+    if (here != gpu && (kind == DeviceKind::Gpu || kind == DeviceKind::Nic)) continue;
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(here, graph))) {
+      const auto next = static_cast<DeviceId>(boost::target(edge, graph));
+      if (!is_host_side(graph[edge].kind)) continue;
+      if (hops.emplace(next, hops.at(here) + 1).second) queue.push_back(next);
+    }
+  }
+  return hops;
+}
+
+// The NIC that takes the place of a dead one.
+std::optional<DeviceId> other_nic(const ClusterGraph& graph, DeviceId gpu,
+                                  const std::vector<bool>& cabled,
+                                  const std::map<DeviceId, std::uint32_t>& served) {
+  std::optional<DeviceId> best;
+  std::pair<std::uint32_t, std::uint32_t> best_rank;
+  for (const auto& [id, hops] : host_hops(graph, gpu)) {
+    if (graph[id].kind != DeviceKind::Nic || !cabled[id]) continue;
+    const auto gpus = served.find(id);
+    const std::pair rank{hops, gpus == served.end() ? 0U : gpus->second};
+    if (best && best_rank <= rank) continue;
+    best = id;
+    best_rank = rank;
+  }
+  return best;
+}
+
+std::vector<DeviceId> usable_nics(const ClusterGraph& graph, const std::vector<DeviceId>& gpus,
+                                  std::vector<DeviceId> nic_of_gpu) {
+  const std::vector<bool> cabled = cabled_nics(graph);
+  std::map<DeviceId, std::uint32_t> served;
+  std::vector<std::size_t> stranded;
+  for (std::size_t i = 0; i < nic_of_gpu.size(); ++i) {
+    const DeviceId nic = nic_of_gpu[i];
+    if (cabled[nic] && host_hops(graph, gpus[i]).contains(nic)) {
+      ++served[nic];
+    } else {
+      stranded.push_back(i);
+    }
+  }
+  for (const std::size_t i : stranded) {
+    const std::optional<DeviceId> nic = other_nic(graph, gpus[i], cabled, served);
+    if (!nic) {
+      refuse("/faults",
+             fmt::format("they leave {} without a way to the network", graph[gpus[i]].name),
+             "leave one NIC of its node alive and joined to it, or take the node out of the "
+             "cluster");
+    }
+    nic_of_gpu[i] = *nic;
+    ++served[*nic];
+  }
+  return nic_of_gpu;
+}
+
+}  // namespace
+
+Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts,
+                          const ClusterGraph& graph, std::vector<DeviceId> gpus,
+                          std::vector<DeviceId> nic_of_gpu) {
+  if (faults.empty()) return {std::move(facts), graph, std::move(gpus), std::move(nic_of_gpu)};
+  Breaker breaker(graph);
+  for (std::size_t i = 0; i < faults.size(); ++i) breaker.apply(faults[i], i);
+  const ClusterGraph rest = breaker.rest();
+  nic_of_gpu = usable_nics(rest, gpus, std::move(nic_of_gpu));
+  return {std::move(facts), rest, std::move(gpus), std::move(nic_of_gpu)};
+}
+
+}  // namespace trainyard
