@@ -28,8 +28,9 @@ class MessageSets {
     return message;
   }
   void join(std::uint32_t a, std::uint32_t b) {
-    const auto [least, most] = std::minmax(find(a), find(b));
-    parent_[most] = least;
+    const std::uint32_t first = find(a);
+    const std::uint32_t second = find(b);
+    parent_[std::max(first, second)] = std::min(first, second);
   }
 
  private:

@@ -27,6 +27,11 @@ class SharpAllReduce final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override {
     return static_cast<std::uint32_t>(sharp_heads(place, placement_of(place)).value().size());
   }
+  FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
+    if (in_node_ == InNode::Direct) return {};
+    return {.relative = 2.0,
+            .reason = "the fluid form is one pipeline, messages go up, across and down whole"};
+  }
   std::vector<DeviceId> parties(const GroupPlace& place) const override {
     return sharp_plan(place, in_node_).parties;
   }

@@ -94,6 +94,18 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
     if (tree_) return 2 * static_cast<std::uint32_t>(placement_of(place).smallest());
     return op_ == CollectiveOp::AllReduce ? ranks * nvls_chunks_most(ranks) : ranks;
   }
+  FluidBound fluid_bound(const GroupPlace& place) const override {
+    if (tree_) {
+      const std::size_t nodes = placement_of(place).nodes.size();
+      return {.relative = 2.0 * static_cast<double>(std::bit_width(nodes)) + 1.0,
+              .reason = "the fluid form is one pipeline, messages wait for whole parts"};
+    }
+    if (op_ != CollectiveOp::AllReduce) return {};
+    return {.relative = 1.0,
+            .reason =
+                "the first chunk is read and the last one written alone: (n-1)/(n+1) of the "
+                "fluid time divided by the chunks, 0.1 % from 1 GiB on 8 GPUs up"};
+  }
   std::vector<DeviceId> parties(const GroupPlace& place) const override {
     std::vector<DeviceId> switches;
     for (const Roles& roles : placement_of(place).nodes)
