@@ -39,6 +39,8 @@ Json cluster_schema() {
     kinds.push_back(fabric.name);
     for (const std::string& key : fabric.fields) properties[key] = Json::object();
   }
+  properties["reduces"] = {{"description", "its switches add what passes through them (SHARP)"},
+                           {"type", "boolean"}};
   properties["kind"] = {
       {"description", "how the nodes are joined"}, {"type", "string"}, {"enum", kinds}};
   Json fabric{{"type", "object"}, {"additionalProperties", false}};

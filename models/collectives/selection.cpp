@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/collectives/placement.hpp"
+#include "models/collectives/relay.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -42,6 +43,7 @@ std::vector<Phase> CollectiveTransport::phases(const Call& call,
                                                std::span<const std::uint32_t> gpus) const {
   if (gpus.size() <= 1) return {};
   const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
+  if (!call.relay.empty()) return relay_phases(call, place);
   return select_algorithm(call, place).phases(place, Bytes{static_cast<double>(call.bytes)});
 }
 
