@@ -45,7 +45,7 @@ struct NodeView {
 struct HostFacts {
   std::uint32_t sm = 0;
   CpuVendor cpu = CpuVendor::Intel;
-  bool cpu_is_known = true;  // false: the data do not have the node type, which is taken for Intel's
+  bool cpu_is_known = true;  // false: no such node type in the data, taken for Intel
 };
 // By the names of the GPU and the node type (data/topology.json); nothing for a GPU that is not
 // NVIDIA's.
