@@ -1,0 +1,61 @@
+// What nccl-tests measured: the rows of one test, and where they come from.
+//
+//   std::vector<MeasuredRun> runs = read_nccl_log("all_reduce.log", text, {});
+//   runs[0].rows[0].time_us;
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// One time of the table. The bandwidths are as printed, so 0.00 for the smallest sizes.
+struct MeasuredRow {
+  std::int64_t bytes = 0;  // nccl-tests' size, as in Call
+  std::string dtype = {};  // nccl-tests' name: "float", "half", "bfloat16"
+  double time_us = 0.0;
+  double algbw_GBps = 0.0;
+  double busbw_GBps = 0.0;
+  bool in_place = false;
+};
+
+struct MeasuredRun {
+  std::string file = {};  // as the user named it
+  CollectiveOp op = CollectiveOp::AllReduce;
+  std::string gpu = {};  // as the driver names it, "NVIDIA H100 80GB HBM3"; empty: not told
+  std::uint32_t ranks = 0;
+  std::uint32_t nodes = 0;
+  std::string nccl_version = {};  // "2.27.3"; empty: not told
+  bool cuda_graph = false;        // -G: launched from a CUDA graph
+  std::vector<MeasuredRow> rows = {};
+  std::vector<std::string> notes = {};  // what was left out, one sentence each
+};
+
+// What a log may not tell; what is given here wins.
+struct LogHints {
+  std::optional<CollectiveOp> op = {};
+  std::optional<std::uint32_t> ranks = {};
+  std::optional<std::uint32_t> nodes = {};
+  std::optional<std::string> gpu = {};
+};
+
+// Reads the output of all_reduce_perf and its siblings: the table of any release (old tables
+// without "redop" or "root", #wrong as N/A, -G, -T, per-iteration columns), with the lines of
+// NCCL_DEBUG and the prefixes of mpirun and srun between, or the JSON of -J. One run for each test
+// in it. What is cut off or cannot be read is left out and noted. Throws InputError where there is
+// no row at all, or where neither the log nor a hint says the operation, the ranks or the nodes.
+[[nodiscard]] std::vector<MeasuredRun> read_nccl_log(const std::string& file, std::string_view text,
+                                                     const LogHints& hints);
+
+// 22703 is "2.27.3"; 2708, of before 2.9, is "2.7.8".
+[[nodiscard]] std::string nccl_version_text(std::int64_t code);
+
+// nccl-tests' name of a type: "float" of Fp32.
+[[nodiscard]] std::string_view nccl_type_name(DataType dtype);
+
+}  // namespace trainyard
