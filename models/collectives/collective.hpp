@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,24 @@ struct Message {
   std::uint32_t piece_begin = 0;  // which of the group's equal pieces it carries (see pieces())
   std::uint32_t piece_end = 0;
   std::vector<std::uint32_t> after;
+  // Pieces that are no range, ascending; piece_begin and piece_end are then not read.
+  std::vector<std::uint32_t> scattered = {};
+
+  [[nodiscard]] std::uint32_t piece_count() const {
+    return scattered.empty() ? piece_end - piece_begin
+                             : static_cast<std::uint32_t>(scattered.size());
+  }
+  // The i-th piece it carries. REQUIRES: i < piece_count().
+  [[nodiscard]] std::uint32_t piece(std::uint32_t i) const {
+    return scattered.empty() ? piece_begin + i : scattered[i];
+  }
+};
+
+// How far the times of phases() and messages() may lie apart where nothing else uses the links, as
+// a share of the time of phases(), and why.
+struct FluidBound {
+  double relative = 1e-3;
+  std::string_view reason = "all members go from step to step together";
 };
 
 class CollectiveAlgorithm {
@@ -52,11 +71,17 @@ class CollectiveAlgorithm {
   // Into how many equal pieces messages() cuts the buffer; one per rank unless overridden. Where
   // members own parts of it (all_gather, reduce_scatter), role r of n owns the r-th n-th of them.
   // For all_to_all there are n*n pieces and piece source*n + destination is what one member sends
-  // another.
+  // another; or c times as many, each such block cut in c.
   [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const;
   // Switches that take part in messages() by reducing or copying what they receive. They have the
   // roles after the ranks', hold nothing at the start and need nothing at the end.
   [[nodiscard]] virtual std::vector<DeviceId> parties(const GroupPlace& place) const;
+  // Itself with what stands after a colon in its name: "parameter_server:4". Nothing where it takes
+  // no argument; throws InputError for one that it cannot take.
+  [[nodiscard]] virtual std::unique_ptr<CollectiveAlgorithm> with_argument(
+      std::string_view argument) const;
+  // Held for every row by tests/models/collectives/fluid_stepwise_test.cpp.
+  [[nodiscard]] virtual FluidBound fluid_bound(const GroupPlace& place) const;
   // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"),
   // or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const GroupPlace& place) const = 0;
@@ -67,7 +92,10 @@ class CollectiveAlgorithm {
 };
 
 [[nodiscard]] std::span<const CollectiveAlgorithm* const> collective_algorithms();
-// nullptr when there is none.
+// The algorithm of a name: a row of the registry; a row with an argument ("parameter_server:4"); or
+// the path of a file that ends in .json or .xml (custom_algorithm.hpp). nullptr when there is none.
+// Throws InputError for an argument that cannot be taken, a file that is wrong, and one of another
+// operation. What is found stays: pointers are good until the program ends.
 [[nodiscard]] const CollectiveAlgorithm* find_algorithm(CollectiveOp op, std::string_view name);
 
 // The Transport of a cluster: looks the call's algorithm up and asks it. Throws RunError where

@@ -1,11 +1,15 @@
-// all_to_all of equal blocks at once, as NCCL groups its sends: the messages of a sender share its
-// port.
+// all_to_all at once, as NCCL groups its sends: the messages of a sender share its port. Between
+// nodes each leaves through the NIC of the local GPU that has the receiver's index (NCCL's PXN), so
+// that the fabric is crossed on one rail.
 //
 //   T = alpha + (n-1)/n S/B, S all that one rank sends, its own block included
 //
+// Uneven blocks: each sender is one flow over all its links, so T is at least alpha + the largest
+// sum of what one port sends or receives / B.
+//
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 9 400.240960 us
 // (tests/models/collectives/exchange_test.cpp).
-#include "models/collectives/exchange.hpp"
+#include "models/collectives/all_to_all.hpp"
 
 namespace trainyard {
 
@@ -21,30 +25,18 @@ class DirectAllToAll final : public CollectiveAlgorithm {
   }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
+    return phases_of_all_to_all(place, messages(place, bytes), ChainOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 };
 
 std::vector<Message> DirectAllToAll::messages(const GroupPlace& place, Bytes bytes) const {
-  // Nothing is carried on, so no MessageList with its n^3 pieces is needed.
   const std::uint32_t n = ranks_of(place);
-  std::vector<Message> messages;
-  messages.reserve(std::size_t{n} * (n - 1));
-  for (std::uint32_t distance = 1; distance < n; ++distance) {
-    for (std::uint32_t from = 0; from < n; ++from) {
-      const std::uint32_t to = (from + distance) % n;
-      messages.push_back({.from = from,
-                          .to = to,
-                          .bytes = bytes.value() / n,
-                          .step = 0,
-                          .channel = distance - 1,
-                          .piece_begin = from * n + to,
-                          .piece_end = from * n + to + 1,
-                          .after = {}});
-    }
-  }
-  return messages;
+  AllToAllRounds rounds(place, bytes);
+  for (std::uint32_t distance = 1; distance < n; ++distance)
+    for (std::uint32_t from = 0; from < n; ++from)
+      rounds.add({.from = from, .to = (from + distance) % n, .step = 0, .channel = distance - 1});
+  return std::move(rounds).take();
 }
 
 }  // namespace

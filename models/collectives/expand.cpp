@@ -2,9 +2,14 @@
 // collective.hpp).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
+#include <unordered_map>
 
+#include "models/collectives/blocks.hpp"
+#include "models/collectives/relay.hpp"
 #include "models/collectives/selection.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
@@ -16,11 +21,13 @@ namespace {
 constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
 constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
 
-// A collective's messages, and which of them each role sends or receives, in order.
+// A collective's messages, and which of them each role sends or receives, in order. Those that meet
+// in switches move as one and are listed once, by the key of the relay.
 struct Lowered {
   std::vector<Message> messages;
   std::vector<std::uint32_t> calls;  // by message, index into the new calls
   std::vector<std::vector<std::uint32_t>> of_role;
+  std::unordered_map<std::uint32_t, Relay> relays;  // by key
 };
 
 // The new program of one rank while it grows.
@@ -29,6 +36,22 @@ struct RankProgram {
   std::vector<SlotBinding> slots;
   std::map<GroupId, std::uint16_t> slot_of;  // of the pairs added so far
   std::vector<OpIndex> end_of;  // by old operation: the new one that stands for its end
+};
+
+// Who sends to whom on which channel of a group.
+struct Connection {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t channel = 0;
+  bool operator==(const Connection&) const = default;
+};
+
+struct ConnectionHash {
+  std::size_t operator()(const Connection& at) const {
+    constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;
+    const std::uint64_t both = (std::uint64_t{at.from} << 32U | at.to) * kSpread;
+    return (both ^ (both >> 29U) ^ at.channel) * kSpread;
+  }
 };
 
 class Expansion {
@@ -50,9 +73,17 @@ class Expansion {
   const Lowered& lowered(GroupId group, std::uint32_t call);
   Lowered lower(const Group& group, const Call& call);
   std::uint32_t step_call(const Call& call, std::int64_t bytes);
+  // Replaces the messages that meet in switches: one call and one entry for each of their members.
+  void lower_relays(Lowered& made, const Call& call, const Cut& cut,
+                    std::span<const DeviceId> parties);
+  OpIndex add_relay(RankProgram& rank, Operation op, const Lowered& lowered, const Relay& relay,
+                    std::vector<OpIndex> dependencies,
+                    std::unordered_map<std::uint32_t, OpIndex>& received);
+  std::uint32_t known_call(const Call& call);
   std::uint32_t delay(Seconds time);
   std::uint8_t stream(std::uint8_t of, std::uint32_t channel, bool receives);
   GroupId pair(GroupId group, const Message& message);
+  GroupId relay_group(GroupId group, const Relay& relay, std::uint32_t channel);
   std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t role);
 
   const Workload& from_;
@@ -63,8 +94,9 @@ class Expansion {
   std::map<Call, std::uint32_t> step_calls_;
   std::map<double, std::uint32_t> delays_;
   std::map<std::tuple<std::uint8_t, std::uint32_t, bool>, std::uint8_t> streams_;
-  // By group, sender, receiver and channel: messages of one channel keep their order.
-  std::map<std::tuple<GroupId, std::uint32_t, std::uint32_t, std::uint32_t>, GroupId> pairs_;
+  // By group: messages of one channel between the same two keep their order.
+  std::unordered_map<GroupId, std::unordered_map<Connection, GroupId, ConnectionHash>> pairs_;
+  std::map<std::tuple<GroupId, std::uint32_t, std::vector<std::uint32_t>>, GroupId> relay_groups_;
 };
 
 OpIndex append(Program& program, Operation op, std::span<const OpIndex> dependencies,
@@ -91,17 +123,6 @@ std::vector<MemoryEffect> effects_at(const Program& program, const Operation& op
   for (const MemoryEffect& effect : program.effects_of(op))
     if (effect.at_end == at_end) effects.push_back(effect);
   return effects;
-}
-
-// The bytes of pieces [begin, end) when `bytes` is cut in whole bytes: the parts add up to the
-// whole.
-std::int64_t whole_bytes(std::int64_t bytes, std::uint32_t pieces, const Message& message) {
-  const auto edge = [&](std::uint32_t piece) {
-    const std::int64_t quotient = bytes / pieces;
-    const std::int64_t remainder = bytes % pieces;
-    return quotient * piece + remainder * piece / pieces;
-  };
-  return edge(message.piece_end) - edge(message.piece_begin);
 }
 
 Workload Expansion::run() && {
@@ -176,9 +197,18 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
                                                         const Lowered& lowered, OpIndex gate) {
   const SlotBinding here = rank.slots.at(op.slot);
   std::map<std::uint8_t, OpIndex> last;
-  std::map<std::uint32_t, OpIndex> received;  // by message
+  std::unordered_map<std::uint32_t, OpIndex> received;  // by message
   for (const std::uint32_t index : lowered.of_role[here.role]) {
     const Message& message = lowered.messages[index];
+    if (const auto relay = lowered.relays.find(index); relay != lowered.relays.end()) {
+      Operation part = op;
+      part.stream = stream(op.stream, message.channel, false);
+      part.payload = lowered.calls[index];
+      std::vector<OpIndex> gates;
+      if (!last.contains(part.stream)) gates.push_back(gate);
+      last[part.stream] = add_relay(rank, part, lowered, relay->second, std::move(gates), received);
+      continue;
+    }
     const bool receives = message.to == here.role;
     Operation part = op;
     part.kind = receives ? OpKind::Recv : OpKind::Send;
@@ -196,6 +226,24 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
   return last;
 }
 
+OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const Lowered& lowered,
+                             const Relay& relay, std::vector<OpIndex> dependencies,
+                             std::unordered_map<std::uint32_t, OpIndex>& received) {
+  const SlotBinding here = rank.slots.at(op.slot);
+  const auto role = std::ranges::lower_bound(relay.members, here.role) - relay.members.begin();
+  op.slot = slot(rank, relay_group(here.group, relay, lowered.messages[relay.key].channel),
+                 static_cast<std::uint32_t>(role));
+  for (const std::uint32_t index : relay.messages) {
+    if (lowered.messages[index].from != here.role) continue;
+    for (const std::uint32_t before : lowered.messages[index].after)
+      dependencies.push_back(received.at(before));
+  }
+  const OpIndex made = append(rank.program, op, dependencies, {});
+  for (const std::uint32_t index : relay.messages)
+    if (lowered.messages[index].to == here.role) received[index] = made;
+  return made;
+}
+
 const Lowered& Expansion::lowered(GroupId group, std::uint32_t call) {
   const auto [entry, fresh] = lowered_.try_emplace({group, call});
   if (fresh) entry->second = lower(from_.groups.at(group), from_.calls.at(call));
@@ -210,25 +258,62 @@ Lowered Expansion::lower(const Group& group, const Call& call) {
   if (algorithm_of_) named.algorithm = algorithm_of_(call, gpus);
   const CollectiveAlgorithm& algorithm = select_algorithm(named, place);
   const auto ranks = static_cast<std::uint32_t>(gpus.size());
-  const std::uint32_t cut = call.op == CollectiveOp::AllToAll ? ranks : algorithm.pieces(place);
+  const Cut cut{.op = call.op, .ranks = ranks, .pieces = algorithm.pieces(place)};
   Lowered made{.messages = algorithm.messages(place, Bytes{static_cast<double>(call.bytes)}),
                .calls = {},
-               .of_role = std::vector<std::vector<std::uint32_t>>(ranks)};
+               .of_role = std::vector<std::vector<std::uint32_t>>(ranks),
+               .relays = {}};
+  made.calls.reserve(made.messages.size());
+  std::unordered_map<std::int64_t, std::uint32_t> call_of_size;  // most messages are of few sizes
+  if (const std::vector<DeviceId> parties = algorithm.parties(place); !parties.empty()) {
+    lower_relays(made, call, cut, parties);
+    return made;
+  }
   for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
     const Message& message = made.messages[index];
-    made.calls.push_back(step_call(call, whole_bytes(call.bytes, cut, message)));
+    const std::int64_t size = whole_bytes_of(message, cut, call);
+    const auto [sized, fresh] = call_of_size.try_emplace(size, 0);
+    if (fresh) sized->second = step_call(call, size);
+    made.calls.push_back(sized->second);
     made.of_role[message.from].push_back(index);
     made.of_role[message.to].push_back(index);
   }
   return made;
 }
 
+void Expansion::lower_relays(Lowered& made, const Call& call, const Cut& cut,
+                             std::span<const DeviceId> parties) {
+  const std::vector<std::uint32_t> keys = relay_keys(made.messages, cut.ranks);
+  made.calls.resize(made.messages.size(), kNone);
+  for (Relay& relay : relays_of(made.messages, keys, cut.ranks))
+    made.relays.emplace(relay.key, std::move(relay));
+  std::set<std::pair<std::uint32_t, std::vector<std::uint32_t>>> seen;
+  for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
+    const Message& message = made.messages[index];
+    if (keys[index] == kNone) {
+      made.calls[index] = step_call(call, whole_bytes_of(message, cut, call));
+      made.of_role[message.from].push_back(index);
+      made.of_role[message.to].push_back(index);
+    }
+    if (keys[index] != index) continue;
+    const Relay& relay = made.relays.at(index);
+    Call one = relay_call(made.messages, relay, parties, cut, call);
+    if (!seen.emplace(message.channel, relay.members).second) one.algorithm = kRelayOn;
+    made.calls[index] = known_call(one);
+    for (const std::uint32_t role : relay.members) made.of_role[role].push_back(index);
+  }
+}
+
 std::uint32_t Expansion::step_call(const Call& call, std::int64_t bytes) {
   const Call step{
       .op = CollectiveOp::SendRecv, .bytes = bytes, .dtype = call.dtype, .algorithm = "step"};
+  return known_call(step);
+}
+
+std::uint32_t Expansion::known_call(const Call& call) {
   const auto [entry, fresh] =
-      step_calls_.try_emplace(step, static_cast<std::uint32_t>(to_.calls.size()));
-  if (fresh) to_.calls.push_back(step);
+      step_calls_.try_emplace(call, static_cast<std::uint32_t>(to_.calls.size()));
+  if (fresh) to_.calls.push_back(call);
   return entry->second;
 }
 
@@ -255,13 +340,25 @@ std::uint8_t Expansion::stream(std::uint8_t of, std::uint32_t channel, bool rece
 }
 
 GroupId Expansion::pair(GroupId group, const Message& message) {
-  const auto [entry, fresh] = pairs_.try_emplace({group, message.from, message.to, message.channel},
-                                                 static_cast<GroupId>(to_.groups.size()));
+  const auto [entry, fresh] = pairs_[group].try_emplace({message.from, message.to, message.channel},
+                                                        static_cast<GroupId>(to_.groups.size()));
   if (fresh) {
     const Group& whole = from_.groups.at(group);
     to_.groups.push_back(
         {.kind = whole.kind,
          .members = {whole.members.at(message.from), whole.members.at(message.to)}});
+  }
+  return entry->second;
+}
+
+GroupId Expansion::relay_group(GroupId group, const Relay& relay, std::uint32_t channel) {
+  const auto [entry, fresh] = relay_groups_.try_emplace({group, channel, relay.members},
+                                                        static_cast<GroupId>(to_.groups.size()));
+  if (fresh) {
+    Group made{.kind = from_.groups.at(group).kind, .members = {}};
+    for (const std::uint32_t role : relay.members)
+      made.members.push_back(from_.groups.at(group).members.at(role));
+    to_.groups.push_back(std::move(made));
   }
   return entry->second;
 }

@@ -16,11 +16,14 @@ std::vector<std::uint32_t>& MessageList::writers(std::uint32_t role, std::uint32
 void MessageList::send(Message message) {
   TY_CHECK(message.from != message.to && message.from < shape_.ranks && message.to < shape_.ranks,
            message.from, message.to);
-  TY_CHECK(message.piece_begin < message.piece_end && message.piece_end <= shape_.pieces,
+  TY_CHECK(!message.scattered.empty() || message.piece_begin < message.piece_end,
            message.piece_begin, message.piece_end);
+  TY_CHECK(message.piece(message.piece_count() - 1) < shape_.pieces, message.piece_begin,
+           message.piece_end);
   const auto index = static_cast<std::uint32_t>(messages_.size());
-  message.bytes = shape_.piece_bytes * (message.piece_end - message.piece_begin);
-  for (std::uint32_t piece = message.piece_begin; piece < message.piece_end; ++piece) {
+  message.bytes = shape_.piece_bytes * message.piece_count();
+  for (std::uint32_t i = 0; i < message.piece_count(); ++i) {
+    const std::uint32_t piece = message.piece(i);
     for (const std::uint32_t writer : writers(message.from, piece))
       if (messages_[writer].step < message.step) message.after.push_back(writer);
     std::vector<std::uint32_t>& changed = writers(message.to, piece);

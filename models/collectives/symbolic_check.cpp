@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "models/collectives/blocks.hpp"
 
 namespace trainyard {
 
@@ -23,11 +26,11 @@ class Player {
   Player(const SymbolicCase& the_case, std::span<const Message> messages)
       : case_(the_case), messages_(messages), values_(messages.size()) {}
 
-  std::optional<std::string> play() {
+  std::optional<SymbolicFault> play() {
     for (std::uint32_t index = 0; index < messages_.size(); ++index)
-      if (auto fault = shape_fault(index)) return fault;
+      if (auto fault = shape_fault(index)) return SymbolicFault{*fault, index};
     for (std::uint32_t index = 0; index < messages_.size(); ++index)
-      if (auto fault = send(index)) return fault;
+      if (auto fault = send(index)) return SymbolicFault{*fault, index};
     return outcome_fault();
   }
 
@@ -36,6 +39,11 @@ class Player {
     Contributions value;
     std::optional<std::string> fault;
   };
+  // What a role holds of a piece in the end, or why it cannot be told.
+  struct Outcome {
+    Contributions value;
+    std::optional<SymbolicFault> fault;
+  };
 
   std::optional<std::string> shape_fault(std::uint32_t index) const;
   std::optional<std::string> send(std::uint32_t index);
@@ -43,44 +51,71 @@ class Player {
   Contributions wanted(std::uint32_t role, std::uint32_t piece) const;
   // `value` after the message arrived on it.
   Applied apply(Contributions value, std::uint32_t message, std::uint32_t piece) const;
-  std::optional<std::string> outcome_fault() const;
+  Outcome outcome(std::uint32_t role, std::uint32_t piece,
+                  std::span<const std::uint32_t> received) const;
+  std::optional<SymbolicFault> outcome_fault() const;
 
+  // Which of the message's pieces it is, if any.
+  std::optional<std::uint32_t> place_in(std::uint32_t message, std::uint32_t piece) const;
   bool carries(std::uint32_t message, std::uint32_t piece) const {
-    return messages_[message].piece_begin <= piece && piece < messages_[message].piece_end;
+    return place_in(message, piece).has_value();
+  }
+  std::string name(std::uint32_t message) const {
+    return message < case_.names.size() ? case_.names[message] : fmt::format("message {}", message);
   }
   std::uint32_t owner(std::uint32_t piece) const { return piece / (case_.pieces / case_.ranks); }
+  // Of a piece of an all_to_all: the rank it is for.
+  std::uint32_t destination(std::uint32_t piece) const {
+    const std::uint32_t of_sender = case_.pieces / case_.ranks;
+    return piece % of_sender / (of_sender / case_.ranks);
+  }
 
   SymbolicCase case_;
   std::span<const Message> messages_;
-  std::vector<std::vector<Contributions>> values_;  // [message][piece - piece_begin]
+  std::vector<std::vector<Contributions>> values_;  // [message][place among its pieces]
 };
+
+std::optional<std::uint32_t> Player::place_in(std::uint32_t message, std::uint32_t piece) const {
+  const Message& it = messages_[message];
+  if (it.scattered.empty()) {
+    if (piece < it.piece_begin || piece >= it.piece_end) return {};
+    return piece - it.piece_begin;
+  }
+  const auto found = std::ranges::lower_bound(it.scattered, piece);
+  if (found == it.scattered.end() || *found != piece) return {};
+  return static_cast<std::uint32_t>(found - it.scattered.begin());
+}
 
 std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
   const Message& message = messages_[index];
-  if (message.from >= case_.ranks || message.to >= case_.ranks || message.from == message.to)
-    return fmt::format("message {} goes from {} to {}", index, message.from, message.to);
-  if (message.piece_begin >= message.piece_end || message.piece_end > case_.pieces)
-    return fmt::format("message {} carries pieces {} to {} of {}", index, message.piece_begin,
-                       message.piece_end, case_.pieces);
-  const std::uint32_t buffer_pieces =
-      case_.op == CollectiveOp::AllToAll ? case_.ranks : case_.pieces;
-  const double bytes = case_.bytes / buffer_pieces * (message.piece_end - message.piece_begin);
+  const std::uint32_t roles = case_.ranks + case_.parties;
+  if (message.from >= roles || message.to >= roles || message.from == message.to)
+    return fmt::format("{} goes from {} to {}", name(index), message.from, message.to);
+  if (message.scattered.empty() && message.piece_begin >= message.piece_end)
+    return fmt::format("{} carries no piece", name(index));
+  const std::uint32_t last = message.piece(message.piece_count() - 1);
+  if (last >= case_.pieces)
+    return fmt::format("{} carries piece {} of {}", name(index), last, case_.pieces);
+  const double bytes =
+      bytes_of(message, {.op = case_.op, .ranks = case_.ranks, .pieces = case_.pieces}, case_.bytes,
+               case_.matrix);
   if (std::abs(message.bytes - bytes) > 1e-9 * bytes)
-    return fmt::format("message {} has {} bytes, its pieces {}", index, message.bytes, bytes);
+    return fmt::format("{} has {} bytes, its pieces {}", name(index), message.bytes, bytes);
   for (const std::uint32_t before : message.after) {
-    if (before >= index) return fmt::format("message {} waits for the later {}", index, before);
+    if (before >= index) return fmt::format("{} waits for the later {}", name(index), name(before));
     if (messages_[before].to != message.from)
-      return fmt::format("message {} waits for {}, which its sender does not receive", index,
-                         before);
+      return fmt::format("{} waits for {}, which its sender does not receive", name(index),
+                         name(before));
     if (messages_[before].step >= message.step)
-      return fmt::format("message {} of step {} waits for {} of step {}", index, message.step,
-                         before, messages_[before].step);
+      return fmt::format("{} of step {} waits for {} of step {}", name(index), message.step,
+                         name(before), messages_[before].step);
   }
   return {};
 }
 
 Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
+  if (role >= case_.ranks) return set;
   switch (case_.op) {
     case CollectiveOp::AllReduce:
     case CollectiveOp::ReduceScatter:
@@ -95,7 +130,7 @@ Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
       set[role] = role == 0;
       break;
     case CollectiveOp::AllToAll:
-      set[role] = piece / case_.ranks == role;
+      set[role] = owner(piece) == role;
       break;
   }
   return set;
@@ -120,7 +155,10 @@ Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
       set[0] = true;
       break;
     case CollectiveOp::AllToAll:
-      set[piece / case_.ranks] = piece % case_.ranks == role;
+      set[owner(piece)] =
+          destination(piece) == role &&
+          Blocks{.ranks = case_.ranks, .bytes = case_.bytes, .matrix = case_.matrix}.sends(
+              owner(piece), role);
       break;
   }
   return set;
@@ -128,13 +166,12 @@ Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
 
 Player::Applied Player::apply(Contributions value, std::uint32_t message,
                               std::uint32_t piece) const {
-  const Contributions& arrived = values_[message][piece - messages_[message].piece_begin];
+  const Contributions& arrived = values_[message][place_in(message, piece).value()];
   if (!messages_[message].reduce) return {arrived, {}};
   for (std::uint32_t rank = 0; rank < case_.ranks; ++rank) {
     if (value[rank] && arrived[rank])
-      return {value,
-              fmt::format("message {} adds the contribution of rank {} to piece {} a second time",
-                          message, rank, piece)};
+      return {value, fmt::format("{} adds the contribution of rank {} to piece {} a second time",
+                                 name(message), rank, piece)};
     value[rank] = value[rank] || arrived[rank];
   }
   return {std::move(value), {}};
@@ -142,7 +179,8 @@ Player::Applied Player::apply(Contributions value, std::uint32_t message,
 
 std::optional<std::string> Player::send(std::uint32_t index) {
   const Message& message = messages_[index];
-  for (std::uint32_t piece = message.piece_begin; piece < message.piece_end; ++piece) {
+  for (std::uint32_t i = 0; i < message.piece_count(); ++i) {
+    const std::uint32_t piece = message.piece(i);
     Contributions value = initial(message.from, piece);
     for (const std::uint32_t before : message.after) {
       if (!carries(before, piece)) continue;
@@ -151,34 +189,63 @@ std::optional<std::string> Player::send(std::uint32_t index) {
       value = std::move(applied.value);
     }
     if (is_nothing(value))
-      return fmt::format("message {} carries piece {}, which rank {} does not hold", index, piece,
+      return fmt::format("{} carries piece {}, which rank {} does not hold", name(index), piece,
                          message.from);
     values_[index].push_back(std::move(value));
   }
   return {};
 }
 
-std::optional<std::string> Player::outcome_fault() const {
-  std::vector<std::vector<std::uint32_t>> received(case_.ranks);
+Player::Outcome Player::outcome(std::uint32_t role, std::uint32_t piece,
+                                std::span<const std::uint32_t> received) const {
+  Contributions value = initial(role, piece);
+  std::optional<std::uint32_t> latest;
+  for (const std::uint32_t index : received) {
+    if (!carries(index, piece)) continue;
+    if (latest && !messages_[index].reduce && messages_[index].step <= messages_[*latest].step)
+      return {value, SymbolicFault{fmt::format("{} replaces piece {} while {} arrives", name(index),
+                                               piece, name(*latest)),
+                                   index}};
+    latest = index;
+    Applied applied = apply(std::move(value), index, piece);
+    if (applied.fault) return {{}, SymbolicFault{*applied.fault, index}};
+    value = std::move(applied.value);
+  }
+  return {std::move(value), {}};
+}
+
+// "without those of ranks 1, 2", "with those of rank 3 too many", or both.
+std::string difference(const Contributions& value, const Contributions& want) {
+  std::vector<std::uint32_t> missing;
+  std::vector<std::uint32_t> unwanted;
+  for (std::uint32_t rank = 0; rank < want.size(); ++rank) {
+    if (want[rank] && !value[rank]) missing.push_back(rank);
+    if (value[rank] && !want[rank]) unwanted.push_back(rank);
+  }
+  const auto ranks = [](const std::vector<std::uint32_t>& list) {
+    return fmt::format("{} {}", list.size() == 1 ? "rank" : "ranks", fmt::join(list, ", "));
+  };
+  std::string text;
+  if (!missing.empty()) text += " without what comes from " + ranks(missing);
+  if (!unwanted.empty())
+    text += (text.empty() ? " with what " : " and with what ") +
+            fmt::format("is not wanted from {}", ranks(unwanted));
+  return text;
+}
+
+std::optional<SymbolicFault> Player::outcome_fault() const {
+  std::vector<std::vector<std::uint32_t>> received(case_.ranks + case_.parties);
   for (std::uint32_t index = 0; index < messages_.size(); ++index)
     received[messages_[index].to].push_back(index);
   for (std::uint32_t role = 0; role < case_.ranks; ++role) {
     for (std::uint32_t piece = 0; piece < case_.pieces; ++piece) {
-      Contributions value = initial(role, piece);
-      std::optional<std::uint32_t> latest;
-      for (const std::uint32_t index : received[role]) {
-        if (!carries(index, piece)) continue;
-        if (latest && !messages_[index].reduce && messages_[index].step <= messages_[*latest].step)
-          return fmt::format("message {} replaces piece {} while message {} arrives", index, piece,
-                             *latest);
-        latest = index;
-        Applied applied = apply(std::move(value), index, piece);
-        if (applied.fault) return applied.fault;
-        value = std::move(applied.value);
-      }
+      const Outcome ends = outcome(role, piece, received[role]);
+      if (ends.fault) return ends.fault;
       const Contributions want = wanted(role, piece);
-      if (!is_nothing(want) && value != want)
-        return fmt::format("rank {} ends with the wrong contributions in piece {}", role, piece);
+      if (!is_nothing(want) && ends.value != want)
+        return SymbolicFault{fmt::format("rank {} ends with the wrong contributions in piece {}:{}",
+                                         role, piece, difference(ends.value, want)),
+                             {}};
     }
   }
   return {};
@@ -186,17 +253,26 @@ std::optional<std::string> Player::outcome_fault() const {
 
 }  // namespace
 
+std::optional<SymbolicFault> find_fault(const SymbolicCase& the_case,
+                                        std::span<const Message> messages) {
+  return Player(the_case, messages).play();
+}
+
 std::optional<std::string> symbolic_fault(const SymbolicCase& the_case,
                                           std::span<const Message> messages) {
-  return Player(the_case, messages).play();
+  const auto fault = find_fault(the_case, messages);
+  return fault ? std::optional(fault->problem) : std::nullopt;
 }
 
 std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
                                           const GroupPlace& place, Bytes bytes) {
-  const SymbolicCase the_case{.op = algorithm.op(),
-                              .ranks = static_cast<std::uint32_t>(place.gpus.size()),
-                              .pieces = algorithm.pieces(place),
-                              .bytes = bytes.value()};
+  const SymbolicCase the_case{
+      .op = algorithm.op(),
+      .ranks = static_cast<std::uint32_t>(place.gpus.size()),
+      .pieces = algorithm.pieces(place),
+      .bytes = bytes.value(),
+      .parties = static_cast<std::uint32_t>(algorithm.parties(place).size()),
+      .matrix = place.matrix};
   const std::vector<Message> messages = algorithm.messages(place, bytes);
   return symbolic_fault(the_case, messages);
 }

@@ -20,11 +20,25 @@ struct SymbolicCase {
   std::uint32_t ranks = 0;
   std::uint32_t pieces = 0;
   double bytes = 0.0;
+  std::uint32_t parties = 0;  // switches, with the roles after the ranks'
+  // Of an uneven all_to_all: blocks of no bytes need not arrive.
+  std::span<const std::int64_t> matrix = {};
+  // What the messages are called in faults; empty: "message 4".
+  std::span<const std::string> names = {};
 };
 
-// The first fault in one sentence, or nothing: a message that carries what its sender does not
+struct SymbolicFault {
+  std::string problem;                        // one sentence
+  std::optional<std::uint32_t> message = {};  // the one to blame, where one is
+};
+
+// The first fault, or nothing: a message that carries what its sender does not
 // hold, adds a contribution twice, waits for what it cannot know, or has the wrong size; a rank
 // that ends without exactly the pieces or sums the operation promises.
+[[nodiscard]] std::optional<SymbolicFault> find_fault(const SymbolicCase& the_case,
+                                                      std::span<const Message> messages);
+
+// Its sentence alone.
 [[nodiscard]] std::optional<std::string> symbolic_fault(const SymbolicCase& the_case,
                                                         std::span<const Message> messages);
 

@@ -61,7 +61,7 @@ TEST(SymbolicCheck, ASenderWaitsOnlyForWhatItReceives) {
 TEST(SymbolicCheck, NothingWaitsForLaterMessagesOrItsOwnStep) {
   std::vector<Message> messages = ring_of_three();
   messages[0].after = {5};
-  EXPECT_EQ(fault_of(messages), "message 0 waits for the later 5");
+  EXPECT_EQ(fault_of(messages), "message 0 waits for the later message 5");
   messages = ring_of_three();
   messages[4].step = 0;
   EXPECT_THAT(fault_of(messages), HasSubstr("message 4 of step 0 waits for"));
