@@ -9,6 +9,7 @@
 #include "models/collectives/nccl/transport.hpp"
 #include "models/collectives/placement.hpp"
 #include "models/collectives/ring.hpp"
+#include "models/collectives/sharp.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 
@@ -65,6 +66,14 @@ std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
   return chains;
 }
 
+// Over switches that reduce. A gather or scatter brings each NIC (N-1)/N of its share one way
+// whatever the switches do: that is the hierarchical one's load.
+std::vector<Chain> reduced_chains(const GroupPlace& place, CollectiveOp op, InNode in_node,
+                                  double bytes) {
+  if (op != CollectiveOp::AllReduce) return registered(place, op, "hierarchical", bytes);
+  return sharp_chains(place, in_node, bytes);
+}
+
 std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, double bytes) {
   switch (choice.method.algorithm) {
     case Algorithm::Ring:
@@ -73,8 +82,9 @@ std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, doub
     case Algorithm::Tree:
       return tree_chains(place, bytes);
     case Algorithm::Nvls:
-      if (nvls_refusal(place)) break;
-      return nvls_chains(place, choice.op, bytes);
+      if (!nvls_refusal(place)) return nvls_chains(place, choice.op, bytes);
+      if (sharp_refusal(place, InNode::NvSwitch)) break;
+      return reduced_chains(place, choice.op, InNode::NvSwitch, bytes);
     case Algorithm::NvlsTree:
       if (nvls_tree_refusal(place)) break;
       return nvls_tree_chains(place, bytes);
@@ -82,7 +92,8 @@ std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, doub
       return pat_chains(place, choice.op, bytes);
     case Algorithm::CollNetDirect:
     case Algorithm::CollNetChain:
-      break;
+      if (sharp_refusal(place, InNode::Direct)) break;
+      return reduced_chains(place, choice.op, InNode::Direct, bytes);
   }
   throw RunError(
       fmt::format("{} of {} by {} cannot be simulated on this group (exclude it: "
@@ -109,7 +120,8 @@ std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double b
   return {std::move(phase)};
 }
 
-std::optional<std::string> stepwise_algorithm(const Choice& choice) {
+std::optional<std::string> stepwise_algorithm(const Choice& choice, bool crosses_nodes) {
+  const bool sums = choice.op == CollectiveOp::AllReduce;
   switch (choice.method.algorithm) {
     case Algorithm::Ring:
       return is_rooted(choice.op) ? "chain" : "ring";
@@ -119,9 +131,12 @@ std::optional<std::string> stepwise_algorithm(const Choice& choice) {
       return "pat";
     case Algorithm::CollNetDirect:
     case Algorithm::CollNetChain:
+      return sums ? "sharp" : "hierarchical";
     case Algorithm::Nvls:
+      if (!crosses_nodes) return "nvls";
+      return sums ? "nvls_sharp" : "hierarchical";
     case Algorithm::NvlsTree:
-      return {};
+      return "nvls_tree";
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "models/collectives/nccl/transport.hpp"
 #include "models/collectives/reduction_tree.hpp"
 #include "models/collectives/sharp_plan.hpp"
 #include "test_clusters.hpp"
@@ -87,6 +88,25 @@ TEST(Sharp, TreesOfAFatTree) {
     roots.insert(tree.root);
   }
   EXPECT_GT(roots.size(), 1U);
+}
+
+// NCCL, too, reduces in a fabric that can, and every choice it makes has a form on the links.
+TEST(Sharp, NcclTakesAFabricThatReduces) {
+  const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
+                                         .nodes = 4,
+                                         .fabric = {.kind = "rail_optimized", .reduces = true}});
+  const nccl::NcclTransport transport(cluster, {});
+  const auto gpus = gpus_of(32);
+  std::set<std::string> taken;
+  for (const CollectiveOp op :
+       {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+    for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 26, 1LL << 33}) {
+      const Call call{.op = op, .bytes = bytes, .algorithm = "nccl"};
+      EXPECT_FALSE(transport.phases(call, gpus).front().chains.empty());
+      taken.insert(transport.stepwise_name(call, gpus));
+    }
+  }
+  EXPECT_TRUE(taken.contains("sharp") || taken.contains("nvls_sharp"));
 }
 
 // One leaf for a rail: no switch above it takes part.
