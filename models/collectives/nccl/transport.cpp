@@ -38,6 +38,7 @@ NcclTransport::NcclTransport(const Cluster& cluster, Options options)
       options_(std::move(options)),
       host_(host_facts(cluster.facts().gpu, cluster.facts().node)),
       others_(cluster) {
+  options_.collnet = options_.collnet || cluster.facts().fabric_reduces;
   if (!host_ && options_.sm) host_ = HostFacts{};
   if (!host_) return;
   host_->sm = options_.sm.value_or(host_->sm);
@@ -140,7 +141,7 @@ std::string NcclTransport::stepwise_name(const Call& call,
   if (!is_tuned(call.op)) return "direct";
   if (!host_ && options_.stands_in) return stand_in(call, gpus).algorithm;
   const Choice chosen = *choice(call, gpus);
-  const auto name = stepwise_algorithm(chosen);
+  const auto name = stepwise_algorithm(chosen, communicator(gpus).nodes > 1);
   if (name) return *name;
   const std::string_view algorithm = to_string(chosen.method.algorithm);
   throw RunError(

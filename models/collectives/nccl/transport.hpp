@@ -29,9 +29,9 @@ inline constexpr std::string_view kNcclName = "nccl";
 // Throws RunError for CollNet, and for NVLS across nodes, which need a network that reduces.
 [[nodiscard]] std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes);
 
-// The registry's name of the algorithm that plays the choice message by message; nothing for NVLS,
-// NVLSTree and CollNet, where switches take part.
-[[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice);
+// The registry's name of the algorithm that plays the choice message by message.
+[[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice,
+                                                            bool crosses_nodes);
 
 class NcclTransport final : public Transport {
  public:
