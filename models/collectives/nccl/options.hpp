@@ -33,6 +33,7 @@ struct Options {
   bool collnet = false;                              // NCCL_COLLNET_ENABLE: switches that reduce
   // GPUs that are not NVIDIA's: true takes a registered algorithm instead, false refuses them.
   bool stands_in = false;
+  bool machine = true;  // times by the machine model; false: as NCCL's tuning model expects them
   std::optional<std::uint32_t> sm = {};  // compute capability x 10; else by the GPU's name
   std::optional<CpuVendor> cpu = {};     // else by the node type's name
 };

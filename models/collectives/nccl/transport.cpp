@@ -43,6 +43,8 @@ NcclTransport::NcclTransport(const Cluster& cluster, Options options)
   if (!host_) return;
   host_->sm = options_.sm.value_or(host_->sm);
   host_->cpu = options_.cpu.value_or(host_->cpu);
+  const auto measured = options_.machine ? machine_model(host_->sm) : std::nullopt;
+  if (measured) machine_ = Machine{.gpu = *measured, .messages = message_model(), .network = {}};
 }
 
 const Communicator& NcclTransport::communicator(std::span<const std::uint32_t> gpus) const {
@@ -77,13 +79,40 @@ std::optional<Choice> NcclTransport::choice(const Call& call,
   if (!chooses(call, gpus) || !is_tuned(call.op)) return {};
   const Communicator& comm = communicator(gpus);
   const bool eight_bit_float = call.dtype == DataType::Fp8;
-  const Question question{&comm, call.op, call.bytes, eight_bit_float};
+  const std::optional<Machine> pace = machine(gpus);
+  const Question question{&comm, call.op, call.bytes, eight_bit_float,
+                          pace ? pace->network.latency_us : 0.0};
   const auto known = chosen_.find(question);
   if (known != chosen_.end()) return known->second;
-  const Choice made = choose(comm, {.op = call.op,
-                                    .bytes = static_cast<double>(call.bytes),
-                                    .eight_bit_float = eight_bit_float});
+  const auto bytes = static_cast<double>(call.bytes);
+  Choice made = choose(comm, {.op = call.op, .bytes = bytes, .eight_bit_float = eight_bit_float});
+  if (pace) made.prediction = machine_time(*pace, comm, made, bytes);
   return chosen_.emplace(question, made).first->second;
+}
+
+std::optional<Machine> NcclTransport::machine(std::span<const std::uint32_t> gpus) const {
+  if (!machine_) return {};
+  Machine made = *machine_;
+  made.network = network_of({.cluster = cluster_, .gpus = gpus}, communicator(gpus));
+  return made;
+}
+
+std::vector<Phase> NcclTransport::exchange(const Call& call,
+                                           std::span<const std::uint32_t> gpus) const {
+  Call direct = call;
+  direct.algorithm = "direct";
+  std::vector<Phase> phases = others_.phases(direct, gpus);
+  if (!machine_ || phases.size() != 1) return phases;
+  const auto bytes = static_cast<double>(call.bytes);
+  const Prediction price = exchange_time(*machine(gpus), communicator(gpus), call.op, bytes);
+  Phase& phase = phases.front();
+  phase.latency = Seconds{price.latency_us * 1e-6};
+  double busiest = 0.0;
+  for (const Chain& chain : phase.chains)
+    for (const LinkLoad& load : chain.loads) busiest = std::max(busiest, load.bytes);
+  for (Chain& chain : phase.chains)
+    chain.rate_cap_bytes_per_s = busiest / (price.transfer_us(bytes) * 1e-6);
+  return phases;
 }
 
 // Depends on the size of the group, not on its place: one answer for all groups of a kind.
@@ -110,11 +139,7 @@ Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gp
 std::vector<Phase> NcclTransport::phases(const Call& call,
                                          std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.phases(call, gpus);
-  if (!is_tuned(call.op)) {
-    Call direct = call;
-    direct.algorithm = "direct";
-    return others_.phases(direct, gpus);
-  }
+  if (!is_tuned(call.op)) return exchange(call, gpus);
   if (!host_ && options_.stands_in) return others_.phases(stand_in(call, gpus), gpus);
   return lower({.cluster = cluster_, .gpus = gpus}, *choice(call, gpus),
                static_cast<double>(call.bytes));

@@ -1,11 +1,12 @@
 // The Transport that does what NCCL would: calls whose algorithm is "nccl" run by NCCL's own
 // choice.
 //
-// Such a call takes the latency of NCCL's tuning model, then moves its bytes on the links of the
-// chosen algorithm, inflated by the protocol (LL sends twice the bytes), and no faster than the
-// model says. So alone on a fabric that gives what NCCL counts on it takes exactly the model's
-// time; where a link has less, or others use it, it takes longer. Calls with other algorithms are
-// CollectiveTransport's.
+// NCCL's tuning model chooses, the machine model (machine.hpp) tells the time: the call takes its
+// latency, then moves its bytes on the links of the chosen algorithm, inflated by the protocol (LL
+// sends twice the bytes), and no faster than the model says. So alone on a fabric that gives what
+// the model counts on it takes exactly the model's time; where a link has less, or others use it,
+// it takes longer. Where no machine was measured (Volta), or Options::machine is false, the tuning
+// model tells the time as well. Calls with other algorithms are CollectiveTransport's.
 //
 //   NcclTransport transport(cluster, {.version = "2.27"});
 //   transport.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
@@ -19,14 +20,15 @@
 #include <vector>
 
 #include "models/collectives/collective.hpp"
-#include "models/collectives/nccl/tuning.hpp"
+#include "models/collectives/nccl/machine.hpp"
 
 namespace trainyard::nccl {
 
 inline constexpr std::string_view kNcclName = "nccl";
 
 // The chosen algorithm's phases. All rails share the bytes, however few channels NCCL would use.
-// Throws RunError for CollNet, and for NVLS across nodes, which need a network that reduces.
+// CollNet, and NVLS across nodes, go by SHARP (sharp.hpp), their gathers and scatters as the
+// hierarchical ones do. Throws RunError for what the fabric cannot do.
 [[nodiscard]] std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes);
 
 // The registry's name of the algorithm that plays the choice message by message.
@@ -43,8 +45,8 @@ class NcclTransport final : public Transport {
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
-  // What NCCL chooses; nothing for a group of one, another algorithm, and for send_recv and
-  // all_to_all, which it does not tune.
+  // What NCCL chooses, with the time it takes as its prediction; nothing for a group of one,
+  // another algorithm, and for send_recv and all_to_all, which it does not tune.
   [[nodiscard]] std::optional<Choice> choice(const Call& call,
                                              std::span<const std::uint32_t> gpus) const;
 
@@ -68,17 +70,24 @@ class NcclTransport final : public Transport {
   // Ranks, nodes, and which GPUs of its node the smallest part of the group has.
   using Shape = std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>>;
 
-  // By shape, operation, bytes and whether it is of 8-bit floats.
-  using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool>;
+  // By shape, operation, bytes, whether it is of 8-bit floats, and the network's latency.
+  using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool, double>;
 
   // Is it NCCL's, of a group that has something to say?
   [[nodiscard]] bool chooses(const Call& call, std::span<const std::uint32_t> gpus) const;
   // The call by the registered algorithm that stands in for NCCL.
   [[nodiscard]] Call stand_in(const Call& call, std::span<const std::uint32_t> gpus) const;
 
+  // What the group's time is made of; nothing where NCCL's own model tells it.
+  [[nodiscard]] std::optional<Machine> machine(std::span<const std::uint32_t> gpus) const;
+  // The registry's direct exchange at the machine's pace.
+  [[nodiscard]] std::vector<Phase> exchange(const Call& call,
+                                            std::span<const std::uint32_t> gpus) const;
+
   const Cluster& cluster_;
   Options options_;
   std::optional<HostFacts> host_;
+  std::optional<Machine> machine_;  // of any group, without its network
   CollectiveTransport others_;
   mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator
   mutable std::map<Question, Choice> chosen_;

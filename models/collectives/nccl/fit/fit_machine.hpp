@@ -1,0 +1,38 @@
+// Fits the machine model's constants to measured collectives and says how well they generalise.
+//
+// Constants of a GPU generation come from rows of one node, those of messages and fabrics from rows
+// of several, with the generations' held fixed. Everything is least squares on log(predicted /
+// measured), robust; the same rows give the same constants.
+//
+//   const Constants fitted = fit_constants(select(samples));
+//   cross_validate(samples, Split::Thirds);      // errors on rows that were left out
+#pragma once
+
+#include <vector>
+
+#include "models/collectives/nccl/fit/error_table.hpp"
+#include "models/collectives/nccl/fit/predict.hpp"
+
+namespace trainyard::nccl::fit {
+
+using Selection = std::vector<const Sample*>;
+[[nodiscard]] Selection select_all(const Samples& samples);
+
+// From fixed guesses. A constant that no row depends on keeps its guess.
+[[nodiscard]] Constants fit_constants(const Selection& rows);
+
+// What is left out, one part after the other: every third row, all rows of one number of ranks, or
+// all of one source.
+enum class Split { Thirds, Ranks, Source };
+// Errors of the rows left out. Rows by a method, or over a fabric, of which no row is left are not
+// judged.
+[[nodiscard]] ErrorTable cross_validate(const Selection& rows, Split split);
+
+// Errors of given constants; by the sample's machine ("hopper x 8", "polaris_a100x4_n2_ofi").
+[[nodiscard]] ErrorTable errors_of(const Constants& constants, const Selection& rows);
+// Of NCCL's own model, for the operations that it tunes.
+[[nodiscard]] ErrorTable unfitted_errors(const Selection& rows);
+
+[[nodiscard]] std::string machine_name(const Sample& sample);
+
+}  // namespace trainyard::nccl::fit

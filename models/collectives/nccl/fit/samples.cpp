@@ -1,0 +1,204 @@
+#include "models/collectives/nccl/fit/samples.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <tuple>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard::nccl::fit {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<CollectiveOp> op_of(const std::string& name) {
+  static const std::map<std::string, CollectiveOp> kNames{
+      {"all_reduce", CollectiveOp::AllReduce},
+      {"all_gather", CollectiveOp::AllGather},
+      {"reduce_scatter", CollectiveOp::ReduceScatter},
+      {"alltoall", CollectiveOp::AllToAll},
+      {"sendrecv", CollectiveOp::SendRecv},
+      {"broadcast", CollectiveOp::Broadcast},
+      {"reduce", CollectiveOp::Reduce}};
+  const auto found = kNames.find(name);
+  if (found == kNames.end()) return {};
+  return found->second;
+}
+
+struct Platform {
+  std::uint32_t sm = 0;
+  double nvlink = 0.0;  // of a GPU, to all peers
+  std::uint32_t nvlinks = 1;
+  double pcie = 0.0;
+  std::uint32_t gpus = 8;
+  CpuVendor host = CpuVendor::Intel;
+  bool mesh = false;
+  std::string version;
+  double nic = 0.0;
+  std::uint32_t nics = 0;
+  std::string fabric;
+};
+
+Platform platform_of(const Json& entry, const Json& gpus) {
+  const Json& gpu = gpus.at(entry.at("gpu").get<std::string>());
+  const auto host = entry.value("host", std::string("intel"));
+  return {.sm = gpu.at("sm").get<std::uint32_t>(),
+          .nvlink = gpu.at("nvlink").get<double>(),
+          .nvlinks = gpu.at("nvlinks").get<std::uint32_t>(),
+          .pcie = gpu.at("pcie").get<double>(),
+          .gpus = entry.at("gpus").get<std::uint32_t>(),
+          .host = host == "amd"   ? CpuVendor::Amd
+                  : host == "arm" ? CpuVendor::Arm
+                                  : CpuVendor::Intel,
+          .mesh = entry.value("mesh", false),
+          .version = entry.value("nccl", std::string()),
+          .nic = entry.value("nic", 0.0),
+          .nics = entry.value("nics", 0U),
+          .fabric = entry.value("fabric", std::string())};
+}
+
+// A full mesh shares out the wires of a GPU among its peers.
+NodeView view_of(const Platform& platform, std::uint32_t gpus, bool with_nics) {
+  const double peers = platform.mesh ? platform.gpus - 1.0 : 1.0;
+  NodeView view =
+      switched_node({.gpus = gpus,
+                     .sm = platform.sm,
+                     .nvlink = platform.nvlink / peers,
+                     .nvlinks = std::max(1U, static_cast<std::uint32_t>(platform.nvlinks / peers)),
+                     .pcie = platform.pcie});
+  view.cpu = platform.host;
+  if (platform.mesh) view.scale_up = NodeView::ScaleUp::FullMesh;
+  for (std::uint32_t i = 0; with_nics && i < platform.nics; ++i)
+    view.nics.push_back({.rate = platform.nic,
+                         .pcie_switch = i * gpus / platform.nics,
+                         .socket = 2 * i / platform.nics});
+  return view;
+}
+
+// One measured point, as the files have it.
+struct Row {
+  std::string op;
+  std::uint32_t ranks = 0;
+  std::string version;
+  double bytes = 0.0;
+  double time_us = 0.0;
+  bool floats = true;  // NVLS adds floats only
+};
+
+class Reader {
+ public:
+  void add(const std::string& source, const Platform& platform, const Row& row) {
+    const auto op = op_of(row.op);
+    if (!op || row.bytes <= 0.0 || row.time_us <= 0.0) return;
+    const Communicator& communicator = communicator_of(source, platform, row);
+    Sample sample{.source = source,
+                  .op = *op,
+                  .bytes = row.bytes,
+                  .time_us = row.time_us,
+                  .communicator = &communicator,
+                  .choice = {},
+                  .fabric = communicator.nodes > 1 ? platform.fabric : "",
+                  .nic_rate = platform.nic * platform.nics,
+                  .nics = platform.nics};
+    if (*op != CollectiveOp::AllToAll && *op != CollectiveOp::SendRecv)
+      sample.choice = choose(communicator, {.op = *op, .bytes = row.bytes});
+    made_.rows.push_back(std::move(sample));
+  }
+  Samples take() { return std::move(made_); }
+
+ private:
+  const Communicator& communicator_of(const std::string& source, const Platform& platform,
+                                      const Row& row) {
+    const bool adds = row.op == "all_reduce" || row.op == "reduce_scatter";
+    const bool nvls = row.floats || !adds;
+    const auto key = std::make_tuple(source, row.ranks, row.version, nvls);
+    if (const auto found = known_.find(key); found != known_.end()) return *found->second;
+    const std::uint32_t nodes = (row.ranks + platform.gpus - 1) / platform.gpus;
+    const std::uint32_t local = nodes == 1 ? row.ranks : platform.gpus;
+    made_.communicators.push_back(make_communicator(
+        {.node = view_of(platform, local, nodes > 1), .ranks = row.ranks, .nodes = nodes},
+        {.version = row.version, .nvls = nvls}));
+    return *known_.emplace(key, &made_.communicators.back()).first->second;
+  }
+
+  Samples made_;
+  std::map<std::tuple<std::string, std::uint32_t, std::string, bool>, const Communicator*> known_;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
+}
+
+// op,dtype,gpus,nccl_version,size_bytes,time_us,...
+void read_table(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+  std::ifstream in(file);
+  if (!in) throw InputError({file.string(), "", "cannot be read", ""});
+  std::string line;
+  std::getline(in, line);
+  std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
+           std::vector<double>>
+      points;
+  while (std::getline(in, line)) {
+    std::stringstream fields(line);
+    std::vector<std::string> parts;
+    for (std::string part; std::getline(fields, part, ',');) parts.push_back(part);
+    if (parts.size() < 6)
+      throw InputError({file.string(), "", fmt::format("\"{}\" has too few fields", line), ""});
+    points[{parts[0], parts[1], static_cast<std::uint32_t>(std::stoul(parts[2])), parts[3],
+            std::stod(parts[4])}]
+        .push_back(std::stod(parts[5]));
+  }
+  for (const auto& [key, times] : points) {
+    const auto& [op, type, gpus, version, bytes] = key;
+    reader.add(file.stem().string(), platform,
+               {.op = op,
+                .ranks = gpus,
+                .version = version,
+                .bytes = bytes,
+                .time_us = median(times),
+                .floats = type != "int8"});
+  }
+}
+
+void read_log(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+  JsonFile log = JsonFile::read(file);
+  const Json& document = log.document();
+  const bool both = std::any_of(document.at("rows").begin(), document.at("rows").end(),
+                                [](const Json& row) { return !row.value("in_place", false); });
+  for (const Json& row : document.at("rows")) {
+    if (both && row.value("in_place", false)) continue;
+    const Json& ranks = row.contains("n_ranks") ? row.at("n_ranks") : document.at("n_ranks");
+    if (!ranks.is_number() || !row.at("time_us").is_number()) continue;
+    reader.add(file.stem().string(), platform,
+               {.op = row.at("op").get<std::string>(),
+                .ranks = ranks.get<std::uint32_t>(),
+                .version = platform.version,
+                .bytes = row.at("size_bytes").get<double>(),
+                .time_us = row.at("time_us").get<double>()});
+  }
+}
+
+}  // namespace
+
+Samples read_samples(const std::filesystem::path& collectives) {
+  JsonFile file = JsonFile::read(data_file("models/collectives/nccl/data", "measured_platforms"));
+  const Json& document = file.document();
+  const Json& gpus = document.at("gpus");
+  Reader reader;
+  for (const auto& [name, entry] : document.at("tables").items())
+    read_table(collectives / (name + ".csv"), platform_of(entry, gpus), reader);
+  for (const auto& [name, entry] : document.at("logs").items())
+    read_log(collectives / "logs" / (name + ".json"), platform_of(entry, gpus), reader);
+  return reader.take();
+}
+
+}  // namespace trainyard::nccl::fit

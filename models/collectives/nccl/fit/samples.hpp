@@ -1,0 +1,44 @@
+// Measured collectives, each with what NCCL would choose for it on the machine it was measured on.
+//
+// Rows are read from tables (collectives/<gpu>_sxm.csv) and logs (collectives/logs/*.json); the
+// machines of both are in data/measured_platforms.json. Tables give medians of repeated points.
+// Rows of RCCL, of DeepEP and of switches that reduce (SHARP) are left out.
+//
+//   const Samples samples = read_samples("measured/collectives");
+//   for (const Sample& sample : samples.rows) use(sample.time_us);
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/collectives/nccl/machine.hpp"
+
+namespace trainyard::nccl::fit {
+
+struct Sample {
+  std::string source;  // "h100_sxm", "aws_p5_h100_n1"
+  CollectiveOp op = CollectiveOp::AllReduce;
+  double bytes = 0.0;
+  double time_us = 0.0;
+  const Communicator* communicator = nullptr;
+  Choice choice = {};     // of the operations that NCCL tunes
+  std::string fabric;     // between its nodes; empty on one node
+  double nic_rate = 0.0;  // nominal, of all NICs of a node
+  std::uint32_t nics = 0;
+
+  [[nodiscard]] Generation generation() const { return generation_of(communicator->node.sm); }
+  [[nodiscard]] bool one_node() const { return communicator->nodes == 1; }
+};
+
+struct Samples {
+  std::vector<Sample> rows;
+  std::deque<Communicator> communicators;  // samples point into it
+};
+
+// Throws InputError where the folder has no such files or a file is not as described.
+[[nodiscard]] Samples read_samples(const std::filesystem::path& collectives);
+
+}  // namespace trainyard::nccl::fit
