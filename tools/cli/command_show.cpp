@@ -15,6 +15,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/workload_table.hpp"
 #include "topologies/cluster_reader.hpp"
+#include "topologies/from_nccl_xml.hpp"
 #include "topologies/views.hpp"
 
 namespace trainyard {
@@ -27,6 +28,7 @@ struct ShowChoice {
   bool matrix = false;
   bool dot = false;
   bool json = false;
+  bool nccl_xml = false;
 };
 
 ClusterSpec cluster_of(const ShowChoice& choice) {
@@ -48,6 +50,10 @@ Exit show_topology(const ShowChoice& choice) {
     return Exit::Fine;
   }
   const Cluster cluster = build_cluster(spec);
+  if (choice.nccl_xml) {
+    fmt::print("{}", to_nccl_xml(cluster, 0));
+    return Exit::Fine;
+  }
   fmt::print("{}", choice.matrix ? topology_matrix(cluster, 0)
                    : choice.dot  ? topology_dot(cluster)
                                  : topology_table(cluster));
@@ -108,6 +114,9 @@ void add_show(CLI::App& app, Action& action) {
       ->excludes(matrix)
       ->excludes(dot);
   matrix->excludes(dot);
+  topology->add_flag("--nccl-xml", choice->nccl_xml, "The first node as NCCL_TOPO_FILE reads it")
+      ->excludes(matrix)
+      ->excludes(dot);
   topology->footer(
       "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
       "  trainyard show topology scenarios/first/two_gpus.json --json > cluster.json");

@@ -29,6 +29,9 @@ struct Shape {
   double launch_us = 0.0;
   double intra_us = 5.0;
   double inter_us = 5.0;
+  std::uint32_t nodes_per_leaf = 0;  // 0: one leaf for all; else leaves under one spine
+  double trunk = 1e11;               // of a leaf to the spine
+  bool reduces = false;              // its leaf adds what passes through it
 };
 
 class Builder {
@@ -36,12 +39,19 @@ class Builder {
   explicit Builder(const Shape& shape) : shape_(shape) {}
   Cluster build() {
     leaf_ = add(DeviceKind::LeafSwitch, -1, 0);
-    for (std::uint32_t node = 0; node < shape_.nodes; ++node)
+    const DeviceId spine = shape_.nodes_per_leaf > 0 ? add(DeviceKind::SpineSwitch, -1, 0) : 0;
+    for (std::uint32_t node = 0; node < shape_.nodes; ++node) {
+      if (shape_.nodes_per_leaf > 0 && node % shape_.nodes_per_leaf == 0) {
+        if (node > 0) leaf_ = add(DeviceKind::LeafSwitch, -1, node / shape_.nodes_per_leaf);
+        wire(leaf_, spine, LinkKind::LeafSpine, shape_.trunk);
+      }
       add_node(static_cast<std::int32_t>(node));
+    }
     ClusterFacts facts;
     facts.name = "made by hand";
     facts.nodes = shape_.nodes;
     facts.gpus_per_node = shape_.gpus;
+    facts.fabric_reduces = shape_.reduces;
     facts.latency = {.launch = Seconds{shape_.launch_us * 1e-6},
                      .intra_step = Seconds{shape_.intra_us * 1e-6},
                      .inter_step = Seconds{shape_.inter_us * 1e-6}};
