@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -16,13 +15,20 @@ constexpr double kTogether = 1e-12;  // relative; ends nearer than this are one
 // Chains of a phase beyond which the engine had better price it.
 constexpr std::size_t kMostChains = 16;
 
-// Chains that start together on links of their own: when does each end?
+// Chains that start together on links of their own: when does each end? Links have numbers of
+// their own here, from 0 on: all is arrays, for a phase may load all links of a thousand GPUs.
 class LocalFlows {
  public:
-  void add_link(LinkId link, double capacity) { capacity_.try_emplace(link, capacity); }
+  using Loads = std::vector<std::pair<std::size_t, double>>;  // by the link's number
+
+  std::size_t add_link(double capacity) {
+    capacity_.push_back(capacity);
+    demand_.push_back(0.0);
+    return capacity_.size() - 1;
+  }
 
   // `count` equal chains with one fate.
-  void add_chains(const ShapedChain& chain, std::vector<std::pair<LinkId, double>> loads) {
+  void add_chains(const ShapedChain& chain, Loads loads) {
     for (auto& [link, load] : loads) load *= chain.count;
     flows_.push_back({.left = chain.payload_bytes,
                       .cap = chain.rate_cap_bytes_per_s,
@@ -56,7 +62,7 @@ class LocalFlows {
     double left = 0.0;  // bytes of payload
     double cap = kNever;
     double count = 1.0;
-    std::vector<std::pair<LinkId, double>> loads = {};  // of all together, per payload of one
+    Loads loads = {};  // of all together, per payload of one
     double rate = 0.0;
     double end = 0.0;
     bool frozen = false;
@@ -64,47 +70,50 @@ class LocalFlows {
 
   // Max-min fair rates of what is left, by progressive filling; false when nothing is.
   bool share() {
-    std::map<LinkId, double> room = capacity_;
+    room_ = capacity_;
     bool any = false;
     for (Flow& flow : flows_) {
       flow.frozen = flow.left <= 0.0;
       any = any || !flow.frozen;
     }
-    while (freeze_slowest(room)) {
+    while (freeze_slowest()) {
     }
     return any;
   }
 
   // Raises all rates until a link is full or a cap is reached, and freezes who is there.
-  bool freeze_slowest(std::map<LinkId, double>& room) {
-    std::map<LinkId, double> demand;
+  bool freeze_slowest() {
+    std::ranges::fill(demand_, 0.0);
     double level = kNever;
     bool any = false;
     for (const Flow& flow : flows_) {
       if (flow.frozen) continue;
       any = true;
       level = std::min(level, flow.cap);
-      for (const auto& [link, load] : flow.loads) demand[link] += load;
+      for (const auto& [link, load] : flow.loads) demand_[link] += load;
     }
     if (!any) return false;
-    for (const auto& [link, load] : demand) level = std::min(level, room[link] / load);
+    for (std::size_t link = 0; link < demand_.size(); ++link)
+      if (demand_[link] > 0.0) level = std::min(level, room_[link] / demand_[link]);
     std::vector<Flow*> held;
     for (Flow& flow : flows_) {
       if (flow.frozen) continue;
       const bool full = std::ranges::any_of(flow.loads, [&](const auto& load) {
-        return room[load.first] <= level * demand[load.first] * (1.0 + kTogether);
+        return room_[load.first] <= level * demand_[load.first] * (1.0 + kTogether);
       });
       if (full || flow.cap <= level * (1.0 + kTogether)) held.push_back(&flow);
     }
     for (Flow* flow : held) {
       flow->rate = level;
       flow->frozen = true;
-      for (const auto& [link, load] : flow->loads) room[link] -= load * level;
+      for (const auto& [link, load] : flow->loads) room_[link] -= load * level;
     }
     return true;
   }
 
-  std::map<LinkId, double> capacity_;
+  std::vector<double> capacity_;  // by the link's number, as are these two:
+  std::vector<double> room_;      // what frozen flows leave of it
+  std::vector<double> demand_;    // of the others, per payload
   std::vector<Flow> flows_;
 };
 
@@ -142,18 +151,28 @@ double rate_alone(const Cluster& cluster, const JointGraph& joint, const Content
   return rate;
 }
 
+// Numbers of links in a phase, given in the order they are met.
+using LinkNumbers = std::vector<std::size_t>;
+constexpr std::size_t kNoNumber = std::numeric_limits<std::size_t>::max();
+
+// `numbers` has kNoNumber for every link, before and after.
 void price(const Cluster& cluster, const JointGraph& joint, const Contention& contention,
-           ShapedPhase& phase) {
+           LinkNumbers& numbers, ShapedPhase& phase) {
   LocalFlows flows;
+  std::vector<LinkId> numbered;
   for (const ShapedChain& chain : phase.chains) {
-    std::vector<std::pair<LinkId, double>> loads;
+    LocalFlows::Loads loads;
     for (const auto& [link, load] : joint.shape(chain.shape)) {
       if (contention.slack[link]) continue;
-      flows.add_link(link, cluster.link(link).capacity.value());
-      loads.emplace_back(link, joint.loads[load]);
+      if (numbers[link] == kNoNumber) {
+        numbers[link] = flows.add_link(cluster.link(link).capacity.value());
+        numbered.push_back(link);
+      }
+      loads.emplace_back(numbers[link], joint.loads[load]);
     }
     flows.add_chains(chain, std::move(loads));
   }
+  for (const LinkId link : numbered) numbers[link] = kNoNumber;
   const std::vector<double> ends = flows.ends();
   for (std::size_t i = 0; i < ends.size(); ++i) {
     ShapedChain& chain = phase.chains[i];
@@ -166,10 +185,11 @@ void price(const Cluster& cluster, const JointGraph& joint, const Contention& co
 
 ClosedPhases close_phases(const Cluster& cluster, JointGraph joint, Contention contention) {
   const std::vector<bool> closed = closed_groups(joint, contention);
+  LinkNumbers numbers(cluster.links().size(), kNoNumber);
   for (std::size_t group = 0; group < closed.size(); ++group) {
     if (!closed[group]) continue;
     for (GroupCall& made : joint.traffic[group]) {
-      for (ShapedPhase& phase : made.phases) price(cluster, joint, contention, phase);
+      for (ShapedPhase& phase : made.phases) price(cluster, joint, contention, numbers, phase);
     }
   }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
