@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "scenarios/collective/measured.hpp"
 #include "scenarios/collective/study.hpp"
 
 namespace trainyard {
@@ -15,10 +16,14 @@ namespace trainyard {
 [[nodiscard]] std::int64_t element_count(const CollectiveStudy& study, std::int64_t bytes);
 
 // One object for each algorithm that runs and each size: op, algorithm, protocol (what "nccl"
-// chose, else null), ranks, size_bytes, time_us, algbw_GBps, busbw_GBps, bottleneck.
-[[nodiscard]] nlohmann::ordered_json study_json(const CollectiveStudy& study);
+// chose, else null), ranks, size_bytes, time_us, algbw_GBps, busbw_GBps, bottleneck. Beside
+// measured times also measured_time_us, measured_busbw_GBps and error (predicted / measured - 1),
+// null for sizes that were not measured.
+[[nodiscard]] nlohmann::ordered_json study_json(const CollectiveStudy& study,
+                                                const MeasuredTimes* measured = nullptr);
 
 // The same rows with the count, the latency and the most loaded link.
-[[nodiscard]] std::string study_csv(const CollectiveStudy& study);
+[[nodiscard]] std::string study_csv(const CollectiveStudy& study,
+                                    const MeasuredTimes* measured = nullptr);
 
 }  // namespace trainyard

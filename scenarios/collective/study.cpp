@@ -1,16 +1,12 @@
 #include "scenarios/collective/study.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
-#include <numeric>
 
-#include "models/collectives/nccl/transport.hpp"
-#include "models/collectives/selection.hpp"
+#include "models/collectives/collective.hpp"
+#include "scenarios/collective/folding.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/graph/fold.hpp"
 
 namespace trainyard {
 
@@ -47,31 +43,6 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
   return workload;
 }
 
-// Is `b` what `a` becomes when every byte is `factor` bytes?
-bool scales(const std::vector<Phase>& a, const std::vector<Phase>& b, double factor) {
-  constexpr double kEqual = 1e-12;
-  const auto same_load = [&](const LinkLoad& x, const LinkLoad& y) {
-    return x.link == y.link && std::abs(x.bytes * factor - y.bytes) <= kEqual * y.bytes;
-  };
-  const auto same_chain = [&](const Chain& x, const Chain& y) {
-    return x.rate_cap_bytes_per_s == y.rate_cap_bytes_per_s &&
-           std::equal(x.loads.begin(), x.loads.end(), y.loads.begin(), y.loads.end(), same_load);
-  };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Phase& x, const Phase& y) {
-    return x.latency == y.latency && std::equal(x.chains.begin(), x.chains.end(), y.chains.begin(),
-                                                y.chains.end(), same_chain);
-  });
-}
-
-// Weights are relative to the payload, and rates do not change with the size.
-Partition scaled(Partition partition, double factor) {
-  for (FlowClass& flow : partition.flows) {
-    flow.payload_bytes *= factor;
-    for (FlowClass::Weight& weight : flow.weights) weight.bytes *= factor;
-  }
-  return partition;
-}
-
 std::optional<LoadedLink> most_loaded(const Cluster& cluster, const Partition& partition,
                                       const Timeline& timeline) {
   std::optional<LoadedLink> most;
@@ -97,20 +68,21 @@ class AlgorithmRuns {
       : cluster_(cluster),
         question_(question),
         algorithm_(std::move(algorithm)),
-        transport_(cluster, question.nccl),
+        transport_(cluster, question.nccl, question.profile, question.profile_name),
         engine_(make_engine(question.engine)) {}
 
   [[nodiscard]] AlgorithmStudy study() const {
     AlgorithmStudy study{.algorithm = algorithm_};
     study.refusal = refusal();
     if (study.refusal || question_.sizes.empty()) return study;
-    const auto [least, most] = std::minmax_element(question_.sizes.begin(), question_.sizes.end());
-    std::optional<Partition> common;
-    if (algorithm_ != nccl::kNcclName && is_scaled(*least, *most)) common = folded(*most);
-    for (const std::int64_t bytes : question_.sizes) {
-      const double factor = static_cast<double>(bytes) / static_cast<double>(*most);
-      study.rows.push_back(row(bytes, common ? scaled(*common, factor) : folded(bytes)));
-    }
+    const LoneCall lone{
+        .cluster = cluster_,
+        .transport = transport_,
+        .gpus = question_.gpus,
+        .call = call(0),
+        .workload_of = [this](const Call& made) { return workload_of(question_, made); }};
+    for (const SizedFold& folded : folded_sizes(lone, question_.sizes))
+      study.rows.push_back(row(folded.bytes, folded.partition));
     return study;
   }
 
@@ -127,22 +99,11 @@ class AlgorithmRuns {
     }
     try {
       for (const std::int64_t bytes : question_.sizes)
-        (void)transport_.label(call(bytes), question_.gpus);
+        (void)transport_.get().label(call(bytes), question_.gpus);
     } catch (const RunError& error) {
       return error.what();
     }
     return {};
-  }
-
-  [[nodiscard]] bool is_scaled(std::int64_t from, std::int64_t to) const {
-    return scales(transport_.phases(call(from), question_.gpus),
-                  transport_.phases(call(to), question_.gpus),
-                  static_cast<double>(to) / static_cast<double>(from));
-  }
-
-  [[nodiscard]] Partition folded(std::int64_t bytes) const {
-    return fold(cluster_, workload_of(question_, call(bytes)), transport_,
-                {.drop_uncontended = true});
   }
 
   [[nodiscard]] CollectiveRow row(std::int64_t bytes, const Partition& partition) const {
@@ -156,22 +117,27 @@ class AlgorithmRuns {
                       .algbw = static_cast<double>(bytes) / timeline.makespan_s,
                       .link = most_loaded(cluster_, partition, timeline)};
     row.busbw = row.algbw * bus_bandwidth_factor(question_.op, ranks);
-    if (algorithm_ == nccl::kNcclName) {
-      // What NCCL tunes is one phase, so its busiest link is full throughout or never.
-      constexpr double kFull = 0.99;
-      row.protocol_bound = row.link && transport_.choice(call(bytes), question_.gpus) &&
-                           row.link->load * row.time_s < kFull * (row.time_s - row.latency_s);
-      constexpr std::string_view kPrefix = "nccl: ";
-      row.choice = transport_.label(call(bytes), question_.gpus);
-      if (row.choice.starts_with(kPrefix)) row.choice.erase(0, kPrefix.size());
-    }
+    if (algorithm_ == nccl::kNcclName) add_choice(row, call(bytes));
     return row;
+  }
+
+  void add_choice(CollectiveRow& row, const Call& made) const {
+    // What NCCL tunes, or a profile tells, is one phase: its busiest link is full throughout or
+    // never.
+    constexpr double kFull = 0.99;
+    const bool one_phase = transport_.is_profiled(made, question_.gpus) ||
+                           transport_.nccl().choice(made, question_.gpus).has_value();
+    row.protocol_bound =
+        row.link && one_phase && row.link->load * row.time_s < kFull * (row.time_s - row.latency_s);
+    constexpr std::string_view kPrefix = "nccl: ";
+    row.choice = transport_.get().label(made, question_.gpus);
+    if (row.choice.starts_with(kPrefix)) row.choice.erase(0, kPrefix.size());
   }
 
   const Cluster& cluster_;
   const CollectiveQuestion& question_;
   std::string algorithm_;
-  nccl::NcclTransport transport_;
+  StudyTransport transport_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "models/collectives/nccl/options.hpp"
+#include "models/collectives/profile/collective_profile.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/workload.hpp"
 
@@ -24,11 +25,14 @@ namespace trainyard {
 struct CollectiveQuestion {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::vector<std::uint32_t> gpus = {};      // members in role order; two or more
-  std::vector<std::string> algorithms = {};  // names of study_algorithms(op)
+  std::vector<std::string> algorithms = {};  // names of study_algorithms(op), or users' files
   std::vector<std::int64_t> sizes = {};      // nccl-tests' size, as in Call
   DataType dtype = DataType::Fp32;           // nccl-tests' default
   std::string engine = "simgrid";
   nccl::Options nccl = {};
+  // Where set, "nccl" takes its times from it (profiled_transport.hpp); must outlive the study.
+  const CollectiveProfile* profile = nullptr;
+  std::string profile_name = {};
 };
 
 // The link whose capacity the call uses most.
@@ -44,7 +48,7 @@ struct CollectiveRow {
   double algbw = 0.0;      // bytes/s
   double busbw = 0.0;
   std::optional<LoadedLink> link = {};
-  std::string choice = {};  // of "nccl": "NVLS/Simple, 16 channels"; else empty
+  std::string choice = {};  // of "nccl": "NVLS/Simple, 16 channels", "profile: f"; else empty
   // No link is full while bytes move: NCCL's protocol and channels are what is slow.
   bool protocol_bound = false;
   // "latency" where that is at least half of the time, "protocol" where that binds, else the kind
@@ -70,9 +74,9 @@ struct CollectiveStudy {
 // part of a larger collective.
 [[nodiscard]] std::vector<std::string> study_algorithms(CollectiveOp op);
 
-// Each algorithm is folded once, at the largest size, where its phases at the smallest are the
-// same but for the bytes; else ("nccl", which chooses anew) at every size. REQUIRES: GPUs of the
-// cluster, each once; algorithms of study_algorithms(op); an engine of the registry.
+// An algorithm is folded once for every range of sizes over which its phases are the same but for
+// the bytes (folding.hpp). REQUIRES: GPUs of the cluster, each once; algorithms that find_algorithm
+// knows, or "nccl"; an engine of the registry.
 [[nodiscard]] CollectiveStudy study_collective(const Cluster& cluster,
                                                const CollectiveQuestion& question);
 

@@ -44,7 +44,8 @@ TEST(Examples, EveryHelpHasOneThatRuns) {
   for (const std::string command :
        {"trainyard", "trainyard run", "trainyard memory", "trainyard schedule", "trainyard show",
         "trainyard show topology", "trainyard show workload", "trainyard show cost",
-        "trainyard list", "trainyard schema", "trainyard collective"}) {
+        "trainyard list", "trainyard schema", "trainyard collective", "trainyard import",
+        "trainyard import nccl-tests"}) {
     const Outcome help = scratch.sh(command + " --help");
     ASSERT_EQ(help.exit, 0) << command;
     EXPECT_EQ(help.err, "");

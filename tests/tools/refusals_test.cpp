@@ -23,7 +23,8 @@ const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
 std::vector<Refusal> refusals() {
   return {
       {"trainyard",
-       "trainyard what? run, memory, schedule, collective, show, list, schema (`trainyard --help` "
+       "trainyard what? run, memory, schedule, collective, import, show, list, schema (`trainyard "
+       "--help` "
        "shows what it takes)"},
       {"trainyard collective all_redcue",
        R"(there is no collective "all_redcue" (did you mean "all_reduce"?))"},
@@ -32,6 +33,25 @@ std::vector<Refusal> refusals() {
       {"trainyard collective all_reduce --sizes 8X",
        "--sizes: \"8X\" is not a size (write a number with B, KiB, MiB or GiB, such as 8B:8GiB or "
        "1MiB:1GiB:4)"},
+      {"trainyard collective",
+       "which collective? (trainyard collective all_reduce, or --group for several)"},
+      {"trainyard collective all_reduce --ranks 0-8",
+       "--ranks: \"8\" is not a rank of the cluster, which has 8 GPUs (use 0 to 7, or more nodes)"},
+      {"trainyard collective all_reduce --split data=3",
+       "--split: 3 does not divide 8 ranks (use a divisor of the ranks)"},
+      {"trainyard collective --group all_reduce",
+       "--group: \"all_reduce\" is not OP[/ALGORITHM]:RANKS[@SIZE] (write for example "
+       "all_reduce:0-56/8 or all_to_all/pairwise:0-7@64MiB)"},
+      {"trainyard collective all_gather --measured tests/models/collectives/profile/h8.log",
+       "tests/models/collectives/profile/h8.log: measures all_reduce, not all_gather (compare like "
+       "with like: name the collective of the log)"},
+      {"trainyard collective all_reduce --nodes 2 --measured "
+       "tests/models/collectives/profile/h8.log",
+       "tests/models/collectives/profile/h8.log: measured 8 ranks on 1 nodes, and the group has 16 "
+       "on 2 (describe the cluster that was measured: --node, --nodes, --ranks-per-node)"},
+      {"trainyard import nccl-tests scenarios/README.md -o profile.json",
+       "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
+       "and its siblings, or the JSON of their -J)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "scenarios/collective/comparison.hpp"
+#include "scenarios/collective/groups.hpp"
 #include "scenarios/collective/rows.hpp"
 #include "scenarios/collective/sizes.hpp"
 #include "sim/report/text_table.hpp"
@@ -13,22 +14,6 @@
 namespace trainyard {
 
 namespace {
-
-// As nccl-tests names them.
-std::string_view type_name(DataType dtype) {
-  switch (dtype) {
-    case DataType::Bf16:
-      return "bfloat16";
-    case DataType::Fp16:
-      return "half";
-    case DataType::Fp8:
-      return "f8e4m3";
-    case DataType::Fp32:
-    case DataType::Tf32:
-      return "float";
-  }
-  return "float";
-}
 
 bool reduces(CollectiveOp op) {
   return op == CollectiveOp::AllReduce || op == CollectiveOp::ReduceScatter ||
@@ -39,18 +24,39 @@ bool has_root(CollectiveOp op) {
   return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
 }
 
-std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorithm) {
+// "-" where the size was not measured.
+void add_measured(std::vector<std::string>& cells, const CollectiveRow& row,
+                  const MeasuredTime* time) {
+  if (time == nullptr) {
+    cells.insert(cells.end(), {"-", "-", "-"});
+    return;
+  }
+  cells.push_back(fmt::format("{:.2f}", time->time_s * 1e6));
+  cells.push_back(fmt::format("{:.2f}", time->busbw * 1e-9));
+  cells.push_back(signed_percent(row.time_s / time->time_s - 1.0));
+}
+
+std::string agreement_text(const AlgorithmStudy& algorithm, const MeasuredTimes& measured) {
+  const Agreement agreement = agreement_of(algorithm, measured);
+  if (agreement.sizes == 0) return "  no size of the log is among those asked for\n";
+  return fmt::format("  against {}: mean absolute error {} over {} sizes, bias {}\n", measured.file,
+                     percent(agreement.mape), agreement.sizes, signed_percent(agreement.bias));
+}
+
+std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
+                     const MeasuredTimes* measured) {
   const bool chooses = std::any_of(algorithm.rows.begin(), algorithm.rows.end(),
                                    [](const CollectiveRow& row) { return !row.choice.empty(); });
   std::vector<std::string> titles{"size (B)", "count",        "type",         "redop",
                                   "root",     "time (us)",    "algbw (GB/s)", "busbw (GB/s)",
                                   "latency",  "busiest link", "load"};
+  if (measured != nullptr) titles.insert(titles.end(), {"measured (us)", "busbw (GB/s)", "error"});
   if (chooses) titles.emplace_back("choice");
   TextTable table(std::move(titles));
   for (const CollectiveRow& row : algorithm.rows) {
     std::vector<std::string> cells{fmt::format("{}", row.bytes),
                                    fmt::format("{}", element_count(study, row.bytes)),
-                                   std::string(type_name(study.dtype)),
+                                   std::string(nccl_type_name(study.dtype)),
                                    reduces(study.op) ? "sum" : "none",
                                    has_root(study.op) ? "0" : "-1",
                                    fmt::format("{:.2f}", row.time_s * 1e6),
@@ -59,10 +65,12 @@ std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorit
                                    percent(row.latency_s / row.time_s),
                                    row.link ? std::string(to_string(row.link->kind)) : "-",
                                    row.link ? percent(row.link->load) : "-"};
+    if (measured != nullptr) add_measured(cells, row, measured->at(row.bytes));
     if (chooses) cells.push_back(row.choice);
     table.row(std::move(cells));
   }
-  return fmt::format("{}\n{}\n", algorithm.algorithm, table.text());
+  return fmt::format("{}\n{}{}\n", algorithm.algorithm, table.text(),
+                     measured != nullptr ? agreement_text(algorithm, *measured) : "");
 }
 
 std::string winners_text(const CollectiveStudy& study) {
@@ -92,7 +100,8 @@ std::string crossovers_text(const CollectiveStudy& study) {
 
 }  // namespace
 
-std::string collective_text(const CollectiveStudy& study, const std::string& place) {
+std::string collective_text(const CollectiveStudy& study, const std::string& place,
+                            const MeasuredTimes* measured) {
   std::string text =
       fmt::format("{} over {} ranks of {}\n\n", to_string(study.op), study.ranks, place);
   std::string refused;
@@ -102,13 +111,29 @@ std::string collective_text(const CollectiveStudy& study, const std::string& pla
       refused +=
           wrapped(fmt::format("  {}: {}", algorithm.algorithm, *algorithm.refusal), 4) + "\n";
     } else {
-      text += table_of(study, algorithm);
+      text += table_of(study, algorithm, measured);
       any = true;
     }
   }
   if (any) text += winners_text(study) + crossovers_text(study);
   if (!refused.empty()) text += (any ? "\n" : "") + std::string("Not for this group\n") + refused;
   return text;
+}
+
+std::string interference_text(const InterferenceStudy& study, const std::string& place) {
+  TextTable table({"size", "groups", "collective", "algorithm", "ranks of one", "alone (us)",
+                   "together (us)", "slower by", "busbw (GB/s)", "shared link", "groups on it",
+                   "load"});
+  for (const GroupRow& row : study.rows) {
+    table.row({size_text(row.bytes), fmt::format("{}", row.groups), std::string(to_string(row.op)),
+               row.algorithm, ranks_text(row.ranks), fmt::format("{:.2f}", row.alone_s * 1e6),
+               fmt::format("{:.2f}", row.together_s * 1e6), percent(row.slowdown() - 1.0),
+               fmt::format("{:.2f}", row.busbw_together() * 1e-9),
+               row.shared ? row.shared->name : "-",
+               row.shared ? fmt::format("{}", row.shared->groups) : "-",
+               row.shared ? percent(row.shared->load) : "-"});
+  }
+  return fmt::format("Groups at once on {}\n\n{}", place, table.text());
 }
 
 }  // namespace trainyard

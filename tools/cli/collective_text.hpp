@@ -1,13 +1,21 @@
-// A study of a collective as text: nccl-tests' columns for each algorithm, then who wins where.
+// Studies of collectives as text: nccl-tests' columns for each algorithm, then who wins where; and
+// groups at once, with what each takes alone and together.
 #pragma once
 
 #include <string>
 
+#include "scenarios/collective/interference.hpp"
+#include "scenarios/collective/measured.hpp"
 #include "scenarios/collective/study.hpp"
 
 namespace trainyard {
 
-// `place` says where it ran: "2 x dgx_h100, rail_optimized".
-[[nodiscard]] std::string collective_text(const CollectiveStudy& study, const std::string& place);
+// `place` says where it ran: "2 x dgx_h100, rail_optimized". `measured`: nullptr, or the times that
+// stand beside the predicted ones.
+[[nodiscard]] std::string collective_text(const CollectiveStudy& study, const std::string& place,
+                                          const MeasuredTimes* measured = nullptr);
+
+[[nodiscard]] std::string interference_text(const InterferenceStudy& study,
+                                            const std::string& place);
 
 }  // namespace trainyard

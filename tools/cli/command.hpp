@@ -24,6 +24,7 @@ void add_run(CLI::App& app, Action& action);
 void add_memory(CLI::App& app, Action& action);
 void add_schedule(CLI::App& app, Action& action);
 void add_collective(CLI::App& app, Action& action);
+void add_import(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_list(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);

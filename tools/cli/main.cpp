@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   trainyard::add_memory(app, action);
   trainyard::add_schedule(app, action);
   trainyard::add_collective(app, action);
+  trainyard::add_import(app, action);
   trainyard::add_show(app, action);
   trainyard::add_list(app, action);
   trainyard::add_schema(app, action);

@@ -1,0 +1,26 @@
+// `trainyard import`: what other programs measured or found, as files that trainyard reads.
+#include <array>
+
+#include "tools/cli/command.hpp"
+#include "tools/cli/import_formats.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// One subcommand each.
+constexpr std::array kFormats{add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
+
+}  // namespace
+
+void add_import(CLI::App& app, Action& action) {
+  CLI::App* import =
+      app.add_subcommand("import", "Read what other programs measured or found on a cluster");
+  import->require_subcommand(1);
+  for (const auto add : kFormats) add(*import, action);
+  import->footer(
+      "Example:\n  trainyard import nccl-tests tests/models/collectives/profile/h8.log "
+      "-o profile.json");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,13 @@
+// What `trainyard import` reads. Each format is one function here, its file, and a row in
+// command_import.cpp.
+#pragma once
+
+#include "tools/cli/command.hpp"
+
+namespace trainyard {
+
+void add_import_nccl_tests(CLI::App& import, Action& action);
+void add_import_nccl_topo(CLI::App& import, Action& action);
+void add_import_topo_m(CLI::App& import, Action& action);
+
+}  // namespace trainyard
