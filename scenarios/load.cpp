@@ -86,6 +86,20 @@ nccl::Settings read_nccl(JsonObject object) {
   return read_fields(object, nccl_fields(), nccl::Settings{});
 }
 
+// A name of the registry, one with an argument ("parameter_server:4"), or a file of the user's.
+std::string read_algorithm(JsonObject& group, CollectiveOp op) {
+  const std::string operation(to_string(op));
+  const nlohmann::ordered_json& word = group.raw(operation);
+  try {
+    if (word.is_string() && is_algorithm(op, word.get<std::string>()))
+      return word.get<std::string>();
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) group.report(operation, to_text(problem));
+    return word.get<std::string>();
+  }
+  return group.choice(operation, algorithm_names(op));
+}
+
 CollectiveChoice read_collectives(JsonObject object) {
   CollectiveChoice choice;
   choice.nccl = read_nccl(object.object("nccl"));
@@ -96,7 +110,7 @@ CollectiveChoice read_collectives(JsonObject object) {
     for (const CollectiveOp op : chosen_operations()) {
       const std::string operation(to_string(op));
       if (!group.has(operation)) continue;
-      choice.algorithm[kind][op] = group.choice(operation, algorithm_names(op));
+      choice.algorithm[kind][op] = read_algorithm(group, op);
     }
   }
   return choice;

@@ -49,6 +49,19 @@ TEST(LoadScenario, ReadsHowNcclChooses) {
             "v2.18");
 }
 
+TEST(LoadScenario, AlgorithmsMayHaveArgumentsOrBeFiles) {
+  Json document = sample();
+  document["collectives"] = {{"data", {{"all_reduce", "parameter_server:2"}}}};
+  EXPECT_EQ(load(document).plan.collectives.of(GroupKind::Data, CollectiveOp::AllReduce),
+            "parameter_server:2");
+  document["collectives"] = {{"data", {{"all_reduce", "parameter_server:many"}}}};
+  EXPECT_THAT(complaints(document), testing::AllOf(HasSubstr("/collectives/data/all_reduce"),
+                                                   HasSubstr("does not say how many servers")));
+  document["collectives"] = {{"data", {{"all_reduce", "nowhere/mine.json"}}}};
+  EXPECT_THAT(complaints(document), testing::AllOf(HasSubstr("/collectives/data/all_reduce"),
+                                                   HasSubstr("nowhere/mine.json")));
+}
+
 TEST(LoadScenario, ReadsEverySection) {
   Json document = sample();
   document["collectives"] = {{"data", {{"all_reduce", "hierarchical"}}}};
