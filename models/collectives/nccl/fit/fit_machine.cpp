@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -146,11 +147,21 @@ void judge(const Constants& constants, const Sample& row, ErrorTable& table) {
 
 }  // namespace
 
-Selection select_all(const Samples& samples) {
-  Selection rows;
-  for (const Sample& sample : samples.rows)
-    if (sample.generation() != Generation::Volta) rows.push_back(&sample);
-  return rows;
+Selection select(const Samples& samples, Rows rows) {
+  Selection chosen;
+  for (const Sample& sample : samples.rows) {
+    const Rows kind = !sample.fitted      ? Rows::Unfitted
+                      : sample.one_node() ? Rows::OneNode
+                                          : Rows::SeveralNodes;
+    if (kind == rows && sample.generation() != Generation::Volta) chosen.push_back(&sample);
+  }
+  return chosen;
+}
+
+Selection select_fitted(const Samples& samples) {
+  Selection chosen = select(samples, Rows::OneNode);
+  for (const Sample* row : select(samples, Rows::SeveralNodes)) chosen.push_back(row);
+  return chosen;
 }
 
 Constants fit_constants(const Selection& rows) {
@@ -162,10 +173,13 @@ Constants fit_constants(const Selection& rows) {
   return constants;
 }
 
-ErrorTable cross_validate(const Selection& rows, Split split) {
+ErrorTable cross_validate(const Selection& rows, Split split, const Selection* judged) {
   std::set<std::string> parts;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (may_leave(*rows[i], split)) parts.insert(part_of(*rows[i], i, split));
+  const auto is_judged = [&](const Sample* row) {
+    return judged == nullptr || std::find(judged->begin(), judged->end(), row) != judged->end();
+  };
   ErrorTable table;
   for (const std::string& part : parts) {
     Selection kept;
@@ -178,7 +192,7 @@ ErrorTable cross_validate(const Selection& rows, Split split) {
     }
     const Constants constants = fit_constants(kept);
     for (const Sample* row : left_out)
-      if (kinds.contains(kind_of(*row, split)) && can_predict(constants, *row))
+      if (kinds.contains(kind_of(*row, split)) && can_predict(constants, *row) && is_judged(row))
         judge(constants, *row, table);
   }
   return table;

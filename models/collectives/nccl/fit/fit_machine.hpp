@@ -4,8 +4,8 @@
 // of several, with the generations' held fixed. Everything is least squares on log(predicted /
 // measured), robust; the same rows give the same constants.
 //
-//   const Constants fitted = fit_constants(select(samples));
-//   cross_validate(samples, Split::Thirds);      // errors on rows that were left out
+//   const Constants fitted = fit_constants(select_fitted(samples));
+//   cross_validate(rows, Split::Thirds);      // errors on rows that were left out
 #pragma once
 
 #include <vector>
@@ -16,7 +16,10 @@
 namespace trainyard::nccl::fit {
 
 using Selection = std::vector<const Sample*>;
-[[nodiscard]] Selection select_all(const Samples& samples);
+// Rows of one node or of several that are fitted, or those that are only judged.
+enum class Rows { OneNode, SeveralNodes, Unfitted };
+[[nodiscard]] Selection select(const Samples& samples, Rows rows);
+[[nodiscard]] Selection select_fitted(const Samples& samples);
 
 // From fixed guesses. A constant that no row depends on keeps its guess.
 [[nodiscard]] Constants fit_constants(const Selection& rows);
@@ -25,8 +28,9 @@ using Selection = std::vector<const Sample*>;
 // all of one source.
 enum class Split { Thirds, Ranks, Source };
 // Errors of the rows left out. Rows by a method, or over a fabric, of which no row is left are not
-// judged.
-[[nodiscard]] ErrorTable cross_validate(const Selection& rows, Split split);
+// judged, nor are those that are not in `judged`, where it is given.
+[[nodiscard]] ErrorTable cross_validate(const Selection& rows, Split split,
+                                        const Selection* judged = nullptr);
 
 // Errors of given constants; by the sample's machine ("hopper x 8", "polaris_a100x4_n2_ofi").
 [[nodiscard]] ErrorTable errors_of(const Constants& constants, const Selection& rows);

@@ -24,28 +24,26 @@ void print(const char* title, const ErrorTable& table, bool lines) {
   if (lines) fmt::print("\n{}\n", table.to_markdown());
 }
 
-Selection one_node(const Selection& rows, bool wanted) {
-  Selection chosen;
-  for (const Sample* row : rows)
-    if (row->one_node() == wanted) chosen.push_back(row);
-  return chosen;
+void report(const Constants& constants, const Samples& samples) {
+  const auto judge = [&](const char* title, Rows kind) {
+    const Selection rows = select(samples, kind);
+    fmt::print("{}\n", title);
+    print("NCCL's own model", unfitted_errors(rows), false);
+    print("machine model", errors_of(constants, rows), true);
+  };
+  judge("One node", Rows::OneNode);
+  judge("One node, a table that nobody fitted", Rows::Unfitted);
+  judge("Several nodes", Rows::SeveralNodes);
 }
 
-void report(const Constants& constants, const Selection& rows) {
-  for (const bool alone : {true, false}) {
-    const Selection some = one_node(rows, alone);
-    fmt::print("{}\n", alone ? "One node" : "Several nodes");
-    print("NCCL's own model", unfitted_errors(some), false);
-    print("machine model", errors_of(constants, some), true);
-  }
-}
-
-void report_left_out(const Selection& rows) {
-  const Selection alone = one_node(rows, true);
+void report_left_out(const Samples& samples) {
+  const Selection alone = select(samples, Rows::OneNode);
   print("left out: every third row, one node", cross_validate(alone, Split::Thirds), false);
   print("left out: a number of ranks, one node", cross_validate(alone, Split::Ranks), false);
-  print("left out: a source, one node", cross_validate(alone, Split::Source), false);
-  print("left out: every third row, all", cross_validate(rows, Split::Thirds), false);
+  print("left out: a log, one node", cross_validate(alone, Split::Source), false);
+  const Selection several = select(samples, Rows::SeveralNodes);
+  const ErrorTable thirds = cross_validate(select_fitted(samples), Split::Thirds, &several);
+  print("left out: every third row, several nodes", thirds, true);
 }
 
 }  // namespace
@@ -58,12 +56,12 @@ int main(int count, char** values) {
   }
   try {
     const Samples samples = read_samples(arguments[1]);
-    const Selection rows = select_all(samples);
+    const Selection rows = select_fitted(samples);
     const bool write = arguments.size() == 4;
     const Constants constants = write ? rounded(fit_constants(rows)) : shipped_constants();
-    report(constants, rows);
+    report(constants, samples);
     if (!write) return 0;
-    report_left_out(rows);
+    report_left_out(samples);
     write_constants(constants, rows, {.folder = arguments[2], .date = arguments[3]});
   } catch (const trainyard::InputError& error) {
     fmt::print(stderr, "{}\n", error.what());

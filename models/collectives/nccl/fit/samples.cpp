@@ -90,6 +90,7 @@ struct Row {
   double bytes = 0.0;
   double time_us = 0.0;
   bool floats = true;  // NVLS adds floats only
+  bool fitted = true;
 };
 
 class Reader {
@@ -106,7 +107,8 @@ class Reader {
                   .choice = {},
                   .fabric = communicator.nodes > 1 ? platform.fabric : "",
                   .nic_rate = platform.nic * platform.nics,
-                  .nics = platform.nics};
+                  .nics = platform.nics,
+                  .fitted = row.fitted};
     if (*op != CollectiveOp::AllToAll && *op != CollectiveOp::SendRecv)
       sample.choice = choose(communicator, {.op = *op, .bytes = row.bytes});
     made_.rows.push_back(std::move(sample));
@@ -138,25 +140,35 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
 }
 
-// op,dtype,gpus,nccl_version,size_bytes,time_us,...
-void read_table(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+std::vector<std::vector<std::string>> fields_of(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) throw InputError({file.string(), "", "cannot be read", ""});
   std::string line;
   std::getline(in, line);
-  std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
-           std::vector<double>>
-      points;
+  std::vector<std::vector<std::string>> rows;
   while (std::getline(in, line)) {
     std::stringstream fields(line);
     std::vector<std::string> parts;
     for (std::string part; std::getline(fields, part, ',');) parts.push_back(part);
-    if (parts.size() < 6)
+    if (parts.size() < 4)
       throw InputError({file.string(), "", fmt::format("\"{}\" has too few fields", line), ""});
-    points[{parts[0], parts[1], static_cast<std::uint32_t>(std::stoul(parts[2])), parts[3],
-            std::stod(parts[4])}]
-        .push_back(std::stod(parts[5]));
+    rows.push_back(std::move(parts));
   }
+  return rows;
+}
+
+std::uint32_t count_of(const std::string& text) {
+  return static_cast<std::uint32_t>(std::stoul(text));
+}
+
+// op,dtype,gpus,nccl_version,size_bytes,time_us,...
+void read_table(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+  std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
+           std::vector<double>>
+      points;
+  for (const std::vector<std::string>& parts : fields_of(file))
+    points[{parts.at(0), parts.at(1), count_of(parts.at(2)), parts.at(3), std::stod(parts.at(4))}]
+        .push_back(std::stod(parts.at(5)));
   for (const auto& [key, times] : points) {
     const auto& [op, type, gpus, version, bytes] = key;
     reader.add(file.stem().string(), platform,
@@ -166,6 +178,22 @@ void read_table(const std::filesystem::path& file, const Platform& platform, Rea
                 .bytes = bytes,
                 .time_us = median(times),
                 .floats = type != "int8"});
+  }
+}
+
+// gpus,size_bytes,dtype,time_us,... of all_reduce.
+void read_unfitted(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+  constexpr double kFloorBytes = 4.0 * 1048576.0;
+  for (const std::vector<std::string>& parts : fields_of(file)) {
+    const double bytes = std::stod(parts.at(1));
+    if (bytes <= kFloorBytes) continue;
+    reader.add(file.stem().string(), platform,
+               {.op = "all_reduce",
+                .ranks = count_of(parts.at(0)),
+                .version = platform.version,
+                .bytes = bytes,
+                .time_us = std::stod(parts.at(3)),
+                .fitted = false});
   }
 }
 
@@ -196,6 +224,8 @@ Samples read_samples(const std::filesystem::path& collectives) {
   Reader reader;
   for (const auto& [name, entry] : document.at("tables").items())
     read_table(collectives / (name + ".csv"), platform_of(entry, gpus), reader);
+  for (const auto& [name, entry] : document.at("unfitted_tables").items())
+    read_unfitted(collectives / (name + ".csv"), platform_of(entry, gpus), reader);
   for (const auto& [name, entry] : document.at("logs").items())
     read_log(collectives / "logs" / (name + ".json"), platform_of(entry, gpus), reader);
   return reader.take();
