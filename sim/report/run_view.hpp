@@ -73,7 +73,8 @@ struct RunView {
   std::span<const Cost> kernel_costs;  // by index into Workload::kernels
 
   [[nodiscard]] Carrier carrier(GroupId group, std::uint32_t call) const {
-    return carrier_of(carriers, workload, partition.class_of_group.at(group), call);
+    const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);
+    return carrier_of(carriers, workload, group_class, call);
   }
 };
 

@@ -122,6 +122,28 @@ TEST(ResultJson, CollectivesAreCountedOncePerGroup) {
   EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);  // 2 (n-1)/n = 1 among two
 }
 
+// What carried a call is told beside what was asked for; a name alone is both.
+TEST(ResultJson, CollectivesSayWhatCarriedThem) {
+  SmallRun small;
+  small.run.partition.class_of_group.assign(small.run.workload.groups.size(), 0);
+  for (std::uint32_t call = 0; call < small.run.workload.calls.size(); ++call)
+    if (small.run.workload.calls[call].op == CollectiveOp::AllReduce)
+      small.carriers[{0, call}] = {.algorithm = "Tree",
+                                   .protocol = "LL",
+                                   .channels = 2,
+                                   .label = "nccl: Tree/LL, 2 channels"};
+  const Json rows = result_json(small.view())["collectives"];
+  ASSERT_EQ(rows.size(), 2U);
+  const std::string asked = rows[0]["requested"];
+  EXPECT_EQ(rows[0]["algorithm"], asked);
+  EXPECT_EQ(rows[0]["label"], asked);
+  EXPECT_TRUE(rows[0]["protocol"].is_null() && rows[0]["channels"].is_null());
+  EXPECT_EQ(rows[1]["algorithm"], "Tree");
+  EXPECT_EQ(rows[1]["protocol"], "LL");
+  EXPECT_EQ(rows[1]["channels"], 2);
+  EXPECT_EQ(rows[1]["label"], "nccl: Tree/LL, 2 channels");
+}
+
 // A class of four ranks, two groups of two: the calls of both groups.
 TEST(ResultJson, FoldedClassesCountForAllTheirGroups) {
   SmallRun small;
