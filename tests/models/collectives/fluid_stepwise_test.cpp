@@ -83,24 +83,27 @@ TEST(FluidStepwise, AgreeOnASwitch) {
   }
 }
 
-// A tree all_reduce of 32 ranks of one node has 64 trees of 64 chunks: fewer ranks show the same.
-constexpr std::size_t kMessagesMost = 20000;
+// A ring of 64 ranks has 8 064 messages. A tree all_reduce of 32 ranks of one node, with 64 trees
+// of 64 chunks, has many more: fewer ranks show the same.
+constexpr std::size_t kMessagesMost = 9000;
+constexpr std::uint32_t kPiecesMost = 5000;
 
 std::vector<std::int64_t> sizes_for(std::uint32_t ranks) {
   constexpr std::int64_t kKib = 1024;
-  if (ranks > 16) return {kKib, 8 * kKib * kKib * kKib};
+  if (ranks > 8) return {kKib, 8 * kKib * kKib * kKib};
   return {kKib, kKib * kKib, 64 * kKib * kKib, 8 * kKib * kKib * kKib};
 }
 
 // Every row of the registry says how far apart its two forms may lie (fluid_bound);
 // step-synchronous ones say 0.1 %. Any number of ranks, a power of two or not.
 TEST(FluidStepwise, EveryRowKeepsItsBound) {
-  for (const std::uint32_t n : {2U, 3U, 4U, 6U, 8U, 13U, 16U, 32U, 64U}) {
+  for (const std::uint32_t n : {2U, 3U, 4U, 8U, 13U, 32U, 64U}) {
     const Cluster cluster = make_cluster({.gpus = n, .launch_us = 8.4});
     const std::vector<std::uint32_t> gpus = gpus_of(n);
     const GroupPlace place{.cluster = cluster, .gpus = gpus};
     for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
       if (algorithm->op() == CollectiveOp::SendRecv || algorithm->refusal(place)) continue;
+      if (algorithm->pieces(place) > kPiecesMost) continue;
       const FluidBound bound = algorithm->fluid_bound(place);
       EXPECT_FALSE(bound.reason.empty());
       const std::string name(algorithm->name());
