@@ -90,6 +90,7 @@ constexpr std::uint32_t kPiecesMost = 5000;
 
 std::vector<std::int64_t> sizes_for(std::uint32_t ranks) {
   constexpr std::int64_t kKib = 1024;
+  if (ranks > 32) return {8 * kKib * kKib * kKib};  // thousands of messages alive at once
   if (ranks > 8) return {kKib, 8 * kKib * kKib * kKib};
   return {kKib, kKib * kKib, 64 * kKib * kKib, 8 * kKib * kKib * kKib};
 }
