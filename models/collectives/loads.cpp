@@ -17,7 +17,11 @@ Route hop_route(const GroupPlace& place, std::uint32_t from_role, std::uint32_t 
 
 Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
   const CollectiveLatency& latency = place.cluster.facts().latency;
-  return crosses_nodes(place, from_role, to_role) ? latency.inter_step : latency.intra_step;
+  const std::uint32_t from = place.gpus[from_role];
+  const std::uint32_t to = place.gpus[to_role];
+  return crosses_nodes(place, from_role, to_role)
+             ? latency.inter_step + place.cluster.extra_latency_rail_aligned(from, to)
+             : latency.intra_step + place.cluster.extra_latency(from, to);
 }
 
 void LoadSum::add(const Route& route, double bytes) {

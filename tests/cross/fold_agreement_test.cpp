@@ -40,7 +40,8 @@ Cluster with_slow_link(const Cluster& cluster, LinkId slow, double factor) {
 Cluster random_cluster(std::uint32_t seed, std::uint32_t nodes) {
   std::mt19937 random(seed);
   const std::vector<std::string> fabrics = {"single_switch", "rail_optimized", "fat_tree",
-                                            "fat_tree3"};
+                                            "fat_tree3",     "multi_plane",    "dual_tor",
+                                            "torus",         "dragonfly"};
   const std::vector<std::string> node_types = {"dgx_a100_80gb", "dgx_h100"};
   ClusterSpec spec;
   spec.node = load_node(node_types[random() % node_types.size()]);
@@ -49,6 +50,16 @@ Cluster random_cluster(std::uint32_t seed, std::uint32_t nodes) {
   spec.fabric.radix = 16;
   spec.fabric.oversubscription = random() % 2 == 0 ? 1.0 : 3.0;
   if (spec.fabric.kind == "single_switch") spec.fabric.oversubscription = 1.0;
+  // Every fifth seed has flows that a hash sends one way, every seventh a NIC that is dead or slow.
+  if (seed % 5 == 3) {
+    spec.fabric.routing = {
+        .kind = Routing::Kind::Ecmp, .seed = seed, .flows_per_connection = 1 + seed % 2};
+  }
+  if (seed % 7 == 5) {
+    spec.faults = {{.part = Fault::Part::Device,
+                    .device = "node 1 nic 2",
+                    .capacity_factor = seed % 2 == 0 ? 0.0 : 0.5}};
+  }
   return build_cluster(spec);
 }
 
@@ -277,6 +288,8 @@ TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
     spec.fabric.kind = "fat_tree";
     spec.fabric.oversubscription = seed % 2 == 0 ? 1.0 : 3.0;
     spec.fabric.radix = seed % 2 == 0 ? 32 : 22;
+    // Distance would tell the ranks at a border from the others, whatever the links carry.
+    spec.fabric.hop_latency = {};
     const Cluster cluster = build_cluster(spec);
     const Workload workload = random_workload({.seed = seed, .ranks = 64, .events = 16});
     const CollectiveTransport transport(cluster);
