@@ -38,9 +38,10 @@ struct LayerShardQuery {
 
 // Which part of the model a pipeline rank holds.
 struct StagePart {
-  std::int64_t layers = 0;  // dense ones
-  bool first = false;       // holds the embedding and learned positions
-  bool last = false;        // holds the final norm and the head
+  std::int64_t layers = 0;      // dense ones
+  bool first = false;           // holds the embedding and learned positions
+  bool last = false;            // holds the final norm and the head
+  std::int64_t moe_layers = 0;  // those with experts
 };
 
 // Parameters of one rank of a stage, by what they are.
