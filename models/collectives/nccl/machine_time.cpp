@@ -17,7 +17,8 @@
 //   Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
 //           (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
 //
-// The root is what a chain of chunks costs over the best size of chunk.
+// The root is what a chain of chunks costs over the best size of chunk; a tree's Simple rate is e
+// times its channels' or all of NVLink, whichever is less.
 //
 //   NVLS    launch + nvls + rounds * round + S / nvls_rate,  rounds = S / (c * 8 * chunk)
 //   NVLSTree  NVLS + 2 log2(N) (simple + L), and with m and h the greater and the lesser of the
@@ -156,7 +157,8 @@ Parts tree_time(const Machine& machine, const Communicator& communicator, const 
   const double local = std::floor(communicator.ranks_per_node());
   const double across = 2.0 * levels_of(communicator) * message_us(machine, protocol);
   const ChannelGraph& graph = communicator.graphs.tree;
-  const double bus = graph.channels * graph.intra;
+  const double bus =
+      std::min(gpu.link_rate * link_share(gpu, communicator), choice.launch.channels * graph.intra);
   const double inside_us =
       local < 2.0 ? 0.0 : us(2.0 * bytes, inside_rate(gpu, communicator, choice, bus));
   const double network_us =

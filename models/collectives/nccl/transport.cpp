@@ -124,7 +124,7 @@ Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gp
     const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
     for (const std::string_view name : {"ring", "tree", "chain", "direct"}) {
       const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
-      if (algorithm == nullptr || algorithm->refusal(place)) continue;
+      if (algorithm == nullptr || algorithm->refusal(place) || (best && name == "direct")) continue;
       played.algorithm = name;
       const Seconds time = time_alone(cluster_, others_.phases(played, gpus));
       if (best && time >= *best) continue;

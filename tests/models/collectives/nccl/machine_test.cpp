@@ -101,11 +101,11 @@ TEST(MachineTime, BroadcastFlowsThrough) {
   EXPECT_RELATIVE(time_us(h100(1), choice, 324 * kMega), 5.0 + 10.0 * 4.0 + 1000.0);
 }
 
-// t = 2S/(8 x 48 x 0.9) = 115.74 us is more than S/400; the way up and down is 2 x 1 level of 16.
+// t = 2S/(370.8 x 0.9) = 119.86 us is more than S/400; the way up and down is 2 x 1 level of 16.
 TEST(MachineTime, TreeOverTwoNodes) {
   const Communicator comm = h100(2);
   const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Tree, Protocol::Simple}, 16);
-  const double t = 40000.0 / (comm.graphs.tree.channels * comm.graphs.tree.intra * 0.9);
+  const double t = 40000.0 / (370.8 * 0.9);
   EXPECT_RELATIVE(time_us(comm, choice, 20 * kMega),
                   5.0 + 14.0 * 4.0 + 32.0 + t + 2.0 * std::sqrt(t * 32.0));
 }
