@@ -27,7 +27,7 @@ struct Parallelism {
   std::int64_t interleave = 1;  // model chunks per pipeline rank
   std::int64_t data = 1;
   std::int64_t context = 1;
-  std::string schedule = "1f1b";           // a name of the schedule registry
+  std::string schedule = "1f1b";  // a name of the schedule registry, or a file ending in .json
   std::int64_t microbatch_group_size = 0;  // interleaved: G; 0 means the number of stages
   std::int64_t zero_stage = 0;             // 0 or 1
   bool overlap_grad_reduce = true;
@@ -93,8 +93,9 @@ struct TrainingPlan {
   }
 };
 
-// Layers of every virtual stage, in model order: element [chunk * pipeline + rank]. The first
-// layers go to virtual stage 0. Throws InputError naming the field when the layers do not divide.
+// Layers of every virtual stage, in model order (models/schedules/placement.hpp says which rank
+// holds it). The first layers go to virtual stage 0. Throws InputError naming the field when the
+// layers do not divide.
 [[nodiscard]] std::vector<std::int64_t> layer_split(const TrainingPlan& plan);
 
 }  // namespace trainyard
