@@ -2,16 +2,17 @@
 //
 // NCCL's tuning model (tuning.hpp) ranks algorithms; its times are up to 40 % from those that are
 // measured. Here the chosen algorithm, protocol and channels are priced by what happens on the
-// machine, with a dozen constants for each GPU generation that were fitted to measurements:
+// machine, with 17 constants for each GPU generation that were fitted to measurements:
 //
 //   T = launch + steps * step(protocol) + crossings * message(protocol) + bytes / rate
 //
 // Symbols and formulas by algorithm are in machine_time.cpp. All_gather of 512 bytes on 8 H100 by
-// Ring/LL: 4.9 + 7 * 0.78 = 10.4 us, measured 10.4 (tests/models/collectives/nccl/
+// Ring/LL: 5.16 + 7 * 0.74 = 10.4 us, measured 10.4 (tests/models/collectives/nccl/
 // machine_test.cpp has exact numbers on constants written down there).
 //
 //   const std::optional<MachineModel> machine = machine_model(90);       // H100
-//   machine_time(*machine, comm, network, {.op = op, .bytes = 1e9}, choose(comm, query));
+//   const Choice choice = choose(comm, {.op = CollectiveOp::AllReduce, .bytes = 1e9});
+//   machine_time({.gpu = *machine, .messages = message_model()}, comm, choice, 1e9).time_us(1e9);
 #pragma once
 
 #include <cstdint>
