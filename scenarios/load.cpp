@@ -8,6 +8,7 @@
 #include "scenarios/checks.hpp"
 #include "scenarios/overrides.hpp"
 #include "scenarios/remedies.hpp"
+#include "scenarios/scenario_document.hpp"
 #include "scenarios/tables.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -157,20 +158,28 @@ Scenario read_scenario(JsonFile& file) {
   return scenario;
 }
 
+Scenario checked_scenario(JsonFile file) {
+  file.explain_unknown(foreign_words());
+  Scenario scenario = read_scenario(file);
+  file.report_unknown_keys();
+  check_scenario(file, scenario);
+  file.finish();
+  return scenario;
+}
+
 }  // namespace
+
+Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document) {
+  return checked_scenario(JsonFile::parse(name, document.dump()));
+}
 
 Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
   JsonFile file = JsonFile::read(name);
   for (const Override& change : overrides) {
     file.document() = with_override(std::move(file.document()), change);
   }
-  file.explain_unknown(foreign_words());
   try {
-    Scenario scenario = read_scenario(file);
-    file.report_unknown_keys();
-    check_scenario(file, scenario);
-    file.finish();
-    return scenario;
+    return checked_scenario(std::move(file));
   } catch (const InputError& error) {
     throw InputError(blame_overrides(error.problems(), overrides));
   }

@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   trainyard::add_show(app, action);
   trainyard::add_list(app, action);
   trainyard::add_schema(app, action);
+  trainyard::add_validate(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

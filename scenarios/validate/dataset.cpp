@@ -1,0 +1,70 @@
+#include "scenarios/validate/dataset.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& file, const std::string& pointer,
+                         const std::string& problem, const std::string& hint) {
+  throw InputError(Problem{file, pointer, problem, hint});
+}
+
+// `headline` is what a data set recommends to compare with; else the time as published.
+double measured_time(const Json& row) {
+  const double headline = number_at(row, "/headline/iter_time_s", 0.0);
+  return headline > 0.0 ? headline : number_at(row, "/measured/iter_time_s", 0.0);
+}
+
+MeasuredRow row_of(const std::string& file, std::size_t number, const Json& json) {
+  const std::string pointer = fmt::format("/{}", number);
+  if (!json.is_object()) refuse(file, pointer, "must be an object", "one row of the data set");
+  MeasuredRow row;
+  row.id = text_at(json, "/id");
+  if (row.id.empty()) refuse(file, pointer + "/id", "is missing", "it must be a text");
+  row.source = row.id.substr(0, row.id.find('-'));
+  row.complete = truth_at(json, "/complete", true);
+  row.step_time_s = measured_time(json);
+  if (!(row.step_time_s > 0.0)) {
+    refuse(file, pointer + "/headline/iter_time_s", "is missing",
+           "a row needs the seconds of one step, here or in measured/iter_time_s");
+  }
+  const double peak = number_at(json, "/measured/peak_mem_allocated_gib", 0.0);
+  if (peak > 0.0) row.peak_memory_gib = peak;
+  row.description = json;
+  return row;
+}
+
+bool is_vtrain_table(const std::string& text) {
+  const std::string heading = text.substr(0, text.find('\n'));
+  return heading.starts_with("gpus,") && heading.find("iteration_ms") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<MeasuredRow> read_dataset(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  const std::string text = read_file(file);
+  if (is_vtrain_table(text)) return read_vtrain_table(name, text);
+  const Json document = parse_json(name, text);
+  const bool wrapped = document.is_object() && document.contains("rows");
+  const Json& rows = wrapped ? document.at("rows") : document;
+  if (!rows.is_array()) {
+    refuse(name, wrapped ? "/rows" : "", "is no list of measured runs",
+           "a JSON array of rows, or vTrain's table as CSV");
+  }
+  std::vector<MeasuredRow> all;
+  for (std::size_t number = 0; number < rows.size(); ++number) {
+    all.push_back(row_of(name, number, rows[number]));
+  }
+  return all;
+}
+
+}  // namespace trainyard

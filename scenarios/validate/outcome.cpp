@@ -1,0 +1,128 @@
+#include "scenarios/validate/outcome.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "scenarios/run/run.hpp"
+#include "scenarios/scenario_document.hpp"
+#include "sim/report/stage_memory.hpp"
+#include "sim/timeline/breakdown.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+std::string kernel_kind(const Kernel& kernel) {
+  if (const auto* bound = std::get_if<MemoryBound>(&kernel))
+    return std::string(to_string(bound->kind));
+  if (std::holds_alternative<Gemm>(kernel)) return "gemm";
+  if (std::holds_alternative<GroupedGemm>(kernel)) return "grouped gemm";
+  if (std::holds_alternative<Attention>(kernel)) return "attention";
+  return "copy";
+}
+
+// Seconds of each kind of kernel on one rank of the class.
+std::map<std::string, double> kernel_seconds(const Run& run, std::size_t rank_class) {
+  std::map<std::string, double> seconds;
+  const RankClass& ranks = run.partition.ranks[rank_class];
+  const std::vector<Operation>& operations = run.workload.programs[ranks.program].operations;
+  const OpTimes& times = run.timeline.classes[rank_class];
+  for (std::size_t op = 0; op < operations.size(); ++op) {
+    if (operations[op].kind != OpKind::Compute) continue;
+    seconds[kernel_kind(run.workload.kernels[operations[op].payload])] +=
+        times.end_s[op] - times.start_s[op];
+  }
+  return seconds;
+}
+
+// The step of one class: shares of the breakdown, with computation (the optimizer's too) divided
+// in proportion to the kernels that ran.
+void add_parts(const Run& run, std::size_t rank_class, std::map<std::string, double>& parts) {
+  const double members = run.partition.ranks[rank_class].members;
+  const Breakdown times = breakdown(run.workload, run.partition, run.timeline, rank_class);
+  double computing = 0.0;
+  for (std::size_t share = 0; share < kTimeShares; ++share) {
+    const auto kind = static_cast<TimeShare>(share);
+    if (kind == TimeShare::Compute || kind == TimeShare::Optimizer) {
+      computing += times.seconds[share];
+    } else {
+      parts[std::string(to_string(kind))] += members * times.seconds[share];
+    }
+  }
+  const std::map<std::string, double> kernels = kernel_seconds(run, rank_class);
+  double busy = 0.0;
+  for (const auto& [kind, seconds] : kernels) busy += seconds;
+  for (const auto& [kind, seconds] : kernels) {
+    if (busy > 0.0) parts["compute: " + kind] += members * computing * seconds / busy;
+  }
+}
+
+Json parts_json(const Run& run) {
+  std::map<std::string, double> parts;
+  double ranks = 0.0;
+  for (std::size_t index = 0; index < run.partition.ranks.size(); ++index) {
+    add_parts(run, index, parts);
+    ranks += run.partition.ranks[index].members;
+  }
+  Json json = Json::object();
+  for (const auto& [name, seconds] : parts) {
+    if (seconds > 0.0) json[name] = seconds / ranks;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::optional<double> Outcome::memory_error() const {
+  if (!predicted() || !row.peak_memory_gib || peak_memory_gib <= 0.0) return std::nullopt;
+  return peak_memory_gib / *row.peak_memory_gib - 1.0;
+}
+
+Json simulate_document(const std::string& name, const Json& document) {
+  const Scenario scenario = read_scenario_document(name, document);
+  const Run run = run_scenario(scenario, {.timing = true});
+  const auto context = static_cast<double>(scenario.plan.framework.context_bytes);
+  double peak = 0.0;
+  bool fits = true;
+  for (const StageMemory& stage : stage_memory(run.view())) {
+    peak = std::max(peak, static_cast<double>(stage.peak.bytes) - context);
+    fits = fits && stage.fits;
+  }
+  return {{"step_time_s", run.timeline.makespan_s},
+          {"parts", parts_json(run)},
+          {"peak_memory_gib", peak / kGib},
+          {"fits", fits},
+          {"wall_s", run.facts.wall_s.value_or(0.0)}};
+}
+
+Outcome outcome_of(const MeasuredRow& row, const Json& answer) {
+  Outcome outcome{.row = row};
+  outcome.predicted_s = answer.at("step_time_s").get<double>();
+  outcome.peak_memory_gib = answer.at("peak_memory_gib").get<double>();
+  outcome.fits = answer.at("fits").get<bool>();
+  outcome.wall_s = answer.at("wall_s").get<double>();
+  for (const auto& [name, seconds] : answer.at("parts").items()) {
+    outcome.parts.push_back({.name = name, .seconds = seconds.get<double>()});
+  }
+  std::stable_sort(outcome.parts.begin(), outcome.parts.end(),
+                   [](const StepPart& a, const StepPart& b) { return a.seconds > b.seconds; });
+  return outcome;
+}
+
+std::string parts_text(const Outcome& outcome, std::size_t most) {
+  std::string text;
+  for (std::size_t index = 0; index < std::min(most, outcome.parts.size()); ++index) {
+    const StepPart& part = outcome.parts[index];
+    text += fmt::format("{}{} {:.0f} %", index == 0 ? "" : ", ", part.name,
+                        100.0 * part.seconds / outcome.predicted_s);
+  }
+  return text;
+}
+
+}  // namespace trainyard

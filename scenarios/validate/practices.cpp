@@ -1,0 +1,134 @@
+#include "scenarios/validate/practices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+#include "topologies/node.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* kFolder = "scenarios/validate/data";
+constexpr std::int64_t kTray = 4;  // GPUs of a compute tray in an NVL72 rack
+
+std::vector<Platform> load_platforms() {
+  JsonFile file = JsonFile::read(data_file(kFolder, "platforms"));
+  JsonObject root = file.root();
+  root.ignore("source");
+  std::vector<Platform> all;
+  for (JsonObject& entry : root.objects("platforms")) {
+    entry.ignore("source");
+    all.push_back({.gpu = entry.text("gpu"),
+                   .nics = entry.text("nics", ""),
+                   .node = entry.text("node"),
+                   .patch = entry.raw("patch"),
+                   .domain = entry.boolean("domain", false)});
+  }
+  file.finish();
+  return all;
+}
+
+std::vector<Practice> load_practices() {
+  JsonFile file = JsonFile::read(data_file(kFolder, "practices"));
+  JsonObject root = file.root();
+  root.ignore("source");
+  std::vector<Practice> all;
+  for (JsonObject& entry : root.objects("practices")) {
+    entry.ignore("source");
+    entry.ignore("scenario");
+    all.push_back({.framework = entry.text("framework", ""),
+                   .precision = entry.text("precision", ""),
+                   .id = entry.text("id", ""),
+                   .scenario = entry.raw("scenario")});
+  }
+  file.finish();
+  return all;
+}
+
+const Platform& platform_of(const RowTables& tables, const std::string& gpu,
+                            const std::string& nics) {
+  for (const Platform& platform : tables.platforms) {
+    if (gpu.starts_with(platform.gpu) && nics.starts_with(platform.nics)) return platform;
+  }
+  throw InputError(Problem{"", "/hardware/gpu", fmt::format("no platform is known for \"{}\"", gpu),
+                           "add it to scenarios/validate/data/platforms.json"});
+}
+
+// GPUs of each node: all of a node where the job fills nodes, the job where it is smaller; of
+// NVLink domains the largest equal share in whole trays. 2,496 GPUs take 64 of each of 39 domains.
+std::int64_t gpus_of_node(std::int64_t gpus, std::int64_t node, bool domain) {
+  if (gpus <= node) return gpus;
+  if (!domain || gpus % node == 0) return node;
+  for (std::int64_t part = node; part > kTray; part -= kTray) {
+    if (gpus % part == 0) return part;
+  }
+  return node;
+}
+
+// The node with fewer GPUs, and of everything else its share.
+Json part_of_node(Json node, std::int64_t gpus) {
+  const auto whole = node.at("gpus").get<std::int64_t>();
+  if (gpus == whole) return node;
+  node["gpus"] = gpus;
+  for (const char* place : {"/pcie/gpus_per_switch", "/cpu/gpus_per_cpu"}) {
+    Json& part = node[Json::json_pointer(place)];
+    part = std::min(part.get<std::int64_t>(), gpus);
+  }
+  Json& nics = node["nic"]["count"];
+  nics = std::max<std::int64_t>(1, nics.get<std::int64_t>() * gpus / whole);
+  return node;
+}
+
+}  // namespace
+
+RowTables load_row_tables() {
+  return {.platforms = load_platforms(), .practices = load_practices()};
+}
+
+Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
+  const Json& json = row.description;
+  const Platform& platform =
+      platform_of(tables, text_at(json, "/hardware/gpu"), text_at(json, "/hardware/nics"));
+  const std::int64_t gpus = whole_at(json, "/hardware/num_gpus", 0);
+  Json node = to_json(load_node(platform.node));
+  const bool patched = platform.patch.is_object();
+  if (patched) node.merge_patch(platform.patch);
+  const std::int64_t share =
+      gpus_of_node(gpus, node.at("gpus").get<std::int64_t>(), platform.domain);
+  if (share <= 0 || gpus % share != 0) {
+    throw InputError(Problem{"", "/hardware/num_gpus",
+                             fmt::format("{} GPUs are no whole number of nodes", gpus), ""});
+  }
+  Json cluster;
+  const bool whole = share == node.at("gpus").get<std::int64_t>();
+  cluster["node"] = whole && !patched ? Json(platform.node) : part_of_node(std::move(node), share);
+  cluster["nodes"] = gpus / share;
+  cluster["fabric"] = {{"kind", gpus == share ? "single_switch" : "rail_optimized"}};
+  return cluster;
+}
+
+Json with_practices(const RowTables& tables, const MeasuredRow& row, Json document) {
+  const std::string framework = text_at(row.description, "/framework");
+  const std::string precision = text_at(row.description, "/precision");
+  for (const Practice& practice : tables.practices) {
+    if (!framework.starts_with(practice.framework) || !precision.starts_with(practice.precision) ||
+        !row.id.starts_with(practice.id)) {
+      continue;
+    }
+    document.merge_patch(practice.scenario);
+    if (document.contains("model_patch")) {
+      document["model"].merge_patch(document["model_patch"]);
+      document.erase("model_patch");
+    }
+  }
+  return document;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,48 @@
+// What rows of data sets leave unsaid, as data: which of our node types a machine is, and what a
+// framework of its time did (data/platforms.json, data/practices.json).
+//
+//   const RowTables tables = load_row_tables();
+//   cluster_of(tables, row);     // {"node": "dgx_h100", "nodes": 8, "fabric": {...}}
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/validate/measured_row.hpp"
+
+namespace trainyard {
+
+struct Platform {
+  std::string gpu;               // what the row's GPU begins with
+  std::string nics;              // what its NICs begin with; empty: any
+  std::string node;              // of topologies/data
+  nlohmann::ordered_json patch;  // over the node
+  bool domain = false;           // the node is an NVLink domain, of which jobs take a part
+};
+
+// Where the framework, and the precision and the id where given, begin so: `scenario` goes over the
+// scenario. Its "model_patch" goes over the model's shape.
+struct Practice {
+  std::string framework;
+  std::string precision;
+  std::string id;
+  nlohmann::ordered_json scenario;
+};
+
+struct RowTables {
+  std::vector<Platform> platforms;
+  std::vector<Practice> practices;
+};
+
+// Throws InputError.
+[[nodiscard]] RowTables load_row_tables();
+
+// The cluster of the row, as in a scenario. Throws InputError where no platform is the row's.
+[[nodiscard]] nlohmann::ordered_json cluster_of(const RowTables& tables, const MeasuredRow& row);
+
+// The document with every practice that matches the row gone over it, in order.
+[[nodiscard]] nlohmann::ordered_json with_practices(const RowTables& tables, const MeasuredRow& row,
+                                                    nlohmann::ordered_json document);
+
+}  // namespace trainyard

@@ -1,0 +1,39 @@
+// A validation as text, Markdown, CSV, JSON and a picture.
+//
+//   fmt::print("{}", validation_text(outcomes, {.groups = {Feature::Source, Feature::Gpu}}));
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/validate/outcome.hpp"
+#include "scenarios/validate/score.hpp"
+
+namespace trainyard {
+
+struct ReportChoice {
+  std::vector<Feature> groups = {Feature::Source, Feature::Gpu, Feature::Parallelism,
+                                 Feature::Precision, Feature::Scale};
+  std::size_t worst = 10;    // rows named one by one
+  std::string program = {};  // which version predicted
+  std::string date = {};
+};
+
+// Scores, worst rows with where their predicted time goes, and what could not be predicted and why.
+[[nodiscard]] std::string validation_text(const std::vector<Outcome>& outcomes,
+                                          const ReportChoice& choice);
+[[nodiscard]] std::string validation_markdown(const std::vector<Outcome>& outcomes,
+                                              const ReportChoice& choice);
+
+// One line a row: its features, measured, predicted, error, parts of the step, or the reason.
+[[nodiscard]] std::string validation_csv(const std::vector<Outcome>& outcomes);
+[[nodiscard]] nlohmann::ordered_json validation_json(const std::vector<Outcome>& outcomes,
+                                                     const ReportChoice& choice);
+
+// Predicted over measured step time, both logarithmic, a colour for each source, the diagonal and
+// 10 % to its sides; a complete SVG document.
+[[nodiscard]] std::string scatter_svg(const std::vector<Outcome>& outcomes);
+
+}  // namespace trainyard

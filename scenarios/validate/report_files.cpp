@@ -1,0 +1,96 @@
+// The tables of a validation for other programs: CSV and JSON.
+#include <fmt/format.h>
+
+#include "scenarios/validate/report.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string made = "\"";
+  for (const char letter : text)
+    made += letter == '"' ? std::string("\"\"") : std::string(1, letter);
+  return made + '"';
+}
+
+Json score_json(const GroupScore& group) {
+  const Score& score = group.score;
+  Json json = {{"group", group.group}, {"rows", score.rows}, {"not_predicted", group.refused}};
+  if (score.rows == 0) return json;
+  json.update(Json{{"mape", score.mape},
+                   {"bias", score.bias},
+                   {"median", score.median},
+                   {"p90", score.p90},
+                   {"worst", score.worst}});
+  return json;
+}
+
+Json row_json(const Outcome& outcome) {
+  Json json = {{"id", outcome.row.id}, {"measured_s", outcome.row.step_time_s}};
+  for (std::size_t feature = 0; feature < kFeatures; ++feature) {
+    const auto kind = static_cast<Feature>(feature);
+    json[std::string(to_string(kind))] = feature_of(outcome.row, kind);
+  }
+  if (!outcome.predicted()) {
+    json["reason"] = outcome.reason;
+    return json;
+  }
+  json["predicted_s"] = outcome.predicted_s;
+  json["error"] = outcome.error();
+  json["fits"] = outcome.fits;
+  json["peak_memory_gib"] = outcome.peak_memory_gib;
+  if (outcome.row.peak_memory_gib) json["measured_memory_gib"] = *outcome.row.peak_memory_gib;
+  json["wall_s"] = outcome.wall_s;
+  for (const StepPart& part : outcome.parts) json["parts"][part.name] = part.seconds;
+  return json;
+}
+
+}  // namespace
+
+std::string validation_csv(const std::vector<Outcome>& outcomes) {
+  std::string text = "id";
+  for (std::size_t feature = 0; feature < kFeatures; ++feature) {
+    text += fmt::format(",{}", to_string(static_cast<Feature>(feature)));
+  }
+  text +=
+      ",gpus,measured_s,predicted_s,error,fits,peak_memory_gib,measured_memory_gib,wall_s,parts,"
+      "reason\n";
+  for (const Outcome& outcome : outcomes) {
+    text += quoted(outcome.row.id);
+    for (std::size_t feature = 0; feature < kFeatures; ++feature) {
+      text += ',' + quoted(feature_of(outcome.row, static_cast<Feature>(feature)));
+    }
+    text += fmt::format(",{},{}", whole_at(outcome.row.description, "/hardware/num_gpus", 0),
+                        outcome.row.step_time_s);
+    if (!outcome.predicted()) {
+      text += ",,,,,,,," + quoted(outcome.reason) + '\n';
+      continue;
+    }
+    const std::optional<double>& memory = outcome.row.peak_memory_gib;
+    text += fmt::format(",{:.6g},{:.4f},{},{:.4f},{},{:.3f},{},\n", outcome.predicted_s,
+                        outcome.error(), outcome.fits, outcome.peak_memory_gib,
+                        memory ? fmt::format("{}", *memory) : "", outcome.wall_s,
+                        quoted(parts_text(outcome, outcome.parts.size())));
+  }
+  return text;
+}
+
+Json validation_json(const std::vector<Outcome>& outcomes, const ReportChoice& choice) {
+  Json json = {{"program", choice.program}, {"date", choice.date}};
+  json["all"] = score_json(score_of_all(outcomes));
+  for (const Feature feature : choice.groups) {
+    Json& groups = json["by"][std::string(to_string(feature))] = Json::array();
+    for (const GroupScore& group : scores_by(outcomes, feature)) {
+      groups.push_back(score_json(group));
+    }
+  }
+  json["rows"] = Json::array();
+  for (const Outcome& outcome : outcomes) json["rows"].push_back(row_json(outcome));
+  return json;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,66 @@
+// The accuracy page of a README.
+#include <fmt/format.h>
+
+#include "scenarios/validate/report.hpp"
+#include "sim/report/text_table.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kPartsNamed = 2;
+
+std::string line(const GroupScore& group) {
+  const Score& score = group.score;
+  if (score.rows == 0) {
+    return fmt::format("| {} | 0 | {} | | | | | |\n", group.group, group.refused);
+  }
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", group.group, score.rows,
+                     group.refused, percent(score.mape), signed_percent(score.bias),
+                     percent(score.median), percent(score.p90), percent(score.worst));
+}
+
+std::string heading(std::string_view first) {
+  return fmt::format(
+      "| {} | rows | not predicted | MAPE | bias | median | p90 | worst |\n"
+      "|---|--:|--:|--:|--:|--:|--:|--:|\n",
+      first);
+}
+
+std::string worst_rows(const std::vector<Outcome>& outcomes, std::size_t most) {
+  std::string text =
+      "| row | measured | predicted | error | where the predicted time goes |\n"
+      "|---|--:|--:|--:|---|\n";
+  for (const Outcome* outcome : worst_first(outcomes)) {
+    if (most-- == 0) break;
+    text += fmt::format("| {} | {:.4g} s | {:.4g} s | {} | {} |\n", outcome->row.id,
+                        outcome->row.step_time_s, outcome->predicted_s,
+                        signed_percent(outcome->error()), parts_text(*outcome, kPartsNamed));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string validation_markdown(const std::vector<Outcome>& outcomes, const ReportChoice& choice) {
+  const GroupScore all = score_of_all(outcomes);
+  std::string text = fmt::format("{} measured runs, {} predicted ({}, {}).\n\n", outcomes.size(),
+                                 all.score.rows, choice.program, choice.date);
+  text += heading("") + line(all) + '\n';
+  for (const Feature feature : choice.groups) {
+    text += heading(to_string(feature));
+    for (const GroupScore& group : scores_by(outcomes, feature)) text += line(group);
+    text += '\n';
+  }
+  if (choice.worst > 0) {
+    text += "Worst rows:\n\n" + worst_rows(outcomes, choice.worst) + '\n';
+  }
+  const std::vector<Refusal> reasons = refusals(outcomes);
+  if (!reasons.empty()) text += "Not predicted:\n\n";
+  for (const Refusal& refusal : reasons) {
+    text += fmt::format("- {} rows: {}\n", refusal.ids.size(), refusal.reason);
+  }
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,189 @@
+#include "scenarios/validate/row_scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::int64_t kPositionsLeast = 2048;
+
+// A row on its way to a scenario.
+struct Draft {
+  const Json& row;
+  Json document = Json::object();
+  Json assumptions = Json::array();
+
+  void assume(std::string sentence) { assumptions.push_back(std::move(sentence)); }
+};
+
+[[noreturn]] void cannot(const std::string& pointer, const std::string& problem) {
+  throw InputError(Problem{"", pointer, problem, ""});
+}
+
+std::int64_t needed(const Json& row, const std::string& pointer) {
+  const std::int64_t value = whole_at(row, pointer, 0);
+  if (value <= 0) cannot(pointer, "is not known");
+  return value;
+}
+
+void add_experts(const Json& row, Json& model) {
+  const Json* moe = value_at(row, "/model/moe");
+  if (moe == nullptr) return;
+  model["experts"] = needed(*moe, "/experts");
+  model["experts_per_token"] = needed(*moe, "/topk");
+  model["expert_ffn"] = needed(*moe, "/expert_ffn");
+  const std::int64_t shared =
+      whole_at(*moe, "/shared_experts", 0) * whole_at(*moe, "/shared_expert_ffn", 0);
+  if (shared > 0) model["shared_ffn"] = shared;
+  model["dense_layers"] = whole_at(*moe, "/first_dense_layers", 0);
+  model["moe_every"] = whole_at(*moe, "/moe_every", 1);
+  const std::int64_t dense = whole_at(*moe, "/dense_ffn", 0);
+  if (dense > 0) model["ffn"] = dense;
+}
+
+void add_latent_attention(const Json& row, Json& model) {
+  const Json* mla = value_at(row, "/model/mla");
+  if (mla == nullptr) return;
+  model["query_latent"] = whole_at(*mla, "/q_lora", 0);
+  model["kv_latent"] = needed(*mla, "/kv_lora");
+  model["rope_dim"] = needed(*mla, "/qk_rope");
+  model["head_dim"] = needed(*mla, "/qk_nope") + needed(*mla, "/qk_rope");
+  model["value_dim"] = needed(*mla, "/v");
+}
+
+// GPT's parts (two-matrix feed-forward, LayerNorm, biases, learned positions, dropout) go together,
+// and so do Llama's.
+void add_model(Draft& draft) {
+  const Json& row = draft.row;
+  const bool gated = truth_at(row, "/model/gated_mlp", true);
+  const std::string activation = text_at(row, "/model/activation");
+  const std::string attention = text_at(row, "/model/attention");
+  const bool gpt = !gated && activation.empty();
+  const bool alibi = attention.find("alibi") != std::string::npos;
+  const std::int64_t hidden = needed(row, "/model/hidden");
+  const std::int64_t heads = needed(row, "/model/heads");
+  const std::int64_t sequence = needed(row, "/batch/seq_len");
+  Json model = {{"name", text_at(row, "/model/name", "model")},
+                {"layers", needed(row, "/model/layers")},
+                {"hidden", hidden},
+                {"heads", heads},
+                {"kv_heads", whole_at(row, "/model/kv_heads", heads)},
+                {"head_dim", whole_at(row, "/model/head_dim", hidden / heads)},
+                {"ffn", needed(row, "/model/ffn")},
+                {"vocab", needed(row, "/model/vocab")},
+                {"max_positions", std::max(kPositionsLeast, sequence)},
+                {"gated_ffn", gated},
+                {"biases", gpt && !alibi},
+                {"tied_embeddings", gpt},
+                {"dropout", gpt && !alibi},
+                {"positions", gpt ? "learned" : "rotary"},
+                {"norm", gated ? "rms_norm" : "layer_norm"}};
+  add_experts(row, model);
+  add_latent_attention(row, model);
+  if (alibi) draft.assume("ALiBi's bias is taken as free; positions count as learned ones");
+  if (!activation.empty()) {
+    draft.assume(fmt::format("{} costs what GELU costs: one read, one write", activation));
+  }
+  if (attention.find("sliding-window") != std::string::npos) {
+    cannot("/model/attention", "sliding windows cannot be expressed");
+  }
+  draft.document["model"] = std::move(model);
+}
+
+// Megatron's way to make layers divide: embedding, or embedding and loss, count as one layer each.
+void add_split(const Json& row, Json& parallelism) {
+  const std::int64_t layers = needed(row, "/model/layers");
+  const std::int64_t parts = whole_at(row, "/parallel/pp", 1) * whole_at(row, "/parallel/vp", 1);
+  if (layers % parts == 0) return;
+  if ((layers + 2) % parts == 0) {
+    parallelism["embedding_in_split"] = parallelism["loss_in_split"] = true;
+  } else if ((layers + 1) % parts == 0) {
+    parallelism["embedding_in_split"] = true;
+  } else {
+    cannot("/parallel/pp", fmt::format("{} layers do not divide into {} parts, however embedding "
+                                       "and loss are counted",
+                                       layers, parts));
+  }
+}
+
+void add_parallelism(Draft& draft) {
+  const Json& row = draft.row;
+  const std::int64_t chunks = whole_at(row, "/parallel/vp", 1);
+  Json parallelism = {{"tensor", whole_at(row, "/parallel/tp", 1)},
+                      {"sequence_parallel", truth_at(row, "/parallel/sequence_parallel")},
+                      {"pipeline", whole_at(row, "/parallel/pp", 1)},
+                      {"data", whole_at(row, "/parallel/dp", 1)},
+                      {"zero_stage", whole_at(row, "/parallel/zero_stage", 0)}};
+  if (chunks > 1) {
+    parallelism["interleave"] = chunks;
+    parallelism["schedule"] = "interleaved_1f1b";
+  }
+  const std::int64_t context = whole_at(row, "/parallel/cp", 1);
+  if (context > 1) parallelism["context"] = context;
+  const std::int64_t expert = whole_at(row, "/parallel/ep", 1);
+  if (expert > 1) parallelism["expert"] = expert;
+  add_split(row, parallelism);
+  draft.document["parallelism"] = std::move(parallelism);
+}
+
+std::string recompute_word(const Json& row) {
+  const std::string said = text_at(row, "/recompute", "none");
+  if (said == "none") return "none";
+  if (said == "full" || said.starts_with("full (use_checkpoint")) return "full";
+  if (said.starts_with("selective (attention core")) return "selective";
+  cannot("/recompute", fmt::format("\"{}\" cannot be expressed", said));
+}
+
+std::string precision_word(const Json& row) {
+  const std::string said = text_at(row, "/precision", "BF16");
+  for (const auto& [begins, word] :
+       {std::pair{"BF16", "bf16"}, std::pair{"FP16", "fp16"}, std::pair{"FP32", "fp32"}}) {
+    if (said.starts_with(begins)) return word;
+  }
+  cannot("/precision", fmt::format("\"{}\" cannot be expressed", said));
+}
+
+void add_training(Draft& draft) {
+  const Json& row = draft.row;
+  draft.document["training"] = {{"sequence_length", needed(row, "/batch/seq_len")},
+                                {"micro_batch_size", needed(row, "/batch/micro_batch")},
+                                {"global_batch_size", needed(row, "/batch/global_batch")},
+                                {"precision", precision_word(row)},
+                                {"recompute", recompute_word(row)}};
+}
+
+std::string source_of(const Json& row) {
+  std::string text;
+  for (const char* key : {"/source/repo", "/source/path", "/source/commit", "/source/paper"}) {
+    const std::string part = text_at(row, key);
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  }
+  return text.empty() ? "a row of the data set" : text;
+}
+
+}  // namespace
+
+Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
+  Draft draft{.row = row.description};
+  draft.document["description"] = row.id;
+  draft.document["source"] = source_of(row.description);
+  draft.document["assumptions"] = Json::array();
+  add_model(draft);
+  draft.document["cluster"] = cluster_of(tables, row);
+  add_parallelism(draft);
+  add_training(draft);
+  draft.document["published"] = {{"source", source_of(row.description)},
+                                 {"step_time", fmt::format("{} s", row.step_time_s)}};
+  draft.document = with_practices(tables, row, std::move(draft.document));
+  draft.document["assumptions"] = std::move(draft.assumptions);
+  return draft.document;
+}
+
+}  // namespace trainyard

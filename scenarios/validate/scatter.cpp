@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "scenarios/validate/report.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kLeft = 70.0, kTop = 40.0, kSide = 520.0;
+constexpr double kBand = 0.10;  // drawn to both sides of the diagonal
+
+// Eight colours that people who see few can tell apart (M. Okabe, K. Ito, Color Universal Design,
+// 2008); more sources than colours share them with another mark.
+constexpr std::array<std::string_view, 8> kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                   "#E69F00", "#56B4E9", "#000000", "#8B6D00"};
+
+// Powers of ten around all times.
+struct Frame {
+  double least = 0.0;  // exponents
+  double most = 1.0;
+
+  [[nodiscard]] double share(double seconds) const {
+    return (std::log10(seconds) - least) / (most - least);
+  }
+  [[nodiscard]] double x(double seconds) const { return kLeft + kSide * share(seconds); }
+  [[nodiscard]] double y(double seconds) const { return kTop + kSide * (1.0 - share(seconds)); }
+};
+
+Frame frame_of(const std::vector<const Outcome*>& shown) {
+  if (shown.empty()) return {};
+  double least = 1e300, most = 0.0;
+  for (const Outcome* outcome : shown) {
+    least = std::min({least, outcome->row.step_time_s, outcome->predicted_s});
+    most = std::max({most, outcome->row.step_time_s, outcome->predicted_s});
+  }
+  Frame frame{.least = std::floor(std::log10(least)), .most = std::ceil(std::log10(most))};
+  if (frame.most <= frame.least) frame.most = frame.least + 1.0;
+  return frame;
+}
+
+std::string escaped(const std::string& text) {
+  std::string made;
+  for (const char letter : text) {
+    if (letter == '&') {
+      made += "&amp;";
+    } else if (letter == '<') {
+      made += "&lt;";
+    } else {
+      made += letter;
+    }
+  }
+  return made;
+}
+
+// The line predicted = factor * measured, as far as it stays inside.
+std::string ratio_line(const Frame& frame, double factor, std::string_view stroke) {
+  const double first = std::pow(10.0, frame.least) * std::max(1.0, 1.0 / factor);
+  const double last = std::pow(10.0, frame.most) * std::min(1.0, 1.0 / factor);
+  return fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" stroke=\"{}\"/>\n", frame.x(first),
+                     frame.y(first * factor), frame.x(last), frame.y(last * factor), stroke);
+}
+
+std::string axes(const Frame& frame) {
+  std::string text;
+  for (double power = frame.least; power <= frame.most; power += 1.0) {
+    const double seconds = std::pow(10.0, power);
+    text += fmt::format("<path d=\"M{:.1f} {:.1f}v{:.1f}\" stroke=\"#ddd\"/>\n", frame.x(seconds),
+                        kTop, kSide);
+    text += fmt::format("<path d=\"M{:.1f} {:.1f}h{:.1f}\" stroke=\"#ddd\"/>\n", kLeft,
+                        frame.y(seconds), kSide);
+    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:g} s</text>\n",
+                        frame.x(seconds), kTop + kSide + 18.0, seconds);
+    text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:g} s</text>\n",
+                        kLeft - 6.0, frame.y(seconds) + 4.0, seconds);
+  }
+  text += ratio_line(frame, 1.0, "#333") + ratio_line(frame, 1.0 + kBand, "#aaa") +
+          ratio_line(frame, 1.0 - kBand, "#aaa");
+  text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">measured</text>\n",
+                      kLeft + kSide / 2.0, kTop + kSide + 36.0);
+  return text + fmt::format(
+                    "<text transform=\"translate(16 {:.1f}) rotate(-90)\" "
+                    "text-anchor=\"middle\">predicted</text>\n",
+                    kTop + kSide / 2.0);
+}
+
+// Circles, and rings for the sources after the eighth.
+std::string mark(double x, double y, std::size_t source) {
+  const std::string_view colour = kColours[source % kColours.size()];
+  const bool ring = source >= kColours.size();
+  return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\" stroke=\"{}\">", x, y,
+                     ring ? "none" : colour, colour);
+}
+
+}  // namespace
+
+std::string scatter_svg(const std::vector<Outcome>& outcomes) {
+  const std::vector<const Outcome*> shown = worst_first(outcomes);
+  const Frame frame = frame_of(shown);
+  std::map<std::string, std::size_t> sources;
+  for (const Outcome* outcome : shown) sources.try_emplace(outcome->row.source, 0);
+  std::size_t number = 0;
+  for (auto& [source, index] : sources) index = number++;
+  std::string points, legend;
+  for (const Outcome* outcome : shown) {
+    points += mark(frame.x(outcome->row.step_time_s), frame.y(outcome->predicted_s),
+                   sources.at(outcome->row.source)) +
+              fmt::format("<title>{}: {:+.1f} %</title></circle>\n", escaped(outcome->row.id),
+                          100.0 * outcome->error());
+  }
+  for (const auto& [source, index] : sources) {
+    const double y = kTop + 10.0 + 20.0 * static_cast<double>(index);
+    legend += mark(kLeft + kSide + 20.0, y, index) + "</circle>" +
+              fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLeft + kSide + 32.0,
+                          y + 4.0, escaped(source));
+  }
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
+             "font-family=\"sans-serif\" font-size=\"12\">\n"
+             "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+             "<text x=\"{:.1f}\" y=\"24\" font-size=\"15\">Step time, predicted and measured: {} "
+             "runs</text>\n",
+             kLeft + kSide + 180.0, kTop + kSide + 60.0, kLeft, shown.size()) +
+         axes(frame) + points + legend + "</svg>\n";
+}
+
+}  // namespace trainyard

@@ -1,0 +1,38 @@
+// Predictions for many measured rows: each made a scenario and simulated in a process of its own.
+//
+//   const std::vector<Outcome> outcomes = validate(read_dataset("published.json"), {});
+//   score_of_all(outcomes).score.mape;
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/validate/outcome.hpp"
+#include "scenarios/validate/practices.hpp"
+
+namespace trainyard {
+
+struct ValidateOptions {
+  std::size_t processes = 0;  // 0: one per core
+  // Answers by scenario, program and data (JSON Lines); what it has is not simulated again. Empty:
+  // none is kept.
+  std::filesystem::path cache = {};
+  std::filesystem::path scenarios = {};  // a folder for each row's scenario; empty: none
+  std::filesystem::path data = {};       // data directory of the simulations; empty: the usual one
+  std::function<void(double)> progress = {};
+};
+
+// In the order of the rows. Throws InputError where a file cannot be written.
+[[nodiscard]] std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
+                                            const ValidateOptions& options);
+
+// A number (hexadecimal) for the program and its data files (the JSON of models, kernels and
+// topologies below `data`): equal ones give equal answers.
+[[nodiscard]] std::string state_fingerprint(const std::filesystem::path& data);
+[[nodiscard]] std::string text_fingerprint(std::string_view text);
+
+}  // namespace trainyard

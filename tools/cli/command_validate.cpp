@@ -1,0 +1,124 @@
+// `trainyard validate`: predicts measured runs and says how far off it is.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "scenarios/validate/dataset.hpp"
+#include "scenarios/validate/report.hpp"
+#include "scenarios/validate/validation.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/outputs.hpp"
+#include "tools/cli/progress.hpp"
+#include "tools/cli/version.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct ValidateChoice {
+  std::vector<std::string> datasets;
+  std::vector<std::string> groups;
+  std::vector<std::string> only;
+  bool all = false;
+  bool markdown = false;
+  std::size_t worst = ReportChoice{}.worst;
+  std::size_t processes = 0;
+  std::string csv, json, svg, cache, scenarios;
+};
+
+bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
+  if (!row.complete && !choice.all) return false;
+  if (choice.only.empty()) return true;
+  return std::any_of(choice.only.begin(), choice.only.end(),
+                     [&](const std::string& begin) { return row.id.starts_with(begin); });
+}
+
+std::vector<MeasuredRow> chosen_rows(const ValidateChoice& choice) {
+  std::vector<MeasuredRow> rows;
+  for (const std::string& file : choice.datasets) {
+    for (MeasuredRow& row : read_dataset(file)) {
+      if (chosen(choice, row)) rows.push_back(std::move(row));
+    }
+  }
+  if (!rows.empty()) return rows;
+  throw InputError(Problem{"", "", "no row of the data sets is chosen",
+                           "widen --only, or take incomplete rows too with --all"});
+}
+
+ReportChoice report_choice(const ValidateChoice& choice) {
+  ReportChoice report{.worst = choice.worst,
+                      .program = version_text(),
+                      .date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)))};
+  if (!choice.groups.empty()) {
+    report.groups.clear();
+    for (const std::string& name : choice.groups) report.groups.push_back(feature_named(name));
+  }
+  return report;
+}
+
+Exit validate_rows(const ValidateChoice& choice) {
+  const ReportChoice report = report_choice(choice);
+  for (const std::string& file : {choice.csv, choice.json, choice.svg}) {
+    Outputs outputs;
+    if (!file.empty()) outputs.json = file;
+    refuse_unwritable(outputs);
+  }
+  const std::vector<MeasuredRow> rows = chosen_rows(choice);
+  std::vector<Outcome> outcomes;
+  {
+    Progress progress("validating");
+    outcomes = validate(rows, {.processes = choice.processes,
+                               .cache = choice.cache,
+                               .scenarios = choice.scenarios,
+                               .progress = [&](double fraction) { progress.show(fraction); }});
+  }
+  if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes));
+  if (!choice.json.empty()) {
+    write_file(choice.json, validation_json(outcomes, report).dump(2) + "\n");
+  }
+  if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
+  fmt::print("{}", choice.markdown ? validation_markdown(outcomes, report)
+                                   : validation_text(outcomes, report));
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<ValidateChoice>();
+  CLI::App* command = app.add_subcommand(
+      "validate", "Predict measured runs of training and say how far off the predictions are");
+  command
+      ->add_option("datasets", choice->datasets,
+                   "Files of measured rows (see scenarios/validate/README.md)")
+      ->required();
+  command
+      ->add_option("--group-by", choice->groups,
+                   "Scores by source, gpu, parallelism, precision, scale, framework, model, "
+                   "recompute (default: the first five)")
+      ->delimiter(',');
+  command->add_option("--only", choice->only, "Rows whose id begins so (repeatable)")
+      ->delimiter(',');
+  command->add_flag("--all", choice->all,
+                    "Also rows that are marked as not complete: something about them is not known");
+  command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
+  command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
+  command->add_option("--csv", choice->csv, "Write one line a row");
+  command->add_option("--json", choice->json, "Write scores and rows as JSON");
+  command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
+  command->add_option("--scenarios", choice->scenarios,
+                      "Write each row's scenario into this folder");
+  command->add_option("--cache", choice->cache,
+                      "Keep answers in this file (JSON Lines); what is in it and still holds is "
+                      "not simulated again");
+  command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
+  command->footer(
+      "Example:\n  trainyard validate scenarios/validate/data/published.json --group-by gpu,scale\n"
+      "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl");
+  command->callback([choice, &action] { action = [choice] { return validate_rows(*choice); }; });
+}
+
+}  // namespace trainyard
