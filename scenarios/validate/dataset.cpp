@@ -17,10 +17,19 @@ namespace {
   throw InputError(Problem{file, pointer, problem, hint});
 }
 
-// `headline` is what a data set recommends to compare with; else the time as published.
+// `headline` is what a data set recommends to compare with; else the time as published, or what
+// follows from the throughput.
 double measured_time(const Json& row) {
-  const double headline = number_at(row, "/headline/iter_time_s", 0.0);
-  return headline > 0.0 ? headline : number_at(row, "/measured/iter_time_s", 0.0);
+  for (const char* place : {"/headline/iter_time_s", "/measured/iter_time_s"}) {
+    const double seconds = number_at(row, place, 0.0);
+    if (seconds > 0.0) return seconds;
+  }
+  const double rate = number_at(row, "/headline/tokens_per_s_per_gpu",
+                                number_at(row, "/measured/tokens_per_s_per_gpu", 0.0));
+  const double tokens =
+      number_at(row, "/batch/global_batch", 0.0) * number_at(row, "/batch/seq_len", 0.0);
+  const double gpus = number_at(row, "/hardware/num_gpus", 0.0);
+  return rate > 0.0 && gpus > 0.0 ? tokens / (rate * gpus) : 0.0;
 }
 
 MeasuredRow row_of(const std::string& file, std::size_t number, const Json& json) {
@@ -32,10 +41,6 @@ MeasuredRow row_of(const std::string& file, std::size_t number, const Json& json
   row.source = row.id.substr(0, row.id.find('-'));
   row.complete = truth_at(json, "/complete", true);
   row.step_time_s = measured_time(json);
-  if (!(row.step_time_s > 0.0)) {
-    refuse(file, pointer + "/headline/iter_time_s", "is missing",
-           "a row needs the seconds of one step, here or in measured/iter_time_s");
-  }
   const double peak = number_at(json, "/measured/peak_mem_allocated_gib", 0.0);
   if (peak > 0.0) row.peak_memory_gib = peak;
   row.description = json;

@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// Throws InputError where the file is of no known form or a row lacks its id or measured time.
+// Throws InputError where the file is of no known form or a row lacks its id.
 [[nodiscard]] std::vector<MeasuredRow> read_dataset(const std::filesystem::path& file);
 
 // Part of it: the rows of vTrain's table.

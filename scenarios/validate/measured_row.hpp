@@ -19,7 +19,7 @@ struct MeasuredRow {
   std::string id;
   std::string source;  // the series it belongs to: what stands before the first '-' of the id
   bool complete = true;
-  nlohmann::ordered_json description;
+  nlohmann::ordered_json description = {};
   double step_time_s = 0.0;                    // of one optimizer step; 0: not measured
   std::optional<double> peak_memory_gib = {};  // allocated, of the fullest rank
 };

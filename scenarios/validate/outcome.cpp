@@ -86,7 +86,7 @@ std::optional<double> Outcome::memory_error() const {
 
 Json simulate_document(const std::string& name, const Json& document) {
   const Scenario scenario = read_scenario_document(name, document);
-  const Run run = run_scenario(scenario, {.timing = true});
+  const Run run = run_scenario(scenario, {.timing = true, .progress = {}});
   const auto context = static_cast<double>(scenario.plan.framework.context_bytes);
   double peak = 0.0;
   bool fits = true;
@@ -111,14 +111,14 @@ Outcome outcome_of(const MeasuredRow& row, const Json& answer) {
     outcome.parts.push_back({.name = name, .seconds = seconds.get<double>()});
   }
   std::stable_sort(outcome.parts.begin(), outcome.parts.end(),
-                   [](const StepPart& a, const StepPart& b) { return a.seconds > b.seconds; });
+                   [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
   return outcome;
 }
 
 std::string parts_text(const Outcome& outcome, std::size_t most) {
   std::string text;
   for (std::size_t index = 0; index < std::min(most, outcome.parts.size()); ++index) {
-    const StepPart& part = outcome.parts[index];
+    const TimePart& part = outcome.parts[index];
     text += fmt::format("{}{} {:.0f} %", index == 0 ? "" : ", ", part.name,
                         100.0 * part.seconds / outcome.predicted_s);
   }

@@ -14,20 +14,20 @@
 namespace trainyard {
 
 // A share of the predicted step, averaged over all ranks.
-struct StepPart {
+struct TimePart {
   std::string name;  // as in the result: "exposed_data", or "compute: gemm"
   double seconds = 0.0;
 };
 
 struct Outcome {
   MeasuredRow row;
-  std::string reason;  // why there is no prediction; empty where there is one
+  std::string reason = {};  // why there is no prediction; empty where there is one
   double predicted_s = 0.0;
   double peak_memory_gib = 0.0;  // allocated on the fullest rank, without the CUDA context
   bool fits = true;
-  double wall_s = 0.0;               // that the simulation took
-  std::vector<StepPart> parts = {};  // largest first; together the step
-  nlohmann::ordered_json scenario;   // as simulated; null where none could be made
+  double wall_s = 0.0;                   // that the simulation took
+  std::vector<TimePart> parts = {};      // largest first; together the step
+  nlohmann::ordered_json scenario = {};  // as simulated; null where none could be made
 
   [[nodiscard]] bool predicted() const { return reason.empty(); }
   // predicted / measured - 1. REQUIRES: predicted().

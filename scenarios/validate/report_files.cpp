@@ -45,7 +45,7 @@ Json row_json(const Outcome& outcome) {
   json["peak_memory_gib"] = outcome.peak_memory_gib;
   if (outcome.row.peak_memory_gib) json["measured_memory_gib"] = *outcome.row.peak_memory_gib;
   json["wall_s"] = outcome.wall_s;
-  for (const StepPart& part : outcome.parts) json["parts"][part.name] = part.seconds;
+  for (const TimePart& part : outcome.parts) json["parts"][part.name] = part.seconds;
   return json;
 }
 

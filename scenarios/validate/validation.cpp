@@ -43,6 +43,10 @@ std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::stri
   std::vector<Task> tasks;
   for (const MeasuredRow& row : rows) {
     Task& task = tasks.emplace_back();
+    if (!(row.step_time_s > 0.0)) {
+      task.reason = "no step time was measured";
+      continue;
+    }
     try {
       task.scenario = row_scenario(tables, row);
       Json asked = task.scenario;
