@@ -20,6 +20,15 @@
 
 namespace trainyard {
 
+// Whether unsharded weights (ZeRO-3) are given back after a forward. Auto: yes but for what stands
+// before and after the layers, which the backward needs first; not in a pipeline, where every
+// microbatch would gather them again.
+enum class Reshard : std::uint8_t { Auto, Always, Never };
+
+// By whose rules gradients are put into buckets: tensors up to 1 MiB and then 25 MiB (PyTorch's
+// DistributedDataParallel), or parameters of a contiguous buffer (Megatron-LM).
+enum class BucketRule : std::uint8_t { Megatron, Pytorch };
+
 struct Parallelism {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
@@ -29,7 +38,18 @@ struct Parallelism {
   std::int64_t context = 1;
   std::string schedule = "1f1b";  // a name of the schedule registry, or a file ending in .json
   std::int64_t microbatch_group_size = 0;  // interleaved: G; 0 means the number of stages
-  std::int64_t zero_stage = 0;             // 0 or 1
+  std::int64_t zero_stage = 0;             // shards optimizer state (1), gradients (2), weights (3)
+  // Replicas that share one sharded copy; the copies reduce among each other (HSDP, or with
+  // zero_stage 1 Megatron's num_distributed_optimizer_instances). 0: all replicas share one.
+  std::int64_t shard = 0;
+  Reshard reshard_after_forward = Reshard::Auto;  // zero_stage 3
+  std::int64_t reshard_group = 0;     // zero_stage 3: between forward and backward weights stay
+                                      // sharded over so many ranks (ZeRO++ hpZ); 0: over all
+  std::int64_t forward_prefetch = 0;  // zero_stage 3: layers gathered ahead before a forward
+  bool backward_prefetch = true;      // zero_stage 3: the next layer's weights during a backward
+  // zero_stage 2 and 3: no gradient is kept whole from one microbatch to the next.
+  bool reduce_every_microbatch = true;
+  BucketRule gradient_buckets = BucketRule::Megatron;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;                     // zero_stage 1
   std::int64_t bucket_parameters = 0;                   // 0: Megatron's rule max(40e6, 1e6*data)
@@ -43,6 +63,9 @@ struct Parallelism {
   bool overlap_tensor = true;
   // Leftmost varies fastest. "tp-cp-ep-dp-pp" is Megatron's default.
   std::string rank_order = "tp-cp-ep-dp-pp";
+
+  // Replicas that share one sharded copy. REQUIRES: it divides `data` (checked by the reader).
+  [[nodiscard]] std::int64_t shard_size() const { return shard > 0 ? shard : data; }
 };
 
 struct Training {

@@ -73,6 +73,29 @@ void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, Place
   }
 }
 
+// The first of the ranks that share one sharded copy of what the rank holds.
+GridPosition first_of_copy(GridPosition position, std::int64_t shard) {
+  position.data -= position.data % shard;
+  position.context = 0;
+  return position;
+}
+
+void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+  if (parallelism.zero_stage == 0) return;
+  const std::int64_t shard = parallelism.shard_size();
+  if (shard < parallelism.data) {
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Shard,
+                  [shard](GridPosition p) { return first_of_copy(p, shard); });
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Replica,
+                  [shard](GridPosition p) { return p.data %= shard, p; });
+  }
+  const std::int64_t part = parallelism.reshard_group;
+  if (parallelism.zero_stage == 3 && part > 0) {
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Reshard,
+                  [part](GridPosition p) { return p.data -= p.data % part, p; });
+  }
+}
+
 void add_reverse_pairs(const RankGrid& grid, Workload& workload) {
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition before = grid.position(rank);
@@ -111,6 +134,20 @@ void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
   }
 }
 
+// Slots that every step has.
+constexpr std::size_t kSlotsLeast = 8;
+
+void drop_unused_slots(Workload& workload) {
+  std::size_t used = kSlotsLeast;
+  for (const Rank& rank : workload.ranks) {
+    for (std::size_t slot = used; slot < rank.slots.size(); ++slot) {
+      if (rank.slots[slot].group != kNone) used = slot + 1;
+    }
+  }
+  workload.slots.resize(std::min(workload.slots.size(), used));
+  for (Rank& rank : workload.ranks) rank.slots.resize(workload.slots.size());
+}
+
 }  // namespace
 
 RankGrid::RankGrid(const Parallelism& parallelism)
@@ -143,22 +180,29 @@ RankId RankGrid::rank(const GridPosition& position) const {
                              position.pipeline * stride_[kPipeline]);
 }
 
-std::vector<std::string> slot_names(bool reverse) {
-  std::vector<std::string> names = {"tensor",       "data",          "send_forward",
-                                    "recv_forward", "send_backward", "recv_backward",
-                                    "embedding",    "model"};
-  if (!reverse) return names;
-  for (const char* name : {"send_forward_reverse", "recv_forward_reverse", "send_backward_reverse",
-                           "recv_backward_reverse", "data_mirror"}) {
-    names.emplace_back(name);
-  }
-  return names;
+std::vector<std::string> slot_names() {
+  return {"tensor",
+          "data",
+          "send_forward",
+          "recv_forward",
+          "send_backward",
+          "recv_backward",
+          "embedding",
+          "model",
+          "send_forward_reverse",
+          "recv_forward_reverse",
+          "send_backward_reverse",
+          "recv_backward_reverse",
+          "data_mirror",
+          "shard",
+          "replica",
+          "reshard"};
 }
 
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload) {
   const RankGrid grid(parallelism);
   const Placement placement = placement_of(parallelism);
-  workload.slots = slot_names(placement != Placement::Wrap);
+  workload.slots = slot_names();
   workload.ranks.resize(static_cast<std::size_t>(grid.world()));
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     const GridPosition at = grid.position(rank);
@@ -171,18 +215,18 @@ void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& 
   add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
                 [](GridPosition p) { return p.tensor = 0, p; });
   add_data_groups(parallelism, grid, placement, workload);
+  add_shard_groups(parallelism, grid, workload);
   add_pipeline_pairs(parallelism, grid, placement, workload);
   if (tied_embeddings && !ends_on_one_rank(parallelism)) {
     add_embedding_groups(parallelism, grid, workload);
   }
   // A distributed optimizer leaves every rank with a share of the norm of its own; otherwise
   // replicas agree.
-  const bool sharded = parallelism.zero_stage > 0;
-  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [sharded](GridPosition p) {
+  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [&parallelism](GridPosition p) {
     p.tensor = p.pipeline = 0;
-    if (sharded) p.context = p.data = 0;
-    return p;
+    return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;
   });
+  drop_unused_slots(workload);
 }
 
 }  // namespace trainyard

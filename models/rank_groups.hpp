@@ -56,12 +56,16 @@ enum class Slot : std::uint16_t {
   SendBackwardReverse,  // to the rank behind
   RecvBackwardReverse,  // from the rank before
   DataMirror,  // two directions: both holders of a stage of the second half, and their replicas
+  // Where replicas share several sharded copies of the model, or one in parts.
+  Shard,    // the replicas of one copy
+  Replica,  // those that hold the same shard of every copy
+  Reshard,  // ranks over which weights stay sharded between forward and backward
 };
-// Of a pipeline whose chunks all run one way, or of any.
-[[nodiscard]] std::vector<std::string> slot_names(bool reverse = false);
+[[nodiscard]] std::vector<std::string> slot_names();
 
 // Fills workload.groups, workload.ranks (program = pipeline rank, gpu = rank) and workload.slots.
-// Groups of one rank are not made: their slots stay unbound. The stages wrap around (last to first)
+// Groups of one rank are not made: their slots stay unbound, and slots behind the last one in use
+// are not there. The stages wrap around (last to first)
 // when chunks are interleaved.
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload);
 

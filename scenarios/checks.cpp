@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
@@ -179,6 +180,41 @@ void check_rank_order(const Check& check) {
                     "Megatron's order is \"tp-cp-ep-dp-pp\"");
 }
 
+// Sharded copies divide the replicas evenly; what only sharding gives a meaning is refused without.
+void check_shards(const Check& check) {
+  if (!check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  const auto refuse = [&check](const char* field, const std::string& problem,
+                               const std::string& hint) {
+    check.file.report(std::string("/parallelism/") + field, problem, hint);
+  };
+  if (p.shard > 0 && p.data % p.shard != 0) {
+    refuse("shard", fmt::format("{} replicas do not divide into copies of {}", p.data, p.shard),
+           fmt::format("divisors: {}", divisors(p.data, 1024)));
+  } else if (p.shard > 0 && p.zero_stage == 0) {
+    refuse("shard", "has no meaning where nothing is sharded", "set zero_stage to 1, 2 or 3");
+  } else if (p.reshard_group > 0 && p.zero_stage < 3) {
+    refuse("reshard_group", "has no meaning where weights are not sharded", "set zero_stage to 3");
+  } else if (p.reshard_group > 0 && p.shard_size() % p.reshard_group != 0) {
+    refuse("reshard_group",
+           fmt::format("{} does not divide the {} replicas that share the weights", p.reshard_group,
+                       p.shard_size()),
+           fmt::format("divisors: {}", divisors(p.shard_size(), 1024)));
+  }
+  if (p.gradient_buckets == BucketRule::Pytorch && p.zero_stage > 0) {
+    refuse("gradient_buckets", "PyTorch's buckets are those of replicas that share nothing",
+           "set zero_stage to 0, or leave gradient_buckets out");
+  }
+  const bool both_ways = placement_of(p) == Placement::Bidirectional;
+  if (both_ways && (p.zero_stage > 1 || p.shard_size() < p.data)) {
+    refuse("zero_stage",
+           fmt::format("{} keeps every stage on two ranks, whose gradients and weights cannot be "
+                       "sharded",
+                       p.schedule),
+           "set zero_stage to 0 or 1 and leave shard out");
+  }
+}
+
 // Whether the fabric has ports for the nodes is known by the one who builds it.
 void check_fabric(const Check& check) {
   if (!check.cluster) return;
@@ -202,6 +238,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_sequence(check);
   check_layers(check);
   check_schedule_shape(check);
+  check_shards(check);
   check_nccl(check);
   check_fabric(check);
 }

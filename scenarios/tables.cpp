@@ -31,6 +31,11 @@ constexpr Words<Positions, 2> kPositions{
 constexpr Words<NormKind, 2> kNorm{
     {{NormKind::LayerNorm, "layer_norm"}, {NormKind::RmsNorm, "rms_norm"}}};
 
+constexpr Words<Reshard, 3> kReshard{
+    {{Reshard::Auto, "auto"}, {Reshard::Always, "always"}, {Reshard::Never, "never"}}};
+constexpr Words<BucketRule, 2> kBuckets{
+    {{BucketRule::Megatron, "megatron"}, {BucketRule::Pytorch, "pytorch"}}};
+
 template <const auto& words>
 std::vector<std::string> all_words() {
   std::vector<std::string> all;
@@ -101,14 +106,35 @@ const Field<P> kParallelism[] = {
      "interleaved_1f1b: microbatches that go through one chunk before the next; "
      "0 means the number of stages",
      Whole<P>{&P::microbatch_group_size, 0}},
-    {"zero_stage", "1: the optimizer state is sharded over the replicas",
-     Whole<P>{&P::zero_stage, 0, 1, false,
-              "sharded gradients and weights come with a later version"}},
+    {"zero_stage",
+     "what is sharded over the replicas: 1 the optimizer state, 2 gradients too, 3 weights too",
+     Whole<P>{&P::zero_stage, 0, 3}},
+    {"shard", "replicas that share one sharded copy (HSDP); 0 means all of them",
+     Whole<P>{&P::shard, 0}},
+    {"reshard_after_forward",
+     "zero_stage 3: weights are given back after a forward; auto: those of the layers, and not in "
+     "a pipeline",
+     word_of<P, &P::reshard_after_forward, kReshard>()},
+    {"reshard_group",
+     "zero_stage 3: ranks over which weights stay sharded between forward and backward (ZeRO++ "
+     "hpZ); 0 means all that share them",
+     Whole<P>{&P::reshard_group, 0}},
+    {"forward_prefetch", "zero_stage 3: layers whose weights are asked for before a forward",
+     Whole<P>{&P::forward_prefetch, 0}},
+    {"backward_prefetch", "zero_stage 3: the next layer's weights are gathered during a backward",
+     Flag<P>{&P::backward_prefetch}},
+    {"reduce_every_microbatch",
+     "zero_stage 2 and 3: gradients are reduced after each microbatch, not once a step",
+     Flag<P>{&P::reduce_every_microbatch}},
+    {"gradient_buckets", "whose rules put gradients into buckets",
+     word_of<P, &P::gradient_buckets, kBuckets>()},
     {"overlap_grad_reduce", "gradients are reduced bucket by bucket during the last backward",
      Flag<P>{&P::overlap_grad_reduce}},
-    {"overlap_param_gather", "zero_stage 1: weights are gathered during the first forward",
+    {"overlap_param_gather", "zero_stage 1 and 2: weights are gathered during the first forward",
      Flag<P>{&P::overlap_param_gather}},
-    {"bucket_parameters", "parameters of one gradient bucket; 0 means max(40e6, 1e6 x data)",
+    {"bucket_parameters",
+     "parameters of one gradient bucket; 0 means max(40e6, 1e6 x data), or 25 MiB by PyTorch's "
+     "rules",
      Whole<P>{&P::bucket_parameters, 0, kParametersMost}},
     {"first_stage_layers", "layers of the first pipeline rank where the split is uneven",
      OptionalWhole<P>{&P::first_stage_layers, 0}},

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "models/architecture/memory.hpp"
-#include "models/pipeline_shape.hpp"
+#include "models/lower/data_parallel/shards.hpp"
 
 namespace trainyard {
 
@@ -51,50 +51,20 @@ std::int64_t bucket_limit(const Parallelism& p, std::int64_t stage, std::int64_t
                                  : std::max<std::int64_t>(40'000'000, 1'000'000 * p.data);
 }
 
-void GradientLowering::reduce(const Bucket& bucket, OpIndex after) {
-  const CollectiveOp op =
-      plan_.parallelism.zero_stage > 0 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-  const Call call{.op = op,
-                  .bytes = bucket.parameters * shape_.gradient,
-                  .dtype = plan_.training.gradient_precision,
-                  .algorithm = plan_.collectives.of(GroupKind::Data, op)};
-  Tags tags = build_.tags();
-  const Tags before = tags;
-  tags.part = StepPart::GradSync;
-  build_.tag(tags);
-  last_reduction_ = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
-                                      bucket.slot, call, {after});
-  build_.tag(before);
-}
-
-OpIndex GradientLowering::gather(const Bucket& bucket, OpIndex after) {
-  const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = bucket.parameters * shape_.element,
-                  .dtype = shape_.dtype,
-                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
-  const Tags before = build_.tags();
-  build_.tag({.part = StepPart::ParamSync});
-  const OpIndex op =
-      build_.collective("parameter_all_gather", Stream::Data, bucket.slot, call, {after});
-  build_.tag(before);
-  return op;
-}
-
-void GradientLowering::zero_gradients(const StageParameters& parameters) {
+void GradientLowering::zero_gradients(std::int64_t local_parameters) {
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   build_.compute("zero_gradients", MemoryBound{.kind = MemoryBoundKind::Zero,
-                                               .bytes = parameters.total * shape_.gradient,
+                                               .bytes = local_parameters * shape_.gradient,
                                                .launches = 1});
 }
 
-void GradientLowering::finish(const StageParameters& parameters) {
+void GradientLowering::finish(const StageParameters& parameters,
+                              std::span<const OpIndex> reductions) {
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
+  for (const OpIndex reduction : reductions) build_.wait_for(reduction);
   finish_replicated(parameters);
-  build_.wait_for(last_reduction_);
-  const std::int64_t replicas = plan_.parallelism.zero_stage > 0
-                                    ? plan_.parallelism.data * weight_copies(plan_.parallelism)
-                                    : 1;
-  const std::int64_t local = (parameters.total + replicas - 1) / replicas;
+  const std::int64_t shards = optimizer_shards(plan_.parallelism);
+  const std::int64_t local = (parameters.total + shards - 1) / shards;
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   if (plan_.training.gradient_clipping) gradient_norm(local);
   optimizer(local);
@@ -103,22 +73,23 @@ void GradientLowering::finish(const StageParameters& parameters) {
 // Gradients that several ranks hold a part of: norms under sequence parallelism, and a tied
 // embedding. Both wait for the reduction over replicas (Megatron-LM finalize_model_grads).
 void GradientLowering::finish_replicated(const StageParameters& parameters) {
+  const bool sharded = plan_.parallelism.zero_stage == 3;  // then joined shard by shard
+  const std::int64_t shards = sharded ? optimizer_shards(plan_.parallelism) : 1;
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
     return Call{.op = CollectiveOp::AllReduce,
-                .bytes = elements * shape_.gradient,
-                .dtype = plan_.training.gradient_precision,
+                .bytes = (elements + shards - 1) / shards * held_gradient(),
+                .dtype = sharded ? DataType::Fp32 : plan_.training.gradient_precision,
                 .algorithm = plan_.collectives.of(kind, CollectiveOp::AllReduce)};
   };
   if (shape_.sequence_parallel && parameters.replicated > 0) {
     build_.wait_for(build_.collective("norm_gradient_all_reduce", Stream::Tensor, Slot::Tensor,
                                       all_reduce(GroupKind::Tensor, parameters.replicated),
-                                      {build_.last_compute(), last_reduction_}));
+                                      {build_.last_compute()}));
   }
   if (parameters.shared_embedding > 0) {
-    build_.wait_for(build_.collective("embedding_gradient_all_reduce", Stream::Other,
-                                      Slot::Embedding,
-                                      all_reduce(GroupKind::Other, parameters.shared_embedding),
-                                      {build_.last_compute(), last_reduction_}));
+    build_.wait_for(build_.collective(
+        "embedding_gradient_all_reduce", Stream::Other, Slot::Embedding,
+        all_reduce(GroupKind::Other, parameters.shared_embedding), {build_.last_compute()}));
   }
 }
 
@@ -127,10 +98,11 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
 void GradientLowering::gradient_norm(std::int64_t local_parameters) {
   const OpIndex norm =
       build_.compute("gradient_norm", MemoryBound{.kind = MemoryBoundKind::GradNorm,
-                                                  .bytes = local_parameters * shape_.gradient,
+                                                  .bytes = local_parameters * held_gradient(),
                                                   .launches = launches(local_parameters)});
   const Parallelism& p = plan_.parallelism;
-  const std::int64_t holders = p.tensor * p.pipeline * (p.zero_stage > 0 ? p.data * p.context : 1);
+  const std::int64_t holders =
+      p.tensor * p.pipeline * (p.zero_stage > 0 ? p.shard_size() * p.context : 1);
   if (holders == 1) return;
   const Call call{.op = CollectiveOp::AllReduce,
                   .bytes = 4,
@@ -140,24 +112,33 @@ void GradientLowering::gradient_norm(std::int64_t local_parameters) {
       build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));
 }
 
+// FSDP2 keeps sharded gradients as wide as the sharded weights, whatever they were reduced in.
+std::int64_t GradientLowering::held_gradient() const {
+  return plan_.parallelism.zero_stage == 3 ? 4 : shape_.gradient;
+}
+
 void GradientLowering::optimizer(std::int64_t local_parameters) {
-  const std::int64_t clip = plan_.training.gradient_clipping ? 2 * shape_.gradient : 0;
-  const std::int64_t bytes =
-      step_bytes(plan_.training.precision, shape_.gradient, shape_.element) + clip;
+  // The fp32 shard is the weight itself: there is no copy of less precision to write.
+  const DataType precision =
+      plan_.parallelism.zero_stage == 3 ? DataType::Fp32 : plan_.training.precision;
+  const std::int64_t clip = plan_.training.gradient_clipping ? 2 * held_gradient() : 0;
+  const std::int64_t bytes = step_bytes(precision, held_gradient(), shape_.element) + clip;
   build_.compute("adam", MemoryBound{.kind = MemoryBoundKind::Optimizer,
                                      .bytes = local_parameters * bytes,
                                      .launches = launches(local_parameters)});
 }
 
-void hold_state(const TrainingPlan& plan, const StageParameters& parameters,
+void hold_state(const TrainingPlan& plan, const StageParameters& parameters, const HeldState& held,
                 ProgramBuilder& build) {
-  const StateBytes state = state_bytes({.precision = plan.training.precision,
-                                        .gradient_precision = plan.training.gradient_precision,
-                                        .fp32_gradient_copy = false,
-                                        .zero_stage = plan.parallelism.zero_stage,
-                                        .shards = plan.parallelism.data * plan.parallelism.context *
-                                                  weight_copies(plan.parallelism)},
-                                       parameters.total);
+  const bool fully = plan.parallelism.zero_stage == 3;
+  StateRecipe recipe{
+      .precision = fully ? DataType::Fp32 : plan.training.precision,
+      .gradient_precision = fully ? DataType::Fp32 : plan.training.gradient_precision,
+      .fp32_gradient_copy = false,
+      .zero_stage = plan.parallelism.zero_stage,
+      .shards = optimizer_shards(plan.parallelism)};
+  if (recipe.zero_stage == 2 && !held.gradients_sharded) recipe.zero_stage = 1;
+  const StateBytes state = state_bytes(recipe, parameters.total);
   build.hold(Category::Weights, std::llround(state.weights));
   build.hold(Category::Gradients, std::llround(state.gradients));
   build.hold(Category::OptimizerState,

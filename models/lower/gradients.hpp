@@ -1,5 +1,5 @@
-// What happens to gradients: buckets, their reduction over replicas, the norm, the optimizer step,
-// and with a distributed optimizer the gathering of the new weights.
+// What happens to gradients: Megatron's buckets, the norm, the optimizer step, the state they leave
+// behind. Who reduces them and when is said in data_parallel/.
 //
 // Bucket rules are Megatron-LM's (reference 03 section 3): parameters in the order their gradients
 // become final, a bucket closes at max(40e6, 1e6*d) parameters, and there is one bucket per model
@@ -42,27 +42,28 @@ class GradientLowering {
   GradientLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
       : plan_(plan), shape_(shape), build_(build) {}
 
-  // One bucket over the replicas, after its last gradient. Remembered for `finish`.
-  void reduce(const Bucket& bucket, OpIndex after);
-  // The weights of one bucket, new from their owners; the operation to wait for.
-  OpIndex gather(const Bucket& bucket, OpIndex after);
-  void zero_gradients(const StageParameters& parameters);
-  // Joins what is still under way, then norm and optimizer.
-  void finish(const StageParameters& parameters);
+  void zero_gradients(std::int64_t local_parameters);
+  // Joins the reductions that are still under way, then norm and optimizer.
+  void finish(const StageParameters& parameters, std::span<const OpIndex> reductions);
 
  private:
   void finish_replicated(const StageParameters& parameters);
   void gradient_norm(std::int64_t local_parameters);
   void optimizer(std::int64_t local_parameters);
+  [[nodiscard]] std::int64_t held_gradient() const;  // bytes of one
 
   const TrainingPlan& plan_;
   const StepShape& shape_;
   ProgramBuilder& build_;
-  OpIndex last_reduction_ = kNone;
 };
 
+// How much of a scheme's state is held for the whole step.
+struct HeldState {
+  bool gradients_sharded = false;  // a rank keeps its own share of them alone
+};
 // Memory of weights, gradients and optimizer state, held for the whole step (reference 05 section
-// 1).
-void hold_state(const TrainingPlan& plan, const StageParameters& parameters, ProgramBuilder& build);
+// 1). With zero_stage 3 the weights are the fp32 master itself, and gradients are kept as wide.
+void hold_state(const TrainingPlan& plan, const StageParameters& parameters, const HeldState& held,
+                ProgramBuilder& build);
 
 }  // namespace trainyard

@@ -36,8 +36,10 @@ LayerLowering::LayerLowering(const TrainingPlan& plan, const StepShape& shape,
     : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
 
 Gemm LayerLowering::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
-  const bool accumulates =
-      pass == GemmPass::WeightGrad && plan_.training.gradient_precision == DataType::Fp32;
+  // Sharded weights have no gradient beside them to add to: autograd writes a new one.
+  const bool accumulates = pass == GemmPass::WeightGrad &&
+                           plan_.training.gradient_precision == DataType::Fp32 &&
+                           plan_.parallelism.zero_stage < 3;
   return {.m = m,
           .n = n,
           .k = k,

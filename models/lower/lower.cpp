@@ -58,13 +58,14 @@ Workload lower(const TrainingPlan& plan) {
   const PipelineShape shape = pipeline_shape(plan);
   const ScheduleLists lists = schedule_lists(plan, shape);
   Workload workload;
-  workload.streams = stream_names(shape.placement != Placement::Wrap);
+  workload.streams = stream_names();
   workload.categories = category_names();
   Interner interner(workload);
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
     StageLowering lowering(plan, split, stage, interner);
     workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
   }
+  drop_unused_names(workload);
   add_groups(plan.parallelism, plan.architecture.tied_embeddings, workload);
   return workload;
 }

@@ -27,11 +27,15 @@ enum class Stream : std::uint8_t {
   RecvBackward,
   Data,
   Other,
-  // Of chunks that run from the last rank to the first; other steps do not have them.
+  // Those from here on are in a workload only where it uses them, or one behind them.
+  // Of chunks that run from the last rank to the first.
   SendForwardReverse,
   RecvForwardReverse,
   SendBackwardReverse,
-  RecvBackwardReverse
+  RecvBackwardReverse,
+  AllGather,      // of weights, layer by layer
+  ReduceScatter,  // of their gradients
+  Replica,        // gradients of a shard, among its copies
 };
 
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule

@@ -8,21 +8,50 @@
 
 namespace trainyard {
 
+namespace {
+
+// Names that every step has.
+constexpr std::size_t kCategoriesLeast = 7;
+constexpr std::size_t kStreamsLeast = 8;
+
+}  // namespace
+
 std::vector<std::string> category_names() {
   return {"weights", "gradients",     "optimizer_state", "activations",
-          "logits",  "communication", "framework"};
+          "logits",  "communication", "framework",       "unsharded_weights"};
 }
 
-std::vector<std::string> stream_names(bool reverse) {
-  std::vector<std::string> names = {"compute",      "tensor",        "send_forward",
-                                    "recv_forward", "send_backward", "recv_backward",
-                                    "data",         "other"};
-  if (!reverse) return names;
-  for (const char* name : {"send_forward_reverse", "recv_forward_reverse", "send_backward_reverse",
-                           "recv_backward_reverse"}) {
-    names.emplace_back(name);
+std::vector<std::string> stream_names() {
+  return {"compute",
+          "tensor",
+          "send_forward",
+          "recv_forward",
+          "send_backward",
+          "recv_backward",
+          "data",
+          "other",
+          "send_forward_reverse",
+          "recv_forward_reverse",
+          "send_backward_reverse",
+          "recv_backward_reverse",
+          "all_gather",
+          "reduce_scatter",
+          "replica"};
+}
+
+void drop_unused_names(Workload& workload) {
+  std::size_t streams = kStreamsLeast;
+  std::size_t categories = kCategoriesLeast;
+  for (const Program& program : workload.programs) {
+    for (const Operation& op : program.operations)
+      streams = std::max<std::size_t>(streams, op.stream + std::size_t{1});
+    for (const MemoryEffect& effect : program.effects)
+      categories = std::max<std::size_t>(categories, effect.category + std::size_t{1});
+    for (const ResidentMemory& resident : program.resident)
+      categories = std::max<std::size_t>(categories, resident.category + std::size_t{1});
   }
-  return names;
+  workload.streams.resize(std::min(workload.streams.size(), streams));
+  workload.categories.resize(std::min(workload.categories.size(), categories));
 }
 
 std::uint16_t Interner::name(std::string_view text) {
@@ -49,7 +78,7 @@ std::uint32_t Interner::call(const Call& call) {
 }
 
 ProgramBuilder::ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage)
-    : interner_(interner), last_on_stream_(stream_names(true).size(), kNone) {
+    : interner_(interner), last_on_stream_(stream_names().size(), kNone) {
   program_.name = std::move(name);
   program_.stage = stage;
 }

@@ -34,10 +34,14 @@ enum class Category : std::uint8_t {
   Logits,
   Communication,
   Framework,
+  // Those from here on are in a workload only where it uses them, or one behind them.
+  UnshardedWeights,  // gathered for a layer, until it gives them back
 };
 [[nodiscard]] std::vector<std::string> category_names();
-// Of a pipeline whose chunks all run one way, or of any.
-[[nodiscard]] std::vector<std::string> stream_names(bool reverse = false);
+[[nodiscard]] std::vector<std::string> stream_names();
+// Drops the names of streams and categories behind the last one in use, so that a step shows no
+// room for what it does not do.
+void drop_unused_names(Workload& workload);
 
 // What the operations that follow belong to.
 struct Tags {

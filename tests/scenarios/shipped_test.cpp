@@ -40,6 +40,8 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   };
   EXPECT_EQ(count("megatron/"), 18) << "ten sizes of 2021, four models of 2022 twice";
   EXPECT_EQ(count("llama3/"), 4);
+  EXPECT_EQ(count("fsdp/"), 5);
+  EXPECT_EQ(count("replicas/"), 2);
   EXPECT_EQ(count("first/"), 1);
 }
 

@@ -137,5 +137,17 @@ TEST(RankGroups, TheTiedTableIsSharedByFirstAndLastStage) {
   EXPECT_FALSE(bound(w, 5, Slot::Embedding));
 }
 
+// 8 replicas as 2 copies of 4 shards, the shards of a copy next to each other.
+TEST(RankGroups, ShardsAndTheirCopies) {
+  const Workload w =
+      groups_of({.tensor = 2, .data = 8, .zero_stage = 3, .shard = 4, .reshard_group = 2});
+  EXPECT_EQ(group_at(w, 0, Slot::Shard), (Members{0, 2, 4, 6}));
+  EXPECT_EQ(group_at(w, 15, Slot::Shard), (Members{9, 11, 13, 15}));
+  EXPECT_EQ(group_at(w, 2, Slot::Replica), (Members{2, 10}));
+  EXPECT_EQ(group_at(w, 6, Slot::Reshard), (Members{4, 6}));
+  EXPECT_EQ(group_at(w, 3, Slot::Model), (Members{0, 1, 2, 3, 4, 5, 6, 7})) << "of one copy";
+  EXPECT_EQ(group_at(w, 1, Slot::Data), (Members{1, 3, 5, 7, 9, 11, 13, 15}));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -1,0 +1,184 @@
+#include "models/lower/data_parallel/bucketed.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "models/lower/data_parallel/pytorch_buckets.hpp"
+#include "models/lower/data_parallel/shards.hpp"
+#include "models/pipeline_shape.hpp"
+
+namespace trainyard {
+
+BucketedReplicas::BucketedReplicas(const DataParallelParts& parts)
+    : plan_(parts.plan),
+      shape_(parts.shape),
+      build_(parts.build),
+      weights_(parts.chunks),
+      parameters_(parts.parameters),
+      gradients_(parts.plan, parts.shape, parts.build),
+      chunks_(parts.chunks.size()),
+      reductions_(2, kNone) {
+  for (std::size_t i = 0; i < chunks_.size(); ++i) chunks_[i].buckets = buckets_of(weights_[i]);
+}
+
+std::vector<Bucket> BucketedReplicas::buckets_of(const ChunkWeights& weights) const {
+  const Parallelism& p = plan_.parallelism;
+  const std::int64_t replicas = data_ranks(p);
+  if (replicas == 1) return {};
+  const bool twice = weight_copies(p) == 2;
+  std::vector<Bucket> buckets;
+  if (p.gradient_buckets == BucketRule::Pytorch) {
+    buckets = pytorch_buckets(weights.entries, pytorch_limits(p, shape_.gradient));
+  } else {
+    std::vector<std::int64_t> sizes;
+    for (const GradientEntry& entry : weights.entries) sizes.push_back(entry.parameters());
+    // Both holders of a stage must cut it alike, so the stage decides, not the rank.
+    const std::int64_t limit =
+        twice ? bucket_limit(p, weights.stage, 0) : bucket_limit(p, weights.rank, weights.number);
+    buckets = make_buckets(sizes, limit, replicas);
+  }
+  const std::int64_t stages = p.pipeline * p.interleave;
+  if (!twice || 2 * weights.stage < stages) return buckets;
+  for (Bucket& bucket : buckets) bucket.slot = Slot::DataMirror;
+  return buckets;
+}
+
+// Where two directions share the ranks, both holders of a stage call for it at the same place of
+// their order: by stage.
+std::vector<std::size_t> BucketedReplicas::chunk_order() const {
+  std::vector<std::size_t> order(chunks_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (weight_copies(plan_.parallelism) == 1) return order;
+  std::sort(order.begin(), order.end(),
+            [this](std::size_t a, std::size_t b) { return weights_[a].stage < weights_[b].stage; });
+  return order;
+}
+
+// No gradient outlives its bucket.
+bool BucketedReplicas::gradients_sharded() const {
+  const Parallelism& p = plan_.parallelism;
+  return p.zero_stage == 2 && (p.reduce_every_microbatch || plan_.microbatches() == 1);
+}
+
+void BucketedReplicas::begin_step() {
+  hold_state(plan_, parameters_, {.gradients_sharded = gradients_sharded()}, build_);
+  if (plan_.parallelism.overlap_param_gather) gather_weights();
+  const std::int64_t holders = gradients_sharded() ? optimizer_shards(plan_.parallelism) : 1;
+  gradients_.zero_gradients((parameters_.total + holders - 1) / holders);
+}
+
+// In the order of the forward pass: the last bucket holds the first layers.
+void BucketedReplicas::gather_weights() {
+  if (plan_.parallelism.zero_stage == 0) return;
+  for (const std::size_t number : chunk_order()) {
+    Chunk& chunk = chunks_[number];
+    chunk.gathers.assign(chunk.buckets.size(), kNone);
+    for (std::size_t bucket = chunk.buckets.size(); bucket-- > 0;) {
+      chunk.gathers[bucket] = gather(chunk.buckets[bucket]);
+    }
+  }
+}
+
+OpIndex BucketedReplicas::gather(const Bucket& bucket) {
+  const ShardSlots slots = shard_slots(plan_.parallelism, bucket.slot);
+  if (slots.shards == 1) return kNone;
+  const Call call{.op = CollectiveOp::AllGather,
+                  .bytes = bucket.parameters * shape_.element,
+                  .dtype = shape_.dtype,
+                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+  const Tags before = build_.tags();
+  build_.tag({.part = StepPart::ParamSync});
+  const OpIndex op = build_.collective("parameter_all_gather", Stream::Data, slots.shard, call,
+                                       {build_.last_compute()});
+  build_.tag(before);
+  return op;
+}
+
+// The unit's parameters start at its first entry; gathered in reverse, that one arrives last.
+void BucketedReplicas::before_forward(const UnitPlace& place) {
+  const Chunk& chunk = chunks_[place.chunk];
+  if (chunk.entered || chunk.gathers.empty()) return;
+  const std::size_t entry = weights_[place.chunk].units[place.unit].begin;
+  for (std::size_t bucket = 0; bucket < chunk.buckets.size(); ++bucket) {
+    if (entry >= chunk.buckets[bucket].begin && entry < chunk.buckets[bucket].end) {
+      build_.wait_for(chunk.gathers[bucket]);
+    }
+  }
+}
+
+void BucketedReplicas::after_forward(const UnitPlace& place) {
+  if (place.unit + 1 == weights_[place.chunk].units.size()) chunks_[place.chunk].entered = true;
+}
+
+void BucketedReplicas::before_backward(const UnitBackward& backward) {
+  if (backward.part == BackwardPart::Input || !gradients_sharded()) return;
+  const WeightUnit& unit = weights_[backward.place.chunk].units[backward.place.unit];
+  for (const Bucket& bucket : chunks_[backward.place.chunk].buckets) {
+    if (bucket.begin < unit.begin || bucket.begin >= unit.end) continue;
+    build_.allocate(build_.next(), Category::Gradients, bucket.parameters * shape_.gradient);
+  }
+}
+
+// Starts the reduction of every bucket whose last gradient is final.
+void BucketedReplicas::after_backward(const UnitBackward& backward,
+                                      const std::vector<ReadyGradient>& ready) {
+  const bool every = plan_.parallelism.zero_stage == 2 && plan_.parallelism.reduce_every_microbatch;
+  if (backward.part == BackwardPart::Input || !(backward.last || every)) return;
+  Chunk& chunk = chunks_[backward.place.chunk];
+  const bool whole = backward.place.unit == 0;
+  if (plan_.parallelism.overlap_grad_reduce) {
+    for (; chunk.next < chunk.buckets.size() && chunk.buckets[chunk.next].end <= ready.size();
+         ++chunk.next) {
+      const Bucket& bucket = chunk.buckets[chunk.next];
+      OpIndex latest = 0;
+      for (std::size_t i = bucket.begin; i < bucket.end; ++i)
+        latest = std::max(latest, ready[i].op);
+      reduce(bucket, latest);
+    }
+  } else if (whole && every) {
+    reduce_rest(chunk);
+    for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
+  }
+  if (whole) chunk.next = 0;
+}
+
+void BucketedReplicas::reduce_rest(Chunk& chunk) {
+  for (const Bucket& bucket : chunk.buckets) reduce(bucket, build_.last_compute());
+}
+
+void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
+  const Parallelism& p = plan_.parallelism;
+  const ShardSlots slots = shard_slots(p, bucket.slot);
+  const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  Call call{.op = op,
+            .bytes = bucket.parameters * shape_.gradient,
+            .dtype = plan_.training.gradient_precision,
+            .algorithm = plan_.collectives.of(GroupKind::Data, op)};
+  Tags tags = build_.tags();
+  const Tags before = tags;
+  tags.part = StepPart::GradSync;
+  build_.tag(tags);
+  reductions_[0] = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
+                                     slots.shard, call, {after});
+  if (gradients_sharded()) build_.release(reductions_[0], Category::Gradients, call.bytes);
+  if (slots.shards > 1 && slots.replicas > 1) {
+    call.op = CollectiveOp::AllReduce;
+    call.bytes /= slots.shards;
+    call.algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
+    reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, Slot::Replica, call,
+                                       {reductions_[0]});
+  }
+  build_.tag(before);
+}
+
+void BucketedReplicas::end_step() {
+  const bool every = plan_.parallelism.zero_stage == 2 && plan_.parallelism.reduce_every_microbatch;
+  if (!plan_.parallelism.overlap_grad_reduce && !every) {
+    for (const std::size_t number : chunk_order()) reduce_rest(chunks_[number]);
+  }
+  gradients_.finish(parameters_, reductions_);
+  if (!plan_.parallelism.overlap_param_gather) gather_weights();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,55 @@
+// Replicas that reduce buckets of gradients: plain data parallelism (all_reduce), ZeRO 1
+// (reduce_scatter, and new weights gathered in front of the first forward), ZeRO 2 (the same, and
+// gradients live only as long as their bucket is being made).
+//
+// Bytes sent by a rank in a step, f = (d-1)/d, P parameters: 2fP w_g; fP(w_g + w_p); and with
+// gradients reduced after each of a microbatches fP(a w_g + w_p) (reference 03 section 1). With
+// several sharded copies each one reduces inside and then its 1/s over the r copies. Llama-3 8B at
+// d = 64: 31 619 153 664 B of bf16 gradients (tests/models/lower/sharded_volume_test.cpp).
+#pragma once
+
+#include <vector>
+
+#include "models/lower/data_parallel/data_parallel.hpp"
+
+namespace trainyard {
+
+class BucketedReplicas final : public DataParallel {
+ public:
+  explicit BucketedReplicas(const DataParallelParts& parts);
+
+  void begin_step() override;
+  void before_forward(const UnitPlace& place) override;
+  void after_forward(const UnitPlace& place) override;
+  void before_backward(const UnitBackward& backward) override;
+  void after_backward(const UnitBackward& backward,
+                      const std::vector<ReadyGradient>& ready) override;
+  void end_step() override;
+
+ private:
+  struct Chunk {
+    std::vector<Bucket> buckets;
+    std::vector<OpIndex> gathers;  // one for each bucket, where weights are gathered
+    std::size_t next = 0;          // the bucket that the microbatch under way fills
+    bool entered = false;          // its first forward has been written
+  };
+
+  [[nodiscard]] std::vector<Bucket> buckets_of(const ChunkWeights& weights) const;
+  [[nodiscard]] std::vector<std::size_t> chunk_order() const;
+  [[nodiscard]] bool gradients_sharded() const;
+  void gather_weights();
+  OpIndex gather(const Bucket& bucket);
+  void reduce(const Bucket& bucket, OpIndex after);
+  void reduce_rest(Chunk& chunk);
+
+  const TrainingPlan& plan_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  const std::vector<ChunkWeights>& weights_;
+  const StageParameters& parameters_;
+  GradientLowering gradients_;
+  std::vector<Chunk> chunks_;
+  std::vector<OpIndex> reductions_;  // the latest of each stream
+};
+
+}  // namespace trainyard

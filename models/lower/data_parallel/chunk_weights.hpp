@@ -1,0 +1,61 @@
+// The parameters of one model chunk, as gradients become final and as a framework names them.
+//
+//   for (const GradientEntry& entry : layer_entries(plan))   // of one layer, in backward order
+//     total += entry.parameters();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "models/plan.hpp"
+
+namespace trainyard {
+
+// One parameter tensor of one rank, as PyTorch has it: sharding cuts its first dimension.
+struct Tensor {
+  std::int64_t rows = 0;
+  std::int64_t columns = 1;
+  [[nodiscard]] std::int64_t elements() const { return rows * columns; }
+};
+
+// Parameters whose gradients become final together, in the order of the backward.
+struct GradientEntry {
+  std::vector<Tensor> tensors;
+  [[nodiscard]] std::int64_t parameters() const;
+};
+
+// The embedding, a layer or the head: entries [begin, end) of its chunk.
+struct WeightUnit {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::int32_t layer = -1;  // of the model; -1: before or after the layers
+  [[nodiscard]] bool is_layer() const { return layer >= 0; }
+};
+
+struct ChunkWeights {
+  std::int64_t number = 0;             // of the rank
+  std::int64_t rank = 0;               // pipeline rank
+  std::int64_t stage = 0;              // virtual stage
+  std::vector<GradientEntry> entries;  // in backward order
+  std::vector<WeightUnit> units;       // in forward order: the first unit's entries are the last
+  [[nodiscard]] std::int64_t parameters(const WeightUnit& unit) const;
+  [[nodiscard]] std::int64_t parameters() const;
+};
+
+// Where a chunk stands in the model.
+struct ChunkLayers {
+  std::int64_t first_layer = 0;
+  std::int64_t layers = 0;
+  bool has_embedding = false;
+  bool has_head = false;
+};
+// `number`, `rank` and `stage` are left to the caller.
+[[nodiscard]] ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers);
+
+// Of one layer of one tensor rank, in backward order. A model with biases has one tensor for
+// queries, keys and values, as GPT-2; others have three, and a gated one two for gate and up, as
+// Llama.
+[[nodiscard]] std::vector<GradientEntry> layer_entries(const TrainingPlan& plan);
+
+}  // namespace trainyard

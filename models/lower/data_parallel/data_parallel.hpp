@@ -1,0 +1,62 @@
+// What replicas do to weights and gradients around the layers of one rank: the seam between the
+// stage, which knows layers and microbatches, and a data-parallel scheme.
+//
+// The stage announces every unit (the embedding, a layer, the head) before and after its forward
+// and backward; the scheme gathers, frees and reduces there. bucketed.hpp reduces buckets of
+// gradients (replicas, ZeRO 1 and 2), fully_sharded.hpp gathers weights layer by layer (ZeRO 3).
+//
+//   scheme.before_forward({.chunk = 0, .unit = 3});
+//   layer.forward();
+//   scheme.after_forward({.chunk = 0, .unit = 3});
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/gradients.hpp"
+#include "models/lower/layer.hpp"
+
+namespace trainyard {
+
+struct UnitPlace {
+  std::size_t chunk = 0;  // of the rank
+  std::size_t unit = 0;   // of the chunk, in forward order
+};
+
+// What the stage knows when a unit's backward, or a part of it, is written.
+struct UnitBackward {
+  UnitPlace place;
+  BackwardPart part = BackwardPart::Full;
+  bool last = false;  // the last microbatch of this chunk whose gradients become final
+};
+
+class DataParallel {
+ public:
+  virtual ~DataParallel() = default;
+
+  // Holds the state of weights, gradients and optimizer; writes what starts the step.
+  virtual void begin_step() = 0;
+  virtual void before_forward(const UnitPlace& place) = 0;
+  virtual void after_forward(const UnitPlace& place) = 0;
+  virtual void before_backward(const UnitBackward& backward) = 0;
+  // `ready`: the gradients of this chunk and microbatch that are final so far, in backward order.
+  virtual void after_backward(const UnitBackward& backward,
+                              const std::vector<ReadyGradient>& ready) = 0;
+  // Joins what is under way, then norm and optimizer.
+  virtual void end_step() = 0;
+};
+
+// What a scheme is made from; all of it outlives the scheme.
+struct DataParallelParts {
+  const TrainingPlan& plan;
+  const StepShape& shape;
+  ProgramBuilder& build;
+  const std::vector<ChunkWeights>& chunks;
+  const StageParameters& parameters;
+};
+// By the plan's zero_stage.
+[[nodiscard]] std::unique_ptr<DataParallel> make_data_parallel(const DataParallelParts& parts);
+
+}  // namespace trainyard

@@ -1,0 +1,250 @@
+#include "models/lower/data_parallel/fully_sharded.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+namespace {
+
+// Of what one gather brings or one reduce_scatter takes: the first dimension is cut into equal
+// parts, the last of which may be short or empty.
+std::int64_t padded(const Tensor& tensor, std::int64_t shards) {
+  return (tensor.rows + shards - 1) / shards * shards * tensor.columns;
+}
+
+}  // namespace
+
+FullySharded::FullySharded(const DataParallelParts& parts)
+    : plan_(parts.plan),
+      shape_(parts.shape),
+      build_(parts.build),
+      weights_(parts.chunks),
+      parameters_(parts.parameters),
+      gradients_(parts.plan, parts.shape, parts.build),
+      slots_(shard_slots(parts.plan.parallelism, Slot::Data)) {
+  for (const ChunkWeights& weights : weights_) groups_.push_back(groups_of(weights));
+  for (std::size_t chunk = 0; chunk < groups_.size(); ++chunk) {
+    group_of_.emplace_back(weights_[chunk].units.size());
+    for (std::size_t group = 0; group < groups_[chunk].size(); ++group) {
+      group_of_[chunk][groups_[chunk][group].first_unit] = group;
+      group_of_[chunk][groups_[chunk][group].last_unit] = group;
+    }
+  }
+}
+
+// The root first: it is gathered before anything else.
+std::vector<FullySharded::Group> FullySharded::groups_of(const ChunkWeights& weights) const {
+  std::vector<Group> groups;
+  for (std::size_t unit = 0; unit < weights.units.size(); ++unit) {
+    const WeightUnit& part = weights.units[unit];
+    std::int64_t parameters = 0;
+    for (std::size_t entry = part.begin; entry < part.end; ++entry) {
+      for (const Tensor& tensor : weights.entries[entry].tensors)
+        parameters += padded(tensor, slots_.shards);
+    }
+    if (!part.is_layer() && !groups.empty() && groups.front().is_root()) {
+      groups.front().last_unit = unit;
+      groups.front().parameters += parameters;
+      continue;
+    }
+    const auto where = part.is_layer() ? groups.end() : groups.begin();
+    Group group;
+    group.layer = part.layer;
+    group.first_unit = group.last_unit = unit;
+    group.parameters = parameters;
+    groups.insert(where, group);
+  }
+  return groups;
+}
+
+FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
+  return groups_[place.chunk][group_of_[place.chunk][place.unit]];
+}
+
+bool FullySharded::gives_back(const Group& group) const {
+  switch (plan_.parallelism.reshard_after_forward) {
+    case Reshard::Always:
+      return true;
+    case Reshard::Never:
+      return false;
+    case Reshard::Auto:
+      return plan_.parallelism.pipeline == 1 && !group.is_root();
+  }
+  return false;
+}
+
+// In a pipeline the next microbatch's forward comes before this one's backward.
+bool FullySharded::keeps_between_microbatches() const {
+  return plan_.parallelism.pipeline > 1 &&
+         plan_.parallelism.reshard_after_forward != Reshard::Always;
+}
+
+void FullySharded::begin_step() { hold_state(plan_, parameters_, {}, build_); }
+
+// Brings the whole of a group into a buffer.
+void FullySharded::gather(Group& group, bool backward) {
+  if (group.weights != Weights::Sharded || slots_.shards == 1) return;
+  const bool part = backward && group.kept > 0;
+  const Call call{.op = CollectiveOp::AllGather,
+                  .bytes = group.parameters * shape_.element,
+                  .dtype = shape_.dtype,
+                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+  const Tags before = build_.tags();
+  Tags tags = before;
+  tags.part = StepPart::ParamSync;
+  tags.layer = group.layer;
+  build_.tag(tags);
+  group.gather = build_.collective("weight_all_gather", Stream::AllGather,
+                                   part ? Slot::Reshard : slots_.shard, call, {gather_after_});
+  build_.allocate(group.gather, Category::Communication, call.bytes);
+  build_.tag(before);
+  group.weights = Weights::Gathered;
+}
+
+// The next compute operation finds the group's weights.
+void FullySharded::use(Group& group, bool backward) {
+  gather(group, backward);
+  if (group.weights != Weights::Gathered) return;
+  const std::int64_t bytes = group.parameters * shape_.element;
+  const OpIndex before = copied_out_;
+  build_.wait_for(group.gather);
+  copied_out_ = build_.compute(
+      "weight_copy_out",
+      MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = 2 * bytes, .launches = 1});
+  build_.allocate(copied_out_, Category::UnshardedWeights, bytes);
+  build_.release(copied_out_, Category::Communication, bytes);
+  build_.release(copied_out_, Category::UnshardedWeights, group.kept);
+  group.kept = 0;
+  group.weights = Weights::Whole;
+  // A forward leaves its buffer to be read while the next one is filled.
+  const OpIndex free_after = backward ? copied_out_ : before;
+  if (free_after == kNone) return;
+  gather_after_ = gather_after_ == kNone ? free_after : std::max(gather_after_, free_after);
+}
+
+void FullySharded::give_back(Group& group, std::int64_t kept) {
+  if (group.weights != Weights::Whole) return;
+  build_.release(build_.last_compute(), Category::UnshardedWeights,
+                 group.parameters * shape_.element - kept);
+  group.kept = kept;
+  group.weights = Weights::Sharded;
+}
+
+void FullySharded::before_forward(const UnitPlace& place) {
+  std::vector<Group>& groups = groups_[place.chunk];
+  if (place.unit == 0) {
+    gather_after_ = build_.last_compute();  // not before the optimizer, nor a microbatch ahead
+    use(groups.front(), false);
+  }
+  const std::size_t number = group_of_[place.chunk][place.unit];
+  use(groups[number], false);
+  const auto ahead = static_cast<std::size_t>(plan_.parallelism.forward_prefetch);
+  for (std::size_t next = number + 1; next < groups.size() && next <= number + ahead; ++next)
+    gather(groups[next], false);
+}
+
+void FullySharded::after_forward(const UnitPlace& place) {
+  Group& group = group_at(place);
+  if (place.unit != group.last_unit || !gives_back(group)) return;
+  const std::int64_t part = plan_.parallelism.reshard_group;
+  give_back(group, part > 0 ? group.parameters * shape_.element / part : 0);
+}
+
+// The group that the backward needs next: one ahead.
+void FullySharded::gather_ahead(const UnitPlace& place) {
+  if (!plan_.parallelism.backward_prefetch || place.unit == 0) return;
+  gather(group_at({.chunk = place.chunk, .unit = place.unit - 1}), true);
+}
+
+void FullySharded::before_backward(const UnitBackward& backward) {
+  Group& group = group_at(backward.place);
+  if (backward.part != BackwardPart::Weight) {
+    if (backward.place.unit + 1 == weights_[backward.place.chunk].units.size())
+      gather_after_ = build_.last_compute();
+    use(group, true);
+    gather_ahead(backward.place);
+  }
+  if (backward.part == BackwardPart::Input) return;
+  const ChunkWeights& weights = weights_[backward.place.chunk];
+  const std::int64_t bytes =
+      weights.parameters(weights.units[backward.place.unit]) * shape_.element;
+  build_.allocate(build_.next(), Category::Gradients, bytes);
+  group.gradients += bytes;
+}
+
+void FullySharded::after_backward(const UnitBackward& backward,
+                                  const std::vector<ReadyGradient>& /*ready*/) {
+  Group& group = group_at(backward.place);
+  const bool ends = backward.place.unit == group.first_unit;
+  const bool keeps = keeps_between_microbatches();
+  if (ends && (keeps ? backward.last : backward.part != BackwardPart::Weight || group.is_root()))
+    give_back(group, 0);
+  if (!ends || backward.part == BackwardPart::Input) return;
+  const bool every = plan_.parallelism.reduce_every_microbatch && plan_.parallelism.pipeline == 1;
+  if (!every && (!backward.last || group.accumulated > 0)) accumulate(group);
+  if (!every && !backward.last) return;
+  reduce(group);
+  if (backward.place.unit > 0 || plan_.parallelism.pipeline > 1) return;
+  build_.wait_for(reduce_scatter_);
+  build_.wait_for(all_reduce_);
+}
+
+// Adds this microbatch's gradients to those kept, which are as wide as what is reduced.
+void FullySharded::accumulate(Group& group) {
+  const std::int64_t wide = group.gradients / shape_.element * shape_.gradient;
+  const std::int64_t touches = group.accumulated > 0 ? 2 * wide : wide;
+  const OpIndex add =
+      build_.compute("gradient_accumulate", MemoryBound{.kind = MemoryBoundKind::GradAccumulate,
+                                                        .bytes = group.gradients + touches,
+                                                        .launches = 1});
+  build_.release(add, Category::Gradients, group.gradients);
+  group.gradients = 0;
+  if (group.accumulated > 0) return;
+  build_.allocate(add, Category::Gradients, wide);
+  group.accumulated = wide;
+}
+
+void FullySharded::reduce(Group& group) {
+  if (slots_.all == 1) {
+    build_.release(build_.last_compute(), Category::Gradients, group.gradients + group.accumulated);
+    group.gradients = group.accumulated = 0;
+    return;
+  }
+  const std::int64_t source = group.gradients + group.accumulated;
+  Call call{.op = slots_.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce,
+            .bytes = group.parameters * shape_.gradient,
+            .dtype = plan_.training.gradient_precision};
+  call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
+  const Tags before = build_.tags();
+  Tags tags = before;
+  tags.part = StepPart::GradSync;
+  tags.layer = group.layer;
+  build_.tag(tags);
+  build_.wait_for(reduce_scatter_);  // one at a time is under way
+  const OpIndex copy_in =
+      build_.compute("gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
+                                                     .bytes = source + call.bytes,
+                                                     .launches = 1});
+  build_.allocate(copy_in, Category::Communication, call.bytes);
+  build_.release(copy_in, Category::Gradients, source);
+  group.gradients = group.accumulated = 0;
+  reduce_scatter_ =
+      build_.collective(slots_.shards > 1 ? "gradient_reduce_scatter" : "gradient_all_reduce",
+                        Stream::ReduceScatter, slots_.shard, call, {copy_in});
+  build_.release(reduce_scatter_, Category::Communication, call.bytes);
+  if (slots_.shards > 1 && slots_.replicas > 1) {
+    call.op = CollectiveOp::AllReduce;
+    call.bytes /= slots_.shards;
+    call.algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
+    all_reduce_ = build_.collective("gradient_all_reduce", Stream::Replica, Slot::Replica, call,
+                                    {reduce_scatter_});
+  }
+  build_.tag(before);
+}
+
+void FullySharded::end_step() {
+  const OpIndex reductions[] = {reduce_scatter_, all_reduce_};
+  gradients_.finish(parameters_, reductions);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,77 @@
+// ZeRO 3 as PyTorch's FSDP2 does it: weights live as shards and are gathered group by group (each
+// layer; embedding, final norm and head together as the root) around forward and backward.
+//
+// Order of work, after torch/distributed/fsdp/_fully_shard (reference 03 section 4):
+//   - forward: group i+1 is gathered on a stream of its own while group i computes, once i-1 has
+//     been copied out of its buffer, so that at most two gathered buffers are there;
+//   - backward: the next group is gathered when the one at hand has been copied out;
+//   - gradients of a group are copied into the input of a reduce_scatter on another stream, when
+//     the one before has ended; with several copies of the model, then all_reduced among them.
+// Equal groups of L layers, gather g, forward F: g + LF where g <= F, else Lg + F (oracle 45).
+//
+// Bytes sent by a rank and microbatch, f = (s-1)/s, P parameters: fP(2 w_p + w_g), of which the
+// root saves one gather unless it is given back too. A copy of the shards in less precision is
+// written by the gather's own kernel; its 1/s is not counted.
+#pragma once
+
+#include <vector>
+
+#include "models/lower/data_parallel/data_parallel.hpp"
+#include "models/lower/data_parallel/shards.hpp"
+
+namespace trainyard {
+
+class FullySharded final : public DataParallel {
+ public:
+  explicit FullySharded(const DataParallelParts& parts);
+
+  void begin_step() override;
+  void before_forward(const UnitPlace& place) override;
+  void after_forward(const UnitPlace& place) override;
+  void before_backward(const UnitBackward& backward) override;
+  void after_backward(const UnitBackward& backward,
+                      const std::vector<ReadyGradient>& ready) override;
+  void end_step() override;
+
+ private:
+  enum class Weights : std::uint8_t { Sharded, Gathered, Whole };
+  struct Group {
+    std::int32_t layer = -1;
+    std::size_t first_unit = 0;   // units that it holds: where its backward ends
+    std::size_t last_unit = 0;    // and where it begins
+    std::int64_t parameters = 0;  // each tensor's rows padded to a multiple of the shards
+    Weights weights = Weights::Sharded;
+    OpIndex gather = kNone;
+    std::int64_t kept = 0;         // bytes of a part that outlives the forward
+    std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
+    std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
+    [[nodiscard]] bool is_root() const { return layer < 0; }
+  };
+
+  [[nodiscard]] std::vector<Group> groups_of(const ChunkWeights& weights) const;
+  [[nodiscard]] Group& group_at(const UnitPlace& place);
+  [[nodiscard]] bool gives_back(const Group& group) const;
+  [[nodiscard]] bool keeps_between_microbatches() const;
+  void gather(Group& group, bool backward);
+  void use(Group& group, bool backward);
+  void give_back(Group& group, std::int64_t kept);
+  void gather_ahead(const UnitPlace& place);
+  void accumulate(Group& group);
+  void reduce(Group& group);
+
+  const TrainingPlan& plan_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  const std::vector<ChunkWeights>& weights_;
+  const StageParameters& parameters_;
+  GradientLowering gradients_;
+  ShardSlots slots_;
+  std::vector<std::vector<Group>> groups_;          // by chunk; in forward order
+  std::vector<std::vector<std::size_t>> group_of_;  // by chunk and unit
+  OpIndex copied_out_ = kNone;                      // the latest copy out of a gathered buffer
+  OpIndex gather_after_ = kNone;                    // what the next gather waits for
+  OpIndex reduce_scatter_ = kNone;
+  OpIndex all_reduce_ = kNone;
+};
+
+}  // namespace trainyard

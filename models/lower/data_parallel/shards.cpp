@@ -1,0 +1,25 @@
+#include "models/lower/data_parallel/shards.hpp"
+
+#include "models/pipeline_shape.hpp"
+
+namespace trainyard {
+
+std::int64_t data_ranks(const Parallelism& parallelism) {
+  return parallelism.data * parallelism.context * weight_copies(parallelism);
+}
+
+std::int64_t optimizer_shards(const Parallelism& parallelism) {
+  if (parallelism.zero_stage == 0) return 1;
+  return data_ranks(parallelism) / parallelism.data * parallelism.shard_size();
+}
+
+ShardSlots shard_slots(const Parallelism& parallelism, Slot data) {
+  const std::int64_t all = data_ranks(parallelism);
+  const std::int64_t shards = optimizer_shards(parallelism);
+  return {.all = all,
+          .shards = shards,
+          .replicas = all / shards,
+          .shard = shards > 1 && shards < all ? Slot::Shard : data};
+}
+
+}  // namespace trainyard

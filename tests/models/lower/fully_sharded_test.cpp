@@ -1,0 +1,236 @@
+// Weights gathered layer by layer: what hides behind what, how much is whole at a time, and that
+// all of it is given back (reference 03 section 4; oracles 45, 60, 82).
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/data_parallel/pytorch_buckets.hpp"
+#include "sim/timeline/memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan sharded_plan(const Parallelism& parallelism, std::int64_t microbatches = 1) {
+  return plan_of(small_llama(4), parallelism, microbatches);
+}
+
+std::int64_t layer_bytes(const TrainingPlan& plan, std::int64_t element) {
+  std::int64_t sum = 0;
+  for (const GradientEntry& entry : layer_entries(plan)) sum += entry.parameters();
+  return sum * element;
+}
+
+struct Durations {
+  double gather = 0.0;
+  double reduce = 0.0;
+  double forward = 0.0;
+  double backward = 0.0;
+};
+
+// Only the groups of layers take time, not the root.
+double makespan(const TrainingPlan& plan, const Durations& seconds) {
+  const std::int64_t gathered = layer_bytes(plan, 2);
+  const std::int64_t reduced = layer_bytes(plan, 4);
+  const CallTransport transport([=](const Call& call) {
+    if (call.op == CollectiveOp::AllGather && call.bytes == gathered) return seconds.gather;
+    if (call.op == CollectiveOp::ReduceScatter && call.bytes == reduced) return seconds.reduce;
+    return 0.0;
+  });
+  return replay(lower(plan), transport, core_seconds(seconds.forward, seconds.backward))
+      .timeline.makespan_s;
+}
+
+// Oracle 45: g + L F where a gather is hidden, L g + F where it is not.
+TEST(FullySharded, Forward) {
+  TrainingPlan plan =
+      sharded_plan({.data = 2, .zero_stage = 3, .reshard_after_forward = Reshard::Never});
+  for (const std::int64_t ahead : {0, 1, 2}) {
+    plan.parallelism.forward_prefetch = ahead;
+    EXPECT_DOUBLE_EQ(makespan(plan, {.gather = 1.0, .forward = 2.0}), 9.0);
+    EXPECT_DOUBLE_EQ(makespan(plan, {.gather = 3.0, .forward = 2.0}), 14.0);
+  }
+}
+
+// After a forward of L gathers: the first gather shows, the others hide, the last reduction shows.
+TEST(FullySharded, Backward) {
+  TrainingPlan plan = sharded_plan({.data = 2, .zero_stage = 3});
+  const Durations hidden{.gather = 1.0, .reduce = 1.0, .backward = 2.0};
+  EXPECT_DOUBLE_EQ(makespan(plan, hidden), 4 * 1.0 + 1.0 + 4 * 2.0 + 1.0);
+  plan.parallelism.backward_prefetch = false;
+  EXPECT_DOUBLE_EQ(makespan(plan, hidden), 4 * 1.0 + 4 * (1.0 + 2.0) + 1.0);
+}
+
+// Before its input is written the reduction before it has ended: with s > B they follow each other.
+TEST(FullySharded, OneReductionIsUnderWay) {
+  const TrainingPlan plan = sharded_plan({.data = 2, .zero_stage = 3});
+  EXPECT_DOUBLE_EQ(makespan(plan, {.reduce = 3.0, .backward = 2.0}), 2.0 + 4 * 3.0);
+}
+
+// A second microbatch does the same again.
+TEST(FullySharded, EveryMicrobatch) {
+  const Durations seconds{.gather = 1.0, .reduce = 1.0, .forward = 2.0, .backward = 4.0};
+  const double one = makespan(sharded_plan({.data = 2, .zero_stage = 3}, 1), seconds);
+  EXPECT_DOUBLE_EQ(makespan(sharded_plan({.data = 2, .zero_stage = 3}, 3), seconds), 3 * one);
+}
+
+// Oracle 82: more replicas on an infinite network change nothing.
+TEST(FullySharded, WeakScalingIsFree) {
+  for (const std::int64_t zero : {0, 1, 2, 3}) {
+    const auto run = [zero](std::int64_t data) {
+      return makespan(sharded_plan({.data = data, .zero_stage = zero}, 2),
+                      {.forward = 2.0, .backward = 4.0});
+    };
+    EXPECT_DOUBLE_EQ(run(2), run(4)) << zero;
+  }
+}
+
+std::vector<TrainingPlan> variants() {
+  std::vector<TrainingPlan> plans;
+  for (const std::int64_t m : {1, 3}) {
+    for (const bool every : {true, false}) {
+      plans.push_back(
+          sharded_plan({.data = 4, .zero_stage = 2, .reduce_every_microbatch = every}, m));
+      for (const Reshard reshard : {Reshard::Auto, Reshard::Always, Reshard::Never}) {
+        for (const std::int64_t shard : {0, 1, 2}) {
+          for (const std::int64_t pipeline : {1, 2}) {
+            plans.push_back(sharded_plan({.tensor = 2,
+                                          .sequence_parallel = true,
+                                          .pipeline = pipeline,
+                                          .data = 4,
+                                          .zero_stage = 3,
+                                          .shard = shard,
+                                          .reshard_after_forward = reshard,
+                                          .reshard_group = shard == 0 ? 2 : 0,
+                                          .forward_prefetch = 1,
+                                          .reduce_every_microbatch = every},
+                                         m));
+          }
+        }
+      }
+    }
+  }
+  return plans;
+}
+
+// Kernels and messages both take a while, so that everything overlaps that can.
+Step timed_step(const TrainingPlan& plan, bool folded = true) {
+  const CallTransport transport(
+      [](const Call& call) { return 1e-9 * static_cast<double>(call.bytes); });
+  return replay(lower(plan), transport, [](const Kernel&) { return 1e-3; }, {.fold = folded});
+}
+
+// Oracle 60.
+TEST(FullySharded, AllMemoryComesBack) {
+  for (const TrainingPlan& plan : variants()) {
+    const Step step = timed_step(plan);
+    for (const Program& program : step.workload.programs) {
+      for (const std::int64_t bytes : unreturned_bytes(step.workload, program)) EXPECT_EQ(bytes, 0);
+    }
+    for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0)) {
+      for (const std::int64_t bytes : point.by_category) EXPECT_GE(bytes, 0);
+    }
+  }
+}
+
+TEST(FullySharded, FoldedIsUnfolded) {
+  for (const TrainingPlan& plan : variants()) {
+    const double folded = timed_step(plan).timeline.makespan_s;
+    EXPECT_NEAR(timed_step(plan, false).timeline.makespan_s, folded, 1e-9 * folded);
+  }
+}
+
+// The root and one layer are whole, and at most two gathered buffers are there.
+TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
+  TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3}, 2);
+  const std::int64_t layer = layer_bytes(plan, 2);
+  const ChunkWeights weights = chunk_weights(plan, {0, 4, true, true});
+  const std::int64_t root = weights.parameters() * 2 - 4 * layer;
+  const Step step = timed_step(plan);
+  std::int64_t whole = 0;
+  std::int64_t buffers = 0;
+  for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0)) {
+    const auto of = [&point](Category category) {
+      return point.by_category.at(static_cast<std::size_t>(category));
+    };
+    whole = std::max(whole, of(Category::UnshardedWeights));
+    if (of(Category::UnshardedWeights) > 0)
+      buffers = std::max(buffers, of(Category::Communication));
+  }
+  EXPECT_EQ(whole, root + layer);
+  EXPECT_GE(buffers, 2 * layer);
+  EXPECT_LE(buffers, std::max(root + layer, layer + 2 * (root + layer)))
+      << "with reduced gradients";
+}
+
+// A rank holds fp32 weights, gradients and moments of its share, and nothing else of the state.
+TEST(FullySharded, HoldsItsShareOfTheState) {
+  const TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3, .shard = 2});
+  const Workload workload = lower(plan);
+  const auto resident = resident_bytes(workload, workload.programs[0]);
+  const std::int64_t parameters = chunk_weights(plan, {0, 4, true, true}).parameters();
+  EXPECT_EQ(std::accumulate(resident.begin(), resident.end(), std::int64_t{0}),
+            parameters / 2 * 16);
+}
+
+// --- buckets of PyTorch's replicas ---
+
+std::vector<double> mebibytes(const std::vector<Bucket>& buckets) {
+  std::vector<double> sizes;
+  for (const Bucket& bucket : buckets)
+    sizes.push_back(static_cast<double>(bucket.parameters) * 4.0 / 1048576.0);
+  return sizes;
+}
+
+// Oracle 41.
+TEST(PytorchBuckets, CloseAtOneAndThenTwentyFiveMebibytes) {
+  std::vector<GradientEntry> entries;
+  for (const double size : {0.5, 0.75, 10.0, 10.0, 10.0, 40.0, 3.0}) {
+    entries.push_back({.tensors = {{.rows = static_cast<std::int64_t>(size * 262144.0)}}});
+  }
+  EXPECT_EQ(mebibytes(pytorch_buckets(entries, pytorch_limits({}, 4))),
+            (std::vector<double>{1.25, 30.0, 40.0, 3.0}));
+}
+
+// Oracle 41: GPT-2 124M has 13 buckets.
+TEST(PytorchBuckets, OfGpt2) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("gpt2-small");
+  plan.training.vocab_multiple = 1;
+  const ChunkWeights weights = chunk_weights(plan, {0, 12, true, true});
+  EXPECT_EQ(weights.parameters(), 124'439'808);
+  const auto sizes = mebibytes(pytorch_buckets(weights.entries, pytorch_limits({}, 4)));
+  ASSERT_EQ(sizes.size(), 13U);
+  EXPECT_NEAR(sizes.front(), 9.009, 5e-4);
+  for (std::size_t i = 1; i < 12; ++i) EXPECT_NEAR(sizes[i], 27.038, 5e-4);
+  EXPECT_NEAR(sizes.back(), 168.272, 5e-4);
+}
+
+TEST(PytorchBuckets, OneWithoutOverlapAndChosenLimitsForAll) {
+  const std::vector<GradientEntry> entries(8, {.tensors = {{.rows = 100}, {.rows = 10}}});
+  EXPECT_EQ(pytorch_buckets(entries, pytorch_limits({.overlap_grad_reduce = false}, 4)).size(), 1U);
+  const auto chosen = pytorch_buckets(entries, pytorch_limits({.bucket_parameters = 100}, 4));
+  ASSERT_EQ(chosen.size(), 8U);
+  EXPECT_EQ(chosen[0].parameters, 100);
+  EXPECT_EQ(chosen[1].parameters, 110) << "the rest of the one entry and the first of the next";
+  EXPECT_EQ(chosen[1].begin, 0U);
+  EXPECT_EQ(chosen[1].end, 2U);
+}
+
+// Every kind of model: its tensors are its parameters.
+TEST(Tensors, AddUpToTheParameters) {
+  for (const Architecture& model : {small_gpt(2), small_llama(2)}) {
+    for (const std::int64_t tensor : {1, 2, 4}) {
+      const TrainingPlan plan = plan_of(model, {.tensor = tensor}, 1);
+      std::int64_t sum = 0;
+      for (const GradientEntry& entry : layer_entries(plan)) sum += entry.parameters();
+      EXPECT_EQ(sum, layer_parameters(model, tensor).total());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

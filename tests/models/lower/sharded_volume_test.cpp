@@ -1,0 +1,186 @@
+// Bytes that one rank sends for weights and gradients in a step, for every way of sharding them
+// (reference 03 section 1; oracles 43, 44, 46).
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "models/collectives/collective.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+// Bytes a rank sends in a ring of n.
+double sent(const Call& call, std::size_t n) {
+  const double share = static_cast<double>(n - 1) / static_cast<double>(n);
+  const double passes = call.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
+  return passes * share * static_cast<double>(call.bytes);
+}
+
+// By operation, of one rank of the first stage.
+std::map<std::string, double> bytes_by_name(const TrainingPlan& plan) {
+  const Workload workload = lower(plan);
+  std::map<std::string, double> bytes;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.op.kind != OpKind::Collective) return;
+    const GroupId group = workload.ranks.front().slots.at(view.op.slot).group;
+    if (workload.groups.at(group).kind != GroupKind::Data) return;
+    const Call& call = workload.calls[view.op.payload];
+    bytes[std::string(view.name)] += sent(call, workload.groups[group].members.size());
+  });
+  return bytes;
+}
+
+double bytes_of(const TrainingPlan& plan) {
+  double sum = 0.0;
+  for (const auto& [name, bytes] : bytes_by_name(plan)) sum += bytes;
+  return sum;
+}
+
+constexpr double kParameters = 8'030'261'248.0;
+constexpr double kRoot = 2.0 * 128'256.0 * 4096.0 + 4096.0;  // embedding, head, final norm
+
+// Llama-3 8B, every tensor of which has rows that divide among 64 ranks: nothing is padded.
+TrainingPlan llama(const Parallelism& parallelism, std::int64_t microbatches = 1) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("llama3-8b");
+  plan.parallelism = parallelism;
+  plan.parallelism.data = 64;
+  plan.training.sequence_length = 8192;
+  plan.training.global_batch_size = 64 * microbatches;
+  plan.training.gradient_precision = DataType::Bf16;
+  return plan;
+}
+
+constexpr double kShare = 63.0 / 64.0;  // f = (d-1)/d
+
+TEST(ShardedVolume, PytorchsReplicas) {
+  const Parallelism replicas{.gradient_buckets = BucketRule::Pytorch};
+  EXPECT_EQ(bytes_of(llama(replicas)), 31'619'153'664.0);
+  EXPECT_EQ(bytes_of(llama(replicas, 5)), 31'619'153'664.0) << "no_sync but for the last";
+}
+
+TEST(ShardedVolume, Zero2ReducesEveryMicrobatchUnlessItKeepsGradients) {
+  const double gather = kShare * kParameters * 2.0;
+  for (const std::int64_t a : {1, 3}) {
+    TrainingPlan plan = llama({.zero_stage = 2}, a);
+    plan.training.gradient_precision = DataType::Fp32;
+    const double once = kShare * kParameters * 4.0;
+    EXPECT_DOUBLE_EQ(bytes_of(plan), static_cast<double>(a) * once + gather);
+    plan.parallelism.reduce_every_microbatch = false;
+    EXPECT_DOUBLE_EQ(bytes_of(plan), once + gather);
+  }
+}
+
+TEST(ShardedVolume, Zero3) {
+  for (const std::int64_t a : {1, 3}) {
+    const auto times = static_cast<double>(a);
+    const Parallelism always{.zero_stage = 3, .reshard_after_forward = Reshard::Always};
+    EXPECT_EQ(bytes_of(llama(always, a)), 47'428'730'496.0 * times);
+    const Parallelism root_stays{.zero_stage = 3};
+    EXPECT_DOUBLE_EQ(bytes_of(llama(root_stays, a)),
+                     times * (47'428'730'496.0 - kShare * kRoot * 2.0));
+    const Parallelism never{.zero_stage = 3, .reshard_after_forward = Reshard::Never};
+    EXPECT_DOUBLE_EQ(bytes_of(llama(never, a)), times * kShare * kParameters * 4.0);
+    const Parallelism kept{.zero_stage = 3,
+                           .reshard_after_forward = Reshard::Always,
+                           .reduce_every_microbatch = false};
+    EXPECT_DOUBLE_EQ(bytes_of(llama(kept, a)), kShare * kParameters * (2.0 * times * 2.0 + 2.0))
+        << "2a gathers and one reduction";
+  }
+}
+
+// Oracle 44.
+TEST(ShardedVolume, Zero3SendsHalfAsMuchAgainAsReplicas) {
+  const Parallelism zero3{.zero_stage = 3, .reshard_after_forward = Reshard::Always};
+  EXPECT_DOUBLE_EQ(bytes_of(llama(zero3)) / bytes_of(llama({})), 1.5);
+}
+
+// Backward gathers stay inside the 8 ranks that kept the weights among them.
+TEST(ShardedVolume, PartlyResharded) {
+  const Parallelism hpz{
+      .zero_stage = 3, .reshard_after_forward = Reshard::Always, .reshard_group = 8};
+  EXPECT_DOUBLE_EQ(bytes_of(llama(hpz)),
+                   kShare * kParameters * 4.0 + 7.0 / 8.0 * kParameters * 2.0);
+}
+
+// 8 copies of 8 shards, reduced in fp32.
+TEST(ShardedVolume, Hybrid) {
+  TrainingPlan plan =
+      llama({.zero_stage = 3, .shard = 8, .reshard_after_forward = Reshard::Always});
+  plan.training.gradient_precision = DataType::Fp32;
+  const auto bytes = bytes_by_name(plan);
+  EXPECT_EQ(bytes.at("weight_all_gather"), 2.0 * 14'052'957'184.0);
+  EXPECT_EQ(bytes.at("gradient_reduce_scatter"), 28'105'914'368.0);
+  EXPECT_EQ(bytes.at("gradient_all_reduce"), 7'026'478'592.0);
+}
+
+// Oracle 44: one copy is ZeRO 3, one shard is replicas.
+TEST(ShardedVolume, TheEndsOfHybrid) {
+  const Reshard always = Reshard::Always;
+  EXPECT_EQ(bytes_of(llama({.zero_stage = 3, .shard = 64, .reshard_after_forward = always})),
+            bytes_of(llama({.zero_stage = 3, .reshard_after_forward = always})));
+  EXPECT_EQ(bytes_of(llama({.zero_stage = 3, .shard = 1, .reshard_after_forward = always})),
+            bytes_of(llama({})));
+}
+
+// Megatron's num_distributed_optimizer_instances: HSDP with one gather.
+TEST(ShardedVolume, SeveralDistributedOptimizers) {
+  TrainingPlan plan = llama({.zero_stage = 1, .shard = 8});
+  plan.training.gradient_precision = DataType::Fp32;
+  const auto bytes = bytes_by_name(plan);
+  EXPECT_EQ(bytes.at("parameter_all_gather"), 14'052'957'184.0);
+  EXPECT_EQ(bytes.at("gradient_reduce_scatter"), 28'105'914'368.0);
+  EXPECT_EQ(bytes.at("gradient_all_reduce"), 7'026'478'592.0);
+}
+
+// In a pipeline weights stay whole through the step and gradients are reduced once a chunk.
+TEST(ShardedVolume, InAPipelineOnceAStep) {
+  const auto bytes = [](std::int64_t microbatches) {
+    return bytes_by_name(llama({.pipeline = 4, .zero_stage = 3}, microbatches));
+  };
+  EXPECT_EQ(bytes(4), bytes(16));
+  EXPECT_DOUBLE_EQ(bytes(4).at("weight_all_gather"), bytes(4).at("gradient_reduce_scatter"));
+}
+
+// Synchronous parameter servers: every worker pushes all its gradients and pulls as much; each of k
+// servers on the workers' own GPUs takes and gives a k-th for each of the others.
+TEST(ShardedVolume, ParameterServers) {
+  TrainingPlan plan = llama({});
+  plan.collectives.algorithm[GroupKind::Data][CollectiveOp::AllReduce] = "parameter_server:4";
+  const Workload workload = lower(plan);
+  std::vector<double> given(64);
+  std::vector<double> taken(64);
+  std::vector<std::uint32_t> gpus(64);
+  for (std::uint32_t i = 0; i < 64; ++i) gpus[i] = i;
+  const Cluster cluster = testing::star(64);
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.op.slot != static_cast<std::uint16_t>(Slot::Data)) return;
+    if (view.op.kind != OpKind::Collective) return;
+    const Call& call = workload.calls[view.op.payload];
+    EXPECT_EQ(call.algorithm, "parameter_server:4");
+    const CollectiveAlgorithm* algorithm = find_algorithm(call.op, call.algorithm);
+    const auto bytes = Bytes{static_cast<double>(call.bytes)};
+    for (const Message& message : algorithm->messages({cluster, gpus}, bytes)) {
+      given[message.from] += message.bytes;
+      taken[message.to] += message.bytes;
+    }
+  });
+  const double all = kParameters * 2.0;
+  EXPECT_DOUBLE_EQ(given[63], all);
+  EXPECT_DOUBLE_EQ(taken[63], all);
+  EXPECT_DOUBLE_EQ(taken[0], 63.0 * all / 4.0 + 3.0 * all / 4.0);
+  EXPECT_DOUBLE_EQ(given[0], taken[0]);
+}
+
+TEST(ShardedVolume, NothingForOneReplica) {
+  for (const std::int64_t zero : {0, 1, 2, 3}) {
+    TrainingPlan plan = plan_of(small_gpt(4), {.tensor = 2, .zero_stage = zero}, 4);
+    EXPECT_EQ(bytes_of(plan), 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
