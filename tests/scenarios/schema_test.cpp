@@ -82,7 +82,7 @@ std::vector<Case> cases() {
       {"/parallelism/tensr", 8, false},
       {"/parallelism/context", 2, false},
       {"/parallelism/zero_stage", 1, true},
-      {"/parallelism/zero_stage", 2, false},
+      {"/parallelism/zero_stage", 4, false},
       {"/parallelism/schedule", "gpipe", true},
       {"/parallelism/schedule", "2f2b", false},
       {"/parallelism/sequence_parallel", "yes", false},

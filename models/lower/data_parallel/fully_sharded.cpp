@@ -159,8 +159,9 @@ void FullySharded::gather_ahead(const UnitPlace& place) {
 void FullySharded::before_backward(const UnitBackward& backward) {
   Group& group = group_at(backward.place);
   if (backward.part != BackwardPart::Weight) {
-    if (backward.place.unit + 1 == weights_[backward.place.chunk].units.size())
-      gather_after_ = build_.last_compute();
+    // Nothing is asked for ahead of the backward, nor without prefetch ahead of a unit's own.
+    const bool enters = backward.place.unit + 1 == weights_[backward.place.chunk].units.size();
+    if (enters || !plan_.parallelism.backward_prefetch) gather_after_ = build_.last_compute();
     use(group, true);
     gather_ahead(backward.place);
   }

@@ -213,7 +213,7 @@ TEST(PytorchBuckets, OneWithoutOverlapAndChosenLimitsForAll) {
   const std::vector<GradientEntry> entries(8, {.tensors = {{.rows = 100}, {.rows = 10}}});
   EXPECT_EQ(pytorch_buckets(entries, pytorch_limits({.overlap_grad_reduce = false}, 4)).size(), 1U);
   const auto chosen = pytorch_buckets(entries, pytorch_limits({.bucket_parameters = 100}, 4));
-  ASSERT_EQ(chosen.size(), 8U);
+  ASSERT_EQ(chosen.size(), 9U);
   EXPECT_EQ(chosen[0].parameters, 100);
   EXPECT_EQ(chosen[1].parameters, 110) << "the rest of the one entry and the first of the next";
   EXPECT_EQ(chosen[1].begin, 0U);
