@@ -5,8 +5,8 @@
 // gradient reduction, gradient norm and optimizer. Memory effects ride on the operations.
 //
 // Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
-// transformer layer), ends.cpp (embedding, head and loss), gradients.cpp (reduction, norm,
-// optimizer).
+// transformer layer), ends.cpp (embedding, head and loss), data_parallel/
+// (weights and gradients around them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,157 @@
+#include "models/lower/data_parallel/server_steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/collectives/parameter_server_traffic.hpp"
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/lower.hpp"
+#include "models/lower/program_builder.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+void check(const Parallelism& p) {
+  if (p.tensor * p.context * p.pipeline == 1 && p.zero_stage == 0) return;
+  throw InputError(Problem{
+      .file = {},
+      .pointer = "/parallelism",
+      .problem = fmt::format("workers of parameter servers hold the whole model: not tensor {}, "
+                             "context {}, pipeline {}, zero_stage {}",
+                             p.tensor, p.context, p.pipeline, p.zero_stage),
+      .hint = "leave all of them but data out"});
+}
+
+std::int64_t parameters_of(const TrainingPlan& plan) {
+  return chunk_weights(plan, {.first_layer = 0,
+                              .layers = plan.architecture.layers,
+                              .has_embedding = true,
+                              .has_head = true})
+      .parameters();
+}
+
+// One worker's step without its optimizer.
+Workload worker_step(const TrainingPlan& plan) {
+  TrainingPlan alone = plan;
+  alone.training.global_batch_size /= plan.parallelism.data;
+  alone.parallelism.data = 1;
+  return lower(alone);
+}
+
+// Puts a worker's kernels where the traffic has its computation, and the optimizer where a server
+// has everything.
+class Splice {
+ public:
+  Splice(const TrainingPlan& plan, Workload traffic, const Workload& step, std::int64_t servers)
+      : to_(std::move(traffic)), step_(step), first_name_(to_.names.size()) {
+    const std::int64_t part = (parameters_of(plan) + servers - 1) / servers;
+    to_.kernels = step.kernels;
+    to_.categories = step.categories;
+    to_.names.insert(to_.names.end(), step.names.begin(), step.names.end());
+    state_ = 12 * part;
+    to_.kernels.push_back(MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                                      .bytes = adam_mixed_bytes_per_parameter * part,
+                                      .launches = 1});
+    microbatches_ = static_cast<std::int32_t>(plan.microbatches());
+  }
+
+  Workload done() {
+    for (Program& program : to_.programs) program = spliced(program);
+    return std::move(to_);
+  }
+
+ private:
+  Program spliced(const Program& from);
+  void append(Operation op, const std::vector<OpIndex>& after,
+              std::span<const MemoryEffect> effects);
+  void append_step(const Operation& in_place_of, const std::vector<OpIndex>& after);
+
+  Workload to_;
+  const Workload& step_;
+  std::size_t first_name_;
+  std::int64_t state_ = 0;  // fp32 weights and moments of one server
+  std::int32_t microbatches_ = 1;
+  Program program_;
+};
+
+Program Splice::spliced(const Program& from) {
+  program_ = {.name = from.name, .stage = from.stage, .resident = from.resident};
+  std::vector<OpIndex> moved;
+  for (const Operation& op : from.operations) {
+    std::vector<OpIndex> after;
+    for (const OpIndex index : from.dependencies_of(op)) after.push_back(moved[index]);
+    const std::string& name = to_.names[op.name];
+    if (name == "compute") {
+      append_step(op, after);
+    } else {
+      Operation copy = op;
+      if (name == "all pushed") {
+        copy.kind = OpKind::Compute;
+        copy.work = WorkClass::Optimizer;
+        copy.part = StepPart::Optimizer;
+        copy.payload = static_cast<std::uint32_t>(to_.kernels.size() - 1);
+      }
+      append(copy, after, {});
+    }
+    moved.push_back(static_cast<OpIndex>(program_.operations.size() - 1));
+  }
+  const auto optimizer = static_cast<std::uint16_t>(Category::OptimizerState);
+  if (from.name.find("worker") != std::string::npos) {
+    for (const ResidentMemory& held : step_.programs.front().resident) {
+      if (held.category != optimizer) program_.resident.push_back(held);
+    }
+  }
+  if (from.name.find("server") != std::string::npos)
+    program_.resident.push_back({.category = optimizer, .bytes = state_});
+  return std::move(program_);
+}
+
+void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex>& after) {
+  const Program& step = step_.programs.front();
+  std::vector<OpIndex> inputs = after;
+  for (const Operation& op : step.operations) {
+    if (op.work == WorkClass::Optimizer) continue;
+    TY_CHECK(op.kind == OpKind::Compute && step.dependencies_of(op).empty(), op.name);
+    Operation copy = op;
+    copy.name = static_cast<std::uint16_t>(op.name + first_name_);
+    copy.microbatch = in_place_of.microbatch * microbatches_ + std::max(0, op.microbatch);
+    append(copy, inputs, step.effects_of(op));
+    inputs.clear();
+  }
+}
+
+void Splice::append(Operation op, const std::vector<OpIndex>& after,
+                    std::span<const MemoryEffect> effects) {
+  op.dependencies_begin = static_cast<std::uint32_t>(program_.dependencies.size());
+  program_.dependencies.insert(program_.dependencies.end(), after.begin(), after.end());
+  op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
+  op.effects_begin = static_cast<std::uint32_t>(program_.effects.size());
+  program_.effects.insert(program_.effects.end(), effects.begin(), effects.end());
+  op.effects_end = static_cast<std::uint32_t>(program_.effects.size());
+  program_.operations.push_back(op);
+}
+
+}  // namespace
+
+Workload server_steps(const TrainingPlan& plan, const ServerSteps& steps) {
+  check(plan.parallelism);
+  std::vector<std::uint32_t> workers(static_cast<std::size_t>(plan.parallelism.data));
+  std::iota(workers.begin(), workers.end(), 0U);
+  const DataType dtype = plan.training.gradient_precision;
+  const auto wide = static_cast<std::int64_t>(element_bytes(dtype));
+  Workload traffic = parameter_server_traffic({.workers = std::move(workers),
+                                               .servers = steps.servers,
+                                               .bytes = parameters_of(plan) * wide,
+                                               .dtype = dtype,
+                                               .steps = steps.steps,
+                                               .staleness = steps.staleness});
+  const Workload step = worker_step(plan);
+  return Splice(plan, std::move(traffic), step, std::ssize(steps.servers)).done();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,84 @@
+// Workers that meet in parameter servers alone, over several steps (reference 03 section 6).
+#include "models/lower/data_parallel/server_steps.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "sim/base/error.hpp"
+#include "sim/graph/progress.hpp"
+#include "sim/timeline/memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan workers(std::int64_t count) { return plan_of(small_llama(4), {.data = count}, 2); }
+
+// Two microbatches of four layers, one second each for forward and two for backward: C = 24 s.
+double makespan(const ServerSteps& steps, double update, bool folded = true) {
+  const KernelSeconds core = core_seconds(1.0, 2.0);
+  const KernelSeconds seconds = [&](const Kernel& kernel) {
+    const auto* memory = std::get_if<MemoryBound>(&kernel);
+    const bool updates = memory != nullptr && memory->kind == MemoryBoundKind::Optimizer;
+    return updates ? update : core(kernel);
+  };
+  // No kernel of a worker's own optimizer is left, so only the servers' update takes `update`.
+  return replay(server_steps(workers(4), steps), free_transport(), seconds, {.fold = folded})
+      .timeline.makespan_s;
+}
+
+TEST(ServerSteps, RunningAheadHidesTheUpdate) {
+  EXPECT_DOUBLE_EQ(makespan({.servers = {0, 1}, .steps = 3}, 5.0), 3 * (24.0 + 5.0));
+  EXPECT_DOUBLE_EQ(makespan({.servers = {0, 1}, .steps = 3, .staleness = 1}, 5.0), 3 * 24.0 + 5.0);
+  EXPECT_DOUBLE_EQ(makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 5.0), 3 * 24.0 + 5.0);
+}
+
+TEST(ServerSteps, FoldedIsUnfolded) {
+  for (const std::uint32_t staleness : {0U, 1U}) {
+    const ServerSteps steps{.servers = {4}, .steps = 2, .staleness = staleness};
+    EXPECT_DOUBLE_EQ(makespan(steps, 5.0, true), makespan(steps, 5.0, false));
+  }
+}
+
+// A worker sends its gradients once a step and is sent the weights as often, server by server.
+TEST(ServerSteps, VolumeOfAWorker) {
+  const TrainingPlan plan = workers(4);
+  const Workload workload = server_steps(plan, {.servers = {4, 5, 6}, .steps = 5});
+  ASSERT_NO_THROW(validate(workload, ""));
+  ASSERT_NO_THROW(check_progress(workload, ""));
+  std::map<OpKind, std::int64_t> bytes;
+  for (const Operation& op : workload.programs[workload.ranks[0].program].operations) {
+    if (op.kind != OpKind::Compute) bytes[op.kind] += workload.calls[op.payload].bytes;
+  }
+  const std::int64_t whole = chunk_weights(plan, {0, 4, true, true}).parameters() * 4;
+  EXPECT_EQ(bytes[OpKind::Send], 5 * whole);
+  EXPECT_EQ(bytes[OpKind::Recv], 5 * whole);
+}
+
+// Workers keep weights and gradients, servers the rest of the state, and no memory leaks.
+TEST(ServerSteps, StateIsWithTheServers) {
+  const Workload workload = server_steps(workers(4), {.servers = {4}, .steps = 2});
+  const auto optimizer = static_cast<std::size_t>(Category::OptimizerState);
+  const auto of = [&](RankId rank) {
+    return resident_bytes(workload, workload.programs[workload.ranks[rank].program]);
+  };
+  EXPECT_EQ(of(0)[optimizer], 0);
+  EXPECT_GT(of(0)[static_cast<std::size_t>(Category::Weights)], 0);
+  EXPECT_EQ(of(4)[optimizer], 12 * chunk_weights(workers(4), {0, 4, true, true}).parameters());
+  for (const Program& program : workload.programs) {
+    for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
+  }
+}
+
+TEST(ServerSteps, RefusesWhatSharesTheModel) {
+  TrainingPlan plan = workers(4);
+  plan.parallelism.tensor = 2;
+  EXPECT_THROW(static_cast<void>(server_steps(plan, {})), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard
