@@ -18,11 +18,22 @@ struct Correction {
   Provenance provenance = Provenance::Extrapolated;
 };
 
+// The causal square that stands for a kernel: as many keys for a query on average, s_eq =
+// 2*pairs/s_q - 1, and as many rows in all, b*a*s_q/s_eq heads. A square is its own. 2048 queries
+// of 8 heads against 8192 earlier keys are as a square of 16383 with one head; a batch packed of
+// four documents of 2048, as one of 2048 with four times the heads.
+std::array<std::int64_t, 2> equal_square(const Attention& a) {
+  const auto queries = static_cast<double>(a.query_length);
+  const double length = std::max(1.0, 2.0 * static_cast<double>(a.pairs) / queries - 1.0);
+  const double heads = static_cast<double>(a.batch * a.query_heads) * queries / length;
+  return {static_cast<std::int64_t>(std::llround(length)),
+          std::max<std::int64_t>(1, std::llround(heads))};
+}
+
 // Between the tables of the two nearest head sizes, in the logarithm of the size.
 Correction correction_at(const AttentionModel& model, const Attention& a) {
   if (model.tables.empty()) return {};
-  const std::array<std::int64_t, 2> shape = {std::max(a.query_length, a.kv_length),
-                                             a.batch * a.query_heads};
+  const std::array<std::int64_t, 2> shape = equal_square(a);
   const auto above = std::find_if(model.tables.begin(), model.tables.end(), [&](const auto& table) {
     return table.head_dim >= a.head_dim_qk;
   });
@@ -42,6 +53,7 @@ Correction correction_at(const AttentionModel& model, const Attention& a) {
   // The tables are of causal forward passes in half precision with equal head sizes.
   const bool same_kind = !a.backward && a.causal && a.head_dim_qk == a.head_dim_v &&
                          a.query_length == a.kv_length &&
+                         a.pairs == a.query_length * (a.query_length + 1) / 2 &&
                          (a.dtype == DataType::Bf16 || a.dtype == DataType::Fp16);
   const bool inside = spanned && at_low.inside && at_high.inside && same_kind;
   return {std::exp(at_low.value + share * (at_high.value - at_low.value)),

@@ -8,7 +8,9 @@
 // with F the kernel's FLOPs, R the peak rate, e the share of it reached for this head size, n the
 // number of SMs and f the FLOPs of 128 rows against one key (Dao 2023, arXiv 2307.08691,
 // section 3.2). Measurements correct it as in gemm.hpp, over (sequence length, sequences x heads)
-// per head size.
+// per head size. They are of causal squares; a rectangle (a step of ring attention, packed
+// documents) is corrected as the square with as many rows and as many keys for each row, and
+// counts as extrapolated.
 #pragma once
 
 #include <vector>

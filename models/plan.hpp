@@ -29,6 +29,15 @@ enum class Reshard : std::uint8_t { Auto, Always, Never };
 // DistributedDataParallel), or parameters of a contiguous buffer (Megatron-LM).
 enum class BucketRule : std::uint8_t { Megatron, Pytorch };
 
+// How the ranks that share a sequence come by the keys and values of the others (Megatron's
+// cp_comm_type): passed round a ring while each attends to what it holds (p2p), gathered whole,
+// heads traded for positions (a2a, Ulysses), or heads within small groups and a ring between them.
+enum class ContextExchange : std::uint8_t { Ring, AllGather, AllToAll, Hierarchical };
+
+// Which positions a rank holds: of 2c chunks one from each end, so that all have equal causal work,
+// or one piece.
+enum class ContextSplit : std::uint8_t { Zigzag, Contiguous };
+
 struct Parallelism {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
@@ -36,6 +45,9 @@ struct Parallelism {
   std::int64_t interleave = 1;  // model chunks per pipeline rank
   std::int64_t data = 1;
   std::int64_t context = 1;
+  ContextExchange context_exchange = ContextExchange::Ring;
+  ContextSplit context_split = ContextSplit::Zigzag;
+  std::int64_t context_all_to_all = 0;  // hierarchical: ranks that trade heads, the fastest ones
   std::string schedule = "1f1b";  // a name of the schedule registry, or a file ending in .json
   std::int64_t microbatch_group_size = 0;  // interleaved: G; 0 means the number of stages
   std::int64_t zero_stage = 0;             // shards optimizer state (1), gradients (2), weights (3)
@@ -61,11 +73,17 @@ struct Parallelism {
   bool overlap_p2p = true;     // sends and receives on their own stream
   // A column-parallel layer's input gradient is reduced while its weight gradient is computed.
   bool overlap_tensor = true;
+  // The gathers and reductions of sequence parallelism run in t pieces beside the pieces of the
+  // product they feed or follow (Megatron's tp_comm_overlap, PyTorch's asynchronous TP).
+  bool chunked_tensor = false;
   // Leftmost varies fastest. "tp-cp-ep-dp-pp" is Megatron's default.
   std::string rank_order = "tp-cp-ep-dp-pp";
+  std::vector<std::int64_t> placement = {};  // the GPU of every rank; empty: rank r on GPU r
 
   // Replicas that share one sharded copy. REQUIRES: it divides `data` (checked by the reader).
   [[nodiscard]] std::int64_t shard_size() const { return shard > 0 ? shard : data; }
+  // Ranks that hold the same weights and see other tokens: gradients are summed over them.
+  [[nodiscard]] std::int64_t replicas() const { return data * context; }
 };
 
 struct Training {
@@ -77,6 +95,7 @@ struct Training {
   Recompute recompute = Recompute::None;
   AttentionKind attention = AttentionKind::Flash;
   std::int64_t vocab_multiple = 128;
+  bool fused_loss = false;  // target and sum of the vocabulary-parallel loss in one all_reduce
   bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "models/context_shape.hpp"
 #include "models/pipeline_shape.hpp"
 #include "sim/base/check.hpp"
 
@@ -37,9 +38,10 @@ void add_group(Workload& workload, GroupKind kind, Slot slot, std::vector<RankId
 }
 
 // One directed pair: the sender's and the receiver's slots differ.
-void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv) {
+void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
+              GroupKind kind = GroupKind::Pipeline) {
   const auto id = static_cast<GroupId>(workload.groups.size());
-  workload.groups.push_back({.kind = GroupKind::Pipeline, .members = {from, to}});
+  workload.groups.push_back({.kind = kind, .members = {from, to}});
   workload.ranks[from].slots[number(send)] = {.group = id, .role = 0};
   workload.ranks[to].slots[number(recv)] = {.group = id, .role = 1};
 }
@@ -93,6 +95,37 @@ void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Work
   if (parallelism.zero_stage == 3 && part > 0) {
     add_groups_by(workload, grid, GroupKind::Data, Slot::Reshard,
                   [part](GridPosition p) { return p.data -= p.data % part, p; });
+  }
+}
+
+// Ranks that trade heads, or gather; and on a ring the next rank, both ways.
+void add_context_groups(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+  if (parallelism.context == 1) return;
+  const ContextShape shape = context_shape(parallelism);
+  if (shape.heads > 1 || parallelism.context_exchange == ContextExchange::AllGather) {
+    const std::int64_t together = shape.heads > 1 ? shape.heads : parallelism.context;
+    add_groups_by(workload, grid, GroupKind::Context, Slot::Context,
+                  [together](GridPosition p) { return p.context -= p.context % together, p; });
+  }
+  if (shape.ring == 1 || parallelism.context_exchange == ContextExchange::AllGather) return;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    GridPosition next = grid.position(rank);
+    next.context = (next.context + shape.heads) % parallelism.context;
+    const RankId neighbour = grid.rank(next);
+    add_pair(workload, rank, Slot::SendContext, neighbour, Slot::RecvContext, GroupKind::Context);
+    add_pair(workload, neighbour, Slot::SendContextBack, rank, Slot::RecvContextBack,
+             GroupKind::Context);
+  }
+}
+
+// The next rank of the tensor group, where products run in pieces round a ring.
+void add_tensor_pairs(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+  if (!parallelism.chunked_tensor || parallelism.tensor == 1) return;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    GridPosition next = grid.position(rank);
+    next.tensor = (next.tensor + 1) % parallelism.tensor;
+    add_pair(workload, rank, Slot::SendTensor, grid.rank(next), Slot::RecvTensor,
+             GroupKind::Tensor);
   }
 }
 
@@ -196,24 +229,40 @@ std::vector<std::string> slot_names() {
           "data_mirror",
           "shard",
           "replica",
-          "reshard"};
+          "reshard",
+          "context",
+          "send_context",
+          "recv_context",
+          "send_context_back",
+          "recv_context_back",
+          "send_tensor",
+          "recv_tensor"};
 }
 
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload) {
   const RankGrid grid(parallelism);
   const Placement placement = placement_of(parallelism);
+  const ContextShape context = context_shape(parallelism);
   workload.slots = slot_names();
   workload.ranks.resize(static_cast<std::size_t>(grid.world()));
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     const GridPosition at = grid.position(rank);
     Rank& entry = workload.ranks[rank];
-    entry.program = static_cast<std::uint32_t>(at.pipeline);
-    entry.gpu = rank;
+    entry.program =
+        static_cast<std::uint32_t>(at.pipeline * context.programs + context.program_of(at.context));
+    entry.gpu = parallelism.placement.empty()
+                    ? rank
+                    : static_cast<std::uint32_t>(parallelism.placement.at(rank));
     entry.slots.assign(workload.slots.size(), SlotBinding{});
-    entry.label = fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor);
+    entry.label =
+        parallelism.context == 1
+            ? fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor)
+            : fmt::format("dp{} pp{} cp{} tp{}", at.data, at.pipeline, at.context, at.tensor);
   }
   add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
                 [](GridPosition p) { return p.tensor = 0, p; });
+  add_tensor_pairs(parallelism, grid, workload);
+  add_context_groups(parallelism, grid, workload);
   add_data_groups(parallelism, grid, placement, workload);
   add_shard_groups(parallelism, grid, workload);
   add_pipeline_pairs(parallelism, grid, placement, workload);

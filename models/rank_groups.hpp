@@ -60,13 +60,22 @@ enum class Slot : std::uint16_t {
   Shard,    // the replicas of one copy
   Replica,  // those that hold the same shard of every copy
   Reshard,  // ranks over which weights stay sharded between forward and backward
+  // Ranks that share a sequence: those that trade heads or gather keys, and the two neighbours on
+  // the ring, for keys that go to the next rank and for those that go back.
+  Context,
+  SendContext,
+  RecvContext,
+  SendContextBack,
+  RecvContextBack,
+  SendTensor,  // to the next rank of the tensor group, where products run in pieces
+  RecvTensor,
 };
 [[nodiscard]] std::vector<std::string> slot_names();
 
-// Fills workload.groups, workload.ranks (program = pipeline rank, gpu = rank) and workload.slots.
-// Groups of one rank are not made: their slots stay unbound, and slots behind the last one in use
-// are not there. The stages wrap around (last to first)
-// when chunks are interleaved.
+// Fills workload.groups, workload.ranks (programs stage by stage, those of a stage in the order of
+// the context ring; gpu as placed) and workload.slots. Groups of one rank are not made: their slots
+// stay unbound, and slots behind the last one in use are not there. The stages wrap around (last to
+// first) when chunks are interleaved.
 void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload);
 
 }  // namespace trainyard

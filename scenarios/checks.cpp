@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "models/context_shape.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 
@@ -57,6 +58,83 @@ void check_tensor(const Check& check) {
     check_tensor_divides(check, check.architecture().kv_heads, "key-value heads");
   }
   check_tensor_divides(check, check.architecture().ffn, "feed-forward columns");
+}
+
+// How many pieces a sequence is cut into over the context ranks (and then over the tensor ranks).
+void check_context_length(const Check& check) {
+  const Parallelism& p = check.sizes();
+  if (p.context == 1 || !check.training) return;
+  const std::int64_t chunks = (p.context_split == ContextSplit::Zigzag ? 2 : 1) * p.context;
+  const std::int64_t pieces = chunks * (p.sequence_parallel ? p.tensor : 1);
+  if (check.batch().sequence_length % pieces != 0) {
+    check.file.report(
+        "/training/sequence_length",
+        fmt::format("{} tokens do not divide into {} pieces: {} {} on {} context ranks{}",
+                    check.batch().sequence_length, pieces, chunks,
+                    p.context_split == ContextSplit::Zigzag ? "zigzag chunks" : "parts", p.context,
+                    p.sequence_parallel ? fmt::format(" x {} tensor ranks", p.tensor) : ""),
+        fmt::format("choose a multiple of {}", pieces));
+  }
+  if (check.batch().attention != AttentionKind::Flash) {
+    check.file.report("/training/attention",
+                      "must be \"flash\" where ranks share a sequence: partial results are joined "
+                      "by the log-sum-exp that only the fused kernel keeps",
+                      "choose \"flash\", or set /parallelism/context to 1");
+  }
+}
+
+// Heads are traded for positions: each rank of the exchange takes some of a tensor rank's heads.
+void check_context_heads(const Check& check, std::int64_t traders) {
+  const Parallelism& p = check.sizes();
+  const Architecture& model = check.architecture();
+  if (traders == 1 || model.heads % p.tensor != 0) return;
+  const std::int64_t heads = model.heads / p.tensor;
+  if (heads % traders != 0) {
+    check.file.report(
+        "/parallelism/context",
+        fmt::format("{} heads of a tensor rank do not divide among {} ranks that trade them for "
+                    "positions",
+                    heads, traders),
+        fmt::format("divisors: {}; or choose another context_exchange", divisors(heads, 64)));
+    return;
+  }
+  if (model.latent() || model.kv_heads % p.tensor != 0) return;
+  const std::int64_t kv_heads = model.kv_heads / p.tensor;
+  if (kv_heads % traders == 0 || traders % kv_heads == 0) return;
+  check.file.report("/parallelism/context",
+                    fmt::format("{} key-value heads of a tensor rank neither divide among {} ranks "
+                                "nor can be copied evenly to them",
+                                kv_heads, traders),
+                    "one of the two numbers must divide the other");
+}
+
+void check_context(const Check& check) {
+  if (!check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  const bool hierarchical = p.context_exchange == ContextExchange::Hierarchical;
+  const std::int64_t inner = p.context_all_to_all;
+  if (hierarchical && (inner == 0 || p.context % inner != 0)) {
+    check.file.report("/parallelism/context_all_to_all",
+                      fmt::format("must divide the {} context ranks of an \"a2a+p2p\" exchange, "
+                                  "not {}",
+                                  p.context, inner),
+                      fmt::format("divisors: {}", divisors(p.context, 64)));
+    return;
+  }
+  if (!hierarchical && inner != 0) {
+    check.file.report("/parallelism/context_all_to_all", "is only for the exchange \"a2a+p2p\"",
+                      "leave it out, or set /parallelism/context_exchange to \"a2a+p2p\"");
+  }
+  check_context_length(check);
+  if (check.model) check_context_heads(check, context_shape(p).heads);
+}
+
+void check_chunked_tensor(const Check& check) {
+  const Parallelism& p = check.sizes();
+  if (!check.parallelism || !p.chunked_tensor || p.sequence_parallel) return;
+  check.file.report("/parallelism/chunked_tensor",
+                    "is about the gathers and reductions of sequence_parallel, which is off",
+                    "set /parallelism/sequence_parallel to true");
 }
 
 void check_gpus(const Check& check) {
@@ -215,6 +293,29 @@ void check_shards(const Check& check) {
   }
 }
 
+// One GPU for every rank, each once. Asked only where ranks and GPUs are equally many.
+void check_placement(const Check& check) {
+  if (!check.cluster || !check.parallelism || check.sizes().placement.empty()) return;
+  const std::vector<std::int64_t>& placement = check.sizes().placement;
+  const std::int64_t world = check.scenario.plan.world();
+  if (static_cast<std::int64_t>(gpu_count(check.scenario.cluster)) != world) return;
+  std::vector<std::int64_t> sorted = placement;
+  std::sort(sorted.begin(), sorted.end());
+  std::string problem;
+  if (static_cast<std::int64_t>(placement.size()) != world) {
+    problem = fmt::format("names {} GPUs for {} ranks", placement.size(), world);
+  } else if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+             twice != sorted.end()) {
+    problem = fmt::format("gives GPU {} to two ranks", *twice);
+  } else if (sorted.back() >= world) {
+    problem = fmt::format("names GPU {}, the last is {}", sorted.back(), world - 1);
+  } else {
+    return;
+  }
+  check.file.report("/parallelism/placement", problem,
+                    fmt::format("list each of 0 to {} once, in the order of the ranks", world - 1));
+}
+
 // Whether the fabric has ports for the nodes is known by the one who builds it.
 void check_fabric(const Check& check) {
   if (!check.cluster) return;
@@ -233,7 +334,10 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   const Check check{file, scenario};
   check_rank_order(check);
   check_tensor(check);
+  check_context(check);
+  check_chunked_tensor(check);
   check_gpus(check);
+  check_placement(check);
   check_batch(check);
   check_sequence(check);
   check_layers(check);

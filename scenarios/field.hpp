@@ -9,6 +9,7 @@
 // else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -65,6 +66,14 @@ struct Texts {
   std::vector<std::string> Owner::*member;
 };
 
+// Whole numbers in a list; none is the default.
+template <class Owner>
+struct Wholes {
+  std::vector<std::int64_t> Owner::*member;
+  std::int64_t least = 0;
+  std::int64_t most = kCountMost;
+};
+
 // One word of a closed set: a registry, or the names of an enumeration.
 template <class Owner>
 struct Choice {
@@ -94,8 +103,8 @@ struct Field {
   std::string_view key;
   std::string_view meaning;  // for editors; a phrase
   std::variant<Whole<Owner>, OptionalWhole<Owner>, Seed<Owner>, Flag<Owner>, Text<Owner>,
-               Texts<Owner>, Choice<Owner>, OptionalNumber<Owner>, OptionalTime<Owner>,
-               OptionalFlopsRate<Owner>>
+               Texts<Owner>, Wholes<Owner>, Choice<Owner>, OptionalNumber<Owner>,
+               OptionalTime<Owner>, OptionalFlopsRate<Owner>>
       kind;
 };
 
@@ -135,6 +144,21 @@ void read(JsonObject& object, std::string_view key, const Texts<Owner>& kind, Ow
   owner.*kind.member = object.texts(key, owner.*kind.member);
 }
 template <class Owner>
+void read(JsonObject& object, std::string_view key, const Wholes<Owner>& kind, Owner& owner) {
+  const nlohmann::ordered_json& list = object.raw(key);
+  if (list.is_null()) return;
+  const auto in_range = [&kind](const nlohmann::ordered_json& entry) {
+    return entry.is_number_integer() && entry >= kind.least && entry <= kind.most;
+  };
+  if (!list.is_array() || !std::all_of(list.begin(), list.end(), in_range)) {
+    object.report(key, "must be a list of whole numbers, each at least " +
+                           std::to_string(kind.least) + " and at most " +
+                           std::to_string(kind.most));
+    return;
+  }
+  owner.*kind.member = list.template get<std::vector<std::int64_t>>();
+}
+template <class Owner>
 void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, Owner& owner) {
   kind.set(owner, object.choice(key, kind.choices(), kind.get(owner)));
 }
@@ -163,6 +187,10 @@ Json written(const Kind& kind, const Owner& owner) {
 template <class Owner>
 Json written(const OptionalWhole<Owner>& kind, const Owner& owner) {
   return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
+}
+template <class Owner>
+Json written(const Wholes<Owner>& kind, const Owner& owner) {
+  return (owner.*kind.member).empty() ? Json() : Json(owner.*kind.member);
 }
 template <class Owner>
 Json written(const Choice<Owner>& kind, const Owner& owner) {
@@ -212,6 +240,11 @@ Json schema(const Text<Owner>&, const Owner&) {
 template <class Owner>
 Json schema(const Texts<Owner>&, const Owner&) {
   return {{"type", "array"}, {"items", {{"type", "string"}}}};
+}
+template <class Owner>
+Json schema(const Wholes<Owner>& kind, const Owner&) {
+  return {{"type", "array"},
+          {"items", {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}}}};
 }
 template <class Owner>
 Json schema(const Choice<Owner>& kind, const Owner& owner) {

@@ -126,6 +126,19 @@ void read_framework(JsonFile& file, Scenario& scenario) {
   }
 }
 
+// A placement may stand in a file of its own: its list takes the place of the name.
+void include_placement(JsonFile& file) {
+  nlohmann::ordered_json& document = file.document();
+  if (!document.is_object() || !document.contains("parallelism")) return;
+  nlohmann::ordered_json& parallelism = document["parallelism"];
+  if (!parallelism.is_object() || !parallelism.contains("placement")) return;
+  nlohmann::ordered_json& placement = parallelism["placement"];
+  if (!placement.is_string()) return;
+  const fs::path folder = fs::path(file.name()).parent_path();
+  const std::string name = beside(folder, placement.get<std::string>());
+  placement = parse_json(name, read_file(name));
+}
+
 Scenario read_scenario(JsonFile& file) {
   Scenario scenario;
   scenario.file = file.name();
@@ -160,6 +173,7 @@ Scenario read_scenario(JsonFile& file) {
 
 Scenario checked_scenario(JsonFile file) {
   file.explain_unknown(foreign_words());
+  include_placement(file);
   Scenario scenario = read_scenario(file);
   file.report_unknown_keys();
   check_scenario(file, scenario);

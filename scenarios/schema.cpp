@@ -91,6 +91,8 @@ Json scenario_schema() {
   sections["cluster"] = cluster_schema();
   sections["parallelism"] = with_description("how the model is spread over GPUs",
                                              schema_of_fields(parallelism_fields(), Parallelism{}));
+  Json& placement = sections["parallelism"]["properties"]["placement"];
+  placement["type"] = Json::array({"array", "string"});
   sections["training"] =
       with_description("one optimizer step", schema_of_fields(training_fields(), Training{}));
   sections["collectives"] = collectives_schema();

@@ -20,6 +20,12 @@ using Words = std::array<std::pair<Enum, std::string_view>, count>;
 
 constexpr Words<Recompute, 3> kRecompute{
     {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
+constexpr Words<ContextExchange, 4> kContextExchange{{{ContextExchange::Ring, "p2p"},
+                                                      {ContextExchange::AllGather, "all_gather"},
+                                                      {ContextExchange::AllToAll, "a2a"},
+                                                      {ContextExchange::Hierarchical, "a2a+p2p"}}};
+constexpr Words<ContextSplit, 2> kContextSplit{
+    {{ContextSplit::Zigzag, "zigzag"}, {ContextSplit::Contiguous, "contiguous"}}};
 constexpr Words<AttentionKind, 2> kAttention{
     {{AttentionKind::Flash, "flash"}, {AttentionKind::Unfused, "unfused"}}};
 constexpr Words<DataType, 3> kPrecision{
@@ -98,8 +104,15 @@ const Field<P> kParallelism[] = {
     {"interleave", "model chunks per pipeline rank, for interleaved_1f1b",
      Whole<P>{&P::interleave}},
     {"data", "replicas of the model (DP)", Whole<P>{&P::data}},
-    {"context", "ranks that share every sequence (CP)",
-     Whole<P>{&P::context, 1, 1, false, "context parallelism comes with a later version"}},
+    {"context", "ranks that share every sequence (CP)", Whole<P>{&P::context}},
+    {"context_exchange",
+     "how they come by each other's keys and values: passed round a ring, gathered, heads traded "
+     "for positions, or heads within small groups and a ring between them",
+     word_of<P, &P::context_exchange, kContextExchange>()},
+    {"context_split", "causal work dealt evenly (2 x context chunks), or one piece for each rank",
+     word_of<P, &P::context_split, kContextSplit>()},
+    {"context_all_to_all", "context_exchange a2a+p2p: ranks that trade heads among themselves",
+     Whole<P>{&P::context_all_to_all, 0}},
     {"schedule", "the order of forward and backward steps of a pipeline rank",
      name_of<P, &P::schedule, schedule_names>()},
     {"microbatch_group_size",
@@ -151,8 +164,16 @@ const Field<P> kParallelism[] = {
     {"overlap_tensor",
      "input gradients are reduced over the tensor group during the weight gradient",
      Flag<P>{&P::overlap_tensor}},
+    {"chunked_tensor",
+     "sequence_parallel: gathers and reductions run in pieces beside the products they belong to",
+     Flag<P>{&P::chunked_tensor}},
     {"rank_order", "dimensions from fastest to slowest, each of tp, cp, ep, dp, pp once",
      Text<P>{&P::rank_order}},
+    {"placement",
+     "the GPU of every rank, counted node by node, each once; or the path of a .json file with "
+     "that "
+     "list; without it rank r runs on GPU r",
+     Wholes<P>{&P::placement}},
 };
 
 using T = Training;
@@ -170,6 +191,8 @@ const Field<T> kTraining[] = {
     {"attention", "one fused kernel, or scores in memory", word_of<T, &T::attention, kAttention>()},
     {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
      Whole<T>{&T::vocab_multiple}},
+    {"fused_loss", "the vocabulary-parallel loss reduces target and sum together",
+     Flag<T>{&T::fused_loss}},
     {"gradient_clipping", "the gradient norm is reduced over all ranks",
      Flag<T>{&T::gradient_clipping}},
 };

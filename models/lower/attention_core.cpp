@@ -1,5 +1,6 @@
 // The attention core of a layer, fused (flash) or as the separate products and softmax of older
 // stacks.
+#include "models/lower/context_attention.hpp"
 #include "models/lower/layer.hpp"
 
 namespace trainyard {
@@ -25,6 +26,10 @@ Attention flash(const TrainingPlan& plan, std::int64_t tensor, bool backward) {
 }  // namespace
 
 void LayerLowering::attention_core_forward() {
+  if (plan_.parallelism.context > 1) {
+    ContextAttention(plan_, shape_, build_).forward();
+    return;
+  }
   if (plan_.training.attention == AttentionKind::Flash) {
     build_.compute("attention", flash(plan_, shape_.tensor, false));
     return;
@@ -43,6 +48,10 @@ void LayerLowering::attention_core_forward() {
 // Selective recomputation repeats the core alone: its inputs Q, K and V were kept (Korthikanti et
 // al., section 5). Fused attention keeps no square, so there is nothing to repeat.
 void LayerLowering::attention_core_backward() {
+  if (plan_.parallelism.context > 1) {
+    ContextAttention(plan_, shape_, build_).backward();
+    return;
+  }
   if (plan_.training.attention == AttentionKind::Flash) {
     build_.compute("attention_backward", flash(plan_, shape_.tensor, true));
     return;

@@ -73,11 +73,20 @@ void EndLowering::head_forward() {
   // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
   layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy,
                       (shape_.element + 16) * logits());
-  // The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each.
-  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_max_all_reduce", true);
-  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_target_all_reduce",
-                           true);
-  layer_.tensor_collective(CollectiveOp::AllReduce, 4 * shape_.tokens, "loss_sum_all_reduce", true);
+  reduce_loss();
+}
+
+// The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each, the last
+// two together where the loss is fused (Megatron-LM's cross_entropy_loss_fusion).
+void EndLowering::reduce_loss() {
+  const std::int64_t bytes = 4 * shape_.tokens;
+  layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
+  if (plan_.training.fused_loss) {
+    layer_.tensor_collective(CollectiveOp::AllReduce, 2 * bytes, "loss_all_reduce", true);
+    return;
+  }
+  layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_target_all_reduce", true);
+  layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
 void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {

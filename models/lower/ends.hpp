@@ -32,6 +32,7 @@ class EndLowering {
   void head_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
 
  private:
+  void reduce_loss();
   [[nodiscard]] std::int64_t logits() const;  // elements on this rank
   [[nodiscard]] HeadActivations head_memory() const;
   [[nodiscard]] std::int64_t embedding_memory() const;

@@ -1,10 +1,12 @@
 #include "models/lower/layer.hpp"
 
+#include "models/lower/tensor_pipeline.hpp"
+
 namespace trainyard {
 
-StepShape::StepShape(const TrainingPlan& plan) {
+StepShape::StepShape(const TrainingPlan& plan, std::int64_t place) : ring_place(place) {
   const Parallelism& p = plan.parallelism;
-  tokens = plan.training.micro_batch_size * plan.training.sequence_length;
+  tokens = plan.training.micro_batch_size * (plan.training.sequence_length / p.context);
   tensor = p.tensor;
   sequence_parallel = p.sequence_parallel && tensor > 1;
   local_tokens = sequence_parallel ? tokens / tensor : tokens;
@@ -115,6 +117,29 @@ void LayerLowering::residual_backward(std::string_view name) {
                (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
 }
 
+bool LayerLowering::chunked() const {
+  return plan_.parallelism.chunked_tensor && shape_.sequence_parallel;
+}
+
+void LayerLowering::column_forward(std::string_view gather, std::string_view name,
+                                   const Gemm& product) {
+  if (chunked()) {
+    TensorPipeline(shape_, build_).gather_then(name, product);
+    return;
+  }
+  gather_sequence(gather);
+  build_.compute(name, product);
+}
+
+void LayerLowering::row_forward(std::string_view join, std::string_view name, const Gemm& product) {
+  if (chunked()) {
+    TensorPipeline(shape_, build_).then_scatter(name, product);
+    return;
+  }
+  build_.compute(name, product);
+  join_partial_sums(join);
+}
+
 OpIndex LayerLowering::column_wgrad(std::string_view name, std::int64_t outputs) {
   return build_.compute(std::string(name) + "_wgrad",
                         gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
@@ -148,8 +173,8 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
 
 OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
   const std::string text(name);
-  gather_sequence(text + "_gradient_all_gather");
-  build_.compute(text + "_dgrad", gemm(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
+  column_forward(text + "_gradient_all_gather", text + "_dgrad",
+                 gemm(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }
 
@@ -161,30 +186,29 @@ void LayerLowering::forward() {
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   norm_forward("attention_norm");
-  gather_sequence("attention_all_gather");
-  build_.compute("qkv_gemm",
+  column_forward("attention_all_gather", "qkv_gemm",
                  gemm(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
   if (arch_.positions == Positions::Rotary) {
     const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
     memory_bound("rope", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
   }
   attention_core_forward();
-  build_.compute("projection_gemm", gemm(shape_.tokens, arch_.hidden,
-                                         arch_.query_width() / shape_.tensor, GemmPass::Forward));
-  join_partial_sums("attention_join");
+  row_forward("attention_join", "projection_gemm",
+              gemm(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
+                   GemmPass::Forward));
   residual_forward("attention_residual");
 }
 
 void LayerLowering::ffn_forward() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   norm_forward("ffn_norm");
-  gather_sequence("ffn_all_gather");
-  build_.compute("ffn_up_gemm", gemm(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden,
-                                     GemmPass::Forward));
+  column_forward(
+      "ffn_all_gather", "ffn_up_gemm",
+      gemm(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
   memory_bound("ffn_activation", MemoryBoundKind::Activation,
                (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
-  build_.compute("ffn_down_gemm", gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
-  join_partial_sums("ffn_join");
+  row_forward("ffn_join", "ffn_down_gemm",
+              gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
   residual_forward("ffn_residual");
 }
 

@@ -26,9 +26,10 @@ enum class BackwardPart : std::uint8_t { Full, Input, Weight };
 
 // Sizes every part of the lowering needs, worked out once.
 struct StepShape {
-  explicit StepShape(const TrainingPlan& plan);
+  explicit StepShape(const TrainingPlan& plan, std::int64_t ring_place = 0);
 
-  std::int64_t tokens = 0;  // of one microbatch, b*s
+  std::int64_t tokens = 0;      // of one microbatch on one context rank, b*s/c
+  std::int64_t ring_place = 0;  // on the ring of the context group (context_shape.hpp)
   std::int64_t local_tokens =
       0;  // outside tensor-parallel regions: tokens/t with sequence parallelism
   std::int64_t tensor = 1;
@@ -71,6 +72,10 @@ class LayerLowering {
   void attention_core_backward();
   void attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
   void weight_backward(std::vector<ReadyGradient>* ready);
+  // A product of gathered rows, or one whose result is joined; in pieces with `chunked_tensor`.
+  void column_forward(std::string_view gather, std::string_view name, const Gemm& product);
+  void row_forward(std::string_view join, std::string_view name, const Gemm& product);
+  [[nodiscard]] bool chunked() const;
   OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
   void ffn_forward();

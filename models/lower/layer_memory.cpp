@@ -22,7 +22,8 @@ std::int64_t held_for_weights(const TrainingPlan& plan) {
   const std::int64_t projection = a.query_width() / tensor + a.hidden;
   const std::int64_t up = a.hidden + a.ffn_inputs() * a.ffn / tensor;
   const std::int64_t down = a.ffn / tensor + a.hidden;
-  const std::int64_t tokens = plan.training.micro_batch_size * plan.training.sequence_length;
+  const std::int64_t tokens = plan.training.micro_batch_size *
+                              (plan.training.sequence_length / plan.parallelism.context);
   const auto element = static_cast<std::int64_t>(element_bytes(plan.training.precision));
   return element * tokens * (qkv + projection + up + down);
 }

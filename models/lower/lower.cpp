@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "models/context_shape.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
@@ -57,13 +58,16 @@ Workload lower(const TrainingPlan& plan) {
   const std::vector<std::int64_t> split = layer_split(plan);
   const PipelineShape shape = pipeline_shape(plan);
   const ScheduleLists lists = schedule_lists(plan, shape);
+  const ContextShape context = context_shape(plan.parallelism);
   Workload workload;
   workload.streams = stream_names();
   workload.categories = category_names();
   Interner interner(workload);
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
-    StageLowering lowering(plan, split, stage, interner);
-    workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+    for (std::int64_t place = 0; place < context.programs; ++place) {
+      StageLowering lowering(plan, split, {.stage = stage, .ring_place = place}, interner);
+      workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+    }
   }
   drop_unused_names(workload);
   add_groups(plan.parallelism, plan.architecture.tied_embeddings, workload);

@@ -1,8 +1,9 @@
 // From a training plan to the Workload that an engine replays.
 //
-// One program per pipeline stage (all replicas and tensor ranks of a stage do the same), in issue
-// order: the schedule's steps, each unrolled into the kernels and collectives of its layers, then
-// gradient reduction, gradient norm and optimizer. Memory effects ride on the operations.
+// One program per pipeline stage (all replicas and tensor ranks of a stage do the same; each place
+// on a ring of context ranks has its own where it attends to other blocks), in issue order: the
+// schedule's steps, each unrolled into the kernels and collectives of its layers, then gradient
+// reduction, gradient norm and optimizer. Memory effects ride on the operations.
 //
 // Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
 // transformer layer), ends.cpp (embedding, head and loss), data_parallel/
@@ -36,6 +37,13 @@ enum class Stream : std::uint8_t {
   AllGather,      // of weights, layer by layer
   ReduceScatter,  // of their gradients
   Replica,        // gradients of a shard, among its copies
+  // Of ranks that share a sequence: collectives, and what goes round the ring.
+  Context,
+  SendContext,
+  RecvContext,
+  // Of products in pieces (tensor_pipeline.hpp).
+  SendTensor,
+  RecvTensor
 };
 
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule

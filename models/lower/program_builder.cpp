@@ -36,7 +36,12 @@ std::vector<std::string> stream_names() {
           "recv_backward_reverse",
           "all_gather",
           "reduce_scatter",
-          "replica"};
+          "replica",
+          "context",
+          "send_context",
+          "recv_context",
+          "send_tensor",
+          "recv_tensor"};
 }
 
 void drop_unused_names(Workload& workload) {

@@ -5,20 +5,30 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/context_shape.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
+namespace {
+
+std::string program_name(const TrainingPlan& plan, const StagePlace& place) {
+  if (context_shape(plan.parallelism).programs == 1) return fmt::format("stage {}", place.stage);
+  return fmt::format("stage {} ring {}", place.stage, place.ring_place);
+}
+
+}  // namespace
+
 StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
-                             std::int64_t stage, Interner& interner)
+                             const StagePlace& place, Interner& interner)
     : plan_(plan),
-      shape_(plan),
+      shape_(plan, place.ring_place),
       pipeline_(pipeline_shape(plan)),
-      build_(interner, fmt::format("stage {}", stage), static_cast<std::uint32_t>(stage)),
+      build_(interner, program_name(plan, place), static_cast<std::uint32_t>(place.stage)),
       layer_(plan, shape_, build_),
       ends_(plan, shape_, build_),
       memory_(layer_memory(plan)),
-      stage_(stage) {
+      stage_(place.stage) {
   for (std::int64_t number = 0; number < pipeline_.chunks; ++number) {
     chunks_.push_back(make_chunk(number, split));
     weights_.push_back(weights_of(chunks_.back()));
@@ -72,8 +82,8 @@ StageParameters StageLowering::stage_parameters() const {
 
 void StageLowering::hold_memory() {
   const Parallelism& p = plan_.parallelism;
-  const std::int64_t communicators =
-      (p.tensor > 1 ? 1 : 0) + (p.pipeline > 1 ? 1 : 0) + (p.data > 1 ? 1 : 0);
+  const std::int64_t communicators = (p.tensor > 1 ? 1 : 0) + (p.pipeline > 1 ? 1 : 0) +
+                                     (p.replicas() > 1 ? 1 : 0) + (p.context > 1 ? 1 : 0);
   build_.hold(Category::Communication, communicators * plan_.framework.communicator_bytes);
   build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
 }

@@ -15,11 +15,17 @@
 
 namespace trainyard {
 
+// Which ranks a program is for.
+struct StagePlace {
+  std::int64_t stage = 0;       // the pipeline rank
+  std::int64_t ring_place = 0;  // where it stands on the ring of its context group
+};
+
 class StageLowering {
  public:
-  // `split`: layers of every virtual stage (layer_split); `stage`: the pipeline rank.
+  // `split`: layers of every virtual stage (layer_split).
   StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
-                std::int64_t stage, Interner& interner);
+                const StagePlace& place, Interner& interner);
 
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
 

@@ -20,6 +20,8 @@ constexpr std::array kReports{
                 links_section, links_json, links_csv},
     ReportEntry{"collectives", "calls, sizes, times and bus bandwidth of each kind of group",
                 collectives_section, collectives_json, collectives_csv},
+    ReportEntry{"placement", "which groups cross what: nodes, members per node, switches between",
+                placement_section, placement_json, nullptr},
     ReportEntry{"costs", "how well the kernel times are known, and what to measure next",
                 costs_section, costs_json, nullptr},
 };

@@ -4,6 +4,7 @@
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/link_summary.hpp"
+#include "sim/report/placement_summary.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/timeline/breakdown.hpp"
 
@@ -137,6 +138,22 @@ Json collectives_json(const RunView& view) {
   return rows;
 }
 
+Json placement_json(const RunView& view) {
+  Json rows = Json::array();
+  for (const GroupSpan& row : placement_summary(view)) {
+    rows.push_back({{"group", to_string(row.kind)},
+                    {"ranks", row.ranks},
+                    {"groups", row.groups},
+                    {"nodes_least", row.nodes_least},
+                    {"nodes_most", row.nodes_most},
+                    {"ranks_per_node_most", row.per_node_most},
+                    {"neighbours", row.neighbours},
+                    {"neighbours_between_nodes", row.crossings},
+                    {"switches_most", row.switches_most}});
+  }
+  return rows;
+}
+
 Json costs_json(const RunView& view) {
   const CostSummary costs = cost_summary(view);
   Json shapes = Json::array();
@@ -167,6 +184,7 @@ Json result_json(const RunView& view) {
           {"memory", memory_json(view)},
           {"links", links_json(view)},
           {"collectives", collectives_json(view)},
+          {"placement", placement_json(view)},
           {"costs", costs_json(view)},
           {"fold", fold_json(view)},
           {"approximations", approximations_json(view.facts)},

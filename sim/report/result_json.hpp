@@ -18,6 +18,7 @@ namespace trainyard {
 [[nodiscard]] nlohmann::ordered_json memory_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json links_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json collectives_json(const RunView& view);
+[[nodiscard]] nlohmann::ordered_json placement_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json costs_json(const RunView& view);
 
 // Two-space indentation and a last newline; numbers in their shortest form that reads back the

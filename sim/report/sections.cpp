@@ -11,6 +11,7 @@
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/link_summary.hpp"
+#include "sim/report/placement_summary.hpp"
 #include "sim/report/stage_breakdown.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/report/text_table.hpp"
@@ -247,6 +248,24 @@ std::string collectives_section(const RunView& view) {
                row.busbw_bytes_per_s > 0.0 ? to_text(BytesPerSecond{row.busbw_bytes_per_s}) : "-"});
   }
   return "Communication (calls of all groups in the step; mean size and time of a call)\n" +
+         table.text();
+}
+
+std::string placement_section(const RunView& view) {
+  const std::vector<GroupSpan> rows = placement_summary(view);
+  if (rows.empty()) return "";
+  TextTable table({"group", "ranks", "groups", "nodes", "per node", "between nodes", "switches"});
+  for (const GroupSpan& row : rows) {
+    const std::string nodes = row.nodes_least == row.nodes_most
+                                  ? fmt::format("{}", row.nodes_most)
+                                  : fmt::format("{} to {}", row.nodes_least, row.nodes_most);
+    table.row({std::string(to_string(row.kind)), fmt::format("{}", row.ranks),
+               fmt::format("{}", row.groups), nodes, fmt::format("{}", row.per_node_most),
+               percent(static_cast<double>(row.crossings) / static_cast<double>(row.neighbours)),
+               row.switches_most == 0 ? "-" : fmt::format("{}", row.switches_most)});
+  }
+  return "Placement (nodes that one group touches; its neighbours on two nodes, and at most how "
+         "many\nswitches lie between them)\n" +
          table.text();
 }
 

@@ -15,6 +15,7 @@ namespace trainyard {
 [[nodiscard]] std::string memory_section(const RunView& view);
 [[nodiscard]] std::string links_section(const RunView& view);
 [[nodiscard]] std::string collectives_section(const RunView& view);
+[[nodiscard]] std::string placement_section(const RunView& view);
 [[nodiscard]] std::string costs_section(const RunView& view);
 [[nodiscard]] std::string notes_section(const RunView& view);  // assumptions and approximations
 

@@ -50,6 +50,30 @@ TEST(Attention, OneHeadIsLimitedByItsLongestBlock) {
   EXPECT_NEAR(attention_model_time(sheet, model, a).value(), longest, longest * 1e-9);
 }
 
+// Four documents packed into one sequence are four sequences; a step of ring attention, all queries
+// against half the keys or half against all, costs about the causal square of as many pairs.
+TEST(Attention, RectanglesAndDocumentsArePricedByRowsAndKeys) {
+  for (const char* name : {"a100_80gb", "h100"}) {
+    const auto model = load_cost_model(name);
+    Attention packed = table_attention(8192, 32, 128);
+    packed.pairs = 4 * (2048 * 2049 / 2);
+    Attention separate = table_attention(2048, 32, 128);
+    separate.batch = 4;
+    EXPECT_NEAR(model->cost(packed).time / model->cost(separate).time, 1.0, 1e-9);
+    EXPECT_EQ(model->cost(packed).provenance, Provenance::Extrapolated);
+
+    const Seconds square = model->cost(table_attention(8192, 32, 128)).time;
+    Attention earlier = table_attention(8192, 32, 128);
+    earlier.kv_length /= 2;
+    earlier.pairs = 8192 * 4096;
+    earlier.causal = false;
+    Attention later = earlier;
+    std::swap(later.query_length, later.kv_length);
+    EXPECT_NEAR(model->cost(earlier).time / square, 1.0, 0.05);
+    EXPECT_NEAR(model->cost(later).time / square, 1.0, 0.05);
+  }
+}
+
 TEST(Attention, KnowsWhatItWasFittedOn) {
   const auto model = load_cost_model("h100");
   const auto provenance = [&](const Attention& a) { return model->cost(a).provenance; };

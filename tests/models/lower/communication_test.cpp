@@ -149,6 +149,25 @@ TEST(PipelineMessages, Llama405B) {
   EXPECT_EQ(parts.gathers, 0) << "a part is all that the next stage needs";
 }
 
+// Largest logit, target's logit and sum of exponentials: 12 bytes a token in any case (reference 04
+// section 2), in two calls where the loss is fused.
+TEST(TensorVolume, TheLossReducesThreeNumbersOfEveryToken) {
+  for (const bool fused : {false, true}) {
+    TrainingPlan plan = plan_of(small_llama(2), {.tensor = 4}, 3);
+    plan.training.fused_loss = fused;
+    const Workload workload = lower(plan);
+    std::int64_t bytes = 0;
+    std::int64_t calls = 0;
+    for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+      if (!view.name.starts_with("loss_")) return;
+      bytes += workload.calls[view.op.payload].bytes;
+      ++calls;
+    });
+    EXPECT_EQ(bytes, 3 * 12 * 128);
+    EXPECT_EQ(calls, fused ? 3 * 2 : 3 * 3);
+  }
+}
+
 // Every border between virtual stages is crossed once forward and once back by each microbatch.
 TEST(PipelineMessages, InterleavingCrossesEveryBorder) {
   const std::int64_t p = 4;

@@ -2,8 +2,8 @@
 // nothing a stage computes, gathers or sends starts before what it needs has arrived.
 #include <gtest/gtest.h>
 
-#include "models/schedules/schedule.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/schedules/schedule.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -25,7 +25,10 @@ const std::vector<SmallShape> kShapes = {
      .interleave = 2,
      .data = 4,
      .zero_stage = 1,
-     .tied = true}};
+     .tied = true},
+    {.tensor = 2, .sequence_parallel = true, .data = 2, .context = 4, .chunked = true},
+    {.pipeline = 2, .data = 1, .zero_stage = 1, .context = 8, .exchange = "all_gather"},
+    {.data = 2, .context = 8, .exchange = "a2a+p2p", .traders = 4}};
 
 // Every time stamp of the run, bit by bit.
 std::string bits(const Timeline& timeline) {

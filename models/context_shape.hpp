@@ -1,0 +1,70 @@
+// How a sequence is cut over the ranks of a context group, and which pairs of a query and a key
+// each of them computes at each step.
+//
+//   ContextShape shape = context_shape({.context = 4});             // a ring of four
+//   AttentionBlock b = *ring_block({8192, 4, ContextSplit::Zigzag}, {.rank = 1, .source = 3});
+//   b.pairs;    // 1024 * 2048: the later half of rank 1's queries against all keys of rank 3
+//
+// Symbols: s sequence, c ranks of the ring, L = s/c positions of one rank. Zigzag cuts the sequence
+// into 2c chunks and gives rank r chunks r and 2c-1-r (Megatron-LM get_batch_on_this_cp_rank;
+// Grattafiori et al. 2407.21783 section 3.3.2). Then every rank computes at every step
+//   own keys    L(L+1)/2     a causal square: the two chunks stand in their order
+//   others'     L*L/2        of an earlier rank: all queries, the first half of its keys;
+//                            of a later rank: the second half of the queries, all its keys
+// in total s(s+1)/(2c): s = 8192, c = 4: 8 389 632 (tests/models/lower/context_test.cpp). A
+// contiguous cut gives rank r (2r+1)/c^2 of the causal square: 1/16, 3/16, 5/16, 7/16 for c = 4.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/plan.hpp"
+
+namespace trainyard {
+
+// The two dimensions of a context group: the fastest `heads` ranks trade heads for positions, and
+// `ring` such groups pass keys and values on, or gather them.
+struct ContextShape {
+  std::int64_t heads = 1;
+  std::int64_t ring = 1;
+  // Ranks that differ in their place on the ring compute other blocks and have programs of their
+  // own, but for a zigzag whose keys are gathered: there every rank computes the same.
+  std::int64_t programs = 1;
+  // The place on the ring that the program of a context rank is written for.
+  [[nodiscard]] std::int64_t program_of(std::int64_t context_rank) const {
+    return programs == 1 ? 0 : context_rank / heads;
+  }
+};
+[[nodiscard]] ContextShape context_shape(const Parallelism& parallelism);
+
+// One rectangular (or causal square) kernel: so many queries against so many keys.
+struct AttentionBlock {
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+  std::int64_t pairs = 0;  // of them computed
+  bool causal = false;     // part of the rectangle is masked
+  bool operator==(const AttentionBlock&) const = default;
+};
+
+struct SequenceCut {
+  std::int64_t sequence = 0;
+  std::int64_t ranks = 1;
+  ContextSplit split = ContextSplit::Zigzag;
+  [[nodiscard]] std::int64_t local() const { return sequence / ranks; }
+};
+
+struct RingStep {
+  std::int64_t rank = 0;
+  std::int64_t source = 0;  // whose keys and values
+};
+// Nothing where all these keys lie after all these queries. REQUIRES: `ranks` divides the sequence,
+// for a zigzag twice that.
+[[nodiscard]] std::optional<AttentionBlock> ring_block(const SequenceCut& cut,
+                                                       const RingStep& step);
+
+// All queries of a rank against all keys at once, in one launch. A zigzag's two chunks see (r+1)
+// and (2c-r) of the 2c chunks of keys: s(s+1)/(2c) pairs whatever r. A piece sees the keys up to
+// its end.
+[[nodiscard]] AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank);
+
+}  // namespace trainyard

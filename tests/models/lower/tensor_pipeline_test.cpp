@@ -1,0 +1,81 @@
+// Products in pieces with their messages beside them: the closed form of how long a pair takes, and
+// that the pieces are the whole.
+#include <gtest/gtest.h>
+
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan chunked_plan(std::int64_t tensor, bool chunked) {
+  TrainingPlan plan = plan_of(
+      small_llama(1), {.tensor = tensor, .sequence_parallel = true, .chunked_tensor = chunked}, 1);
+  return plan;
+}
+
+double makespan(const TrainingPlan& plan, const KernelSeconds& kernel, double message,
+                const Replay& how = {}) {
+  const CallTransport transport(
+      [message](const Call& call) { return call.op == CollectiveOp::SendRecv ? message : 0.0; });
+  return replay(lower(plan), transport, kernel, how).timeline.makespan_s;
+}
+
+// Only the products of one shape take time: `whole` seconds for all rows of one.
+KernelSeconds only(std::int64_t n, std::int64_t k, GemmPass pass, double whole) {
+  return [=](const Kernel& kernel) {
+    const auto* gemm = std::get_if<Gemm>(&kernel);
+    if (gemm == nullptr || gemm->n != n || gemm->k != k || gemm->pass != pass) return 0.0;
+    return whole * static_cast<double>(gemm->m) / 128.0;
+  };
+}
+
+// Per layer the gathers are before qkv, ffn_up, and both row-parallel gradients, the reductions
+// after the projection and ffn_down: six pairs, five of which have nothing to compute here.
+TEST(TensorPipeline, TakesTheLongerOfBothAndOnePiece) {
+  for (const std::int64_t t : {4, 8}) {
+    const TrainingPlan plan = chunked_plan(t, true);
+    const auto pieces = static_cast<double>(t);
+    for (const auto& [g, m] : {std::pair{1.0, 0.25}, std::pair{0.25, 1.0}, std::pair{1.0, 1.0}}) {
+      const double idle = 5.0 * (pieces - 1.0) * m;
+      const double pair = std::max(pieces * g, (pieces - 1.0) * m + g);
+      const auto up = only(2 * 512 / t, 256, GemmPass::Forward, pieces * g);
+      const auto down = only(256, 512 / t, GemmPass::Forward, pieces * g);
+      EXPECT_NEAR(makespan(plan, up, m), idle + pair, 1e-9 * (idle + pair)) << "gather, product";
+      EXPECT_NEAR(makespan(plan, down, m), idle + pair, 1e-9 * (idle + pair)) << "and scatter";
+    }
+  }
+}
+
+TEST(TensorPipeline, ThePiecesAreTheWhole) {
+  for (const std::int64_t t : {2, 4, 8}) {
+    const Workload whole = lower(chunked_plan(t, false));
+    const Workload pieces = lower(chunked_plan(t, true));
+    EXPECT_EQ(executed_flops(whole), executed_flops(pieces));
+    const auto sent = [t](const Workload& workload) {
+      std::int64_t bytes = 0;
+      for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+        if (view.op.kind == OpKind::Compute || view.op.kind == OpKind::Recv) return;
+        const Call& call = workload.calls[view.op.payload];
+        if (call.op == CollectiveOp::SendRecv) bytes += call.bytes;
+        if (call.op == CollectiveOp::AllGather || call.op == CollectiveOp::ReduceScatter) {
+          bytes += call.bytes / t * (t - 1);
+        }
+      });
+      return bytes;
+    };
+    EXPECT_EQ(sent(whole), sent(pieces));
+  }
+}
+
+TEST(TensorPipeline, FoldedIsUnfolded) {
+  const TrainingPlan plan = chunked_plan(4, true);
+  const auto seconds = [](const Kernel& kernel) { return flops(kernel).value() * 1e-9; };
+  const double folded = makespan(plan, seconds, 1e-3);
+  EXPECT_NEAR(makespan(plan, seconds, 1e-3, {.engine = "ideal", .fold = false}), folded,
+              1e-9 * folded);
+}
+
+}  // namespace
+}  // namespace trainyard
