@@ -189,10 +189,6 @@ Json written(const OptionalWhole<Owner>& kind, const Owner& owner) {
   return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
 }
 template <class Owner>
-Json written(const Wholes<Owner>& kind, const Owner& owner) {
-  return (owner.*kind.member).empty() ? Json() : Json(owner.*kind.member);
-}
-template <class Owner>
 Json written(const Choice<Owner>& kind, const Owner& owner) {
   return kind.get(owner);
 }
