@@ -103,6 +103,7 @@ struct Training {
 struct CollectiveChoice {
   std::map<GroupKind, std::map<CollectiveOp, std::string>> algorithm;
   nccl::Settings nccl = {};  // for what is left to NCCL
+  std::string profile = {};  // a file with measured times that stand for NCCL's; empty: none
 
   [[nodiscard]] std::string of(GroupKind kind, CollectiveOp op) const {
     const auto group = algorithm.find(kind);

@@ -233,7 +233,8 @@ void check_schedule_shape(const Check& check) {
   if (!check.parallelism || !check.training) return;
   if (check.batch().global_batch_size % check.round() != 0) return;
   const Parallelism& p = check.sizes();
-  const Schedule* schedule = find_schedule(p.schedule);
+  const FoundSchedule schedule = open_schedule(p.schedule);
+  if (!schedule) return;  // the reader has said so
   const auto refusal = schedule->refusal({.stages = p.pipeline,
                                           .microbatches = check.scenario.plan.microbatches(),
                                           .chunks = p.interleave,

@@ -66,20 +66,14 @@ struct Texts {
   std::vector<std::string> Owner::*member;
 };
 
-// Whole numbers in a list; none is the default.
-template <class Owner>
-struct Wholes {
-  std::vector<std::int64_t> Owner::*member;
-  std::int64_t least = 0;
-  std::int64_t most = kCountMost;
-};
-
-// One word of a closed set: a registry, or the names of an enumeration.
+// One word of a closed set: a registry, or the names of an enumeration. Where the registry can be
+// extended by the user, also the path of a file.
 template <class Owner>
 struct Choice {
   std::vector<std::string> (*choices)();
   std::string (*get)(const Owner&);
   void (*set)(Owner&, const std::string&);
+  bool or_file = false;  // a path that ends in ".json"
 };
 
 // Figures that a source gives or does not give.
@@ -111,6 +105,10 @@ struct Field {
 namespace field {
 
 using Json = nlohmann::ordered_json;
+
+[[nodiscard]] inline bool names_json_file(const Json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().ends_with(".json");
+}
 
 // --- reading: the member's default stands where the field is absent ---
 
@@ -160,6 +158,10 @@ void read(JsonObject& object, std::string_view key, const Wholes<Owner>& kind, O
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, Owner& owner) {
+  if (kind.or_file && object.has(key) && names_json_file(object.raw(key))) {
+    kind.set(owner, object.raw(key).template get<std::string>());
+    return;
+  }
   kind.set(owner, object.choice(key, kind.choices(), kind.get(owner)));
 }
 template <class Owner>
@@ -244,7 +246,14 @@ Json schema(const Wholes<Owner>& kind, const Owner&) {
 }
 template <class Owner>
 Json schema(const Choice<Owner>& kind, const Owner& owner) {
-  return {{"type", "string"}, {"enum", kind.choices()}, {"default", kind.get(owner)}};
+  const Json words{{"type", "string"}, {"enum", kind.choices()}};
+  Json json = words;
+  if (kind.or_file) {
+    const Json file{{"type", "string"}, {"pattern", "\\.json$"}};
+    json = {{"anyOf", Json::array({words, file})}};
+  }
+  json["default"] = kind.get(owner);
+  return json;
 }
 template <class Owner>
 Json schema(const OptionalNumber<Owner>& kind, const Owner&) {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "models/collectives/profile/collective_profile.hpp"
 #include "models/framework.hpp"
+#include "models/schedules/schedule.hpp"
 #include "scenarios/checks.hpp"
 #include "scenarios/overrides.hpp"
 #include "scenarios/remedies.hpp"
@@ -101,8 +103,21 @@ std::string read_algorithm(JsonObject& group, CollectiveOp op) {
   return group.choice(operation, algorithm_names(op));
 }
 
-CollectiveChoice read_collectives(JsonObject object) {
+// Opens a file that a field names; its problems stand at the field.
+template <class Open>
+void try_file(JsonObject& object, std::string_view key, const Open& open) {
+  try {
+    open();
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) object.report(key, to_text(problem));
+  }
+}
+
+CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
   CollectiveChoice choice;
+  choice.profile = object.has("profile") ? beside(folder, object.text("profile")) : std::string();
+  if (!choice.profile.empty())
+    try_file(object, "profile", [&] { (void)read_collective_profile(choice.profile); });
   choice.nccl = read_nccl(object.object("nccl"));
   for (const GroupKind kind : group_kinds()) {
     const std::string name(to_string(kind));
@@ -154,6 +169,10 @@ Scenario read_scenario(JsonFile& file) {
   }
   JsonObject parallelism = root.object("parallelism");
   scenario.plan.parallelism = read_fields(parallelism, parallelism_fields(), Parallelism{});
+  if (std::string& schedule = scenario.plan.parallelism.schedule; schedule.ends_with(".json")) {
+    schedule = beside(folder, schedule);
+    try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
+  }
   if (root.has("training")) {
     JsonObject training = root.object("training");
     scenario.plan.training = read_fields(training, training_fields(), Training{});
@@ -161,7 +180,7 @@ Scenario read_scenario(JsonFile& file) {
     root.report("training", "is missing",
                 "it must be an object with sequence_length and global_batch_size");
   }
-  scenario.plan.collectives = read_collectives(root.object("collectives"));
+  scenario.plan.collectives = read_collectives(root.object("collectives"), folder);
   scenario = read_fields(root, run_fields(), std::move(scenario));
   if (root.has("published")) {
     JsonObject published = root.object("published");

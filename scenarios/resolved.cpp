@@ -19,6 +19,7 @@ Json collectives_json(const CollectiveChoice& choice) {
     }
   }
   json["nccl"] = write_fields(nccl_fields(), choice.nccl);
+  if (!choice.profile.empty()) json["profile"] = choice.profile;
   return json;
 }
 

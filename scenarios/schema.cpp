@@ -62,8 +62,10 @@ Json operations_schema() {
   Json operations = Json::object();
   for (const CollectiveOp op : chosen_operations()) {
     Json& operation = operations[std::string(to_string(op))];
-    operation = {{"type", "string"}, {"enum", algorithm_names(op)}};
-    operation["default"] = CollectiveChoice::kStandard;
+    // A name, one with an argument ("parameter_server:4"), or a file of the user's.
+    const Json names{{"enum", algorithm_names(op)}};
+    const Json others{{"type", "string"}, {"pattern", ":|\\.(json|xml)$"}};
+    operation = {{"anyOf", Json::array({names, others})}, {"default", CollectiveChoice::kStandard}};
   }
   return {
       {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(operations)}};
@@ -76,6 +78,9 @@ Json collectives_schema() {
   }
   properties["nccl"] = with_description("how NCCL chooses, where it is left to NCCL",
                                         schema_of_fields(nccl_fields(), nccl::Settings{}));
+  properties["profile"] = {
+      {"description", "a file of `trainyard import nccl-tests`: its times stand for NCCL's"},
+      {"type", "string"}};
   return {{"description", "the algorithm of each operation, by kind of group"},
           {"type", "object"},
           {"additionalProperties", false},

@@ -76,6 +76,13 @@ constexpr Choice<Owner> name_of() {
           .set = [](Owner& owner, const std::string& chosen) { owner.*member = chosen; }};
 }
 
+template <class Owner, auto member, auto names>
+constexpr Choice<Owner> name_or_file() {
+  Choice<Owner> choice = name_of<Owner, member, names>();
+  choice.or_file = true;
+  return choice;
+}
+
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
   for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
@@ -104,17 +111,10 @@ const Field<P> kParallelism[] = {
     {"interleave", "model chunks per pipeline rank, for interleaved_1f1b",
      Whole<P>{&P::interleave}},
     {"data", "replicas of the model (DP)", Whole<P>{&P::data}},
-    {"context", "ranks that share every sequence (CP)", Whole<P>{&P::context}},
-    {"context_exchange",
-     "how they come by each other's keys and values: passed round a ring, gathered, heads traded "
-     "for positions, or heads within small groups and a ring between them",
-     word_of<P, &P::context_exchange, kContextExchange>()},
-    {"context_split", "causal work dealt evenly (2 x context chunks), or one piece for each rank",
-     word_of<P, &P::context_split, kContextSplit>()},
-    {"context_all_to_all", "context_exchange a2a+p2p: ranks that trade heads among themselves",
-     Whole<P>{&P::context_all_to_all, 0}},
-    {"schedule", "the order of forward and backward steps of a pipeline rank",
-     name_of<P, &P::schedule, schedule_names>()},
+    {"context", "ranks that share every sequence (CP)",
+     Whole<P>{&P::context, 1, 1, false, "context parallelism comes with a later version"}},
+    {"schedule", "the order of forward and backward steps of a pipeline rank, or a file with one",
+     name_or_file<P, &P::schedule, schedule_names>()},
     {"microbatch_group_size",
      "interleaved_1f1b: microbatches that go through one chunk before the next; "
      "0 means the number of stages",

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "scenarios/collective/study_transport.hpp"
+#include "models/collectives/profile/chosen_transport.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/fold.hpp"
 #include "sim/graph/workload.hpp"
@@ -26,7 +26,7 @@ namespace trainyard {
 // The group's one call. `workload_of` makes the workload that is folded.
 struct LoneCall {
   const Cluster& cluster;
-  const StudyTransport& transport;
+  const ChosenTransport& transport;
   std::span<const std::uint32_t> gpus;
   Call call = {};  // its bytes are those of the sizes
   std::function<Workload(const Call&)> workload_of;

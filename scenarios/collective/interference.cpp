@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "scenarios/collective/study_transport.hpp"
+#include "models/collectives/profile/chosen_transport.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
@@ -225,7 +225,7 @@ class Runs {
 
   const Cluster& cluster_;
   const InterferenceQuestion& question_;
-  StudyTransport transport_;
+  ChosenTransport transport_;
   std::unique_ptr<Engine> engine_;
   std::vector<Call> calls_;  // by group
   std::map<LinkId, Use> uses_;

@@ -137,7 +137,7 @@ class AlgorithmRuns {
   const Cluster& cluster_;
   const CollectiveQuestion& question_;
   std::string algorithm_;
-  StudyTransport transport_;
+  ChosenTransport transport_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/collectives/nccl/transport.hpp"
+#include "models/collectives/profile/chosen_transport.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
 #include "scenarios/run/facts.hpp"
@@ -39,16 +40,24 @@ std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model
   return costs;
 }
 
-nccl::NcclTransport make_transport(const Cluster& cluster, const nccl::Settings& settings) {
-  nccl::Options options = nccl::options_of(settings);
+nccl::Options options_of(const CollectiveChoice& choice) {
+  nccl::Options options = nccl::options_of(choice.nccl);
   options.stands_in = true;
-  return {cluster, std::move(options)};
+  return options;
+}
+
+std::optional<CollectiveProfile> profile_of(const CollectiveChoice& choice) {
+  if (choice.profile.empty()) return {};
+  return read_collective_profile(choice.profile);
 }
 
 // Folds, prices and replays run.workload on run.cluster.
-void replay(Run& run, const nccl::Settings& settings, const RunOptions& options) {
+void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
-  const nccl::NcclTransport transport = make_transport(cluster, settings);
+  const std::optional<CollectiveProfile> profile = profile_of(choice);
+  const ChosenTransport chosen(cluster, options_of(choice), profile ? &*profile : nullptr,
+                               choice.profile);
+  const Transport& transport = chosen.get();
   run.partition =
       fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
   run.carriers = carriers(run.workload, run.partition, transport);
@@ -71,7 +80,7 @@ void replay(Run& run, const nccl::Settings& settings, const RunOptions& options)
   if (run.facts.engine == "simgrid")
     run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;
-  add_nccl_approximations(run.workload, cluster, transport, run.facts);
+  add_nccl_approximations(run.workload, cluster, chosen.nccl(), run.facts);
   add_engine_approximations(run.timeline, run.facts);
   add_cost_approximations(run.workload, run.partition, run.kernel_costs, run.facts);
 }
@@ -81,7 +90,7 @@ void replay(Run& run, const nccl::Settings& settings, const RunOptions& options)
 Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
   Workload workload = lower(scenario.plan);
   if (scenario.collective_model != "stepwise") return workload;
-  const nccl::NcclTransport transport = make_transport(cluster, scenario.plan.collectives.nccl);
+  const nccl::NcclTransport transport(cluster, options_of(scenario.plan.collectives));
   return expand_collectives(workload, cluster, [&](const Call& call, auto gpus) {
     return transport.stepwise_name(call, gpus);
   });
@@ -96,7 +105,7 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   add_plan_approximations(scenario, run.facts);
   RunOptions chosen = options;
   chosen.interference = options.interference && scenario.interference;
-  replay(run, scenario.plan.collectives.nccl, chosen);
+  replay(run, scenario.plan.collectives, chosen);
   run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
   if (options.timing) stopwatch.record(run.facts);
   return run;

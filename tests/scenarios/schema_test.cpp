@@ -28,7 +28,8 @@ TEST(Schema, KnowsEveryFieldOfTheTables) {
   for (const Field<Parallelism>& row : parallelism_fields()) {
     EXPECT_TRUE(schema["properties"]["parallelism"]["properties"].contains(row.key)) << row.key;
   }
-  const Json& schedules = schema["properties"]["parallelism"]["properties"]["schedule"]["enum"];
+  const Json& schedule = schema["properties"]["parallelism"]["properties"]["schedule"];
+  const Json& schedules = schedule["anyOf"][0]["enum"];
   EXPECT_THAT(schedules.get<std::vector<std::string>>(), testing::Contains("interleaved_1f1b"));
 }
 

@@ -1,7 +1,7 @@
-// The Transport of a study: NCCL's choices and the registry's algorithms, and a profile's times
-// where one is given.
+// The Transport of a cluster as a user chose it: NCCL's choices and the registry's algorithms, and
+// a profile's times where one is given.
 //
-//   const StudyTransport transport(cluster, options, profile, "profile.json");
+//   const ChosenTransport transport(cluster, options, profile, "profile.json");
 //   transport.get().phases(call, gpus);
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace trainyard {
 
-class StudyTransport {
+class ChosenTransport {
  public:
   // `profile` may be nullptr; it and the cluster must outlive this.
-  StudyTransport(const Cluster& cluster, nccl::Options options, const CollectiveProfile* profile,
-                 std::string profile_name)
+  ChosenTransport(const Cluster& cluster, nccl::Options options, const CollectiveProfile* profile,
+                  std::string profile_name)
       : nccl_(cluster, std::move(options)) {
     if (profile != nullptr) profiled_.emplace(cluster, nccl_, *profile, std::move(profile_name));
   }
-  StudyTransport(const StudyTransport&) = delete;
-  StudyTransport& operator=(const StudyTransport&) = delete;
+  ChosenTransport(const ChosenTransport&) = delete;
+  ChosenTransport& operator=(const ChosenTransport&) = delete;
 
   [[nodiscard]] const Transport& get() const {
     if (profiled_) return *profiled_;
