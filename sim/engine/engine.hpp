@@ -12,6 +12,7 @@
 //  - While a communication of a class runs, its computation runs slower by the communication's
 //    `compute_loss` (design D7): kernels share SMs. Losses of several add up, to at most
 //    kComputeLossMost; the rest of a running kernel is priced anew at every change.
+//  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
 //  - One run at a time in a process (SimGrid is global).
 #pragma once
@@ -22,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/engine/host_lane.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/fold.hpp"
 #include "sim/graph/workload.hpp"
@@ -41,6 +43,8 @@ struct EngineInput {
   // By group class: the share of its speed that a member's computation loses while a call of the
   // class is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
   std::span<const double> compute_loss = {};
+  // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
+  std::span<const HostLane> hosts = {};
 };
 
 class Engine {

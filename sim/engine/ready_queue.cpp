@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/deadlock.hpp"
+#include "sim/engine/host_lane.hpp"
 #include "sim/engine/link_sweep.hpp"
 #include "sim/engine/meetings.hpp"
 #include "sim/engine/slowed_compute.hpp"
@@ -23,6 +25,8 @@ namespace {
 constexpr Token kCallToken = Token{1} << 63;
 // A kernel that communication may slow: the ticket of its announced end (slowed_compute.hpp).
 constexpr Token kSlowedToken = Token{1} << 62;
+// The host issues an operation that is ready but for that.
+constexpr Token kIssueToken = Token{1} << 61;
 
 constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
   return Token{rank_class} << 32 | op;
@@ -61,6 +65,7 @@ class Replay final : public CompletionSink {
   [[nodiscard]] const Program& program_of(std::uint32_t rank_class) const {
     return input_.workload.programs[input_.partition.ranks[rank_class].program];
   }
+  [[nodiscard]] bool issued(std::uint32_t rank_class, OpIndex op);
   void begin(std::uint32_t rank_class, OpIndex op);
   void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
   void begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds);
@@ -79,6 +84,7 @@ class Replay final : public CompletionSink {
   std::vector<Successors> successors_;                 // by program
   std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][operation]
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
+  HostClocks hosts_;
   SlowedCompute slowed_;
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
@@ -92,6 +98,7 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
     : input_(input),
       pricing_(pricing),
       meetings_(input.workload, input.partition),
+      hosts_(input.hosts, input.workload, input.partition),
       slowed_(input.partition.ranks.size()) {
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
@@ -140,6 +147,7 @@ void Replay::completed(Token token) {
     if (finished) finish(finished->rank_class, finished->operation);
     return;
   }
+  if ((token & kIssueToken) != 0) return ready_.push(token & ~kIssueToken);
   if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
   LiveCall& call = calls_[high_half(token)];
   const std::uint32_t flow_class = low_half(token);
@@ -172,7 +180,20 @@ void Replay::settled() {
   }
 }
 
+// False when the host has yet to issue the operation, which then comes again when it has.
+bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
+  const std::optional<double> date = hosts_.issue_date(rank_class, op);
+  if (!date) {
+    hosts_.park(rank_class, op);
+    return false;
+  }
+  if (*date <= pricing_.now()) return true;
+  pricing_.start_delay(kIssueToken | operation_token(rank_class, op), *date - pricing_.now());
+  return false;
+}
+
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
+  if (!issued(rank_class, op)) return;
   const Operation& operation = program_of(rank_class).operations[op];
   timeline_.classes[rank_class].ready_s[op] = pricing_.now();
   switch (operation.kind) {
@@ -221,6 +242,9 @@ void Replay::finish(std::uint32_t rank_class, OpIndex op) {
   std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
   for (const OpIndex next : successors_[input_.partition.ranks[rank_class].program].of(op)) {
     if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));
+  }
+  for (const OpIndex freed : hosts_.ended(rank_class, op, pricing_.now())) {
+    ready_.push(operation_token(rank_class, freed));
   }
   ++finished_;
   if (finished_ % kOperationsBetweenProgress == 0 && input_.progress) {

@@ -1,0 +1,71 @@
+#include "sim/engine/host_lane.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+HostClocks::HostClocks(std::span<const HostLane> lanes, const Workload& workload,
+                       const Partition& partition)
+    : lanes_(lanes) {
+  if (lanes.empty()) return;
+  TY_CHECK(lanes.size() == workload.programs.size(), lanes.size(), workload.programs.size());
+  awaited_.resize(lanes.size());
+  for (std::size_t program = 0; program < lanes.size(); ++program) {
+    const HostLane& lane = lanes[program];
+    const std::size_t operations = workload.programs[program].operations.size();
+    TY_CHECK(lane.issued_s.empty() || lane.issued_s.size() == operations, program, operations);
+    for (std::uint32_t sync = 0; sync < lane.syncs.size(); ++sync) {
+      for (const OpIndex op : lane.syncs[sync].awaited) {
+        TY_CHECK(op <= lane.syncs[sync].after, program, op, lane.syncs[sync].after);
+        awaited_[program].push_back({op, sync});
+      }
+    }
+    std::sort(awaited_[program].begin(), awaited_[program].end(),
+              [](const Awaited& a, const Awaited& b) {
+                return std::pair(a.op, a.sync) < std::pair(b.op, b.sync);
+              });
+  }
+  for (const RankClass& ranks : partition.ranks) {
+    const HostLane& lane = lanes[ranks.program];
+    Clock clock;
+    if (!lane.issued_s.empty()) clock.issued_s = &lane.issued_s;
+    for (const HostSync& sync : lane.syncs) {
+      clock.syncs.push_back({.after = sync.after,
+                             .missing = static_cast<std::uint32_t>(sync.awaited.size()),
+                             .reached_s = 0.0});
+    }
+    if (!clock.syncs.empty()) clock.horizon = clock.syncs.front().after + 1;
+    program_of_.push_back(ranks.program);
+    clocks_.push_back(std::move(clock));
+  }
+}
+
+std::vector<OpIndex> HostClocks::pass_syncs(std::uint32_t rank_class, OpIndex op, double now) {
+  Clock& clock = clocks_[rank_class];
+  const std::vector<Awaited>& awaited = awaited_[program_of_[rank_class]];
+  auto entry = std::lower_bound(awaited.begin(), awaited.end(), op,
+                                [](const Awaited& a, OpIndex wanted) { return a.op < wanted; });
+  for (; entry != awaited.end() && entry->op == op; ++entry) {
+    Meeting& sync = clock.syncs[entry->sync];
+    --sync.missing;
+    sync.reached_s = now;
+  }
+  const std::uint32_t before = clock.next;
+  while (clock.next < clock.syncs.size() && clock.syncs[clock.next].missing == 0) {
+    const Meeting& sync = clock.syncs[clock.next++];
+    const double issued_s = clock.issued_s == nullptr ? 0.0 : (*clock.issued_s)[sync.after];
+    clock.base_s = std::max(clock.base_s, sync.reached_s - issued_s);
+  }
+  if (clock.next == before) return {};
+  clock.horizon = clock.next < clock.syncs.size() ? clock.syncs[clock.next].after + 1 : kNone;
+  const auto still = std::stable_partition(clock.parked.begin(), clock.parked.end(),
+                                           [&](OpIndex it) { return it >= clock.horizon; });
+  std::vector<OpIndex> freed(still, clock.parked.end());
+  clock.parked.erase(still, clock.parked.end());
+  return freed;
+}
+
+}  // namespace trainyard
