@@ -20,20 +20,24 @@ GradientEntry matrix_entry(std::int64_t rows, std::int64_t columns, bool bias) {
   return entry;
 }
 
+void append(GradientEntry& entry, const GradientEntry& more) {
+  entry.tensors.insert(entry.tensors.end(), more.tensors.begin(), more.tensors.end());
+}
+
+// Norms over the heads of queries and keys come behind the products, so before them here.
 GradientEntry qkv_entry(const Architecture& a, std::int64_t tensor) {
   if (a.biases) return matrix_entry((a.query_width() + 2 * a.kv_width()) / tensor, a.hidden, true);
-  return {.tensors = {{.rows = a.kv_width() / tensor, .columns = a.hidden},
-                      {.rows = a.kv_width() / tensor, .columns = a.hidden},
-                      {.rows = a.query_width() / tensor, .columns = a.hidden}}};
+  GradientEntry entry;
+  if (a.qk_norm) entry.tensors = {{.rows = a.head_dim}, {.rows = a.head_dim}};
+  for (const std::int64_t width : {a.kv_width(), a.kv_width(), a.query_width()})
+    append(entry, matrix_entry(width / tensor, a.hidden, a.qkv_biases));
+  return entry;
 }
 
 GradientEntry up_entry(const Architecture& a, std::int64_t tensor) {
   const std::int64_t rows = a.ffn / tensor;
   GradientEntry entry = matrix_entry(rows, a.hidden, a.biases);
-  if (a.gated_ffn) {
-    const GradientEntry gate = matrix_entry(rows, a.hidden, a.biases);
-    entry.tensors.insert(entry.tensors.end(), gate.tensors.begin(), gate.tensors.end());
-  }
+  if (a.gated_ffn) append(entry, matrix_entry(rows, a.hidden, a.biases));
   return entry;
 }
 

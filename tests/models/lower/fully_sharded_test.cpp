@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "models/architecture/shard.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/data_parallel/pytorch_buckets.hpp"
 #include "sim/timeline/memory.hpp"
@@ -220,16 +221,43 @@ TEST(PytorchBuckets, OneWithoutOverlapAndChosenLimitsForAll) {
   EXPECT_EQ(chosen[1].end, 2U);
 }
 
-// Every kind of model: its tensors are its parameters.
+// Every kind of dense model: its tensors are its parameters.
 TEST(Tensors, AddUpToTheParameters) {
-  for (const Architecture& model : {small_gpt(2), small_llama(2)}) {
+  std::vector<Architecture> models = {small_gpt(2), small_llama(2)};
+  for (const char* name : {"llama3-8b", "qwen2.5-7b", "gpt3-175b"})
+    models.push_back(load_architecture(name));
+  models.push_back(small_llama(2));
+  models.back().qk_norm = models.back().qkv_biases = true;
+  for (const Architecture& model : models) {
     for (const std::int64_t tensor : {1, 2, 4}) {
       const TrainingPlan plan = plan_of(model, {.tensor = tensor}, 1);
-      std::int64_t sum = 0;
-      for (const GradientEntry& entry : layer_entries(plan)) sum += entry.parameters();
-      EXPECT_EQ(sum, layer_parameters(model, tensor).total());
+      const StageShard shard =
+          stage_shard(model, {.part = {.layers = model.layers, .first = true, .last = true},
+                              .tensor = tensor,
+                              .vocab = plan.vocab()});
+      EXPECT_EQ(chunk_weights(plan, {0, model.layers, true, true}).parameters(), shard.total())
+          << model.name;
     }
   }
+}
+
+// ZeRO 2: beside its share a rank holds the buckets that are being made and sent, and no more.
+TEST(Zero2, GradientsLiveAsLongAsTheirBucket) {
+  TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 2}, 2);
+  plan.parallelism.bucket_parameters = layer_bytes(plan, 1);
+  const std::int64_t all = chunk_weights(plan, {0, 4, true, true}).parameters() * 4;
+  const auto peak = [&] {
+    const Step step = timed_step(plan);
+    std::int64_t most = 0;
+    for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
+      most = std::max(most, point.by_category[static_cast<std::size_t>(Category::Gradients)]);
+    return most;
+  };
+  const std::int64_t partitioned = peak();
+  EXPECT_GT(partitioned, all / 4);
+  EXPECT_LT(partitioned, all);
+  plan.parallelism.reduce_every_microbatch = false;
+  EXPECT_EQ(peak(), all) << "kept whole between the microbatches";
 }
 
 }  // namespace
