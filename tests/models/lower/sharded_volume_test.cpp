@@ -98,6 +98,18 @@ TEST(ShardedVolume, Zero3SendsHalfAsMuchAgainAsReplicas) {
   EXPECT_DOUBLE_EQ(bytes_of(llama(zero3)) / bytes_of(llama({})), 1.5);
 }
 
+// Ranks that share a sequence hold the same weights: 32 replicas of 2 are 64.
+TEST(ShardedVolume, ContextRanksShareWeights) {
+  for (const std::int64_t zero : {0, 1, 3}) {
+    TrainingPlan plan = llama({.zero_stage = zero, .reshard_after_forward = Reshard::Always});
+    const double apart = bytes_of(plan);
+    plan.parallelism.data = 32;
+    plan.parallelism.context = 2;
+    plan.training.global_batch_size = 32;
+    EXPECT_EQ(bytes_of(plan), apart) << zero;
+  }
+}
+
 // Backward gathers stay inside the 8 ranks that kept the weights among them.
 TEST(ShardedVolume, PartlyResharded) {
   const Parallelism hpz{
