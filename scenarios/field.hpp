@@ -66,6 +66,14 @@ struct Texts {
   std::vector<std::string> Owner::*member;
 };
 
+// Whole numbers in a list; none is the default.
+template <class Owner>
+struct Wholes {
+  std::vector<std::int64_t> Owner::*member;
+  std::int64_t least = 0;
+  std::int64_t most = kCountMost;
+};
+
 // One word of a closed set: a registry, or the names of an enumeration. Where the registry can be
 // extended by the user, also the path of a file.
 template <class Owner>
