@@ -48,12 +48,14 @@ Json cluster_schema() {
   Json node{{"description", "a name from topologies/data, a path, or the node's parts"},
             {"type", Json::array({"string", "object"})}};
   Json nodes{{"description", "how many of them"}, {"type", "integer"}, {"minimum", 1}};
+  Json nic{{"description", "other NICs in the node: usable, nominal, latency"}, {"type", "object"}};
   Json faults{{"description", "links, rails and devices that are dead or slow"}, {"type", "array"}};
   return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
           {"type", "object"},
           {"properties",
            {{"node", std::move(node)},
             {"nodes", std::move(nodes)},
+            {"nic", std::move(nic)},
             {"fabric", std::move(fabric)},
             {"faults", std::move(faults)}}}};
 }

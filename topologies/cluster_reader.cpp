@@ -73,6 +73,7 @@ ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder
     spec = read_custom(cluster, "custom");
   } else {
     spec.node = node_of(cluster, folder);
+    if (cluster.has("nic")) change_nics(cluster.object("nic"), spec.node);
     spec.nodes = static_cast<std::uint32_t>(
         cluster.integer("nodes", {.fallback = 1, .least = 1, .most = 1 << 20}));
     if (cluster.has("fabric")) spec.fabric = read_fabric(cluster.object("fabric"));

@@ -17,6 +17,9 @@ namespace trainyard {
 // file.
 [[nodiscard]] NodeSpec read_node(JsonObject object, std::string name);
 [[nodiscard]] nlohmann::ordered_json to_json(const NodeSpec& node);
+// Other NICs in the places of a node's: {"usable": "97 GB/s", "nominal": "100 GB/s"}, and "latency"
+// where that differs too.
+void change_nics(JsonObject object, NodeSpec& node);
 
 // Draws node number `number` and appends its GPUs and NICs to the draft's lists.
 void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft);

@@ -139,6 +139,13 @@ NodeSpec read_node(JsonObject object, std::string name) {
   return node;
 }
 
+void change_nics(JsonObject object, NodeSpec& node) {
+  object.ignore("source");
+  node.nic = wire_rate(object, "usable");
+  node.nic_nominal = wire_rate(object, "nominal", node.nic);
+  if (object.has("latency")) node.nic_latency = object.time("latency");
+}
+
 Json to_json(const NodeSpec& node) {
   Json json = {
       {"name", node.name}, {"source", node.source}, {"gpu", node.gpu}, {"gpus", node.gpus}};

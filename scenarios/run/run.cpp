@@ -33,10 +33,12 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model) {
+std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model,
+                                const Supposition& suppose) {
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
-  for (const Kernel& kernel : workload.kernels) costs.push_back(model.cost(kernel));
+  for (const Kernel& kernel : workload.kernels)
+    costs.push_back(supposed_cost(suppose, kernel, model.cost(kernel)));
   return costs;
 }
 
@@ -51,6 +53,12 @@ std::optional<CollectiveProfile> profile_of(const CollectiveChoice& choice) {
   return read_collective_profile(choice.profile);
 }
 
+std::unique_ptr<Cluster> cluster_of(const ClusterSpec& spec, const Supposition& suppose) {
+  Cluster cluster = build_cluster(spec);
+  if (suppose.changes_links()) cluster = supposed_cluster(suppose, cluster);
+  return std::make_unique<Cluster>(std::move(cluster));
+}
+
 // Folds, prices and replays run.workload on run.cluster.
 void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
@@ -61,15 +69,18 @@ void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options)
   run.partition =
       fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
   run.carriers = carriers(run.workload, run.partition, transport);
-  run.kernel_costs = price_kernels(run.workload, *load_cost_model(cluster.facts().gpu));
+  suppose_communication(options.suppose, run.workload, run.partition);
+  run.kernel_costs =
+      price_kernels(run.workload, *load_cost_model(cluster.facts().gpu), options.suppose);
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
   std::vector<double> losses;
-  if (options.interference) {
+  if (options.interference && options.suppose.interference) {
     losses =
         compute_losses(cluster, run.workload, run.partition, load_gpu_sheet(cluster.facts().gpu));
   }
+  if (!options.suppose.contention) run.facts.engine = "ideal";
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);
   run.timeline = engine->run({.cluster = cluster,
                               .workload = run.workload,
@@ -99,7 +110,7 @@ Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
 Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   const Stopwatch stopwatch;
   Run run;
-  run.cluster = std::make_unique<Cluster>(build_cluster(scenario.cluster));
+  run.cluster = cluster_of(scenario.cluster, options.suppose);
   run.facts = scenario_facts(scenario, load_gpu_sheet(run.cluster->facts().gpu));
   run.workload = scenario_workload(scenario, *run.cluster);
   add_plan_approximations(scenario, run.facts);

@@ -10,16 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/run/supposition.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
 
 struct RunOptions {
-  bool fold = true;                      // false: every rank is simulated
-  bool interference = true;              // false: communication never slows computation
-  bool timing = false;                   // wall time and memory of the run itself go into the facts
-  std::function<void(double)> progress;  // fraction done, now and then
+  bool fold = true;          // false: every rank is simulated
+  bool interference = true;  // false: communication never slows computation
+  bool timing = false;       // wall time and memory of the run itself go into the facts
+  std::function<void(double)> progress = {};  // fraction done, now and then
+  Supposition suppose = {};                   // what is not as the scenario says
 };
 
 // A run owns all that a RunView refers to.

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "sim/report/csv.hpp"
+#include "sim/report/path_summary.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/sections.hpp"
@@ -24,6 +25,8 @@ constexpr std::array kReports{
                 placement_section, placement_json, nullptr},
     ReportEntry{"costs", "how well the kernel times are known, and what to measure next",
                 costs_section, costs_json, nullptr},
+    ReportEntry{"critical_path", "what the length of the step is made of, and who has slack",
+                path_section, path_json, path_csv},
 };
 
 }  // namespace

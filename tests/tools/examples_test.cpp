@@ -44,6 +44,7 @@ TEST(Examples, EveryHelpHasOneThatRuns) {
   for (const std::string command :
        {"trainyard", "trainyard run", "trainyard memory", "trainyard schedule", "trainyard show",
         "trainyard show topology", "trainyard show workload", "trainyard show cost",
+        "trainyard compare", "trainyard explain", "trainyard search", "trainyard sweep",
         "trainyard list", "trainyard schema", "trainyard collective", "trainyard import",
         "trainyard import nccl-tests"}) {
     const Outcome help = scratch.sh(command + " --help");
@@ -112,8 +113,8 @@ std::size_t run_page(const std::filesystem::path& page) {
 
 TEST(Examples, EveryCommandOfTheReadmesRuns) {
   EXPECT_GT(run_page(Scratch::kTree / "README.md"), 3U) << "no commands found in README.md";
-  for (const char* folder :
-       {"sim", "topologies", "models", "kernels", "scenarios", "tools", "tests"}) {
+  for (const char* folder : {"sim", "topologies", "models", "kernels", "scenarios",
+                             "scenarios/what_if", "tools", "tests"}) {
     const std::filesystem::path page = Scratch::kTree / folder / "README.md";
     if (std::filesystem::exists(page)) run_page(page);
   }

@@ -7,6 +7,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/explanation.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/progress.hpp"
 
@@ -24,21 +25,28 @@ struct RunChoice {
   std::string report = "summary";
   bool no_fold = false;
   bool timing = false;
+  bool explain = false;
 };
 
-Run simulate(const RunChoice& choice) {
+// The scenario, with the engine of the command line; nothing for a bare workload.
+std::optional<Scenario> scenario_of(const RunChoice& choice) {
+  if (!choice.workload.empty()) return std::nullopt;
+  Scenario scenario = read(choice.scenario);
+  if (!choice.engine.empty()) scenario.engine = choice.engine;
+  return scenario;
+}
+
+Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   Progress progress("simulating");
   const RunOptions options{.fold = !choice.no_fold,
                            .timing = choice.timing,
                            .progress = [&progress](double fraction) { progress.show(fraction); }};
-  if (!choice.workload.empty()) {
+  if (!scenario) {
     WorkloadQuestion question = read_workload_question(choice.workload, choice.cluster);
     if (!choice.engine.empty()) question.engine = choice.engine;
     return run_workload(std::move(question), options);
   }
-  Scenario scenario = read(choice.scenario);
-  if (!choice.engine.empty()) scenario.engine = choice.engine;
-  return run_scenario(scenario, options);
+  return run_scenario(*scenario, options);
 }
 
 // Options that belong together, and exactly one thing to run.
@@ -58,6 +66,10 @@ void refuse_contradictions(const RunChoice& choice) {
   if (!choice.workload.empty() && !choice.scenario.sets.empty()) {
     fail("--set changes a scenario, and a --workload has none", "change the workload file");
   }
+  if (!choice.workload.empty() && choice.explain) {
+    fail("--explain supposes changes to a scenario, and a --workload has none",
+         "use --report critical_path");
+  }
   if (!choice.trace_ranks.empty() && choice.outputs.trace.empty() && choice.outputs.out.empty()) {
     fail("--trace-ranks needs a trace", "add --trace trace.json.gz");
   }
@@ -67,11 +79,14 @@ Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
-  const Run result = simulate(choice);
+  const std::optional<Scenario> scenario = scenario_of(choice);
+  const Run result = simulate(choice, scenario);
   const RunView view = result.view();
   // Files first: where one cannot be written, nothing is printed that looks like success.
   const std::string places = write(outputs, view, {.ranks = choice.trace_ranks});
-  fmt::print("{}{}{}", find_report(choice.report)->text(view), places.empty() ? "" : "\n", places);
+  const std::string why = choice.explain ? "\n" + explanation(*scenario, result, 0).text : "";
+  fmt::print("{}{}{}{}", find_report(choice.report)->text(view), why, places.empty() ? "" : "\n",
+             places);
   return verdict(view);
 }
 
@@ -108,6 +123,8 @@ void add_run(CLI::App& app, Action& action) {
                     "Simulate every rank instead of one for each class");
   command->add_flag("--timing", choice->timing,
                     "Put wall time and memory of the simulation into the result");
+  command->add_flag("--explain", choice->explain,
+                    "Add the critical path and what would make the step shorter");
   command->footer(
       "Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --set training.recompute=full");

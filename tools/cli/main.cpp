@@ -7,6 +7,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "tools/cli/answers.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/usage_error.hpp"
 #include "tools/cli/version.hpp"
@@ -63,6 +64,10 @@ int main(int argc, char** argv) {
   trainyard::Action action;
   trainyard::add_run(app, action);
   trainyard::add_memory(app, action);
+  trainyard::add_compare(app, action);
+  trainyard::add_explain(app, action);
+  trainyard::add_search(app, action);
+  trainyard::add_sweep(app, action);
   trainyard::add_schedule(app, action);
   trainyard::add_collective(app, action);
   trainyard::add_import(app, action);

@@ -8,20 +8,10 @@
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/ready_queue.hpp"
+#include "sim/graph/alone.hpp"
 
 namespace trainyard {
 namespace {
-
-double seconds_alone(const FlowClass& flow, const Cluster& cluster, const Partition& partition) {
-  double rate = flow.rate_without_company.value_or(flow.rate_cap_bytes_per_s);
-  for (const FlowClass::Weight& weight : flow.weights) {
-    if (!weight.contended) continue;  // is in the cap, or cannot limit
-    const Link& link = cluster.link(partition.links[weight.link_class].representative);
-    rate = std::min(rate, link.capacity.value() / weight.chain_load);
-  }
-  TY_CHECK(rate > 0.0, rate);
-  return flow.payload_bytes / rate;
-}
 
 class IdealPricing final : public Pricing {
  public:
@@ -31,7 +21,7 @@ class IdealPricing final : public Pricing {
         ledger_(partition, sets_),
         utilisation_(sets_.sets.size(), 0.0) {
     for (const FlowClass& flow : partition.flows) {
-      seconds_.push_back(seconds_alone(flow, cluster, partition));
+      seconds_.push_back(chain_seconds_alone(cluster, partition, flow));
     }
   }
 

@@ -125,6 +125,7 @@ inline HandRun two_stages() {
   run.timeline.links = {{.bytes = 2 * 1024 + (1 << 20), .busy_s = 1.0, .peak_utilisation = 0.75},
                         {.bytes = 1 << 20, .busy_s = 0.5, .peak_utilisation = 0.5}};
   run.timeline.counters = {.operations = 12, .activities = 3, .events = 20};
+  run.bind_groups();
   return run;
 }
 

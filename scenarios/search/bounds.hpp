@@ -1,0 +1,57 @@
+// What a layout takes at least, known before it is simulated.
+//
+//   Bounder bounder(scenario);                    // its cluster, kernels and NCCL, once
+//   LayoutBound least = bounder.bound(plan);      // least.step_time_s <= the simulated step
+//
+// Time. Each step of the schedule (a forward or backward of one microbatch on one chunk) occupies
+// its rank for at least D: the longest path through its kernels and tensor-parallel collectives,
+// which have their links for themselves and slow nothing. Its output is there after O <= D. The
+// schedule's lists are then played with D and O and messages that take no time, and what a rank
+// does before and after its steps (clearing gradients, the optimizer) is added:
+//
+//     T >= max over ranks of head + end of its last step + tail
+//
+// That is the step on an ideal cluster without interference, less all that waits for data-parallel,
+// pipeline and expert communication. Durations are read from a step of few microbatches, lowered
+// but not simulated: microbatches are alike, and the least of each kind counts.
+//
+// Memory. What a rank holds all the time, plus, along its list, what each microbatch under way
+// keeps of its forward and what the running step needs beyond that.
+//
+// A schedule that splits its backward or overlaps two steps is bounded more coarsely: by each
+// rank's kernels, and by what it holds all the time. Held against simulations by
+// tests/scenarios/search/search_test.cpp.
+#pragma once
+
+#include <memory>
+
+#include "models/plan.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace trainyard {
+
+struct LayoutBound {
+  double step_time_s = 0.0;
+  double peak_bytes = 0.0;
+};
+
+class Bounder {
+ public:
+  explicit Bounder(const Scenario& scenario);
+  Bounder(const Bounder&) = delete;
+  Bounder& operator=(const Bounder&) = delete;
+  Bounder(Bounder&&) noexcept;
+  Bounder& operator=(Bounder&&) noexcept;
+  ~Bounder();
+
+  // Throws InputError where the plan cannot be lowered. REQUIRES: it is of the scenario's cluster.
+  [[nodiscard]] LayoutBound bound(const TrainingPlan& plan) const;
+  // Usable bytes of one GPU.
+  [[nodiscard]] double capacity_bytes() const;
+
+ private:
+  struct Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace trainyard

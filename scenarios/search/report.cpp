@@ -1,0 +1,218 @@
+#include "scenarios/search/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "sim/base/units.hpp"
+#include "sim/report/text_table.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Where a layout's time goes, in shares of its step.
+struct Shares {
+  double compute = 0.0;  // kernels, the optimizer's too
+  double tensor = 0.0;
+  double pipeline = 0.0;  // bubble, waiting, messages, idle at the end
+  double data = 0.0;
+  double other = 0.0;
+};
+
+Shares shares_of(const FoundLayout& found) {
+  Shares shares;
+  for (const auto& [name, seconds] : mean_breakdown(found.row)) {
+    const double share = seconds / found.figures.step_time_s;
+    if (name == "compute" || name == "optimizer") {
+      shares.compute += share;
+    } else if (name == "exposed_tensor") {
+      shares.tensor += share;
+    } else if (name == "exposed_pipeline" || name == "bubble" || name == "waiting" ||
+               name == "idle") {
+      shares.pipeline += share;
+    } else if (name == "exposed_data") {
+      shares.data += share;
+    } else {
+      shares.other += share;
+    }
+  }
+  return shares;
+}
+
+std::string best_table(const SearchResult& result, const SearchPrice& price) {
+  TextTable table({"layout", "step", "tok/s/GPU", "MFU", "peak", "kernels", "TP", "PP", "DP",
+                   price.per_gpu_hour ? "cost/Mtok" : ""});
+  for (const FoundLayout& found : result.best) {
+    const Shares shares = shares_of(found);
+    const auto share = [](double value) { return fmt::format("{:.1f}", 100.0 * value); };
+    table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
+               fmt::format("{:.0f}", found.figures.tokens_per_s_per_gpu.value_or(0.0)),
+               percent(found.figures.mfu.value_or(0.0)), to_text(Bytes{found.figures.peak_bytes}),
+               share(shares.compute), share(shares.tensor), share(shares.pipeline),
+               share(shares.data),
+               price.per_gpu_hour
+                   ? fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
+                                                                   found.figures.step_time_s))
+                   : ""});
+  }
+  return table.text();
+}
+
+// The first against another, part by part in seconds: what it saves and what it pays.
+std::string against(const FoundLayout& first, const FoundLayout& other) {
+  std::map<std::string, double> gains;
+  for (const auto& [name, seconds] : mean_breakdown(other.row)) gains[name] += seconds;
+  for (const auto& [name, seconds] : mean_breakdown(first.row)) gains[name] -= seconds;
+  std::vector<std::pair<std::string, double>> parts(gains.begin(), gains.end());
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  const double step_s = first.figures.step_time_s;
+  std::string saves, pays;
+  for (const auto& [name, seconds] : parts) {
+    if (seconds > 1e-3 * step_s)
+      saves += fmt::format("{}{} {}", saves.empty() ? "" : ", ", to_text(Seconds{seconds}), name);
+    if (seconds < -1e-3 * step_s)
+      pays += fmt::format("{}{} {}", pays.empty() ? "" : ", ", to_text(Seconds{-seconds}), name);
+  }
+  std::string text = saves.empty() ? "saves nothing that can be named" : "saves " + saves;
+  if (!pays.empty()) text += "; pays " + pays;
+  return text;
+}
+
+// The first against the second, and against the best that differs in one size only.
+std::string why_text(const SearchResult& result) {
+  if (result.best.size() < 2) return "";
+  const FoundLayout& first = result.best.front();
+  std::string text;
+  std::vector<std::string> said;
+  const auto compare = [&](const char* what, auto size) {
+    const auto other = std::find_if(
+        result.best.begin() + 1, result.best.end(),
+        [&](const auto& found) { return size(found.layout.plan) != size(first.layout.plan); });
+    if (other == result.best.end()) return;
+    const std::string name = layout_name(other->layout);
+    if (std::find(said.begin(), said.end(), name) != said.end()) return;
+    said.push_back(name);
+    text += wrapped(fmt::format("  against {} ({}): {}", name, what, against(first, *other)), 4);
+  };
+  using P = TrainingPlan;
+  compare("other TP", [](const P& plan) { return plan.parallelism.tensor; });
+  compare("other PP", [](const P& plan) { return plan.parallelism.pipeline; });
+  compare("other interleaving", [](const P& plan) { return plan.parallelism.interleave; });
+  compare("other microbatch", [](const P& plan) { return plan.training.micro_batch_size; });
+  compare("other recomputation", [](const P& plan) { return plan.training.recompute; });
+  if (text.empty()) return "";
+  return "\nWhy the first wins (mean rank)\n" + text;
+}
+
+std::string front_table(const SearchResult& result) {
+  TextTable table({"quickest for its memory", "step", "peak"});
+  for (const FoundLayout& found : result.front)
+    table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
+               to_text(Bytes{found.figures.peak_bytes})});
+  return table.text();
+}
+
+std::string counts_text(const SearchCounts& counts) {
+  return wrapped(
+      fmt::format(
+          "{} combinations, {} legal layouts: {} refused, {} out by least memory, {} out by "
+          "least time, {} simulated ({} of them do not fit)",
+          counts.looked_at, counts.legal, counts.refused, counts.too_large, counts.too_slow,
+          counts.simulated, counts.do_not_fit),
+      2);
+}
+
+Json layout_json(const FoundLayout& found, const SearchResult& result, const SearchPrice& price) {
+  Json set = Json::object();
+  for (const Override& change : found.layout.variant.changes) set[change.path] = change.value;
+  Json breakdown = Json::object();
+  for (const auto& [name, seconds] : mean_breakdown(found.row)) breakdown[name] = seconds;
+  const RowFigures& figures = found.figures;
+  return {{"layout", layout_name(found.layout)},
+          {"set", std::move(set)},
+          {"step_time_s", figures.step_time_s},
+          {"tokens_per_s_per_gpu",
+           figures.tokens_per_s_per_gpu ? Json(*figures.tokens_per_s_per_gpu) : Json()},
+          {"mfu", figures.mfu ? Json(*figures.mfu) : Json()},
+          {"peak_bytes", figures.peak_bytes},
+          {"least_step_time_s", found.bound.step_time_s},
+          {"least_peak_bytes", found.bound.peak_bytes},
+          {"cost_per_million_tokens",
+           price.per_gpu_hour
+               ? Json(cost_per_million_tokens(*price.per_gpu_hour, result, figures.step_time_s))
+               : Json()},
+          {"breakdown_s", std::move(breakdown)}};
+}
+
+}  // namespace
+
+double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& result,
+                               double step_time_s) {
+  constexpr double kSecondsOfHour = 3600.0, kMillion = 1e6;
+  return price_per_gpu_hour * result.gpus * step_time_s / kSecondsOfHour / result.tokens_per_step *
+         kMillion;
+}
+
+std::string search_text(const SearchResult& result, const SearchPrice& price) {
+  if (result.best.empty()) return "No layout fits.\n" + counts_text(result.counts);
+  std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
+                     best_table(result, price) + why_text(result);
+  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result) + "\n";
+  std::string command;
+  for (const Override& change : result.best.front().layout.variant.changes)
+    command += fmt::format(" --set {}={}", change.path, change.value);
+  text += wrapped(
+      "The first again: trainyard run " + result.best.front().layout.variant.file + command, 4);
+  return text + counts_text(result.counts);
+}
+
+Json search_json(const SearchResult& result, const SearchPrice& price) {
+  Json best = Json::array();
+  for (const FoundLayout& found : result.best) best.push_back(layout_json(found, result, price));
+  Json front = Json::array();
+  for (const FoundLayout& found : result.front) front.push_back(layout_json(found, result, price));
+  const SearchCounts& counts = result.counts;
+  return {{"best", std::move(best)},
+          {"front", std::move(front)},
+          {"counts",
+           {{"combinations", counts.looked_at},
+            {"legal", counts.legal},
+            {"refused", counts.refused},
+            {"out_by_memory", counts.too_large},
+            {"out_by_time", counts.too_slow},
+            {"simulated", counts.simulated},
+            {"do_not_fit", counts.do_not_fit}}}};
+}
+
+std::string search_csv(const SearchResult& result, const SearchPrice& price) {
+  std::string text =
+      "list,place,layout,step_time_s,tokens_per_s_per_gpu,mfu,peak_bytes,least_step_time_s,"
+      "least_peak_bytes,cost_per_million_tokens\n";
+  const auto add = [&](const char* list, const std::vector<FoundLayout>& layouts) {
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      const FoundLayout& found = layouts[i];
+      const RowFigures& figures = found.figures;
+      const std::string cost =
+          price.per_gpu_hour
+              ? fmt::format(
+                    "{}", cost_per_million_tokens(*price.per_gpu_hour, result, figures.step_time_s))
+              : "";
+      text +=
+          fmt::format("{},{},\"{}\",{},{},{},{},{},{},{}\n", list, i + 1, layout_name(found.layout),
+                      figures.step_time_s, figures.tokens_per_s_per_gpu.value_or(0.0),
+                      figures.mfu.value_or(0.0), figures.peak_bytes, found.bound.step_time_s,
+                      found.bound.peak_bytes, cost);
+    }
+  };
+  add("best", result.best);
+  add("front", result.front);
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,229 @@
+#include "scenarios/search/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/processes.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Layouts bounded in one worker process: reading the GPU's profile once for all of them.
+constexpr std::size_t kBoundsAtOnce = 32;
+// Layouts simulated before the bounds are asked again. The same on every machine, so that the same
+// layouts are simulated.
+constexpr std::size_t kRunsAtOnce = 16;
+
+struct Candidate {
+  const Layout* layout = nullptr;
+  LayoutBound bound;
+  bool refused = false;
+};
+
+// The cluster of a layout is that of its family; one bounder serves all that share it.
+std::string bounds_text(const SearchQuestion& question, const Scenario& scenario,
+                        const std::vector<Layout>& layouts, std::size_t begin) {
+  const std::size_t end = std::min(begin + kBoundsAtOnce, layouts.size());
+  const Bounder bounder(scenario);
+  Json rows = Json::array();
+  for (std::size_t i = begin; i < end; ++i) {
+    try {
+      const LayoutBound bound =
+          question.exhaustive ? LayoutBound{} : bounder.bound(layouts[i].plan);
+      rows.push_back({bound.step_time_s, bound.peak_bytes});
+    } catch (const InputError&) {
+      rows.push_back(nullptr);
+    }
+  }
+  return rows.dump();
+}
+
+std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& scenario,
+                               const std::vector<Layout>& layouts) {
+  std::vector<Candidate> candidates(layouts.size());
+  const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
+  std::size_t done = 0;
+  run_in_processes(
+      pieces, {.work =
+                   [&](std::size_t i) {
+                     return bounds_text(question, scenario, layouts, i * kBoundsAtOnce);
+                   },
+               .done =
+                   [&](std::size_t i, const Answer& answer) {
+                     if (answer.kind != Answer::Kind::Fine)
+                       throw RunError("the bounds of a layout: " + answer.text);
+                     std::size_t number = i * kBoundsAtOnce;
+                     for (const Json& row : Json::parse(answer.text)) {
+                       Candidate& candidate = candidates[number];
+                       candidate.layout = &layouts[number++];
+                       candidate.refused = row.is_null();
+                       if (!candidate.refused) candidate.bound = {row[0], row[1]};
+                     }
+                     if (question.progress)
+                       question.progress("bounding",
+                                         static_cast<double>(++done) / static_cast<double>(pieces));
+                   },
+               .processes = question.processes});
+  return candidates;
+}
+
+bool no_worse(const RowFigures& figures, const LayoutBound& bound) {
+  return figures.step_time_s <= bound.step_time_s && figures.peak_bytes <= bound.peak_bytes;
+}
+
+// What is known so far of the layouts that fit.
+class Known {
+ public:
+  explicit Known(std::size_t top) : top_(top) {}
+
+  void add(const RowFigures& figures) {
+    if (figures.status != "fits") return;
+    fitting_.push_back(figures);
+    times_.insert(std::upper_bound(times_.begin(), times_.end(), figures.step_time_s),
+                  figures.step_time_s);
+  }
+  // Can the layout be neither among the best nor on the front?
+  [[nodiscard]] bool excludes(const LayoutBound& bound) const {
+    if (times_.size() < top_ || bound.step_time_s <= times_[top_ - 1]) return false;
+    return std::any_of(fitting_.begin(), fitting_.end(),
+                       [&](const RowFigures& known) { return no_worse(known, bound); });
+  }
+
+ private:
+  std::size_t top_;
+  std::vector<RowFigures> fitting_;
+  std::vector<double> times_;  // sorted
+};
+
+class Simulation {
+ public:
+  Simulation(const SearchQuestion& question, SearchResult& result)
+      : question_(question), result_(result), known_(question.top) {}
+
+  void run(const std::vector<Candidate>& candidates) {
+    std::vector<const Candidate*> wave;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (!question_.exhaustive && known_.excludes(candidates[i].bound)) {
+        ++result_.counts.too_slow;
+      } else {
+        wave.push_back(&candidates[i]);
+      }
+      if (wave.size() == kRunsAtOnce || (i + 1 == candidates.size() && !wave.empty()))
+        simulate(std::exchange(wave, {}));
+      if (question_.progress)
+        question_.progress("simulating",
+                           static_cast<double>(i + 1) / static_cast<double>(candidates.size()));
+    }
+  }
+
+  std::vector<FoundLayout> fitting;
+
+ private:
+  void simulate(const std::vector<const Candidate*>& wave) {
+    std::vector<Variant> variants;
+    for (const Candidate* candidate : wave) variants.push_back(candidate->layout->variant);
+    run_batch(variants, {.journal = question_.journal, .processes = question_.processes});
+    std::map<std::string, const Json*> rows;
+    for (const Json& row : question_.journal.rows()) rows[row["key"].get<std::string>()] = &row;
+    for (const Candidate* candidate : wave)
+      take(*candidate, *rows.at(variant_key(candidate->layout->variant)));
+  }
+
+  void take(const Candidate& candidate, const Json& row) {
+    const RowFigures figures = row_figures(row);
+    known_.add(figures);
+    if (!figures.ran) {
+      ++result_.counts.refused;
+      return;
+    }
+    ++result_.counts.simulated;
+    if (figures.status != "fits") {
+      ++result_.counts.do_not_fit;
+      return;
+    }
+    fitting.push_back({*candidate.layout, candidate.bound, figures, row});
+  }
+
+  const SearchQuestion& question_;
+  SearchResult& result_;
+  Known known_;
+};
+
+// By time, then by memory, then by name: the same order whatever came first.
+void sort_by_time(std::vector<FoundLayout>& layouts) {
+  std::sort(layouts.begin(), layouts.end(), [](const FoundLayout& a, const FoundLayout& b) {
+    const auto key = [](const FoundLayout& found) {
+      return std::tuple(found.figures.step_time_s, found.figures.peak_bytes,
+                        variant_key(found.layout.variant));
+    };
+    return key(a) < key(b);
+  });
+}
+
+std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
+  std::vector<FoundLayout> front;
+  for (const FoundLayout& found : by_time) {
+    if (front.empty() || found.figures.peak_bytes < front.back().figures.peak_bytes)
+      front.push_back(found);
+  }
+  return front;
+}
+
+}  // namespace
+
+SearchResult search(const SearchQuestion& question) {
+  const Layouts layouts = enumerate(question.space);
+  const Scenario scenario =
+      load_scenario(question.space.scenario.file, question.space.scenario.changes);
+  SearchResult result;
+  result.counts.looked_at = layouts.looked_at;
+  result.counts.legal = layouts.legal.size();
+  result.gpus = gpu_count(scenario.cluster);
+  result.tokens_per_step = static_cast<double>(scenario.plan.training.global_batch_size *
+                                               scenario.plan.training.sequence_length);
+  const double capacity = Bounder(scenario).capacity_bytes();
+  std::vector<Candidate> open;
+  for (const Candidate& candidate : bounded(question, scenario, layouts.legal)) {
+    if (candidate.refused) {
+      ++result.counts.refused;
+    } else if (candidate.bound.peak_bytes > capacity) {
+      ++result.counts.too_large;
+    } else {
+      open.push_back(candidate);
+    }
+  }
+  std::stable_sort(open.begin(), open.end(), [](const Candidate& a, const Candidate& b) {
+    return a.bound.step_time_s < b.bound.step_time_s;
+  });
+  Simulation simulation(question, result);
+  simulation.run(open);
+  sort_by_time(simulation.fitting);
+  result.front = pareto(simulation.fitting);
+  simulation.fitting.resize(std::min(simulation.fitting.size(), question.top));
+  result.best = std::move(simulation.fitting);
+  return result;
+}
+
+std::string layout_name(const Layout& layout) {
+  const Parallelism& p = layout.plan.parallelism;
+  const Training& training = layout.plan.training;
+  const char* recompute = training.recompute == Recompute::None        ? "none"
+                          : training.recompute == Recompute::Selective ? "selective"
+                                                                       : "full";
+  std::string text = fmt::format("TP {}, PP {}", p.tensor, p.pipeline);
+  if (p.interleave > 1) text += fmt::format(" x {}", p.interleave);
+  if (p.context > 1) text += fmt::format(", CP {}", p.context);
+  text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
+                      recompute, p.zero_stage);
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,66 @@
+// The best layouts of a model on a cluster, without simulating those that cannot be.
+//
+//   SearchResult found = search({.space = {.scenario = {.file = "a.json"}}, .journal = journal});
+//   found.best.front().variant.changes;   // --set changes of the quickest layout that fits
+//
+// Every legal layout gets two proven bounds (bounds.hpp). Those whose least memory is more than a
+// GPU has are out. The others are simulated in the order of their least time, a few at a time, as
+// long as they could still be among the best or on the Pareto front: a layout is out when as many
+// layouts as are asked for are quicker than its least time, and one of all simulated ones needs
+// neither more time nor more memory than its least. What is pruned could not have been in the
+// answer (tests/scenarios/search/search_test.cpp compares with simulating everything).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "scenarios/batch/batch.hpp"
+#include "scenarios/batch/row_figures.hpp"
+#include "scenarios/search/bounds.hpp"
+#include "scenarios/search/space.hpp"
+
+namespace trainyard {
+
+struct SearchQuestion {
+  SearchSpace space;
+  Journal& journal;           // rows of what was simulated; what it has already is not run again
+  std::size_t top = 10;       // how many of the best
+  bool exhaustive = false;    // simulate every legal layout
+  std::size_t processes = 0;  // 0: one per core
+  // What is being done and the fraction of it, now and then.
+  std::function<void(const std::string&, double)> progress = {};
+};
+
+struct FoundLayout {
+  Layout layout;
+  LayoutBound bound;
+  RowFigures figures;
+  nlohmann::ordered_json row;
+};
+
+struct SearchCounts {
+  std::size_t looked_at = 0;  // combinations
+  std::size_t legal = 0;      // layouts among them
+  std::size_t refused = 0;    // legal by the search's rules, refused by the reader or the model
+  std::size_t too_large = 0;  // out by least memory
+  std::size_t too_slow = 0;   // out by least time (and memory, for the front)
+  std::size_t simulated = 0;
+  std::size_t do_not_fit = 0;  // of those simulated
+};
+
+struct SearchResult {
+  std::vector<FoundLayout> best;   // that fit, quickest first
+  std::vector<FoundLayout> front;  // Pareto: nothing simulated is quicker with less; by time
+  SearchCounts counts;
+  double gpus = 0.0;
+  double tokens_per_step = 0.0;
+};
+
+[[nodiscard]] SearchResult search(const SearchQuestion& question);
+
+// A layout in a few words: "TP 8, PP 4 x 5, DP 16, mbs 1, recompute none, ZeRO 1".
+[[nodiscard]] std::string layout_name(const Layout& layout);
+
+}  // namespace trainyard

@@ -1,0 +1,45 @@
+// The layouts that a search looks at: every legal combination of sizes for a model, a cluster and a
+// batch.
+//
+//   SearchSpace space{.scenario = {.file = "a.json"}};
+//   std::vector<Layout> layouts = enumerate(space);   // each with the --set changes that make it
+//
+// By default: tensor ranks within a node (powers of two), every number of stages that deals the
+// layers evenly, every interleaving, microbatches of 1 to 8 sequences, recomputation off and full
+// (and selective where the attention core is not fused), ZeRO off and of every stage (of stage 1
+// with a pipeline). `over` gives other values for these fields, or further fields to try. Sequence
+// parallelism goes with tensor parallelism; `data` is what is left of the GPUs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "models/plan.hpp"
+#include "scenarios/batch/batch.hpp"
+#include "scenarios/scenario.hpp"
+#include "scenarios/sweep/grid.hpp"
+
+namespace trainyard {
+
+struct SearchSpace {
+  Variant scenario;
+  std::vector<Axis> over = {};  // each of one path
+};
+
+struct Layout {
+  Variant variant;    // the scenario with the changes that make this layout
+  TrainingPlan plan;  // the same as a plan; unchecked beyond what enumerate() says
+};
+
+struct Layouts {
+  std::vector<Layout> legal;
+  std::size_t looked_at = 0;  // combinations of values, most of them no layout at all
+};
+
+// Those whose sizes divide what they must and whose schedule exists; rules of the reader beyond
+// that may still refuse one when it is simulated. Throws InputError for a scenario at fault, or
+// where nothing is legal.
+[[nodiscard]] Layouts enumerate(const SearchSpace& space);
+
+}  // namespace trainyard

@@ -1,0 +1,149 @@
+#include "sim/timeline/critical_path.hpp"
+
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+Event last_of_all(const Timeline& timeline) {
+  Event last;
+  double end_s = -1.0;
+  for (std::uint32_t rank_class = 0; rank_class < timeline.classes.size(); ++rank_class) {
+    const std::vector<double>& ends = timeline.classes[rank_class].end_s;
+    for (OpIndex op = 0; op < ends.size(); ++op) {
+      if (ends[op] <= end_s) continue;
+      end_s = ends[op];
+      last = {rank_class, op};
+    }
+  }
+  return last;
+}
+
+// The member that came last to a meeting.
+Event last_to_come(const EventGraph& graph, const Timeline& timeline, Event event) {
+  if (!graph.communicates(event)) return event;
+  const auto ready = [&](Event e) { return timeline.classes[e.rank_class].ready_s[e.operation]; };
+  for (const Event party : graph.meeting(graph.meeting_of(event)))
+    if (ready(party) > ready(event)) event = party;
+  return event;
+}
+
+// The latest ends that keep the makespan, found from the back.
+class LatestEnds {
+ public:
+  LatestEnds(const EventGraph& graph, const Partition& partition, const Timeline& timeline)
+      : graph_(graph), timeline_(timeline), meetings_(graph.meetings()) {
+    for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
+      const std::size_t count = graph.program(rank_class).operations.size();
+      latest_.emplace_back(count, timeline.makespan_s);
+      waiting_.emplace_back(count, 0);
+      for (OpIndex op = 0; op < count; ++op)
+        for_each_cause({rank_class, op}, [&](Event cause) { ++waiting(cause); });
+    }
+    for (std::uint32_t number = 0; number < meetings_.size(); ++number) {
+      meetings_[number] = {static_cast<std::uint32_t>(graph.meeting(number).size()),
+                           timeline.makespan_s};
+    }
+  }
+
+  std::vector<std::vector<double>> slack() {
+    for (std::uint32_t rank_class = 0; rank_class < latest_.size(); ++rank_class)
+      for (OpIndex op = 0; op < latest_[rank_class].size(); ++op)
+        if (waiting({rank_class, op}) == 0) open_.push_back({rank_class, op});
+    while (!open_.empty()) {
+      const Event event = open_.back();
+      open_.pop_back();
+      settle(event);
+    }
+    for (std::uint32_t rank_class = 0; rank_class < latest_.size(); ++rank_class) {
+      const std::vector<double>& end_s = timeline_.classes[rank_class].end_s;
+      for (OpIndex op = 0; op < end_s.size(); ++op) latest_[rank_class][op] -= end_s[op];
+    }
+    return std::move(latest_);
+  }
+
+ private:
+  struct Meeting {
+    std::uint32_t left = 0;  // parties whose latest end is not known yet
+    double latest_s = 0.0;
+  };
+
+  template <class Visit>
+  void for_each_cause(Event event, const Visit& visit) const {
+    const Event before = graph_.previous(event);
+    if (!before.none()) visit(before);
+    const Program& program = graph_.program(event.rank_class);
+    for (const OpIndex other : program.dependencies_of(program.operations[event.operation]))
+      visit(Event{event.rank_class, other});
+  }
+  std::uint32_t& waiting(Event event) { return waiting_[event.rank_class][event.operation]; }
+  double& latest(Event event) { return latest_[event.rank_class][event.operation]; }
+  [[nodiscard]] double duration(Event event) const {
+    const OpTimes& times = timeline_.classes[event.rank_class];
+    return times.end_s[event.operation] - times.start_s[event.operation];
+  }
+
+  // Everything after the event is known: so is what may come before it.
+  void settle(Event event) {
+    if (!graph_.communicates(event)) return begin_by(event, latest(event) - duration(event));
+    Meeting& meeting = meetings_[graph_.meeting_of(event)];
+    meeting.latest_s = std::min(meeting.latest_s, latest(event));
+    if (--meeting.left > 0) return;
+    for (const Event party : graph_.meeting(graph_.meeting_of(event))) {
+      latest(party) = meeting.latest_s;
+      begin_by(party, meeting.latest_s - duration(party));
+    }
+  }
+
+  void begin_by(Event event, double start_s) {
+    for_each_cause(event, [&](Event cause) {
+      latest(cause) = std::min(latest(cause), start_s);
+      if (--waiting(cause) == 0) open_.push_back(cause);
+    });
+  }
+
+  const EventGraph& graph_;
+  const Timeline& timeline_;
+  std::vector<std::vector<double>> latest_;
+  std::vector<std::vector<std::uint32_t>> waiting_;  // operations after it that are not known yet
+  std::vector<Meeting> meetings_;
+  std::vector<Event> open_;
+};
+
+}  // namespace
+
+std::vector<PathPiece> critical_path(const EventGraph& graph, const Timeline& timeline) {
+  std::vector<PathPiece> backwards;
+  const auto push = [&](Event event, bool gap, double start_s, double end_s) {
+    if (end_s > start_s) backwards.push_back({event, gap, start_s, end_s});
+  };
+  Event event = last_of_all(timeline);
+  if (event.none()) return backwards;
+  double until_s = timeline.makespan_s;
+  while (true) {
+    const double start_s = timeline.classes[event.rank_class].start_s[event.operation];
+    push(event, false, start_s, until_s);
+    event = last_to_come(graph, timeline, event);
+    const Event cause = graph.last_cause(timeline, event);
+    if (cause.none()) {
+      push(event, true, 0.0, start_s);
+      break;
+    }
+    const double end_s = timeline.classes[cause.rank_class].end_s[cause.operation];
+    TY_CHECK(end_s <= start_s, end_s, start_s);
+    push(event, true, end_s, start_s);
+    event = cause;
+    until_s = end_s;
+  }
+  return {backwards.rbegin(), backwards.rend()};
+}
+
+std::vector<std::vector<double>> slack_seconds(const EventGraph& graph, const Partition& partition,
+                                               const Timeline& timeline) {
+  return LatestEnds(graph, partition, timeline).slack();
+}
+
+}  // namespace trainyard

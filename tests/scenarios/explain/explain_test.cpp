@@ -1,0 +1,90 @@
+// Does the critical path add up, and do suppositions do what they say?
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/explain/sensitivity.hpp"
+#include "sim/report/path_summary.hpp"
+
+namespace trainyard {
+namespace {
+
+const std::string kFolder = TRAINYARD_SOURCE_DIRECTORY "/scenarios/";
+
+Scenario loaded(const std::string& name, const std::vector<Override>& changes = {}) {
+  return load_scenario(kFolder + name, changes);
+}
+
+double step_s(const Scenario& scenario, const Supposition& suppose) {
+  return run_scenario(scenario, {.suppose = suppose}).timeline.makespan_s;
+}
+
+class Path : public testing::TestWithParam<const char*> {};
+
+TEST_P(Path, CausesAndStagesAddUpToTheStep) {
+  const auto run = run_scenario(loaded(GetParam()), {});
+  const PathSummary path = path_summary(run.view());
+  double causes = 0.0;
+  double stages = 0.0;
+  for (const PathCause& cause : path.causes) causes += cause.seconds;
+  for (const PathStage& stage : path.stages) stages += stage.seconds;
+  EXPECT_NEAR(causes, run.timeline.makespan_s, 1e-9 * run.timeline.makespan_s);
+  EXPECT_NEAR(stages, run.timeline.makespan_s, 1e-9 * run.timeline.makespan_s);
+  for (const OperationSlack& row : path.slack) {
+    EXPECT_GE(row.least_slack_s, 0.0) << row.name;
+    if (row.on_path_s > 0.0) {
+      EXPECT_NEAR(row.least_slack_s, 0.0, 1e-9 * run.timeline.makespan_s) << row.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, Path,
+                         testing::Values("first/two_gpus.json", "llama3/llama3_8b_8xh100.json",
+                                         "llama3/llama3_70b_64xh100.json",
+                                         "megatron/gpt3_175b_64xa100_selective.json"));
+
+// On one GPU nothing but kernels runs: each kind's time halves alone.
+TEST(Supposition, FasterKernelsSaveHalfOfTheirTime) {
+  const Scenario s = loaded("what_if/gpu.json",
+                            {{"cluster.node", "dgx_h200"}, {"training.global_batch_size", "8"}});
+  const auto run = run_scenario(s, {});
+  const double base = step_s(s, {.interference = false, .contention = false});
+  const double gemm = step_s(s, {.gemm = 0.5, .interference = false, .contention = false});
+  const double all = step_s(s, {.latency = 0.0,
+                                .gemm = 0.5,
+                                .attention = 0.5,
+                                .memory_bound = 0.5,
+                                .free = {GroupKind::Tensor, GroupKind::Data, GroupKind::Other},
+                                .interference = false});
+  const double free = step_s(s, {.latency = 0.0,
+                                 .free = {GroupKind::Tensor, GroupKind::Data, GroupKind::Other},
+                                 .interference = false});
+  EXPECT_LT(gemm, base);
+  EXPECT_NEAR(all, 0.5 * free, 1e-9 * free) << "only kernels are left";
+}
+
+TEST(Supposition, TwiceTheNetworkHalvesATransferOverIt) {
+  const Scenario s = loaded("what_if/nic.json", {{"collectives.data.reduce_scatter", "ring"},
+                                                 {"collectives.data.all_gather", "ring"}});
+  const double base = step_s(s, {.latency = 0.0, .interference = false, .contention = false});
+  const double fast =
+      step_s(s, {.network = 2.0, .latency = 0.0, .interference = false, .contention = false});
+  const double free = step_s(
+      s, {.latency = 0.0, .free = {GroupKind::Data}, .interference = false, .contention = false});
+  EXPECT_NEAR(base - fast, 0.5 * (base - free), 1e-6 * base);
+}
+
+TEST(Sensitivities, AreRankedAndNameWhatIsThere) {
+  const Scenario s = loaded("what_if/tensor.json", {{"training.global_batch_size", "8"}});
+  const auto run = run_scenario(s, {});
+  const std::vector<Sensitivity> rows = sensitivities(s, run, {.processes = 2, .progress = {}});
+  ASSERT_GT(rows.size(), 6U);
+  for (std::size_t i = 1; i < rows.size(); ++i)
+    EXPECT_LE(rows[i - 1].step_time_s, rows[i].step_time_s);
+  const std::string text = sensitivities_text(rows);
+  EXPECT_THAT(text, testing::HasSubstr("GEMMs twice as fast"));
+  EXPECT_THAT(text, testing::HasSubstr("tensor communication free"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("faults")));
+}
+
+}  // namespace
+}  // namespace trainyard

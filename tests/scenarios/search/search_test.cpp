@@ -1,0 +1,125 @@
+// Are the bounds below what is simulated, and does pruning by them lose nothing?
+#include "scenarios/search/search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/run/run.hpp"
+#include "scenarios/search/report.hpp"
+#include "sim/base/error.hpp"
+#include "sim/report/stage_memory.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string scenario(const std::string& name) {
+  return TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + name;
+}
+
+class Bounds : public testing::TestWithParam<const char*> {};
+
+TEST_P(Bounds, AreBelowTheSimulation) {
+  const Scenario s = load_scenario(scenario(GetParam()), {});
+  const LayoutBound bound = Bounder(s).bound(s.plan);
+  const auto run = run_scenario(s, {});
+  const double step_s = run.timeline.makespan_s;
+  const auto stages = stage_memory(run.view());
+  const auto peak = static_cast<double>(worst_stage(stages)->peak.bytes);
+  EXPECT_LE(bound.step_time_s, step_s * (1.0 + 1e-9));
+  EXPECT_LE(bound.peak_bytes, peak * (1.0 + 1e-9));
+  EXPECT_GT(bound.step_time_s, 0.5 * step_s) << "a bound that says nothing prunes nothing";
+  EXPECT_GT(bound.peak_bytes, 0.5 * peak);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shipped, Bounds,
+    testing::Values("first/two_gpus.json", "llama3/llama3_8b_8xh100.json",
+                    "llama3/llama3_70b_64xh100.json", "megatron/gpt3_175b_64xa100_full.json",
+                    "megatron/gpt3_175b_64xa100_selective.json",
+                    "megatron/gpt_22b_8xa100_selective.json", "megatron/gpt_7p5b_128xa100.json",
+                    "fsdp/llama3_8b_8xh100.json", "fsdp/llama3_8b_128xh100_hybrid.json",
+                    "replicas/gpt2_124m_8xa100_ddp.json", "what_if/all_reduce.json",
+                    "what_if/dead_rail.json"));
+
+// A small space whose every layout is simulated as well.
+SearchSpace of_four_layers() {
+  SearchSpace space{
+      .scenario = {.file = scenario("what_if/tensor.json")},
+      .over = {axis_of({"parallelism.tensor=2,8"}), axis_of({"parallelism.pipeline=1,2"}),
+               axis_of({"training.micro_batch_size=1,2"})}};
+  space.scenario.changes = {
+      {"training.global_batch_size", "16"},
+      {"model",
+       R"({"name": "small", "layers": 4, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336,
+           "vocab": 128256, "max_positions": 8192, "source": "of our own"})"}};
+  return space;
+}
+
+SearchResult searched(bool exhaustive, std::size_t processes) {
+  Journal journal("");
+  return search({.space = of_four_layers(),
+                 .journal = journal,
+                 .top = 5,
+                 .exhaustive = exhaustive,
+                 .processes = processes});
+}
+
+const SearchResult& found() {
+  static const SearchResult kFound = searched(false, 2);
+  return kFound;
+}
+
+std::vector<std::string> names(const std::vector<FoundLayout>& layouts) {
+  std::vector<std::string> all;
+  for (const FoundLayout& one : layouts) all.push_back(layout_name(one.layout));
+  return all;
+}
+
+TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
+  const SearchResult all = searched(true, 2);
+  const SearchResult& pruned = found();
+  EXPECT_EQ(names(pruned.best), names(all.best));
+  EXPECT_EQ(names(pruned.front), names(all.front));
+  EXPECT_EQ(all.counts.simulated, all.counts.legal - all.counts.refused);
+  EXPECT_LT(pruned.counts.simulated, all.counts.simulated) << "nothing was pruned";
+  EXPECT_EQ(pruned.counts.simulated + pruned.counts.too_slow + pruned.counts.too_large +
+                pruned.counts.refused,
+            pruned.counts.legal);
+}
+
+TEST(Search, IsTheSameOnAnyNumberOfCores) {
+  const std::string one = search_text(searched(false, 1), {});
+  EXPECT_EQ(one, search_text(found(), {}));
+  EXPECT_THAT(one, testing::HasSubstr("Pareto front"));
+}
+
+TEST(Search, EveryBoundHolds) {
+  for (const FoundLayout& one : found().best) {
+    EXPECT_LE(one.bound.step_time_s, one.figures.step_time_s) << layout_name(one.layout);
+    EXPECT_LE(one.bound.peak_bytes, one.figures.peak_bytes) << layout_name(one.layout);
+  }
+}
+
+TEST(Search, CostPerToken) {
+  SearchResult result;
+  result.gpus = 512.0;
+  result.tokens_per_step = 1024.0 * 8192.0;
+  // 512 GPUs at 2 for 15.6 s are 4.4373; for 8.388608 million tokens 0.52897 a million.
+  EXPECT_NEAR(cost_per_million_tokens(2.0, result, 15.6), 0.528971, 1e-6);
+}
+
+TEST(Search, WhatIsNoPartOfALayoutIsRefused) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"cluster.nodes=2,4"}));
+  EXPECT_THROW((void)enumerate(space), InputError);
+}
+
+TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
+  SearchSpace space = of_four_layers();
+  const std::size_t alone = enumerate(space).legal.size();
+  space.over.push_back(axis_of({"collectives.data.all_gather=ring,nccl"}));
+  EXPECT_EQ(enumerate(space).legal.size(), 2 * alone);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,94 @@
+// A sweep that is killed goes on where it stopped; parts put together are the whole.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+using test::Outcome;
+using test::Scratch;
+using testing::HasSubstr;
+
+const std::string kSweep =
+    "trainyard sweep scenarios/first/two_gpus.json --set training.global_batch_size=4,8,12,16 "
+    "--set parallelism.overlap_grad_reduce=true,false ";
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
+  const Scratch scratch;
+  // Killed as soon as two runs are written: whatever was under way is lost, what was written is
+  // not.
+  const Outcome killed = scratch.sh(
+      kSweep +
+      "--out killed.jsonl --processes 1 >first.txt & pid=$!\n"
+      "until [ \"$(cat killed.jsonl 2>/dev/null | wc -l)\" -ge 2 ]; do sleep 0.01; done\n"
+      "kill -9 $pid; wait $pid 2>/dev/null; sleep 0.2; cp killed.jsonl before.jsonl");
+  ASSERT_EQ(killed.exit, 0) << killed.err;
+  const std::string before = scratch.read("before.jsonl");
+  const Outcome again = scratch.sh(kSweep + "--out killed.jsonl --csv killed.csv");
+  ASSERT_EQ(again.exit, 0) << again.err;
+  const Outcome whole = scratch.sh(kSweep + "--out whole.jsonl --csv whole.csv");
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  EXPECT_TRUE(scratch.read("killed.jsonl").starts_with(before))
+      << "what was done is not done again";
+  EXPECT_EQ(sorted_lines(scratch.read("killed.jsonl")), sorted_lines(scratch.read("whole.jsonl")));
+  EXPECT_EQ(sorted_lines(scratch.read("whole.jsonl")).size(), 8U);
+  EXPECT_EQ(scratch.read("killed.csv"), scratch.read("whole.csv"));
+}
+
+TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
+  const Scratch scratch;
+  for (const char* part : {"1", "2", "3"}) {
+    ASSERT_EQ(scratch.sh(kSweep + "--shard " + part + "/3 --out part" + part + ".jsonl").exit, 0);
+  }
+  ASSERT_EQ(scratch.sh("cat part1.jsonl part2.jsonl part3.jsonl >all.jsonl").exit, 0);
+  const Outcome merged = scratch.sh(kSweep + "--out all.jsonl");
+  const Outcome whole = scratch.sh(kSweep + "--out whole.jsonl");
+  EXPECT_THAT(merged.out, HasSubstr("8 runs: 8 fit"));
+  EXPECT_EQ(merged.out.substr(0, merged.out.find("JSON")),
+            whole.out.substr(0, whole.out.find("JSON")));
+  EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")), sorted_lines(scratch.read("whole.jsonl")));
+}
+
+// The job array's script, with the variables that Slurm gives each task.
+TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
+  const Scratch scratch;
+  const std::string script = (Scratch::kTree / "tools" / "sweep_array.slurm").string();
+  const std::string grid =
+      "scenarios/first/two_gpus.json --set training.global_batch_size=4,8,12,16 ";
+  for (const char* task : {"0", "1"}) {
+    const Outcome part = scratch.sh(std::string("SLURM_ARRAY_TASK_ID=") + task +
+                                    " SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_COUNT=2 bash '" +
+                                    script + "' " + grid);
+    ASSERT_EQ(part.exit, 0) << part.err;
+  }
+  ASSERT_EQ(scratch.sh("cat sweep.*.jsonl >all.jsonl").exit, 0);
+  EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")).size(), 4U);
+  const Outcome merged = scratch.sh("trainyard sweep " + grid + "--out all.jsonl");
+  EXPECT_THAT(merged.out, HasSubstr("4 runs: 4 fit"));
+  EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")).size(), 4U);
+}
+
+TEST(SweepCommand, WhatNothingComesOfIsSaid) {
+  const Scratch scratch;
+  const Outcome none =
+      scratch.sh("trainyard sweep scenarios/first/two_gpus.json --set parallelism.tensor=3,5");
+  EXPECT_EQ(none.exit, 2);
+  EXPECT_THAT(none.out, HasSubstr("2 runs: 2 refused"));
+}
+
+}  // namespace
+}  // namespace trainyard

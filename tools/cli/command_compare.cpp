@@ -1,0 +1,83 @@
+// `trainyard compare`: scenarios, or changes to one, side by side.
+#include <fmt/format.h>
+
+#include "scenarios/compare/comparison.hpp"
+#include "scenarios/compare/report.hpp"
+#include "scenarios/sweep/grid.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/result_json.hpp"
+#include "tools/cli/answers.hpp"
+#include "tools/cli/progress.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct CompareChoice {
+  std::vector<std::string> scenarios;
+  std::vector<std::vector<std::string>> sets;
+  std::string json, csv;
+  std::size_t processes = 0;
+};
+
+[[noreturn]] void refuse(std::string problem, std::string hint) {
+  throw InputError(
+      Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
+}
+
+std::vector<Variant> variants_of(const CompareChoice& choice) {
+  if (choice.scenarios.size() > 1 && !choice.sets.empty()) {
+    refuse("several scenarios and --set leave open what is compared with what",
+           "give one scenario with several --set, or several scenarios");
+  }
+  if (choice.scenarios.size() == 1 && choice.sets.empty()) {
+    refuse("there is nothing to compare with",
+           "name a second scenario, or a change: --set parallelism.tensor=4 parallelism.data=2");
+  }
+  std::vector<Variant> variants;
+  for (const std::string& file : choice.scenarios) variants.push_back({.file = file});
+  for (const std::vector<std::string>& group : choice.sets) {
+    Variant& side = variants.emplace_back(Variant{.file = choice.scenarios.front()});
+    for (const std::string& set : group) side.changes.push_back(override_of(set));
+  }
+  return variants;
+}
+
+Exit compare_sides(const CompareChoice& choice) {
+  Progress progress("comparing");
+  const Comparison comparison =
+      compare(variants_of(choice),
+              {.processes = choice.processes, .progress = [&](std::size_t done, std::size_t all) {
+                 progress.show(static_cast<double>(done) / static_cast<double>(all));
+               }});
+  if (!choice.json.empty()) write_file(choice.json, to_text(comparison_json(comparison)));
+  if (!choice.csv.empty()) write_file(choice.csv, comparison_csv(comparison));
+  fmt::print("{}", comparison_text(comparison));
+  for (const ComparedSide& side : comparison.sides)
+    if (side.figures.status == "fits") return Exit::Fine;
+  return Exit::RunSaysNo;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<CompareChoice>();
+  CLI::App* command =
+      app.add_subcommand("compare", "Show scenarios, or changes to one, side by side");
+  command->add_option("scenario", choice->scenarios, "Scenario files (see scenarios/)")->required();
+  command
+      ->add_option("--set", choice->sets,
+                   "One more side: the scenario with these changes (repeatable)")
+      ->type_name("PATH=VALUE ...");
+  command->add_option("--json", choice->json, "Write the comparison as JSON");
+  command->add_option("--csv", choice->csv, "Write the comparison as a table");
+  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
+  command->footer(
+      "Example:\n"
+      "  trainyard compare scenarios/llama3/llama3_8b_8xh100.json "
+      "--set parallelism.tensor=4 parallelism.data=2 --set training.recompute=full");
+  command->callback([choice, &action] { action = [choice] { return compare_sides(*choice); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,58 @@
+// `trainyard explain`: the critical path of a step, slack, and what would make it shorter.
+#include <fmt/format.h>
+
+#include "scenarios/explain/sensitivity.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/path_summary.hpp"
+#include "sim/report/result_json.hpp"
+#include "sim/report/sections.hpp"
+#include "tools/cli/answers.hpp"
+#include "tools/cli/explanation.hpp"
+#include "tools/cli/progress.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct ExplainChoice {
+  ScenarioChoice scenario;
+  std::string json, csv;
+  std::size_t processes = 0;
+};
+
+Exit explain(const ExplainChoice& choice) {
+  const Scenario scenario = read(choice.scenario);
+  const Run run = run_scenario(scenario, {});
+  const Explanation why = explanation(scenario, run, choice.processes);
+  if (!choice.json.empty()) write_file(choice.json, to_text(why.json));
+  if (!choice.csv.empty()) write_file(choice.csv, path_csv(run.view()));
+  fmt::print("{}\n{}", verdict_line(run.view()), why.text);
+  return verdict(run.view());
+}
+
+}  // namespace
+
+Explanation explanation(const Scenario& scenario, const Run& run, std::size_t processes) {
+  Progress progress("supposing");
+  const std::vector<Sensitivity> rows = sensitivities(
+      scenario, run, {.processes = processes, .progress = [&](std::size_t done, std::size_t all) {
+                        progress.show(static_cast<double>(done) / static_cast<double>(all));
+                      }});
+  return {.text = path_section(run.view()) + "\n" + sensitivities_text(rows),
+          .json = {{"critical_path", path_json(run.view())},
+                   {"sensitivities", sensitivities_json(rows)}}};
+}
+
+void add_explain(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<ExplainChoice>();
+  CLI::App* command =
+      app.add_subcommand("explain", "Show the critical path and what would make a step shorter");
+  add_scenario_options(*command, choice->scenario);
+  command->add_option("--json", choice->json, "Write path, slack and sensitivities as JSON");
+  command->add_option("--csv", choice->csv, "Write every piece of the critical path");
+  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
+  command->footer("Example:\n  trainyard explain scenarios/llama3/llama3_8b_8xh100.json");
+  command->callback([choice, &action] { action = [choice] { return explain(*choice); }; });
+}
+
+}  // namespace trainyard

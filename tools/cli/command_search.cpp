@@ -1,0 +1,83 @@
+// `trainyard search`: the best layouts of a model on a cluster under the memory limit.
+#include <fmt/format.h>
+
+#include "scenarios/search/report.hpp"
+#include "scenarios/search/search.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/result_json.hpp"
+#include "tools/cli/answers.hpp"
+#include "tools/cli/progress.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct SearchChoice {
+  std::string scenario;
+  std::vector<std::string> sets, over;
+  std::string out, json, csv;
+  std::size_t top = 10;
+  std::size_t processes = 0;
+  double price = 0.0;
+  bool exhaustive = false;
+};
+
+Exit search_layouts(const SearchChoice& choice) {
+  SearchSpace space{.scenario = {.file = choice.scenario}};
+  for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
+  for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
+  Journal journal(choice.out);
+  Progress progress("searching");
+  const SearchResult result =
+      search({.space = std::move(space),
+              .journal = journal,
+              .top = choice.top,
+              .exhaustive = choice.exhaustive,
+              .processes = choice.processes,
+              .progress = [&](const std::string&, double fraction) { progress.show(fraction); }});
+  SearchPrice price;
+  if (choice.price > 0.0) price.per_gpu_hour = choice.price;
+  if (!choice.json.empty()) write_file(choice.json, to_text(search_json(result, price)));
+  if (!choice.csv.empty()) write_file(choice.csv, search_csv(result, price));
+  fmt::print("{}", search_text(result, price));
+  return result.best.empty() ? Exit::RunSaysNo : Exit::Fine;
+}
+
+}  // namespace
+
+void add_search(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<SearchChoice>();
+  CLI::App* command = app.add_subcommand("search", "Find the best layouts under the memory limit");
+  command
+      ->add_option("scenario", choice->scenario,
+                   "Model, cluster and batch; its sizes are the first guess")
+      ->required();
+  command->add_option("--set", choice->sets, "Override a field for all layouts (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--over", choice->over,
+                   "Values to try of a field: --over parallelism.tensor=4,8 (repeatable)")
+      ->type_name("PATH=VALUE,...")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--top", choice->top, "How many of the best")->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--price", choice->price, "Of one GPU for an hour: adds cost per million tokens")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
+  command->add_option(
+      "--out", choice->out,
+      "JSON Lines of what was simulated; started again, it goes on where it stopped");
+  command->add_option("--json", choice->json, "Write the best, the front and the counts as JSON");
+  command->add_option("--csv", choice->csv, "Write the best and the front as a table");
+  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
+  command->footer(
+      "Example:\n"
+      "  trainyard search scenarios/llama3/llama3_8b_8xh100.json "
+      "--over training.micro_batch_size=1,2 --price 2.5");
+  command->callback([choice, &action] { action = [choice] { return search_layouts(*choice); }; });
+}
+
+}  // namespace trainyard

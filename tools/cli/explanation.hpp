@@ -1,0 +1,21 @@
+// Why the step takes as long as it does and what would make it shorter, for `explain` and
+// `run --explain`.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "scenarios/run/run.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace trainyard {
+
+struct Explanation {
+  std::string text;             // critical path, slack, sensitivities
+  nlohmann::ordered_json json;  // {critical_path, sensitivities}
+};
+// Simulates each supposition, on `processes` cores (0: all).
+[[nodiscard]] Explanation explanation(const Scenario& scenario, const Run& run,
+                                      std::size_t processes);
+
+}  // namespace trainyard
