@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "llama3/llama3_70b_64xh100.json", "megatron/gpt3_175b_64xa100_full.json",
                     "megatron/gpt3_175b_64xa100_selective.json",
                     "megatron/gpt_22b_8xa100_selective.json", "megatron/gpt_7p5b_128xa100.json",
-                    "fsdp/llama3_8b_8xh100.json", "fsdp/llama3_8b_128xh100_hybrid.json",
+                    "fsdp/llama3_8b_8xh100_fsdp.json", "fsdp/llama3_8b_128xh100_hsdp.json",
                     "replicas/gpt2_124m_8xa100_ddp.json", "what_if/all_reduce.json",
                     "what_if/dead_rail.json"));
 
