@@ -71,9 +71,11 @@ struct Bounder::Machine {
       : cluster(build_cluster(scenario.cluster)),
         costs(load_cost_model(cluster.facts().gpu)),
         transport(transport_of(cluster, scenario)),
-        // Groups are alike only on a cluster without faults that was built from one node type.
+        // Groups are alike only on a cluster without faults that was built from one node type; what
+        // a profile measured may be quicker than the model.
         times(cluster, transport,
               scenario.cluster.faults.empty() && !scenario.cluster.custom &&
+                  scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == "fluid") {}
 
   [[nodiscard]] std::vector<double> seconds(const Workload& workload) const {
