@@ -30,7 +30,9 @@ std::int64_t itself(RankId rank) { return rank; }
 TEST(Placement, PermutingReplicasOrNodesChangesNothing) {
   const RankGrid grid(Parallelism{.tensor = 2, .pipeline = 2, .data = 4});
   const double plain = placed(itself).timeline.makespan_s;
-  EXPECT_EQ(plain, run_scenario(small_scenario(kShape), {}).timeline.makespan_s);
+  EXPECT_NEAR(run_scenario(small_scenario(kShape), {}).timeline.makespan_s, plain,
+              kAgreement * plain)
+      << "rank r on GPU r is what happens without a placement";
   for (const std::vector<std::int64_t>& order :
        {std::vector<std::int64_t>{3, 2, 1, 0}, {1, 0, 2, 3}, {2, 3, 0, 1}}) {
     const auto permuted = [&](RankId rank) {
