@@ -75,6 +75,7 @@ int main(int argc, char** argv) {
   trainyard::add_list(app, action);
   trainyard::add_schema(app, action);
   trainyard::add_validate(app, action);
+  trainyard::add_calibrate(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

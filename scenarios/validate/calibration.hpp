@@ -1,0 +1,42 @@
+// Calibration: the values of a few named constants at which measured rows are predicted best.
+//
+//   const Calibration c = calibrate(rows, {read_constant("kernels/...#/...")}, {});
+//   c.fit.sources[0].without;     // the error on a series that was left out
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/validate/constant_fit.hpp"
+#include "scenarios/validate/constants.hpp"
+#include "scenarios/validate/validation.hpp"
+
+namespace trainyard {
+
+struct CalibrateOptions {
+  ValidateOptions validate = {};
+  double scale = 0.05;     // of the robust loss, in units of the logarithm of the error
+  std::size_t rounds = 2;  // of slopes, fit and simulation at the new values
+};
+
+// Rows that one constant needs at the least.
+inline constexpr std::size_t kRowsPerConstant = 10;
+
+struct Calibration {
+  std::vector<Setting> settings = {};  // the constants with their fitted values
+  ConstantFit fit = {};                // the last round's, from the values before it
+  std::vector<Outcome> before = {};
+  std::vector<Outcome> after = {};
+  std::size_t rows = 0;  // that could be predicted, and count
+};
+
+// Throws InputError where the rows do not support the fit: too few of them for so many constants,
+// rows of one source alone, or constants that they cannot tell apart.
+[[nodiscard]] Calibration calibrate(const std::vector<MeasuredRow>& rows,
+                                    const std::vector<Constant>& constants,
+                                    const CalibrateOptions& options);
+
+// What `trainyard calibrate` prints.
+[[nodiscard]] std::string calibration_text(const Calibration& calibration);
+
+}  // namespace trainyard

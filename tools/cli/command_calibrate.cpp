@@ -1,0 +1,116 @@
+// `trainyard calibrate`: fits a few constants of the data files to measured runs.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "scenarios/validate/calibration.hpp"
+#include "scenarios/validate/dataset.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/progress.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct CalibrateChoice {
+  std::vector<std::string> datasets;
+  std::vector<std::string> constants;
+  std::vector<std::string> only;
+  std::size_t every = 1;
+  std::size_t rounds = CalibrateOptions{}.rounds;
+  std::size_t processes = 0;
+  std::string out, cache;
+};
+
+std::vector<MeasuredRow> chosen_rows(const CalibrateChoice& choice) {
+  std::vector<MeasuredRow> rows;
+  std::size_t number = 0;
+  for (const std::string& file : choice.datasets) {
+    for (MeasuredRow& row : read_dataset(file)) {
+      const bool named = choice.only.empty() || std::any_of(choice.only.begin(), choice.only.end(),
+                                                            [&](const std::string& begin) {
+                                                              return row.id.starts_with(begin);
+                                                            });
+      if (row.complete && named && number++ % choice.every == 0) rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+// The command that found the values, for the data file's source.
+std::string record(const CalibrateChoice& choice, const Calibration& calibration) {
+  std::string names;
+  for (const std::string& file : choice.datasets) {
+    names += ' ' + std::filesystem::path(file).filename().string();
+  }
+  std::string text =
+      fmt::format("trainyard calibrate{} --constants {}", names, fmt::join(choice.constants, ","));
+  if (!choice.only.empty()) text += fmt::format(" --only {}", fmt::join(choice.only, ","));
+  if (choice.every > 1) text += fmt::format(" --every {}", choice.every);
+  return fmt::format("{} ({} rows of {} sources)", text, calibration.rows,
+                     calibration.fit.sources.size());
+}
+
+void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {
+  std::map<std::string, std::vector<Setting>> by_file;
+  for (const Setting& setting : calibration.settings) {
+    by_file[setting.constant.file].push_back(setting);
+  }
+  for (const auto& [file, settings] : by_file) {
+    write_file(std::filesystem::path(choice.out) / file,
+               file_with(settings, record(choice, calibration)));
+  }
+}
+
+Exit calibrate_rows(const CalibrateChoice& choice) {
+  std::vector<Constant> constants;
+  for (const std::string& name : choice.constants) constants.push_back(read_constant(name));
+  const std::vector<MeasuredRow> rows = chosen_rows(choice);
+  Calibration result;
+  {
+    Progress progress("calibrating");
+    result = calibrate(rows, constants,
+                       {.validate = {.processes = choice.processes,
+                                     .cache = choice.cache,
+                                     .progress = [&](double fraction) { progress.show(fraction); }},
+                        .rounds = choice.rounds});
+  }
+  if (!choice.out.empty()) write_constants(choice, result);
+  fmt::print("{}", calibration_text(result));
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<CalibrateChoice>();
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "Fit a few constants of the data files to measured runs, and cross-validate");
+  command->add_option("datasets", choice->datasets, "Files of measured rows, as for validate")
+      ->required();
+  command
+      ->add_option("--constants", choice->constants,
+                   "What to fit: FILE#/POINTER below the data folder (repeatable)")
+      ->delimiter(',')
+      ->required();
+  command->add_option("--only", choice->only, "Rows whose id begins so (repeatable)")
+      ->delimiter(',');
+  command->add_option("--every", choice->every, "Take every Nth row")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--rounds", choice->rounds, "Rounds of slopes and fit")
+      ->check(CLI::Range(1, 10))
+      ->capture_default_str();
+  command->add_option("--out", choice->out,
+                      "Write the data files with the fitted values below this folder");
+  command->add_option("--cache", choice->cache, "Keep answers in this file, as for validate");
+  command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
+  command->footer(
+      "Example:\n  trainyard calibrate runs.json --only dgxc,titan --constants "
+      "kernels/profiles/h100.json#/gemm/sustained_time/value");
+  command->callback([choice, &action] { action = [choice] { return calibrate_rows(*choice); }; });
+}
+
+}  // namespace trainyard
