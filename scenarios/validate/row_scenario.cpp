@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "sim/base/error.hpp"
 
@@ -92,7 +93,7 @@ void add_model(Draft& draft) {
     draft.assume(fmt::format("{} costs what GELU costs: one read, one write", activation));
   }
   if (attention.find("sliding-window") != std::string::npos) {
-    cannot("/model/attention", "sliding windows cannot be expressed");
+    draft.assume("layers with a sliding window attend to every earlier position");
   }
   draft.document["model"] = std::move(model);
 }
@@ -113,6 +114,21 @@ void add_split(const Json& row, Json& parallelism) {
   }
 }
 
+// How many ranks share one sharded copy, where a row says so and it is not all of them. FSDP's
+// SHARD_GRAD_OP gathers each layer's weights once a step and keeps them for the backward.
+void add_shards(const Json& row, Json& parallelism) {
+  if (text_at(row, "/parallel/fsdp") == "SHARD_GRAD_OP") {
+    parallelism["zero_stage"] = 3;
+    parallelism["reshard_after_forward"] = "never";
+  }
+  const std::int64_t replicas = whole_at(row, "/parallel/dp", 1);
+  const std::int64_t context = whole_at(row, "/parallel/cp", 1);
+  for (const char* place : {"/parallel/zero1_group", "/parallel/fsdp"}) {
+    const std::int64_t shard = whole_at(row, place, 0);
+    if (shard > 0 && shard < replicas * context) parallelism["shard"] = shard;
+  }
+}
+
 void add_parallelism(Draft& draft) {
   const Json& row = draft.row;
   const std::int64_t chunks = whole_at(row, "/parallel/vp", 1);
@@ -129,34 +145,79 @@ void add_parallelism(Draft& draft) {
   if (context > 1) parallelism["context"] = context;
   const std::int64_t expert = whole_at(row, "/parallel/ep", 1);
   if (expert > 1) parallelism["expert"] = expert;
+  const std::int64_t expert_tensor = whole_at(row, "/parallel/etp", 0);
+  if (value_at(row, "/model/moe") != nullptr && expert_tensor > 0) {
+    parallelism["expert_tensor"] = expert_tensor;
+  }
+  add_shards(row, parallelism);
   add_split(row, parallelism);
   draft.document["parallelism"] = std::move(parallelism);
 }
 
-std::string recompute_word(const Json& row) {
-  const std::string said = text_at(row, "/recompute", "none");
-  if (said == "none") return "none";
-  if (said == "full" || said.starts_with("full (use_checkpoint")) return "full";
-  if (said.starts_with("selective (attention core")) return "selective";
-  cannot("/recompute", fmt::format("\"{}\" cannot be expressed", said));
+// The words between quotation marks: "selective modules ['layernorm', 'moe_act']".
+Json quoted_words(const std::string& text) {
+  Json words = Json::array();
+  for (std::size_t begin = text.find('\''); begin != std::string::npos;) {
+    const std::size_t end = text.find('\'', begin + 1);
+    if (end == std::string::npos) break;
+    words.push_back(text.substr(begin + 1, end - begin - 1));
+    begin = text.find('\'', end + 1);
+  }
+  return words;
 }
 
-std::string precision_word(const Json& row) {
-  const std::string said = text_at(row, "/precision", "BF16");
+void add_recompute(Draft& draft, Json& training) {
+  const std::string said = text_at(draft.row, "/recompute", "none");
+  constexpr std::string_view kBlock = "full (block, ";
+  if (said == "none") {
+    training["recompute"] = "none";
+  } else if (said == "full" || said.starts_with("full (use_checkpoint")) {
+    training["recompute"] = "full";
+  } else if (said.starts_with("selective (attention core")) {
+    training["recompute"] = "selective";
+  } else if (said.starts_with("selective modules")) {
+    training["recompute"] = "selective";
+    training["recompute_modules"] = quoted_words(said);
+  } else if (said.starts_with(kBlock)) {
+    training["recompute"] = "full";
+    training["recompute_method"] = "block";
+    training["recompute_num_layers"] = std::atoi(said.c_str() + kBlock.size());
+  } else if (said.starts_with("selective (op-level") || said.starts_with("selective (per-op")) {
+    training["recompute"] = "full";
+    training["recompute_method"] = "every";
+    training["recompute_num_layers"] = 2;
+    draft.assume(
+        "PyTorch's per-operation checkpointing computes every second product again: it is taken "
+        "for every second layer");
+  } else {
+    cannot("/recompute", fmt::format("\"{}\" cannot be expressed", said));
+  }
+}
+
+void add_precision(Draft& draft, Json& training) {
+  const std::string said = text_at(draft.row, "/precision", "BF16");
   for (const auto& [begins, word] :
        {std::pair{"BF16", "bf16"}, std::pair{"FP16", "fp16"}, std::pair{"FP32", "fp32"}}) {
-    if (said.starts_with(begins)) return word;
+    if (!said.starts_with(begins)) continue;
+    training["precision"] = word;
+    return;
   }
-  cannot("/precision", fmt::format("\"{}\" cannot be expressed", said));
+  if (!said.starts_with("FP8") && !said.starts_with("MXFP8")) {
+    cannot("/precision", fmt::format("\"{}\" cannot be expressed", said));
+  }
+  training["precision"] = "bf16";
+  training["recipe"] = "fp8_cached";
+  if (said.starts_with("MX")) draft.assume("MXFP8's block scales cost nothing beside fp8");
 }
 
 void add_training(Draft& draft) {
   const Json& row = draft.row;
-  draft.document["training"] = {{"sequence_length", needed(row, "/batch/seq_len")},
-                                {"micro_batch_size", needed(row, "/batch/micro_batch")},
-                                {"global_batch_size", needed(row, "/batch/global_batch")},
-                                {"precision", precision_word(row)},
-                                {"recompute", recompute_word(row)}};
+  Json training = {{"sequence_length", needed(row, "/batch/seq_len")},
+                   {"micro_batch_size", needed(row, "/batch/micro_batch")},
+                   {"global_batch_size", needed(row, "/batch/global_batch")}};
+  add_precision(draft, training);
+  add_recompute(draft, training);
+  draft.document["training"] = std::move(training);
 }
 
 std::string source_of(const Json& row) {

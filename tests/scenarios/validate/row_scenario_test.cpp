@@ -1,0 +1,158 @@
+// Do rows of data sets become the scenarios they describe, and say why where they cannot?
+#include "scenarios/validate/row_scenario.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "scenarios/scenario_document.hpp"
+#include "scenarios/validate/constants.hpp"
+#include "scenarios/validate/dataset.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// GPT-3 on 64 A100s, table 5 of Korthikanti et al. 2022.
+Json gpt3() {
+  return Json::parse(R"({
+    "id": "korthikanti-175b",
+    "source": {"paper": "Korthikanti et al. 2022 arXiv:2205.05198 Table 5"},
+    "model": {"name": "GPT3-175B", "arch": "dense", "layers": 96, "hidden": 12288, "heads": 96,
+              "kv_heads": 96, "head_dim": 128, "ffn": 49152, "gated_mlp": false, "vocab": 51200},
+    "hardware": {"gpu": "A100-SXM4-80GB", "nics": "8x200Gb/s HDR IB", "num_gpus": 64},
+    "framework": "Megatron-LM", "precision": "FP16",
+    "parallel": {"tp": 8, "pp": 8, "vp": 3, "dp": 1, "zero_stage": 0, "sequence_parallel": true},
+    "batch": {"micro_batch": 1, "global_batch": 64, "seq_len": 2048},
+    "recompute": "selective (attention core only)",
+    "measured": {
+  "iter_time_s" : 13.75}})");
+}
+
+std::vector<MeasuredRow> read_text(const std::string& name, const std::string& text) {
+  const fs::path file = fs::path(testing::TempDir()) / name;
+  write_file(file, text);
+  return read_dataset(file);
+}
+
+MeasuredRow row_of(const Json& json) {
+  return read_text("rows.json", Json::array({json}).dump()).front();
+}
+
+Scenario scenario_of(const Json& json) {
+  return read_scenario_document("row", row_scenario(load_row_tables(), row_of(json)));
+}
+
+std::string refusal_of(const Json& json) {
+  try {
+    (void)scenario_of(json);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The same scenario as the shipped one, which was written by hand.
+TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
+  const Scenario made = scenario_of(gpt3());
+  const Scenario hand = load_scenario(
+      (data_directory() / "scenarios/megatron/gpt3_175b_64xa100_selective.json").string(), {});
+  EXPECT_EQ(parameter_count(made.plan.architecture), parameter_count(hand.plan.architecture));
+  EXPECT_EQ(resolved(made)["training"].dump(), resolved(hand)["training"].dump());
+  EXPECT_EQ(made.plan.parallelism.interleave, 3);
+  EXPECT_EQ(made.plan.parallelism.schedule, hand.plan.parallelism.schedule);
+  EXPECT_EQ(made.plan.parallelism.overlap_p2p, hand.plan.parallelism.overlap_p2p);
+  EXPECT_EQ(made.cluster.node.name, hand.cluster.node.name);
+  EXPECT_EQ(made.cluster.nodes, hand.cluster.nodes);
+  EXPECT_EQ(made.published->step_time->value(), 13.75);
+}
+
+TEST(RowScenario, CountsEmbeddingAndLossWhereLayersDoNotDivide) {
+  Json row = gpt3();
+  row["model"]["layers"] = 94;
+  row["parallel"]["vp"] = 1;
+  const Scenario both = scenario_of(row);
+  EXPECT_TRUE(both.plan.parallelism.embedding_in_split);
+  EXPECT_TRUE(both.plan.parallelism.loss_in_split);
+  row["model"]["layers"] = 95;
+  EXPECT_FALSE(scenario_of(row).plan.parallelism.loss_in_split);
+  row["model"]["layers"] = 92;
+  EXPECT_NE(refusal_of(row).find("92 layers do not divide into 8 parts"), std::string::npos);
+}
+
+TEST(RowScenario, TakesPartsOfNodesAndOfDomains) {
+  Json row = gpt3();
+  row["hardware"] = {{"gpu", "GB200-NVL72"}, {"nics", "4x400Gb/s"}, {"num_gpus", 2496}};
+  row["parallel"] = {{"tp", 4}, {"pp", 8}, {"dp", 78}, {"zero_stage", 1}};
+  row["batch"]["global_batch"] = 78;
+  const Scenario rack = scenario_of(row);
+  EXPECT_EQ(rack.cluster.node.gpus, 64U);
+  EXPECT_EQ(rack.cluster.node.nics, 64U);
+  EXPECT_EQ(rack.cluster.nodes, 39U);
+  row["hardware"] = {{"gpu", "A100-SXM4-80GB"}, {"nics", "4xHDR"}, {"num_gpus", 2}};
+  row["parallel"] = {{"tp", 2}};
+  const Scenario two = scenario_of(row);
+  EXPECT_EQ(two.cluster.node.gpus, 2U);
+  EXPECT_EQ(two.cluster.node.nics, 1U) << "four NICs for eight GPUs";
+}
+
+TEST(RowScenario, SaysWhyARowCannotBeExpressed) {
+  Json row = gpt3();
+  row["hardware"]["gpu"] = "Gaudi3";
+  EXPECT_NE(refusal_of(row).find("no platform is known for \"Gaudi3\""), std::string::npos);
+  row = gpt3();
+  row["recompute"] = "by the moon";
+  EXPECT_NE(refusal_of(row).find("\"by the moon\" cannot be expressed"), std::string::npos);
+  row = gpt3();
+  row["model"].erase("vocab");
+  EXPECT_NE(refusal_of(row).find("/model/vocab"), std::string::npos);
+}
+
+TEST(Dataset, ReadsVtrainsTable) {
+  const std::string heading =
+      "gpus,global_batch,micro_batch,hidden,heads,layers,seq,tp,dp,pp,iteration_ms\n";
+  const std::vector<MeasuredRow> rows =
+      read_text("single.csv", heading + "2,16,8,1024,16,24,1024,1,1,2,372.160408\n");
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_DOUBLE_EQ(rows[0].step_time_s, 0.372160408);
+  EXPECT_EQ(rows[0].source, "vtrain_single");
+  const Scenario s = read_scenario_document("row", row_scenario(load_row_tables(), rows[0]));
+  EXPECT_EQ(s.plan.parallelism.pipeline, 2);
+  EXPECT_EQ(s.plan.architecture.ffn, 4096);
+  EXPECT_EQ(s.plan.training.recompute, Recompute::Full);
+  EXPECT_THROW((void)read_text("bad.csv", heading + "2,16,8,1024\n"), InputError);
+  EXPECT_THROW((void)read_text("bad.json", "{\"a\": 1}"), InputError);
+}
+
+TEST(Dataset, TakesTheTimeFromTheThroughputWhereThereIsNoOther) {
+  Json json = gpt3();
+  json["measured"] = {{"tokens_per_s_per_gpu", 148.945}};
+  EXPECT_NEAR(row_of(json).step_time_s, 64.0 * 2048 / (148.945 * 64), 1e-12);
+}
+
+TEST(Constants, AreReadAndChangedInACopyOfTheData) {
+  const Constant constant = read_constant("kernels/profiles/h100.json#/gemm/sustained_time/value");
+  EXPECT_GT(constant.value, 0.5);
+  fs::path folder;
+  {
+    const DataOverlay data({{constant, 1.25}});
+    folder = data.folder();
+    setenv("TRAINYARD_DATA", folder.c_str(), 1);
+    EXPECT_EQ(read_constant(constant.name).value, 1.25);
+    EXPECT_EQ(read_constant("kernels/profiles/a100_80gb.json#/gemm/launch").unit, " us");
+    unsetenv("TRAINYARD_DATA");
+  }
+  EXPECT_FALSE(fs::exists(folder));
+  EXPECT_EQ(read_constant(constant.name).value, constant.value);
+  EXPECT_THROW((void)read_constant("kernels/profiles/h100.json#/title"), InputError);
+  EXPECT_THROW((void)read_constant("kernels/profiles/h100.json#/nothing"), InputError);
+  EXPECT_THROW((void)read_constant("kernels/profiles/h100.json"), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard

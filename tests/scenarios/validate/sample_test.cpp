@@ -1,0 +1,60 @@
+// Does a fixed sample of measured runs stay as well predicted as it is?
+//
+// tests/measured/published_runs.json holds published step times with their sources, in the form
+// that `trainyard validate` reads. The bounds are what is reached, rounded up to half a percent: a
+// change that makes a series worse fails here, one that makes it better may lower its bound.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "scenarios/validate/dataset.hpp"
+#include "scenarios/validate/report.hpp"
+#include "scenarios/validate/validation.hpp"
+
+namespace trainyard {
+namespace {
+
+const std::map<std::string, double> kMapeMost = {{"dgxc", 0.035},      {"foundry", 0.30},
+                                                 {"internevo", 0.185}, {"korthikanti", 0.035},
+                                                 {"simumax", 0.10},    {"vtrain", 0.10}};
+
+// Those that take no more than a second; the large ones are for the command.
+std::vector<MeasuredRow> sample() {
+  std::vector<MeasuredRow> rows;
+  for (MeasuredRow& row :
+       read_dataset(TRAINYARD_SOURCE_DIRECTORY "/tests/measured/published_runs.json")) {
+    if (whole_at(row.description, "/hardware/num_gpus", 0) <= 128 || row.source != "korthikanti") {
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+TEST(Sample, IsPredictedAsWellAsBefore) {
+  const std::vector<Outcome> outcomes = validate(sample(), {});
+  SCOPED_TRACE(validation_text(outcomes, {}));
+  EXPECT_EQ(score_of_all(outcomes).refused, 0U);
+  const std::vector<GroupScore> scores = scores_by(outcomes, Feature::Source);
+  ASSERT_EQ(scores.size(), kMapeMost.size());
+  for (const GroupScore& group : scores) {
+    EXPECT_LE(group.score.mape, kMapeMost.at(group.group)) << group.group;
+  }
+}
+
+TEST(Sample, ACacheGivesTheSameAnswersWithoutSimulating) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "answers.jsonl";
+  std::filesystem::remove(file);
+  std::vector<MeasuredRow> rows = sample();
+  rows.resize(2);
+  const std::vector<Outcome> first = validate(rows, {.cache = file});
+  const auto written = std::filesystem::file_size(file);
+  const std::vector<Outcome> second = validate(rows, {.cache = file});
+  EXPECT_EQ(std::filesystem::file_size(file), written) << "nothing was simulated again";
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    EXPECT_EQ(first[row].predicted_s, second[row].predicted_s);
+    EXPECT_EQ(first[row].wall_s, second[row].wall_s) << "the wall time is that of the first";
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,134 @@
+// The figures by which predictions are judged, and the fit of constants, on numbers worked by hand.
+#include "scenarios/validate/score.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "scenarios/validate/constant_fit.hpp"
+#include "scenarios/validate/report.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+MeasuredRow row_of(const std::string& id, double seconds, const std::string& gpu = "H100") {
+  return {.id = id,
+          .source = id.substr(0, id.find('-')),
+          .description = {{"hardware", {{"gpu", gpu}, {"num_gpus", 16}}},
+                          {"parallel", {{"tp", 8}, {"dp", 2}}}},
+          .step_time_s = seconds};
+}
+
+Outcome predicted(MeasuredRow row, double seconds) {
+  Outcome outcome{.row = std::move(row)};
+  outcome.predicted_s = seconds;
+  outcome.parts = {{.name = "compute: gemm", .seconds = 0.75 * seconds},
+                   {.name = "bubble", .seconds = 0.25 * seconds}};
+  return outcome;
+}
+
+Outcome refused(MeasuredRow row, std::string reason) {
+  return {.row = std::move(row), .reason = std::move(reason)};
+}
+
+TEST(Score, IsThatOfTheWorkedExample) {
+  const Score score = score_of(std::vector<double>{0.10, -0.02, -0.03});
+  EXPECT_EQ(score.rows, 3U);
+  EXPECT_NEAR(score.mape, 0.05, 1e-12);
+  EXPECT_NEAR(score.bias, 0.05 / 3.0, 1e-12);
+  EXPECT_NEAR(score.median, 0.03, 1e-12);
+  EXPECT_NEAR(score.p90, 0.10, 1e-12);
+  EXPECT_NEAR(score.worst, 0.10, 1e-12);
+}
+
+TEST(Score, OfNothingIsZero) { EXPECT_EQ(score_of({}).rows, 0U); }
+
+TEST(Score, ThePercentileIsTheNearestRank) {
+  std::vector<double> errors;
+  for (int i = 1; i <= 20; ++i) errors.push_back(0.01 * i);
+  EXPECT_NEAR(score_of(errors).p90, 0.18, 1e-12);
+  EXPECT_NEAR(score_of(errors).median, 0.10, 1e-12);
+}
+
+TEST(Score, RowsWithoutPredictionAreCountedWithTheirReason) {
+  const std::vector<Outcome> outcomes = {predicted(row_of("a-1", 10.0), 11.0),
+                                         predicted(row_of("a-2", 10.0), 8.0),
+                                         refused(row_of("b-1", 1.0), "no such precision"),
+                                         refused(row_of("b-2", 1.0), "no such precision")};
+  const std::vector<GroupScore> sources = scores_by(outcomes, Feature::Source);
+  ASSERT_EQ(sources.size(), 2U);
+  EXPECT_NEAR(sources[0].score.mape, 0.15, 1e-12);
+  EXPECT_EQ(sources[1].score.rows, 0U);
+  EXPECT_EQ(sources[1].refused, 2U);
+  ASSERT_EQ(refusals(outcomes).size(), 1U);
+  EXPECT_EQ(refusals(outcomes)[0].ids, (std::vector<std::string>{"b-1", "b-2"}));
+  EXPECT_EQ(worst_first(outcomes).front()->row.id, "a-2");
+}
+
+TEST(Report, NamesScoresWorstRowsAndReasons) {
+  const std::vector<Outcome> outcomes = {predicted(row_of("a-1", 10.0), 11.0),
+                                         refused(row_of("b-1", 1.0), "no such precision")};
+  const std::string text = validation_text(outcomes, {});
+  EXPECT_NE(text.find("2 measured runs: 1 predicted, 1 not"), std::string::npos) << text;
+  EXPECT_NE(text.find("compute: gemm 75 %, bubble 25 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("no such precision (b-1)"), std::string::npos) << text;
+  EXPECT_NE(validation_markdown(outcomes, {}).find("| a-1 | 10 s | 11 s | +10.0 % |"),
+            std::string::npos)
+      << validation_markdown(outcomes, {});
+  EXPECT_EQ(validation_json(outcomes, {})["rows"][0]["error"].get<double>(), outcomes[0].error());
+  EXPECT_NE(validation_csv(outcomes).find("b-1,b,H100,tp dp,unknown,9-64 GPUs"), std::string::npos)
+      << validation_csv(outcomes);
+  EXPECT_NE(scatter_svg(outcomes).find("<title>a-1: +10.0 %</title>"), std::string::npos);
+}
+
+FitRow fit_row(const std::string& source, double error, std::vector<double> slopes) {
+  return {.source = source, .residual = std::log1p(error), .slopes = std::move(slopes)};
+}
+
+TEST(ConstantFit, UndoesACommonError) {
+  const std::vector<FitRow> rows = {fit_row("a", -0.1, {1.0}), fit_row("b", -0.1, {1.0})};
+  EXPECT_NEAR(fit_factors(rows, {"c"}, 0.05)[0], 1.0 / 0.9, 1e-9);
+}
+
+TEST(ConstantFit, TellsTwoConstantsApartBySlopes) {
+  std::vector<FitRow> rows;
+  for (int i = 0; i < 6; ++i) {
+    const double share = 0.1 + 0.15 * i;  // of the first constant in the row's time
+    const double residual = -(share * std::log(1.2) + (1.0 - share) * std::log(0.9));
+    rows.push_back(
+        {.source = i % 2 == 0 ? "a" : "b", .residual = residual, .slopes = {share, 1.0 - share}});
+  }
+  const std::vector<double> factors = fit_factors(rows, {"c", "d"}, 0.05);
+  EXPECT_NEAR(factors[0], 1.2, 1e-9);
+  EXPECT_NEAR(factors[1], 0.9, 1e-9);
+}
+
+TEST(ConstantFit, OneWrongRowHardlyPulls) {
+  std::vector<FitRow> rows;
+  for (int i = 0; i < 9; ++i) rows.push_back(fit_row("a", 0.0, {1.0}));
+  rows.push_back(fit_row("a", 1.0, {1.0}));
+  EXPECT_NEAR(fit_factors(rows, {"c"}, 0.01)[0], 1.0, 0.01) << "the mean would say 0.93";
+}
+
+TEST(ConstantFit, RefusesWhatTheRowsCannotTell) {
+  const std::vector<FitRow> same = {fit_row("a", 0.1, {0.5, 0.5}), fit_row("b", 0.2, {0.7, 0.7})};
+  EXPECT_THROW((void)fit_factors(same, {"c", "d"}, 0.05), InputError);
+  const std::vector<FitRow> idle = {fit_row("a", 0.1, {0.0}), fit_row("b", 0.2, {0.001})};
+  EXPECT_THROW((void)fit_factors(idle, {"c"}, 0.05), InputError);
+}
+
+TEST(ConstantFit, LeavesEachSourceOutOnce) {
+  const std::vector<FitRow> rows = {fit_row("a", -0.1, {1.0}), fit_row("a", -0.1, {1.0}),
+                                    fit_row("b", 0.25, {1.0}), fit_row("b", 0.25, {1.0})};
+  const ConstantFit fit = fit_constants(rows, {"c"}, 0.05);
+  ASSERT_EQ(fit.sources.size(), 2U);
+  EXPECT_NEAR(fit.sources[0].factors[0], 0.8, 1e-9) << "from b alone";
+  EXPECT_NEAR(fit.sources[0].without, 1.0 - 0.9 * 0.8, 1e-9);
+  EXPECT_NEAR(fit.sources[0].before, 0.1, 1e-9);
+  EXPECT_NEAR(fit.sources[1].factors[0], 1.0 / 0.9, 1e-9) << "from a alone";
+  EXPECT_GT(fit.spread[0], 0.1) << "sources that disagree make a constant uncertain";
+}
+
+}  // namespace
+}  // namespace trainyard
