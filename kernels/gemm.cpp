@@ -11,17 +11,35 @@
 
 namespace trainyard {
 
-namespace {
-
-// Parts of k that separate thread blocks sum, for products with too few tiles to fill the GPU.
-constexpr std::array<std::int64_t, 5> splits = {1, 2, 4, 8, 16};
-
 // Share of an SM's peak that a tile reaches: large tiles reuse operands more per byte loaded.
 double tile_rate(const TileModel& model, const Tile& tile) {
   constexpr double largest = 32768.0;
   const double elements = static_cast<double>(tile.m * tile.n);
   return model.largest_tile * std::pow(std::min(1.0, elements / largest), model.tile_exponent);
 }
+
+double pass_factor(const PassFactors& factors, GemmPass pass) {
+  switch (pass) {
+    case GemmPass::Forward:
+      return 1.0;
+    case GemmPass::DataGrad:
+      return factors.data_grad;
+    case GemmPass::WeightGrad:
+      return factors.weight_grad;
+  }
+  return 1.0;
+}
+
+// A slower clock stretches the work, not the launch.
+Seconds sustained(const GemmModel& model, Seconds burst) {
+  const Seconds launch = std::min(model.tile.launch, burst);
+  return launch + (burst - launch) * model.sustained_time;
+}
+
+namespace {
+
+// Parts of k that separate thread blocks sum, for products with too few tiles to fill the GPU.
+constexpr std::array<std::int64_t, 5> splits = {1, 2, 4, 8, 16};
 
 // Time of `tiles` tiles whose main loop runs over `depth`.
 Seconds waves_time(const GpuSheet& sheet, const TileModel& model, const Tile& tile, DataType dtype,
@@ -56,10 +74,6 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
   return best + model.launch;
 }
 
-std::int64_t total_rows(const GroupedGemm& gemm) {
-  return std::accumulate(gemm.rows.begin(), gemm.rows.end(), std::int64_t{0});
-}
-
 const GemmTable* find_table(const GemmModel& model, DataType dtype) {
   const auto exact = std::find_if(model.tables.begin(), model.tables.end(),
                                   [&](const GemmTable& t) { return t.dtype == dtype; });
@@ -71,18 +85,6 @@ const GemmTable* find_table(const GemmModel& model, DataType dtype) {
 bool same_path(DataType a, DataType b) {
   const auto half = [](DataType t) { return t == DataType::Bf16 || t == DataType::Fp16; };
   return a == b || (half(a) && half(b));
-}
-
-double pass_factor(const PassFactors& factors, GemmPass pass) {
-  switch (pass) {
-    case GemmPass::Forward:
-      return 1.0;
-    case GemmPass::DataGrad:
-      return factors.data_grad;
-    case GemmPass::WeightGrad:
-      return factors.weight_grad;
-  }
-  return 1.0;
 }
 
 // What measurements say about a point: the factor on the model's time, and how well it is known.
@@ -106,12 +108,6 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
   return found;
 }
 
-// A slower clock stretches the work, not the launch.
-Seconds sustained(const GemmModel& model, Seconds burst) {
-  const Seconds launch = std::min(model.tile.launch, burst);
-  return launch + (burst - launch) * model.sustained_time;
-}
-
 Seconds at_least_roofline(const GpuSheet& sheet, const Kernel& kernel, DataType dtype,
                           Seconds time) {
   return std::max(time, roofline(flops(kernel), hbm_bytes(kernel), sheet.peak(dtype), sheet.hbm));
@@ -127,17 +123,6 @@ Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gem
   });
 }
 
-Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm) {
-  TY_CHECK(total_rows(gemm) > 0 && gemm.n > 0 && gemm.k > 0, total_rows(gemm), gemm.n, gemm.k);
-  const Bytes partial{8.0 * static_cast<double>(total_rows(gemm) * gemm.n)};
-  return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, [&](const Tile& tile) {
-    std::int64_t tiles = 0;
-    for (const std::int64_t rows : gemm.rows)
-      if (rows > 0) tiles += count_tiles({.m = rows, .n = gemm.n}, tile, sheet.sms).tiles;
-    return tiles;
-  });
-}
-
 Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) {
   // Equal products side by side fill the GPU like one product of all their rows.
   const auto found =
@@ -146,14 +131,6 @@ Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) 
   const bool known = gemm.batch == 1;
   return {at_least_roofline(sheet, gemm, gemm.dtype, time),
           known ? found.provenance : Provenance::Extrapolated};
-}
-
-Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const GroupedGemm& gemm) {
-  if (total_rows(gemm) == 0) return {model.tile.launch, Provenance::Extrapolated};
-  const auto found =
-      correction_at(model, gemm.dtype, gemm.pass, {total_rows(gemm), gemm.n, gemm.k});
-  const Seconds time = sustained(model, tile_model_time(sheet, model.tile, gemm) * found.factor);
-  return {at_least_roofline(sheet, gemm, gemm.dtype, time), Provenance::Extrapolated};
 }
 
 }  // namespace trainyard

@@ -57,14 +57,16 @@ struct GemmModel {
 // k.
 [[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
                                       const Gemm& gemm);
-[[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
-                                      const GroupedGemm& gemm);
 
 // Model and measurements together, at least the roofline. Measured: an exact node of the table of
 // this dtype, forward, unbatched and at the tables' own burst clock. Interpolated: inside the grid.
 // Extrapolated: everything else.
 [[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm);
-[[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model,
-                             const GroupedGemm& gemm);
+
+// For products made otherwise of the same tiles (grouped_gemm.hpp): the time of one wave's worth of
+// arithmetic, the factor of a pass, and the clock of a step.
+[[nodiscard]] double tile_rate(const TileModel& model, const Tile& tile);
+[[nodiscard]] double pass_factor(const PassFactors& factors, GemmPass pass);
+[[nodiscard]] Seconds sustained(const GemmModel& model, Seconds burst);
 
 }  // namespace trainyard

@@ -34,7 +34,7 @@ class ProfileCostModel final : public CostModel {
   }
   [[nodiscard]] Cost of(const GroupedGemm& g) const {
     require(g.dtype);
-    return scaled(gemm_cost(profile_.sheet, profile_.gemm, g));
+    return scaled(grouped_cost(profile_.sheet, profile_.gemm, profile_.grouped, g));
   }
   [[nodiscard]] Cost scaled(Cost cost) const {
     return {cost.time * profile_.gemm_time, cost.provenance};

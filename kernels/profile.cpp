@@ -167,6 +167,42 @@ GemmModel read_gemm(const GpuSheet& sheet, JsonObject& root) {
   return model;
 }
 
+// Logarithms of factors in ten-thousandths, one line per value of the first axes.
+std::vector<double> read_log_factors(JsonObject& table, std::size_t expected) {
+  std::vector<double> factors;
+  for (const std::string& line : table.texts("log_factor_1e4")) {
+    std::istringstream words(line);
+    int value = 0;
+    while (words >> value) factors.push_back(value / 1e4);
+    if (!words.eof())
+      table.report("log_factor_1e4", "holds \"" + line + "\"", "write whole ten-thousandths");
+  }
+  if (factors.size() != expected) {
+    table.report("log_factor_1e4",
+                 "has " + std::to_string(factors.size()) + " values for " +
+                     std::to_string(expected) + " nodes",
+                 "give one value for each combination of the axes");
+    factors.resize(expected, 0.0);
+  }
+  return factors;
+}
+
+GroupedModel read_grouped(JsonObject& root) {
+  GroupedModel model;
+  if (!root.has("grouped_gemm")) return model;
+  JsonObject section = root.object("grouped_gemm");
+  read_provenance(section);
+  JsonObject axes = section.object("axes");
+  const std::array grid = {read_axis(axes, "rows"), read_axis(axes, "experts"),
+                           read_axis(axes, "weights_1024")};
+  for (JsonObject& table : section.objects("tables")) {
+    const DataType dtype = read_dtype(table);
+    auto factors = read_log_factors(table, grid[0].size() * grid[1].size() * grid[2].size());
+    model.tables.push_back({dtype, Surface({grid[0], grid[1], grid[2]}, std::move(factors))});
+  }
+  return model;
+}
+
 AttentionTable attention_table(const GpuSheet& sheet, const AttentionModel& model, std::int64_t dim,
                                const std::array<std::vector<std::int64_t>, 2>& axes,
                                const EfficiencyTable& read) {
@@ -234,6 +270,7 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   GpuProfile profile;
   profile.sheet = read_sheet(path, root);
   profile.gemm = read_gemm(profile.sheet, root);
+  profile.grouped = read_grouped(root);
   profile.attention = read_attention(profile.sheet, root);
   profile.memory = read_memory(root);
   profile.gemm_time = read_gemm_time(root);

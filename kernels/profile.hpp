@@ -14,6 +14,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/gpu.hpp"
+#include "kernels/grouped_gemm.hpp"
 #include "kernels/memory_bound.hpp"
 
 namespace trainyard {
@@ -21,6 +22,7 @@ namespace trainyard {
 struct GpuProfile {
   GpuSheet sheet;
   GemmModel gemm;
+  GroupedModel grouped;
   AttentionModel attention;
   MemoryModel memory;
   double gemm_time = 1.0;  // of a derived GPU's products over what the sibling's tables say

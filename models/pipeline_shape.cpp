@@ -1,21 +1,21 @@
 #include "models/pipeline_shape.hpp"
 
+#include "models/architecture/flops.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// FLOPs of one layer and token: products with weights 2 per weight and pass; the causal attention
-// core 2*s*q forward and 2.5 times that backward (reference: Dao 2307.08691, section 3.1).
+// FLOPs of one layer and token, of the last one, which has the experts where there are any:
+// products with weights 2 per weight and pass; the causal attention core s*(q + o) forward and 2.5
+// times that backward (reference: Dao 2307.08691, section 3.1).
 StepCosts costs_of(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
-  const double attention_weights =
-      static_cast<double>(a.hidden) * static_cast<double>(2 * a.query_width() + 2 * a.kv_width());
-  const double ffn_weights =
-      static_cast<double>(a.hidden) * static_cast<double>((a.ffn_inputs() + 1) * a.ffn);
-  const double products = 2.0 * (attention_weights + ffn_weights);
-  const double core = 2.0 * static_cast<double>(plan.training.sequence_length * a.query_width());
+  const TokenFlops token =
+      token_flops(a, {.sequence_length = plan.training.sequence_length, .vocab = a.vocab});
+  const double products = token.moe_layers > 0 ? token.moe_layer : token.linear_layer;
+  const double core = token.attention_layer;
   const double forward = products + core;
   if (!(forward > 0.0)) return {};
   const double repeated = plan.training.recompute == Recompute::Full ? 1.0 : 0.0;
@@ -44,6 +44,10 @@ PipelineShape pipeline_shape(const TrainingPlan& plan) {
 
 std::int64_t weight_copies(const Parallelism& parallelism) {
   return placement_of(parallelism) == Placement::Bidirectional ? 2 : 1;
+}
+
+std::int64_t expert_copies(const Parallelism& parallelism) {
+  return parallelism.expert_replicas() * weight_copies(parallelism);
 }
 
 bool ends_on_one_rank(const Parallelism& parallelism) {

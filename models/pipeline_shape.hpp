@@ -22,6 +22,9 @@ namespace trainyard {
 // Copies of every stage within one pipeline: 2 where two directions share it (dualpipe).
 [[nodiscard]] std::int64_t weight_copies(const Parallelism& parallelism);
 
+// Ranks that hold the same experts of the same stage. REQUIRES: the plan's experts divide.
+[[nodiscard]] std::int64_t expert_copies(const Parallelism& parallelism);
+
 // First and last stage are on one rank, which then holds a tied embedding once.
 [[nodiscard]] bool ends_on_one_rank(const Parallelism& parallelism);
 

@@ -13,6 +13,7 @@
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/settings.hpp"
 #include "models/collectives/nccl/options.hpp"
+#include "models/expert_settings.hpp"
 #include "models/framework.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
@@ -48,6 +49,11 @@ struct Parallelism {
   ContextExchange context_exchange = ContextExchange::Ring;
   ContextSplit context_split = ContextSplit::Zigzag;
   std::int64_t context_all_to_all = 0;  // hierarchical: ranks that trade heads, the fastest ones
+  // The experts' own division of the ranks of one stage (tensor * context * data of them):
+  // expert_tensor ranks share an expert, `expert` groups of them share the experts, and the rest
+  // are replicas. expert_tensor 0: as many as tensor (Megatron's default).
+  std::int64_t expert = 1;
+  std::int64_t expert_tensor = 0;
   std::string schedule = "1f1b";  // a name of the schedule registry, or a file ending in .json
   std::int64_t microbatch_group_size = 0;  // interleaved: G; 0 means the number of stages
   std::int64_t zero_stage = 0;             // shards optimizer state (1), gradients (2), weights (3)
@@ -84,6 +90,13 @@ struct Parallelism {
   [[nodiscard]] std::int64_t shard_size() const { return shard > 0 ? shard : data; }
   // Ranks that hold the same weights and see other tokens: gradients are summed over them.
   [[nodiscard]] std::int64_t replicas() const { return data * context; }
+  [[nodiscard]] std::int64_t expert_tensor_size() const {
+    return expert_tensor > 0 ? expert_tensor : tensor;
+  }
+  // Replicas of an expert. REQUIRES: the ranks divide (checked by the reader).
+  [[nodiscard]] std::int64_t expert_replicas() const {
+    return tensor * context * data / (expert_tensor_size() * expert);
+  }
 };
 
 struct Training {
@@ -122,6 +135,8 @@ struct TrainingPlan {
   Parallelism parallelism;
   Training training;
   CollectiveChoice collectives;
+  ExpertSettings experts = {};
+  std::uint64_t seed = 0;     // of the routing
   FrameworkMemory framework;  // zero until loaded
 
   [[nodiscard]] std::int64_t world() const {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "models/context_shape.hpp"
+#include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
 #include "sim/base/check.hpp"
 
@@ -213,6 +214,10 @@ RankId RankGrid::rank(const GridPosition& position) const {
                              position.pipeline * stride_[kPipeline]);
 }
 
+bool divides_experts(const Parallelism& parallelism, const Architecture& architecture) {
+  return architecture.has_experts() && parallelism.expert > 1;
+}
+
 std::vector<std::string> slot_names() {
   return {"tensor",
           "data",
@@ -236,10 +241,15 @@ std::vector<std::string> slot_names() {
           "send_context_back",
           "recv_context_back",
           "send_tensor",
-          "recv_tensor"};
+          "recv_tensor",
+          "expert",
+          "expert_tensor",
+          "expert_data",
+          "expert_data_mirror"};
 }
 
-void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload) {
+void add_groups(const Parallelism& parallelism, const Architecture& architecture,
+                Workload& workload) {
   const RankGrid grid(parallelism);
   const Placement placement = placement_of(parallelism);
   const ContextShape context = context_shape(parallelism);
@@ -266,12 +276,15 @@ void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& 
   add_data_groups(parallelism, grid, placement, workload);
   add_shard_groups(parallelism, grid, workload);
   add_pipeline_pairs(parallelism, grid, placement, workload);
-  if (tied_embeddings && !ends_on_one_rank(parallelism)) {
+  if (architecture.tied_embeddings && !ends_on_one_rank(parallelism)) {
     add_embedding_groups(parallelism, grid, workload);
   }
-  // A distributed optimizer leaves every rank with a share of the norm of its own; otherwise
-  // replicas agree.
-  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [&parallelism](GridPosition p) {
+  if (architecture.has_experts()) add_expert_groups(parallelism, workload);
+  // A distributed optimizer leaves every rank with a share of the norm of its own, and so do
+  // divided experts; otherwise replicas agree.
+  const bool everyone = divides_experts(parallelism, architecture);
+  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [&](GridPosition p) {
+    if (everyone) return GridPosition{};
     p.tensor = p.pipeline = 0;
     return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;
   });

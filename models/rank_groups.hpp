@@ -69,13 +69,24 @@ enum class Slot : std::uint16_t {
   RecvContextBack,
   SendTensor,  // to the next rank of the tensor group, where products run in pieces
   RecvTensor,
+  // Of a model with experts (expert_grid.hpp).
+  Expert,            // the ranks that its experts are divided over
+  ExpertTensor,      // those that share each expert
+  ExpertData,        // replicas of the experts
+  ExpertDataMirror,  // as DataMirror
 };
 [[nodiscard]] std::vector<std::string> slot_names();
+
+// Ranks of a stage hold different experts, so that every rank has a share of the gradient norm of
+// its own.
+[[nodiscard]] bool divides_experts(const Parallelism& parallelism,
+                                   const Architecture& architecture);
 
 // Fills workload.groups, workload.ranks (programs stage by stage, those of a stage in the order of
 // the context ring; gpu as placed) and workload.slots. Groups of one rank are not made: their slots
 // stay unbound, and slots behind the last one in use are not there. The stages wrap around (last to
 // first) when chunks are interleaved.
-void add_groups(const Parallelism& parallelism, bool tied_embeddings, Workload& workload);
+void add_groups(const Parallelism& parallelism, const Architecture& architecture,
+                Workload& workload);
 
 }  // namespace trainyard

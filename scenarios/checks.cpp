@@ -6,6 +6,7 @@
 #include <array>
 
 #include "models/context_shape.hpp"
+#include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 
@@ -135,6 +136,71 @@ void check_chunked_tensor(const Check& check) {
   check.file.report("/parallelism/chunked_tensor",
                     "is about the gathers and reductions of sequence_parallel, which is off",
                     "set /parallelism/sequence_parallel to true");
+}
+
+void check_expert_sizes(const Check& check) {
+  const Architecture& a = check.architecture();
+  const Parallelism& p = check.sizes();
+  const std::int64_t shared = p.expert_tensor_size();
+  if (a.experts % p.expert != 0) {
+    check.file.report("/parallelism/expert",
+                      fmt::format("{} experts do not divide among {} groups", a.experts, p.expert),
+                      fmt::format("divisors: {}", divisors(a.experts, 512)));
+  }
+  if (a.expert_ffn % shared != 0) {
+    check.file.report(
+        "/parallelism/expert_tensor",
+        fmt::format("{} columns of an expert do not divide among {} ranks", a.expert_ffn, shared),
+        fmt::format("divisors: {}", divisors(a.expert_ffn, 64)));
+  }
+  const std::int64_t ranks = p.tensor * p.context * p.data;
+  if (ranks % (p.expert * shared) != 0) {
+    check.file.report("/parallelism/expert",
+                      fmt::format("a stage has {} ranks (tensor {} x context {} x data {}), which "
+                                  "do not divide by expert {} x expert_tensor {}",
+                                  ranks, p.tensor, p.context, p.data, p.expert, shared),
+                      fmt::format("with expert_tensor {}, expert divides {}", shared,
+                                  ranks % shared == 0 ? ranks / shared : ranks));
+  } else if (!ExpertGrid::keeps_stages(p)) {
+    check.file.report(
+        "/parallelism/rank_order",
+        fmt::format("\"{}\" puts ranks of one expert on different pipeline stages", p.rank_order),
+        "name pp last or first");
+  }
+}
+
+void check_experts(const Check& check) {
+  if (!check.model || !check.parallelism) return;
+  const Architecture& a = check.architecture();
+  const Parallelism& p = check.sizes();
+  if (!a.has_experts()) {
+    if (p.expert > 1)
+      check.file.report(
+          "/parallelism/expert",
+          fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
+          "set it to 1, or choose a model with experts");
+    return;
+  }
+  if (p.tensor > 1 && !p.sequence_parallel)
+    check.file.report("/parallelism/sequence_parallel",
+                      "experts with tensor ranks that all hold the same tokens are not modelled",
+                      "set it to true, as Megatron-LM asks of a mixture of experts");
+  check_expert_sizes(check);
+  if (p.zero_stage == 3)
+    check.file.report("/parallelism/zero_stage",
+                      "weights of experts that are gathered layer by layer are not modelled",
+                      "use 0, 1 or 2");
+  if (p.shard > 0)
+    check.file.report("/parallelism/shard", "copies that share experts are not modelled",
+                      "leave it out: experts are sharded over all of their replicas");
+  if (!check.file.is_sound("/experts")) return;
+  const ExpertSettings& experts = check.scenario.plan.experts;
+  if (experts.routing == RoutingKind::Recorded && experts.counts.empty())
+    check.file.report("/experts/counts", "is missing, but routing is recorded",
+                      "name a file with the tokens of each expert, layer by layer");
+  if (experts.pad_to_capacity && experts.capacity_factor <= 0.0)
+    check.file.report("/experts/pad_to_capacity", "has no capacity to pad to",
+                      "give a capacity_factor");
 }
 
 void check_gpus(const Check& check) {
@@ -337,6 +403,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_tensor(check);
   check_context(check);
   check_chunked_tensor(check);
+  check_experts(check);
   check_gpus(check);
   check_placement(check);
   check_batch(check);

@@ -45,6 +45,13 @@ struct OptionalWhole {
 };
 
 template <class Owner>
+struct Real {
+  double Owner::*member;
+  double least = 0.0;
+  double most = std::numeric_limits<double>::infinity();
+};
+
+template <class Owner>
 struct Seed {
   std::uint64_t Owner::*member;
 };
@@ -104,8 +111,8 @@ template <class Owner>
 struct Field {
   std::string_view key;
   std::string_view meaning;  // for editors; a phrase
-  std::variant<Whole<Owner>, OptionalWhole<Owner>, Seed<Owner>, Flag<Owner>, Text<Owner>,
-               Texts<Owner>, Wholes<Owner>, Choice<Owner>, OptionalNumber<Owner>,
+  std::variant<Whole<Owner>, OptionalWhole<Owner>, Real<Owner>, Seed<Owner>, Flag<Owner>,
+               Text<Owner>, Texts<Owner>, Wholes<Owner>, Choice<Owner>, OptionalNumber<Owner>,
                OptionalTime<Owner>, OptionalFlopsRate<Owner>>
       kind;
 };
@@ -131,6 +138,11 @@ void read(JsonObject& object, std::string_view key, const OptionalWhole<Owner>& 
           Owner& owner) {
   if (!object.has(key)) return;
   owner.*kind.member = object.integer(key, {.least = kind.least, .most = kind.most});
+}
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Real<Owner>& kind, Owner& owner) {
+  if (!object.has(key)) return;
+  owner.*kind.member = object.number(key, {.least = kind.least, .most = kind.most});
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Seed<Owner>& kind, Owner& owner) {
@@ -227,6 +239,13 @@ Json schema(const Whole<Owner>& kind, const Owner& owner) {
 template <class Owner>
 Json schema(const OptionalWhole<Owner>& kind, const Owner&) {
   return {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}};
+}
+template <class Owner>
+Json schema(const Real<Owner>& kind, const Owner& owner) {
+  return {{"type", "number"},
+          {"minimum", kind.least},
+          {"maximum", kind.most},
+          {"default", owner.*kind.member}};
 }
 template <class Owner>
 Json schema(const Seed<Owner>& kind, const Owner& owner) {

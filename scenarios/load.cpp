@@ -180,8 +180,13 @@ Scenario read_scenario(JsonFile& file) {
     root.report("training", "is missing",
                 "it must be an object with sequence_length and global_batch_size");
   }
+  JsonObject experts = root.object("experts");
+  scenario.plan.experts = read_fields(experts, expert_fields(), ExpertSettings{});
+  if (!scenario.plan.experts.counts.empty())
+    scenario.plan.experts.counts = beside(folder, scenario.plan.experts.counts);
   scenario.plan.collectives = read_collectives(root.object("collectives"), folder);
   scenario = read_fields(root, run_fields(), std::move(scenario));
+  scenario.plan.seed = scenario.seed;
   if (root.has("published")) {
     JsonObject published = root.object("published");
     scenario.published = read_fields(published, published_fields(), Published{});

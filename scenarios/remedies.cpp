@@ -113,6 +113,17 @@ constexpr Word kEquivalents[] = {
     {"swiglu", "\"model\": {\"gated_ffn\": true}"},
     {"tie_word_embeddings", "\"model\": {\"tied_embeddings\": ...}"},
     {"untie_embeddings_and_output_weights", "\"model\": {\"tied_embeddings\": false}"},
+    {"expert_model_parallel_size", "\"parallelism\": {\"expert\": ...}"},
+    {"expert_parallel", "\"parallelism\": {\"expert\": ...}"},
+    {"ep", "\"parallelism\": {\"expert\": ...}"},
+    {"expert_tensor_parallel_size", "\"parallelism\": {\"expert_tensor\": ...}"},
+    {"etp", "\"parallelism\": {\"expert_tensor\": ...}"},
+    {"moe_token_dispatcher_type", "\"experts\": {\"dispatcher\": ...}"},
+    {"moe_expert_capacity_factor", "\"experts\": {\"capacity_factor\": ...}"},
+    {"moe_pad_expert_input_to_capacity", "\"experts\": {\"pad_to_capacity\": true}"},
+    {"moe_shared_expert_overlap", "\"experts\": {\"overlap_shared\": true}"},
+    {"num_experts", "\"model\": {\"experts\": ...}"},
+    {"moe_router_topk", "\"model\": {\"experts_per_token\": ...}"},
     {"nccl_algo", "\"collectives\": {\"nccl\": {\"algo\": ...}}"},
     {"nccl_proto", "\"collectives\": {\"nccl\": {\"proto\": ...}}"},
     {"nccl_min_nchannels", "\"collectives\": {\"nccl\": {\"min_channels\": ...}}"},
@@ -123,9 +134,6 @@ constexpr Word kEquivalents[] = {
     {"num_nodes", "\"cluster\": {\"nodes\": ...}"},
     {"nnodes", "\"cluster\": {\"nodes\": ...}"},
 };
-
-constexpr std::array<std::string_view, 4> kExpertWords = {"expert_model_parallel_size",
-                                                          "expert_parallel", "expert", "ep"};
 
 // One of our own keys in another section than its own.
 template <class Owner>
@@ -142,10 +150,8 @@ void add_section(std::map<std::string, std::string>& words, std::string_view sec
 std::map<std::string, std::string> foreign_words() {
   std::map<std::string, std::string> words;
   for (const auto& [word, ours] : kEquivalents) words.emplace(word, fmt::format("here: {}", ours));
-  for (const std::string_view word : kExpertWords) {
-    words.emplace(word, "expert parallelism comes with a later version");
-  }
   add_section(words, "parallelism", parallelism_fields());
+  add_section(words, "experts", expert_fields());
   add_section(words, "collectives/nccl", nccl_fields());
   add_section(words, "training", training_fields());
   add_section(words, "model", architecture_fields());

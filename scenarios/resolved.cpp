@@ -32,6 +32,8 @@ Json resolved(const Scenario& scenario) {
   json["cluster"] = to_json(scenario.cluster);
   json["parallelism"] = write_fields(parallelism_fields(), plan.parallelism);
   json["training"] = write_fields(training_fields(), plan.training);
+  if (plan.architecture.has_experts())
+    json["experts"] = write_fields(expert_fields(), plan.experts);
   json["collectives"] = collectives_json(plan.collectives);
   json.update(write_fields(run_fields(), scenario));
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);

@@ -102,6 +102,8 @@ Json scenario_schema() {
   placement["type"] = Json::array({"array", "string"});
   sections["training"] =
       with_description("one optimizer step", schema_of_fields(training_fields(), Training{}));
+  sections["experts"] = with_description("how a mixture of experts is run",
+                                         schema_of_fields(expert_fields(), ExpertSettings{}));
   sections["collectives"] = collectives_schema();
   sections.update(schema_of_fields(run_fields(), defaults)["properties"]);
   sections["published"] = with_description("a measured result to compare with",

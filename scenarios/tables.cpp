@@ -41,6 +41,15 @@ constexpr Words<Reshard, 3> kReshard{
     {{Reshard::Auto, "auto"}, {Reshard::Always, "always"}, {Reshard::Never, "never"}}};
 constexpr Words<BucketRule, 2> kBuckets{
     {{BucketRule::Megatron, "megatron"}, {BucketRule::Pytorch, "pytorch"}}};
+constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
+                                          {RoutingKind::Zipf, "zipf"},
+                                          {RoutingKind::Dirichlet, "dirichlet"},
+                                          {RoutingKind::Recorded, "recorded"}}};
+constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
+                                            {Dispatcher::AllGather, "all_gather"},
+                                            {Dispatcher::NodeLimited, "node_limited"}}};
+constexpr Words<DataType, 3> kDispatchPrecision{
+    {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp8, "fp8"}}};
 
 template <const auto& words>
 std::vector<std::string> all_words() {
@@ -120,6 +129,9 @@ const Field<P> kParallelism[] = {
      word_of<P, &P::context_split, kContextSplit>()},
     {"context_all_to_all", "context_exchange a2a+p2p: ranks that trade heads among themselves",
      Whole<P>{&P::context_all_to_all, 0}},
+    {"expert", "groups of ranks that the experts are dealt to (EP)", Whole<P>{&P::expert}},
+    {"expert_tensor", "ranks that share each expert; 0 means as many as tensor",
+     Whole<P>{&P::expert_tensor, 0}},
     {"schedule", "the order of forward and backward steps of a pipeline rank, or a file with one",
      name_or_file<P, &P::schedule, schedule_names>()},
     {"microbatch_group_size",
@@ -202,6 +214,28 @@ const Field<T> kTraining[] = {
      Flag<T>{&T::fused_loss}},
     {"gradient_clipping", "the gradient norm is reduced over all ranks",
      Flag<T>{&T::gradient_clipping}},
+};
+
+using E = ExpertSettings;
+const Field<E> kExperts[] = {
+    {"routing", "how tokens fall on the experts", word_of<E, &E::routing, kRouting>()},
+    {"zipf_exponent", "zipf: expert of rank i gets a share of i to the power of minus this",
+     Real<E>{&E::zipf_exponent, 0.0, 10.0}},
+    {"dirichlet_alpha", "dirichlet: smaller is more uneven",
+     Real<E>{&E::dirichlet_alpha, 0.01, 1e6}},
+    {"counts", "recorded: a file with the tokens of each expert, layer by layer",
+     Text<E>{&E::counts}},
+    {"independent_replicas", "replicas of the experts have different loads",
+     Flag<E>{&E::independent_replicas}},
+    {"capacity_factor", "rows an expert takes of a rank at most, over the even number; 0: all",
+     Real<E>{&E::capacity_factor, 0.0, 1e3}},
+    {"pad_to_capacity", "every expert gets as many rows as it takes at most",
+     Flag<E>{&E::pad_to_capacity}},
+    {"dispatcher", "how rows reach their experts", word_of<E, &E::dispatcher, kDispatcher>()},
+    {"dispatch_precision", "of the rows on their way to the experts",
+     word_of<E, &E::dispatch_precision, kDispatchPrecision>()},
+    {"overlap_shared", "the experts of all tokens compute while the rows travel",
+     Flag<E>{&E::overlap_shared}},
 };
 
 using N = nccl::Settings;
@@ -305,6 +339,7 @@ constexpr std::array kGroupKinds = {GroupKind::Tensor, GroupKind::Pipeline, Grou
 
 std::span<const Field<Parallelism>> parallelism_fields() { return kParallelism; }
 std::span<const Field<Training>> training_fields() { return kTraining; }
+std::span<const Field<ExpertSettings>> expert_fields() { return kExperts; }
 std::span<const Field<nccl::Settings>> nccl_fields() { return kNccl; }
 std::span<const Field<Published>> published_fields() { return kPublished; }
 std::span<const Field<Architecture>> architecture_fields() { return kArchitecture; }

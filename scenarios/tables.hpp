@@ -12,6 +12,7 @@ namespace trainyard {
 
 [[nodiscard]] std::span<const Field<Parallelism>> parallelism_fields();
 [[nodiscard]] std::span<const Field<Training>> training_fields();
+[[nodiscard]] std::span<const Field<ExpertSettings>> expert_fields();
 [[nodiscard]] std::span<const Field<nccl::Settings>> nccl_fields();
 [[nodiscard]] std::span<const Field<Published>> published_fields();
 [[nodiscard]] std::span<const Field<Architecture>> architecture_fields();

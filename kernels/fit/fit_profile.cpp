@@ -11,6 +11,7 @@
 
 #include "kernels/fit/attention_fit.hpp"
 #include "kernels/fit/gemm_fit.hpp"
+#include "kernels/fit/grouped_fit.hpp"
 #include "kernels/fit/single_fit.hpp"
 #include "kernels/profile.hpp"
 #include "sim/base/data_directory.hpp"
@@ -173,6 +174,51 @@ json gemm_section(const FitRequest& request, const Target& target, const GemmPar
           {"tables", part.tables}};
 }
 
+json factors_json(const GroupedFit& fit) {
+  json lines = json::array();
+  const std::size_t line = fit.axes[2].size();
+  for (std::size_t start = 0; start < fit.log_factor.size(); start += line) {
+    std::string text;
+    for (std::size_t i = start; i < start + line; ++i)
+      text += fmt::format("{}{}", i > start ? " " : "", std::lround(fit.log_factor[i] * 1e4));
+    lines.push_back(text);
+  }
+  return lines;
+}
+
+// Products of experts, beside what the memory model of the profile says of the rest of a module.
+json grouped_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
+                     const GemmPart& gemm) {
+  const auto file = request.measured / "moe" / target.table;
+  json provenance = {{"table", fmt::format("kernels/moe/{}, balanced rows", target.table)},
+                     {"source", csv_source},
+                     {"command", command},
+                     {"date", request.date},
+                     {"held_out", "every fifth shape on average, drawn with seed 1"}};
+  json tables = json::array();
+  json axes;
+  for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
+    const auto samples = read_module_samples(file, std::string(to_string(dtype)));
+    if (samples.medians.empty() || sheet.peak(dtype).value() <= 0.0) continue;
+    const GroupedBase base{.sheet = sheet,
+                           .tile = gemm.model.tile,
+                           .memory = load_profile(target.profile).memory,
+                           .dtype = dtype};
+    const GroupedFit fit = fit_grouped(base, samples.medians);
+    const auto unseen = held_out_grouped(base, samples.medians, {});
+    fmt::print("{} experts {}: unseen shapes {}\n", target.profile, to_string(dtype),
+               to_text(unseen));
+    provenance[std::string(to_string(dtype))] = {{"rows", samples.rows},
+                                                 {"shapes", samples.medians.size()},
+                                                 {"unseen_shapes", errors_json(unseen)}};
+    tables.push_back({{"dtype", to_string(dtype)}, {"log_factor_1e4", factors_json(fit)}});
+    axes = {{"rows", axis_text(fit.axes[0])},
+            {"experts", axis_text(fit.axes[1])},
+            {"weights_1024", axis_text(fit.axes[2])}};
+  }
+  return {{"provenance", provenance}, {"axes", axes}, {"tables", tables}};
+}
+
 // Predicted over published rates of rows the tables were not fitted on.
 void print_attention_check(const Target& target, const GpuSheet& sheet, const AttentionFit& fit,
                            const Published& published) {
@@ -267,6 +313,7 @@ void fit_profiles(const FitRequest& request) {
     models[target.profile] = gemm.model;
     update(request, target.profile,
            {{"gemm", gemm_section(request, target, gemm)},
+            {"grouped_gemm", grouped_section(target, sheet, request, gemm)},
             {"attention", attention_section(target, sheet, request, published)}});
   }
   for (const StreamTarget& target : streams)

@@ -56,7 +56,7 @@ std::int64_t attention_bytes(const Architecture& a, const ActivationQuery& query
 
 std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
   const std::int64_t balanced = divided(sizes.tokens * a.experts_per_token, sizes.region);
-  const std::int64_t rows = query.expert_rows > 0 ? query.expert_rows : balanced;
+  const std::int64_t rows = query.expert_rows.value_or(balanced);
   const std::int64_t inner = divided((a.ffn_inputs() + 1) * a.expert_ffn, query.expert_tensor);
   return sizes.outside(sizes.element * a.hidden + kFp32Bytes * a.experts) +
          sizes.inside(sizes.element * (a.ffn_inputs() + 1) * a.shared_ffn) +

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/settings.hpp"
@@ -29,9 +30,9 @@ struct ActivationQuery {
   AttentionKind attention = AttentionKind::Flash;
   DataType precision = DataType::Bf16;
   LayerKind kind = LayerKind::Dense;
-  // Rows of tokens that this rank's experts work on; 0: as many as its own tokens make, which is
+  // Rows of tokens that this rank's experts work on; none: as many as its own tokens make, which is
   // balanced routing.
-  std::int64_t expert_rows = 0;
+  std::optional<std::int64_t> expert_rows = {};
   std::int64_t expert_tensor = 1;
 };
 
@@ -48,7 +49,9 @@ struct LayerActivations {
   // for each row of an expert its input, the activation's input and output.
   std::int64_t experts = 0;
   std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
-  [[nodiscard]] std::int64_t total() const { return norms + attention + core + ffn + checkpoint; }
+  [[nodiscard]] std::int64_t total() const {
+    return norms + attention + core + ffn + experts + checkpoint;
+  }
 };
 [[nodiscard]] LayerActivations layer_activations(const Architecture& architecture,
                                                  const ActivationQuery& query);

@@ -41,6 +41,7 @@ const CollectiveAlgorithm& tree_reduce();
 const CollectiveAlgorithm& pairwise_all_to_all();
 const CollectiveAlgorithm& direct_all_to_all();
 const CollectiveAlgorithm& hierarchical_all_to_all();
+const CollectiveAlgorithm& node_limited_all_to_all();
 const CollectiveAlgorithm& send_recv_direct();
 const CollectiveAlgorithm& send_recv_step();
 
@@ -79,6 +80,7 @@ std::span<const CollectiveAlgorithm* const> collective_algorithms() {
       &pairwise_all_to_all(),
       &direct_all_to_all(),
       &hierarchical_all_to_all(),
+      &node_limited_all_to_all(),
       &send_recv_direct(),
       &send_recv_step(),
   };

@@ -16,7 +16,7 @@ Attention flash(const TrainingPlan& plan, std::int64_t tensor, bool backward) {
           .query_length = s,
           .kv_length = s,
           .head_dim_qk = a.head_dim,
-          .head_dim_v = a.head_dim,
+          .head_dim_v = a.value_head(),
           .pairs = s * (s + 1) / 2,
           .causal = true,
           .backward = backward,
@@ -42,7 +42,7 @@ void LayerLowering::attention_core_forward() {
     memory_bound("attention_dropout", MemoryBoundKind::Elementwise,
                  (2 * shape_.element + 1) * scores);
   }
-  build_.compute("attention_values", head_gemm(s, arch_.head_dim, s, GemmPass::Forward));
+  build_.compute("attention_values", head_gemm(s, arch_.value_head(), s, GemmPass::Forward));
 }
 
 // Selective recomputation repeats the core alone: its inputs Q, K and V were kept (Korthikanti et
@@ -67,8 +67,9 @@ void LayerLowering::attention_core_backward() {
   const std::int64_t s = plan_.training.sequence_length;
   const std::int64_t d = arch_.head_dim;
   const std::int64_t scores = s * s * plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
-  build_.compute("attention_values_dgrad", head_gemm(s, s, d, GemmPass::DataGrad));
-  build_.compute("attention_values_wgrad", head_gemm(s, d, s, GemmPass::WeightGrad));
+  build_.compute("attention_values_dgrad", head_gemm(s, s, arch_.value_head(), GemmPass::DataGrad));
+  build_.compute("attention_values_wgrad",
+                 head_gemm(s, arch_.value_head(), s, GemmPass::WeightGrad));
   if (arch_.dropout) {
     memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise,
                  (2 * shape_.element + 1) * scores);

@@ -10,7 +10,7 @@ EndParameters end_parameters(const TrainingPlan& plan) {
   EndParameters parameters;
   parameters.embedding = table;
   parameters.positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
-  parameters.final_norm = layer_parameters(a, plan.parallelism.tensor).norm;
+  parameters.final_norm = a.norm_width();
   const bool shared = a.tied_embeddings && ends_on_one_rank(plan.parallelism);
   parameters.head = shared ? 0 : table;
   return parameters;
@@ -52,8 +52,7 @@ void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
                           (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
   build_.release(last, Category::Activations, embedding_memory());
   if (ready == nullptr) return;
-  const EndParameters parameters = end_parameters(plan_);
-  ready->push_back({parameters.embedding + parameters.positions, last});
+  ready->push_back({.op = last});
 }
 
 void EndLowering::head_forward() {
@@ -109,9 +108,8 @@ void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* r
     build_.release(norm, Category::Activations, memory.final_norm + (full ? memory.head_input : 0));
   }
   if (ready == nullptr) return;
-  const EndParameters parameters = end_parameters(plan_);
-  if (parameters.head > 0) ready->push_back({parameters.head, head});
-  ready->push_back({parameters.final_norm, norm});
+  if (end_parameters(plan_).head > 0) ready->push_back({.op = head});
+  ready->push_back({.op = norm});
 }
 
 }  // namespace trainyard

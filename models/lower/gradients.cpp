@@ -6,6 +6,7 @@
 
 #include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/shards.hpp"
+#include "models/rank_groups.hpp"
 
 namespace trainyard {
 
@@ -63,8 +64,11 @@ void GradientLowering::finish(const StageParameters& parameters,
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
   for (const OpIndex reduction : reductions) build_.wait_for(reduction);
   finish_replicated(parameters);
-  const std::int64_t shards = optimizer_shards(plan_.parallelism);
-  const std::int64_t local = (parameters.total + shards - 1) / shards;
+  const auto share = [](std::int64_t count, std::int64_t shards) {
+    return (count + shards - 1) / shards;
+  };
+  const std::int64_t local = share(parameters.total, optimizer_shards(plan_.parallelism)) +
+                             share(parameters.experts, expert_shards(plan_.parallelism));
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   if (plan_.training.gradient_clipping) gradient_norm(local);
   optimizer(local);
@@ -101,8 +105,9 @@ void GradientLowering::gradient_norm(std::int64_t local_parameters) {
                                                   .bytes = local_parameters * held_gradient(),
                                                   .launches = launches(local_parameters)});
   const Parallelism& p = plan_.parallelism;
-  const std::int64_t holders =
-      p.tensor * p.pipeline * (p.zero_stage > 0 ? p.shard_size() * p.context : 1);
+  const bool everyone = divides_experts(p, plan_.architecture);
+  const std::int64_t copy = p.zero_stage > 0 ? p.shard_size() * p.context : 1;
+  const std::int64_t holders = p.tensor * p.pipeline * (everyone ? p.data * p.context : copy);
   if (holders == 1) return;
   const Call call{.op = CollectiveOp::AllReduce,
                   .bytes = 4,
@@ -138,11 +143,16 @@ void hold_state(const TrainingPlan& plan, const StageParameters& parameters, con
       .zero_stage = plan.parallelism.zero_stage,
       .shards = optimizer_shards(plan.parallelism)};
   if (recipe.zero_stage == 2 && !held.gradients_sharded) recipe.zero_stage = 1;
-  const StateBytes state = state_bytes(recipe, parameters.total);
-  build.hold(Category::Weights, std::llround(state.weights));
-  build.hold(Category::Gradients, std::llround(state.gradients));
-  build.hold(Category::OptimizerState,
-             std::llround(state.master + state.first_moment + state.second_moment));
+  const auto hold = [&](std::int64_t count) {
+    const StateBytes state = state_bytes(recipe, count);
+    build.hold(Category::Weights, std::llround(state.weights));
+    build.hold(Category::Gradients, std::llround(state.gradients));
+    build.hold(Category::OptimizerState,
+               std::llround(state.master + state.first_moment + state.second_moment));
+  };
+  hold(parameters.total);
+  recipe.shards = expert_shards(plan.parallelism);
+  hold(parameters.experts);
 }
 
 }  // namespace trainyard

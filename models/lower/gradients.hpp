@@ -32,7 +32,8 @@ struct Bucket {
 
 // What one rank keeps and what the end of the step must do with it.
 struct StageParameters {
-  std::int64_t total = 0;
+  std::int64_t total = 0;             // without the experts
+  std::int64_t experts = 0;           // of the rank's own experts, with replicas of their own
   std::int64_t replicated = 0;        // held by every member of the tensor group
   std::int64_t shared_embedding = 0;  // tied table on first and last stage
 };

@@ -1,5 +1,6 @@
 #include "models/lower/layer.hpp"
 
+#include "models/lower/moe.hpp"
 #include "models/lower/tensor_pipeline.hpp"
 
 namespace trainyard {
@@ -18,26 +19,11 @@ StepShape::StepShape(const TrainingPlan& plan, std::int64_t place) : ring_place(
   boundary = split ? message / tensor : message;
 }
 
-LayerParameters layer_parameters(const Architecture& a, std::int64_t tensor) {
-  const std::int64_t qkv_width = a.query_width() + 2 * a.kv_width();
-  const std::int64_t up_width = a.ffn_inputs() * a.ffn;
-  const std::int64_t bias = a.biases ? 1 : 0;
-  LayerParameters parameters;
-  parameters.qkv = (a.hidden + bias) * qkv_width / tensor;
-  parameters.projection = a.query_width() * a.hidden / tensor;
-  parameters.projection_bias = bias * a.hidden;
-  parameters.up = (a.hidden + bias) * up_width / tensor;
-  parameters.down = a.ffn * a.hidden / tensor;
-  parameters.down_bias = bias * a.hidden;
-  parameters.norm = a.norm == NormKind::LayerNorm ? 2 * a.hidden : a.hidden;
-  return parameters;
-}
-
 LayerLowering::LayerLowering(const TrainingPlan& plan, const StepShape& shape,
                              ProgramBuilder& build)
     : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
 
-Gemm LayerLowering::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+Gemm LayerLowering::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
   // Sharded weights have no gradient beside them to add to: autograd writes a new one.
   const bool accumulates = pass == GemmPass::WeightGrad &&
                            plan_.training.gradient_precision == DataType::Fp32 &&
@@ -142,12 +128,12 @@ void LayerLowering::row_forward(std::string_view join, std::string_view name, co
 
 OpIndex LayerLowering::column_wgrad(std::string_view name, std::int64_t outputs) {
   return build_.compute(std::string(name) + "_wgrad",
-                        gemm(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
+                        product(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
 }
 
 OpIndex LayerLowering::row_wgrad(std::string_view name, std::int64_t inputs) {
   return build_.compute(std::string(name) + "_wgrad",
-                        gemm(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+                        product(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
 }
 
 OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs,
@@ -160,7 +146,8 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
     gathered = tensor_collective(CollectiveOp::AllGather, shape_.message,
                                  text + "_input_all_gather", !overlap);
   }
-  build_.compute(text + "_dgrad", gemm(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad));
+  build_.compute(text + "_dgrad",
+                 product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad));
   const CollectiveOp op =
       shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   const OpIndex reduced = tensor_collective(
@@ -174,28 +161,41 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
 OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
   const std::string text(name);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",
-                 gemm(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
+                 product(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }
 
 void LayerLowering::forward() {
-  attention_forward();
-  ffn_forward();
+  arch_.latent() ? latent_attention_forward() : attention_forward();
+  if (has_experts()) {
+    MoeLowering(plan_, shape_, build_, *this).forward();
+  } else {
+    ffn_forward();
+  }
+}
+
+// Over each head of queries and of keys, where the model has such norms.
+void LayerLowering::head_norms(std::string_view name, std::int64_t passes) {
+  if (!arch_.qk_norm) return;
+  const std::int64_t width = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
+  memory_bound(name, MemoryBoundKind::Norm, passes * shape_.element * shape_.tokens * width);
 }
 
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   norm_forward("attention_norm");
-  column_forward("attention_all_gather", "qkv_gemm",
-                 gemm(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+  column_forward(
+      "attention_all_gather", "qkv_gemm",
+      product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+  head_norms("qk_norm", 2);
   if (arch_.positions == Positions::Rotary) {
     const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
     memory_bound("rope", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
   }
   attention_core_forward();
-  row_forward("attention_join", "projection_gemm",
-              gemm(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
-                   GemmPass::Forward));
+  row_forward(
+      "attention_join", "projection_gemm",
+      product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
   residual_forward("attention_residual");
 }
 
@@ -204,43 +204,49 @@ void LayerLowering::ffn_forward() {
   norm_forward("ffn_norm");
   column_forward(
       "ffn_all_gather", "ffn_up_gemm",
-      gemm(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
+      product(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
   memory_bound("ffn_activation", MemoryBoundKind::Activation,
                (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
   row_forward("ffn_join", "ffn_down_gemm",
-              gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
+              product(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
   residual_forward("ffn_residual");
 }
 
+bool LayerLowering::has_experts() const {
+  return arch_.kind_of(build_.tags().layer) == LayerKind::Moe;
+}
+
 void LayerLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
-  if (part == BackwardPart::Weight) {
-    weight_backward(ready);
-    return;
+  if (has_experts()) {
+    MoeLowering(plan_, shape_, build_, *this).backward(part, ready);
+  } else {
+    part == BackwardPart::Weight ? ffn_weights(ready) : ffn_backward(part, ready);
   }
-  ffn_backward(part, ready);
-  attention_backward(part, ready);
+  if (arch_.latent()) {
+    latent_attention_backward(part, ready);
+  } else {
+    part == BackwardPart::Weight ? attention_weights(ready) : attention_backward(part, ready);
+  }
 }
 
 // The gradients of the norms were final with the input gradients, which are all done by now.
-void LayerLowering::weight_backward(std::vector<ReadyGradient>* ready) {
-  const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
+void LayerLowering::ffn_weights(std::vector<ReadyGradient>* ready) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   const OpIndex down = row_wgrad("ffn_down", local_ffn);
   const OpIndex up = column_wgrad("ffn_up", arch_.ffn_inputs() * local_ffn);
+  if (ready == nullptr) return;
+  for (const OpIndex op : {down, up, up}) ready->push_back({.op = op});
+}
+
+void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   const OpIndex projection = row_wgrad("projection", arch_.query_width() / shape_.tensor);
   const OpIndex qkv = column_wgrad("qkv", qkv_width / shape_.tensor);
   if (ready == nullptr) return;
-  ready->push_back({parameters.down + parameters.down_bias, down});
-  ready->push_back({parameters.up, up});
-  ready->push_back({parameters.norm, up});
-  ready->push_back({parameters.projection + parameters.projection_bias, projection});
-  ready->push_back({parameters.qkv, qkv});
-  ready->push_back({parameters.norm, qkv});
+  for (const OpIndex op : {projection, qkv, qkv}) ready->push_back({.op = op});
 }
 
 void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
-  const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   residual_backward("ffn_residual_backward");
   const OpIndex down = row_backward("ffn_down", local_ffn, part);
@@ -250,13 +256,10 @@ void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* 
   const OpIndex up = column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);
   const OpIndex norm = norm_backward("ffn_norm_backward");
   if (ready == nullptr) return;
-  ready->push_back({parameters.down + parameters.down_bias, down});
-  ready->push_back({parameters.up, up});
-  ready->push_back({parameters.norm, norm});
+  for (const OpIndex op : {down, up, norm}) ready->push_back({.op = op});
 }
 
 void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
-  const LayerParameters parameters = layer_parameters(arch_, shape_.tensor);
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   residual_backward("attention_residual_backward");
   const OpIndex projection = row_backward("projection", arch_.query_width() / shape_.tensor, part);
@@ -266,12 +269,11 @@ void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradi
     memory_bound("rope_backward", MemoryBoundKind::Rope,
                  2 * shape_.element * shape_.tokens * rotated);
   }
+  head_norms("qk_norm_backward", 3);
   const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor, part);
   const OpIndex norm = norm_backward("attention_norm_backward");
   if (ready == nullptr) return;
-  ready->push_back({parameters.projection + parameters.projection_bias, projection});
-  ready->push_back({parameters.qkv, qkv});
-  ready->push_back({parameters.norm, norm});
+  for (const OpIndex op : {projection, qkv, norm}) ready->push_back({.op = op});
 }
 
 }  // namespace trainyard

@@ -14,10 +14,19 @@
 
 namespace trainyard {
 
-// A weight gradient that has become final: so many parameters, at the end of that operation.
+class ExpertRouting;
+
+// A weight gradient that has become final at the end of that operation; how many parameters it is
+// of stands in entries.hpp.
 struct ReadyGradient {
-  std::int64_t parameters = 0;
   OpIndex op = kNone;
+  bool expert = false;  // reduced over the replicas of the experts
+};
+
+// Where a program stands among the experts; all alike under balanced routing.
+struct ExpertSeat {
+  std::int64_t place = 0;
+  std::int64_t replica = 0;
 };
 
 // Which kernels of a backward: all, those of the input gradient, or the products of the weight
@@ -39,13 +48,16 @@ struct StepShape {
   DataType dtype = DataType::Bf16;
   std::int64_t message = 0;   // tokens*hidden*element: what a tensor collective carries
   std::int64_t boundary = 0;  // what a stage sends to the next, per rank
+  const ExpertRouting* routing = nullptr;  // of a model with experts
+  ExpertSeat seat = {};
 };
 
 class LayerLowering {
  public:
   LayerLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build);
 
-  // Forward of one layer; the tags say whether it is the forward step or a recomputation.
+  // Forward of one layer; the tags say which, and whether it is the forward step or a
+  // recomputation.
   void forward();
   // Backward of one layer, or a part of it. Where `ready` is given, appends the gradients in the
   // order they become final.
@@ -65,13 +77,36 @@ class LayerLowering {
   OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
+  void residual_forward(std::string_view name);
+  void residual_backward(std::string_view name);
+  OpIndex row_backward(std::string_view name, std::int64_t inputs, BackwardPart part);
+  // A product of a linear layer, m x k by k x n.
+  [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 
  private:
+  // The expansion of a latent of `width` to `columns`; `beside` it, what else was gathered.
+  struct LatentUp {
+    std::int64_t width = 0;
+    std::int64_t beside = 0;
+    std::int64_t columns = 0;
+  };
+  void latent_attention_forward();
+  void latent_attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  void latent_norm(std::string_view name, std::int64_t width, std::int64_t passes);
+  void latent_down(std::string_view name, std::int64_t width, std::int64_t beside);
+  OpIndex latent_up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
+  OpIndex latent_down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
+                               BackwardPart part);
+  void latent_heads(std::string_view rope, std::string_view assembly);
+  [[nodiscard]] std::int64_t query_inputs() const;
+  [[nodiscard]] bool has_experts() const;  // the layer that the tags name
+  void head_norms(std::string_view name, std::int64_t passes);
+  void ffn_weights(std::vector<ReadyGradient>* ready);
+  void attention_weights(std::vector<ReadyGradient>* ready);
   void attention_forward();
   void attention_core_forward();
   void attention_core_backward();
   void attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
-  void weight_backward(std::vector<ReadyGradient>* ready);
   // A product of gathered rows, or one whose result is joined; in pieces with `chunked_tensor`.
   void column_forward(std::string_view gather, std::string_view name, const Gemm& product);
   void row_forward(std::string_view join, std::string_view name, const Gemm& product);
@@ -80,10 +115,6 @@ class LayerLowering {
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
   void ffn_forward();
   void ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
-  void residual_forward(std::string_view name);
-  void residual_backward(std::string_view name);
-  OpIndex row_backward(std::string_view name, std::int64_t inputs, BackwardPart part);
-  [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
   [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 
   const TrainingPlan& plan_;
@@ -91,21 +122,5 @@ class LayerLowering {
   const StepShape& shape_;
   ProgramBuilder& build_;
 };
-
-// Parameters of one rank: split over the tensor group, or held in full by each of its members.
-struct LayerParameters {
-  std::int64_t qkv = 0;              // split, biases included
-  std::int64_t projection = 0;       // split
-  std::int64_t projection_bias = 0;  // replicated
-  std::int64_t up = 0;               // split (gate and up of a gated layer)
-  std::int64_t down = 0;             // split
-  std::int64_t down_bias = 0;        // replicated
-  std::int64_t norm = 0;             // replicated, one of the two norms
-  [[nodiscard]] std::int64_t total() const {
-    return qkv + projection + projection_bias + up + down + down_bias + 2 * norm;
-  }
-};
-[[nodiscard]] LayerParameters layer_parameters(const Architecture& architecture,
-                                               std::int64_t tensor);
 
 }  // namespace trainyard

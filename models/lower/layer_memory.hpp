@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "models/architecture/memory.hpp"
 #include "models/plan.hpp"
@@ -18,6 +19,8 @@ struct LayerMemory {
 };
 // The plan as the memory formulas ask for it.
 [[nodiscard]] ActivationQuery activation_query(const TrainingPlan& plan);
-[[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan);
+// `expert_rows`: rows that the rank's experts work on; none: as many as its own tokens make.
+[[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind = LayerKind::Dense,
+                                       std::optional<std::int64_t> expert_rows = {});
 
 }  // namespace trainyard

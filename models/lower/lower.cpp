@@ -1,8 +1,10 @@
 #include "models/lower/lower.hpp"
 
-#include <fmt/format.h>
+#include <optional>
 
 #include "models/context_shape.hpp"
+#include "models/expert_grid.hpp"
+#include "models/expert_routing.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
@@ -40,37 +42,64 @@ ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shap
 
 namespace {
 
-// Counted and described, but not yet made of operations.
-void refuse_unlowered(const Architecture& architecture) {
-  if (!architecture.has_experts() && !architecture.latent()) return;
-  throw InputError(
-      Problem{.file = {},
-              .pointer = "/model",
-              .problem = fmt::format("{} has {}, which cannot be simulated yet", architecture.name,
-                                     architecture.latent() ? "latent attention" : "experts"),
-              .hint = "choose a dense model (`trainyard list models`)"});
+// The programs of a stage: one, or with uneven experts one for each place among them.
+std::vector<ExpertSeat> seats_of(const TrainingPlan& plan, const ExpertRouting* routing) {
+  std::vector<ExpertSeat> seats;
+  const bool uneven = routing != nullptr && !routing->balanced();
+  const std::int64_t replicas =
+      uneven && routing->by_replica() ? plan.parallelism.expert_replicas() : 1;
+  for (std::int64_t replica = 0; replica < replicas; ++replica)
+    for (std::int64_t place = 0; place < (uneven ? plan.parallelism.expert : 1); ++place)
+      seats.push_back({.place = place, .replica = replica});
+  return seats;
+}
+
+// Gives every rank, which has its stage's place on the ring by now, the program of its seat.
+void seat_ranks(const TrainingPlan& plan, const std::vector<ExpertSeat>& seats,
+                Workload& workload) {
+  if (seats.size() == 1) return;
+  const ExpertGrid grid(plan.parallelism);
+  const std::int64_t places = plan.parallelism.expert;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    const ExpertPosition at = grid.position(rank);
+    const std::int64_t seat =
+        at.expert + (static_cast<std::int64_t>(seats.size()) > places ? at.replica * places : 0);
+    std::uint32_t& program = workload.ranks[rank].program;
+    program = program * static_cast<std::uint32_t>(seats.size()) + static_cast<std::uint32_t>(seat);
+  }
 }
 
 }  // namespace
 
 Workload lower(const TrainingPlan& plan) {
-  refuse_unlowered(plan.architecture);
   const std::vector<std::int64_t> split = layer_split(plan);
   const PipelineShape shape = pipeline_shape(plan);
   const ScheduleLists lists = schedule_lists(plan, shape);
   const ContextShape context = context_shape(plan.parallelism);
+  const bool experts = plan.architecture.has_experts();
+  std::optional<ExpertRouting> routing;
+  if (experts) routing.emplace(plan);
+  const auto seats = seats_of(plan, routing ? &*routing : nullptr);
   Workload workload;
   workload.streams = stream_names();
   workload.categories = category_names();
   Interner interner(workload);
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
     for (std::int64_t place = 0; place < context.programs; ++place) {
-      StageLowering lowering(plan, split, {.stage = stage, .ring_place = place}, interner);
-      workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+      for (const ExpertSeat& seat : seats) {
+        StageLowering lowering(plan, split,
+                               {.stage = stage,
+                                .ring_place = place,
+                                .seat = seat,
+                                .routing = routing ? &*routing : nullptr},
+                               interner);
+        workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+      }
     }
   }
   drop_unused_names(workload);
-  add_groups(plan.parallelism, plan.architecture.tied_embeddings, workload);
+  add_groups(plan.parallelism, plan.architecture, workload);
+  seat_ranks(plan, seats, workload);
   return workload;
 }
 

@@ -1,13 +1,14 @@
 // From a training plan to the Workload that an engine replays.
 //
 // One program per pipeline stage (all replicas and tensor ranks of a stage do the same; each place
-// on a ring of context ranks has its own where it attends to other blocks), in issue order: the
-// schedule's steps, each unrolled into the kernels and collectives of its layers, then gradient
-// reduction, gradient norm and optimizer. Memory effects ride on the operations.
+// on a ring of context ranks has its own where it attends to other blocks, and each place among
+// experts with different loads), in issue order: the schedule's steps, each unrolled into the
+// kernels and collectives of its layers, then gradient reduction, gradient norm and optimizer.
+// Memory effects ride on the operations.
 //
 // Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
-// transformer layer), ends.cpp (embedding, head and loss), data_parallel/
-// (weights and gradients around them), gradients.cpp (norm, optimizer).
+// transformer layer), moe.cpp and mla.cpp (experts, latent attention), ends.cpp (embedding, head
+// and loss), data_parallel/ (weights and gradients around them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ enum class Stream : std::uint8_t {
   RecvContext,
   // Of products in pieces (tensor_pipeline.hpp).
   SendTensor,
-  RecvTensor
+  RecvTensor,
+  Expert,  // of a model with experts
 };
 
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule

@@ -41,7 +41,8 @@ std::vector<std::string> stream_names() {
           "send_context",
           "recv_context",
           "send_tensor",
-          "recv_tensor"};
+          "recv_tensor",
+          "expert"};
 }
 
 void drop_unused_names(Workload& workload) {
@@ -145,6 +146,56 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::string_view name
   program_.operations.push_back(op);
   last_on_stream_[op.stream] = index;
   return index;
+}
+
+void ProgramBuilder::weave(OpIndex first, OpIndex second) { reorder(first, woven(first, second)); }
+
+// The new order, as old numbers.
+std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const {
+  const OpIndex end = next();
+  std::vector<OpIndex> order;
+  OpIndex a = first;
+  OpIndex b = second;
+  const auto needs_first_side = [&](OpIndex op) {
+    const auto inputs = program_.dependencies_of(program_.operations[op]);
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](OpIndex input) { return input >= a && input < second; });
+  };
+  for (bool turn = false; a < second || b < end;) {
+    bool from_first = b == end || (a < second && !turn);
+    if (!from_first && a < second && needs_first_side(b)) from_first = true;
+    const OpIndex op = from_first ? a++ : b++;
+    order.push_back(op);
+    const Operation& written = program_.operations[op];
+    if (written.kind == OpKind::Collective &&
+        written.stream == static_cast<std::uint8_t>(Stream::Expert))
+      turn = from_first;
+  }
+  return order;
+}
+
+void ProgramBuilder::reorder(OpIndex first, const std::vector<OpIndex>& order) {
+  std::vector<OpIndex> place(order.size());  // new number by old one
+  for (OpIndex i = 0; i < order.size(); ++i) place[order[i] - first] = first + i;
+  const auto moved = [&](OpIndex op) { return op == kNone || op < first ? op : place[op - first]; };
+  const std::vector<Operation> old(program_.operations.begin() + first, program_.operations.end());
+  const std::size_t kept = order.empty() ? 0 : old.front().dependencies_begin;
+  const std::vector<OpIndex> inputs(
+      program_.dependencies.begin() + static_cast<std::ptrdiff_t>(kept),
+      program_.dependencies.end());
+  program_.dependencies.resize(kept);
+  for (OpIndex i = 0; i < order.size(); ++i) {
+    Operation op = old[order[i] - first];
+    const auto begin = static_cast<std::uint32_t>(program_.dependencies.size());
+    for (std::size_t input = op.dependencies_begin; input < op.dependencies_end; ++input)
+      program_.dependencies.push_back(moved(inputs[input - kept]));
+    op.dependencies_begin = begin;
+    op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
+    program_.operations[first + i] = op;
+    last_on_stream_[op.stream] = first + i;
+  }
+  for (auto& [op, effect] : effects_) op = moved(op);
+  for (OpIndex& op : waits_) op = moved(op);
 }
 
 void ProgramBuilder::allocate(OpIndex at_start_of, Category category, std::int64_t bytes) {

@@ -91,6 +91,13 @@ class ProgramBuilder {
   // The last compute operation so far, kNone at the start.
   [[nodiscard]] OpIndex last_compute() const { return last_on_stream_[0]; }
 
+  // Interleaves the operations from `first` on with those from `second` on (to the end), which need
+  // nothing of each other: whenever one side has started an exchange among experts, the other goes
+  // on, so that each travels under the other's computation (DualPipe, DeepSeek-AI 2412.19437
+  // section 3.2.1). Both keep their own order. Numbers of operations from `first` on are no longer
+  // valid.
+  void weave(OpIndex first, OpIndex second);
+
   void allocate(OpIndex at_start_of, Category category, std::int64_t bytes);
   void release(OpIndex at_end_of, Category category, std::int64_t bytes);
   void hold(Category category, std::int64_t bytes);  // for the whole step
@@ -102,6 +109,8 @@ class ProgramBuilder {
   OpIndex append(OpKind kind, Stream stream, std::string_view name, Slot slot,
                  std::uint32_t payload, std::span<const OpIndex> after);
   [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;
+  [[nodiscard]] std::vector<OpIndex> woven(OpIndex first, OpIndex second) const;
+  void reorder(OpIndex first, const std::vector<OpIndex>& order);
 
   Interner& interner_;
   Program program_;

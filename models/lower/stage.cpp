@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/architecture/shard.hpp"
 #include "models/context_shape.hpp"
+#include "models/expert_routing.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -17,18 +19,27 @@ std::string program_name(const TrainingPlan& plan, const StagePlace& place) {
   return fmt::format("stage {} ring {}", place.stage, place.ring_place);
 }
 
+StepShape shape_at(const TrainingPlan& plan, const StagePlace& place) {
+  StepShape shape(plan, place.ring_place);
+  shape.routing = place.routing;
+  shape.seat = place.seat;
+  return shape;
+}
+
 }  // namespace
 
 StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
                              const StagePlace& place, Interner& interner)
     : plan_(plan),
-      shape_(plan, place.ring_place),
+      shape_(shape_at(plan, place)),
       pipeline_(pipeline_shape(plan)),
       build_(interner, program_name(plan, place), static_cast<std::uint32_t>(place.stage)),
       layer_(plan, shape_, build_),
       ends_(plan, shape_, build_),
-      memory_(layer_memory(plan)),
+      dense_memory_(layer_memory(plan)),
       stage_(place.stage) {
+  if (plan.architecture.has_experts())
+    moe_memory_ = layer_memory(plan, LayerKind::Moe, place.routing->of({}).total());
   for (std::int64_t number = 0; number < pipeline_.chunks; ++number) {
     chunks_.push_back(make_chunk(number, split));
     weights_.push_back(weights_of(chunks_.back()));
@@ -64,13 +75,18 @@ ChunkWeights StageLowering::weights_of(const Chunk& chunk) const {
 }
 
 StageParameters StageLowering::stage_parameters() const {
-  const LayerParameters layer = layer_parameters(plan_.architecture, shape_.tensor);
   const EndParameters ends = end_parameters(plan_);
   StageParameters parameters;
-  for (const ChunkWeights& weights : weights_) parameters.total += weights.parameters();
+  for (const ChunkWeights& weights : weights_) {
+    parameters.total += weights.parameters();
+    parameters.experts += weights.expert_parameters();
+  }
   for (const Chunk& chunk : chunks_) {
-    parameters.replicated +=
-        chunk.layers * (2 * layer.norm + layer.projection_bias + layer.down_bias);
+    for (std::int64_t i = 0; i < chunk.layers; ++i) {
+      const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
+      parameters.replicated +=
+          layer_shard(plan_.architecture, shape_.tensor, {.kind = kind}).replicated;
+    }
     if (chunk.has_embedding) parameters.replicated += ends.positions;
     if (chunk.has_head) parameters.replicated += ends.final_norm;
     const bool shares = plan_.architecture.tied_embeddings && !ends_on_one_rank(plan_.parallelism);
@@ -83,7 +99,8 @@ StageParameters StageLowering::stage_parameters() const {
 void StageLowering::hold_memory() {
   const Parallelism& p = plan_.parallelism;
   const std::int64_t communicators = (p.tensor > 1 ? 1 : 0) + (p.pipeline > 1 ? 1 : 0) +
-                                     (p.replicas() > 1 ? 1 : 0) + (p.context > 1 ? 1 : 0);
+                                     (p.replicas() > 1 ? 1 : 0) + (p.context > 1 ? 1 : 0) +
+                                     (divides_experts(p, plan_.architecture) ? 1 : 0);
   build_.hold(Category::Communication, communicators * plan_.framework.communicator_bytes);
   build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
 }
@@ -91,14 +108,45 @@ void StageLowering::hold_memory() {
 Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   hold_memory();
   replicas_->begin_step();
-  for (const ScheduleStep& step : steps) {
-    const bool exchanges = step.kind != StepKind::BackwardWeight;
-    if (exchanges) begin_step();
-    step.kind == StepKind::Forward ? forward(step) : backward(step);
-    if (exchanges) exchanged_ = build_.last_compute();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const OpIndex first = build_.next();
+    write(steps[i]);
+    if (!is_woven(steps, i)) continue;
+    const OpIndex second = build_.next();
+    write(steps[++i]);
+    build_.weave(first, second);
+    exchanged_ = build_.last_compute();
   }
   replicas_->end_step();
   return build_.take();
+}
+
+void StageLowering::write(const ScheduleStep& step) {
+  const bool exchanges = step.kind != StepKind::BackwardWeight;
+  if (exchanges) begin_step();
+  step.kind == StepKind::Forward ? forward(step) : backward(step);
+  if (exchanges) exchanged_ = build_.last_compute();
+}
+
+// A forward and the backward after it run as one block where the schedule says so and experts have
+// something to hide. The chunk's last backward stays whole, and so does a block in which replicas
+// exchange: they name its operations later.
+bool StageLowering::is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const {
+  if (!steps[at].overlapped || at + 1 == steps.size() || plan_.parallelism.zero_stage > 1)
+    return false;
+  const Chunk& backward = chunks_[static_cast<std::size_t>(steps[at + 1].chunk)];
+  return divides_experts(plan_.parallelism, plan_.architecture) && backward.backwards_left > 1;
+}
+
+// The experts' rows differ from layer to layer where routing is uneven.
+LayerMemory StageLowering::memory_of(const Tags& tags) const {
+  if (plan_.architecture.kind_of(tags.layer) == LayerKind::Dense) return dense_memory_;
+  if (shape_.routing->balanced()) return moe_memory_;
+  const ExpertRows rows = shape_.routing->of({.layer = tags.layer,
+                                              .microbatch = tags.microbatch,
+                                              .replica = shape_.seat.replica,
+                                              .place = shape_.seat.place});
+  return layer_memory(plan_, LayerKind::Moe, rows.total());
 }
 
 // Overlapped, a receive is posted as early as its stream allows; else when the step before is done.
@@ -181,7 +229,7 @@ void StageLowering::forward(const ScheduleStep& step) {
     replicas_->before_forward(place);
     const OpIndex first = build_.next();
     layer_.forward();
-    build_.allocate(first, Category::Activations, memory_.kept);
+    build_.allocate(first, Category::Activations, memory_of(tags).kept);
     replicas_->after_forward(place);
   }
   tags.layer = -1;
@@ -218,7 +266,8 @@ void StageLowering::backward(const ScheduleStep& step) {
   build_.tag(tags);
   if (chunk.has_embedding) --unit.place.unit;
   leave_backward(chunk, unit);
-  TY_CHECK(!unit.last || ready_.size() == weights_[number].entries.size(), ready_.size());
+  const std::size_t entries = weights_[number].entries.size() + weights_[number].experts.size();
+  TY_CHECK(!unit.last || ready_.size() == entries, ready_.size(), entries);
 }
 
 // Head and loss, or the gradient from the stage after.
@@ -249,9 +298,10 @@ void StageLowering::leave_backward(const Chunk& chunk, const UnitBackward& step)
 void StageLowering::layer_backward(const UnitBackward& step) {
   replicas_->before_backward(step);
   const BackwardPart part = step.part;
+  const LayerMemory memory = memory_of(build_.tags());
   if (part == BackwardPart::Weight) {
     layer_.backward(part, &ready_);
-    build_.release(build_.last_compute(), Category::Activations, memory_.for_weights);
+    build_.release(build_.last_compute(), Category::Activations, memory.for_weights);
     replicas_->after_backward(step, ready_);
     return;
   }
@@ -266,9 +316,9 @@ void StageLowering::layer_backward(const UnitBackward& step) {
   build_.tag(tags);
   layer_.backward(part, &ready_);
   const OpIndex end = build_.last_compute();
-  const std::int64_t stays = part == BackwardPart::Input ? memory_.for_weights : 0;
-  build_.allocate(first, Category::Activations, memory_.working);
-  build_.release(end, Category::Activations, memory_.kept + memory_.working - stays);
+  const std::int64_t stays = part == BackwardPart::Input ? memory.for_weights : 0;
+  build_.allocate(first, Category::Activations, memory.working);
+  build_.release(end, Category::Activations, memory.kept + memory.working - stays);
   replicas_->after_backward(step, ready_);
 }
 

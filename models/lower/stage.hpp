@@ -19,6 +19,8 @@ namespace trainyard {
 struct StagePlace {
   std::int64_t stage = 0;       // the pipeline rank
   std::int64_t ring_place = 0;  // where it stands on the ring of its context group
+  ExpertSeat seat = {};
+  const ExpertRouting* routing = nullptr;  // of a model with experts
 };
 
 class StageLowering {
@@ -44,6 +46,10 @@ class StageLowering {
   [[nodiscard]] ChunkWeights weights_of(const Chunk& chunk) const;
   [[nodiscard]] StageParameters stage_parameters() const;
   void hold_memory();
+  void write(const ScheduleStep& step);
+  [[nodiscard]] bool is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const;
+  // Of the layer and microbatch that the tags name.
+  [[nodiscard]] LayerMemory memory_of(const Tags& tags) const;
   void forward(const ScheduleStep& step);
   void backward(const ScheduleStep& step);
   // Each is a unit of the chunk's weights: what stands before the layers, a layer, what stands
@@ -64,7 +70,8 @@ class StageLowering {
   ProgramBuilder build_;
   LayerLowering layer_;
   EndLowering ends_;
-  LayerMemory memory_;  // of one layer and microbatch
+  LayerMemory dense_memory_;  // of one layer and microbatch
+  LayerMemory moe_memory_;    // of one with experts, balanced
   std::int64_t stage_;
   std::vector<Chunk> chunks_;
   std::vector<ChunkWeights> weights_;  // by chunk

@@ -135,6 +135,23 @@ TEST(Gemm, GroupsOfEqualHeightCostAtLeastTheirShareOfOneProduct) {
   EXPECT_GE(model->cost(ragged).time, model->cost(whole).time * 0.999);
 }
 
+// Weight gradients multiply over each expert's rows: their tiles are those of the weights.
+TEST(Gemm, GroupedWeightGradientsCountTheirOwnTiles) {
+  const GpuProfile profile = load_profile("h100");
+  GroupedGemm forward{.rows = {512, 512, 512, 512}, .n = 4096, .k = 2048};
+  GroupedGemm weight = forward;
+  weight.pass = GemmPass::WeightGrad;
+  const Seconds one = tile_model_time(profile.sheet, profile.gemm.tile, forward);
+  const Seconds other = tile_model_time(profile.sheet, profile.gemm.tile, weight);
+  EXPECT_GT(other / one, 0.7);
+  EXPECT_LT(other / one, 1.4);
+  // All rows at one expert: as many tiles only of that one, four times as deep.
+  weight.rows = {2048, 0, 0, 0};
+  EXPECT_NEAR(tile_model_time(profile.sheet, profile.gemm.tile, weight) / other, 1.0, 0.2);
+  const auto model = load_cost_model("h100");
+  EXPECT_GT(model->cost(GroupedGemm{.rows = {0, 0}, .n = 64, .k = 64}).time.value(), 0.0);
+}
+
 TEST(Gemm, SustainedIsSlowerThanBurstExceptForTheLaunch) {
   for (const char* name : measured_gpus) {
     const double factor = load_profile(name).gemm.sustained_time;

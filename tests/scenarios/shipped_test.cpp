@@ -43,6 +43,7 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("fsdp/"), 5);
   EXPECT_EQ(count("replicas/"), 2);
   EXPECT_EQ(count("context/"), 4) << "ring, Ulysses, both, and the published one";
+  EXPECT_EQ(count("moe/"), 6);
   EXPECT_EQ(count("first/"), 1);
 }
 

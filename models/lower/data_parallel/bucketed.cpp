@@ -19,29 +19,43 @@ BucketedReplicas::BucketedReplicas(const DataParallelParts& parts)
       gradients_(parts.plan, parts.shape, parts.build),
       chunks_(parts.chunks.size()),
       reductions_(2, kNone) {
-  for (std::size_t i = 0; i < chunks_.size(); ++i) chunks_[i].buckets = buckets_of(weights_[i]);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    chunks_[i].dense.buckets = buckets_of(weights_[i], false);
+    chunks_[i].experts.buckets = buckets_of(weights_[i], true);
+  }
 }
 
-std::vector<Bucket> BucketedReplicas::buckets_of(const ChunkWeights& weights) const {
+std::vector<Bucket> BucketedReplicas::buckets_of(const ChunkWeights& weights, bool experts) const {
   const Parallelism& p = plan_.parallelism;
-  const std::int64_t replicas = data_ranks(p);
+  const std::vector<GradientEntry>& entries = experts ? weights.experts : weights.entries;
+  if (entries.empty()) return {};
+  const std::int64_t replicas = experts ? expert_copies(p) : data_ranks(p);
   if (replicas == 1) return {};
   const bool twice = weight_copies(p) == 2;
   std::vector<Bucket> buckets;
   if (p.gradient_buckets == BucketRule::Pytorch) {
-    buckets = pytorch_buckets(weights.entries, pytorch_limits(p, shape_.gradient));
+    buckets = pytorch_buckets(entries, pytorch_limits(p, shape_.gradient));
   } else {
     std::vector<std::int64_t> sizes;
-    for (const GradientEntry& entry : weights.entries) sizes.push_back(entry.parameters());
+    for (const GradientEntry& entry : entries) sizes.push_back(entry.parameters());
     // Both holders of a stage must cut it alike, so the stage decides, not the rank.
     const std::int64_t limit =
         twice ? bucket_limit(p, weights.stage, 0) : bucket_limit(p, weights.rank, weights.number);
     buckets = make_buckets(sizes, limit, replicas);
   }
   const std::int64_t stages = p.pipeline * p.interleave;
-  if (!twice || 2 * weights.stage < stages) return buckets;
-  for (Bucket& bucket : buckets) bucket.slot = Slot::DataMirror;
+  const bool mirror = twice && 2 * weights.stage >= stages;
+  for (Bucket& bucket : buckets) {
+    bucket.slot = experts ? (mirror ? Slot::ExpertDataMirror : Slot::ExpertData)
+                          : (mirror ? Slot::DataMirror : Slot::Data);
+  }
   return buckets;
+}
+
+ShardSlots BucketedReplicas::slots_of(const Bucket& bucket) const {
+  const bool experts = bucket.slot == Slot::ExpertData || bucket.slot == Slot::ExpertDataMirror;
+  return experts ? expert_shard_slots(plan_.parallelism, bucket.slot)
+                 : shard_slots(plan_.parallelism, bucket.slot);
 }
 
 // Where two directions share the ranks, both holders of a stage call for it at the same place of
@@ -64,24 +78,31 @@ bool BucketedReplicas::gradients_sharded() const {
 void BucketedReplicas::begin_step() {
   hold_state(plan_, parameters_, {.gradients_sharded = gradients_sharded()}, build_);
   if (plan_.parallelism.overlap_param_gather) gather_weights();
-  const std::int64_t holders = gradients_sharded() ? optimizer_shards(plan_.parallelism) : 1;
-  gradients_.zero_gradients((parameters_.total + holders - 1) / holders);
+  const auto share = [this](std::int64_t count, std::int64_t shards) {
+    return gradients_sharded() ? (count + shards - 1) / shards : count;
+  };
+  gradients_.zero_gradients(share(parameters_.total, optimizer_shards(plan_.parallelism)) +
+                            share(parameters_.experts, expert_shards(plan_.parallelism)));
 }
 
 // In the order of the forward pass: the last bucket holds the first layers.
 void BucketedReplicas::gather_weights() {
   if (plan_.parallelism.zero_stage == 0) return;
   for (const std::size_t number : chunk_order()) {
-    Chunk& chunk = chunks_[number];
-    chunk.gathers.assign(chunk.buckets.size(), kNone);
-    for (std::size_t bucket = chunk.buckets.size(); bucket-- > 0;) {
-      chunk.gathers[bucket] = gather(chunk.buckets[bucket]);
-    }
+    gather_share(chunks_[number].dense);
+    gather_share(chunks_[number].experts);
+  }
+}
+
+void BucketedReplicas::gather_share(Share& share) {
+  share.gathers.assign(share.buckets.size(), kNone);
+  for (std::size_t bucket = share.buckets.size(); bucket-- > 0;) {
+    share.gathers[bucket] = gather(share.buckets[bucket]);
   }
 }
 
 OpIndex BucketedReplicas::gather(const Bucket& bucket) {
-  const ShardSlots slots = shard_slots(plan_.parallelism, bucket.slot);
+  const ShardSlots slots = slots_of(bucket);
   if (slots.shards == 1) return kNone;
   const Call call{.op = CollectiveOp::AllGather,
                   .bytes = bucket.parameters * shape_.element,
@@ -98,11 +119,16 @@ OpIndex BucketedReplicas::gather(const Bucket& bucket) {
 // The unit's parameters start at its first entry; gathered in reverse, that one arrives last.
 void BucketedReplicas::before_forward(const UnitPlace& place) {
   const Chunk& chunk = chunks_[place.chunk];
-  if (chunk.entered || chunk.gathers.empty()) return;
-  const std::size_t entry = weights_[place.chunk].units[place.unit].begin;
-  for (std::size_t bucket = 0; bucket < chunk.buckets.size(); ++bucket) {
-    if (entry >= chunk.buckets[bucket].begin && entry < chunk.buckets[bucket].end) {
-      build_.wait_for(chunk.gathers[bucket]);
+  if (chunk.entered) return;
+  const WeightUnit& unit = weights_[place.chunk].units[place.unit];
+  wait_for(chunk.dense, unit.begin);
+  if (unit.experts_end > unit.experts_begin) wait_for(chunk.experts, unit.experts_begin);
+}
+
+void BucketedReplicas::wait_for(const Share& share, std::size_t entry) {
+  for (std::size_t bucket = 0; bucket < share.gathers.size(); ++bucket) {
+    if (entry >= share.buckets[bucket].begin && entry < share.buckets[bucket].end) {
+      build_.wait_for(share.gathers[bucket]);
     }
   }
 }
@@ -114,8 +140,14 @@ void BucketedReplicas::after_forward(const UnitPlace& place) {
 void BucketedReplicas::before_backward(const UnitBackward& backward) {
   if (backward.part == BackwardPart::Input || !gradients_sharded()) return;
   const WeightUnit& unit = weights_[backward.place.chunk].units[backward.place.unit];
-  for (const Bucket& bucket : chunks_[backward.place.chunk].buckets) {
-    if (bucket.begin < unit.begin || bucket.begin >= unit.end) continue;
+  const Chunk& chunk = chunks_[backward.place.chunk];
+  allocate_gradients(chunk.dense, unit.begin, unit.end);
+  allocate_gradients(chunk.experts, unit.experts_begin, unit.experts_end);
+}
+
+void BucketedReplicas::allocate_gradients(const Share& share, std::size_t begin, std::size_t end) {
+  for (const Bucket& bucket : share.buckets) {
+    if (bucket.begin < begin || bucket.begin >= end) continue;
     build_.allocate(build_.next(), Category::Gradients, bucket.parameters * shape_.gradient);
   }
 }
@@ -128,28 +160,35 @@ void BucketedReplicas::after_backward(const UnitBackward& backward,
   Chunk& chunk = chunks_[backward.place.chunk];
   const bool whole = backward.place.unit == 0;
   if (plan_.parallelism.overlap_grad_reduce) {
-    for (; chunk.next < chunk.buckets.size() && chunk.buckets[chunk.next].end <= ready.size();
-         ++chunk.next) {
-      const Bucket& bucket = chunk.buckets[chunk.next];
-      OpIndex latest = 0;
-      for (std::size_t i = bucket.begin; i < bucket.end; ++i)
-        latest = std::max(latest, ready[i].op);
-      reduce(bucket, latest);
-    }
+    reduce_ready(chunk.experts, ready);
+    reduce_ready(chunk.dense, ready);
   } else if (whole && every) {
     reduce_rest(chunk);
     for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
-  if (whole) chunk.next = 0;
+  if (whole) chunk.dense.next = chunk.experts.next = 0;
 }
 
-void BucketedReplicas::reduce_rest(Chunk& chunk) {
-  for (const Bucket& bucket : chunk.buckets) reduce(bucket, build_.last_compute());
+void BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradient>& ready) {
+  std::vector<OpIndex> final;
+  for (const ReadyGradient& gradient : ready)
+    if (gradient.expert == share.experts) final.push_back(gradient.op);
+  for (; share.next < share.buckets.size() && share.buckets[share.next].end <= final.size();
+       ++share.next) {
+    const Bucket& bucket = share.buckets[share.next];
+    OpIndex latest = 0;
+    for (std::size_t i = bucket.begin; i < bucket.end; ++i) latest = std::max(latest, final[i]);
+    reduce(bucket, latest);
+  }
+}
+
+void BucketedReplicas::reduce_rest(const Chunk& chunk) {
+  for (const Share* share : {&chunk.dense, &chunk.experts})
+    for (const Bucket& bucket : share->buckets) reduce(bucket, build_.last_compute());
 }
 
 void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
-  const Parallelism& p = plan_.parallelism;
-  const ShardSlots slots = shard_slots(p, bucket.slot);
+  const ShardSlots slots = slots_of(bucket);
   const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   Call call{.op = op,
             .bytes = bucket.parameters * shape_.gradient,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/lower/data_parallel/data_parallel.hpp"
+#include "models/lower/data_parallel/shards.hpp"
 
 namespace trainyard {
 
@@ -27,20 +28,31 @@ class BucketedReplicas final : public DataParallel {
   void end_step() override;
 
  private:
+  // Weights with the same replicas: all but the experts', or those.
+  struct Share {
+    bool experts = false;
+    std::vector<Bucket> buckets = {};
+    std::vector<OpIndex> gathers = {};  // one for each bucket, where weights are gathered
+    std::size_t next = 0;               // the bucket that the microbatch under way fills
+  };
   struct Chunk {
-    std::vector<Bucket> buckets;
-    std::vector<OpIndex> gathers;  // one for each bucket, where weights are gathered
-    std::size_t next = 0;          // the bucket that the microbatch under way fills
-    bool entered = false;          // its first forward has been written
+    Share dense;
+    Share experts = {.experts = true};
+    bool entered = false;  // its first forward has been written
   };
 
-  [[nodiscard]] std::vector<Bucket> buckets_of(const ChunkWeights& weights) const;
+  [[nodiscard]] std::vector<Bucket> buckets_of(const ChunkWeights& weights, bool experts) const;
+  [[nodiscard]] ShardSlots slots_of(const Bucket& bucket) const;
   [[nodiscard]] std::vector<std::size_t> chunk_order() const;
   [[nodiscard]] bool gradients_sharded() const;
   void gather_weights();
+  void gather_share(Share& share);
   OpIndex gather(const Bucket& bucket);
+  void wait_for(const Share& share, std::size_t entry);
+  void allocate_gradients(const Share& share, std::size_t begin, std::size_t end);
+  void reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);
   void reduce(const Bucket& bucket, OpIndex after);
-  void reduce_rest(Chunk& chunk);
+  void reduce_rest(const Chunk& chunk);
 
   const TrainingPlan& plan_;
   const StepShape& shape_;

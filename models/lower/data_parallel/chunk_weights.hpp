@@ -1,6 +1,6 @@
 // The parameters of one model chunk, as gradients become final and as a framework names them.
 //
-//   for (const GradientEntry& entry : layer_entries(plan))   // of one layer, in backward order
+//   for (const GradientEntry& entry : layer_entries(plan, LayerKind::Dense))   // entries.hpp
 //     total += entry.parameters();
 #pragma once
 
@@ -29,7 +29,9 @@ struct GradientEntry {
 struct WeightUnit {
   std::size_t begin = 0;
   std::size_t end = 0;
-  std::int32_t layer = -1;  // of the model; -1: before or after the layers
+  std::int32_t layer = -1;        // of the model; -1: before or after the layers
+  std::size_t experts_begin = 0;  // the same among the experts' entries
+  std::size_t experts_end = 0;
   [[nodiscard]] bool is_layer() const { return layer >= 0; }
 };
 
@@ -38,9 +40,11 @@ struct ChunkWeights {
   std::int64_t rank = 0;               // pipeline rank
   std::int64_t stage = 0;              // virtual stage
   std::vector<GradientEntry> entries;  // in backward order
+  std::vector<GradientEntry> experts;  // those of experts, reduced over replicas of their own
   std::vector<WeightUnit> units;       // in forward order: the first unit's entries are the last
   [[nodiscard]] std::int64_t parameters(const WeightUnit& unit) const;
-  [[nodiscard]] std::int64_t parameters() const;
+  [[nodiscard]] std::int64_t parameters() const;  // without the experts
+  [[nodiscard]] std::int64_t expert_parameters() const;
 };
 
 // Where a chunk stands in the model.
@@ -52,10 +56,5 @@ struct ChunkLayers {
 };
 // `number`, `rank` and `stage` are left to the caller.
 [[nodiscard]] ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers);
-
-// Of one layer of one tensor rank, in backward order. A model with biases has one tensor for
-// queries, keys and values, as GPT-2; others have three, and a gated one two for gate and up, as
-// Llama.
-[[nodiscard]] std::vector<GradientEntry> layer_entries(const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -22,4 +22,14 @@ ShardSlots shard_slots(const Parallelism& parallelism, Slot data) {
           .shard = shards > 1 && shards < all ? Slot::Shard : data};
 }
 
+std::int64_t expert_shards(const Parallelism& parallelism) {
+  return parallelism.zero_stage > 0 ? expert_copies(parallelism) : 1;
+}
+
+ShardSlots expert_shard_slots(const Parallelism& parallelism, Slot data) {
+  const std::int64_t all = expert_copies(parallelism);
+  const std::int64_t shards = expert_shards(parallelism);
+  return {.all = all, .shards = shards, .replicas = all / shards, .shard = data};
+}
+
 }  // namespace trainyard

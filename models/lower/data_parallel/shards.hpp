@@ -19,6 +19,9 @@ namespace trainyard {
 // Of them, those that divide the optimizer state among them; 1 without ZeRO.
 [[nodiscard]] std::int64_t optimizer_shards(const Parallelism& parallelism);
 
+// The same of the experts of a rank, which have replicas of their own (expert_grid.hpp).
+[[nodiscard]] std::int64_t expert_shards(const Parallelism& parallelism);
+
 struct ShardSlots {
   std::int64_t all = 1;       // data_ranks
   std::int64_t shards = 1;    // 1: nothing is divided
@@ -27,5 +30,7 @@ struct ShardSlots {
 };
 // `data`: the slot of everybody that holds the weights in question.
 [[nodiscard]] ShardSlots shard_slots(const Parallelism& parallelism, Slot data);
+// For weights of experts; they are divided over all of their replicas or over none.
+[[nodiscard]] ShardSlots expert_shard_slots(const Parallelism& parallelism, Slot data);
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include "models/architecture/shard.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/data_parallel/pytorch_buckets.hpp"
+#include "models/lower/entries.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
@@ -21,7 +22,8 @@ TrainingPlan sharded_plan(const Parallelism& parallelism, std::int64_t microbatc
 
 std::int64_t layer_bytes(const TrainingPlan& plan, std::int64_t element) {
   std::int64_t sum = 0;
-  for (const GradientEntry& entry : layer_entries(plan)) sum += entry.parameters();
+  for (const GradientEntry& entry : layer_entries(plan, LayerKind::Dense))
+    sum += entry.parameters();
   return sum * element;
 }
 

@@ -13,7 +13,9 @@ using Members = std::vector<RankId>;
 
 Workload groups_of(const Parallelism& parallelism, bool tied = false) {
   Workload workload;
-  add_groups(parallelism, tied, workload);
+  Architecture architecture;
+  architecture.tied_embeddings = tied;
+  add_groups(parallelism, architecture, workload);
   return workload;
 }
 

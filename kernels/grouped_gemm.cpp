@@ -1,0 +1,102 @@
+#include "kernels/grouped_gemm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/roofline.hpp"
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t total_rows(const GroupedGemm& gemm) {
+  return std::accumulate(gemm.rows.begin(), gemm.rows.end(), std::int64_t{0});
+}
+
+double steps_of(std::int64_t depth, const Tile& tile) {
+  return std::ceil(static_cast<double>(depth) / static_cast<double>(tile.k));
+}
+
+// Steps of the main loop of all tiles of all experts, and of the deepest tile.
+struct Work {
+  double steps = 0.0;
+  double deepest = 0.0;
+  double tiles = 0.0;
+};
+
+Work work_of(const GroupedGemm& gemm, const Tile& tile, std::int64_t sms) {
+  const bool weight = gemm.pass == GemmPass::WeightGrad;
+  Work work;
+  for (const std::int64_t rows : gemm.rows) {
+    if (rows == 0) continue;
+    const auto tiles = static_cast<double>(
+        count_tiles({.m = weight ? gemm.n : rows, .n = weight ? gemm.k : gemm.n}, tile, sms).tiles);
+    const double depth = steps_of(weight ? rows : gemm.k, tile);
+    work.tiles += tiles;
+    work.steps += tiles * depth;
+    work.deepest = std::max(work.deepest, depth);
+  }
+  return work;
+}
+
+// Tiles of equal depth go in whole waves; of unequal depth they fill each other's gaps, down to the
+// deepest one.
+double wave_steps(const GroupedGemm& gemm, const Work& work, double sms) {
+  if (gemm.pass == GemmPass::WeightGrad) return std::max(work.deepest, work.steps / sms);
+  return std::ceil(work.tiles / sms) * work.deepest;
+}
+
+const GroupedTable* find_table(const GroupedModel& model, DataType dtype) {
+  const DataType wanted = dtype == DataType::Fp16 ? DataType::Bf16 : dtype;
+  for (const GroupedTable& table : model.tables)
+    if (table.dtype == wanted) return &table;
+  return nullptr;
+}
+
+}  // namespace
+
+std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm) {
+  const auto experts = static_cast<std::int64_t>(gemm.rows.size());
+  constexpr std::int64_t kWeights = 1024;
+  return {std::max<std::int64_t>(1, total_rows(gemm) / std::max<std::int64_t>(1, experts)),
+          std::max<std::int64_t>(1, experts),
+          std::max<std::int64_t>(1, gemm.n * gemm.k / kWeights)};
+}
+
+Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm) {
+  TY_CHECK(total_rows(gemm) > 0 && gemm.n > 0 && gemm.k > 0, total_rows(gemm), gemm.n, gemm.k);
+  const auto sms = static_cast<double>(sheet.sms);
+  const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
+  const Seconds traffic = hbm_bytes(gemm) / bandwidth;
+  Seconds best{std::numeric_limits<double>::infinity()};
+  for (const Tile& tile : tile_set(sheet.generation)) {
+    const Work work = work_of(gemm, tile, sheet.sms);
+    const Flops step{2.0 * static_cast<double>(tile.m * tile.n * tile.k)};
+    const FlopsPerSecond rate{sheet.peak(gemm.dtype).value() / sms * tile_rate(model, tile)};
+    const Seconds compute = (step / rate) * wave_steps(gemm, work, sms) + model.prologue;
+    best = std::min(best, std::max(compute, traffic));
+  }
+  return best + model.launch;
+}
+
+Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model, const GroupedModel& model,
+                  const GroupedGemm& gemm) {
+  if (total_rows(gemm) == 0) return {gemm_model.tile.launch, Provenance::Extrapolated};
+  const auto place = grouped_coordinates(gemm);
+  double factor = pass_factor(gemm_model.pass, gemm.pass);
+  bool inside = false;
+  if (const GroupedTable* table = find_table(model, gemm.dtype)) {
+    const auto reading = table->log_factor.at(place);
+    factor *= std::exp(reading.value);
+    inside = reading.inside && gemm.pass == GemmPass::Forward;
+  }
+  const Seconds time =
+      sustained(gemm_model, tile_model_time(sheet, gemm_model.tile, gemm) * factor);
+  const Seconds bound = roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(gemm.dtype), sheet.hbm);
+  return {std::max(time, bound), inside ? Provenance::Interpolated : Provenance::Extrapolated};
+}
+
+}  // namespace trainyard

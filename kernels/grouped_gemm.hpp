@@ -1,0 +1,43 @@
+// How long the experts of one rank take: products of unequal height that share one launch.
+//
+//   GroupedModel model = ...;                       // from a profile
+//   grouped_cost(sheet, gemm_model, model, GroupedGemm{.rows = {812, 1301}, .n = 4096, .k =
+//   14336});
+//
+// The tile model counts the tiles of all experts together, since one launch deals them to the SMs
+// (reference 06 section 3). Measurements correct it by a factor over (mean rows of an expert,
+// number of experts, weights of one expert), read between nodes as for a single product.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/gemm.hpp"
+#include "kernels/surface.hpp"
+
+namespace trainyard {
+
+struct GroupedTable {
+  DataType dtype = DataType::Bf16;
+  Surface log_factor;  // log(measured / model) over the coordinates below
+};
+
+struct GroupedModel {
+  std::vector<GroupedTable> tables{};
+};
+
+// Where a product stands on the axes: mean rows, experts, n * k in units of 1024; each at least 1.
+[[nodiscard]] std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm);
+
+// All tiles of all experts, the best tile chosen. A weight gradient's products are n x k with each
+// expert's rows as their depth.
+[[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
+                                      const GroupedGemm& gemm);
+
+// At least the roofline; the launch alone where no expert has a row. Interpolated inside the grid
+// of a forward table of this dtype, else extrapolated.
+[[nodiscard]] Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model,
+                                const GroupedModel& model, const GroupedGemm& gemm);
+
+}  // namespace trainyard

@@ -1,0 +1,162 @@
+#include "models/expert_routing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t sum_of(std::span<const std::int64_t> numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+}
+
+// `total` in `parts` as equal as whole numbers allow, the larger ones first.
+std::vector<std::int64_t> evenly(std::int64_t total, std::int64_t parts) {
+  std::vector<std::int64_t> share(static_cast<std::size_t>(parts), total / parts);
+  for (std::int64_t i = 0; i < total % parts; ++i) ++share[static_cast<std::size_t>(i)];
+  return share;
+}
+
+// Whole rows of exact quotas, so that they add up to `total`.
+void round_to(std::vector<std::int64_t>& rows, const std::vector<double>& quotas,
+              std::int64_t total, std::int64_t most) {
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(quotas[i]);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return quotas[a] - std::floor(quotas[a]) > quotas[b] - std::floor(quotas[b]);
+  });
+  // Quotas that rounding errors lifted or left short need more than one turn.
+  for (std::int64_t left = total - sum_of(rows); left > 0;) {
+    for (const std::size_t i : order) {
+      if (left == 0 || rows[i] == most) continue;
+      ++rows[i];
+      --left;
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t ExpertRows::total() const { return sum_of(received); }
+
+std::vector<std::int64_t> apportion(std::span<const double> shares, std::int64_t total,
+                                    std::int64_t most) {
+  TY_CHECK(!shares.empty() && total >= 0 && most >= 0, total, most);
+  const auto count = static_cast<std::int64_t>(shares.size());
+  total = std::min(total, most * count);
+  std::vector<double> quotas(shares.size(), 0.0);
+  std::vector<bool> full(shares.size(), false);
+  auto left = static_cast<double>(total);
+  for (bool again = true; again;) {
+    again = false;
+    double weight = 0.0;
+    double open = 0.0;
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      if (!full[i]) weight += shares[i], open += 1.0;
+    const double available = left;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (full[i]) continue;
+      // Where only experts without any share are left, they share alike.
+      quotas[i] = available * (weight > 0.0 ? shares[i] / weight : 1.0 / open);
+      if (quotas[i] <= static_cast<double>(most)) continue;
+      quotas[i] = static_cast<double>(most);
+      left -= quotas[i];
+      full[i] = again = true;
+    }
+  }
+  std::vector<std::int64_t> rows(shares.size());
+  round_to(rows, quotas, total, most);
+  return rows;
+}
+
+ExpertRouting::ExpertRouting(const TrainingPlan& plan) : plan_(plan) {
+  const Parallelism& p = plan.parallelism;
+  tokens_ = plan.training.micro_batch_size * plan.training.sequence_length /
+            (p.context * (p.sequence_parallel ? p.tensor : 1));
+  if (plan.experts.routing == RoutingKind::Recorded)
+    counts_ = read_expert_counts(plan.experts.counts, plan.architecture);
+}
+
+bool ExpertRouting::balanced() const { return plan_.experts.routing == RoutingKind::Balanced; }
+
+bool ExpertRouting::by_replica() const { return !balanced() && plan_.experts.independent_replicas; }
+
+std::int64_t ExpertRouting::capacity() const {
+  const Architecture& a = plan_.architecture;
+  if (plan_.experts.capacity_factor <= 0.0) return 0;
+  const double even =
+      static_cast<double>(tokens_ * a.experts_per_token) / static_cast<double>(a.experts);
+  return static_cast<std::int64_t>(std::ceil(even * plan_.experts.capacity_factor));
+}
+
+std::vector<double> ExpertRouting::shares(const RoutingQuery& query) const {
+  const auto experts = static_cast<std::size_t>(plan_.architecture.experts);
+  Random random = Random(plan_.seed)
+                      .split("routing")
+                      .split(static_cast<std::uint64_t>(by_replica() ? query.replica : 0))
+                      .split(static_cast<std::uint64_t>(query.layer));
+  std::vector<double> shares(experts, 1.0);
+  if (plan_.experts.routing == RoutingKind::Zipf) {
+    const auto order = random.permutation(static_cast<std::uint32_t>(experts));
+    for (std::size_t i = 0; i < experts; ++i)
+      shares[order[i]] = std::pow(static_cast<double>(i + 1), -plan_.experts.zipf_exponent);
+  } else if (plan_.experts.routing == RoutingKind::Dirichlet) {
+    random = random.split(static_cast<std::uint64_t>(query.microbatch));
+    for (double& share : shares) share = random.gamma(plan_.experts.dirichlet_alpha);
+  } else if (plan_.experts.routing == RoutingKind::Recorded) {
+    std::size_t number = 0;  // of the layer among those with experts
+    for (std::int64_t layer = 0; layer < query.layer; ++layer)
+      if (plan_.architecture.kind_of(layer) == LayerKind::Moe) ++number;
+    const auto& table =
+        counts_.tables[static_cast<std::size_t>(query.microbatch) % counts_.tables.size()];
+    shares = table[number % table.size()];  // a layer behind the last predicts further tokens
+  }
+  return shares;
+}
+
+std::vector<std::int64_t> ExpertRouting::rows_by_expert(const RoutingQuery& query) const {
+  const Architecture& a = plan_.architecture;
+  const std::int64_t cap = capacity();
+  std::vector<std::int64_t> rows = apportion(shares(query), tokens_ * a.experts_per_token, tokens_);
+  for (std::int64_t& row : rows) {
+    if (cap > 0) row = plan_.experts.pad_to_capacity ? cap : std::min(row, cap);
+  }
+  return rows;
+}
+
+// Equal on every rank, whether or not the experts' shares are whole numbers.
+ExpertRows ExpertRouting::balanced_rows() const {
+  const Architecture& a = plan_.architecture;
+  const Parallelism& p = plan_.parallelism;
+  const std::int64_t cap = capacity() * a.experts;  // of all experts
+  std::int64_t sent = tokens_ * a.experts_per_token;
+  if (cap > 0) sent = plan_.experts.pad_to_capacity ? cap : std::min(sent, cap);
+  return {.received = evenly(sent * p.expert_tensor_size(), a.experts / p.expert),
+          .sent = sent,
+          .between = {}};
+}
+
+ExpertRows ExpertRouting::of(const RoutingQuery& query) const {
+  if (balanced()) return balanced_rows();
+  const Parallelism& p = plan_.parallelism;
+  const std::vector<std::int64_t> by_expert = rows_by_expert(query);
+  const auto places = static_cast<std::size_t>(p.expert);
+  const std::size_t local = by_expert.size() / places;
+  ExpertRows rows{.received = {}, .sent = sum_of(by_expert), .between = {}};
+  const std::size_t first = static_cast<std::size_t>(query.place) * local;
+  for (std::size_t i = 0; i < local; ++i)
+    rows.received.push_back(by_expert[first + i] * p.expert * p.expert_tensor_size());
+  std::vector<std::int64_t> to_place(places);
+  for (std::size_t i = 0; i < by_expert.size(); ++i) to_place[i / local] += by_expert[i];
+  for (std::size_t from = 0; from < places; ++from)
+    rows.between.insert(rows.between.end(), to_place.begin(), to_place.end());
+  return rows;
+}
+
+}  // namespace trainyard

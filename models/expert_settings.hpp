@@ -1,0 +1,41 @@
+// How the experts of a model are run: who gets which tokens, and how the tokens travel.
+//
+//   ExpertSettings experts{.routing = RoutingKind::Zipf, .zipf_exponent = 0.8};
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+
+// How the tokens of a microbatch fall on the experts. Balanced: alike. Zipf: expert of rank i gets
+// a share proportional to i^-s, the ranks drawn anew for every layer. Dirichlet: shares drawn for
+// every layer and microbatch from a symmetric Dirichlet distribution. Recorded: shares read from a
+// file of counts.
+enum class RoutingKind : std::uint8_t { Balanced, Zipf, Dirichlet, Recorded };
+
+// How rows reach their experts (Megatron-LM core/transformer/moe/token_dispatcher.py). AllGather:
+// every rank gathers all tokens of its expert group and picks. AllToAll: each row goes to the rank
+// of its expert. NodeLimited: a token crosses to each node once and is forwarded inside
+// (DeepSeek-V3, arXiv 2412.19437 section 3.2.2; DeepEP).
+enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
+
+struct ExpertSettings {
+  RoutingKind routing = RoutingKind::Balanced;
+  double zipf_exponent = 1.0;    // s; 0 is balanced
+  double dirichlet_alpha = 1.0;  // smaller is more uneven
+  std::string counts = {};       // a file (read_expert_counts), for Recorded
+  // Replicas of the experts draw their own shares; otherwise all see the same ones.
+  bool independent_replicas = false;
+  // Rows an expert takes at most of one rank's microbatch, over the balanced number; 0: all there
+  // are (dropless).
+  double capacity_factor = 0.0;
+  bool pad_to_capacity = false;  // every expert gets that many, filled with zeros
+  Dispatcher dispatcher = Dispatcher::AllToAll;
+  DataType dispatch_precision = DataType::Bf16;  // fp8: one byte, and 4 of scale for 128 numbers
+  bool overlap_shared = false;                   // the shared experts compute while the rows travel
+};
+
+}  // namespace trainyard

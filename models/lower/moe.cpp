@@ -1,0 +1,268 @@
+#include "models/lower/moe.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::int64_t kScaledTogether = 128;  // numbers that share one scale in fp8
+constexpr std::int64_t kFp32Bytes = 4;
+
+// The matrix of the way back.
+std::vector<std::int64_t> transposed(const std::vector<std::int64_t>& matrix, std::size_t n) {
+  std::vector<std::int64_t> result(matrix.size());
+  for (std::size_t from = 0; from < n; ++from)
+    for (std::size_t to = 0; to < n; ++to) result[to * n + from] = matrix[from * n + to];
+  return result;
+}
+
+std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t n) {
+  std::int64_t largest = 0;
+  for (std::size_t from = 0; from < n; ++from) {
+    std::int64_t sum = 0;
+    for (std::size_t to = 0; to < n; ++to) sum += matrix[from * n + to];
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+}  // namespace
+
+RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision) {
+  RowBytes row{.payload = static_cast<std::int64_t>(element_bytes(precision)) * hidden,
+               .scales = 0,
+               .probability = kFp32Bytes};
+  if (precision == DataType::Fp8)
+    row.scales = (hidden + kScaledTogether - 1) / kScaledTogether * kFp32Bytes;
+  return row;
+}
+
+MoeLowering::MoeLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
+                         LayerLowering& layer)
+    : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build), layer_(layer) {
+  TY_CHECK(shape.routing != nullptr);
+  rows_ = shape.routing->of({.layer = build.tags().layer,
+                             .microbatch = build.tags().microbatch,
+                             .replica = shape.seat.replica,
+                             .place = shape.seat.place});
+  inner_ = arch_.expert_ffn / plan.parallelism.expert_tensor_size();
+  shared_ = arch_.shared_ffn / shape.tensor;
+}
+
+Call MoeLowering::exchange(Way way, DataType precision) const {
+  const std::int64_t places = plan_.parallelism.expert;
+  const RowBytes row = dispatch_row_bytes(arch_.hidden, precision);
+  if (plan_.experts.dispatcher == Dispatcher::AllGather) {
+    const CollectiveOp op =
+        way == Way::ToExperts ? CollectiveOp::AllGather : CollectiveOp::ReduceScatter;
+    return {.op = op,
+            .bytes = shape_.local_tokens * places * (row.payload + row.scales),
+            .dtype = precision,
+            .algorithm = plan_.collectives.of(GroupKind::Expert, op)};
+  }
+  const std::int64_t bytes = way == Way::ToExperts ? row.total() : row.payload + row.scales;
+  Call call{.op = CollectiveOp::AllToAll,
+            .bytes = rows_.sent * bytes,
+            .dtype = precision,
+            .algorithm = plan_.collectives.of(GroupKind::Expert, CollectiveOp::AllToAll)};
+  if (plan_.experts.dispatcher == Dispatcher::NodeLimited) {
+    call.algorithm = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token, arch_.experts,
+                                 arch_.groups_per_token, arch_.expert_groups);
+  }
+  if (rows_.between.empty()) return call;
+  const auto n = static_cast<std::size_t>(places);
+  call.matrix = way == Way::ToExperts ? rows_.between : transposed(rows_.between, n);
+  for (std::int64_t& block : call.matrix) block *= bytes;
+  call.bytes = largest_row(call.matrix, n);
+  return call;
+}
+
+OpIndex MoeLowering::travel(std::string_view name, Way way, DataType precision) {
+  if (plan_.parallelism.expert == 1) return kNone;
+  return build_.collective(name, Stream::Expert, Slot::Expert, exchange(way, precision),
+                           {build_.last_compute()});
+}
+
+void MoeLowering::join_expert_tensor(std::string_view name, CollectiveOp op) {
+  if (plan_.parallelism.expert_tensor_size() == 1) return;
+  const Call call{.op = op,
+                  .bytes = rows_.total() * arch_.hidden * shape_.element,
+                  .dtype = shape_.dtype,
+                  .algorithm = plan_.collectives.of(GroupKind::Expert, op)};
+  if (call.bytes == 0) return;
+  build_.wait_for(
+      build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
+}
+
+// Rows arrive by sender; grouped products want them by expert.
+void MoeLowering::sort_rows(std::string_view name) {
+  if (plan_.parallelism.expert == 1 || rows_.received.size() == 1) return;
+  layer_.memory_bound(name, MemoryBoundKind::Permute,
+                      2 * shape_.element * rows_.total() * arch_.hidden);
+}
+
+// Reads the rows, writes a byte each.
+void MoeLowering::cast_rows(std::string_view name) {
+  if (plan_.experts.dispatch_precision != DataType::Fp8) return;
+  layer_.memory_bound(name, MemoryBoundKind::Cast,
+                      (shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+}
+
+// Tokens on one side, their rows on the other: one is read and the other written.
+void MoeLowering::permute(std::string_view name) {
+  layer_.memory_bound(name, MemoryBoundKind::Permute,
+                      shape_.element * (shape_.local_tokens + rows_.sent) * arch_.hidden);
+}
+
+// Scores of all experts, then the best K: reads the scores, writes them as fp32 probabilities and
+// reads those, writes a number and an index for each of the K.
+void MoeLowering::route() {
+  build_.compute("router_gemm", layer_.product(shape_.local_tokens, arch_.experts, arch_.hidden,
+                                               GemmPass::Forward));
+  layer_.memory_bound("router_top_k", MemoryBoundKind::Softmax,
+                      shape_.local_tokens * ((shape_.element + 2 * kFp32Bytes) * arch_.experts +
+                                             2 * kFp32Bytes * arch_.experts_per_token));
+}
+
+OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass) {
+  return build_.compute(
+      name,
+      GroupedGemm{.rows = rows_.received, .n = n, .k = k, .dtype = shape_.dtype, .pass = pass});
+}
+
+void MoeLowering::experts_forward() {
+  sort_rows("expert_sort");
+  join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
+  grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
+  layer_.memory_bound("expert_activation", MemoryBoundKind::Activation,
+                      (arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
+  join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
+  sort_rows("expert_unsort");
+}
+
+void MoeLowering::shared_forward() {
+  if (arch_.shared_ffn == 0) return;
+  const std::int64_t tokens = shape_.tokens;
+  layer_.gather_sequence("shared_all_gather");
+  build_.compute("shared_up_gemm", layer_.product(tokens, arch_.ffn_inputs() * shared_,
+                                                  arch_.hidden, GemmPass::Forward));
+  layer_.memory_bound("shared_activation", MemoryBoundKind::Activation,
+                      (arch_.ffn_inputs() + 1) * shape_.element * tokens * shared_);
+  build_.compute("shared_down_gemm",
+                 layer_.product(tokens, arch_.hidden, shared_, GemmPass::Forward));
+  layer_.join_partial_sums("shared_join");
+}
+
+void MoeLowering::forward() {
+  layer_.norm_forward("ffn_norm");
+  route();
+  cast_rows("dispatch_cast");
+  permute("permute");
+  if (plan_.parallelism.expert > 1 && plan_.experts.dispatcher != Dispatcher::AllGather) {
+    // Everyone tells everyone how many rows of each expert it has.
+    const Call counts{
+        .op = CollectiveOp::AllGather,
+        .bytes = kFp32Bytes * arch_.experts * plan_.parallelism.expert,
+        .dtype = DataType::Fp32,
+        .algorithm = plan_.collectives.of(GroupKind::Expert, CollectiveOp::AllGather)};
+    build_.wait_for(build_.collective("expert_counts_all_gather", Stream::Expert, Slot::Expert,
+                                      counts, {build_.last_compute()}));
+  }
+  const OpIndex dispatched = travel("dispatch", Way::ToExperts, plan_.experts.dispatch_precision);
+  if (plan_.experts.overlap_shared) shared_forward();
+  build_.wait_for(dispatched);
+  experts_forward();
+  build_.wait_for(travel("combine", Way::ToTokens, shape_.dtype));
+  permute("unpermute");
+  if (!plan_.experts.overlap_shared) shared_forward();
+  if (arch_.shared_ffn > 0) {
+    layer_.memory_bound("shared_add", MemoryBoundKind::Elementwise,
+                        3 * shape_.element * shape_.local_tokens * arch_.hidden);
+  }
+  layer_.residual_forward("ffn_residual");
+}
+
+void MoeLowering::experts_backward(BackwardPart part) {
+  const bool full = part == BackwardPart::Full;
+  const std::int64_t columns = arch_.ffn_inputs() * inner_;
+  sort_rows("expert_unsort_backward");
+  join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
+  grouped("expert_down_dgrad", inner_, arch_.hidden, GemmPass::DataGrad);
+  if (full) down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
+  layer_.memory_bound("expert_activation_backward", MemoryBoundKind::Activation,
+                      (2 * arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  grouped("expert_up_dgrad", arch_.hidden, columns, GemmPass::DataGrad);
+  if (full) up_ = grouped("expert_up_wgrad", columns, arch_.hidden, GemmPass::WeightGrad);
+  join_expert_tensor("expert_tensor_gradient_reduce_scatter", CollectiveOp::ReduceScatter);
+  sort_rows("expert_sort_backward");
+}
+
+void MoeLowering::shared_backward(BackwardPart part) {
+  if (arch_.shared_ffn == 0) return;
+  shared_down_ = layer_.row_backward("shared_down", shared_, part);
+  layer_.memory_bound("shared_activation_backward", MemoryBoundKind::Activation,
+                      (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * shared_);
+  shared_up_ = layer_.column_backward("shared_up", arch_.ffn_inputs() * shared_, part);
+}
+
+void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
+  if (part == BackwardPart::Weight) {
+    weight_backward(ready);
+    return;
+  }
+  layer_.residual_backward("ffn_residual_backward");
+  cast_rows("combine_gradient_cast");
+  permute("unpermute_backward");
+  const OpIndex combined =
+      travel("combine_backward", Way::ToExperts, plan_.experts.dispatch_precision);
+  if (plan_.experts.overlap_shared) shared_backward(part);
+  build_.wait_for(combined);
+  experts_backward(part);
+  build_.wait_for(travel("dispatch_backward", Way::ToTokens, shape_.dtype));
+  permute("permute_backward");
+  if (!plan_.experts.overlap_shared) shared_backward(part);
+  layer_.memory_bound("router_top_k_backward", MemoryBoundKind::Softmax,
+                      shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
+  build_.compute("router_dgrad", layer_.product(shape_.local_tokens, arch_.hidden, arch_.experts,
+                                                GemmPass::DataGrad));
+  if (part == BackwardPart::Full)
+    router_ = build_.compute(
+        "router_wgrad",
+        layer_.product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
+  report(ready, layer_.norm_backward("ffn_norm_backward"));
+}
+
+void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
+  down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
+  up_ = grouped("expert_up_wgrad", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::WeightGrad);
+  if (arch_.shared_ffn > 0) {
+    shared_down_ = layer_.row_backward("shared_down", shared_, BackwardPart::Weight);
+    shared_up_ =
+        layer_.column_backward("shared_up", arch_.ffn_inputs() * shared_, BackwardPart::Weight);
+  }
+  router_ = build_.compute(
+      "router_wgrad",
+      layer_.product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
+  report(ready, router_);
+}
+
+// In the order of layer_entries (entries.hpp).
+void MoeLowering::report(std::vector<ReadyGradient>* ready, OpIndex norm) {
+  if (ready == nullptr) return;
+  ready->push_back({.op = down_, .expert = true});
+  ready->push_back({.op = up_, .expert = true});
+  if (arch_.shared_ffn > 0) {
+    ready->push_back({.op = shared_down_});
+    ready->push_back({.op = shared_up_});
+  }
+  ready->push_back({.op = router_});
+  ready->push_back({.op = norm});
+}
+
+}  // namespace trainyard

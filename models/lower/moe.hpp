@@ -1,0 +1,75 @@
+// The feed-forward part of a layer with experts, of one rank: router, dispatch, grouped products,
+// combine, and the experts that every token sees.
+//
+// Operations after reference 04 section 6 and Megatron-LM core/transformer/moe. A token's K rows
+// are put in the order of their experts (permute), travel to the ranks of those (dispatch), go
+// through two grouped products, travel back (combine) and are added up (unpermute). Backward
+// mirrors this: the gradient of the combine travels like a dispatch and that of the dispatch like a
+// combine, so that a layer and microbatch has four exchanges.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "models/expert_routing.hpp"
+#include "models/lower/layer.hpp"
+
+namespace trainyard {
+
+// Bytes of one row on its way to an expert: its numbers, for fp8 a scale of 4 bytes for each 128 of
+// them, and the router's probability (4). h = 7168: 14 340 in bf16, 7 396 in fp8.
+struct RowBytes {
+  std::int64_t payload = 0;
+  std::int64_t scales = 0;
+  std::int64_t probability = 0;
+  [[nodiscard]] std::int64_t total() const { return payload + scales + probability; }
+};
+[[nodiscard]] RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision);
+
+class MoeLowering {
+ public:
+  // REQUIRES: shape.routing is set; the builder's tags say which layer and microbatch it is.
+  MoeLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
+              LayerLowering& layer);
+
+  void forward();
+  // Dense gradients (shared experts, router, norm) and those of the experts, marked as such.
+  void backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+
+ private:
+  enum class Way : std::uint8_t { ToExperts, ToTokens };
+  // The exchange of rows over the group of the experts; kNone where one rank has them all.
+  OpIndex travel(std::string_view name, Way way, DataType precision);
+  [[nodiscard]] Call exchange(Way way, DataType precision) const;
+  // Rows of all ranks that share the experts' products, or the sum of their results.
+  void join_expert_tensor(std::string_view name, CollectiveOp op);
+  void sort_rows(std::string_view name);
+  void cast_rows(std::string_view name);
+  void route();
+  void permute(std::string_view name);
+  void shared_forward();
+  void shared_backward(BackwardPart part);
+  void experts_forward();
+  void experts_backward(BackwardPart part);
+  OpIndex grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass);
+  void weight_backward(std::vector<ReadyGradient>* ready);
+  void report(std::vector<ReadyGradient>* ready, OpIndex norm);
+
+  const TrainingPlan& plan_;
+  const Architecture& arch_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  LayerLowering& layer_;
+  ExpertRows rows_;          // of this layer and microbatch
+  std::int64_t inner_ = 0;   // of one expert on this rank
+  std::int64_t shared_ = 0;  // of the shared experts on this rank
+  // Where the weight gradients of this backward are final.
+  OpIndex down_ = kNone;
+  OpIndex up_ = kNone;
+  OpIndex shared_down_ = kNone;
+  OpIndex shared_up_ = kNone;
+  OpIndex router_ = kNone;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,66 @@
+#include "sim/base/random.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
+
+std::uint64_t mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31U);
+}
+
+}  // namespace
+
+Random Random::split(std::uint64_t number) const {
+  return Random(mixed(mixed(state_ + kGolden) ^ (number + kGolden)));
+}
+
+Random Random::split(std::string_view name) const {
+  std::uint64_t hash = name.size();
+  for (const char letter : name) hash = mixed(hash ^ static_cast<unsigned char>(letter)) + kGolden;
+  return split(hash);
+}
+
+std::uint64_t Random::word() { return mixed(state_ += kGolden); }
+
+double Random::uniform() { return static_cast<double>(word() >> 11U) * 0x1p-53; }
+
+double Random::gaussian() {
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
+  return radius * std::cos(2.0 * std::numbers::pi * uniform());
+}
+
+double Random::gamma(double alpha) {
+  TY_CHECK(alpha > 0.0, alpha);
+  // Below 1, the gamma of alpha + 1 times a power of a uniform.
+  const double boost = alpha < 1.0 ? std::pow(1.0 - uniform(), 1.0 / alpha) : 1.0;
+  const double d = (alpha < 1.0 ? alpha + 1.0 : alpha) - 1.0 / 3.0;
+  const double c = 1.0 / std::sqrt(9.0 * d);
+  for (;;) {
+    const double x = gaussian();
+    const double root = 1.0 + c * x;
+    if (root <= 0.0) continue;
+    const double v = root * root * root;
+    if (std::log(1.0 - uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v * boost;
+  }
+}
+
+std::vector<std::uint32_t> Random::permutation(std::uint32_t count) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::uint32_t left = count; left > 1; --left)
+    std::swap(order[left - 1], order[word() % left]);
+  return order;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,266 @@
+// Experts and latent attention: shapes, FLOPs and bytes of all ranks together, balanced and uneven
+// loads, folded and unfolded runs, memory (reference 04 sections 5 and 6; oracles 60 and 69).
+#include "models/lower/moe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "models/architecture/flops.hpp"
+#include "models/expert_grid.hpp"
+#include "models/expert_routing.hpp"
+#include "models/lower/entries.hpp"
+#include "sim/timeline/memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+// Eight experts, two a token, one dense layer before those with experts, a shared one.
+Architecture small_moe(std::int64_t layers) {
+  Architecture a = small_llama(layers);
+  a.name = "small mixture";
+  a.experts = 8;
+  a.experts_per_token = 2;
+  a.expert_ffn = 128;
+  a.shared_ffn = 64;
+  a.dense_layers = 1;
+  return a;
+}
+
+Architecture small_latent(std::int64_t layers) {
+  Architecture a = small_moe(layers);
+  a.name = "small latent mixture";
+  a.kv_heads = a.heads;
+  a.head_dim = 24;
+  a.query_latent = 96;
+  a.kv_latent = 64;
+  a.rope_dim = 8;
+  a.value_dim = 16;
+  return a;
+}
+
+struct Layout {
+  Parallelism parallelism;
+  std::int64_t microbatches = 4;
+};
+
+std::vector<Layout> layouts() {
+  return {{{.expert_tensor = 1}, 2},
+          {{.data = 4, .expert = 4, .expert_tensor = 1}, 2},
+          {{.data = 8, .expert = 2, .expert_tensor = 1, .zero_stage = 1}, 2},
+          {{.tensor = 2, .sequence_parallel = true, .data = 4, .expert = 8, .expert_tensor = 1}, 2},
+          {{.tensor = 2, .sequence_parallel = true, .data = 4, .expert = 4, .expert_tensor = 2}, 2},
+          {{.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1, .schedule = "zb_h1"}, 4},
+          {{.pipeline = 4,
+            .interleave = 2,
+            .data = 2,
+            .expert = 2,
+            .expert_tensor = 1,
+            .schedule = "dualpipe",
+            .zero_stage = 1},
+           8}};
+}
+
+double model_flops_of(const TrainingPlan& plan) {
+  // Flash attention executes s(s+1)/2 pairs, and five products backward where two went forward.
+  const TokenFlops token =
+      token_flops(plan.architecture,
+                  {.sequence_length = plan.training.sequence_length + 1, .vocab = plan.vocab()});
+  const double tokens =
+      static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
+  return tokens * (3.0 * (token.linear() + token.head) + 3.5 * token.attention());
+}
+
+TEST(MoeFlops, AllRanksTogetherExecuteTheModelsOnEveryLayout) {
+  for (const Layout& layout : layouts()) {
+    for (const Architecture& model : {small_moe(8), small_latent(8)}) {
+      const TrainingPlan plan = plan_of(model, layout.parallelism, layout.microbatches);
+      const double wanted = model_flops_of(plan);
+      EXPECT_NEAR(executed_flops(lower(plan)).value(), wanted, 1e-12 * wanted) << model.name;
+    }
+  }
+}
+
+TEST(MoeFlops, UnevenRoutingMovesWorkAndLosesNone) {
+  for (const RoutingKind kind : {RoutingKind::Zipf, RoutingKind::Dirichlet}) {
+    for (const bool independent : {false, true}) {
+      TrainingPlan plan =
+          plan_of(small_moe(3), {.data = 8, .expert = 4, .expert_tensor = 1, .zero_stage = 1}, 2);
+      plan.experts.routing = kind;
+      plan.experts.independent_replicas = independent;
+      const Workload workload = lower(plan);
+      EXPECT_EQ(workload.programs.size(), independent ? 8U : 4U);
+      const double wanted = model_flops_of(plan);
+      EXPECT_NEAR(executed_flops(workload).value(), wanted, 1e-12 * wanted);
+    }
+  }
+}
+
+// Reference 04 section 5: FLOPs of the projections of one token, DeepSeek-V3.
+TEST(LatentAttention, DeepSeekV3Projections) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("deepseek-v3");
+  plan.architecture.layers = plan.architecture.dense_layers = 1;
+  plan.architecture.experts = 0;
+  plan.training.sequence_length = 4096;
+  const Workload workload = lower(plan);
+  double projections = 0.0;
+  Attention core;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.op.kind != OpKind::Compute || view.op.part != StepPart::Forward) return;
+    const Kernel& kernel = workload.kernels[view.op.payload];
+    if (const auto* attention = std::get_if<Attention>(&kernel)) core = *attention;
+    if (std::holds_alternative<Gemm>(kernel) && !view.name.starts_with("ffn") &&
+        view.name != "head_gemm")
+      projections += flops(kernel).value();
+  });
+  EXPECT_EQ(projections, 4096.0 * 374'210'560.0);
+  EXPECT_EQ(core.head_dim_qk, 192);
+  EXPECT_EQ(core.head_dim_v, 128);
+  EXPECT_DOUBLE_EQ(flops(Kernel{core}).value(), 4096.0 * 167'772'160.0 * 4097.0 / 4096.0);
+}
+
+// Oracle 69.
+TEST(Dispatch, DeepSeekV3Bytes) {
+  const std::int64_t rows = 4096 * 8;
+  EXPECT_EQ(rows * dispatch_row_bytes(7168, DataType::Bf16).payload, 469'762'048);
+  EXPECT_EQ(rows * dispatch_row_bytes(7168, DataType::Fp8).payload, 234'881'024);
+  EXPECT_EQ(dispatch_row_bytes(7168, DataType::Fp8).scales, 224);
+}
+
+std::vector<Call> dispatches(const Workload& workload, std::size_t program) {
+  std::vector<Call> calls;
+  for_each_operation(workload, workload.programs[program], [&](const OperationView& view) {
+    if (view.name == "dispatch") calls.push_back(workload.calls[view.op.payload]);
+  });
+  return calls;
+}
+
+TEST(Dispatch, RowsLeaveAsTheyArrive) {
+  TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 3);
+  plan.experts.routing = RoutingKind::Dirichlet;
+  plan.experts.dirichlet_alpha = 0.3;
+  const ExpertRouting routing(plan);
+  for (std::int64_t microbatch = 0; microbatch < 3; ++microbatch) {
+    std::int64_t received = 0;
+    std::vector<std::int64_t> arriving(4, 0);
+    ExpertRows rows;
+    for (std::int64_t place = 0; place < 4; ++place) {
+      rows = routing.of({.layer = 1, .microbatch = microbatch, .place = place});
+      received += rows.total();
+      for (std::size_t from = 0; from < 4; ++from)
+        arriving[static_cast<std::size_t>(place)] +=
+            rows.between[from * 4 + static_cast<std::size_t>(place)];
+      EXPECT_EQ(arriving[static_cast<std::size_t>(place)], rows.total());
+      EXPECT_EQ(rows.sent, 128 * 2);
+    }
+    EXPECT_EQ(received, 128 * 2 * 4) << "sum of rows is T K e";
+  }
+  // The call of every member is the same one, and names the busiest sender's bytes.
+  const Workload workload = lower(plan);
+  const auto first = dispatches(workload, 0);
+  EXPECT_EQ(first.size(), 2U * 3U);
+  for (std::size_t program = 1; program < 4; ++program)
+    EXPECT_EQ(dispatches(workload, program), first);
+  EXPECT_EQ(first.front().bytes, 256 * dispatch_row_bytes(256, DataType::Bf16).total());
+}
+
+double makespan(const TrainingPlan& plan, bool fold = true) {
+  Workload workload = lower(plan);
+  for (Call& call : workload.calls)
+    if (call.algorithm == "nccl")
+      call.algorithm = call.op == CollectiveOp::AllToAll ? "direct" : "ring";
+  const auto gpus = static_cast<std::uint32_t>(std::max<std::size_t>(2, workload.ranks.size()));
+  Cluster cluster = testing::star(gpus);
+  const CollectiveTransport transport(cluster);
+  const auto seconds = [](const Kernel& kernel) { return 1e-6 + 1e-12 * flops(kernel).value(); };
+  return replay_on(testing::star(gpus), std::move(workload), transport, seconds,
+                   {.engine = "simgrid", .fold = fold})
+      .timeline.makespan_s;
+}
+
+TEST(Imbalance, BalancedIsTheClosedFormAndOneProgramAStage) {
+  for (const Layout& layout : layouts()) {
+    TrainingPlan plan = plan_of(small_moe(8), layout.parallelism, layout.microbatches);
+    const Workload balanced = lower(plan);
+    EXPECT_EQ(balanced.programs.size(), static_cast<std::size_t>(plan.parallelism.pipeline));
+    const double even = makespan(plan);
+    plan.experts.routing = RoutingKind::Zipf;
+    plan.experts.zipf_exponent = 0.0;  // the general way, with equal shares
+    EXPECT_NEAR(makespan(plan), even, 1e-9 * even);
+    plan.experts.zipf_exponent = 1.0;
+    if (plan.parallelism.expert > 1) {
+      EXPECT_GT(makespan(plan), even);
+    }
+  }
+}
+
+TEST(Imbalance, FoldedIsUnfolded) {
+  for (const Layout& layout : layouts()) {
+    for (const bool independent : {false, true}) {
+      TrainingPlan plan = plan_of(small_moe(8), layout.parallelism, layout.microbatches);
+      plan.experts.routing = RoutingKind::Dirichlet;
+      plan.experts.independent_replicas = independent;
+      const double folded = makespan(plan, true);
+      EXPECT_NEAR(makespan(plan, false), folded, 1e-9 * folded);
+    }
+  }
+}
+
+// Oracle 60, whatever each rank's experts got.
+TEST(MoeMemory, ReturnsToTheStart) {
+  for (const RoutingKind kind : {RoutingKind::Balanced, RoutingKind::Dirichlet}) {
+    for (const Layout& layout : layouts()) {
+      TrainingPlan plan = plan_of(small_latent(8), layout.parallelism, layout.microbatches);
+      plan.experts.routing = kind;
+      const Workload workload = lower(plan);
+      for (const Program& program : workload.programs) {
+        std::vector<std::int64_t> sums(workload.categories.size());
+        for (const MemoryEffect& effect : program.effects) sums[effect.category] += effect.bytes;
+        for (const std::int64_t sum : sums) EXPECT_EQ(sum, 0) << program.name;
+      }
+    }
+  }
+}
+
+// Every parameter of the model is on some rank, and no more often than replicas and what tensor
+// ranks all hold explain.
+TEST(MoeParameters, EntriesAddUpToTheModel) {
+  for (const char* name : {"mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "llama4-scout"}) {
+    TrainingPlan plan;
+    plan.architecture = load_architecture(name);
+    const auto sum = [](const std::vector<GradientEntry>& list) {
+      return std::accumulate(
+          list.begin(), list.end(), std::int64_t{0},
+          [](std::int64_t all, const GradientEntry& entry) { return all + entry.parameters(); });
+    };
+    const LayerKind kind = LayerKind::Moe;
+    EXPECT_EQ(sum(layer_entries(plan, kind)) + sum(expert_entries(plan, kind)),
+              layer_parameter_count(plan.architecture, kind))
+        << name;
+    const std::int64_t all = sum(expert_entries(plan, kind));
+    plan.parallelism.expert = 8;
+    EXPECT_EQ(8 * sum(expert_entries(plan, kind)), all) << name;
+  }
+}
+
+TEST(ExpertGroups, FoldOverTensorAndDataRanks) {
+  const Parallelism p{.tensor = 2, .pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1};
+  EXPECT_EQ(p.expert_replicas(), 2);
+  const ExpertGrid grid(p);
+  for (RankId rank = 0; rank < 16; ++rank) {
+    EXPECT_EQ(grid.rank(grid.position(rank)), rank);
+    EXPECT_EQ(grid.position(rank).expert, rank % 4);
+    EXPECT_EQ(grid.position(rank).replica, rank / 4 % 2);
+  }
+  EXPECT_TRUE(ExpertGrid::keeps_stages(p));
+  Parallelism torn = p;
+  torn.rank_order = "tp-pp-cp-ep-dp";
+  EXPECT_FALSE(ExpertGrid::keeps_stages(torn));
+}
+
+}  // namespace
+}  // namespace trainyard
