@@ -48,11 +48,26 @@ inline Architecture small_gpt(std::int64_t layers) {
   return a;
 }
 
+// Algorithms whose times follow from the links alone, and so scale with them.
+inline CollectiveChoice plain_algorithms() {
+  CollectiveChoice choice;
+  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data,
+                               GroupKind::Expert, GroupKind::Context, GroupKind::Other}) {
+    const bool few_bytes = kind == GroupKind::Other;
+    choice.algorithm[kind] = {{CollectiveOp::AllReduce, few_bytes ? "tree" : "ring"},
+                              {CollectiveOp::AllGather, "ring"},
+                              {CollectiveOp::ReduceScatter, "ring"},
+                              {CollectiveOp::AllToAll, "pairwise"}};
+  }
+  return choice;
+}
+
 inline TrainingPlan plan_of(Architecture architecture, const Parallelism& parallelism,
                             std::int64_t microbatches) {
   TrainingPlan plan;
   plan.architecture = std::move(architecture);
   plan.parallelism = parallelism;
+  plan.collectives = plain_algorithms();
   plan.training.sequence_length = 128;
   plan.training.global_batch_size = microbatches * parallelism.data;
   return plan;
