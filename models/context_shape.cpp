@@ -31,6 +31,7 @@ void check_divides(const SequenceCut& cut) {
 }  // namespace
 
 ContextShape context_shape(const Parallelism& p) {
+  if (p.context == 1) return {};
   switch (p.context_exchange) {
     case ContextExchange::Ring:
       return {.heads = 1, .ring = p.context, .programs = p.context};

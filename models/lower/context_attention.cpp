@@ -63,9 +63,11 @@ void ContextAttention::backward() {
   if (context_.heads > 1) trade_inputs(true);
 }
 
-// A partial result is read, the sum so far read and written, and their log-sum-exp (fp32) too.
+// The two buffers are counted from the first kernel to the last: a message may start later than the
+// kernel beside it, where the neighbour is late. A partial result is read, the sum so far read and
+// written, and their log-sum-exp (fp32) too.
 void ContextAttention::ring_forward() {
-  const OpIndex first = build_.next();
+  OpIndex first = kNone;
   OpIndex arrived = kNone;
   for (std::int64_t i = 0; i < cut_.ranks; ++i) {
     build_.wait_for(arrived);
@@ -74,7 +76,8 @@ void ContextAttention::ring_forward() {
         cut_,
         {.rank = shape_.ring_place, .source = source_at(i, shape_.ring_place, cut_.ranks, false)});
     if (!block) continue;
-    attend("attention", *block, false);
+    const OpIndex core = attend("attention", *block, false);
+    if (first == kNone) first = core;
     if (i == 0) continue;
     memory_bound("attention_merge", MemoryBoundKind::Elementwise,
                  3 * batch_ * block->queries * (output_row_bytes() + 4 * query_heads_));
@@ -86,7 +89,7 @@ void ContextAttention::ring_forward() {
 // As TransformerEngine's: at step i keys and values leave for the rank before unless they have been
 // everywhere, and with them, from the second step on, the gradient that was summed up to here.
 void ContextAttention::ring_backward() {
-  const OpIndex first = build_.next();
+  OpIndex first = kNone;
   const std::int64_t last = cut_.ranks - 1;
   OpIndex arrived = kNone;
   for (std::int64_t i = 0; i <= last; ++i) {
@@ -97,7 +100,8 @@ void ContextAttention::ring_backward() {
         cut_,
         {.rank = shape_.ring_place, .source = source_at(i, shape_.ring_place, cut_.ranks, true)});
     if (!block) continue;
-    attend("attention_backward", *block, true);
+    const OpIndex core = attend("attention_backward", *block, true);
+    if (first == kNone) first = core;
     if (i == 0) continue;
     memory_bound("query_gradient_add", MemoryBoundKind::Elementwise,
                  3 * batch_ * block->queries * query_row_bytes());

@@ -69,8 +69,8 @@ TEST(Attention, RectanglesAndDocumentsArePricedByRowsAndKeys) {
     earlier.causal = false;
     Attention later = earlier;
     std::swap(later.query_length, later.kv_length);
-    EXPECT_NEAR(model->cost(earlier).time / square, 1.0, 0.05);
-    EXPECT_NEAR(model->cost(later).time / square, 1.0, 0.05);
+    EXPECT_NEAR(model->cost(earlier).time / square, 1.0, 0.1);
+    EXPECT_NEAR(model->cost(later).time / square, 1.0, 0.1);
   }
 }
 

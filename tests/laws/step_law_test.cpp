@@ -32,7 +32,7 @@ std::vector<TrainingPlan> layouts() {
   std::vector<TrainingPlan> plans;
   for (const Parallelism& layout : kLayouts) {
     for (const Architecture& model : {small_gpt(8), small_llama(8)}) {
-      plans.push_back(plan_of(model, layout, 4));
+      plans.push_back(with_rings(plan_of(model, layout, 4)));
     }
   }
   return plans;

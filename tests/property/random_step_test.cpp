@@ -68,7 +68,7 @@ TrainingPlan random_plan(std::uint32_t seed) {
       std::array{Recompute::None, Recompute::Selective,
                  Recompute::Full}[static_cast<std::size_t>(dice.one_of({0, 1, 2}))];
   plan.training.attention = layout.context > 1 ? AttentionKind::Flash : AttentionKind::Unfused;
-  return plan;
+  return with_rings(plan);
 }
 
 double machine(const Kernel& kernel) {

@@ -73,6 +73,20 @@ inline TrainingPlan plan_of(Architecture architecture, const Parallelism& parall
   return plan;
 }
 
+// Rings and direct exchanges everywhere, for clusters by hand on which NCCL chooses nothing.
+inline TrainingPlan with_rings(TrainingPlan plan) {
+  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Data, GroupKind::Context,
+                               GroupKind::Expert, GroupKind::Other}) {
+    auto& algorithm = plan.collectives.algorithm[kind];
+    for (const CollectiveOp op :
+         {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+      algorithm[op] = "ring";
+    }
+    algorithm[CollectiveOp::AllToAll] = "direct";
+  }
+  return plan;
+}
+
 struct PipelineCase {
   std::string schedule = "1f1b";
   std::int64_t pipeline = 4;
