@@ -15,10 +15,16 @@ FrameworkMemory load_framework(const std::string& name) {
     static_cast<void>(figure.text("source"));
     return static_cast<std::int64_t>(std::llround(figure.bytes("value").value()));
   };
+  const auto share = [&root](std::string_view key) {
+    JsonObject figure = root.object(key);
+    static_cast<void>(figure.text("source"));
+    return figure.number("value", {.least = 0.0, .most = 1.0});
+  };
   static_cast<void>(root.text("title"));
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),
-                               .communicator_bytes = bytes("communicator")};
+                               .channel_bytes = bytes("channel"),
+                               .fragmentation = share("fragmentation")};
   file.finish();
   return memory;
 }

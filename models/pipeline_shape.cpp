@@ -1,11 +1,26 @@
 #include "models/pipeline_shape.hpp"
 
+#include <algorithm>
+
 #include "models/architecture/flops.hpp"
+#include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// Of the layers of an even chunk: the split itself is made by the shape that is asked for here.
+double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const std::int64_t layers =
+      std::max<std::int64_t>(1, plan.architecture.layers / (p.pipeline * p.interleave));
+  double again = 0.0;
+  for (const RecomputeUnit& unit : recompute_units(plan.training, layers)) {
+    if (unit.again) again += static_cast<double>(unit.layers);
+  }
+  return again / static_cast<double>(layers);
+}
 
 // FLOPs of one layer and token, of the last one, which has the experts where there are any:
 // products with weights 2 per weight and pass; the causal attention core s*(q + o) forward and 2.5
@@ -18,7 +33,7 @@ StepCosts costs_of(const TrainingPlan& plan) {
   const double core = token.attention_layer;
   const double forward = products + core;
   if (!(forward > 0.0)) return {};
-  const double repeated = plan.training.recompute == Recompute::Full ? 1.0 : 0.0;
+  const double repeated = recomputed_share_of_a_chunk(plan);
   return {.forward_s = 1.0,
           .input_s = (products + 2.5 * core) / forward + repeated,
           .weight_s = products / forward,

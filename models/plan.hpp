@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
+#include "models/architecture/recipe.hpp"
 #include "models/architecture/settings.hpp"
 #include "models/collectives/nccl/options.hpp"
 #include "models/expert_settings.hpp"
@@ -106,6 +107,18 @@ struct Training {
   DataType precision = DataType::Bf16;           // of weights and activations: bf16, fp16 or fp32
   DataType gradient_precision = DataType::Fp32;  // of accumulation and of the wire
   Recompute recompute = Recompute::None;
+  // Selective: which modules, in Megatron-LM's words (models/recompute.hpp).
+  std::vector<std::string> recompute_modules = {"core_attn"};
+  // Full: which layers and how many to a checkpoint ("uniform", "block", "every").
+  std::string recompute_method = "uniform";
+  std::int64_t recompute_num_layers = 1;
+  std::string recipe = "standard";  // models/recipes: bytes of weights and gradients, products
+  std::string optimizer = "adam";   // models/optimizers: bytes of its state, traffic of its step
+  // Low-rank adapters on frozen weights (models/adapters.hpp); rank 0: every weight is trained.
+  std::int64_t lora_rank = 0;
+  std::vector<std::string> lora_targets = {"query", "key", "value", "projection",
+                                           "gate",  "up",  "down"};
+  std::string frozen_weights = "as_trained";  // or "nf4": of the layers' matrices, with adapters
   AttentionKind attention = AttentionKind::Flash;
   std::int64_t vocab_multiple = 128;
   bool fused_loss = false;  // target and sum of the vocabulary-parallel loss in one all_reduce
@@ -138,6 +151,8 @@ struct TrainingPlan {
   ExpertSettings experts = {};
   std::uint64_t seed = 0;     // of the routing
   FrameworkMemory framework;  // zero until loaded
+  Recipe recipe;              // follows from `training` until loaded
+  Optimizer optimizer;        // Adam until loaded
 
   [[nodiscard]] std::int64_t world() const {
     return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data;

@@ -132,6 +132,16 @@ CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
   return choice;
 }
 
+void read_recipe(JsonFile& file, TrainingPlan& plan) {
+  if (!file.is_sound("/training/recipe") || !file.is_sound("/training/optimizer")) return;
+  try {
+    plan.recipe = load_recipe(plan.training.recipe);
+    plan.optimizer = load_optimizer(plan.training.optimizer);
+  } catch (const InputError& error) {
+    file.report(error.problems());
+  }
+}
+
 void read_framework(JsonFile& file, Scenario& scenario) {
   if (!file.is_sound("/framework")) return;
   try {
@@ -192,6 +202,7 @@ Scenario read_scenario(JsonFile& file) {
     scenario.published = read_fields(published, published_fields(), Published{});
   }
   read_framework(file, scenario);
+  read_recipe(file, scenario.plan);
   return scenario;
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "models/adapters.hpp"
 #include "models/collectives/collective.hpp"
 #include "models/collectives/nccl/transport.hpp"
+#include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
@@ -108,6 +110,9 @@ std::vector<std::string> collective_model_names() { return {"fluid", "stepwise"}
 
 std::vector<std::string> framework_names() { return data_names("models/frameworks"); }
 
+std::vector<std::string> recipe_names() { return data_names("models/recipes"); }
+std::vector<std::string> optimizer_names() { return data_names("models/optimizers"); }
+
 constexpr std::int64_t kLengthMost = 100'000'000;
 constexpr std::int64_t kParametersMost = 1'000'000'000'000'000;
 
@@ -205,8 +210,29 @@ const Field<T> kTraining[] = {
     {"precision", "of weights and activations", word_of<T, &T::precision, kPrecision>()},
     {"gradient_precision", "in which gradients are accumulated and sent",
      word_of<T, &T::gradient_precision, kPrecision>()},
-    {"recompute", "what the backward pass computes again: nothing, the attention core, every layer",
+    {"recompute", "what the backward pass computes again: nothing, some modules, whole layers",
      word_of<T, &T::recompute, kRecompute>()},
+    {"recompute_modules",
+     "selective: core_attn, layernorm, mlp, moe, moe_act, shared_experts, "
+     "mla_up_proj; core_attn when left out",
+     Texts<T>{&T::recompute_modules}},
+    {"recompute_method",
+     "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
+     "of every chunk (block), or each so-many-th (every)",
+     name_of<T, &T::recompute_method, recompute_method_names>()},
+    {"recompute_num_layers", "full: see recompute_method", Whole<T>{&T::recompute_num_layers}},
+    {"recipe", "bytes of weights and gradients, precision of the products (models/recipes)",
+     name_of<T, &T::recipe, recipe_names>()},
+    {"lora_rank", "rank of trained adapters on frozen weights; 0: every weight is trained",
+     Whole<T>{&T::lora_rank, 0}},
+    {"lora_targets",
+     "matrices with an adapter: query, key, value, projection, gate, up, down; all "
+     "when left out",
+     Texts<T>{&T::lora_targets}},
+    {"frozen_weights", "how the layers' matrices are kept beside adapters: as_trained, or nf4",
+     name_of<T, &T::frozen_weights, frozen_formats>()},
+    {"optimizer", "bytes of its state and traffic of its step (models/optimizers)",
+     name_of<T, &T::optimizer, optimizer_names>()},
     {"attention", "one fused kernel, or scores in memory", word_of<T, &T::attention, kAttention>()},
     {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
      Whole<T>{&T::vocab_multiple}},

@@ -25,6 +25,31 @@ double linear_flops(const Architecture& architecture, LayerKind kind) {
   return sum;
 }
 
+bool runs_again(const Architecture& a, LayerKind kind, const Weight& weight,
+                const RecomputeModules& again) {
+  const auto starts = [&](std::string_view prefix) { return weight.name.starts_with(prefix); };
+  if (kind == LayerKind::Dense && (weight.name == "up" || weight.name == "down"))
+    return again.feed_forward;
+  if (starts("shared_")) return again.experts || again.shared_experts;
+  if (starts("expert_") || weight.name == "router") return again.experts;
+  if (!again.latent_up || !a.latent()) return false;
+  return weight.name == "key_value" || (weight.name == "query" && a.query_latent > 0);
+}
+
+// The matrices of the modules that run again, of all layers, for one token.
+double repeated_linear(const Architecture& a, const RecomputeModules& again) {
+  double sum = 0.0;
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
+    const double layers = number(a.layers_of(kind));
+    if (layers == 0.0) continue;
+    for (const Weight& weight : layer_weights(a, kind)) {
+      if (!runs_again(a, kind, weight, again)) continue;
+      sum += layers * 2.0 * number(weight.active) * number(weight.inputs) * number(weight.outputs);
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query) {
@@ -46,13 +71,14 @@ Flops model_flops(const Architecture& architecture, const FlopsQuery& query) {
 }
 
 Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
-                       Recompute recompute) {
+                       Recompute recompute, const RecomputeModules& modules) {
   const TokenFlops token = token_flops_of(architecture, query);
   switch (recompute) {
     case Recompute::None:
       return Flops{0.0};
     case Recompute::Selective:
-      return Flops{tokens_of(query) * token.attention()};
+      return Flops{tokens_of(query) * ((modules.core ? token.attention() : 0.0) +
+                                       repeated_linear(architecture, modules))};
     case Recompute::Full:
       return Flops{tokens_of(query) * (token.linear() + token.attention())};
   }

@@ -41,12 +41,13 @@ struct TokenQuery {
 [[nodiscard]] TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query);
 
 // FLOPs that recomputation adds to model_flops: the forward of all layers (Full, not of the head),
-// of the attention cores (Selective), or nothing. For a GPT, Full gives the constant of Narayanan
-// et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) + V/(16Lh)). For Selective, Korthikanti et al.
-// 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)), which adds the core's forward and backward;
+// of the modules that run again (Selective; the cores by default), or nothing. For a GPT, Full is
+// Narayanan et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) + V/(16Lh)). For Selective, Korthikanti et
+// al. 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)), which adds the core's forward and backward;
 // executed is its forward.
 [[nodiscard]] Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
-                                     Recompute recompute);
+                                     Recompute recompute,
+                                     const RecomputeModules& modules = {});
 
 // End-to-end training time 8TP/(nX) with full recomputation (Narayanan et al. 2104.04473 eq. 4):
 // 2TP forward, again when recomputed, 4TP backward. T = 300e9 tokens, P = 175e9, nX = 1024 *

@@ -54,9 +54,19 @@ std::int64_t attention_bytes(const Architecture& a, const ActivationQuery& query
   return sizes.inside(sizes.element * (2 * a.query_width() + 2 * kv));
 }
 
-std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
+std::int64_t expert_rows(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
   const std::int64_t balanced = divided(sizes.tokens * a.experts_per_token, sizes.region);
-  const std::int64_t rows = query.expert_rows.value_or(balanced);
+  return query.expert_rows.value_or(balanced);
+}
+
+// What enters the second matrix of the experts.
+std::int64_t expert_product_bytes(const Architecture& a, const ActivationQuery& query,
+                                  const Sizes& sizes) {
+  return expert_rows(a, query, sizes) * sizes.element * divided(a.expert_ffn, query.expert_tensor);
+}
+
+std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
+  const std::int64_t rows = expert_rows(a, query, sizes);
   const std::int64_t inner = divided((a.ffn_inputs() + 1) * a.expert_ffn, query.expert_tensor);
   return sizes.outside(sizes.element * a.hidden + kFp32Bytes * a.experts) +
          sizes.inside(sizes.element * (a.ffn_inputs() + 1) * a.shared_ffn) +
@@ -80,6 +90,36 @@ LayerActivations everything(const Architecture& a, const ActivationQuery& query)
   return kept;
 }
 
+// What the modules that run again would have kept, taken off.
+LayerActivations without_modules(const Architecture& a, const ActivationQuery& query,
+                                 LayerActivations kept) {
+  const RecomputeModules& again = query.modules;
+  const Sizes sizes = sizes_of(query);
+  const std::int64_t element = sizes.element;
+  const std::int64_t stream = sizes.outside(element * a.hidden);
+  const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
+  if (again.core) kept.core = 0;
+  if (again.latent_up && a.latent()) {
+    const std::int64_t queries = a.query_latent > 0 ? a.query_width() : 0;
+    kept.attention -= sizes.inside(element * (queries + a.query_width() + a.output_width()));
+  }
+  if (query.kind == LayerKind::Moe) {
+    const std::int64_t shared = sizes.inside(element * (a.ffn_inputs() + 1) * a.shared_ffn);
+    if (again.experts) {
+      kept.experts = stream;
+    } else {
+      if (again.shared_experts) kept.experts -= shared;
+      if (again.expert_activation) kept.experts -= expert_product_bytes(a, query, sizes);
+    }
+  } else if (again.feed_forward) {
+    kept.ffn = stream + mask;
+  }
+  if (!again.norms) return kept;
+  kept.attention -= stream;
+  (query.kind == LayerKind::Moe ? kept.experts : kept.ffn) -= stream;
+  return kept;
+}
+
 }  // namespace
 
 LayerActivations layer_activations(const Architecture& architecture, const ActivationQuery& query) {
@@ -88,8 +128,7 @@ LayerActivations layer_activations(const Architecture& architecture, const Activ
     case Recompute::None:
       return kept;
     case Recompute::Selective:
-      kept.core = 0;
-      return kept;
+      return without_modules(architecture, query, kept);
     case Recompute::Full: {
       const Sizes sizes = sizes_of(query);
       LayerActivations input_only;
@@ -127,21 +166,43 @@ double first_stage_factor(std::int64_t pipeline, std::int64_t chunks) {
   return 1.0 + static_cast<double>(pipeline - 1) / static_cast<double>(pipeline * chunks);
 }
 
+namespace {
+
+// Before anything is divided.
+StateBytes whole_state(const StateRecipe& recipe) {
+  constexpr double kFp32 = 4.0;
+  const bool mixed = element_bytes(recipe.precision) < kFp32;
+  const double copy = recipe.fp32_gradient_copy ? kFp32 : recipe.recipe.gradient_copy_bytes;
+  return {
+      .weights = recipe.recipe.weight_bytes.value_or(element_bytes(recipe.precision)) +
+                 recipe.recipe.weight_cache_bytes,
+      .gradients = recipe.recipe.gradient_bytes.value_or(element_bytes(recipe.gradient_precision)),
+      .master = recipe.recipe.master_bytes.value_or(mixed ? kFp32 : 0.0) + copy,
+      .first_moment = recipe.optimizer.first_moment_bytes,
+      .second_moment = recipe.optimizer.second_moment_bytes};
+}
+
+}  // namespace
+
 StateBytes state_bytes_per_parameter(const StateRecipe& recipe) {
   TY_CHECK(recipe.shards > 0 && recipe.zero_stage >= 0 && recipe.zero_stage <= 3, recipe.shards,
            recipe.zero_stage);
-  constexpr double kFp32 = 4.0;
   const double share = 1.0 / static_cast<double>(recipe.shards);
   const auto from_stage = [&](std::int64_t stage) {
     return recipe.zero_stage >= stage ? share : 1.0;
   };
-  const bool mixed = element_bytes(recipe.precision) < kFp32;
-  const double master = (mixed ? kFp32 : 0.0) + (recipe.fp32_gradient_copy ? kFp32 : 0.0);
-  return {.weights = element_bytes(recipe.precision) * from_stage(3),
-          .gradients = element_bytes(recipe.gradient_precision) * from_stage(2),
-          .master = master * from_stage(1),
-          .first_moment = kFp32 * from_stage(1),
-          .second_moment = kFp32 * from_stage(1)};
+  const StateBytes whole = whole_state(recipe);
+  return {.weights = whole.weights * from_stage(3),
+          .gradients = whole.gradients * from_stage(2),
+          .master = whole.master * from_stage(1),
+          .first_moment = whole.first_moment * from_stage(1),
+          .second_moment = whole.second_moment * from_stage(1)};
+}
+
+double optimizer_step_bytes(const StateRecipe& recipe) {
+  const StateBytes whole = whole_state(recipe);
+  const double weight = (whole.master > 0.0 ? 1.0 : 2.0) * whole.weights;
+  return 2.0 * (whole.master + whole.first_moment + whole.second_moment) + whole.gradients + weight;
 }
 
 StateBytes state_bytes(const StateRecipe& recipe, std::int64_t parameters) {

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "models/architecture/architecture.hpp"
+#include "models/architecture/recipe.hpp"
 #include "models/architecture/settings.hpp"
 #include "sim/graph/kernel.hpp"
 
@@ -27,6 +28,7 @@ struct ActivationQuery {
   std::int64_t micro_batch = 1;
   std::int64_t sequence_length = 0;  // of the whole sequence
   Recompute recompute = Recompute::None;
+  RecomputeModules modules = {};  // of Recompute::Selective
   AttentionKind attention = AttentionKind::Flash;
   DataType precision = DataType::Bf16;
   LayerKind kind = LayerKind::Dense;
@@ -84,7 +86,7 @@ struct HeadActivations {
 // p = 8, v = 3: 1.2917 (Korthikanti et al. 2205.05198 section 4.2.3).
 [[nodiscard]] double first_stage_factor(std::int64_t pipeline, std::int64_t chunks);
 
-// How the state of a parameter is kept (Adam).
+// How the state of a parameter is kept.
 struct StateRecipe {
   DataType precision = DataType::Bf16;           // of the weights
   DataType gradient_precision = DataType::Fp32;  // as accumulated
@@ -92,6 +94,8 @@ struct StateRecipe {
   bool fp32_gradient_copy = false;
   std::int64_t zero_stage = 0;  // 0..3: what is divided over the shards
   std::int64_t shards = 1;      // data-parallel ranks, d
+  Recipe recipe = {};           // what departs from the above
+  Optimizer optimizer = {};
 };
 
 // Bytes by what they are, per parameter or for many. ZeRO 1 divides the optimizer's (master,
@@ -110,6 +114,10 @@ struct StateBytes {
 // Throws nothing; 7.5e9 parameters at 64 shards, 16-bit gradients: 120, 31.40625, 16.640625, 1.875
 // GB for stages 0 to 3.
 [[nodiscard]] StateBytes state_bytes_per_parameter(const StateRecipe& recipe);
+// HBM traffic of one step for each parameter of the local shard, without the clipping of the
+// gradient: what the optimizer keeps is read and written, the gradient read, the weight written and
+// read if it is the only copy. Mixed precision with fp32 gradients: 2 (4 + 4 + 4) + 4 + 2 = 30.
+[[nodiscard]] double optimizer_step_bytes(const StateRecipe& recipe);
 [[nodiscard]] StateBytes state_bytes(const StateRecipe& recipe, std::int64_t parameters);
 
 }  // namespace trainyard

@@ -1,13 +1,25 @@
-// Two settings of training that decide which activations of a layer are kept.
+// Settings of training that decide which activations of a layer are kept.
 #pragma once
 
 #include <cstdint>
 
 namespace trainyard {
 
-// None keeps every activation. Selective drops the attention core (scores, softmax, its dropout)
-// and computes it again in the backward pass. Full keeps only the input of each layer.
+// None keeps every activation. Selective drops what some modules of a layer keep (RecomputeModules)
+// and runs those modules again in the backward pass. Full keeps only the input of each layer.
 enum class Recompute : std::uint8_t { None, Selective, Full };
+
+// The modules that Selective runs again, as Megatron-LM's --recompute-modules names them
+// (megatron/core/transformer/transformer_config.py):
+struct RecomputeModules {
+  bool core = true;         // core_attn: scores, softmax, its dropout; or the fused kernel
+  bool norms = false;       // layernorm: the outputs of the two norms, 4sbh
+  bool feed_forward = false;       // mlp: a dense layer's feed-forward part, from its input
+  bool experts = false;            // moe: router, dispatch, experts and combine, from their input
+  bool expert_activation = false;  // moe_act: the product that enters an expert's second matrix
+  bool shared_experts = false;     // shared_experts: those that see every token
+  bool latent_up = false;  // mla_up_proj: queries, keys and values, from their latents
+};
 
 // Flash computes attention in one kernel and keeps one number per row (the log-sum-exp). Unfused
 // writes the s x s matrix of scores to memory.

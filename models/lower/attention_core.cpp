@@ -45,9 +45,11 @@ void LayerLowering::attention_core_forward() {
   build_.compute("attention_values", head_gemm(s, arch_.value_head(), s, GemmPass::Forward));
 }
 
-// Selective recomputation repeats the core alone: its inputs Q, K and V were kept (Korthikanti et
-// al., section 5). Fused attention keeps no square, so there is nothing to repeat.
+// Selective recomputation of the core repeats it from Q, K and V, which were kept (Korthikanti et
+// al., section 5). A fused kernel is run again as well, for no more than its log-sum-exp: so does
+// Megatron-LM, whose checkpoint stands round whatever computes the core.
 void LayerLowering::attention_core_backward() {
+  if (again_.core) repeat([this] { attention_core_forward(); });
   if (plan_.parallelism.context > 1) {
     ContextAttention(plan_, shape_, build_).backward();
     return;
@@ -55,14 +57,6 @@ void LayerLowering::attention_core_backward() {
   if (plan_.training.attention == AttentionKind::Flash) {
     build_.compute("attention_backward", flash(plan_, shape_.tensor, true));
     return;
-  }
-  if (plan_.training.recompute == Recompute::Selective) {
-    const Tags tags = build_.tags();
-    Tags recompute = tags;
-    recompute.part = StepPart::Recompute;
-    build_.tag(recompute);
-    attention_core_forward();
-    build_.tag(tags);
   }
   const std::int64_t s = plan_.training.sequence_length;
   const std::int64_t d = arch_.head_dim;

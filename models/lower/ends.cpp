@@ -45,6 +45,11 @@ void EndLowering::embedding_forward() {
 
 // Adds the gradient rows into the table: reads the gradient, reads and writes the rows it hits.
 void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
+  if (plan_.training.lora_rank > 0) {  // frozen: its gradient goes nowhere
+    build_.release(build_.last_compute(), Category::Activations, embedding_memory());
+    if (ready != nullptr) ready->push_back({.op = build_.last_compute()});
+    return;
+  }
   const std::int64_t hidden = plan_.architecture.hidden;
   layer_.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last =

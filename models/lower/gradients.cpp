@@ -6,18 +6,12 @@
 
 #include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/shards.hpp"
+#include "models/lower/layer_memory.hpp"
 #include "models/rank_groups.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// Memory traffic of one Adam step a parameter: master, two moments and gradient read; master,
-// moments and the low-precision weight written. 30 bytes in mixed precision (reference 06 section
-// 5).
-std::int64_t step_bytes(DataType precision, std::int64_t gradient, std::int64_t element) {
-  return precision == DataType::Fp32 ? 28 : 24 + gradient + element;
-}
 
 // Multi-tensor kernels take some hundred tensors a launch; one launch for each 2^28 parameters
 // stands for it.
@@ -72,6 +66,7 @@ void GradientLowering::finish(const StageParameters& parameters,
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   if (plan_.training.gradient_clipping) gradient_norm(local);
   optimizer(local);
+  if (plan_.training.lora_rank == 0) orthogonalise(parameters);
 }
 
 // Gradients that several ranks hold a part of: norms under sequence parallelism, and a tied
@@ -123,25 +118,19 @@ std::int64_t GradientLowering::held_gradient() const {
 }
 
 void GradientLowering::optimizer(std::int64_t local_parameters) {
-  // The fp32 shard is the weight itself: there is no copy of less precision to write.
-  const DataType precision =
-      plan_.parallelism.zero_stage == 3 ? DataType::Fp32 : plan_.training.precision;
-  const std::int64_t clip = plan_.training.gradient_clipping ? 2 * held_gradient() : 0;
-  const std::int64_t bytes = step_bytes(precision, held_gradient(), shape_.element) + clip;
-  build_.compute("adam", MemoryBound{.kind = MemoryBoundKind::Optimizer,
-                                     .bytes = local_parameters * bytes,
-                                     .launches = launches(local_parameters)});
+  const double clip =
+      plan_.training.gradient_clipping ? 2.0 * static_cast<double>(held_gradient()) : 0.0;
+  const double bytes = optimizer_step_bytes(state_recipe(plan_, 1)) + clip;
+  const std::string& name = plan_.training.optimizer;
+  build_.compute(name.starts_with("adam") ? "adam" : name,
+                 MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                             .bytes = std::llround(static_cast<double>(local_parameters) * bytes),
+                             .launches = launches(local_parameters)});
 }
 
 void hold_state(const TrainingPlan& plan, const StageParameters& parameters, const HeldState& held,
                 ProgramBuilder& build) {
-  const bool fully = plan.parallelism.zero_stage == 3;
-  StateRecipe recipe{
-      .precision = fully ? DataType::Fp32 : plan.training.precision,
-      .gradient_precision = fully ? DataType::Fp32 : plan.training.gradient_precision,
-      .fp32_gradient_copy = false,
-      .zero_stage = plan.parallelism.zero_stage,
-      .shards = optimizer_shards(plan.parallelism)};
+  StateRecipe recipe = state_recipe(plan, optimizer_shards(plan.parallelism));
   if (recipe.zero_stage == 2 && !held.gradients_sharded) recipe.zero_stage = 1;
   const auto hold = [&](std::int64_t count) {
     const StateBytes state = state_bytes(recipe, count);

@@ -32,8 +32,10 @@ struct Bucket {
 
 // What one rank keeps and what the end of the step must do with it.
 struct StageParameters {
-  std::int64_t total = 0;             // without the experts
-  std::int64_t experts = 0;           // of the rank's own experts, with replicas of their own
+  std::int64_t total = 0;    // without the experts
+  std::int64_t experts = 0;  // of the rank's own experts, with replicas of their own
+  std::int64_t layers = 0;   // without experts
+  std::int64_t moe_layers = 0;
   std::int64_t replicated = 0;        // held by every member of the tensor group
   std::int64_t shared_embedding = 0;  // tied table on first and last stage
 };
@@ -51,6 +53,8 @@ class GradientLowering {
   void finish_replicated(const StageParameters& parameters);
   void gradient_norm(std::int64_t local_parameters);
   void optimizer(std::int64_t local_parameters);
+  // Muon's products for every matrix, dealt to the ranks that share the optimizer.
+  void orthogonalise(const StageParameters& parameters);
   [[nodiscard]] std::int64_t held_gradient() const;  // bytes of one
 
   const TrainingPlan& plan_;

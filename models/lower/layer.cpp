@@ -2,6 +2,7 @@
 
 #include "models/lower/moe.hpp"
 #include "models/lower/tensor_pipeline.hpp"
+#include "models/recompute.hpp"
 
 namespace trainyard {
 
@@ -21,7 +22,13 @@ StepShape::StepShape(const TrainingPlan& plan, std::int64_t place) : ring_place(
 
 LayerLowering::LayerLowering(const TrainingPlan& plan, const StepShape& shape,
                              ProgramBuilder& build)
-    : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
+    : plan_(plan),
+      arch_(plan.architecture),
+      shape_(shape),
+      build_(build),
+      adapters_(layer_adapters(plan.architecture, plan.training, shape.tensor)),
+      again_(plan.training.recompute == Recompute::Selective ? recompute_modules(plan.training)
+                                                             : RecomputeModules{.core = false}) {}
 
 Gemm LayerLowering::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
   // Sharded weights have no gradient beside them to add to: autograd writes a new one.
@@ -32,7 +39,7 @@ Gemm LayerLowering::product(std::int64_t m, std::int64_t n, std::int64_t k, Gemm
           .n = n,
           .k = k,
           .batch = 1,
-          .dtype = shape_.dtype,
+          .dtype = plan_.recipe.products.value_or(shape_.dtype),
           .pass = pass,
           .accumulate_fp32 = accumulates};
 }
@@ -127,11 +134,14 @@ void LayerLowering::row_forward(std::string_view join, std::string_view name, co
 }
 
 OpIndex LayerLowering::column_wgrad(std::string_view name, std::int64_t outputs) {
-  return build_.compute(std::string(name) + "_wgrad",
-                        product(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad));
+  if (frozen()) return adapters_wgrad(name);
+  Gemm wgrad = product(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad);
+  if (name == "head") wgrad.dtype = shape_.dtype;
+  return build_.compute(std::string(name) + "_wgrad", wgrad);
 }
 
 OpIndex LayerLowering::row_wgrad(std::string_view name, std::int64_t inputs) {
+  if (frozen()) return adapters_wgrad(name);
   return build_.compute(std::string(name) + "_wgrad",
                         product(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
 }
@@ -146,8 +156,14 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
     gathered = tensor_collective(CollectiveOp::AllGather, shape_.message,
                                  text + "_input_all_gather", !overlap);
   }
-  build_.compute(text + "_dgrad",
-                 product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad));
+  Gemm dgrad = product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad);
+  if (name == "head") {
+    dgrad.dtype = shape_.dtype;
+  } else {
+    prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
+  }
+  build_.compute(text + "_dgrad", dgrad);
+  adapters_dgrad(name);
   const CollectiveOp op =
       shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   const OpIndex reduced = tensor_collective(
@@ -160,8 +176,10 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
 
 OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
   const std::string text(name);
+  prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",
                  product(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
+  adapters_dgrad(name);
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }
 
@@ -184,15 +202,20 @@ void LayerLowering::head_norms(std::string_view name, std::int64_t passes) {
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   norm_forward("attention_norm");
+  prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden);
   column_forward(
       "attention_all_gather", "qkv_gemm",
       product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+  adapters_forward("qkv");
   head_norms("qk_norm", 2);
   if (arch_.positions == Positions::Rotary) {
     const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
     memory_bound("rope", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
   }
   attention_core_forward();
+  prepare("projection", arch_.hidden * arch_.query_width() / shape_.tensor,
+          shape_.tokens * arch_.query_width() / shape_.tensor);
+  adapters_forward("projection");
   row_forward(
       "attention_join", "projection_gemm",
       product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
@@ -200,16 +223,24 @@ void LayerLowering::attention_forward() {
 }
 
 void LayerLowering::ffn_forward() {
-  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   norm_forward("ffn_norm");
+  ffn_matrices_forward();
+  residual_forward("ffn_residual");
+}
+
+void LayerLowering::ffn_matrices_forward() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  prepare("ffn_up", arch_.ffn_inputs() * arch_.hidden * local_ffn, shape_.tokens * arch_.hidden);
   column_forward(
       "ffn_all_gather", "ffn_up_gemm",
       product(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
+  adapters_forward("ffn_up");
   memory_bound("ffn_activation", MemoryBoundKind::Activation,
                (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+  prepare("ffn_down", arch_.hidden * local_ffn, shape_.tokens * local_ffn);
+  adapters_forward("ffn_down");
   row_forward("ffn_join", "ffn_down_gemm",
               product(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
-  residual_forward("ffn_residual");
 }
 
 bool LayerLowering::has_experts() const {
@@ -249,6 +280,8 @@ void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
 void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   residual_backward("ffn_residual_backward");
+  if (again_.norms) repeat([this] { norm_forward("ffn_norm"); });
+  if (again_.feed_forward) repeat([this] { ffn_matrices_forward(); });
   const OpIndex down = row_backward("ffn_down", local_ffn, part);
   // Reads the inputs again and the output gradient, writes the input gradients.
   memory_bound("ffn_activation_backward", MemoryBoundKind::Activation,
@@ -270,6 +303,7 @@ void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradi
                  2 * shape_.element * shape_.tokens * rotated);
   }
   head_norms("qk_norm_backward", 3);
+  if (again_.norms) repeat([this] { norm_forward("attention_norm"); });
   const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor, part);
   const OpIndex norm = norm_backward("attention_norm_backward");
   if (ready == nullptr) return;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/adapters.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/plan.hpp"
 
@@ -83,6 +84,19 @@ class LayerLowering {
   // A product of a linear layer, m x k by k x n.
   [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 
+  // What a layer's backward runs again, none but under Selective.
+  [[nodiscard]] const RecomputeModules& again() const { return again_; }
+  // Runs what it is given as recomputation.
+  template <typename Module>
+  void repeat(const Module& module) {
+    const Tags tags = build_.tags();
+    Tags again = tags;
+    again.part = StepPart::Recompute;
+    build_.tag(again);
+    module();
+    build_.tag(tags);
+  }
+
  private:
   // The expansion of a latent of `width` to `columns`; `beside` it, what else was gathered.
   struct LatentUp {
@@ -97,6 +111,7 @@ class LayerLowering {
   OpIndex latent_up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
   OpIndex latent_down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
                                BackwardPart part);
+  void latent_up_again();
   void latent_heads(std::string_view rope, std::string_view assembly);
   [[nodiscard]] std::int64_t query_inputs() const;
   [[nodiscard]] bool has_experts() const;  // the layer that the tags name
@@ -114,6 +129,16 @@ class LayerLowering {
   OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
   void ffn_forward();
+  void ffn_matrices_forward();
+  // Products of the adapters on the matrices that a kernel's name stands for
+  // (adapter_products.cpp).
+  void adapters_forward(std::string_view name);
+  void adapters_dgrad(std::string_view name);
+  OpIndex adapters_wgrad(std::string_view name);
+  // What comes before a product: a frozen matrix kept in four bits is written out, and where the
+  // recipe multiplies in 8 bits the activation or gradient of so many elements is quantised.
+  void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements);
+  [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
   void ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
   [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 
@@ -121,6 +146,8 @@ class LayerLowering {
   const Architecture& arch_;
   const StepShape& shape_;
   ProgramBuilder& build_;
+  const std::vector<Adapter> adapters_;  // of one layer; empty where every weight is trained
+  const RecomputeModules again_;
 };
 
 }  // namespace trainyard

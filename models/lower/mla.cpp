@@ -58,6 +58,17 @@ void LayerLowering::latent_attention_forward() {
   residual_forward("attention_residual");
 }
 
+// Queries, keys and values once more from the latents that were kept.
+void LayerLowering::latent_up_again() {
+  if (arch_.query_latent > 0) {
+    build_.compute("query_gemm", product(shape_.tokens, arch_.query_width() / shape_.tensor,
+                                         query_inputs(), GemmPass::Forward));
+  }
+  build_.compute("key_value_gemm", product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
+                                           arch_.kv_latent, GemmPass::Forward));
+  latent_heads("rope", "key_assembly");
+}
+
 std::int64_t LayerLowering::query_inputs() const {
   return arch_.query_latent > 0 ? arch_.query_latent : arch_.hidden;
 }
@@ -116,6 +127,7 @@ void LayerLowering::latent_attention_backward(BackwardPart part,
   if (inputs) residual_backward("attention_residual_backward");
   const OpIndex projection = row_backward("projection", arch_.output_width() / shape_.tensor, part);
   if (inputs) {
+    if (again_.latent_up) repeat([this] { latent_up_again(); });
     attention_core_backward();
     latent_heads("rope_backward", "key_assembly_backward");
   }
@@ -124,6 +136,7 @@ void LayerLowering::latent_attention_backward(BackwardPart part,
                                                 .beside = arch_.rope_dim,
                                                 .columns = key_value_columns(arch_, shape_.tensor)},
                                                part);
+  if (inputs && again_.norms) repeat([this] { norm_forward("attention_norm"); });
   const OpIndex key_value_down =
       latent_down_backward("key_value_down", arch_.kv_latent, arch_.rope_dim, part);
   const std::int64_t queries = arch_.query_width() / shape_.tensor;

@@ -119,10 +119,18 @@ void MoeLowering::permute(std::string_view name) {
                       shape_.element * (shape_.local_tokens + rows_.sent) * arch_.hidden);
 }
 
+// In the precision of training, whatever the recipe multiplies the others in.
+Gemm MoeLowering::router_product(std::int64_t m, std::int64_t n, std::int64_t k,
+                                 GemmPass pass) const {
+  Gemm gemm = layer_.product(m, n, k, pass);
+  gemm.dtype = shape_.dtype;
+  return gemm;
+}
+
 // Scores of all experts, then the best K: reads the scores, writes them as fp32 probabilities and
 // reads those, writes a number and an index for each of the K.
 void MoeLowering::route() {
-  build_.compute("router_gemm", layer_.product(shape_.local_tokens, arch_.experts, arch_.hidden,
+  build_.compute("router_gemm", router_product(shape_.local_tokens, arch_.experts, arch_.hidden,
                                                GemmPass::Forward));
   layer_.memory_bound("router_top_k", MemoryBoundKind::Softmax,
                       shape_.local_tokens * ((shape_.element + 2 * kFp32Bytes) * arch_.experts +
@@ -130,17 +138,23 @@ void MoeLowering::route() {
 }
 
 OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass) {
-  return build_.compute(
-      name,
-      GroupedGemm{.rows = rows_.received, .n = n, .k = k, .dtype = shape_.dtype, .pass = pass});
+  return build_.compute(name, GroupedGemm{.rows = rows_.received,
+                                          .n = n,
+                                          .k = k,
+                                          .dtype = plan_.recipe.products.value_or(shape_.dtype),
+                                          .pass = pass});
+}
+
+void MoeLowering::activate_experts() {
+  layer_.memory_bound("expert_activation", MemoryBoundKind::Activation,
+                      (arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
 }
 
 void MoeLowering::experts_forward() {
   sort_rows("expert_sort");
   join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
-  layer_.memory_bound("expert_activation", MemoryBoundKind::Activation,
-                      (arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  activate_experts();
   grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
   join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
   sort_rows("expert_unsort");
@@ -161,6 +175,11 @@ void MoeLowering::shared_forward() {
 
 void MoeLowering::forward() {
   layer_.norm_forward("ffn_norm");
+  module_forward();
+  layer_.residual_forward("ffn_residual");
+}
+
+void MoeLowering::module_forward() {
   route();
   cast_rows("dispatch_cast");
   permute("permute");
@@ -185,7 +204,6 @@ void MoeLowering::forward() {
     layer_.memory_bound("shared_add", MemoryBoundKind::Elementwise,
                         3 * shape_.element * shape_.local_tokens * arch_.hidden);
   }
-  layer_.residual_forward("ffn_residual");
 }
 
 void MoeLowering::experts_backward(BackwardPart part) {
@@ -193,6 +211,9 @@ void MoeLowering::experts_backward(BackwardPart part) {
   const std::int64_t columns = arch_.ffn_inputs() * inner_;
   sort_rows("expert_unsort_backward");
   join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
+  if (layer_.again().expert_activation && !layer_.again().experts) {
+    layer_.repeat([this] { activate_experts(); });
+  }
   grouped("expert_down_dgrad", inner_, arch_.hidden, GemmPass::DataGrad);
   if (full) down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
   layer_.memory_bound("expert_activation_backward", MemoryBoundKind::Activation,
@@ -205,6 +226,9 @@ void MoeLowering::experts_backward(BackwardPart part) {
 
 void MoeLowering::shared_backward(BackwardPart part) {
   if (arch_.shared_ffn == 0) return;
+  if (layer_.again().shared_experts && !layer_.again().experts) {
+    layer_.repeat([this] { shared_forward(); });
+  }
   shared_down_ = layer_.row_backward("shared_down", shared_, part);
   layer_.memory_bound("shared_activation_backward", MemoryBoundKind::Activation,
                       (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * shared_);
@@ -217,6 +241,8 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
     return;
   }
   layer_.residual_backward("ffn_residual_backward");
+  if (layer_.again().norms) layer_.repeat([this] { layer_.norm_forward("ffn_norm"); });
+  if (layer_.again().experts) layer_.repeat([this] { module_forward(); });
   cast_rows("combine_gradient_cast");
   permute("unpermute_backward");
   const OpIndex combined =
@@ -229,12 +255,12 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
   if (!plan_.experts.overlap_shared) shared_backward(part);
   layer_.memory_bound("router_top_k_backward", MemoryBoundKind::Softmax,
                       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
-  build_.compute("router_dgrad", layer_.product(shape_.local_tokens, arch_.hidden, arch_.experts,
+  build_.compute("router_dgrad", router_product(shape_.local_tokens, arch_.hidden, arch_.experts,
                                                 GemmPass::DataGrad));
   if (part == BackwardPart::Full)
     router_ = build_.compute(
         "router_wgrad",
-        layer_.product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
+        router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
   report(ready, layer_.norm_backward("ffn_norm_backward"));
 }
 
@@ -248,7 +274,7 @@ void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
   }
   router_ = build_.compute(
       "router_wgrad",
-      layer_.product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
+      router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
   report(ready, router_);
 }
 

@@ -47,6 +47,10 @@ class MoeLowering {
   void sort_rows(std::string_view name);
   void cast_rows(std::string_view name);
   void route();
+  [[nodiscard]] Gemm router_product(std::int64_t m, std::int64_t n, std::int64_t k,
+                                    GemmPass pass) const;
+  void module_forward();  // from the norm's output to what is added to the residual
+  void activate_experts();
   void permute(std::string_view name);
   void shared_forward();
   void shared_backward(BackwardPart part);

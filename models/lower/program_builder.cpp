@@ -11,14 +11,14 @@ namespace trainyard {
 namespace {
 
 // Names that every step has.
-constexpr std::size_t kCategoriesLeast = 7;
+constexpr std::size_t kCategoriesLeast = 9;
 constexpr std::size_t kStreamsLeast = 8;
 
 }  // namespace
 
 std::vector<std::string> category_names() {
-  return {"weights", "gradients",     "optimizer_state", "activations",
-          "logits",  "communication", "framework",       "unsharded_weights"};
+  return {"weights",       "gradients", "optimizer_state", "activations",   "logits",
+          "communication", "framework", "workspace",       "fragmentation", "unsharded_weights"};
 }
 
 std::vector<std::string> stream_names() {

@@ -34,6 +34,8 @@ enum class Category : std::uint8_t {
   Logits,
   Communication,
   Framework,
+  Workspace,      // gradients of activations while a layer's backward runs
+  Fragmentation,  // reserved by the allocator, in no use at the peak; known after the run
   // Those from here on are in a workload only where it uses them, or one behind them.
   UnshardedWeights,  // gathered for a layer, until it gives them back
 };

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "models/context_shape.hpp"
 #include "models/expert_routing.hpp"
 #include "sim/base/check.hpp"
@@ -56,6 +58,7 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number,
   const auto begin = split.begin();
   chunk.first_layer = std::accumulate(begin, begin + chunk.stage, std::int64_t{0});
   chunk.layers = split[static_cast<std::size_t>(chunk.stage)];
+  chunk.units = recompute_units(plan_.training, chunk.layers);
   chunk.has_embedding = !place_before(pipeline_, chunk.place).has_value();
   chunk.has_head = !place_after(pipeline_, chunk.place).has_value();
   const MicrobatchRange microbatches = microbatches_of(pipeline_, number);
@@ -84,6 +87,16 @@ StageParameters StageLowering::stage_parameters() const {
   for (const Chunk& chunk : chunks_) {
     for (std::int64_t i = 0; i < chunk.layers; ++i) {
       const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
+      ++(kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers);
+    }
+  }
+  if (plan_.training.lora_rank > 0) {
+    parameters.replicated = replicated_adapters();
+    return parameters;
+  }
+  for (const Chunk& chunk : chunks_) {
+    for (std::int64_t i = 0; i < chunk.layers; ++i) {
+      const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
       parameters.replicated +=
           layer_shard(plan_.architecture, shape_.tensor, {.kind = kind}).replicated;
     }
@@ -96,12 +109,42 @@ StageParameters StageLowering::stage_parameters() const {
   return parameters;
 }
 
+// The factors of adapters that stand on every tensor rank.
+std::int64_t StageLowering::replicated_adapters() const {
+  std::int64_t sum = 0;
+  for (const Adapter& adapter : layer_adapters(plan_.architecture, plan_.training, shape_.tensor)) {
+    const bool row = adapter.target == "projection" || adapter.target == "down";
+    for (const Chunk& chunk : chunks_)
+      sum += chunk.layers * adapter.rank * (row ? adapter.outputs : adapter.inputs);
+  }
+  return sum;
+}
+
+// Beside the adapters: the layers' matrices as they are kept, the rest in the training precision,
+// and one matrix at a time written out for its product.
+void StageLowering::hold_frozen() {
+  if (plan_.training.lora_rank == 0) return;
+  const LayerShard layer = layer_shard(plan_.architecture, shape_.tensor);
+  const EndParameters ends = end_parameters(plan_);
+  std::int64_t matrices = 0;
+  std::int64_t others = 0;
+  for (const Chunk& chunk : chunks_) {
+    matrices += chunk.layers * layer.sharded;
+    others += chunk.layers * layer.replicated;
+    if (chunk.has_embedding) others += ends.embedding + ends.positions;
+    if (chunk.has_head) others += ends.head + ends.final_norm;
+  }
+  const double bytes = frozen_bytes(plan_.training) * static_cast<double>(matrices);
+  build_.hold(Category::Weights, std::llround(bytes) + others * shape_.element);
+  if (!dequantises(plan_.training)) return;
+  std::int64_t largest = 0;
+  for (const Weight& weight : layer_weights(plan_.architecture, LayerKind::Dense))
+    largest = std::max(largest, split_parameters(weight, shape_.tensor));
+  build_.hold(Category::Workspace, largest * shape_.element);
+}
+
 void StageLowering::hold_memory() {
-  const Parallelism& p = plan_.parallelism;
-  const std::int64_t communicators = (p.tensor > 1 ? 1 : 0) + (p.pipeline > 1 ? 1 : 0) +
-                                     (p.replicas() > 1 ? 1 : 0) + (p.context > 1 ? 1 : 0) +
-                                     (divides_experts(p, plan_.architecture) ? 1 : 0);
-  build_.hold(Category::Communication, communicators * plan_.framework.communicator_bytes);
+  hold_frozen();
   build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
 }
 
@@ -223,14 +266,16 @@ void StageLowering::forward(const ScheduleStep& step) {
   } else {
     receive(chunk, true);
   }
-  for (std::int64_t i = 0; i < chunk.layers; ++i, ++place.unit) {
-    tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
-    build_.tag(tags);
-    replicas_->before_forward(place);
-    const OpIndex first = build_.next();
-    layer_.forward();
-    build_.allocate(first, Category::Activations, memory_of(tags).kept);
-    replicas_->after_forward(place);
+  for (const RecomputeUnit& again : chunk.units) {
+    for (std::int64_t i = again.first; i < again.first + again.layers; ++i, ++place.unit) {
+      tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
+      build_.tag(tags);
+      replicas_->before_forward(place);
+      const OpIndex first = build_.next();
+      layer_.forward();
+      build_.allocate(first, Category::Activations, kept_by(again, i, memory_of(tags)));
+      replicas_->after_forward(place);
+    }
   }
   tags.layer = -1;
   build_.tag(tags);
@@ -256,11 +301,13 @@ void StageLowering::backward(const ScheduleStep& step) {
   build_.tag(tags);
   if (chunk.has_head) --unit.place.unit;
   enter_backward(chunk, unit);
-  for (std::int64_t i = chunk.layers; i-- > 0;) {
-    --unit.place.unit;
-    tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
-    build_.tag(tags);
-    layer_backward(unit);
+  for (auto again = chunk.units.rbegin(); again != chunk.units.rend(); ++again) {
+    for (std::int64_t i = again->first + again->layers; i-- > again->first;) {
+      --unit.place.unit;
+      tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
+      build_.tag(tags);
+      layer_backward(chunk, *again, i, unit);
+    }
   }
   tags.layer = -1;
   build_.tag(tags);
@@ -293,32 +340,54 @@ void StageLowering::leave_backward(const Chunk& chunk, const UnitBackward& step)
   }
 }
 
+// What layer `layer` of a chunk keeps from its forward to its backward.
+std::int64_t StageLowering::kept_by(const RecomputeUnit& unit, std::int64_t layer,
+                                    const LayerMemory& memory) const {
+  if (unit.again) return layer == unit.first ? memory.kept : 0;
+  // Beside layers that are computed again as a whole, the others keep everything.
+  return plan_.training.recompute == Recompute::Full ? memory.everything() : memory.kept;
+}
+
+// The unit's layers once more, in order, each keeping all that its backward reads.
+void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit) {
+  const Tags before = build_.tags();
+  Tags tags = before;
+  tags.part = StepPart::Recompute;
+  for (std::int64_t i = unit.first; i < unit.first + unit.layers; ++i) {
+    tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
+    build_.tag(tags);
+    const OpIndex first = build_.next();
+    layer_.forward();
+    const LayerMemory memory = memory_of(tags);
+    build_.allocate(first, Category::Activations, memory.everything() - kept_by(unit, i, memory));
+  }
+  build_.tag(before);
+}
+
 // A split backward trades, at the end of its input part, what the layer kept for what its weight
 // gradients read.
-void StageLowering::layer_backward(const UnitBackward& step) {
+void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& again,
+                                   std::int64_t layer, const UnitBackward& step) {
   replicas_->before_backward(step);
   const BackwardPart part = step.part;
   const LayerMemory memory = memory_of(build_.tags());
+  const bool begins = layer == again.first + again.layers - 1;
+  if (again.again && begins && part != BackwardPart::Weight) compute_again(chunk, again);
+  const OpIndex first = build_.next();
+  layer_.backward(part, &ready_);
+  const OpIndex end = build_.last_compute();
   if (part == BackwardPart::Weight) {
-    layer_.backward(part, &ready_);
-    build_.release(build_.last_compute(), Category::Activations, memory.for_weights);
+    build_.release(end, Category::Activations, memory.for_weights);
     replicas_->after_backward(step, ready_);
     return;
   }
-  const OpIndex first = build_.next();
-  const Tags tags = build_.tags();
-  if (plan_.training.recompute == Recompute::Full) {
-    Tags again = tags;
-    again.part = StepPart::Recompute;
-    build_.tag(again);
-    layer_.forward();
-  }
-  build_.tag(tags);
-  layer_.backward(part, &ready_);
-  const OpIndex end = build_.last_compute();
+  const std::int64_t rebuilt =
+      again.again ? 0 : memory.everything() - kept_by(again, layer, memory);
   const std::int64_t stays = part == BackwardPart::Input ? memory.for_weights : 0;
-  build_.allocate(first, Category::Activations, memory.working);
-  build_.release(end, Category::Activations, memory.kept + memory.working - stays);
+  build_.allocate(first, Category::Activations, rebuilt);
+  build_.allocate(first, Category::Workspace, memory.workspace);
+  build_.release(end, Category::Activations, memory.everything() - stays);
+  build_.release(end, Category::Workspace, memory.workspace);
   replicas_->after_backward(step, ready_);
 }
 

@@ -11,6 +11,7 @@
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
@@ -39,7 +40,8 @@ class StageLowering {
     std::int64_t layers = 0;
     bool has_embedding = false;
     bool has_head = false;
-    std::int64_t backwards_left = 0;  // microbatches whose backward is still to come
+    std::vector<RecomputeUnit> units = {};  // its layers, as they are computed again
+    std::int64_t backwards_left = 0;        // microbatches whose backward is still to come
   };
 
   [[nodiscard]] Chunk make_chunk(std::int64_t number, const std::vector<std::int64_t>& split) const;
@@ -50,13 +52,19 @@ class StageLowering {
   [[nodiscard]] bool is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const;
   // Of the layer and microbatch that the tags name.
   [[nodiscard]] LayerMemory memory_of(const Tags& tags) const;
+  void hold_frozen();
+  [[nodiscard]] std::int64_t replicated_adapters() const;
   void forward(const ScheduleStep& step);
   void backward(const ScheduleStep& step);
   // Each is a unit of the chunk's weights: what stands before the layers, a layer, what stands
   // behind them.
   void enter_backward(const Chunk& chunk, const UnitBackward& step);
-  void layer_backward(const UnitBackward& step);
+  void layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
+                      const UnitBackward& step);
   void leave_backward(const Chunk& chunk, const UnitBackward& step);
+  [[nodiscard]] std::int64_t kept_by(const RecomputeUnit& unit, std::int64_t layer,
+                                     const LayerMemory& memory) const;
+  void compute_again(const Chunk& chunk, const RecomputeUnit& unit);
 
   void begin_step();
   // Messages to and from the rank that holds the stage before or after, if it is another one; a

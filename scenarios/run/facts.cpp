@@ -1,6 +1,8 @@
 #include "scenarios/run/facts.hpp"
 
+#include "models/adapters.hpp"
 #include "models/architecture/flops.hpp"
+#include "models/recompute.hpp"
 
 namespace trainyard {
 
@@ -17,15 +19,28 @@ AttentionCount other(AttentionCount attention) {
   return attention == AttentionCount::Causal ? AttentionCount::Full : AttentionCount::Causal;
 }
 
-// Fused attention recomputes inside its backward by design; only the unfused core counts as
-// recomputed.
+// With frozen weights the backward has no weight gradient of theirs: 4 instead of 6 FLOPs a
+// parameter and token, and 6 for each of the adapters'.
+Flops trained_flops(const Scenario& scenario, AttentionCount attention) {
+  const TrainingPlan& plan = scenario.plan;
+  const FlopsQuery query = flops_query(scenario, attention);
+  const Flops all = model_flops(plan.architecture, query);
+  if (plan.training.lora_rank == 0) return all;
+  const TokenFlops token = token_flops(
+      plan.architecture,
+      {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = attention});
+  const auto tokens = static_cast<double>(query.sequences * query.sequence_length);
+  const auto adapters = static_cast<double>(adapter_parameters(plan.architecture, plan.training));
+  return all + Flops{tokens * (6.0 * adapters - token.linear() - token.head)};
+}
+
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
-  const bool nothing_to_repeat =
-      training.recompute == Recompute::Selective && training.attention == AttentionKind::Flash;
-  if (nothing_to_repeat) return Flops{};
+  const double share =
+      training.recompute == Recompute::Full ? recomputed_layer_share(scenario.plan) : 1.0;
   return recomputed_flops(scenario.plan.architecture, flops_query(scenario, attention),
-                          training.recompute);
+                          training.recompute, recompute_modules(training)) *
+         share;
 }
 
 }  // namespace
@@ -39,10 +54,8 @@ RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu) {
   facts.seed = scenario.seed;
   facts.tokens_per_step =
       static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
-  facts.model_flops =
-      model_flops(plan.architecture, flops_query(scenario, scenario.flops_convention));
-  facts.model_flops_other =
-      model_flops(plan.architecture, flops_query(scenario, other(scenario.flops_convention)));
+  facts.model_flops = trained_flops(scenario, scenario.flops_convention);
+  facts.model_flops_other = trained_flops(scenario, other(scenario.flops_convention));
   facts.hardware_flops = facts.model_flops + recomputed(scenario, scenario.flops_convention);
   facts.hardware_flops_other =
       facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));

@@ -12,6 +12,7 @@
 #include "scenarios/run/approximations.hpp"
 #include "scenarios/run/facts.hpp"
 #include "scenarios/run/interference.hpp"
+#include "scenarios/run/memory_overheads.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace trainyard {
@@ -117,6 +118,7 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   RunOptions chosen = options;
   chosen.interference = options.interference && scenario.interference;
   replay(run, scenario.plan.collectives, chosen);
+  add_memory_overheads(scenario.plan.framework, run);
   run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
   if (options.timing) stopwatch.record(run.facts);
   return run;

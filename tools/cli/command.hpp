@@ -37,6 +37,8 @@ struct ScenarioChoice {
   std::vector<std::string> sets;
 };
 void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required = true);
+// The overrides as they were given. Throws InputError for one without "=".
+[[nodiscard]] std::vector<Override> overrides_of(const ScenarioChoice& choice);
 // Reads the chosen scenario. Throws InputError; an override without "=" is one.
 [[nodiscard]] Scenario read(const ScenarioChoice& choice);
 

@@ -1,31 +1,71 @@
-// `trainyard memory`: what every stage holds at its peak, and whether it fits.
+// `trainyard memory`: what every stage holds over the step, whether it fits, and what would.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "scenarios/memory/memory_report.hpp"
 #include "scenarios/run/run.hpp"
-#include "sim/report/report.hpp"
-#include "sim/report/sections.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/stage_memory.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/outputs.hpp"
+#include "tools/cli/progress.hpp"
 
 namespace trainyard {
 
 namespace {
 
-Exit memory(const ScenarioChoice& choice) {
-  const Run run = run_scenario(read(choice), {});
-  fmt::print("{}\n{}", verdict_line(run.view()), find_report("memory")->text(run.view()));
-  return verdict(run.view());
+struct MemoryChoice {
+  ScenarioChoice scenario;
+  OutputChoice outputs;
+  std::string html;
+  bool no_search = false;
+};
+
+Exit memory(const MemoryChoice& choice) {
+  const Outputs outputs = outputs_of(choice.outputs);
+  refuse_unwritable(outputs);
+  if (!choice.html.empty()) {
+    Outputs page;
+    page.json = choice.html;
+    refuse_unwritable(page);
+  }
+  const Scenario scenario = read(choice.scenario);
+  Run run;
+  {
+    Progress progress("simulating");
+    run = run_scenario(scenario, {.progress = [&](double fraction) { progress.show(fraction); }});
+  }
+  MemoryReport report{.scenario = scenario, .run = run, .search = {}};
+  const Exit exit = verdict(run.view());
+  if (exit != Exit::Fine && !choice.no_search) {
+    const std::vector<StageMemory> stages = stage_memory(run.view());
+    report.search =
+        ways_to_fit({.file = choice.scenario.file, .overrides = overrides_of(choice.scenario)},
+                    scenario, worst_stage(stages)->peak.bytes);
+  }
+  if (outputs.json) write_file(*outputs.json, memory_json(report).dump(2) + "\n");
+  if (!choice.html.empty()) write_file(choice.html, memory_page(report));
+  fmt::print("{}", memory_text(report));
+  return exit;
 }
 
 }  // namespace
 
 void add_memory(CLI::App& app, Action& action) {
-  auto choice = std::make_shared<ScenarioChoice>();
-  CLI::App* command =
-      app.add_subcommand("memory", "Show what fits, stage by stage, category by category");
-  add_scenario_options(*command, *choice);
+  auto choice = std::make_shared<MemoryChoice>();
+  CLI::App* command = app.add_subcommand(
+      "memory", "Show what fits, stage by stage, category by category, and what would");
+  add_scenario_options(*command, choice->scenario);
+  command->add_option("--json", choice->outputs.json, "Write the peaks, the curves and the ways");
+  command->add_option("--html", choice->html,
+                      "Write a page with the memory of each stage over time");
+  command->add_flag("--no-search", choice->no_search,
+                    "Where it does not fit: do not look for what would");
   command->footer(
       "Example:\n  trainyard memory scenarios/llama3/llama3_70b_64xh100.json --set "
-      "training.recompute=full");
+      "training.recompute=full\n"
+      "Exit code 1 says that a stage does not fit.");
   command->callback([choice, &action] { action = [choice] { return memory(*choice); }; });
 }
 

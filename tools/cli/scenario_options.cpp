@@ -13,7 +13,7 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-Scenario read(const ScenarioChoice& choice) {
+std::vector<Override> overrides_of(const ScenarioChoice& choice) {
   std::vector<Override> overrides;
   for (const std::string& set : choice.sets) {
     const std::size_t equals = set.find('=');
@@ -25,7 +25,11 @@ Scenario read(const ScenarioChoice& choice) {
     }
     overrides.push_back({.path = set.substr(0, equals), .value = set.substr(equals + 1)});
   }
-  return load_scenario(choice.file, overrides);
+  return overrides;
+}
+
+Scenario read(const ScenarioChoice& choice) {
+  return load_scenario(choice.file, overrides_of(choice));
 }
 
 }  // namespace trainyard

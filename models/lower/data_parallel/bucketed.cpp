@@ -103,10 +103,11 @@ void BucketedReplicas::gather_share(Share& share) {
 
 OpIndex BucketedReplicas::gather(const Bucket& bucket) {
   const ShardSlots slots = slots_of(bucket);
-  if (slots.shards == 1) return kNone;
+  if (slots.shards == 1 || bucket.parameters == 0) return kNone;
+  const DataType wire = plan_.recipe.weight_wire.value_or(shape_.dtype);
   const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = bucket.parameters * shape_.element,
-                  .dtype = shape_.dtype,
+                  .bytes = bucket.parameters * static_cast<std::int64_t>(element_bytes(wire)),
+                  .dtype = wire,
                   .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
@@ -188,6 +189,7 @@ void BucketedReplicas::reduce_rest(const Chunk& chunk) {
 }
 
 void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
+  if (bucket.parameters == 0) return;  // of frozen weights
   const ShardSlots slots = slots_of(bucket);
   const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   Call call{.op = op,

@@ -1,11 +1,39 @@
 #include "models/lower/data_parallel/chunk_weights.hpp"
 
+#include <algorithm>
+#include <string_view>
+
+#include "models/adapters.hpp"
 #include "models/lower/ends.hpp"
 #include "models/lower/entries.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// Of the adapters on one kernel's matrices: both factors.
+GradientEntry adapter_entry(const std::vector<Adapter>& adapters,
+                            const std::vector<std::string_view>& targets) {
+  GradientEntry entry;
+  for (const Adapter& adapter : adapters) {
+    if (std::find(targets.begin(), targets.end(), adapter.target) == targets.end()) continue;
+    entry.tensors.push_back({.rows = adapter.outputs, .columns = adapter.rank});
+    entry.tensors.push_back({.rows = adapter.rank, .columns = adapter.inputs});
+  }
+  return entry;
+}
+
+// The same places as the frozen matrices and norms have, of which nothing is trained.
+std::vector<GradientEntry> adapter_entries(const TrainingPlan& plan) {
+  const std::vector<Adapter> all =
+      layer_adapters(plan.architecture, plan.training, plan.parallelism.tensor);
+  return {adapter_entry(all, {"down"}),
+          adapter_entry(all, {"gate", "up"}),
+          {},
+          adapter_entry(all, {"projection"}),
+          adapter_entry(all, {"query", "key", "value"}),
+          {}};
+}
 
 void append_unit(ChunkWeights& weights, const std::vector<GradientEntry>& entries,
                  std::int32_t layer, const std::vector<GradientEntry>& experts = {}) {
@@ -58,8 +86,9 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
   for (std::int64_t i = layers.layers; i-- > 0;) {
     const std::int64_t layer = layers.first_layer + i;
     const LayerKind kind = a.kind_of(layer);
-    append_unit(weights, layer_entries(plan, kind), static_cast<std::int32_t>(layer),
-                expert_entries(plan, kind));
+    const bool adapted = plan.training.lora_rank > 0;
+    append_unit(weights, adapted ? adapter_entries(plan) : layer_entries(plan, kind),
+                static_cast<std::int32_t>(layer), expert_entries(plan, kind));
   }
   if (layers.has_embedding) {
     GradientEntry embedding;
@@ -67,6 +96,11 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
       embedding.tensors.push_back({.rows = ends.positions / a.hidden, .columns = a.hidden});
     embedding.tensors.push_back({.rows = ends.embedding / a.hidden, .columns = a.hidden});
     append_unit(weights, {embedding}, -1);
+  }
+  if (plan.training.lora_rank == 0) return weights;
+  for (const WeightUnit& unit : weights.units) {
+    if (unit.is_layer()) continue;
+    for (std::size_t i = unit.begin; i < unit.end; ++i) weights.entries[i].tensors.clear();
   }
   return weights;
 }

@@ -85,6 +85,50 @@ TEST(State, KorthikantiTable) {
   }
 }
 
+// Reference 05 section 1: bytes of a parameter by recipe and optimizer, whole and over d = 8.
+struct StateRow {
+  std::string recipe;
+  std::string optimizer;
+  DataType gradients = DataType::Fp32;
+  double whole = 0.0;
+  double sharded = 0.0;  // a distributed optimizer over 8
+};
+
+TEST(State, RecipesAndOptimizers) {
+  const std::vector<StateRow> rows = {
+      {"standard", "adam", DataType::Fp32, 18.0, 6.0 + 12.0 / 8.0},
+      {"standard", "adam", DataType::Bf16, 16.0, 4.0 + 12.0 / 8.0},
+      {"fp16_gradient_copy", "adam", DataType::Fp16, 20.0, 4.0 + 16.0 / 8.0},
+      {"standard", "adam_16bit_moments", DataType::Fp32, 14.0, 6.0 + 8.0 / 8.0},
+      {"standard", "adam_16bit_moments", DataType::Bf16, 12.0, 4.0 + 8.0 / 8.0},
+      {"standard", "adam_8bit", DataType::Fp32, 12.0, 6.0 + 6.0 / 8.0},
+      {"standard", "sgd_momentum", DataType::Fp32, 14.0, 6.0 + 8.0 / 8.0},
+      {"standard", "muon", DataType::Fp32, 14.0, 6.0 + 8.0 / 8.0},
+      {"standard", "sgd", DataType::Fp32, 10.0, 6.0 + 4.0 / 8.0},
+      {"fp8", "adam", DataType::Fp32, 18.0, 6.0 + 12.0 / 8.0},
+      {"fp8_cached", "adam", DataType::Fp32, 20.0, 8.0 + 12.0 / 8.0},
+      {"pure_16bit", "adam_16bit_moments", DataType::Bf16, 8.0, 4.0 + 4.0 / 8.0},
+  };
+  for (const StateRow& row : rows) {
+    StateRecipe recipe{.gradient_precision = row.gradients,
+                       .recipe = load_recipe(row.recipe),
+                       .optimizer = load_optimizer(row.optimizer)};
+    EXPECT_DOUBLE_EQ(state_bytes_per_parameter(recipe).total(), row.whole)
+        << row.recipe << " " << row.optimizer;
+    recipe.zero_stage = 1;
+    recipe.shards = 8;
+    EXPECT_DOUBLE_EQ(state_bytes_per_parameter(recipe).total(), row.sharded)
+        << row.recipe << " " << row.optimizer;
+  }
+}
+
+TEST(State, TrafficOfAStep) {
+  EXPECT_DOUBLE_EQ(optimizer_step_bytes({}), 30.0);
+  EXPECT_DOUBLE_EQ(optimizer_step_bytes({.precision = DataType::Fp32}), 28.0);
+  EXPECT_DOUBLE_EQ(optimizer_step_bytes({.optimizer = load_optimizer("adam_8bit")}), 18.0);
+  EXPECT_DOUBLE_EQ(optimizer_step_bytes({.optimizer = load_optimizer("sgd")}), 14.0);
+}
+
 TEST(Activations, DecompositionOfThirtyFour) {
   const Architecture a = load_architecture("gpt3-175b");
   const std::int64_t sbh = 2048 * a.hidden;

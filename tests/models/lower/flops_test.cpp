@@ -140,8 +140,10 @@ TEST(ExecutedFlops, LlamaIsTheModelsOnEveryGrid) {
     expect_flops(plan, 3.0 * (linear + head) + 3.5 * core);
     plan.training.recompute = Recompute::Full;
     expect_flops(plan, 4.0 * linear + 3.0 * head + 4.5 * core);
-    plan.training.recompute = Recompute::Selective;  // the flash core keeps no square to rebuild
-    expect_flops(plan, 3.0 * (linear + head) + 3.5 * core);
+    plan.training.recompute = Recompute::Selective;  // the fused kernel runs again
+    expect_flops(plan, 3.0 * (linear + head) + 4.5 * core);
+    plan.training.recompute_modules = {"layernorm", "mlp"};
+    expect_flops(plan, 3.0 * (linear + head) + 3.5 * core + 8.0 * 6.0 * tokens * 256.0 * 512.0);
   }
 }
 
@@ -162,6 +164,40 @@ TEST(ExecutedFlops, FullRecomputationRunsTheForwardAgain) {
     EXPECT_FALSE(forward.empty());
     EXPECT_EQ(forward, again);
   }
+}
+
+// A recipe of 8-bit products: the layers' products and no others, each after its cast; new weights
+// are gathered as wide as they are kept.
+TEST(ExecutedFlops, EightBitProductsKeepTheirNumber) {
+  TrainingPlan plan = on_grid(small_llama(4), {2, 2, 1, 2, true});
+  plan.parallelism.zero_stage = 1;
+  const double before = executed_flops(lower(plan)).value();
+  plan.recipe = load_recipe("fp8");
+  const Workload workload = lower(plan);
+  EXPECT_EQ(executed_flops(workload).value(), before);
+  for (const Program& program : workload.programs) {
+    for_each_operation(workload, program, [&](const OperationView& view) {
+      if (view.name == "parameter_all_gather") {
+        EXPECT_EQ(workload.calls[view.op.payload].dtype, DataType::Fp8);
+      }
+      if (view.op.kind != OpKind::Compute) return;
+      const auto* gemm = std::get_if<Gemm>(&workload.kernels[view.op.payload]);
+      if (gemm == nullptr) return;
+      const bool head = view.name.starts_with("head");
+      EXPECT_EQ(gemm->dtype, head ? DataType::Bf16 : DataType::Fp8) << view.name;
+    });
+  }
+}
+
+// Five iterations of 2(2n^2 m) + 2n^3 on every matrix, n the smaller side: worked from the shape.
+TEST(ExecutedFlops, MuonMakesEveryMatrixOrthogonal) {
+  TrainingPlan plan = on_grid(small_llama(4), {1, 1, 1, 1, false});
+  const double before = executed_flops(lower(plan)).value();
+  plan.optimizer = load_optimizer("muon");
+  const auto matrix = [](double n, double m) { return 5.0 * (4.0 * n * n * m + 2.0 * n * n * n); };
+  // Queries; keys and values; projection; gate and up; down.
+  const double layer = 3.0 * matrix(256, 256) + matrix(256, 1024) + matrix(256, 512);
+  EXPECT_NEAR(executed_flops(lower(plan)).value() - before, 4.0 * layer, 1e-9 * before);
 }
 
 }  // namespace

@@ -83,9 +83,10 @@ TEST(Memory, Plain1F1BIsTheMultipleToTheByte) {
         const auto peaks = peaks_by_stage(step);
         for (std::int64_t stage = 0; stage < 4; ++stage) {
           const std::int64_t held = std::min(m, 4 - stage);
-          std::int64_t wanted = held * 2 * parts.layer.kept + parts.layer.working;
+          const std::int64_t backward = parts.layer.working + parts.layer.workspace;
+          std::int64_t wanted = held * 2 * parts.layer.kept + backward;
           if (stage == 0) wanted += held * parts.embedding;
-          if (stage == 3) wanted += std::max(parts.head, parts.layer.working) - parts.layer.working;
+          if (stage == 3) wanted += std::max(parts.head, backward) - backward;
           const auto index = static_cast<std::size_t>(stage);
           EXPECT_EQ(peaks[index].bytes, static_bytes(step, index) + wanted) << stage;
         }
@@ -114,7 +115,7 @@ std::int64_t peak_of_list(const TrainingPlan& plan, std::int64_t stage) {
       peak = std::max(peak, held);
     } else {
       held -= last ? parts.head : 0;
-      peak = std::max(peak, held + (layers > 0 ? parts.layer.working : 0));
+      peak = std::max(peak, held + (layers > 0 ? parts.layer.working + parts.layer.workspace : 0));
       held -= bytes;
     }
   }

@@ -1,0 +1,45 @@
+// Low-rank adapters on frozen weights (LoRA, Hu et al. 2106.09685): beside a frozen matrix of
+// `inputs` x `outputs` two trained ones, inputs x r and r x outputs. The frozen ones may be kept in
+// four bits (QLoRA, Dettmers et al. 2305.14314).
+//
+//   adapter_parameters(load_architecture("llama3-8b"), {.lora_rank = 16});   // 41 943 040
+//   frozen_bytes("nf4") * 70.55e9;                                           // 36.39456787e9
+//
+// On tensor ranks a column-parallel matrix's adapter has its first factor on every rank and its
+// second divided as the matrix is; a row-parallel one the other way round.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/plan.hpp"
+
+namespace trainyard {
+
+// One adapter on one tensor rank.
+struct Adapter {
+  std::string target;        // "query"
+  std::int64_t inputs = 0;   // of this rank: divided for row-parallel matrices
+  std::int64_t outputs = 0;  // of this rank: divided for column-parallel matrices
+  std::int64_t rank = 0;
+  [[nodiscard]] std::int64_t parameters() const { return rank * (inputs + outputs); }
+};
+
+// The matrices of a layer that can have one: query, key, value, projection, gate, up, down.
+[[nodiscard]] std::vector<std::string> adapter_target_names();
+// Of one layer of one of `tensor` ranks; empty without adapters. A layer without a gate has none.
+[[nodiscard]] std::vector<Adapter> layer_adapters(const Architecture& architecture,
+                                                  const Training& training, std::int64_t tensor);
+// Of the whole model, undivided.
+[[nodiscard]] std::int64_t adapter_parameters(const Architecture& architecture,
+                                              const Training& training);
+
+[[nodiscard]] std::vector<std::string> frozen_formats();
+// Bytes of one frozen parameter: as it is trained, or in NF4, 4 bits with an 8-bit constant for
+// each block of 64 and a 32-bit one for each 256 of those: 0.5 + (8/64 + 32/(64 * 256))/8.
+[[nodiscard]] double frozen_bytes(const Training& training);
+// The frozen weights have to be written out in the training precision before each product.
+[[nodiscard]] bool dequantises(const Training& training);
+
+}  // namespace trainyard

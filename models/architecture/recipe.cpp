@@ -1,0 +1,77 @@
+#include "models/architecture/recipe.hpp"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, DataType>, 4> kTypes = {{
+    {"fp32", DataType::Fp32},
+    {"bf16", DataType::Bf16},
+    {"fp16", DataType::Fp16},
+    {"fp8", DataType::Fp8},
+}};
+
+double bytes(JsonObject& object, std::string_view key, double fallback) {
+  return object.number(key, {.fallback = fallback, .least = 0.0, .most = 64.0});
+}
+
+std::optional<double> optional_bytes(JsonObject& object, std::string_view key) {
+  if (!object.has(key)) return std::nullopt;
+  return bytes(object, key, 0.0);
+}
+
+std::optional<DataType> optional_type(JsonObject& object, std::string_view key) {
+  if (!object.has(key)) return std::nullopt;
+  std::vector<std::string> names;
+  for (const auto& [name, type] : kTypes) names.emplace_back(name);
+  const std::string word = object.choice(key, names);
+  for (const auto& [name, type] : kTypes) {
+    if (name == word) return type;
+  }
+  return std::nullopt;
+}
+
+// What is said for people, not for the program.
+void read_heading(JsonObject& object) {
+  static_cast<void>(object.text("title"));
+  static_cast<void>(object.text("source"));
+}
+
+}  // namespace
+
+Recipe load_recipe(const std::string& name) {
+  JsonFile file = JsonFile::read(data_file("models/recipes", name));
+  JsonObject root = file.root();
+  read_heading(root);
+  const Recipe recipe{.weight_bytes = optional_bytes(root, "weight_bytes"),
+                      .gradient_bytes = optional_bytes(root, "gradient_bytes"),
+                      .master_bytes = optional_bytes(root, "master_bytes"),
+                      .weight_cache_bytes = bytes(root, "weight_cache_bytes", 0.0),
+                      .gradient_copy_bytes = bytes(root, "gradient_copy_bytes", 0.0),
+                      .weight_wire = optional_type(root, "weight_wire"),
+                      .products = optional_type(root, "products")};
+  file.finish();
+  return recipe;
+}
+
+Optimizer load_optimizer(const std::string& name) {
+  JsonFile file = JsonFile::read(data_file("models/optimizers", name));
+  JsonObject root = file.root();
+  read_heading(root);
+  const Optimizer optimizer{.first_moment_bytes = bytes(root, "first_moment_bytes", 0.0),
+                            .second_moment_bytes = bytes(root, "second_moment_bytes", 0.0),
+                            .orthogonalisations = root.integer(
+                                "orthogonalisations", {.fallback = 0, .least = 0, .most = 100})};
+  file.finish();
+  return optimizer;
+}
+
+}  // namespace trainyard

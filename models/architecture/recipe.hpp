@@ -1,0 +1,42 @@
+// In how many bytes a parameter is kept: the recipe says it of weights and gradients, the optimizer
+// of its own state. Both are data (models/recipes, models/optimizers), with their sources.
+//
+//   state_bytes_per_parameter({.optimizer = load_optimizer("adam_8bit")}).total();   // 12
+//
+// The names of what is there: data_names("models/recipes"), data_names("models/optimizers").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+
+// Bytes of one parameter. What is absent follows from the precision of training: weights and
+// gradients as they are trained and accumulated, a master copy of 4 bytes where the weights have
+// fewer.
+struct Recipe {
+  std::optional<double> weight_bytes = {};
+  std::optional<double> gradient_bytes = {};
+  std::optional<double> master_bytes = {};  // the optimizer's own copy of the weights
+  double weight_cache_bytes = 0.0;          // transposed or quantised copies, with the weights
+  double gradient_copy_bytes = 0.0;         // fp32 copies of 16-bit gradients, with the optimizer's
+  std::optional<DataType> weight_wire = {};  // in which new weights are gathered
+  std::optional<DataType> products = {};     // of the linear layers
+};
+
+struct Optimizer {
+  double first_moment_bytes = 4.0;
+  double second_moment_bytes = 4.0;
+  // Muon: the momentum of every matrix is made orthogonal by so many Newton-Schulz iterations
+  // (Jordan et al. 2024).
+  std::int64_t orthogonalisations = 0;
+};
+
+// By name. Throws InputError.
+[[nodiscard]] Recipe load_recipe(const std::string& name);
+[[nodiscard]] Optimizer load_optimizer(const std::string& name);
+
+}  // namespace trainyard

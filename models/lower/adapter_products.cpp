@@ -1,0 +1,68 @@
+// What stands beside the products of a layer's matrices: low-rank adapters on frozen ones
+// (models/adapters.hpp), and the casts that their storage and the recipe's precision ask for.
+//
+// Forward x A, then (x A) B; backward the gradient of x A from B, of x from A, and the gradients of
+// both factors. A frozen matrix has no weight gradient. What adapters add on a row-parallel matrix
+// is a partial sum like the matrix's own and is joined with it.
+#include <cmath>
+
+#include "models/lower/layer.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// The kernel of several matrices that are multiplied at once, by its name.
+std::string_view kernel_of(const Adapter& adapter) {
+  if (adapter.target == "projection") return "projection";
+  if (adapter.target == "down") return "ffn_down";
+  return adapter.target == "gate" || adapter.target == "up" ? "ffn_up" : "qkv";
+}
+
+}  // namespace
+
+void LayerLowering::adapters_forward(std::string_view name) {
+  for (const Adapter& adapter : adapters_) {
+    if (kernel_of(adapter) != name) continue;
+    build_.compute(adapter.target + "_adapter_in",
+                   product(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
+    build_.compute(adapter.target + "_adapter_out",
+                   product(shape_.tokens, adapter.outputs, adapter.rank, GemmPass::Forward));
+  }
+}
+
+void LayerLowering::adapters_dgrad(std::string_view name) {
+  for (const Adapter& adapter : adapters_) {
+    if (kernel_of(adapter) != name) continue;
+    build_.compute(adapter.target + "_adapter_out_dgrad",
+                   product(shape_.tokens, adapter.rank, adapter.outputs, GemmPass::DataGrad));
+    build_.compute(adapter.target + "_adapter_in_dgrad",
+                   product(shape_.tokens, adapter.inputs, adapter.rank, GemmPass::DataGrad));
+  }
+}
+
+OpIndex LayerLowering::adapters_wgrad(std::string_view name) {
+  for (const Adapter& adapter : adapters_) {
+    if (kernel_of(adapter) != name) continue;
+    build_.compute(adapter.target + "_adapter_out_wgrad",
+                   product(adapter.outputs, adapter.rank, shape_.tokens, GemmPass::WeightGrad));
+    build_.compute(adapter.target + "_adapter_in_wgrad",
+                   product(adapter.rank, adapter.inputs, shape_.tokens, GemmPass::WeightGrad));
+  }
+  return build_.last_compute();
+}
+
+// Quantised as it stands and transposed, for the product and for the weight gradient: 2 bytes read,
+// 1 + 1 written.
+void LayerLowering::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements) {
+  const std::string text(name);
+  if (frozen() && dequantises(plan_.training)) {
+    const double bytes = frozen_bytes(plan_.training) + static_cast<double>(shape_.element);
+    memory_bound(text + "_dequantise", MemoryBoundKind::Cast,
+                 std::llround(static_cast<double>(parameters) * bytes));
+  }
+  if (plan_.recipe.products == DataType::Fp8)
+    memory_bound(text + "_quantise", MemoryBoundKind::Cast, elements * (shape_.element + 2));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,69 @@
+#include "scenarios/run/memory_overheads.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "models/lower/program_builder.hpp"
+#include "sim/timeline/memory.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t sum(const std::vector<std::int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+
+// What came and went, at its most.
+std::int64_t dynamic_peak(const Run& run, std::size_t rank_class) {
+  const Program& program = run.workload.programs[run.partition.ranks[rank_class].program];
+  const MemoryPeak peak = memory_peak(run.workload, run.partition, run.timeline, rank_class);
+  return peak.bytes - sum(resident_bytes(run.workload, program));
+}
+
+void hold(Program& program, Category category, std::int64_t bytes) {
+  if (bytes == 0) return;
+  program.resident.push_back({.category = static_cast<std::uint16_t>(category), .bytes = bytes});
+}
+
+}  // namespace
+
+std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
+                                const FrameworkMemory& framework) {
+  constexpr std::uint32_t kMessageChannels = 2;
+  const RankClass& entry = run.partition.ranks[rank_class];
+  const Rank& rank = run.workload.ranks[entry.representative];
+  const RunView view = run.view();
+  std::map<GroupId, std::int64_t> ends;  // channels times peers, by communicator
+  for (const Operation& op : run.workload.programs[entry.program].operations) {
+    const bool message = op.kind == OpKind::Send || op.kind == OpKind::Recv;
+    if (!message && op.kind != OpKind::Collective) continue;
+    const GroupId group = rank.slots.at(op.slot).group;
+    if (group == kNone || run.workload.groups[group].members.size() < 2) continue;
+    const std::uint32_t channels =
+        std::max(kMessageChannels, view.carrier(group, op.payload).channels);
+    const std::int64_t peers = message ? 1 : 2;
+    ends[group] = std::max(ends[group], channels * peers);
+  }
+  std::int64_t bytes = 0;
+  for (const auto& [group, count] : ends) bytes += count * framework.channel_bytes;
+  return bytes;
+}
+
+void add_memory_overheads(const FrameworkMemory& framework, Run& run) {
+  std::map<std::uint32_t, std::pair<std::int64_t, std::int64_t>> by_program;
+  for (std::size_t rank_class = 0; rank_class < run.partition.ranks.size(); ++rank_class) {
+    auto& [buffers, dynamic] = by_program[run.partition.ranks[rank_class].program];
+    buffers = std::max(buffers, communicator_bytes(run, rank_class, framework));
+    dynamic = std::max(dynamic, dynamic_peak(run, rank_class));
+  }
+  for (const auto& [program, held] : by_program) {
+    hold(run.workload.programs[program], Category::Communication, held.first);
+    const double reserved = framework.fragmentation * static_cast<double>(held.second);
+    hold(run.workload.programs[program], Category::Fragmentation, std::llround(reserved));
+  }
+}
+
+}  // namespace trainyard
