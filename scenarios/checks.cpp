@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <array>
 
-#include "models/adapters.hpp"
 #include "models/context_shape.hpp"
 #include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
-#include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/training_checks.hpp"
 
 namespace trainyard {
 
@@ -285,50 +284,6 @@ void check_layers(const Check& check) {
   }
 }
 
-void check_recompute(const Check& check) {
-  if (!check.training) return;
-  const std::vector<std::string> known = recompute_module_names();
-  const std::vector<std::string>& chosen = check.batch().recompute_modules;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (std::find(known.begin(), known.end(), chosen[i]) != known.end()) continue;
-    check.file.report(fmt::format("/training/recompute_modules/{}", i),
-                      fmt::format("there is no module \"{}\" to compute again", chosen[i]),
-                      fmt::format("choose from {}", fmt::join(known, ", ")));
-  }
-  const bool grouped = check.batch().recompute == Recompute::Full &&
-                       check.batch().recompute_method == "uniform" &&
-                       check.batch().recompute_num_layers > 1;
-  if (!check.parallelism || check.sizes().zero_stage < 3 || !grouped) return;
-  check.file.report("/training/recompute_num_layers",
-                    "a group of layers that is computed again at once needs all their weights, "
-                    "which zero_stage 3 gathers layer by layer",
-                    "set recompute_num_layers to 1");
-}
-
-void check_adapters(const Check& check) {
-  if (!check.training || check.batch().lora_rank == 0) return;
-  const std::vector<std::string> known = adapter_target_names();
-  const std::vector<std::string>& chosen = check.batch().lora_targets;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (std::find(known.begin(), known.end(), chosen[i]) != known.end()) continue;
-    check.file.report(fmt::format("/training/lora_targets/{}", i),
-                      fmt::format("there is no matrix \"{}\" to adapt", chosen[i]),
-                      fmt::format("choose from {}", fmt::join(known, ", ")));
-  }
-  const bool dense = !check.architecture().has_experts() && !check.architecture().latent();
-  if (check.model && !dense) {
-    check.file.report("/training/lora_rank",
-                      "adapters stand on dense layers with ordinary attention; this model has "
-                      "experts or latent attention",
-                      "set lora_rank to 0, or take a dense model");
-  }
-  if (check.parallelism && check.sizes().zero_stage > 2) {
-    check.file.report("/training/lora_rank",
-                      "the frozen weights are held whole, which zero_stage 3 does not do",
-                      "set zero_stage to 2 or less");
-  }
-}
-
 void check_nccl(const Check& check) {
   if (!check.file.is_sound("/collectives/nccl")) return;
   try {
@@ -457,8 +412,9 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_layers(check);
   check_schedule_shape(check);
   check_shards(check);
-  check_recompute(check);
-  check_adapters(check);
+  const SoundSections sound{check.model, check.parallelism, check.training};
+  check_recomputation(file, scenario, sound);
+  check_adapters(file, scenario, sound);
   check_nccl(check);
   check_fabric(check);
 }

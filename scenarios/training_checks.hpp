@@ -1,0 +1,21 @@
+// Rules of the training section: what is computed again, and which weights are trained.
+#pragma once
+
+#include "scenarios/scenario.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+// What was read without a problem before any rule was tried: rules do not silence each other.
+struct SoundSections {
+  bool model = false;
+  bool parallelism = false;
+  bool training = false;
+};
+
+// Modules that there are, and groups of layers that the sharding of weights allows.
+void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
+// Adapters on matrices that there are, of models and shardings that can have them.
+void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
+
+}  // namespace trainyard
