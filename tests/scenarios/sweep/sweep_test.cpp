@@ -90,7 +90,7 @@ TEST_F(Shown, RowsComeInTheOrderOfTheGrid) {
 TEST_F(Shown, TheTextMarksTheQuickestAndSaysWhyOthersAreMissing) {
   const std::string text = sweep_text(*rows_);
   EXPECT_THAT(text, HasSubstr("6 runs: 4 fit, 2 refused"));
-  EXPECT_THAT(text, HasSubstr("do not divide into microbatches"));
+  EXPECT_THAT(text, HasSubstr("7 sequences do not divide"));
   EXPECT_THAT(text, HasSubstr("<- quickest"));
 }
 
