@@ -6,6 +6,7 @@
 
 #include "models/collectives/profile/collective_profile.hpp"
 #include "models/framework.hpp"
+#include "models/host/host_costs.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/checks.hpp"
 #include "scenarios/overrides.hpp"
@@ -164,6 +165,22 @@ void include_placement(JsonFile& file) {
   placement = parse_json(name, read_file(name));
 }
 
+void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
+  if (!file.is_sound("/host")) return;
+  const std::string& name = scenario.host;
+  try {
+    scenario.host_costs = load_host_costs(is_path(name) ? beside(folder, name) : name);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      if (problem.pointer.empty()) {
+        file.report("/host", fmt::format("\"{}\": {}", name, problem.problem), problem.hint);
+      } else {
+        file.report(std::vector{problem});
+      }
+    }
+  }
+}
+
 Scenario read_scenario(JsonFile& file) {
   Scenario scenario;
   scenario.file = file.name();
@@ -203,6 +220,7 @@ Scenario read_scenario(JsonFile& file) {
   }
   read_framework(file, scenario);
   read_recipe(file, scenario.plan);
+  read_host(file, folder, scenario);
   return scenario;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/host/host_costs.hpp"
 #include "models/plan.hpp"
 #include "topologies/topology.hpp"
 
@@ -33,6 +34,8 @@ struct Scenario {
   TrainingPlan plan;
   ClusterSpec cluster;
   std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
+  std::string host = "none";           // models/hosts, a file, or "none"
+  HostCosts host_costs = {};           // read from it
   std::string engine = "simgrid";
   std::string collective_model = "fluid";  // or "stepwise"
   bool interference = true;                // communication takes SMs from computation beside it

@@ -348,6 +348,8 @@ const Field<S> kHeading[] = {
 };
 const Field<S> kRun[] = {
     {"framework", "whose memory overhead is counted", name_of<S, &S::framework, framework_names>()},
+    {"host", "how the CPU issues kernels: a name of `trainyard list hosts`, a file, or none",
+     Text<S>{&S::host}},
     {"engine", "what prices communication", name_of<S, &S::engine, engine_names>()},
     {"collective_model", "collectives as flows, or message by message",
      name_of<S, &S::collective_model, collective_model_names>()},

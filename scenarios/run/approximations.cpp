@@ -14,10 +14,13 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
          .sentence = "the scenario switches interference off: communication beside computation "
                      "does not slow it"});
   }
-  facts.approximations.push_back({.name = "host_not_simulated",
-                                  .count = 1,
-                                  .sentence = "kernels are issued in no time; layers shorter than "
-                                              "some 0.2 ms would wait for the host"});
+  if (scenario.host_costs.free()) {
+    facts.approximations.push_back({.name = "host_not_simulated",
+                                    .count = 1,
+                                    .sentence = "the scenario's host issues kernels in no time; "
+                                                "layers shorter than some 0.2 ms would wait for a "
+                                                "real one"});
+  }
 }
 
 void add_cost_approximations(const Workload& workload, const Partition& partition,

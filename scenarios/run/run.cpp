@@ -8,6 +8,7 @@
 #include "kernels/gpu.hpp"
 #include "models/collectives/nccl/transport.hpp"
 #include "models/collectives/profile/chosen_transport.hpp"
+#include "models/host/host_lanes.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
 #include "scenarios/run/facts.hpp"
@@ -61,7 +62,8 @@ std::unique_ptr<Cluster> cluster_of(const ClusterSpec& spec, const Supposition& 
 }
 
 // Folds, prices and replays run.workload on run.cluster.
-void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options) {
+void replay(Run& run, const CollectiveChoice& choice, std::span<const HostLane> hosts,
+            const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
   const std::optional<CollectiveProfile> profile = profile_of(choice);
   const ChosenTransport chosen(cluster, options_of(choice), profile ? &*profile : nullptr,
@@ -88,7 +90,8 @@ void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options)
                               .partition = run.partition,
                               .kernel_seconds = seconds,
                               .progress = options.progress,
-                              .compute_loss = losses});
+                              .compute_loss = losses,
+                              .hosts = hosts});
   if (run.facts.engine == "simgrid")
     run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;
@@ -117,7 +120,9 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   add_plan_approximations(scenario, run.facts);
   RunOptions chosen = options;
   chosen.interference = options.interference && scenario.interference;
-  replay(run, scenario.plan.collectives, chosen);
+  const std::vector<HostLane> hosts =
+      host_lanes(run.workload, scenario.host_costs, host_habits(scenario.plan.parallelism));
+  replay(run, scenario.plan.collectives, hosts, chosen);
   add_memory_overheads(scenario.plan.framework, run);
   run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
   if (options.timing) stopwatch.record(run.facts);
@@ -131,7 +136,7 @@ Run run_workload(WorkloadQuestion question, const RunOptions& options) {
   run.facts.title = std::move(question.title);
   run.facts.engine = question.engine;
   run.workload = std::move(question.workload);
-  replay(run, {}, options);
+  replay(run, {}, {}, options);
   if (options.timing) stopwatch.record(run.facts);
   return run;
 }

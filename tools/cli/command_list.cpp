@@ -7,6 +7,7 @@
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"
 #include "models/collectives/collective.hpp"
+#include "models/host/host_costs.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/report.hpp"
@@ -65,6 +66,7 @@ const std::vector<Listing>& listings() {
       {"nodes", "Node types", [] { return plain(node_names()); }},
       {"fabrics", "Fabrics", [] { return entries(fabrics()); }},
       {"gpus", "GPU profiles", [] { return plain(gpu_names()); }},
+      {"hosts", "Hosts", [] { return plain(host_names()); }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
       {"engines", "Engines", [] { return entries(engines()); }},

@@ -84,8 +84,7 @@ TEST(HostLane, CommunicationIsIssuedToo) {
     script.communicate(sender, OpKind::Send, 0, call, {.stream = 1});
     const auto receiver = script.program("receiver");
     const OpIndex before = script.compute(receiver, 1.0);
-    const OpIndex message =
-        script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
+    const OpIndex message = script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
     script.compute(receiver, 1.0, {.stream = 0, .after = {message}});
     const RankId from = script.rank(sender);
     const RankId to = script.rank(receiver);
