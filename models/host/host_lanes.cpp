@@ -1,6 +1,6 @@
 #include "models/host/host_lanes.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace trainyard {
 
@@ -27,40 +27,46 @@ class LaneWriter {
  private:
   void issue(OpIndex index) {
     const Operation& op = program_.operations[index];
-    issued_s_ += dispatch(op).value();
+    // A collective written out message by message stands between two delays (expand.cpp); it is
+    // issued as one, by the first.
+    const bool edge = op.kind == OpKind::Delay;
+    const bool opens = edge && !inside_;
+    if (edge) inside_ = !inside_;
+    if (opens) issued_s_ += costs_.collective.value();
+    if (!edge && !inside_) issued_s_ += dispatch(op).value();
     lane_.issued_s.push_back(issued_s_);
-    if (op.kind == OpKind::Compute && op.stream == 0) last_compute_ = index;
-    if (habits_.waits_for_receives && op.kind == OpKind::Recv) return wait(index, {index});
-    if (reads_gradient_norm(index)) wait(index, {index});
+    if (!inside_) finish(index, edge || op.kind == OpKind::Collective);
   }
 
-  // The norm of this rank, or where more ranks share it their sum, which follows at once.
-  [[nodiscard]] bool reads_gradient_norm(OpIndex index) const {
-    const std::vector<Operation>& operations = program_.operations;
-    if (operations[index].kind == OpKind::Collective)
-      return index > 0 && is_gradient_norm(workload_, operations[index - 1]);
-    const bool last = index + 1 == operations.size();
-    return is_gradient_norm(workload_, operations[index]) &&
-           (last || operations[index + 1].kind != OpKind::Collective);
+  // After an operation, or the last message of a collective.
+  void finish(OpIndex index, bool collective) {
+    const Operation& op = program_.operations[index];
+    if (op.kind == OpKind::Compute && op.stream == 0) last_compute_ = index;
+    const bool norm = is_gradient_norm(workload_, op);
+    if (norm && shared_by_more(index)) {
+      norm_ = true;
+      return;
+    }
+    const bool sum = norm_ && collective;
+    norm_ = false;
+    if (norm || sum || (habits_.waits_for_receives && op.kind == OpKind::Recv)) wait(index);
+  }
+
+  // Is the norm of this rank summed over others at once?
+  [[nodiscard]] bool shared_by_more(OpIndex norm) const {
+    if (norm + 1 == program_.operations.size()) return false;
+    const OpKind next = program_.operations[norm + 1].kind;
+    return next == OpKind::Collective || next == OpKind::Delay;
   }
 
   [[nodiscard]] Seconds dispatch(const Operation& op) const {
-    switch (op.kind) {
-      case OpKind::Compute:
-        return costs_.seconds(workload_.kernels[op.payload], op.part);
-      case OpKind::Collective:
-      case OpKind::Send:
-      case OpKind::Recv:
-        return costs_.collective;
-      case OpKind::Delay:
-        return {};
-    }
-    return {};
+    if (op.kind != OpKind::Compute) return costs_.collective;
+    return costs_.seconds(workload_.kernels[op.payload], op.part);
   }
 
-  void wait(OpIndex after, std::vector<OpIndex> awaited) {
-    const bool known = std::find(awaited.begin(), awaited.end(), last_compute_) != awaited.end();
-    if (last_compute_ != kNone && !known) awaited.push_back(last_compute_);
+  void wait(OpIndex after) {
+    std::vector<OpIndex> awaited{after};
+    if (last_compute_ != kNone && last_compute_ != after) awaited.push_back(last_compute_);
     lane_.syncs.push_back({.after = after, .awaited = std::move(awaited)});
     issued_s_ += costs_.synchronize.value();
   }
@@ -72,6 +78,8 @@ class LaneWriter {
   HostLane lane_;
   double issued_s_ = 0.0;
   OpIndex last_compute_ = kNone;
+  bool inside_ = false;  // a collective of several messages
+  bool norm_ = false;    // the gradient norm was issued last, and its sum comes next
 };
 
 }  // namespace

@@ -1,0 +1,117 @@
+// Does the host issue a lowered step kernel by kernel, and wait where the framework does?
+#include "models/host/host_lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/timeline/breakdown.hpp"
+#include "tests/models/lower/step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+constexpr HostCosts kHost{.name = {},
+                          .forward_kernel = Seconds{4.0},
+                          .backward_kernel = Seconds{2.0},
+                          .collective = Seconds{8.0},
+                          .synchronize = Seconds{16.0},
+                          .kernels = {}};
+
+double issue_seconds(const Workload& workload, const Operation& op) {
+  if (op.kind != OpKind::Compute) return 8.0;
+  return kHost.seconds(workload.kernels[op.payload], op.part).value();
+}
+
+Timeline replay_with_hosts(const Workload& workload, const std::vector<HostLane>& hosts,
+                           double kernel_s, bool folded) {
+  const auto gpus = static_cast<std::uint32_t>(workload.ranks.size());
+  const Cluster cluster = testing::make_cluster({.nodes = 1, .gpus = gpus});
+  const CallTransport transport = free_transport();
+  const Partition partition = fold(cluster, workload, transport, {.enabled = folded});
+  const std::vector<double> seconds(workload.kernels.size(), kernel_s);
+  return make_engine("ideal")->run({.cluster = cluster,
+                                    .workload = workload,
+                                    .partition = partition,
+                                    .kernel_seconds = seconds,
+                                    .progress = {},
+                                    .compute_loss = {},
+                                    .hosts = hosts});
+}
+
+// The gaps of issue_s are the costs of the operations, but after a sync, which adds its own.
+TEST(HostLanes, EveryOperationIsIssuedAfterTheOneBefore) {
+  TrainingPlan plan = plan_of(small_gpt(4), {.tensor = 2, .pipeline = 2, .data = 2}, 4);
+  plan.parallelism.overlap_p2p = false;
+  const Workload workload = lower(plan);
+  const auto lanes = host_lanes(workload, kHost, host_habits(plan.parallelism));
+  ASSERT_EQ(lanes.size(), workload.programs.size());
+  for (std::size_t program = 0; program < lanes.size(); ++program) {
+    const std::vector<Operation>& operations = workload.programs[program].operations;
+    double expected = 0.0;
+    auto sync = lanes[program].syncs.begin();
+    std::size_t receives = 0;
+    for (OpIndex op = 0; op < operations.size(); ++op) {
+      expected += issue_seconds(workload, operations[op]);
+      EXPECT_DOUBLE_EQ(lanes[program].issued_s[op], expected);
+      if (operations[op].kind == OpKind::Recv) ++receives;
+      if (sync == lanes[program].syncs.end() || sync->after != op) continue;
+      EXPECT_NE(operations[op].kind, OpKind::Send);
+      expected += 16.0;
+      ++sync;
+    }
+    EXPECT_EQ(sync, lanes[program].syncs.end());
+    // Each receive of four microbatches, and the gradient norm once.
+    EXPECT_EQ(receives, 4U);
+    EXPECT_EQ(lanes[program].syncs.size(), receives + 1);
+  }
+}
+
+TEST(HostLanes, OverlappedMessagesAreNotWaitedFor) {
+  const TrainingPlan plan = plan_of(small_gpt(4), {.pipeline = 2}, 4);
+  const Workload workload = lower(plan);
+  for (const HostLane& lane : host_lanes(workload, kHost, host_habits(plan.parallelism)))
+    EXPECT_EQ(lane.syncs.size(), 1U);  // the gradient norm
+}
+
+TEST(HostLanes, AFreeHostHasNoLanes) {
+  const TrainingPlan plan = plan_of(small_gpt(4), {}, 4);
+  EXPECT_TRUE(host_lanes(lower(plan), {}, {}).empty());
+}
+
+// Kernels of no length at all: the step is the host's work, every second of it.
+TEST(HostLanes, AStepOfEmptyKernelsIsTheHostsWork) {
+  const TrainingPlan plan = plan_of(small_llama(3), {}, 2);
+  const Workload workload = lower(plan);
+  const auto lanes = host_lanes(workload, kHost, host_habits(plan.parallelism));
+  const Timeline timeline = replay_with_hosts(workload, lanes, 0.0, true);
+  EXPECT_NEAR(timeline.makespan_s, lanes[0].issued_s.back(), 1e-9 * timeline.makespan_s);
+}
+
+// Neither shape hangs, with hosts that wait and hosts that do not; folded or not, the times are
+// the same; no step is shorter than host or GPU alone.
+TEST(HostLanes, StepsEndWhateverTheLayout) {
+  std::vector<Parallelism> layouts = {
+      {.tensor = 2, .sequence_parallel = true, .data = 2, .zero_stage = 1},
+      {.tensor = 2, .pipeline = 2, .data = 2},
+      {.pipeline = 4, .data = 2},
+      {.pipeline = 4, .interleave = 2, .schedule = "interleaved_1f1b"},
+      {.pipeline = 4, .schedule = "gpipe"}};
+  for (Parallelism layout : layouts) {
+    for (const bool overlap : {true, false}) {
+      layout.overlap_p2p = overlap;
+      const TrainingPlan plan = plan_of(small_gpt(8), layout, 8);
+      const Workload workload = lower(plan);
+      const auto lanes = host_lanes(workload, kHost, host_habits(layout));
+      const double alone = replay_with_hosts(workload, {}, 3.0, true).makespan_s;
+      const double folded = replay_with_hosts(workload, lanes, 3.0, true).makespan_s;
+      const double unfolded = replay_with_hosts(workload, lanes, 3.0, false).makespan_s;
+      EXPECT_NEAR(folded, unfolded, 1e-9 * folded);
+      EXPECT_GE(folded, alone);
+      for (const HostLane& lane : lanes) EXPECT_GE(folded, lane.issued_s.back());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
