@@ -34,6 +34,7 @@ std::string to_text(const HostCosts& costs) {
 
 void fit(const HostRows& rows, const HostCosts& start) {
   const RowChoice all = every_row(rows);
+  if (rows.refused() > 0) fmt::print("{} rows that no scenario expresses\n", rows.refused());
   fmt::print("as shipped: {}\n  {}\n", to_text(start), to_text(host_errors(rows, all, start)));
   const HostCosts fitted = fit_host(rows, all, start);
   fmt::print("fitted: {}\n  {}\n", to_text(fitted), to_text(host_errors(rows, all, fitted)));

@@ -82,7 +82,9 @@ HostRows prepare_host_rows(const std::vector<MeasuredRow>& rows, std::size_t str
     try {
       prepared.steps_.push_back(prepare(tables, rows[row]));
     } catch (const InputError&) {
-      continue;  // a row that no scenario expresses; `trainyard validate` names it
+      // `trainyard validate` names it. Where no row can be simulated the fault is not the rows'.
+      ++prepared.refused_;
+      if (row + stride >= rows.size() && prepared.steps_.empty()) throw;
     }
   }
   return prepared;

@@ -27,15 +27,18 @@ class HostRows {
   HostRows(HostRows&&) noexcept;
   HostRows& operator=(HostRows&&) noexcept;
   [[nodiscard]] std::size_t size() const { return steps_.size(); }
+  [[nodiscard]] std::size_t refused() const { return refused_; }  // that no scenario expresses
   // Predicted over measured time of a row's step under a host.
   [[nodiscard]] double ratio(std::size_t row, const HostCosts& costs) const;
 
  private:
   friend HostRows prepare_host_rows(const std::vector<MeasuredRow>& rows, std::size_t stride);
   std::vector<std::unique_ptr<PreparedStep>> steps_;
+  std::size_t refused_ = 0;
 };
 
-// Every `stride`-th row that can be simulated. REQUIRES: stride > 0.
+// Every `stride`-th row that can be simulated. Throws InputError when none can. REQUIRES: stride >
+// 0.
 [[nodiscard]] HostRows prepare_host_rows(const std::vector<MeasuredRow>& rows, std::size_t stride);
 
 using RowChoice = std::vector<std::size_t>;
