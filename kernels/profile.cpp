@@ -167,18 +167,18 @@ GemmModel read_gemm(const GpuSheet& sheet, JsonObject& root) {
   return model;
 }
 
-// Logarithms of factors in ten-thousandths, one line per value of the first axes.
+// Logarithms of factors in thousandths, one line per value of the first axes.
 std::vector<double> read_log_factors(JsonObject& table, std::size_t expected) {
   std::vector<double> factors;
-  for (const std::string& line : table.texts("log_factor_1e4")) {
+  for (const std::string& line : table.texts("log_factor_1e3")) {
     std::istringstream words(line);
     int value = 0;
-    while (words >> value) factors.push_back(value / 1e4);
+    while (words >> value) factors.push_back(value / 1e3);
     if (!words.eof())
-      table.report("log_factor_1e4", "holds \"" + line + "\"", "write whole ten-thousandths");
+      table.report("log_factor_1e3", "holds \"" + line + "\"", "write whole thousandths");
   }
   if (factors.size() != expected) {
-    table.report("log_factor_1e4",
+    table.report("log_factor_1e3",
                  "has " + std::to_string(factors.size()) + " values for " +
                      std::to_string(expected) + " nodes",
                  "give one value for each combination of the axes");

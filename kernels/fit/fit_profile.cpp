@@ -180,7 +180,7 @@ json factors_json(const GroupedFit& fit) {
   for (std::size_t start = 0; start < fit.log_factor.size(); start += line) {
     std::string text;
     for (std::size_t i = start; i < start + line; ++i)
-      text += fmt::format("{}{}", i > start ? " " : "", std::lround(fit.log_factor[i] * 1e4));
+      text += fmt::format("{}{}", i > start ? " " : "", std::lround(fit.log_factor[i] * 1e3));
     lines.push_back(text);
   }
   return lines;
@@ -211,7 +211,7 @@ json grouped_section(const Target& target, const GpuSheet& sheet, const FitReque
     provenance[std::string(to_string(dtype))] = {{"rows", samples.rows},
                                                  {"shapes", samples.medians.size()},
                                                  {"unseen_shapes", errors_json(unseen)}};
-    tables.push_back({{"dtype", to_string(dtype)}, {"log_factor_1e4", factors_json(fit)}});
+    tables.push_back({{"dtype", to_string(dtype)}, {"log_factor_1e3", factors_json(fit)}});
     axes = {{"rows", axis_text(fit.axes[0])},
             {"experts", axis_text(fit.axes[1])},
             {"weights_1024", axis_text(fit.axes[2])}};

@@ -213,7 +213,7 @@ GroupedFit fit_grouped(const GroupedBase& base, const std::vector<ModuleSample>&
     values = solve(equations, std::move(values));
     for (double& value : values) value = std::clamp(value, -2.0, 4.0);
   }
-  for (double& value : values) value = std::round(value * 1e4) / 1e4;  // as written in the profile
+  for (double& value : values) value = std::round(value * 1e3) / 1e3;  // as written in the profile
   fit.log_factor = std::move(values);
   return fit;
 }

@@ -125,7 +125,7 @@ class Crossing {
   void forward(std::uint32_t node, std::uint32_t member, std::uint32_t to, std::uint32_t channel) {
     Message message{.from = role(node, member),
                     .to = role(node, to),
-                    .step = 0,
+                    .step = 1,
                     .channel = channel,
                     .after = {}};
     for (std::uint32_t source = 0; source < placement_.nodes.size(); ++source)
@@ -180,8 +180,11 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
     return fmt::format("node_limited needs the same number of ranks on every node, here {} to {}",
                        placement.smallest(), placement.largest());
   }
+  // Forwarding runs beside crossing, token by token: one phase.
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_of_all_to_all(place, messages(place, bytes), ChainOf::Sender);
+    std::vector<Message> together = messages(place, bytes);
+    for (Message& message : together) message.step = 0;
+    return phases_of_all_to_all(place, together, ChainOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return Crossing(place, bytes, choice_).messages();

@@ -124,15 +124,18 @@ TEST(Gemm, ABatchCostsLikeOneTallProductWithMoreTraffic) {
   EXPECT_LE(model->cost(batch).time, model->cost(tall).time * 1.5);
 }
 
-TEST(Gemm, GroupsOfEqualHeightCostAtLeastTheirShareOfOneProduct) {
+// Measured modules of experts reach 820 TFLOP/s on the H100, single products of that size 740:
+// groups may come out a tenth cheaper than one product, and no more.
+TEST(Gemm, GroupsOfEqualHeightCostAboutTheirShareOfOneProduct) {
   const auto model = load_cost_model("h100");
   const GroupedGemm grouped{.rows = std::vector<std::int64_t>(8, 1024), .n = 4096, .k = 4096};
   const Gemm whole{.m = 8192, .n = 4096, .k = 4096};
-  EXPECT_GE(model->cost(grouped).time, model->cost(whole).time * 0.999);
+  EXPECT_GE(model->cost(grouped).time, model->cost(whole).time * 0.9);
+  EXPECT_LE(model->cost(grouped).time, model->cost(whole).time * 1.5);
   // Unbalanced experts are not free: the same rows in ragged groups fill more tiles.
   GroupedGemm ragged = grouped;
   ragged.rows = {1, 1, 1, 1, 1, 1, 1, 8185};
-  EXPECT_GE(model->cost(ragged).time, model->cost(whole).time * 0.999);
+  EXPECT_GE(model->cost(ragged).time, model->cost(grouped).time * 0.999);
 }
 
 // Weight gradients multiply over each expert's rows: their tiles are those of the weights.
