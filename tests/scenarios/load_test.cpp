@@ -191,7 +191,7 @@ TEST(LoadScenario, AFileThatIsNoObjectSaysOnlyThat) {
 TEST(LoadScenario, ForeignWordsGetOurEquivalent) {
   for (const auto& [key, ours] :
        std::map<std::string, std::string>{{"tp", "tensor"},
-                                          {"ep", "later version"},
+                                          {"ep", "expert"},
                                           {"tensor_model_parallel_size", "tensor"},
                                           {"--pipeline-model-parallel-size", "pipeline"},
                                           {"use_distributed_optimizer", "zero_stage"},

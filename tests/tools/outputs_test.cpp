@@ -52,6 +52,8 @@ TEST(Outputs, TheResolvedScenarioGivesTheSameResult) {
   }
 }
 
+// Memory is not compared: communication buffers and fragmentation belong to the framework, which a
+// workload does not name.
 TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
   for (const std::string scenario : kScenarios) {
     SCOPED_TRACE(scenario);
@@ -64,7 +66,7 @@ TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
     ASSERT_EQ(replay.exit, 0) << replay.err;
     const auto ours = nlohmann::json::parse(scratch.read("ours.json"));
     const auto theirs = nlohmann::json::parse(scratch.read("theirs.json"));
-    for (const char* key : {"step_time_s", "breakdown_s", "memory", "links"}) {
+    for (const char* key : {"step_time_s", "breakdown_s", "links"}) {
       EXPECT_EQ(ours.at(key), theirs.at(key)) << key;
     }
   }

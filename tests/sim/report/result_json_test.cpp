@@ -21,11 +21,12 @@ std::vector<std::string> keys(const Json& object) {
 
 TEST(ResultJson, HasTheStableKeysInOrder) {
   const SmallRun small;
-  EXPECT_THAT(keys(result_json(small.view())),
-              ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s",
-                          "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
-                          "mfu", "hfu", "flops_convention", "breakdown_s", "memory", "links",
-                          "collectives", "costs", "fold", "approximations", "published"));
+  EXPECT_THAT(
+      keys(result_json(small.view())),
+      ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
+                  "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "hfu",
+                  "flops_convention", "breakdown_s", "memory", "links", "collectives", "placement",
+                  "costs", "fold", "approximations", "published"));
 }
 
 TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
