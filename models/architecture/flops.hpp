@@ -46,8 +46,7 @@ struct TokenQuery {
 // al. 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)), which adds the core's forward and backward;
 // executed is its forward.
 [[nodiscard]] Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
-                                     Recompute recompute,
-                                     const RecomputeModules& modules = {});
+                                     Recompute recompute, const RecomputeModules& modules = {});
 
 // End-to-end training time 8TP/(nX) with full recomputation (Narayanan et al. 2104.04473 eq. 4):
 // 2TP forward, again when recomputed, 4TP backward. T = 300e9 tokens, P = 175e9, nX = 1024 *

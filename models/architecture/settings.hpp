@@ -12,13 +12,13 @@ enum class Recompute : std::uint8_t { None, Selective, Full };
 // The modules that Selective runs again, as Megatron-LM's --recompute-modules names them
 // (megatron/core/transformer/transformer_config.py):
 struct RecomputeModules {
-  bool core = true;         // core_attn: scores, softmax, its dropout; or the fused kernel
-  bool norms = false;       // layernorm: the outputs of the two norms, 4sbh
+  bool core = true;                // core_attn: scores, softmax, its dropout; or the fused kernel
+  bool norms = false;              // layernorm: the outputs of the two norms, 4sbh
   bool feed_forward = false;       // mlp: a dense layer's feed-forward part, from its input
   bool experts = false;            // moe: router, dispatch, experts and combine, from their input
   bool expert_activation = false;  // moe_act: the product that enters an expert's second matrix
   bool shared_experts = false;     // shared_experts: those that see every token
-  bool latent_up = false;  // mla_up_proj: queries, keys and values, from their latents
+  bool latent_up = false;          // mla_up_proj: queries, keys and values, from their latents
 };
 
 // Flash computes attention in one kernel and keeps one number per row (the log-sum-exp). Unfused

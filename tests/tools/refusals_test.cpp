@@ -23,7 +23,8 @@ const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
 std::vector<Refusal> refusals() {
   return {
       {"trainyard",
-       "trainyard what? run, memory, schedule, collective, import, show, list, schema (`trainyard "
+       "trainyard what? run, memory, compare, explain, search, sweep, schedule, collective, "
+       "import, show, list, schema, validate, calibrate (`trainyard "
        "--help` "
        "shows what it takes)"},
       {"trainyard collective all_redcue",
