@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "scenarios/collective/sizes.hpp"
+#include "sim/report/svg.hpp"
 
 namespace trainyard {
 
@@ -16,34 +17,6 @@ namespace {
 
 constexpr double kLeft = 80.0, kTop = 50.0, kWidth = 600.0, kHeight = 400.0;
 constexpr double kLegendLeft = kLeft + kWidth + 20.0, kLineHeight = 20.0;
-
-// Eight colours that people who see few can tell apart (M. Okabe, K. Ito, Color Universal Design,
-// 2008).
-constexpr std::array<std::string_view, 8> kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                   "#E69F00", "#56B4E9", "#000000", "#8B6D00"};
-
-std::string escaped(std::string_view text) {
-  std::string made;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        made += "&amp;";
-        break;
-      case '<':
-        made += "&lt;";
-        break;
-      case '>':
-        made += "&gt;";
-        break;
-      case '"':
-        made += "&quot;";
-        break;
-      default:
-        made += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
-    }
-  }
-  return made;
-}
 
 // A logarithmic axis whose ends are powers of `base`.
 class Axis {
@@ -134,8 +107,8 @@ std::string curve(const PlotSeries& series, const Axes& axes, std::string_view c
     circles += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}, {:.4g} "
         "GB/s</title></circle>\n",
-        x, y, series.measured ? 4 : 2, escaped(series.name), size_text(std::llround(point.bytes)),
-        point.busbw * 1e-9);
+        x, y, series.measured ? 4 : 2, svg_escaped(series.name),
+        size_text(std::llround(point.bytes)), point.busbw * 1e-9);
   }
   std::string text;
   if (!series.measured && !path.empty()) {
@@ -155,7 +128,7 @@ std::string legend_line(const PlotSeries& series, std::size_t line, std::string_
           : fmt::format("<path d=\"M{:.1f} {:.1f}h24\" stroke=\"{}\" stroke-width=\"2\"{}/>",
                         kLegendLeft, y, colour, series.dashed ? " stroke-dasharray=\"6 4\"" : "");
   return sign + fmt::format("\n<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLegendLeft + 32.0,
-                            y + 4.0, escaped(series.name));
+                            y + 4.0, svg_escaped(series.name));
 }
 
 double height_of(const SvgPlot& plot) {
@@ -204,19 +177,11 @@ std::string svg_plot(const SvgPlot& plot) {
   const double width = kLegendLeft + kLegendWidth;
   const double height = height_of(plot);
   const Axes axes = axes_of(plot);
-  std::string text = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
-      "viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-      "<text x=\"{3:.1f}\" y=\"30\" font-size=\"16\">{2}</text>\n",
-      width, height, escaped(plot.title), kLeft);
-  text += grid(axes);
-  for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    const std::string_view colour = kColours.at(i % kColours.size());
-    text += curve(plot.series[i], axes, colour) + legend_line(plot.series[i], i, colour);
-  }
-  return text + "</svg>\n";
+  std::string body = grid(axes);
+  for (std::size_t i = 0; i < plot.series.size(); ++i)
+    body +=
+        curve(plot.series[i], axes, svg_colour(i)) + legend_line(plot.series[i], i, svg_colour(i));
+  return svg_page({.title = plot.title, .width = width, .height = height, .body = std::move(body)});
 }
 
 }  // namespace trainyard

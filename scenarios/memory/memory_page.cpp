@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "scenarios/memory/memory_report.hpp"
 #include "scenarios/memory/rule_of_thumb.hpp"
 #include "sim/report/sections.hpp"
 #include "sim/report/stage_memory.hpp"
+#include "sim/report/svg.hpp"
 
 namespace trainyard {
 
@@ -16,32 +16,6 @@ namespace {
 constexpr double kWidth = 900.0;
 constexpr double kHeight = 220.0;
 constexpr double kGib = 1073741824.0;
-// Colours that people who see few can tell apart (Okabe and Ito, Color Universal Design, 2008), and
-// two greys.
-constexpr std::array<std::string_view, 9> kColours{"#0072B2", "#56B4E9", "#009E73",
-                                                   "#E69F00", "#D55E00", "#CC79A7",
-                                                   "#999999", "#555555", "#8B6D00"};
-
-std::string escaped(std::string_view text) {
-  std::string made;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        made += "&amp;";
-        break;
-      case '<':
-        made += "&lt;";
-        break;
-      case '>':
-        made += "&gt;";
-        break;
-      default:
-        made += letter;
-    }
-  }
-  return made;
-}
-
 struct Scale {
   double step_s = 1.0;
   double most_bytes = 1.0;
@@ -63,7 +37,7 @@ std::string area(const std::vector<MemoryPoint>& curve, std::size_t category, co
     last_y = y;
   }
   path += fmt::format("L{:.1f},{:.1f}L{:.1f},{:.1f}Z", kWidth, last_y, kWidth, kHeight);
-  return fmt::format("<path d=\"{}\" fill=\"{}\"/>\n", path, kColours[category % kColours.size()]);
+  return fmt::format("<path d=\"{}\" fill=\"{}\"/>\n", path, svg_colour(category));
 }
 
 std::string picture(const RunView& view, const StageMemory& stage, const Scale& scale) {
@@ -87,8 +61,8 @@ std::string picture(const RunView& view, const StageMemory& stage, const Scale& 
 std::string legend(const std::vector<std::string>& categories) {
   std::string html = "<p>";
   for (std::size_t category = 0; category < categories.size(); ++category) {
-    html += fmt::format("<span style=\"color:{}\">&#9632;</span> {} &nbsp; ",
-                        kColours[category % kColours.size()], escaped(categories[category]));
+    html += fmt::format("<span style=\"color:{}\">&#9632;</span> {} &nbsp; ", svg_colour(category),
+                        svg_escaped(categories[category]));
   }
   return html + "</p>\n";
 }
@@ -98,9 +72,10 @@ std::string ways_table(const FitSearch& search, double step_s) {
       "<h2>What would fit</h2>\n<table><tr><th>change</th><th>peak GiB</th><th>step</th>"
       "<th>against now</th></tr>\n";
   for (const Way& way : search.ways) {
-    html += fmt::format("<tr><td>{}</td><td>{:.1f}</td><td>{:.4g} s</td><td>{:+.1f} %</td></tr>\n",
-                        escaped(to_text(way.changes)), static_cast<double>(way.peak_bytes) / kGib,
-                        way.step_time_s, 100.0 * (way.step_time_s / step_s - 1.0));
+    html +=
+        fmt::format("<tr><td>{}</td><td>{:.1f}</td><td>{:.4g} s</td><td>{:+.1f} %</td></tr>\n",
+                    svg_escaped(to_text(way.changes)), static_cast<double>(way.peak_bytes) / kGib,
+                    way.step_time_s, 100.0 * (way.step_time_s / step_s - 1.0));
   }
   if (search.ways.empty()) html += "<tr><td colspan=\"4\">nothing that was tried</td></tr>\n";
   return html + "</table>\n";
@@ -120,13 +95,13 @@ std::string memory_page(const MemoryReport& report) {
       "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Memory: {0}</title>\n"
       "<style>body{{font:14px sans-serif;margin:2em;max-width:960px}}"
       "td,th{{padding:2px 10px;text-align:left}}</style>\n<h1>{0}</h1>\n<p>{1}</p>\n<p>{2}</p>\n",
-      escaped(view.facts.title), escaped(verdict_line(view)),
-      escaped(rule_of_thumb_line(report.scenario.plan, view.facts.gpu_memory)));
+      svg_escaped(view.facts.title), svg_escaped(verdict_line(view)),
+      svg_escaped(rule_of_thumb_line(report.scenario.plan, view.facts.gpu_memory)));
   html += legend(view.workload.categories);
   for (const StageMemory& stage : stages) {
     html += fmt::format("<h2>Stage {}: {:.2f} GiB at {:.4g} s ({})</h2>\n", stage.stage,
                         static_cast<double>(stage.peak.bytes) / kGib, stage.peak.at_s,
-                        escaped(peak_operation(view, stage)));
+                        svg_escaped(peak_operation(view, stage)));
     html += picture(view, stage, scale);
   }
   if (report.search) html += ways_table(*report.search, view.timeline.makespan_s);

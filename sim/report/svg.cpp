@@ -30,8 +30,9 @@ std::string svg_escaped(std::string_view text) {
 }
 
 std::string_view svg_colour(std::size_t number) {
-  static constexpr std::array<std::string_view, 8> kColours{
-      "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8B6D00"};
+  static constexpr std::array<std::string_view, 10> kColours{
+      "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00",
+      "#56B4E9", "#000000", "#8B6D00", "#999999", "#555555"};
   return kColours.at(number % kColours.size());
 }
 

@@ -12,8 +12,8 @@ namespace trainyard {
 // With &, <, > and " written as entities and control characters as spaces.
 [[nodiscard]] std::string svg_escaped(std::string_view text);
 
-// One of eight colours that people who see few can tell apart, again from the first after the
-// eighth (M. Okabe, K. Ito, Color Universal Design, 2008).
+// One of eight colours that people who see few can tell apart (M. Okabe, K. Ito, Color Universal
+// Design, 2008), then two greys, again from the first after the tenth.
 [[nodiscard]] std::string_view svg_colour(std::size_t number);
 
 struct SvgPage {
