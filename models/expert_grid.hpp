@@ -8,10 +8,10 @@
 // 1.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "models/plan.hpp"
+#include "models/rank_order.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
@@ -35,9 +35,7 @@ class ExpertGrid {
   [[nodiscard]] static bool keeps_stages(const Parallelism& parallelism);
 
  private:
-  // Tensor, expert, replica, pipeline.
-  std::array<std::int64_t, 4> size_{};
-  std::array<std::int64_t, 4> stride_{};
+  RankOrder order_;  // tensor, expert, replica, pipeline
 };
 
 // Binds the slots of the experts: their tensor group, the group among which they are divided, and

@@ -42,9 +42,9 @@ StepCosts costs_of(const TrainingPlan& plan) {
 
 }  // namespace
 
-Placement placement_of(const Parallelism& parallelism) {
+StagePlacement placement_of(const Parallelism& parallelism) {
   const FoundSchedule schedule = open_schedule(parallelism.schedule);
-  return schedule ? schedule->placement() : Placement::Wrap;
+  return schedule ? schedule->placement() : StagePlacement::Wrap;
 }
 
 PipelineShape pipeline_shape(const TrainingPlan& plan) {
@@ -58,7 +58,7 @@ PipelineShape pipeline_shape(const TrainingPlan& plan) {
 }
 
 std::int64_t weight_copies(const Parallelism& parallelism) {
-  return placement_of(parallelism) == Placement::Bidirectional ? 2 : 1;
+  return placement_of(parallelism) == StagePlacement::Bidirectional ? 2 : 1;
 }
 
 std::int64_t expert_copies(const Parallelism& parallelism) {
@@ -66,7 +66,7 @@ std::int64_t expert_copies(const Parallelism& parallelism) {
 }
 
 bool ends_on_one_rank(const Parallelism& parallelism) {
-  return parallelism.pipeline == 1 || placement_of(parallelism) != Placement::Wrap;
+  return parallelism.pipeline == 1 || placement_of(parallelism) != StagePlacement::Wrap;
 }
 
 }  // namespace trainyard

@@ -13,7 +13,7 @@ namespace trainyard {
 
 // Where the plan's schedule puts the stages; Wrap for a name that there is not. Throws InputError
 // for a schedule file at fault.
-[[nodiscard]] Placement placement_of(const Parallelism& parallelism);
+[[nodiscard]] StagePlacement placement_of(const Parallelism& parallelism);
 
 // Ranks, microbatches and chunks, with the schedule's placement. `costs` have the proportions of
 // the FLOPs of a layer's forward, input gradient and weight gradient.

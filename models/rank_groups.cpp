@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <sstream>
 
 #include "models/context_shape.hpp"
 #include "models/expert_grid.hpp"
@@ -16,28 +13,6 @@ namespace trainyard {
 
 namespace {
 
-enum Dimension : std::size_t { kTensor, kContext, kData, kPipeline, kDimensions };
-
-std::size_t dimension_of(const std::string& word) {
-  if (word == "tp") return kTensor;
-  if (word == "cp") return kContext;
-  if (word == "dp") return kData;
-  if (word == "pp") return kPipeline;
-  return kDimensions;
-}
-
-std::uint16_t number(Slot slot) { return static_cast<std::uint16_t>(slot); }
-
-// Binds every member of a new group to the slot; the role is the position.
-void add_group(Workload& workload, GroupKind kind, Slot slot, std::vector<RankId> members) {
-  if (members.size() < 2) return;
-  const auto id = static_cast<GroupId>(workload.groups.size());
-  for (std::uint32_t role = 0; role < members.size(); ++role) {
-    workload.ranks[members[role]].slots[number(slot)] = {.group = id, .role = role};
-  }
-  workload.groups.push_back({.kind = kind, .members = std::move(members)});
-}
-
 // One directed pair: the sender's and the receiver's slots differ.
 void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
               GroupKind kind = GroupKind::Pipeline) {
@@ -47,29 +22,17 @@ void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
   workload.ranks[to].slots[number(recv)] = {.group = id, .role = 1};
 }
 
-using KeyOf = std::function<GridPosition(GridPosition)>;
-
-// One group for every distinct key; members in rank order.
-void add_groups_by(Workload& workload, const RankGrid& grid, GroupKind kind, Slot slot,
-                   const KeyOf& key) {
-  std::map<RankId, std::vector<RankId>> members;
-  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-    members[grid.rank(key(grid.position(rank)))].push_back(rank);
-  }
-  for (auto& [first, group] : members) add_group(workload, kind, slot, std::move(group));
-}
-
 // Replicas; and where two directions share the ranks, both holders of a stage, once for the stages
 // of the first half and once for the others.
-void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, Placement placement,
+void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, StagePlacement placement,
                      Workload& workload) {
-  if (placement != Placement::Bidirectional) {
-    add_groups_by(workload, grid, GroupKind::Data, Slot::Data,
+  if (placement != StagePlacement::Bidirectional) {
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Data),
                   [](GridPosition p) { return p.context = p.data = 0, p; });
     return;
   }
   for (const Slot slot : {Slot::Data, Slot::DataMirror}) {
-    add_groups_by(workload, grid, GroupKind::Data, slot, [&parallelism](GridPosition p) {
+    add_groups_by(workload, grid, GroupKind::Data, number(slot), [&parallelism](GridPosition p) {
       p.pipeline = std::min(p.pipeline, parallelism.pipeline - 1 - p.pipeline);
       return p.context = p.data = 0, p;
     });
@@ -87,14 +50,14 @@ void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Work
   if (parallelism.zero_stage == 0) return;
   const std::int64_t shard = parallelism.shard_size();
   if (shard < parallelism.data) {
-    add_groups_by(workload, grid, GroupKind::Data, Slot::Shard,
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Shard),
                   [shard](GridPosition p) { return first_of_copy(p, shard); });
-    add_groups_by(workload, grid, GroupKind::Data, Slot::Replica,
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Replica),
                   [shard](GridPosition p) { return p.data %= shard, p; });
   }
   const std::int64_t part = parallelism.reshard_group;
   if (parallelism.zero_stage == 3 && part > 0) {
-    add_groups_by(workload, grid, GroupKind::Data, Slot::Reshard,
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Reshard),
                   [part](GridPosition p) { return p.data -= p.data % part, p; });
   }
 }
@@ -105,7 +68,7 @@ void add_context_groups(const Parallelism& parallelism, const RankGrid& grid, Wo
   const ContextShape shape = context_shape(parallelism);
   if (shape.heads > 1 || parallelism.context_exchange == ContextExchange::AllGather) {
     const std::int64_t together = shape.heads > 1 ? shape.heads : parallelism.context;
-    add_groups_by(workload, grid, GroupKind::Context, Slot::Context,
+    add_groups_by(workload, grid, GroupKind::Context, number(Slot::Context),
                   [together](GridPosition p) { return p.context -= p.context % together, p; });
   }
   if (shape.ring == 1 || parallelism.context_exchange == ContextExchange::AllGather) return;
@@ -141,11 +104,11 @@ void add_reverse_pairs(const RankGrid& grid, Workload& workload) {
   }
 }
 
-void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Placement placement,
-                        Workload& workload) {
+void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid,
+                        StagePlacement placement, Workload& workload) {
   const std::int64_t stages = parallelism.pipeline;
   if (stages == 1) return;
-  const bool wraps = parallelism.interleave > 1 && placement == Placement::Wrap;
+  const bool wraps = parallelism.interleave > 1 && placement == StagePlacement::Wrap;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition next = grid.position(rank);
     if (next.pipeline == stages - 1 && !wraps) continue;
@@ -154,7 +117,7 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid, Pl
     add_pair(workload, rank, Slot::SendForward, neighbour, Slot::RecvForward);
     add_pair(workload, neighbour, Slot::SendBackward, rank, Slot::RecvBackward);
   }
-  if (placement != Placement::Wrap) add_reverse_pairs(grid, workload);
+  if (placement != StagePlacement::Wrap) add_reverse_pairs(grid, workload);
 }
 
 void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
@@ -164,7 +127,7 @@ void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
     GridPosition position = grid.position(rank);
     if (position.pipeline != 0) continue;
     position.pipeline = parallelism.pipeline - 1;
-    add_group(workload, GroupKind::Other, Slot::Embedding, {rank, grid.rank(position)});
+    add_group(workload, GroupKind::Other, number(Slot::Embedding), {rank, grid.rank(position)});
   }
 }
 
@@ -185,33 +148,20 @@ void drop_unused_slots(Workload& workload) {
 }  // namespace
 
 RankGrid::RankGrid(const Parallelism& parallelism)
-    : size_{parallelism.tensor, parallelism.context, parallelism.data, parallelism.pipeline} {
-  std::istringstream words(parallelism.rank_order);
-  for (std::string word; std::getline(words, word, '-');) {
-    const std::size_t dimension = dimension_of(word);
-    if (dimension == kDimensions) continue;
-    stride_[dimension] = world_;
-    world_ *= size_[dimension];
-  }
+    : order_(parallelism.rank_order, {"tp", "cp", "dp", "pp"},
+             {parallelism.tensor, parallelism.context, parallelism.data, parallelism.pipeline}) {
   TY_CHECK(
-      world_ == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
+      world() == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
       parallelism.rank_order);
 }
 
 GridPosition RankGrid::position(RankId rank) const {
-  const auto along = [&](std::size_t dimension) {
-    return static_cast<std::int64_t>(rank) / stride_[dimension] % size_[dimension];
-  };
-  return {.tensor = along(kTensor),
-          .context = along(kContext),
-          .data = along(kData),
-          .pipeline = along(kPipeline)};
+  const auto [tensor, context, data, pipeline] = order_.place(rank);
+  return {.tensor = tensor, .context = context, .data = data, .pipeline = pipeline};
 }
 
 RankId RankGrid::rank(const GridPosition& position) const {
-  return static_cast<RankId>(position.tensor * stride_[kTensor] +
-                             position.context * stride_[kContext] + position.data * stride_[kData] +
-                             position.pipeline * stride_[kPipeline]);
+  return order_.rank({position.tensor, position.context, position.data, position.pipeline});
 }
 
 bool divides_experts(const Parallelism& parallelism, const Architecture& architecture) {
@@ -251,7 +201,7 @@ std::vector<std::string> slot_names() {
 void add_groups(const Parallelism& parallelism, const Architecture& architecture,
                 Workload& workload) {
   const RankGrid grid(parallelism);
-  const Placement placement = placement_of(parallelism);
+  const StagePlacement placement = placement_of(parallelism);
   const ContextShape context = context_shape(parallelism);
   workload.slots = slot_names();
   workload.ranks.resize(static_cast<std::size_t>(grid.world()));
@@ -269,7 +219,7 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
             ? fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor)
             : fmt::format("dp{} pp{} cp{} tp{}", at.data, at.pipeline, at.context, at.tensor);
   }
-  add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
+  add_groups_by(workload, grid, GroupKind::Tensor, number(Slot::Tensor),
                 [](GridPosition p) { return p.tensor = 0, p; });
   add_tensor_pairs(parallelism, grid, workload);
   add_context_groups(parallelism, grid, workload);
@@ -283,7 +233,7 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
   // A distributed optimizer leaves every rank with a share of the norm of its own, and so do
   // divided experts; otherwise replicas agree.
   const bool everyone = divides_experts(parallelism, architecture);
-  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [&](GridPosition p) {
+  add_groups_by(workload, grid, GroupKind::Other, number(Slot::Model), [&](GridPosition p) {
     if (everyone) return GridPosition{};
     p.tensor = p.pipeline = 0;
     return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;

@@ -7,12 +7,13 @@
 // grid.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "models/plan.hpp"
+#include "models/rank_order.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
@@ -29,15 +30,12 @@ class RankGrid {
   // REQUIRES: rank_order names tp, cp, dp and pp once each (the scenario reader checks it).
   explicit RankGrid(const Parallelism& parallelism);
 
-  [[nodiscard]] std::int64_t world() const { return world_; }
+  [[nodiscard]] std::int64_t world() const { return order_.world(); }
   [[nodiscard]] GridPosition position(RankId rank) const;
   [[nodiscard]] RankId rank(const GridPosition& position) const;
 
  private:
-  // Sizes and strides by dimension: tensor, context, data, pipeline.
-  std::array<std::int64_t, 4> size_{};
-  std::array<std::int64_t, 4> stride_{};
-  std::int64_t world_ = 1;
+  RankOrder order_;  // tensor, context, data, pipeline
 };
 
 // Slots of every rank of a lowered step, by number.
@@ -76,6 +74,7 @@ enum class Slot : std::uint16_t {
   ExpertDataMirror,  // as DataMirror
 };
 [[nodiscard]] std::vector<std::string> slot_names();
+[[nodiscard]] constexpr std::size_t number(Slot slot) { return static_cast<std::size_t>(slot); }
 
 // Ranks of a stage hold different experts, so that every rank has a share of the gradient norm of
 // its own.

@@ -351,7 +351,7 @@ void check_shards(const Check& check) {
     refuse("gradient_buckets", "PyTorch's buckets are those of replicas that share nothing",
            "set zero_stage to 0, or leave gradient_buckets out");
   }
-  const bool both_ways = placement_of(p) == Placement::Bidirectional;
+  const bool both_ways = placement_of(p) == StagePlacement::Bidirectional;
   if (both_ways && (p.zero_stage > 1 || p.shard_size() < p.data)) {
     refuse("zero_stage",
            fmt::format("{} keeps every stage on two ranks, whose gradients and weights cannot be "

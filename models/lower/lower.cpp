@@ -27,7 +27,7 @@ ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shap
   };
   if (!schedule) throw refuse("there is no schedule \"" + p.schedule + "\"");
   if (const auto refusal = schedule->refusal(shape)) throw refuse(*refusal);
-  if (shape.placement != Placement::Wrap && !p.overlap_p2p) {
+  if (shape.placement != StagePlacement::Wrap && !p.overlap_p2p) {
     throw InputError(Problem{.file = {},
                              .pointer = "/parallelism/overlap_p2p",
                              .problem = p.schedule +

@@ -18,7 +18,7 @@ class DualPipe final : public Schedule {
   [[nodiscard]] std::string_view summary() const override {
     return "two model copies in opposite directions; forwards overlap with backwards";
   }
-  [[nodiscard]] Placement placement() const override { return Placement::Bidirectional; }
+  [[nodiscard]] StagePlacement placement() const override { return StagePlacement::Bidirectional; }
   [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     if (const auto refused = refuse_not_two_chunks(name(), shape)) return refused;

@@ -15,7 +15,7 @@ class DualPipeV final : public Schedule {
   [[nodiscard]] std::string_view summary() const override {
     return "dualpipe with one copy of the model, its stages in a V over the ranks";
   }
-  [[nodiscard]] Placement placement() const override { return Placement::Vee; }
+  [[nodiscard]] StagePlacement placement() const override { return StagePlacement::Vee; }
   [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     if (const auto refused = refuse_not_two_chunks(name(), shape)) return refused;

@@ -12,11 +12,11 @@ std::int64_t stage_of(const PipelineShape& shape, const ChunkPlace& place) {
   TY_CHECK(place.rank >= 0 && place.rank < shape.stages, place.rank, shape.stages);
   TY_CHECK(place.chunk >= 0 && place.chunk < shape.chunks, place.chunk, shape.chunks);
   switch (shape.placement) {
-    case Placement::Wrap:
+    case StagePlacement::Wrap:
       return place.chunk * shape.stages + place.rank;
-    case Placement::Vee:
+    case StagePlacement::Vee:
       return place.chunk == 0 ? place.rank : 2 * shape.stages - 1 - place.rank;
-    case Placement::Bidirectional:
+    case StagePlacement::Bidirectional:
       return place.chunk == 0 ? place.rank : shape.stages - 1 - place.rank;
   }
   return 0;
@@ -25,12 +25,12 @@ std::int64_t stage_of(const PipelineShape& shape, const ChunkPlace& place) {
 ChunkPlace place_of(const PipelineShape& shape, std::int64_t stage, const ChunkPlace& neighbour) {
   TY_CHECK(stage >= 0 && stage < virtual_stages(shape), stage, virtual_stages(shape));
   switch (shape.placement) {
-    case Placement::Wrap:
+    case StagePlacement::Wrap:
       return {.rank = stage % shape.stages, .chunk = stage / shape.stages};
-    case Placement::Vee:
+    case StagePlacement::Vee:
       if (stage < shape.stages) return {.rank = stage, .chunk = 0};
       return {.rank = 2 * shape.stages - 1 - stage, .chunk = 1};
-    case Placement::Bidirectional:
+    case StagePlacement::Bidirectional:
       return {.rank = neighbour.chunk == 0 ? stage : shape.stages - 1 - stage,
               .chunk = neighbour.chunk};
   }
@@ -50,18 +50,19 @@ std::optional<ChunkPlace> place_after(const PipelineShape& shape, const ChunkPla
 }
 
 bool runs_backwards(const PipelineShape& shape, std::int64_t chunk) {
-  return shape.placement != Placement::Wrap && chunk == 1;
+  return shape.placement != StagePlacement::Wrap && chunk == 1;
 }
 
 MicrobatchRange microbatches_of(const PipelineShape& shape, std::int64_t chunk) {
-  if (shape.placement != Placement::Bidirectional) return {.begin = 0, .end = shape.microbatches};
+  if (shape.placement != StagePlacement::Bidirectional)
+    return {.begin = 0, .end = shape.microbatches};
   const std::int64_t half = shape.microbatches / 2;
   return chunk == 0 ? MicrobatchRange{.begin = 0, .end = half}
                     : MicrobatchRange{.begin = half, .end = shape.microbatches};
 }
 
 std::int64_t chunks_per_share(const PipelineShape& shape) {
-  return shape.placement == Placement::Bidirectional ? 1 : shape.chunks;
+  return shape.placement == StagePlacement::Bidirectional ? 1 : shape.chunks;
 }
 
 }  // namespace trainyard

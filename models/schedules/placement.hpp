@@ -5,7 +5,7 @@
 //   Bidirectional  p stages, each held twice: by chunk 0 of rank r and by chunk 1 of rank p-1-r;
 //                  the first half of the microbatches enters at rank 0, the second at rank p-1
 //
-//   const PipelineShape vee{.stages = 4, .chunks = 2, .placement = Placement::Vee};
+//   const PipelineShape vee{.stages = 4, .chunks = 2, .placement = StagePlacement::Vee};
 //   stage_of(vee, {.rank = 1, .chunk = 1});   // 6
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace trainyard {
 
-enum class Placement : std::uint8_t { Wrap, Vee, Bidirectional };
+enum class StagePlacement : std::uint8_t { Wrap, Vee, Bidirectional };
 
 // Seconds of one step of one chunk, for schedules that plan with times.
 struct StepCosts {
@@ -25,13 +25,13 @@ struct StepCosts {
 };
 
 struct PipelineShape {
-  std::int64_t stages = 1;                // pipeline ranks, p
-  std::int64_t microbatches = 1;          // m
-  std::int64_t chunks = 1;                // model chunks of a rank, v
-  std::int64_t group_size = 0;            // interleaved: microbatches per group, 0 means `stages`
-  std::int64_t activation_limit = 0;      // zb_auto: chunk activations a rank may hold, 0 its own
-  Placement placement = Placement::Wrap;  // the schedule's, see placed()
-  StepCosts costs = {};                   // zb_auto plans with them
+  std::int64_t stages = 1;            // pipeline ranks, p
+  std::int64_t microbatches = 1;      // m
+  std::int64_t chunks = 1;            // model chunks of a rank, v
+  std::int64_t group_size = 0;        // interleaved: microbatches per group, 0 means `stages`
+  std::int64_t activation_limit = 0;  // zb_auto: chunk activations a rank may hold, 0 its own
+  StagePlacement placement = StagePlacement::Wrap;  // the schedule's, see placed()
+  StepCosts costs = {};                             // zb_auto plans with them
 };
 
 // One chunk of one rank.

@@ -44,7 +44,7 @@ class Schedule {
   // Why the schedule does not exist for the shape ("interleaved_1f1b needs ..."), or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const PipelineShape& shape) const = 0;
   // Where it puts the model's stages.
-  [[nodiscard]] virtual Placement placement() const { return Placement::Wrap; }
+  [[nodiscard]] virtual StagePlacement placement() const { return StagePlacement::Wrap; }
   // Chunks of a rank where a user of `trainyard schedule` names none.
   [[nodiscard]] virtual std::int64_t usual_chunks() const { return 1; }
   // The one shape it exists for, where there is only one (a user's file).

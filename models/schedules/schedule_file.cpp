@@ -25,7 +25,7 @@ class FileSchedule final : public Schedule {
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::string_view summary() const override { return "a schedule of the user's own"; }
-  [[nodiscard]] Placement placement() const override { return shape_.placement; }
+  [[nodiscard]] StagePlacement placement() const override { return shape_.placement; }
   [[nodiscard]] std::int64_t usual_chunks() const override { return shape_.chunks; }
   [[nodiscard]] std::optional<PipelineShape> own_shape() const override { return shape_; }
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
@@ -130,8 +130,8 @@ PipelineShape shape_of(const ScheduleLists& lists, const std::string& placement)
       shape.chunks = std::max<std::int64_t>(shape.chunks, step.chunk + 1);
     }
   }
-  if (placement == "vee") shape.placement = Placement::Vee;
-  if (placement == "bidirectional") shape.placement = Placement::Bidirectional;
+  if (placement == "vee") shape.placement = StagePlacement::Vee;
+  if (placement == "bidirectional") shape.placement = StagePlacement::Bidirectional;
   return shape;
 }
 
@@ -147,7 +147,7 @@ std::unique_ptr<const Schedule> schedule_of(JsonFile file) {
   }
   file.report_unknown_keys();
   const PipelineShape shape = shape_of(lists, placement);
-  if (!file.has_problems() && shape.placement != Placement::Wrap && shape.chunks != 2) {
+  if (!file.has_problems() && shape.placement != StagePlacement::Wrap && shape.chunks != 2) {
     file.report(
         "/placement",
         fmt::format("{} has 2 chunks per rank, but the steps name {}", placement, shape.chunks),

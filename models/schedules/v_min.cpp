@@ -14,7 +14,7 @@ class VMin final : public Schedule {
   [[nodiscard]] std::string_view summary() const override {
     return "stages in a V at a third of the memory of 1f1b and two thirds of its bubble";
   }
-  [[nodiscard]] Placement placement() const override { return Placement::Vee; }
+  [[nodiscard]] StagePlacement placement() const override { return StagePlacement::Vee; }
   [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     return refuse_not_two_chunks(name(), shape);

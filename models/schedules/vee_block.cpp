@@ -100,7 +100,7 @@ std::vector<Speeds> speeds_of(const VeeBlockGoal& goal) {
 }  // namespace
 
 ScheduleLists vee_block_lists(const PipelineShape& shape, const VeeBlockGoal& goal) {
-  TY_CHECK(shape.placement == Placement::Vee && shape.chunks == 2, shape.chunks);
+  TY_CHECK(shape.placement == StagePlacement::Vee && shape.chunks == 2, shape.chunks);
   const StepDurations equal = durations_of(shape);
   std::optional<ScheduleLists> best;
   std::tuple<std::int64_t, double, std::int64_t> best_cost;

@@ -14,7 +14,7 @@ class ZbV final : public Schedule {
   [[nodiscard]] std::string_view summary() const override {
     return "split backward, stages in a V; no bubble at the memory of 1f1b, twice the messages";
   }
-  [[nodiscard]] Placement placement() const override { return Placement::Vee; }
+  [[nodiscard]] StagePlacement placement() const override { return StagePlacement::Vee; }
   [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     return refuse_not_two_chunks(name(), shape);

@@ -53,7 +53,7 @@ MeasuredTimes measured_times(std::span<const MeasuredRun> runs, CollectiveOp op)
                   .hint = "give one log for each group"});
     }
     run.gpu.clear();  // one curve of all
-    for (MeasuredRow& row : run.rows) row.dtype.clear();
+    for (RunRow& row : run.rows) row.dtype.clear();
   }
   const std::vector<MeasuredCurve> curves = curves_of(of_op);
   const double factor = bus_bandwidth_factor(op, result.ranks);

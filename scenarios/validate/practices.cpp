@@ -18,11 +18,11 @@ namespace {
 constexpr const char* kFolder = "scenarios/validate/data";
 constexpr std::int64_t kTray = 4;  // GPUs of a compute tray in an NVL72 rack
 
-std::vector<Platform> load_platforms() {
+std::vector<RowPlatform> load_platforms() {
   JsonFile file = JsonFile::read(data_file(kFolder, "platforms"));
   JsonObject root = file.root();
   root.ignore("source");
-  std::vector<Platform> all;
+  std::vector<RowPlatform> all;
   for (JsonObject& entry : root.objects("platforms")) {
     entry.ignore("source");
     all.push_back({.gpu = entry.text("gpu"),
@@ -52,9 +52,9 @@ std::vector<Practice> load_practices() {
   return all;
 }
 
-const Platform& platform_of(const RowTables& tables, const std::string& gpu,
-                            const std::string& nics) {
-  for (const Platform& platform : tables.platforms) {
+const RowPlatform& platform_of(const RowTables& tables, const std::string& gpu,
+                               const std::string& nics) {
+  for (const RowPlatform& platform : tables.platforms) {
     if (gpu.starts_with(platform.gpu) && nics.starts_with(platform.nics)) return platform;
   }
   throw InputError(Problem{"", "/hardware/gpu", fmt::format("no platform is known for \"{}\"", gpu),
@@ -94,7 +94,7 @@ RowTables load_row_tables() {
 
 Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   const Json& json = row.description;
-  const Platform& platform =
+  const RowPlatform& platform =
       platform_of(tables, text_at(json, "/hardware/gpu"), text_at(json, "/hardware/nics"));
   const std::int64_t gpus = whole_at(json, "/hardware/num_gpus", 0);
   Json node = to_json(load_node(platform.node));

@@ -13,7 +13,7 @@
 
 namespace trainyard {
 
-struct Platform {
+struct RowPlatform {
   std::string gpu;               // what the row's GPU begins with
   std::string nics;              // what its NICs begin with; empty: any
   std::string node;              // of topologies/data
@@ -31,7 +31,7 @@ struct Practice {
 };
 
 struct RowTables {
-  std::vector<Platform> platforms;
+  std::vector<RowPlatform> platforms;
   std::vector<Practice> practices;
 };
 

@@ -56,6 +56,8 @@ echo '#include "tools/cli/command.hpp"' >scenarios/scenario.hpp
 expect "a scenario knows the command" 'scenarios/scenario.hpp:1: include: scenarios may not know tools; '
 echo '#include "tests/sim/builders.hpp"' >>models/plan.hpp
 expect "the product knows a test" 'models/plan.hpp:2: include: tests/sim/builders.hpp is a test; '
+printf 'namespace trainyard {\nstruct Row {\n};\n}  // namespace trainyard\n' | tee -a models/plan.hpp >>sim/base/units.hpp
+expect "two types of one name" 'sim/base/units.hpp:3: name: trainyard::Row is defined in models/plan.hpp as well; '
 echo '#include "plan.hpp"' >>models/plan.hpp
 expect "an include that is not from the root" 'models/plan.hpp:2: include: "plan.hpp" is not the path of a box'
 echo '#include <simgrid/s4u.hpp>' >>sim/base/units.hpp

@@ -20,7 +20,7 @@ constexpr std::array kOps{CollectiveOp::AllReduce,     CollectiveOp::AllGather,
 
 using Json = nlohmann::ordered_json;
 
-Json row_json(const MeasuredRun& run, const MeasuredRow& row) {
+Json row_json(const MeasuredRun& run, const RunRow& row) {
   Json object;
   object["op"] = to_string(run.op);
   object["dtype"] = row.dtype;
@@ -43,7 +43,7 @@ Json run_json(const MeasuredRun& run) {
   object["cuda_graph"] = run.cuda_graph;
   object["notes"] = run.notes;
   object["rows"] = Json::array();
-  for (const MeasuredRow& row : run.rows) object["rows"].push_back(row_json(run, row));
+  for (const RunRow& row : run.rows) object["rows"].push_back(row_json(run, row));
   return object;
 }
 
@@ -81,15 +81,14 @@ CollectiveOp read_op(JsonObject& object) {
   return CollectiveOp::AllReduce;  // reported
 }
 
-MeasuredRow read_row(JsonFile& file, JsonObject& object, CollectiveOp op) {
+RunRow read_row(JsonFile& file, JsonObject& object, CollectiveOp op) {
   constexpr double kMost = 1e12;
-  MeasuredRow row{
-      .bytes = object.integer("size_bytes", {.least = 1, .most = 1'000'000'000'000'000}),
-      .dtype = object.text("dtype"),
-      .time_us = object.number("time_us", {.least = 0.0, .most = kMost}),
-      .algbw_GBps = object.number("algbw_GBps", {.least = 0.0, .most = kMost}),
-      .busbw_GBps = object.number("busbw_GBps", {.least = 0.0, .most = kMost}),
-      .in_place = object.boolean("in_place", false)};
+  RunRow row{.bytes = object.integer("size_bytes", {.least = 1, .most = 1'000'000'000'000'000}),
+             .dtype = object.text("dtype"),
+             .time_us = object.number("time_us", {.least = 0.0, .most = kMost}),
+             .algbw_GBps = object.number("algbw_GBps", {.least = 0.0, .most = kMost}),
+             .busbw_GBps = object.number("busbw_GBps", {.least = 0.0, .most = kMost}),
+             .in_place = object.boolean("in_place", false)};
   if (read_op(object) != op && file.is_sound(object.pointer("op")))
     file.report(object.pointer("op"), "is another operation than the run's",
                 "put it into a run of its own");

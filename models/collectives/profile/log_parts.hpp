@@ -22,7 +22,7 @@ struct LogRun {
   bool concluded = false;  // its last line is there
   std::size_t broken = 0;  // rows that could not be read
   std::size_t wrong = 0;   // times left out because the data were wrong
-  std::vector<MeasuredRow> rows = {};
+  std::vector<RunRow> rows = {};
 };
 
 // "all_reduce_perf", where the text holds the name of a test; empty elsewhere.

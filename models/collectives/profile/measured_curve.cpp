@@ -53,7 +53,7 @@ std::vector<MeasuredCurve> curves_of(std::span<const MeasuredRun> runs) {
       std::tuple<CollectiveOp, std::uint32_t, std::uint32_t, std::string, std::string, bool>;
   std::map<Key, std::map<std::int64_t, std::vector<double>>> times;
   for (const MeasuredRun& run : runs)
-    for (const MeasuredRow& row : run.rows)
+    for (const RunRow& row : run.rows)
       times[{run.op, run.ranks, run.nodes, run.gpu, row.dtype, row.in_place}][row.bytes].push_back(
           row.time_us * 1e-6);
   std::vector<MeasuredCurve> curves;

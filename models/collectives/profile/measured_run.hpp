@@ -15,7 +15,7 @@
 namespace trainyard {
 
 // One time of the table. The bandwidths are as printed, so 0.00 for the smallest sizes.
-struct MeasuredRow {
+struct RunRow {
   std::int64_t bytes = 0;  // nccl-tests' size, as in Call
   std::string dtype = {};  // nccl-tests' name: "float", "half", "bfloat16"
   double time_us = 0.0;
@@ -32,7 +32,7 @@ struct MeasuredRun {
   std::uint32_t nodes = 0;
   std::string nccl_version = {};  // "2.27.3"; empty: not told
   bool cuda_graph = false;        // -G: launched from a CUDA graph
-  std::vector<MeasuredRow> rows = {};
+  std::vector<RunRow> rows = {};
   std::vector<std::string> notes = {};  // what was left out, one sentence each
 };
 

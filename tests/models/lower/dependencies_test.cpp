@@ -41,7 +41,8 @@ TEST(BlockingMessages, DoNotDeadlock) {
                  << shape.schedule << " p " << shape.pipeline << " m " << shape.microbatches
                  << " v " << shape.chunks << " group " << shape.group_size);
     TrainingPlan plan = pipeline_plan(shape);
-    if (placement_of(plan.parallelism) != Placement::Wrap) continue;  // refused: both ways at once
+    if (placement_of(plan.parallelism) != StagePlacement::Wrap)
+      continue;  // refused: both ways at once
     const auto seconds = [&] {
       return replay(lower(plan), transport, core_seconds(1.0, 2.0)).timeline.makespan_s;
     };

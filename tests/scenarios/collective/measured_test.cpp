@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr double kAgreement = 1e-9;
 
-MeasuredRun run_of(std::vector<MeasuredRow> rows) {
+MeasuredRun run_of(std::vector<RunRow> rows) {
   return {.file = "a.log",
           .op = CollectiveOp::AllReduce,
           .ranks = 8,
@@ -136,7 +136,7 @@ TEST(Study, TakesItsTimesFromAProfile) {
                               .algorithms = {"nccl", "ring"},
                               .profile = &profile,
                               .profile_name = "p.json"};
-  for (const MeasuredRow& row : run.rows) question.sizes.push_back(row.bytes);
+  for (const RunRow& row : run.rows) question.sizes.push_back(row.bytes);
   const CollectiveStudy study = study_collective(cluster, question);
   for (std::size_t i = 0; i < run.rows.size(); ++i) {
     const CollectiveRow& row = study.algorithms[0].rows[i];

@@ -82,7 +82,7 @@ TEST(CollectiveProfile, RefusesWithEveryProblem) {
 
 TEST(CollectiveProfile, FindsTheShapeAndPrefersItsTypeOutOfPlace) {
   MeasuredRun half = run_of(CollectiveOp::AllReduce, 8, 1);
-  for (MeasuredRow& row : half.rows) row.dtype = "half";
+  for (RunRow& row : half.rows) row.dtype = "half";
   const CollectiveProfile profile =
       make_collective_profile({run_of(CollectiveOp::AllReduce, 8, 1), half}, "");
   ProfileQuestion question{
@@ -123,7 +123,7 @@ TEST(ProfiledTransport, ACallAloneTakesItsMeasuredTime) {
   const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
   const ProfiledTransport transport(cluster, nccl, profile, "p.json");
   for (const std::string engine : {"ideal", "simgrid"}) {
-    for (const MeasuredRow& row : profile.runs[0].rows) {
+    for (const RunRow& row : profile.runs[0].rows) {
       if (row.in_place) continue;
       const Call call{.bytes = row.bytes, .dtype = DataType::Fp32, .algorithm = "nccl"};
       EXPECT_NEAR(time_of(cluster, transport, call, 8, engine), row.time_us * 1e-6,
@@ -154,7 +154,7 @@ TEST(ProfiledTransport, LeavesOtherCallsAlone) {
 TEST(ProfiledTransport, LinksAreNeverFasterThanTheyAre) {
   const Cluster cluster = h100s(1);
   MeasuredRun run = run_of(CollectiveOp::AllReduce, 8, 1);
-  for (MeasuredRow& row : run.rows) row.time_us *= 1e-3;  // 100 TB/s
+  for (RunRow& row : run.rows) row.time_us *= 1e-3;  // 100 TB/s
   const CollectiveProfile profile = make_collective_profile({run}, "");
   const nccl::NcclTransport nccl(cluster, {});
   const ProfiledTransport transport(cluster, nccl, profile, "p.json");

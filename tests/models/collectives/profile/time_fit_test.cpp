@@ -106,7 +106,7 @@ TEST(MeasuredCurve, MeasuredSizesTakeTheirMeasuredTimes) {
   }
   const std::vector<MeasuredCurve> curves = curves_of(std::vector{run});
   ASSERT_EQ(curves.size(), 1U);
-  for (const MeasuredRow& row : run.rows) {
+  for (const RunRow& row : run.rows) {
     const CurveTime time = curves[0].at(static_cast<double>(row.bytes));
     expect_near(time.latency_s + time.transfer_s, row.time_us * 1e-6);
     EXPECT_TRUE(time.measured_range);
