@@ -36,6 +36,7 @@ struct GemmTable {
   DataType dtype = DataType::Bf16;
   Surface correction;          // log(measured / model) over (m, n, k)
   std::vector<bool> measured;  // of each node: false where the fit filled a hole
+  double best_share = 1.0;     // the largest share of the peak that any product reaches
 };
 
 // Time relative to the forward layout (TN) at equal shape.

@@ -1,6 +1,10 @@
 #include "kernels/gpu.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/profile.hpp"
+#include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 
@@ -11,17 +15,53 @@ namespace {
 // Answers from a profile. What a derived GPU says was never measured on it.
 class ProfileCostModel final : public CostModel {
  public:
-  explicit ProfileCostModel(GpuProfile profile) : profile_(std::move(profile)) {}
+  ProfileCostModel(GpuProfile profile, Clock clock) : profile_(std::move(profile)) {
+    const double steady = profile_.gemm.sustained_time;
+    profile_.gemm.sustained_time = 1.0;
+    for (const MeasuredKernel& row : profile_.measured)
+      measured_.add(row, modelled(row.kernel).time);
+    if (clock == Clock::Sustained) profile_.gemm.sustained_time = steady;
+  }
 
   [[nodiscard]] Cost cost(const Kernel& kernel) const override {
+    if (const auto exact = measured_.exact(kernel))
+      return {at_clock(kernel, *exact), Provenance::Measured};
+    Cost found = modelled(kernel);
+    if (measured_.empty()) return found;
+    const auto reading = measured_.correction(kernel);
+    found.time = at_least_roofline(kernel, found.time * std::exp(reading.log_factor));
+    if (reading.near && found.provenance == Provenance::Extrapolated)
+      found.provenance = Provenance::Interpolated;
+    return found;
+  }
+
+ private:
+  // What the profile says beside the measured kernels.
+  [[nodiscard]] Cost modelled(const Kernel& kernel) const {
     Cost found = std::visit([this](const auto& k) { return of(k); }, kernel);
     const bool own_memory = profile_.memory.measured_here && flops(kernel).value() == 0.0;
     if (!profile_.sheet.derived_from.empty() && !own_memory)
       found.provenance = Provenance::Extrapolated;
     return found;
   }
-
- private:
+  // Measurements are single kernels at burst clock; products slow down in a step.
+  [[nodiscard]] Seconds at_clock(const Kernel& kernel, Seconds burst) const {
+    const bool product =
+        std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel);
+    return product ? sustained(profile_.gemm, burst) : burst;
+  }
+  [[nodiscard]] Seconds at_least_roofline(const Kernel& kernel, Seconds time) const {
+    const auto bound = [&](DataType dtype) {
+      return roofline(flops(kernel), hbm_bytes(kernel), profile_.sheet.peak(dtype),
+                      profile_.sheet.hbm);
+    };
+    if (const auto* gemm = std::get_if<Gemm>(&kernel)) return std::max(time, bound(gemm->dtype));
+    if (const auto* grouped = std::get_if<GroupedGemm>(&kernel))
+      return std::max(time, bound(grouped->dtype));
+    if (const auto* attention = std::get_if<Attention>(&kernel))
+      return std::max(time, bound(attention->dtype));
+    return time;
+  }
   void require(DataType dtype) const {
     if (profile_.sheet.peak(dtype).value() > 0.0) return;
     throw InputError(Problem{"", "",
@@ -51,6 +91,7 @@ class ProfileCostModel final : public CostModel {
   }
 
   GpuProfile profile_;
+  MeasuredKernels measured_;
 };
 
 }  // namespace
@@ -76,9 +117,7 @@ GpuSheet load_gpu_sheet(const std::string& name_or_path) {
 }
 
 std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path, Clock clock) {
-  GpuProfile profile = load_profile(name_or_path);
-  if (clock == Clock::Burst) profile.gemm.sustained_time = 1.0;
-  return std::make_unique<ProfileCostModel>(std::move(profile));
+  return std::make_unique<ProfileCostModel>(load_profile(name_or_path), clock);
 }
 
 std::vector<std::string> gpu_names() { return data_names("kernels/profiles"); }

@@ -56,6 +56,15 @@ const GroupedTable* find_table(const GroupedModel& model, DataType dtype) {
   return nullptr;
 }
 
+// What is taken out of a module for permuting may have been fused: no group of products runs
+// faster than the best single one.
+double best_share(const GemmModel& model, DataType dtype) {
+  const DataType wanted = dtype == DataType::Fp16 ? DataType::Bf16 : dtype;
+  for (const GemmTable& table : model.tables)
+    if (table.dtype == wanted) return table.best_share;
+  return 1.0;
+}
+
 }  // namespace
 
 std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm) {
@@ -93,10 +102,11 @@ Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model, const Grou
     factor *= std::exp(reading.value);
     inside = reading.inside && gemm.pass == GemmPass::Forward;
   }
-  const Seconds time =
-      sustained(gemm_model, tile_model_time(sheet, gemm_model.tile, gemm) * factor);
-  const Seconds bound = roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(gemm.dtype), sheet.hbm);
-  return {std::max(time, bound), inside ? Provenance::Interpolated : Provenance::Extrapolated};
+  const FlopsPerSecond reached{sheet.peak(gemm.dtype).value() * best_share(gemm_model, gemm.dtype)};
+  const Seconds burst = std::max(tile_model_time(sheet, gemm_model.tile, gemm) * factor,
+                                 roofline(flops(gemm), hbm_bytes(gemm), reached, sheet.hbm));
+  return {sustained(gemm_model, burst),
+          inside ? Provenance::Interpolated : Provenance::Extrapolated};
 }
 
 }  // namespace trainyard

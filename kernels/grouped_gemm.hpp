@@ -24,6 +24,10 @@ struct GroupedTable {
 };
 
 struct GroupedModel {
+  // What a whole module of experts costs beside its bytes and FLOPs in the engine that the tables
+  // were taken from: routing and the launches of its small kernels. Taken out of the factors.
+  Seconds module_overhead{0.0};
+  double module_traffic = 1.0;  // share of permuting and activation that its kernels did not fuse
   std::vector<GroupedTable> tables{};
 };
 
@@ -35,8 +39,9 @@ struct GroupedModel {
 [[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
                                       const GroupedGemm& gemm);
 
-// At least the roofline; the launch alone where no expert has a row. Interpolated inside the grid
-// of a forward table of this dtype, else extrapolated.
+// At least the roofline at the best share of the peak that a single product reaches; the launch
+// alone where no expert has a row. Interpolated inside the grid of a forward table of this dtype,
+// else extrapolated.
 [[nodiscard]] Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model,
                                 const GroupedModel& model, const GroupedGemm& gemm);
 

@@ -1,5 +1,6 @@
 #include "kernels/profile.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/graph/kernel_json.hpp"
 
 namespace trainyard {
 
@@ -128,16 +130,19 @@ GemmTable gemm_table(const GpuSheet& sheet, const TileModel& model, DataType dty
                      const std::array<std::vector<std::int64_t>, 3>& axes, EfficiencyTable read) {
   std::vector<double> corrections;
   std::size_t node = 0;
+  double best_share = 0.0;
   for (const std::int64_t m : axes[0])
     for (const std::int64_t n : axes[1])
       for (const std::int64_t k : axes[2]) {
         const Gemm gemm{.m = m, .n = n, .k = k, .dtype = dtype};
         const Seconds bound = roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(dtype), sheet.hbm);
+        if (bound <= flops(gemm) / sheet.peak(dtype) && read.measured[node])
+          best_share = std::max(best_share, read.share[node]);
         corrections.push_back(
             std::log(bound / read.share[node++] / tile_model_time(sheet, model, gemm)));
       }
   return {dtype, Surface({axes[0], axes[1], axes[2]}, std::move(corrections)),
-          std::move(read.measured)};
+          std::move(read.measured), best_share > 0.0 ? best_share : 1.0};
 }
 
 GemmModel read_gemm(const GpuSheet& sheet, JsonObject& root) {
@@ -192,6 +197,11 @@ GroupedModel read_grouped(JsonObject& root) {
   if (!root.has("grouped_gemm")) return model;
   JsonObject section = root.object("grouped_gemm");
   read_provenance(section);
+  if (section.has("module_overhead")) {
+    model.module_overhead = sourced(section, "module_overhead").time("value");
+    model.module_traffic =
+        sourced(section, "module_traffic").number("value", {.least = 0, .most = 1});
+  }
   JsonObject axes = section.object("axes");
   const std::array grid = {read_axis(axes, "rows"), read_axis(axes, "experts"),
                            read_axis(axes, "weights_1024")};
@@ -257,6 +267,24 @@ double read_gemm_time(JsonObject& root) {
   return sourced(root, "gemm_time").number("value", {.least = 1, .most = 10});
 }
 
+// Kernels in the words of workload files, as `trainyard profile merge` writes them.
+std::vector<MeasuredKernel> read_measured_kernels(JsonObject& root) {
+  std::vector<MeasuredKernel> measured;
+  if (!root.has("measured")) return measured;
+  JsonObject section = root.object("measured");
+  JsonObject provenance = section.object("provenance");
+  for (const std::string& key : provenance.keys()) provenance.ignore(key);
+  if (section.text("source").empty())
+    section.report("source", "is empty", "name the GPU, driver and date of the measurements");
+  for (JsonObject& row : section.objects("rows")) {
+    JsonObject kernel = row.object("kernel");
+    const double microseconds = row.number("time_us", {.least = 0});
+    if (microseconds <= 0.0) row.report("time_us", "is not positive");
+    measured.push_back({read_kernel(kernel), Seconds{microseconds * 1e-6}});
+  }
+  return measured;
+}
+
 void read_schema(JsonObject& root) {
   (void)root.choice("schema", {"trainyard.gpu_profile"});
   (void)root.integer("version", {.least = schema_version, .most = schema_version});
@@ -274,6 +302,7 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   profile.attention = read_attention(profile.sheet, root);
   profile.memory = read_memory(root);
   profile.gemm_time = read_gemm_time(root);
+  profile.measured = read_measured_kernels(root);
   return profile;
 }
 
@@ -297,6 +326,7 @@ GpuProfile load_profile(const std::string& name_or_path) {
                              "name the GPU that was measured: " + sibling.sheet.derived_from});
   sibling.sheet = profile.sheet;
   sibling.gemm_time = profile.gemm_time;
+  sibling.measured = std::move(profile.measured);
   if (profile.memory.measured_here)
     sibling.memory = profile.memory;
   else

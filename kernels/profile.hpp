@@ -15,6 +15,7 @@
 #include "kernels/gemm.hpp"
 #include "kernels/gpu.hpp"
 #include "kernels/grouped_gemm.hpp"
+#include "kernels/measured_kernels.hpp"
 #include "kernels/memory_bound.hpp"
 
 namespace trainyard {
@@ -26,6 +27,7 @@ struct GpuProfile {
   AttentionModel attention;
   MemoryModel memory;
   double gemm_time = 1.0;  // of a derived GPU's products over what the sibling's tables say
+  std::vector<MeasuredKernel> measured{};  // on this very GPU, by `trainyard profile`
 };
 
 // Throws InputError for an unknown name or a malformed file, all problems together.

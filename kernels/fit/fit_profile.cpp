@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "kernels/fit/attention_fit.hpp"
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
 #include "kernels/fit/single_fit.hpp"
+#include "kernels/fit/targets.hpp"
 #include "kernels/profile.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
@@ -23,25 +25,6 @@ namespace trainyard::fit {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-// Which rows belong to a profile. Single measurements exist on neighbours of a GPU only; what is
-// taken from another board says so in the profile.
-struct Target {
-  const char* profile;
-  const char* table;              // in gemm/ and attention/
-  const char* attention_backend;  // the kernel a training framework would call
-  const char* layouts;            // GPU of the rows with layouts
-  const char* layers;             // GPU of the rows of layers run back to back
-  const char* attention_pairs;    // GPU of the rows of forward and backward attention
-  bool own_attention_pairs;       // the same generation of GPU, so the rows also check the tables
-};
-
-constexpr std::array targets = {
-    Target{"a100_80gb", "a100_sxm.csv", "sglang/flash_attention", "A100-PCIe-80GB",
-           "A100-SXM4-80GB", "A100-PCIe-80GB", true},
-    Target{"h100", "h100_sxm.csv", "sglang/fa3", "A100-PCIe-80GB", "H100-SXM5-80GB",
-           "A100-PCIe-80GB", false},
-    Target{"b200", "b200_sxm.csv", "sglang/trtllm_mha", "B200-SXM", "B200-SXM", "B200-SXM", true}};
 
 // STREAM rows that serve a profile: of which GPU, and that GPU's bandwidth on its data sheet.
 struct StreamTarget {
@@ -186,6 +169,64 @@ json factors_json(const GroupedFit& fit) {
   return lines;
 }
 
+// Every module of a GPU's table, and how well those left out are predicted.
+struct ModulePart {
+  ExpertTable table;
+  json errors = json::object();
+};
+
+ModulePart fit_modules(const Target& target, const FitRequest& request, const GpuProfile& profile) {
+  const auto file = request.measured / "moe" / target.table;
+  ModulePart part;
+  for (const std::string& routing : read_routings(file))
+    for (const char* precision : module_precisions) {
+      const auto samples = read_module_samples(file, precision, routing);
+      if (samples.medians.empty()) continue;
+      const ModuleErrors errors = held_out_modules(profile, samples.medians, {});
+      fmt::print("{} modules {} {}: unseen shapes {}; of kinds never measured {}\n", target.profile,
+                 precision, routing, to_text(errors.series), to_text(errors.model));
+      part.errors[fmt::format("{} {}", precision, routing)] = {
+          {"rows", samples.rows},
+          {"shapes", samples.medians.size()},
+          {"unseen_shapes", errors_json(errors.series)},
+          {"model_alone", errors_json(errors.model)}};
+      add_series(part.table, samples.medians);
+    }
+  return part;
+}
+
+void write_modules(const Target& target, const FitRequest& request, const ModulePart& part) {
+  if (request.profiles.empty()) return;
+  std::set<std::int64_t> counts;
+  std::set<std::pair<std::string, std::string>> columns;
+  for (const auto& [kind, series] : part.table.series) {
+    columns.insert({kind.precision, kind.routing});
+    for (const auto& [tokens, seconds] : series) counts.insert(tokens);
+  }
+  const std::vector<std::int64_t> tokens(counts.begin(), counts.end());
+  json document = {{"schema", "trainyard.expert_modules"},
+                   {"version", 1},
+                   {"provenance",
+                    {{"table", fmt::format("kernels/moe/{}, medians of equal rows", target.table)},
+                     {"source", csv_source},
+                     {"command", command},
+                     {"date", request.date},
+                     {"held_out", "every fifth shape on average, drawn with seed 1"},
+                     {"errors", part.errors}}},
+                   {"columns",
+                    "hidden inner gated topk experts tensor_parallel expert_parallel : "
+                    "microseconds at each of tokens"},
+                   {"tokens", axis_text(tokens)},
+                   {"tables", json::array()}};
+  for (const auto& [precision, routing] : columns)
+    document["tables"].push_back(
+        {{"precision", precision},
+         {"routing", routing},
+         {"time_us", table_lines(part.table, tokens, precision, routing)}});
+  write_file(request.profiles.parent_path() / "modules" / (std::string(target.profile) + ".json"),
+             document.dump(1) + "\n");
+}
+
 // Products of experts, beside what the memory model of the profile says of the rest of a module.
 json grouped_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
                      const GemmPart& gemm) {
@@ -197,26 +238,34 @@ json grouped_section(const Target& target, const GpuSheet& sheet, const FitReque
                      {"held_out", "every fifth shape on average, drawn with seed 1"}};
   json tables = json::array();
   json axes;
+  GpuProfile profile = load_profile(target.profile);
+  profile.gemm = gemm.model;
+  profile.grouped = {};
   for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
     const auto samples = read_module_samples(file, std::string(to_string(dtype)));
     if (samples.medians.empty() || sheet.peak(dtype).value() <= 0.0) continue;
-    const GroupedBase base{.sheet = sheet,
-                           .tile = gemm.model.tile,
-                           .memory = load_profile(target.profile).memory,
-                           .dtype = dtype};
-    const GroupedFit fit = fit_grouped(base, samples.medians);
-    const auto unseen = held_out_grouped(base, samples.medians, {});
-    fmt::print("{} experts {}: unseen shapes {}\n", target.profile, to_string(dtype),
-               to_text(unseen));
+    if (profile.grouped.tables.empty()) profile.grouped = fit_module_rest(profile, samples.medians);
+    const GroupedFit fit = fit_grouped(profile, samples.medians);
+    profile.grouped.tables.push_back(table_of(dtype, fit));
     provenance[std::string(to_string(dtype))] = {{"rows", samples.rows},
-                                                 {"shapes", samples.medians.size()},
-                                                 {"unseen_shapes", errors_json(unseen)}};
+                                                 {"shapes", samples.medians.size()}};
     tables.push_back({{"dtype", to_string(dtype)}, {"log_factor_1e3", factors_json(fit)}});
     axes = {{"rows", axis_text(fit.axes[0])},
             {"experts", axis_text(fit.axes[1])},
             {"weights_1024", axis_text(fit.axes[2])}};
   }
-  return {{"provenance", provenance}, {"axes", axes}, {"tables", tables}};
+  const ModulePart modules = fit_modules(target, request, profile);
+  write_modules(target, request, modules);
+  provenance["errors"] = fmt::format("of whole modules: kernels/modules/{}.json", target.profile);
+  return {{"provenance", provenance},
+          {"module_overhead",
+           {{"value", exact_text(rounded(profile.grouped.module_overhead))},
+            {"source", "what no product and no traffic explains of the balanced bf16 modules"}}},
+          {"module_traffic",
+           {{"value", profile.grouped.module_traffic},
+            {"source", "share of permuting and activation that explains these modules best"}}},
+          {"axes", axes},
+          {"tables", tables}};
 }
 
 // Predicted over published rates of rows the tables were not fitted on.

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <tuple>
+#include <set>
 #include <utility>
 
 #include "kernels/fit/samples.hpp"
@@ -22,26 +23,6 @@ const std::array<std::vector<std::int64_t>, 3> kAxes = {
 constexpr double kSmoothness = 0.05;  // weight of a difference between neighbours, per sample
 constexpr int kGaussNewtonSteps = 6;
 constexpr int kSweeps = 300;
-
-GroupedGemm product_of(const ModuleSample& s, DataType dtype, bool up) {
-  GroupedGemm gemm{
-      .rows = std::vector<std::int64_t>(static_cast<std::size_t>(s.experts), s.rows / s.experts),
-      .n = up ? (s.gated ? 2 : 1) * s.inner : s.hidden,
-      .k = up ? s.hidden : s.inner,
-      .dtype = dtype};
-  for (std::int64_t i = 0; i < s.rows % s.experts; ++i) ++gemm.rows[static_cast<std::size_t>(i)];
-  return gemm;
-}
-
-// Rows in order, activation, rows added up; in 16 bits.
-Seconds rest_of(const GroupedBase& base, const ModuleSample& s) {
-  const auto time = [&](MemoryBoundKind kind, std::int64_t bytes) {
-    return memory_bound_cost(base.sheet, base.memory, MemoryBound{.kind = kind, .bytes = bytes})
-        .time;
-  };
-  return time(MemoryBoundKind::Permute, 2 * 2 * s.rows * s.hidden) * 2.0 +
-         time(MemoryBoundKind::Activation, 2 * (s.gated ? 3 : 2) * s.rows * s.inner);
-}
 
 // The nodes around a point with their shares.
 struct Stencil {
@@ -87,12 +68,13 @@ struct Prepared {
   double measured = 0.0;
 };
 
-Prepared prepare(const GroupedBase& base, const ModuleSample& sample) {
-  Prepared ready{.rest = rest_of(base, sample).value(), .measured = sample.seconds};
+Prepared prepared(const GpuProfile& profile, const ModuleSample& sample) {
+  Prepared ready{.rest = module_rest_time(profile, sample.module).value(),
+                 .measured = sample.seconds};
+  const std::array products = {up_product(sample.module), down_product(sample.module)};
   for (const std::size_t i : {0U, 1U}) {
-    const GroupedGemm gemm = product_of(sample, base.dtype, i == 0);
-    ready.product[i] = tile_model_time(base.sheet, base.tile, gemm).value();
-    ready.at[i] = stencil_of(grouped_coordinates(gemm));
+    ready.product[i] = tile_model_time(profile.sheet, profile.gemm.tile, products[i]).value();
+    ready.at[i] = stencil_of(grouped_coordinates(products[i]));
   }
   return ready;
 }
@@ -116,10 +98,14 @@ Equation linearised(const Prepared& module, const std::vector<double>& values) {
   for (const std::size_t i : {0U, 1U})
     for (const auto& [node, weight] : module.at[i].nodes)
       if (weight > 0.0) terms[node] += weight * part[i] / sum;
+  // Huber's loss by reweighting: beyond the width an error counts linearly.
+  constexpr double width = 0.1;
+  const double trust = std::sqrt(width / std::max(width, std::abs(equation.target)));
   for (const auto& [node, weight] : terms) {
-    equation.terms.emplace_back(node, weight);
+    equation.terms.emplace_back(node, trust * weight);
     equation.target += weight * values[node];
   }
+  equation.target *= trust;
   return equation;
 }
 
@@ -176,35 +162,80 @@ std::vector<double> solve(const std::vector<Equation>& equations, std::vector<do
 
 }  // namespace
 
-ModuleSamples read_module_samples(const std::filesystem::path& file, const std::string& dtype) {
+ModuleSamples read_module_samples(const std::filesystem::path& file, const std::string& precision,
+                                  const std::string& routing) {
   const CsvTable table(file);
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
-  std::map<Key, std::vector<double>> by_shape;
+  std::map<std::pair<ModuleKind, std::int64_t>, std::vector<double>> by_shape;
   ModuleSamples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, "dtype") != dtype || table.text(row, "distribution") != "balanced")
+    if (table.text(row, "dtype") != precision || table.text(row, "distribution") != routing)
       continue;
     if (table.integer(row, "suspect") != 0) continue;
-    const std::int64_t ep = table.integer(row, "ep");
-    const std::int64_t rows = table.integer(row, "num_tokens") * table.integer(row, "topk") / ep;
-    const std::int64_t experts = table.integer(row, "experts") / ep;
-    const std::int64_t inner = table.integer(row, "inter") / table.integer(row, "tp");
-    if (rows == 0 || experts == 0 || inner == 0) continue;
-    by_shape[{rows, experts, table.integer(row, "hidden"), inner, table.integer(row, "gated") != 0}]
-        .push_back(table.number(row, "time_us") * 1e-6);
+    const ExpertModule module{.tokens = table.integer(row, "num_tokens"),
+                              .topk = table.integer(row, "topk"),
+                              .experts = table.integer(row, "experts"),
+                              .expert_parallel = table.integer(row, "ep"),
+                              .tensor_parallel = table.integer(row, "tp"),
+                              .hidden = table.integer(row, "hidden"),
+                              .inner = table.integer(row, "inter"),
+                              .gated = table.integer(row, "gated") != 0,
+                              .routing = routing,
+                              .precision = precision};
+    by_shape[{kind_of(module), module.tokens}].push_back(table.number(row, "time_us") * 1e-6);
     ++samples.rows;
   }
-  for (auto& [key, times] : by_shape) {
-    const auto& [rows, experts, hidden, inner, gated] = key;
-    samples.medians.push_back({rows, experts, hidden, inner, gated, median(std::move(times))});
-  }
+  for (auto& [key, times] : by_shape)
+    samples.medians.push_back({module_of(key.first, key.second), median(std::move(times))});
   return samples;
 }
 
-GroupedFit fit_grouped(const GroupedBase& base, const std::vector<ModuleSample>& samples) {
+std::vector<std::string> read_routings(const std::filesystem::path& file) {
+  const CsvTable table(file);
+  std::set<std::string> names;
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    names.insert(table.text(row, "distribution"));
+  return {names.begin(), names.end()};
+}
+
+namespace {
+
+// Mean absolute logarithmic error when one factor stands for all products; the factor is the median
+// of what the samples ask for.
+double error_with_one_factor(const std::vector<Prepared>& modules, double overhead, double share) {
+  std::vector<double> factors;
+  for (const Prepared& m : modules)
+    factors.push_back((m.measured - m.rest * share - overhead) / (m.product[0] + m.product[1]));
+  const double factor = std::max(0.1, median(std::move(factors)));
+  double error = 0.0;
+  for (const Prepared& m : modules)
+    error += std::abs(std::log(
+        (m.rest * share + overhead + factor * (m.product[0] + m.product[1])) / m.measured));
+  return error;
+}
+
+}  // namespace
+
+GroupedModel fit_module_rest(GpuProfile profile, const std::vector<ModuleSample>& samples) {
+  profile.grouped = {};
+  std::vector<Prepared> modules;
+  for (std::size_t i = 0; i < samples.size(); i += 3)
+    modules.push_back(prepared(profile, samples[i]));
+  GroupedModel best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0})
+    for (double overhead = 0.0; overhead <= 80e-6; overhead += 2e-6) {
+      const double error = error_with_one_factor(modules, overhead, share);
+      if (error >= least) continue;
+      least = error;
+      best = {.module_overhead = Seconds{overhead}, .module_traffic = share, .tables = {}};
+    }
+  return best;
+}
+
+GroupedFit fit_grouped(const GpuProfile& profile, const std::vector<ModuleSample>& samples) {
   TY_CHECK(!samples.empty());
   std::vector<Prepared> modules;
-  for (const ModuleSample& sample : samples) modules.push_back(prepare(base, sample));
+  for (const ModuleSample& sample : samples) modules.push_back(prepared(profile, sample));
   GroupedFit fit{.axes = kAxes};
   std::vector<double> values(kAxes[0].size() * kAxes[1].size() * kAxes[2].size(), 0.0);
   for (int step = 0; step < kGaussNewtonSteps; ++step) {
@@ -222,28 +253,35 @@ GroupedTable table_of(DataType dtype, const GroupedFit& fit) {
   return {dtype, Surface({fit.axes.begin(), fit.axes.end()}, fit.log_factor)};
 }
 
-Seconds module_time(const GroupedBase& base, const GroupedTable& table,
-                    const ModuleSample& sample) {
-  const GemmModel gemm{.tile = base.tile};
-  const GroupedModel grouped{.tables = {table}};
-  Seconds sum = rest_of(base, sample);
-  for (const bool up : {true, false})
-    sum = sum + grouped_cost(base.sheet, gemm, grouped, product_of(sample, base.dtype, up)).time;
-  return sum;
+void add_series(ExpertTable& table, const std::vector<ModuleSample>& samples) {
+  for (const ModuleSample& sample : samples)
+    table.series[kind_of(sample.module)].emplace_back(sample.module.tokens, sample.seconds);
+  for (auto& [kind, series] : table.series) std::sort(series.begin(), series.end());
 }
 
-Errors held_out_grouped(const GroupedBase& base, const std::vector<ModuleSample>& samples,
-                        const HoldOut& hold_out) {
+ModuleErrors held_out_modules(const GpuProfile& profile, const std::vector<ModuleSample>& samples,
+                              const HoldOut& hold_out) {
   const auto left_out = draw(samples.size(), hold_out);
   std::vector<ModuleSample> seen;
   std::vector<ModuleSample> unseen;
   for (std::size_t i = 0; i < samples.size(); ++i)
     (left_out[i] ? unseen : seen).push_back(samples[i]);
-  const GroupedTable table = table_of(base.dtype, fit_grouped(base, seen));
-  std::vector<double> ratios;
-  for (const ModuleSample& sample : unseen)
-    ratios.push_back(module_time(base, table, sample).value() / sample.seconds);
-  return errors_of(std::move(ratios));
+  GpuProfile fitted = profile;
+  if (samples.front().module.routing == "balanced") {
+    fitted.grouped = fit_module_rest(profile, seen);
+    const DataType dtype = up_product(samples.front().module).dtype;
+    fitted.grouped.tables = {table_of(dtype, fit_grouped(fitted, seen))};
+  }
+  ExpertTable table;
+  add_series(table, seen);
+  prepare(table, fitted.sheet);
+  std::vector<double> by_series;
+  std::vector<double> by_model;
+  for (const ModuleSample& sample : unseen) {
+    by_series.push_back(module_cost(fitted, table, sample.module).time.value() / sample.seconds);
+    by_model.push_back(module_model_time(fitted, sample.module).value() / sample.seconds);
+  }
+  return {errors_of(std::move(by_series)), errors_of(std::move(by_model))};
 }
 
 }  // namespace trainyard::fit

@@ -1,10 +1,9 @@
 // Fits the factors of grouped products to measured modules of experts, and judges them on modules
 // they have not seen.
 //
-// A row of the tables times one rank's whole module without communication: rows put in the order of
-// experts, up product, activation, down product, rows added up again. The parts that are no
-// products are taken from the memory model; what is left decides the factors of the two products
-// together.
+// A row of the tables times one rank's whole module without communication (expert_module.hpp). The
+// parts that are no products are taken from the memory model and one constant; what is left decides
+// the factors of the two products together.
 #pragma once
 
 #include <array>
@@ -13,18 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "kernels/expert_module.hpp"
 #include "kernels/fit/errors.hpp"
-#include "kernels/grouped_gemm.hpp"
-#include "kernels/memory_bound.hpp"
 
 namespace trainyard::fit {
 
 struct ModuleSample {
-  std::int64_t rows = 0;  // of all local experts
-  std::int64_t experts = 0;
-  std::int64_t hidden = 0;
-  std::int64_t inner = 0;  // of one expert on this rank
-  bool gated = true;
+  ExpertModule module;
   double seconds = 0.0;
 };
 
@@ -33,31 +27,38 @@ struct ModuleSamples {
   std::size_t rows = 0;
 };
 
-// Balanced rows that are not suspect, of one precision; equal shapes become their median.
+// Rows that are not suspect, of one precision and routing; equal modules become their median.
 [[nodiscard]] ModuleSamples read_module_samples(const std::filesystem::path& file,
-                                                const std::string& dtype);
+                                                const std::string& precision,
+                                                const std::string& routing = "balanced");
+// The routings of a table, in the order of their names.
+[[nodiscard]] std::vector<std::string> read_routings(const std::filesystem::path& file);
 
 struct GroupedFit {
   std::array<std::vector<std::int64_t>, 3> axes{};  // mean rows, experts, weights / 1024
   std::vector<double> log_factor{};
 };
 
-// What the models are made of, without the factors.
-struct GroupedBase {
-  GpuSheet sheet;
-  TileModel tile;
-  MemoryModel memory;
-  DataType dtype = DataType::Bf16;
-};
-
-[[nodiscard]] GroupedFit fit_grouped(const GroupedBase& base,
+// What a module costs beside its products: the constant part, and the share of permuting and
+// activation that the kernels of the tables did not fuse; those that leave the least unexplained by
+// one factor on the products.
+[[nodiscard]] GroupedModel fit_module_rest(GpuProfile profile,
+                                           const std::vector<ModuleSample>& samples);
+// The factors of the products, that rest taken out. A module that one bad choice of
+// kernels made slow pulls no harder than others (Huber's loss, 10 %).
+[[nodiscard]] GroupedFit fit_grouped(const GpuProfile& profile,
                                      const std::vector<ModuleSample>& samples);
 [[nodiscard]] GroupedTable table_of(DataType dtype, const GroupedFit& fit);
-// The whole module, at the tables' burst clock.
-[[nodiscard]] Seconds module_time(const GroupedBase& base, const GroupedTable& table,
-                                  const ModuleSample& sample);
-[[nodiscard]] Errors held_out_grouped(const GroupedBase& base,
-                                      const std::vector<ModuleSample>& samples,
-                                      const HoldOut& hold_out);
+void add_series(ExpertTable& table, const std::vector<ModuleSample>& samples);
+
+// Errors on modules that took no part: neither in the factors (fitted on balanced rows only) nor in
+// the series.
+struct ModuleErrors {
+  Errors series;  // module_cost
+  Errors model;   // without the series, as for a module nobody measured
+};
+[[nodiscard]] ModuleErrors held_out_modules(const GpuProfile& profile,
+                                            const std::vector<ModuleSample>& samples,
+                                            const HoldOut& hold_out);
 
 }  // namespace trainyard::fit

@@ -1,6 +1,7 @@
 #include "kernels/fit/samples.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -25,7 +26,7 @@ constexpr double microsecond = 1e-6;
 
 }  // namespace
 
-CsvTable::CsvTable(const std::filesystem::path& file) {
+CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
   std::istringstream lines(read_file(file));
   std::string line;
   std::getline(lines, line);
@@ -44,16 +45,29 @@ CsvTable::CsvTable(const std::filesystem::path& file) {
 const std::string& CsvTable::text(std::size_t row, const std::string& column) const {
   const auto found = std::find(header_.begin(), header_.end(), column);
   if (found == header_.end())
-    throw InputError(Problem{"", "", "the table has no column \"" + column + "\"", ""});
+    throw InputError(Problem{file_, "", "has no column \"" + column + "\"", "add it"});
   return rows_.at(row)[static_cast<std::size_t>(found - header_.begin())];
 }
 
+template <class Number>
+Number CsvTable::parsed(std::size_t row, const std::string& column) const {
+  const std::string& word = text(row, column);
+  Number value{};
+  const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (end.ec != std::errc{} || end.ptr != word.data() + word.size())
+    throw InputError(Problem{file_, "",
+                             "line " + std::to_string(row + 2) + " has " + column + " \"" + word +
+                                 "\", which is not a number",
+                             "write a number"});
+  return value;
+}
+
 std::int64_t CsvTable::integer(std::size_t row, const std::string& column) const {
-  return std::stoll(text(row, column));
+  return parsed<std::int64_t>(row, column);
 }
 
 double CsvTable::number(std::size_t row, const std::string& column) const {
-  return std::stod(text(row, column));
+  return parsed<double>(row, column);
 }
 
 double median(std::vector<double> values) {

@@ -5,6 +5,7 @@
 // The tables are comma-separated with a header line; they are not part of the project.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -43,11 +44,17 @@ class CsvTable {
  public:
   explicit CsvTable(const std::filesystem::path& file);
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] bool has(const std::string& column) const {
+    return std::find(header_.begin(), header_.end(), column) != header_.end();
+  }
   [[nodiscard]] const std::string& text(std::size_t row, const std::string& column) const;
   [[nodiscard]] std::int64_t integer(std::size_t row, const std::string& column) const;
   [[nodiscard]] double number(std::size_t row, const std::string& column) const;
 
  private:
+  template <class Number>
+  [[nodiscard]] Number parsed(std::size_t row, const std::string& column) const;
+  std::string file_;
   std::vector<std::string> header_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -67,17 +67,17 @@ TEST_P(MeasuredKernels, UnseenProductsArePredicted) {
   EXPECT_LE(std::abs(errors.bias), 0.02) << fit::to_text(errors);
 }
 
-// The tail is the tables': modules of equal rows, experts and widths that were timed with different
-// divisions of the whole differ by half in the middle and 2.8-fold at the 90th percentile (H100).
+// A module measured with other numbers of tokens; one nobody measured in any way has the tail of
+// the tables: kernels chosen badly for it alone make it two or three times slower.
 TEST_P(MeasuredKernels, UnseenModulesOfExpertsArePredicted) {
   const Expectation& expected = GetParam();
   const auto samples = fit::read_module_samples(directory() / "moe" / expected.table, "bf16");
-  const GpuProfile profile = load_profile(expected.gpu);
-  const fit::GroupedBase base{
-      .sheet = profile.sheet, .tile = profile.gemm.tile, .memory = profile.memory};
-  const fit::Errors errors = fit::held_out_grouped(base, samples.medians, {});
-  EXPECT_LE(errors.median, 0.12) << fit::to_text(errors);
-  EXPECT_LE(errors.p95, 0.75) << fit::to_text(errors);
+  const fit::ModuleErrors errors =
+      fit::held_out_modules(load_profile(expected.gpu), samples.medians, {});
+  EXPECT_LE(errors.series.median, 0.12) << fit::to_text(errors.series);
+  EXPECT_LE(errors.series.p95, 0.30) << fit::to_text(errors.series);
+  EXPECT_LE(std::abs(errors.series.bias), 0.02) << fit::to_text(errors.series);
+  EXPECT_LE(errors.model.median, 0.12) << fit::to_text(errors.model);
 }
 
 TEST_P(MeasuredKernels, UnseenAttentionIsPredicted) {

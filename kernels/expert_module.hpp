@@ -1,0 +1,89 @@
+// How long one rank's experts take as a whole: rows put in order, up product, activation, down
+// product, rows added up again; no communication.
+//
+//   ExpertTable table = load_expert_table(profile);
+//   Cost c = module_cost(profile, table, {.tokens = 4096, .topk = 8, .experts = 256,
+//                        .expert_parallel = 8, .hidden = 7168, .inner = 2048});
+//
+// Inference engines choose their kernels once for a module and keep them for every number of
+// tokens, and the choice may cost a factor of two or more. So the logarithm of measured over
+// the trend is read by kriging (kriging.hpp) with the module, all numbers of tokens of it, as the
+// family.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/kriging.hpp"
+#include "kernels/profile.hpp"
+
+namespace trainyard {
+
+struct ExpertModule {
+  std::int64_t tokens = 0;  // of all ranks that share the experts
+  std::int64_t topk = 1;
+  std::int64_t experts = 0;
+  std::int64_t expert_parallel = 1;
+  std::int64_t tensor_parallel = 1;
+  std::int64_t hidden = 0;
+  std::int64_t inner = 0;  // width of one expert before it is divided by tensor_parallel
+  bool gated = true;
+  std::string routing = "balanced";  // or as the tables call it: "power_law_1.2"
+  std::string precision = "bf16";    // or "fp8", "fp8_block"
+  [[nodiscard]] std::int64_t rows() const { return tokens * topk / expert_parallel; }
+  [[nodiscard]] std::int64_t local_experts() const { return experts / expert_parallel; }
+  [[nodiscard]] std::int64_t local_inner() const { return inner / tensor_parallel; }
+};
+
+// The products of a module whose rows are spread evenly.
+[[nodiscard]] GroupedGemm up_product(const ExpertModule& module);
+[[nodiscard]] GroupedGemm down_product(const ExpertModule& module);
+// What is no product: routing, permuting, activation, adding up.
+[[nodiscard]] Seconds module_rest_time(const GpuProfile& profile, const ExpertModule& module);
+// Everything, by the profile alone, at the tables' burst clock.
+[[nodiscard]] Seconds module_model_time(const GpuProfile& profile, const ExpertModule& module);
+// What modules are compared by: t = 20 us + F / 0.6 R + B / 0.8 W with F the FLOPs of the products,
+// R the peak, B the weights of the experts in use and the rows' and tokens' traffic, W the
+// bandwidth. An H100's 4096 tokens, top 8 of 256 experts of 3072 x 1024 in bf16, undivided:
+// 20 + 1041.8 + 2172.3 = 3234 us (measured: 2264.8, the two overlap).
+[[nodiscard]] Seconds module_trend_time(const GpuSheet& sheet, const ExpertModule& module);
+
+// A module without its number of tokens.
+struct ModuleKind {
+  std::string precision, routing;
+  // hidden, inner, gated, topk, experts, tensor_parallel, expert_parallel
+  std::array<std::int64_t, 7> shape{};
+  auto operator<=>(const ModuleKind&) const = default;
+};
+[[nodiscard]] ModuleKind kind_of(const ExpertModule& module);
+[[nodiscard]] ExpertModule module_of(const ModuleKind& kind, std::int64_t tokens);
+
+// Measured seconds of each kind by ascending number of tokens, and the same as observations of
+// what the trend is off by, for each precision and routing.
+using ModuleSeries = std::vector<std::pair<std::int64_t, double>>;
+struct ExpertTable {
+  std::map<ModuleKind, ModuleSeries> series;
+  std::map<std::pair<std::string, std::string>, std::vector<Observation>> observations;
+};
+// Fills the observations.
+void prepare(ExpertTable& table, const GpuSheet& sheet);
+
+// kernels/modules/<gpu>.json, prepared for that GPU's profile; empty for a GPU without one. Throws
+// InputError for a malformed file.
+[[nodiscard]] ExpertTable load_expert_table(const GpuProfile& profile);
+// The document of a table: one line for each shape, "~" where nothing was measured.
+[[nodiscard]] std::vector<std::string> table_lines(const ExpertTable& table,
+                                                   const std::vector<std::int64_t>& tokens,
+                                                   const std::string& precision,
+                                                   const std::string& routing);
+
+// Measured: the table holds it. Interpolated: its kind was measured with fewer and with more
+// tokens. Extrapolated: everything else.
+[[nodiscard]] Cost module_cost(const GpuProfile& profile, const ExpertTable& table,
+                               const ExpertModule& module);
+
+}  // namespace trainyard

@@ -1,0 +1,162 @@
+#include "kernels/fit/judge.hpp"
+
+#include <fmt/format.h>
+
+#include "kernels/expert_module.hpp"
+#include "kernels/fit/attention_fit.hpp"
+#include "kernels/fit/gemm_fit.hpp"
+#include "kernels/fit/grouped_fit.hpp"
+#include "kernels/fit/targets.hpp"
+#include "kernels/gpu.hpp"
+#include "kernels/profile.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard::fit {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct GemmRows {
+  DataType dtype = DataType::Bf16;
+  std::vector<Sample> medians;
+};
+
+// What a folder holds of one GPU; empty where it has no table.
+struct Rows {
+  std::vector<GemmRows> products;
+  std::vector<AttentionSample> attention;
+  std::vector<std::vector<ModuleSample>> modules;  // of one precision and routing each
+};
+
+Rows read_rows(const fs::path& measured, const Target& target, const GpuSheet& sheet) {
+  Rows rows;
+  if (const fs::path file = measured / "gemm" / target.table; fs::exists(file))
+    for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
+      auto samples = read_gemm_samples(file, std::string(to_string(dtype)));
+      if (!samples.medians.empty() && sheet.peak(dtype).value() > 0.0)
+        rows.products.push_back({dtype, std::move(samples.medians)});
+    }
+  if (const fs::path file = measured / "attention" / target.table; fs::exists(file))
+    rows.attention = read_attention_samples(file, target.attention_backend).medians;
+  if (const fs::path file = measured / "moe" / target.table; fs::exists(file))
+    for (const std::string& routing : read_routings(file))
+      for (const char* precision : module_precisions) {
+        auto samples = read_module_samples(file, precision, routing);
+        if (!samples.medians.empty()) rows.modules.push_back(std::move(samples.medians));
+      }
+  return rows;
+}
+
+std::string name_of(const std::vector<ModuleSample>& samples) {
+  const ExpertModule& first = samples.front().module;
+  return fmt::format("experts {} {}", first.precision, first.routing);
+}
+
+std::string name_of(const GemmRows& rows) { return fmt::format("gemm {}", to_string(rows.dtype)); }
+
+// Sorts answers into known ones and errors.
+class Tally {
+ public:
+  Tally(std::string gpu, std::string what) : judgement_{std::move(gpu), std::move(what), 0, {}} {}
+  void add(const Cost& answer, double measured) {
+    if (answer.provenance == Provenance::Measured)
+      ++judgement_.known;
+    else
+      ratios_.push_back(answer.time.value() / measured);
+  }
+  [[nodiscard]] Judgement judged() && {
+    if (!ratios_.empty()) judgement_.errors = errors_of(std::move(ratios_));
+    return std::move(judgement_);
+  }
+
+ private:
+  Judgement judgement_;
+  std::vector<double> ratios_;
+};
+
+void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& judgements) {
+  const GpuProfile profile = load_profile(target.profile);
+  const auto model = load_cost_model(target.profile, Clock::Burst);
+  for (const GemmRows& products : rows.products) {
+    Tally tally(target.profile, name_of(products));
+    for (const Sample& s : products.medians)
+      tally.add(model->cost(Gemm{
+                    .m = s.shape[0], .n = s.shape[1], .k = s.shape[2], .dtype = products.dtype}),
+                s.seconds);
+    judgements.push_back(std::move(tally).judged());
+  }
+  if (!rows.attention.empty()) {
+    Tally tally(target.profile, "attention bf16");
+    for (const AttentionSample& s : rows.attention)
+      tally.add({table_time(profile.sheet, profile.attention, profile.attention.table_append, s),
+                 Provenance::Interpolated},
+                s.seconds);
+    judgements.push_back(std::move(tally).judged());
+  }
+  const ExpertTable table = load_expert_table(profile);
+  for (const auto& modules : rows.modules) {
+    Tally tally(target.profile, name_of(modules));
+    for (const ModuleSample& s : modules)
+      tally.add(module_cost(profile, table, s.module), s.seconds);
+    judgements.push_back(std::move(tally).judged());
+  }
+}
+
+template <class Judge>
+std::vector<Judgement> over_gpus(const fs::path& measured, const Judge& judge) {
+  std::vector<Judgement> judgements;
+  for (const Target& target : targets)
+    judge(target, read_rows(measured, target, load_gpu_sheet(target.profile)), judgements);
+  if (judgements.empty())
+    throw InputError(Problem{measured.string(), "", "holds no table of a GPU known here",
+                             "give a folder with gemm/, attention/ or moe/ and files such as "
+                             "h100_sxm.csv in them"});
+  return judgements;
+}
+
+std::string percent(double share, bool sign) {
+  return sign ? fmt::format("{:+.1f} %", share * 100) : fmt::format("{:.1f} %", share * 100);
+}
+
+}  // namespace
+
+std::vector<Judgement> judge_profiles(const fs::path& measured) {
+  return over_gpus(measured, judge_one);
+}
+
+std::vector<Judgement> judge_held_out(const fs::path& measured, const HoldOut& hold_out) {
+  return over_gpus(measured, [&](const Target& target, const Rows& rows, auto& judgements) {
+    const GpuProfile profile = load_profile(target.profile);
+    const auto add = [&](std::string what, const Errors& errors) {
+      judgements.push_back({target.profile, std::move(what), 0, errors});
+    };
+    for (const GemmRows& products : rows.products)
+      add(name_of(products),
+          held_out_gemm(profile.sheet, products.dtype, products.medians, hold_out));
+    if (!rows.attention.empty())
+      add("attention bf16", held_out_attention(profile.sheet, rows.attention, hold_out));
+    for (const auto& modules : rows.modules)
+      add(name_of(modules), held_out_modules(profile, modules, hold_out).series);
+  });
+}
+
+std::string judgement_text(const std::vector<Judgement>& judgements, bool markdown) {
+  std::string text =
+      markdown ? "| GPU | kernels | shapes | median | p95 | bias |\n|---|---|---|---|---|---|\n"
+               : fmt::format("{:<10} {:<30} {:>7} {:>7} {:>8} {:>8} {:>8}\n", "GPU", "kernels",
+                             "known", "judged", "median", "p95", "bias");
+  for (const Judgement& j : judgements) {
+    const bool any = j.errors.count > 0;
+    const std::string median = any ? percent(j.errors.median, false) : "-";
+    const std::string p95 = any ? percent(j.errors.p95, false) : "-";
+    const std::string bias = any ? percent(j.errors.bias, true) : "-";
+    text += markdown ? fmt::format("| {} | {} | {} | {} | {} | {} |\n", j.gpu, j.what,
+                                   j.errors.count, median, p95, bias)
+                     : fmt::format("{:<10} {:<30} {:>7} {:>7} {:>8} {:>8} {:>8}\n", j.gpu, j.what,
+                                   j.known, j.errors.count, median, p95, bias);
+  }
+  return text;
+}
+
+}  // namespace trainyard::fit
