@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace trainyard {
 
-std::string svg_escaped(std::string_view text) {
+std::string html_escaped(std::string_view text) {
   std::string made;
   for (const char letter : text) {
     switch (letter) {
@@ -23,9 +24,15 @@ std::string svg_escaped(std::string_view text) {
         made += "&quot;";
         break;
       default:
-        made += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
+        made += static_cast<unsigned char>(letter) < 0x20 && letter != '\n' ? ' ' : letter;
     }
   }
+  return made;
+}
+
+std::string svg_escaped(std::string_view text) {
+  std::string made = html_escaped(text);
+  std::ranges::replace(made, '\n', ' ');
   return made;
 }
 

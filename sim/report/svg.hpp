@@ -11,6 +11,8 @@ namespace trainyard {
 
 // With &, <, > and " written as entities and control characters as spaces.
 [[nodiscard]] std::string svg_escaped(std::string_view text);
+// The same, but lines stay lines: for text in an HTML <pre>.
+[[nodiscard]] std::string html_escaped(std::string_view text);
 
 // One of eight colours that people who see few can tell apart (M. Okabe, K. Ito, Color Universal
 // Design, 2008), then two greys, again from the first after the tenth.

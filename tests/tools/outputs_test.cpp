@@ -32,10 +32,11 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh("trainyard run scenarios/first/two_gpus.json --out a/b");
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
-  EXPECT_THAT(written(scratch), testing::IsSupersetOf({"a/b/csv/breakdown.csv", "a/b/result.json",
-                                                       "a/b/scenario.json", "a/b/trace.json.gz"}));
-  for (const std::string place :
-       {"a/b/scenario.json", "a/b/result.json", "a/b/csv", "a/b/trace.json.gz"}) {
+  EXPECT_THAT(written(scratch),
+              testing::IsSupersetOf({"a/b/csv/breakdown.csv", "a/b/report.html", "a/b/result.json",
+                                     "a/b/scenario.json", "a/b/trace.json.gz"}));
+  for (const std::string place : {"a/b/scenario.json", "a/b/result.json", "a/b/csv",
+                                  "a/b/report.html", "a/b/trace.json.gz"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr("  " + place));
   }
 }

@@ -1,6 +1,8 @@
 // `trainyard explain`: the critical path of a step, slack, and what would make it shorter.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "scenarios/explain/sensitivity.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/path_summary.hpp"
@@ -34,13 +36,14 @@ Exit explain(const ExplainChoice& choice) {
 
 Explanation explanation(const Scenario& scenario, const Run& run, std::size_t processes) {
   Progress progress("supposing");
-  const std::vector<Sensitivity> rows = sensitivities(
+  std::vector<Sensitivity> rows = sensitivities(
       scenario, run, {.processes = processes, .progress = [&](std::size_t done, std::size_t all) {
                         progress.show(static_cast<double>(done) / static_cast<double>(all));
                       }});
   return {.text = path_section(run.view()) + "\n" + sensitivities_text(rows),
           .json = {{"critical_path", path_json(run.view())},
-                   {"sensitivities", sensitivities_json(rows)}}};
+                   {"sensitivities", sensitivities_json(rows)}},
+          .sensitivities = std::move(rows)};
 }
 
 void add_explain(CLI::App& app, Action& action) {

@@ -1,6 +1,8 @@
 // `trainyard run`: simulates one step and reports it.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "scenarios/run/run.hpp"
 #include "scenarios/run/workload_question.hpp"
 #include "sim/base/error.hpp"
@@ -82,12 +84,20 @@ Exit run(const RunChoice& choice) {
   const std::optional<Scenario> scenario = scenario_of(choice);
   const Run result = simulate(choice, scenario);
   const RunView view = result.view();
+  const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
+  const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};
   // Files first: where one cannot be written, nothing is printed that looks like success.
-  const std::string places = write(outputs, view, {.ranks = choice.trace_ranks});
-  const std::string why = choice.explain ? "\n" + explanation(*scenario, result, 0).text : "";
-  fmt::print("{}{}{}{}", find_report(choice.report)->text(view), why, places.empty() ? "" : "\n",
-             places);
+  const std::string places = write(outputs, view, {.ranks = choice.trace_ranks}, why.sensitivities);
+  fmt::print("{}{}{}{}", find_report(choice.report)->text(view),
+             choice.explain ? "\n" + why.text : "", places.empty() ? "" : "\n", places);
   return verdict(view);
+}
+
+CLI::Validator ends_in_html() {
+  return {[](const std::string& text) {
+            return text.ends_with(".html") ? std::string() : text + " is not a name in .html";
+          },
+          "FILE.html", "html"};
 }
 
 std::vector<std::string> names(auto registry) {
@@ -115,8 +125,12 @@ void add_run(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_option("--json", choice->outputs.json, "Write the result as JSON");
   command->add_option("--csv", choice->outputs.csv, "Write tables into this folder");
-  command->add_option("--report", choice->report, "What to print (see `trainyard list reports`)")
-      ->check(CLI::IsMember(names(reports())));
+  command->add_option("--html", choice->outputs.html,
+                      "Write a page: timeline, memory, links, critical path, what would help");
+  command
+      ->add_option("--report", choice->report,
+                   "What to print (see `trainyard list reports`); a name in .html is as --html")
+      ->check(CLI::IsMember(names(reports())) | ends_in_html());
   command->add_option("--engine", choice->engine, "simgrid (contention) or ideal (without)")
       ->check(CLI::IsMember(names(engines())));
   command->add_flag("--no-fold", choice->no_fold,
@@ -127,8 +141,14 @@ void add_run(CLI::App& app, Action& action) {
                     "Add the critical path and what would make the step shorter");
   command->footer(
       "Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
+      "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --html report.html\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --set training.recompute=full");
-  command->callback([choice, &action] { action = [choice] { return run(*choice); }; });
+  command->callback([choice, &action] {
+    if (choice->report.ends_with(".html")) {
+      choice->outputs.html = std::exchange(choice->report, "summary");
+    }
+    action = [choice] { return run(*choice); };
+  });
 }
 
 }  // namespace trainyard

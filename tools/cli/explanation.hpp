@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "scenarios/explain/sensitivity.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -13,6 +15,7 @@ namespace trainyard {
 struct Explanation {
   std::string text;             // critical path, slack, sensitivities
   nlohmann::ordered_json json;  // {critical_path, sensitivities}
+  std::vector<Sensitivity> sensitivities;
 };
 // Simulates each supposition, on `processes` cores (0: all).
 [[nodiscard]] Explanation explanation(const Scenario& scenario, const Run& run,

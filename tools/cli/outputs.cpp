@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/page/page.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/csv.hpp"
@@ -55,7 +56,8 @@ Outputs outputs_of(const OutputChoice& choice) {
     outputs = {.trace = folder / "trace.json.gz",
                .json = folder / "result.json",
                .csv = folder / "csv",
-               .scenario = folder / "scenario.json"};
+               .scenario = folder / "scenario.json",
+               .html = folder / "report.html"};
   }
   if (!choice.trace.empty()) outputs.trace = choice.trace;
   if (!choice.json.empty()) {
@@ -63,6 +65,7 @@ Outputs outputs_of(const OutputChoice& choice) {
     outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
   }
   if (!choice.csv.empty()) outputs.csv = choice.csv;
+  if (!choice.html.empty()) outputs.html = choice.html;
   return outputs;
 }
 
@@ -70,12 +73,14 @@ void refuse_unwritable(const Outputs& outputs) {
   refuse_unwritable_file(outputs.trace);
   refuse_unwritable_file(outputs.json);
   refuse_unwritable_file(outputs.scenario);
+  refuse_unwritable_file(outputs.html);
   refuse_unwritable_folder(outputs.csv);
 }
 
 // The trace goes first: it alone may refuse what it is asked for (a rank that is not there), and
 // then nothing else is left behind.
-std::string write(const Outputs& outputs, const RunView& view, const TraceOptions& options) {
+std::string write(const Outputs& outputs, const RunView& view, const TraceOptions& options,
+                  std::span<const Sensitivity> sensitivities) {
   std::string text;
   const auto say = [&text](const char* what, const fs::path& where, const char* how = "") {
     text += fmt::format("{:<17}  {}{}\n", what, where.string(), how);
@@ -96,6 +101,10 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
   if (outputs.csv) {
     write_csv_directory(view, *outputs.csv);
     say("Tables", *outputs.csv);
+  }
+  if (outputs.html) {
+    write_file(*outputs.html, report_page({.view = view, .sensitivities = sensitivities}));
+    say("Page", *outputs.html, "   (open it in a browser)");
   }
   return text;
 }

@@ -1,14 +1,17 @@
 // Where the results of a run go, and the writing of them.
 //
 //   Outputs outputs = outputs_of({.out = "out"});   // out/scenario.json, result.json, csv/,
-//   trace.json.gz refuse_unwritable(outputs);                     // before the run, which may be
+//   trace.json.gz, report.html
+//   refuse_unwritable(outputs);                     // before the run, which may be
 //   long std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "scenarios/explain/sensitivity.hpp"
 #include "sim/report/chrome_trace.hpp"
 #include "sim/report/run_view.hpp"
 
@@ -20,11 +23,12 @@ struct OutputChoice {
   std::string trace;
   std::string json;
   std::string csv;
+  std::string html = {};
 };
 
 // Where each result goes; nothing where it was not asked for.
 struct Outputs {
-  std::optional<std::filesystem::path> trace, json, csv, scenario;
+  std::optional<std::filesystem::path> trace, json, csv, scenario, html;
 };
 
 [[nodiscard]] Outputs outputs_of(const OutputChoice& choice);
@@ -32,8 +36,9 @@ struct Outputs {
 // Throws InputError when a place can be seen to take no file: nothing has been computed yet.
 void refuse_unwritable(const Outputs& outputs);
 
-// Writes all; returns the lines that say where things are.
+// Writes all; returns the lines that say where things are. `sensitivities` are for the page.
 [[nodiscard]] std::string write(const Outputs& outputs, const RunView& view,
-                                const TraceOptions& options);
+                                const TraceOptions& options,
+                                std::span<const Sensitivity> sensitivities = {});
 
 }  // namespace trainyard

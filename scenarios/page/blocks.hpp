@@ -1,0 +1,64 @@
+// What ran when, for drawing: the operations of one rank class as coloured blocks on its streams.
+//
+//   LaneChoice lanes = chosen_lanes(view, 16);          // one rank class for each stage
+//   std::vector<Block> blocks = blocks_of(view, lanes.front(), Detail::Microbatch);
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+// What a block is coloured by: the part of the step it computes, or whom it talks to.
+enum class BlockKind : std::uint8_t {
+  Forward,
+  Backward,
+  Recompute,
+  WeightGrad,
+  Optimizer,
+  OtherCompute,
+  Tensor,
+  Pipeline,
+  Data,
+  Expert,
+  Context,
+  OtherGroup,
+  Host
+};
+inline constexpr std::size_t kBlockKinds = 13;
+
+struct BlockStyle {
+  std::string_view name;    // "tensor-parallel communication"
+  std::string_view colour;  // "#0072B2"
+};
+[[nodiscard]] const std::array<BlockStyle, kBlockKinds>& block_styles();
+
+struct Block {
+  BlockKind kind = BlockKind::Forward;
+  std::uint8_t stream = 0;
+  std::int32_t microbatch = -1;
+  std::int32_t layer = -1;  // -1: none, or several in one block
+  std::uint16_t name = 0;   // index into Workload::names; of the first of several
+  std::uint32_t operations = 1;
+  double start_s = 0.0;
+  double end_s = 0.0;
+};
+
+// Every operation its own block, or neighbours on a stream that are of one kind and one microbatch
+// joined, with the gaps between them that are under a thousandth of the step.
+enum class Detail : std::uint8_t { Operation, Microbatch };
+
+// By stream, then by start. Operations without length are left out.
+[[nodiscard]] std::vector<Block> blocks_of(const RunView& view, std::uint32_t rank_class,
+                                           Detail detail);
+
+// The first rank class of each pipeline stage, by stage; of more stages than `most`, that many at
+// even distances, the first and the last among them.
+[[nodiscard]] std::vector<std::uint32_t> chosen_lanes(const RunView& view, std::size_t most);
+
+}  // namespace trainyard
