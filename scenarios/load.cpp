@@ -34,22 +34,9 @@ bool is_path(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
 
-// Hugging Face's config.json has its own words; say so instead of listing every one as unknown.
-bool is_hugging_face(const std::string& file) {
-  const nlohmann::ordered_json document = parse_json(file, read_file(file));
-  return document.is_object() &&
-         (document.contains("num_hidden_layers") || document.contains("model_type"));
-}
-
 Architecture load_named_model(JsonFile& file, const fs::path& folder, const std::string& name) {
   try {
-    const std::string model = is_path(name) ? beside(folder, name) : name;
-    if (is_path(name) && is_hugging_face(model)) {
-      file.report("/model", fmt::format("\"{}\" is a Hugging Face config.json", name),
-                  "reading it comes with a later version; write the shape as an object here");
-      return {};
-    }
-    return load_architecture(model);
+    return load_architecture(is_path(name) ? beside(folder, name) : name);
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
       // A fault inside the model's own file keeps that file's name.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
+#include "models/architecture/hf_config.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 
@@ -159,6 +160,10 @@ Architecture read_architecture(JsonObject object) {
 Architecture load_architecture(const std::string& name_or_path) {
   const std::filesystem::path path = data_file("models/data", name_or_path);
   JsonFile file = JsonFile::read(path);
+  if (is_hf_config(file.document())) {
+    const std::string shape = shape_of_hf_config(file.document(), path.string()).shape.dump();
+    file = JsonFile::parse(path.string(), shape);
+  }
   JsonObject root = file.root();
   const bool named = root.has("name");
   Architecture architecture = read_architecture(root);

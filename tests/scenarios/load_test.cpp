@@ -104,16 +104,24 @@ TEST(LoadScenario, TheModelMayBeInlineOrAFileBesideTheScenario) {
   EXPECT_EQ(s.plan.architecture.name, "small");
 }
 
-TEST(LoadScenario, HuggingFaceConfigsAreRecognised) {
+TEST(LoadScenario, AModelMayBeAHuggingFaceConfig) {
   const TemporaryFolder folder;
-  (void)folder.write("config.json", R"({"model_type": "llama", "num_hidden_layers": 4})");
+  Json config{{"model_type", "llama"},           {"num_hidden_layers", 4},   {"hidden_size", 1024},
+              {"intermediate_size", 4096},       {"num_attention_heads", 8}, {"vocab_size", 32000},
+              {"max_position_embeddings", 2048}, {"rope_theta", 10000.0}};
+  (void)folder.write("config.json", config.dump());
   Json document = sample();
   document["model"] = "config.json";
+  const std::string file = folder.write("s.json", document.dump());
+  EXPECT_EQ(load_scenario(file, {}).plan.architecture.ffn, 4096);
+
+  config.erase("hidden_size");
+  (void)folder.write("config.json", config.dump());
   try {
-    (void)load_scenario(folder.write("s.json", document.dump()), {});
+    (void)load_scenario(file, {});
     FAIL() << "no error";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/model: \"config.json\" is a Hugging Face config.json"));
+    EXPECT_THAT(error.what(), HasSubstr("a \"llama\" needs hidden_size, which is not there"));
   }
 }
 

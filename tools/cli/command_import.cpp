@@ -9,13 +9,14 @@ namespace trainyard {
 namespace {
 
 // One subcommand each.
-constexpr std::array kFormats{add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
+constexpr std::array kFormats{add_import_hf_config, add_import_nccl_tests, add_import_nccl_topo,
+                              add_import_topo_m};
 
 }  // namespace
 
 void add_import(CLI::App& app, Action& action) {
   CLI::App* import =
-      app.add_subcommand("import", "Read what other programs measured or found on a cluster");
+      app.add_subcommand("import", "Read what other programs measured, found or wrote");
   import->require_subcommand(1);
   for (const auto add : kFormats) add(*import, action);
   import->footer(

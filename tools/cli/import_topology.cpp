@@ -36,12 +36,12 @@ Exit put_out(const TopologyChoice& choice, const ImportedNode& node) {
 }
 
 Exit import_xml(const TopologyChoice& choice) {
-  refuse_unwritable(outputs_of({.out = {}, .trace = {}, .json = choice.out, .csv = {}}));
+  refuse_unwritable(outputs_of({.json = choice.out}));
   return put_out(choice, from_nccl_xml(read_file(choice.file), choice.file));
 }
 
 Exit import_matrix(const TopologyChoice& choice) {
-  refuse_unwritable(outputs_of({.out = {}, .trace = {}, .json = choice.out, .csv = {}}));
+  refuse_unwritable(outputs_of({.json = choice.out}));
   return put_out(choice, from_topo_matrix(read_file(choice.file),
                                           {.file = choice.file, .gpu = choice.import.gpu}));
 }

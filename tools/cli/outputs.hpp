@@ -19,10 +19,10 @@ namespace trainyard {
 
 // What the command line asked for; empty where it did not.
 struct OutputChoice {
-  std::string out;  // a folder for everything
-  std::string trace;
-  std::string json;
-  std::string csv;
+  std::string out = {};  // a folder for everything
+  std::string trace = {};
+  std::string json = {};
+  std::string csv = {};
   std::string html = {};
 };
 

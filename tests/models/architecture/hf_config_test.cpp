@@ -1,0 +1,124 @@
+// Does a config.json of Hugging Face give the model that the same source's paper gives?
+#include "models/architecture/hf_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/architecture/architecture.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+Architecture read_as_file(const Json& shape) {
+  JsonFile file = JsonFile::parse("config.json", shape.dump());
+  Architecture architecture = read_architecture(file.root());
+  file.finish();
+  return architecture;
+}
+
+struct Pair {
+  const char* config;  // of tests/models/architecture/hf
+  const char* model;   // of models/data
+};
+
+class Known : public testing::TestWithParam<Pair> {};
+
+TEST_P(Known, HasTheShapeOfOurOwnFile) {
+  const auto [config, model] = GetParam();
+  const Architecture read = load_architecture(
+      std::string(TRAINYARD_SOURCE_DIRECTORY "/tests/models/architecture/hf/") + config + ".json");
+  const Architecture ours = load_architecture(model);
+  EXPECT_EQ(parameter_count(read), parameter_count(ours));
+  EXPECT_EQ(active_parameter_count(read), active_parameter_count(ours));
+  EXPECT_EQ(read.ffn, ours.ffn);
+  EXPECT_EQ(read.kv_heads, ours.kv_heads);
+  EXPECT_EQ(read.dropout, ours.dropout);
+  EXPECT_EQ(read.expert_groups, ours.expert_groups);
+  EXPECT_EQ(read.groups_per_token, ours.groups_per_token);
+  for (const AttentionCount attention : {AttentionCount::Full, AttentionCount::Causal}) {
+    const FlopsQuery query{
+        .sequences = 2, .sequence_length = 1024, .vocab = ours.vocab, .attention = attention};
+    EXPECT_EQ(model_flops(read, query).value(), model_flops(ours, query).value());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Configs, Known,
+    testing::Values(Pair{"llama3_8b", "llama3-8b"}, Pair{"mixtral_8x7b", "mixtral-8x7b"},
+                    Pair{"qwen2_5_7b", "qwen2.5-7b"}, Pair{"qwen3_30b_a3b", "qwen3-30b-a3b"},
+                    Pair{"deepseek_v3", "deepseek-v3"}, Pair{"gpt2", "gpt2-small"},
+                    Pair{"llama4_scout", "llama4-scout"}),
+    [](const auto& pair) { return std::string(pair.param.config); });
+
+// Published sizes of models that models/data does not hold: GPT-NeoX-20B has 20 554 567 680
+// parameters (Black et al. 2022, arXiv 2204.06745, section 2.1), Gemma 7B 8 537 680 896 (model
+// card).
+TEST(HfConfig, CountsOtherFamiliesToTheLastParameter) {
+  const auto parameters = [](const Json& config) {
+    return parameter_count(read_as_file(shape_of_hf_config(config, "config.json").shape));
+  };
+  EXPECT_EQ(parameters({{"model_type", "gpt_neox"},
+                        {"hidden_size", 6144},
+                        {"intermediate_size", 24576},
+                        {"num_hidden_layers", 44},
+                        {"num_attention_heads", 64},
+                        {"vocab_size", 50432},
+                        {"max_position_embeddings", 2048}}),
+            20'554'567'680);
+  EXPECT_EQ(parameters({{"model_type", "gemma"},
+                        {"hidden_size", 3072},
+                        {"intermediate_size", 24576},
+                        {"num_hidden_layers", 28},
+                        {"num_attention_heads", 16},
+                        {"num_key_value_heads", 16},
+                        {"head_dim", 256},
+                        {"vocab_size", 256000},
+                        {"max_position_embeddings", 8192}}),
+            8'537'680'896);
+}
+
+TEST(HfConfig, NamesAllThatIsMissingAtOnce) {
+  const Json config{{"model_type", "mixtral"}, {"hidden_size", 64}, {"num_attention_heads", 4}};
+  try {
+    (void)shape_of_hf_config(config, "my/config.json");
+    FAIL() << "taken";
+  } catch (const InputError& error) {
+    ASSERT_EQ(error.problems().size(), 1U);
+    EXPECT_THAT(error.what(),
+                HasSubstr("my/config.json: a \"mixtral\" needs num_hidden_layers, "
+                          "intermediate_size, vocab_size, max_position_embeddings, "
+                          "num_local_experts, num_experts_per_tok, which are not there"));
+  }
+}
+
+TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
+  try {
+    (void)shape_of_hf_config({{"model_type", "mamba"}, {"num_hidden_layers", 2}}, "c.json");
+    FAIL() << "taken";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("c.json: /model_type: \"mamba\" is not a model type"));
+    EXPECT_THAT(error.what(), HasSubstr("qwen3_moe"));
+  }
+}
+
+TEST(HfConfig, SaysWhatItLeavesOut) {
+  const HfShape made = shape_of_hf_config({{"model_type", "mistral"},
+                                           {"hidden_size", 4096},
+                                           {"intermediate_size", 14336},
+                                           {"num_hidden_layers", 32},
+                                           {"num_attention_heads", 32},
+                                           {"vocab_size", 32000},
+                                           {"max_position_embeddings", 32768},
+                                           {"sliding_window", 4096}},
+                                          "config.json");
+  ASSERT_EQ(made.notes.size(), 1U);
+  EXPECT_THAT(made.shape["source"].get<std::string>(), HasSubstr("sliding window"));
+}
+
+}  // namespace
+}  // namespace trainyard

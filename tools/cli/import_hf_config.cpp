@@ -1,0 +1,53 @@
+// `trainyard import hf-config`: a model's shape from the config.json beside its weights.
+#include <fmt/format.h>
+
+#include "models/architecture/architecture.hpp"
+#include "models/architecture/hf_config.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+#include "tools/cli/import_formats.hpp"
+#include "tools/cli/outputs.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct ConfigChoice {
+  std::string file;
+  std::string out;  // empty: standard output
+};
+
+Exit import_config(const ConfigChoice& choice) {
+  refuse_unwritable(outputs_of({.json = choice.out}));
+  const HfShape made =
+      shape_of_hf_config(parse_json(choice.file, read_file(choice.file)), choice.file);
+  const std::string text = made.shape.dump(2) + "\n";
+  const Architecture architecture = load_architecture(choice.file);  // refuses what cannot be
+  if (choice.out.empty()) {
+    fmt::print("{}", text);
+    return Exit::Fine;
+  }
+  write_file(choice.out, text);
+  fmt::print("{:.4g} billion parameters, {:.4g} billion of them for each token\n",
+             static_cast<double>(parameter_count(architecture)) / 1e9,
+             static_cast<double>(active_parameter_count(architecture)) / 1e9);
+  for (const std::string& note : made.notes) fmt::print("note: {}\n", note);
+  fmt::print("Model  {}   (\"model\": \"{}\" in a scenario)\n", choice.out, choice.out);
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_import_hf_config(CLI::App& import, Action& action) {
+  auto choice = std::make_shared<ConfigChoice>();
+  CLI::App* command = import.add_subcommand(
+      "hf-config", "The config.json of a model on Hugging Face, as the shape of a model");
+  command->add_option("file", choice->file, "The config.json")->required();
+  command->add_option("-o,--out", choice->out, "The model file to write (default: print it)");
+  command->footer(
+      "Example:\n  trainyard import hf-config tests/models/architecture/hf/llama3_8b.json\n"
+      "A scenario may name a config.json as its model without importing it.");
+  command->callback([choice, &action] { action = [choice] { return import_config(*choice); }; });
+}
+
+}  // namespace trainyard
