@@ -131,7 +131,8 @@ std::optional<std::string> LaunchArguments::text(const std::string& name) {
   if (found == values_.end() || found->second == "None") return {};
   if (found->second.find_first_of("$`") != std::string::npos) {
     refuse(file_,
-           fmt::format("--{} is \"{}\", which only the shell could work out", name, found->second),
+           fmt::format("{} is \"{}\", which only the shell could work out", as_flag(name),
+                       found->second),
            "say what a variable is with --define NAME=VALUE");
   }
   return found->second;
