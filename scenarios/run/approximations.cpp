@@ -65,6 +65,17 @@ void add_nccl_approximations(const Workload& workload, const Cluster& cluster,
                                  "of node type \"{}\": it is taken for Intel's",
                                  cluster.facts().node)});
   }
+  if (!transport.host() || transport.priced_by() == nccl::PricedBy::ThisGpu) return;
+  const bool generation = transport.priced_by() == nccl::PricedBy::ItsGeneration;
+  facts.approximations.push_back(
+      {.name = "nccl_times_of_another_gpu",
+       .count = calls,
+       .sentence = fmt::format("no collective was measured on \"{}\": {} tells how long NCCL's "
+                               "choices take",
+                               cluster.facts().gpu,
+                               generation ? "what another GPU of its generation needs, over links "
+                                            "as fast as these,"
+                                          : "NCCL's own tuning model")});
 }
 
 void add_engine_approximations(const Timeline& timeline, RunFacts& facts) {

@@ -2,40 +2,50 @@
 
 #include <algorithm>
 
+#include "sim/engine/engine.hpp"
+
 namespace trainyard {
 
 namespace {
 
-bool crosses_nodes(const Cluster& cluster, const Workload& workload, const Group& group) {
-  const std::uint32_t first = cluster.node_of(workload.ranks[group.members.front()].gpu);
-  return std::any_of(group.members.begin(), group.members.end(), [&](RankId rank) {
-    return cluster.node_of(workload.ranks[rank].gpu) != first;
-  });
+bool crosses_nodes(const Run& run, const Group& group) {
+  const auto node_of = [&](RankId rank) {
+    return run.cluster->node_of(run.workload.ranks[rank].gpu);
+  };
+  const std::uint32_t first = node_of(group.members.front());
+  return std::any_of(group.members.begin(), group.members.end(),
+                     [&](RankId rank) { return node_of(rank) != first; });
 }
 
-// Does a group of the class send messages rather than run collectives?
-bool sends(const Workload& workload, const std::vector<std::vector<FoldedPhase>>& phases_of_call) {
-  for (std::size_t call = 0; call < phases_of_call.size(); ++call) {
-    if (!phases_of_call[call].empty() && workload.calls[call].op == CollectiveOp::SendRecv)
-      return true;
-  }
-  return false;
+std::int64_t sms_by_sheet(const CommunicationSms& sheet, CollectiveOp op, bool across) {
+  if (!across) return sheet.intra;
+  return op == CollectiveOp::SendRecv ? sheet.send_recv : sheet.inter;
+}
+
+bool is_exchange(CollectiveOp op) {
+  return op == CollectiveOp::SendRecv || op == CollectiveOp::AllToAll;
 }
 
 }  // namespace
 
-std::vector<double> compute_losses(const Cluster& cluster, const Workload& workload,
-                                   const Partition& partition, const GpuSheet& gpu) {
-  const CommunicationSms& held = gpu.communication_sms;
-  std::vector<double> losses;
-  losses.reserve(partition.groups.size());
-  for (std::size_t group_class = 0; group_class < partition.groups.size(); ++group_class) {
-    const Group& group = workload.groups[partition.groups[group_class].representative];
-    std::int64_t sms = held.intra;
-    if (crosses_nodes(cluster, workload, group)) {
-      sms = sends(workload, partition.phases[group_class]) ? held.send_recv : held.inter;
+std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu) {
+  const std::vector<GroupClass>& classes = run.partition.groups;
+  std::vector<std::vector<double>> losses(classes.size());
+  for (std::uint32_t group_class = 0; group_class < classes.size(); ++group_class) {
+    const bool across =
+        crosses_nodes(run, run.workload.groups[classes[group_class].representative]);
+    const auto& calls = run.partition.phases[group_class];
+    losses[group_class].assign(calls.size(), 0.0);
+    for (std::uint32_t call = 0; call < calls.size(); ++call) {
+      if (calls[call].empty()) continue;  // the class never makes it
+      const CollectiveOp op = run.workload.calls[call].op;
+      const std::uint32_t channels =
+          is_exchange(op) ? 0 : carrier_of(run.carriers, run.workload, group_class, call).channels;
+      const auto sms = channels > 0
+                           ? static_cast<double>(channels)
+                           : static_cast<double>(sms_by_sheet(gpu.communication_sms, op, across));
+      losses[group_class][call] = std::min(sms / static_cast<double>(gpu.sms), kComputeLossMost);
     }
-    losses.push_back(static_cast<double>(sms) / static_cast<double>(gpu.sms));
   }
   return losses;
 }

@@ -1,19 +1,21 @@
-// How much computation slows while each kind of communication runs: the SMs it holds, of all.
+// How much computation slows while a communication runs: the SMs it holds, of all.
+//
+//   const std::vector<std::vector<double>> losses = compute_losses(run, load_gpu_sheet("h100"));
+//   losses[group_class][call];     // NVLS on 16 of 132 SMs: 0.121
 #pragma once
 
 #include <vector>
 
 #include "kernels/gpu.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "scenarios/run/run.hpp"
 
 namespace trainyard {
 
-// By group class, for EngineInput::compute_loss. A collective within a node holds one SM for each
-// of its channels, across nodes fewer; a message across nodes holds a few, and one within a node as
-// many as a collective there. A100: 24 of 108 SMs within a node, 0.222.
-[[nodiscard]] std::vector<double> compute_losses(const Cluster& cluster, const Workload& workload,
-                                                 const Partition& partition, const GpuSheet& gpu);
+// By group class and call, for EngineInput::compute_loss. A collective holds one SM for each of the
+// channels that NCCL chose for it (an all_reduce of 1 KiB on A100: 1 of 108 SMs, 0.0093; of 1 GiB:
+// 24, 0.222). Where the carrier has no channels, as algorithms that the user named, and for
+// messages and all_to_all, the sheet's count holds: what a collective takes within a node or across
+// nodes, and what a message takes across nodes. REQUIRES: the run has its partition and carriers.
+[[nodiscard]] std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu);
 
 }  // namespace trainyard

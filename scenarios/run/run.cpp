@@ -78,10 +78,9 @@ void replay(Run& run, const CollectiveChoice& choice, std::span<const HostLane> 
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
-  std::vector<double> losses;
+  std::vector<std::vector<double>> losses;
   if (options.interference && options.suppose.interference) {
-    losses =
-        compute_losses(cluster, run.workload, run.partition, load_gpu_sheet(cluster.facts().gpu));
+    losses = compute_losses(run, load_gpu_sheet(cluster.facts().gpu));
   }
   if (!options.suppose.contention) run.facts.engine = "ideal";
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);

@@ -22,7 +22,7 @@ struct PreparedStep {
   Scenario scenario;
   Run run;
   std::vector<double> kernel_seconds;
-  std::vector<double> compute_loss;
+  std::vector<std::vector<double>> compute_loss;
   double measured_s = 0.0;
 };
 
@@ -39,8 +39,7 @@ std::unique_ptr<PreparedStep> prepare(const RowTables& tables, const MeasuredRow
   step->run = run_scenario(step->scenario, {});
   step->run.timeline = {};
   for (const Cost& cost : step->run.kernel_costs) step->kernel_seconds.push_back(cost.time.value());
-  step->compute_loss = compute_losses(*step->run.cluster, step->run.workload, step->run.partition,
-                                      load_gpu_sheet(step->run.cluster->facts().gpu));
+  step->compute_loss = compute_losses(step->run, load_gpu_sheet(step->run.cluster->facts().gpu));
   step->measured_s = row.step_time_s;
   return step;
 }

@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::array<std::string_view, kFeatures> kNames{
-    "source", "gpu", "parallelism", "precision", "scale", "framework", "model", "recompute"};
+    "source",    "gpu",   "parallelism", "precision", "scale",
+    "framework", "model", "recompute",   "operation", "size"};
 
 // The text up to the first of the letters.
 std::string until(const std::string& text, const char* letters) {
@@ -101,6 +102,10 @@ std::string feature_of(const MeasuredRow& row, Feature feature) {
       return text_at(json, "/model/arch", "dense");
     case Feature::Recompute:
       return until(text_at(json, "/recompute", "none"), "([");
+    case Feature::Operation:
+      return text_at(json, "/operation", "step");
+    case Feature::Size:
+      return text_at(json, "/size", "unknown");
   }
   return {};
 }

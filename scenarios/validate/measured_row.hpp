@@ -47,9 +47,11 @@ enum class Feature : std::uint8_t {
   Scale,  // "2-8", "9-64", "65-512", "513-2048", "2049-"
   Framework,
   Model,  // "dense", "moe"
-  Recompute
+  Recompute,
+  Operation,  // "all_reduce"; "step" for a run of training
+  Size        // of a collective's buffer: "<= 64 KiB", "< 1 MiB", "<= 64 MiB", "> 64 MiB"
 };
-inline constexpr std::size_t kFeatures = 8;
+inline constexpr std::size_t kFeatures = 10;
 [[nodiscard]] std::string_view to_string(Feature feature);
 // Throws InputError that lists the features.
 [[nodiscard]] Feature feature_named(const std::string& name);

@@ -40,9 +40,9 @@ struct EngineInput {
   std::span<const double> kernel_seconds;  // by index into Workload::kernels
   // Called now and then with the fraction of operations done; may be empty.
   std::function<void(double)> progress = {};
-  // By group class: the share of its speed that a member's computation loses while a call of the
-  // class is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
-  std::span<const double> compute_loss = {};
+  // By group class and call: the share of its speed that a member's computation loses while the
+  // call is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
+  std::span<const std::vector<double>> compute_loss = {};
   // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
   std::span<const HostLane> hosts = {};
 };

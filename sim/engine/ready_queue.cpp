@@ -55,6 +55,7 @@ class Replay final : public CompletionSink {
   // A call whose parties have all come.
   struct LiveCall {
     Meetings::Meeting meeting;
+    std::uint32_t call = 0;
     const std::vector<FoldedPhase>* phases = nullptr;
     std::uint32_t phase = 0;
     bool latency_passed = false;
@@ -69,7 +70,7 @@ class Replay final : public CompletionSink {
   void begin(std::uint32_t rank_class, OpIndex op);
   void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
   void begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds);
-  void slow(const Meetings::Meeting& meeting, double sign);
+  void slow(const LiveCall& call, double sign);
   void finish(std::uint32_t rank_class, OpIndex op);
   void begin_call(const Meetings::Meeting& meeting);
   void advance_call(std::uint32_t live_call);
@@ -225,11 +226,12 @@ void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) 
 }
 
 // A call begins (+1) or ends (-1): its members compute slower, or faster again.
-void Replay::slow(const Meetings::Meeting& meeting, double sign) {
+void Replay::slow(const LiveCall& live, double sign) {
   if (input_.compute_loss.empty()) return;
-  const double loss = input_.compute_loss[meeting.group_class];
+  const std::uint32_t group_class = live.meeting.group_class;
+  const double loss = input_.compute_loss[group_class].at(live.call);
   if (loss <= 0.0) return;
-  for (const GroupParty& party : input_.partition.groups[meeting.group_class].parties) {
+  for (const GroupParty& party : input_.partition.groups[group_class].parties) {
     for (const Announcement& end : slowed_.change(party.rank_class, sign * loss, pricing_.now())) {
       pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
     }
@@ -274,8 +276,9 @@ void Replay::begin_call(const Meetings::Meeting& meeting) {
     if (call == kNone) call = program_of(rank_class).operations[op].payload;
   });
   calls_[live_call] = {.meeting = meeting,
+                       .call = call,
                        .phases = &input_.partition.phases[meeting.group_class].at(call)};
-  slow(meeting, 1.0);
+  slow(calls_[live_call], 1.0);
   advance_call(live_call);
 }
 
@@ -309,7 +312,7 @@ bool Replay::start_phase(std::uint32_t live_call) {
 void Replay::end_call(std::uint32_t live_call) {
   const Meetings::Meeting meeting = calls_[live_call].meeting;
   free_calls_.push_back(live_call);
-  slow(meeting, -1.0);
+  slow(calls_[live_call], -1.0);
   for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/dataset.hpp"
 #include "scenarios/validate/report.hpp"
 #include "scenarios/validate/validation.hpp"
@@ -36,22 +37,38 @@ bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
                      [&](const std::string& begin) { return row.id.starts_with(begin); });
 }
 
-std::vector<MeasuredRow> chosen_rows(const ValidateChoice& choice) {
-  std::vector<MeasuredRow> rows;
+// Of runs of training, which are simulated, and of collectives, which are priced at once.
+struct ChosenRows {
+  std::vector<MeasuredRow> runs;
+  std::vector<Outcome> collectives;
+};
+
+ChosenRows chosen_rows(const ValidateChoice& choice) {
+  ChosenRows rows;
   for (const std::string& file : choice.datasets) {
+    if (is_collective_dataset(file)) {
+      for (Outcome& outcome : validate_collectives(file)) {
+        if (chosen(choice, outcome.row)) rows.collectives.push_back(std::move(outcome));
+      }
+      continue;
+    }
     for (MeasuredRow& row : read_dataset(file)) {
-      if (chosen(choice, row)) rows.push_back(std::move(row));
+      if (chosen(choice, row)) rows.runs.push_back(std::move(row));
     }
   }
-  if (!rows.empty()) return rows;
+  if (!rows.runs.empty() || !rows.collectives.empty()) return rows;
   throw InputError(Problem{"", "", "no row of the data sets is chosen",
                            "widen --only, or take incomplete rows too with --all"});
 }
 
-ReportChoice report_choice(const ValidateChoice& choice) {
+ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) {
   ReportChoice report{.worst = choice.worst,
                       .program = version_text(),
                       .date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)))};
+  if (collectives_only) {
+    report.groups = {Feature::Source, Feature::Gpu, Feature::Operation, Feature::Size,
+                     Feature::Scale};
+  }
   if (!choice.groups.empty()) {
     report.groups.clear();
     for (const std::string& name : choice.groups) report.groups.push_back(feature_named(name));
@@ -60,20 +77,22 @@ ReportChoice report_choice(const ValidateChoice& choice) {
 }
 
 Exit validate_rows(const ValidateChoice& choice) {
-  const ReportChoice report = report_choice(choice);
   for (const std::string& file : {choice.csv, choice.json, choice.svg}) {
     Outputs outputs;
     if (!file.empty()) outputs.json = file;
     refuse_unwritable(outputs);
   }
-  const std::vector<MeasuredRow> rows = chosen_rows(choice);
-  std::vector<Outcome> outcomes;
-  {
+  const ChosenRows rows = chosen_rows(choice);
+  const ReportChoice report = report_choice(choice, rows.runs.empty());
+  std::vector<Outcome> outcomes = rows.collectives;
+  if (!rows.runs.empty()) {
     Progress progress("validating");
-    outcomes = validate(rows, {.processes = choice.processes,
-                               .cache = choice.cache,
-                               .scenarios = choice.scenarios,
-                               .progress = [&](double fraction) { progress.show(fraction); }});
+    const std::vector<Outcome> simulated =
+        validate(rows.runs, {.processes = choice.processes,
+                             .cache = choice.cache,
+                             .scenarios = choice.scenarios,
+                             .progress = [&](double fraction) { progress.show(fraction); }});
+    outcomes.insert(outcomes.end(), simulated.begin(), simulated.end());
   }
   if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes));
   if (!choice.json.empty()) {
@@ -90,7 +109,8 @@ Exit validate_rows(const ValidateChoice& choice) {
 void add_validate(CLI::App& app, Action& action) {
   auto choice = std::make_shared<ValidateChoice>();
   CLI::App* command = app.add_subcommand(
-      "validate", "Predict measured runs of training and say how far off the predictions are");
+      "validate",
+      "Predict measured runs of training, or measured collectives, and say how far off that is");
   command
       ->add_option("datasets", choice->datasets,
                    "Files of measured rows (see scenarios/validate/README.md)")
@@ -98,7 +118,8 @@ void add_validate(CLI::App& app, Action& action) {
   command
       ->add_option("--group-by", choice->groups,
                    "Scores by source, gpu, parallelism, precision, scale, framework, model, "
-                   "recompute (default: the first five)")
+                   "recompute, operation, size (default: the first five; of collectives source, "
+                   "gpu, operation, size, scale)")
       ->delimiter(',');
   command->add_option("--only", choice->only, "Rows whose id begins so (repeatable)")
       ->delimiter(',');
@@ -117,7 +138,8 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
   command->footer(
       "Example:\n  trainyard validate scenarios/validate/data/published.json --group-by gpu,scale\n"
-      "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl");
+      "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl\n"
+      "  trainyard validate measured/collectives/h100_sxm.csv measured/collectives/logs/*.json");
   command->callback([choice, &action] { action = [choice] { return validate_rows(*choice); }; });
 }
 

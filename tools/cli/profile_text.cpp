@@ -57,6 +57,9 @@ std::string profile_text(const CollectiveProfile& profile) {
     text += fmt::format("\n{} over {} ranks on {} node{}, {}, {}\n{}", to_string(curve.op),
                         curve.ranks, curve.nodes, curve.nodes == 1 ? "" : "s", curve.dtype,
                         curve.in_place ? "in place" : "out of place", segments_text(curve));
+    if (curve.fit.stalls > 0)
+      text += fmt::format("  {} time{} left out of the fit: over 1.5 times that of a larger size\n",
+                          curve.fit.stalls, curve.fit.stalls == 1 ? "" : "s");
     text += fmt::format("  mean error {}, worst {}\n\n{}", percent(curve.fit.error),
                         percent(curve.fit.error_worst), residuals_text(curve));
   }

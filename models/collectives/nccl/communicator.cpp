@@ -15,19 +15,28 @@ constexpr double kNetRatePerChannel = 14.0;  // GB/s
 
 // Every search channel runs twice, the second time on the second tree; fast rings of few channels
 // between nodes twice again (src/graph/connect.cc).
-std::uint32_t ring_channels(const Communicator& made) {
+std::uint32_t ring_channels_wanted(const Communicator& made) {
   std::uint32_t channels = 2 * std::min(made.graphs.ring.channels, made.graphs.tree.channels);
   const bool again = made.node.sm >= 90 && made.nodes > 1 && made.graphs.ring.intra > 45.0;
   if (again && channels < 16) channels *= 2;
-  channels = std::max(channels, made.options.channels_least.value_or(1));
-  channels = std::min(channels, made.options.channels_most.value_or(kChannelsMost));
-  return std::clamp(channels, 1U, kChannelsMost);
+  return channels;
 }
 
-std::uint32_t nvls_channels(const Communicator& made) {
+std::uint32_t nvls_channels_wanted(const Communicator& made) {
   if (!made.graphs.nvls || !made.options.nvls) return 0;
-  const std::uint32_t wanted = made.node.sm < 100 ? 16 : made.nodes > 1 ? 32 : 24;
-  return std::min(wanted, made.options.channels_most.value_or(wanted));
+  return made.node.sm < 100 ? 16 : made.nodes > 1 ? 32 : 24;
+}
+
+// More channels than NCCL would take find no wires left for them; fewer leave some idle.
+void bound_channels(Communicator& made) {
+  const std::uint32_t most = made.options.channels_most.value_or(kChannelsMost);
+  const std::uint32_t wanted = ring_channels_wanted(made);
+  const std::uint32_t least = std::max(wanted, made.options.channels_least.value_or(1));
+  made.channels = std::clamp(std::min(least, most), 1U, kChannelsMost);
+  made.channel_share = std::min(1.0, static_cast<double>(made.channels) / std::max(wanted, 1U));
+  const std::uint32_t nvls = nvls_channels_wanted(made);
+  made.nvls_channels = std::min(nvls, most);
+  if (nvls > 0) made.nvls_channel_share = static_cast<double>(made.nvls_channels) / nvls;
 }
 
 // A peer over NVLink takes two channels for each of its links; over PCIe two; over the network one
@@ -87,8 +96,7 @@ Communicator make_communicator(const CommunicatorShape& shape, const Options& op
                     .options = options,
                     .constants = tuning_constants(options.version),
                     .graphs = search_graphs(shape.node)};
-  made.channels = ring_channels(made);
-  made.nvls_channels = nvls_channels(made);
+  bound_channels(made);
   made.p2p_channels = std::bit_ceil(made.channels);
   made.p2p_channels_per_peer = std::min(std::bit_ceil(channels_per_peer(made)), made.p2p_channels);
   return made;

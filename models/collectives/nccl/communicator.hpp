@@ -27,7 +27,10 @@ struct Communicator {
   Graphs graphs = {};
   std::uint32_t channels = 0;       // of rings and trees; each runs on one SM
   std::uint32_t nvls_channels = 0;  // 0: no NVLS
-  std::uint32_t p2p_channels = 0;   // in all
+  // What NCCL_MAX_NCHANNELS leaves of the channels NCCL would take: their rates shrink with them.
+  double channel_share = 1.0;
+  double nvls_channel_share = 1.0;
+  std::uint32_t p2p_channels = 0;  // in all
   std::uint32_t p2p_channels_per_peer = 0;
 
   [[nodiscard]] double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }

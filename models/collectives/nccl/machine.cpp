@@ -11,24 +11,27 @@ namespace {
 
 constexpr const char* kFolder = "models/collectives/nccl/data";
 
-constexpr std::array<Parameter<MachineModel>, 17> kMachine{{
+constexpr std::array<Parameter<MachineModel>, 5> kMachine{{
     {"launch_us", &MachineModel::launch_us},
     {"ll_step_us", &MachineModel::ll_step_us},
-    {"ll128_step_us", &MachineModel::ll128_step_us},
     {"simple_step_us", &MachineModel::simple_step_us},
-    {"ll_channel_rate", &MachineModel::ll_channel_rate},
-    {"ll_rate", &MachineModel::ll_rate},
-    {"ll128_rate", &MachineModel::ll128_rate},
-    {"ring_efficiency", &MachineModel::ring_efficiency},
-    {"own_rate", &MachineModel::own_rate},
-    {"nvls_us", &MachineModel::nvls_us},
-    {"nvls_round_us", &MachineModel::nvls_round_us},
-    {"nvls_rate", &MachineModel::nvls_rate},
-    {"exchange_ll_us", &MachineModel::exchange_ll_us},
-    {"exchange_us", &MachineModel::exchange_us},
-    {"exchange_ll_rate", &MachineModel::exchange_ll_rate},
-    {"exchange_rate", &MachineModel::exchange_rate},
-    {"exchange_own_rate", &MachineModel::exchange_own_rate},
+    {"channel_rate", &MachineModel::channel_rate},
+    {"copy_rate", &MachineModel::copy_rate},
+}};
+
+constexpr std::array<Parameter<ProtocolModel>, 12> kProtocolModel{{
+    {"ll128_step_us", &ProtocolModel::ll128_step_us},
+    {"ll_share", &ProtocolModel::ll_share},
+    {"ll128_share", &ProtocolModel::ll128_share},
+    {"ring_share", &ProtocolModel::ring_share},
+    {"own_share", &ProtocolModel::own_share},
+    {"nvls_us", &ProtocolModel::nvls_us},
+    {"nvls_round_steps", &ProtocolModel::nvls_round_steps},
+    {"nvls_share", &ProtocolModel::nvls_share},
+    {"exchange_ll_us", &ProtocolModel::exchange_ll_us},
+    {"exchange_steps", &ProtocolModel::exchange_steps},
+    {"exchange_ll_share", &ProtocolModel::exchange_ll_share},
+    {"exchange_share", &ProtocolModel::exchange_share},
 }};
 
 constexpr std::array<Parameter<MessageModel>, 7> kMessages{{
@@ -63,9 +66,14 @@ const char* file_of(std::uint32_t compute_capability) {
   return nullptr;
 }
 
+void ignore_notes(JsonObject& root) {
+  for (const char* note : {"description", "source", "command", "rows", "errors"}) root.ignore(note);
+}
+
 }  // namespace
 
 std::span<const Parameter<MachineModel>> machine_parameters() { return kMachine; }
+std::span<const Parameter<ProtocolModel>> protocol_parameters() { return kProtocolModel; }
 std::span<const Parameter<MessageModel>> message_parameters() { return kMessages; }
 
 std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
@@ -73,16 +81,20 @@ std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
   if (name == nullptr) return {};
   JsonFile file = JsonFile::read(data_file(kFolder, name));
   JsonObject root = file.root();
-  for (const char* note : {"description", "source", "command", "rows", "errors"}) root.ignore(note);
+  ignore_notes(root);
   MachineModel model = read_parameters(root.object("fitted"), machine_parameters());
   model.link_rate = root.number("link_rate", {.least = 1.0});
-  for (JsonObject& release : root.objects("releases")) {
-    release.ignore("source");
-    model.releases.push_back(
-        {.from = release.text("from"),
-         .exchange_ll_by_channel = release.boolean("exchange_ll_by_channel", true),
-         .ll128_extra_us = release.number("ll128_extra_us", {.fallback = 0.0, .least = 0.0})});
-  }
+  for (const auto& capability : root.raw("measured_on"))
+    model.measured_on.push_back(capability.get<std::uint32_t>());
+  file.finish();
+  return model;
+}
+
+ProtocolModel protocol_model() {
+  JsonFile file = JsonFile::read(data_file(kFolder, "machine_protocols"));
+  JsonObject root = file.root();
+  ignore_notes(root);
+  const ProtocolModel model = read_parameters(root.object("fitted"), protocol_parameters());
   file.finish();
   return model;
 }
@@ -90,9 +102,9 @@ std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
 MessageModel message_model() {
   JsonFile file = JsonFile::read(data_file(kFolder, "machine_network"));
   JsonObject root = file.root();
-  for (const char* note : {"description", "source", "command", "rows", "errors", "fabrics"})
-    root.ignore(note);
-  const MessageModel model = read_parameters(root.object("fitted"), message_parameters());
+  ignore_notes(root);
+  MessageModel model = read_parameters(root.object("fitted"), message_parameters());
+  model.exchange_share = root.raw("fabrics").at("infiniband").at("exchange_share").get<double>();
   file.finish();
   return model;
 }

@@ -2,17 +2,20 @@
 //
 // NCCL's tuning model (tuning.hpp) ranks algorithms; its times are up to 40 % from those that are
 // measured. Here the chosen algorithm, protocol and channels are priced by what happens on the
-// machine, with 17 constants for each GPU generation that were fitted to measurements:
+// machine:
 //
 //   T = launch + steps * step(protocol) + crossings * message(protocol) + bytes / rate
 //
-// Symbols and formulas by algorithm are in machine_time.cpp. All_gather of 512 bytes on 8 H100 by
-// Ring/LL: 5.16 + 7 * 0.74 = 10.4 us, measured 10.4 (tests/models/collectives/nccl/
-// machine_test.cpp has exact numbers on constants written down there).
+// Five constants differ between GPU generations (MachineModel), the protocols' are the same for all
+// (ProtocolModel), and so is what a message between nodes costs (MessageModel); all were fitted to
+// measurements (data/machine_*.json). Symbols and formulas by algorithm are in machine_time.cpp.
+// All_gather of 512 bytes on 8 H100 by Ring/LL: 4.9 + 7 * 0.77 = 10.3 us, measured 10.4
+// (tests/models/collectives/nccl/machine_test.cpp has exact numbers on constants of its own).
 //
 //   const std::optional<MachineModel> machine = machine_model(90);       // H100
 //   const Choice choice = choose(comm, {.op = CollectiveOp::AllReduce, .bytes = 1e9});
-//   machine_time({.gpu = *machine, .messages = message_model()}, comm, choice, 1e9).time_us(1e9);
+//   machine_time({.gpu = *machine, .protocols = protocol_model(), .messages = message_model()},
+//                comm, choice, 1e9).time_us(1e9);
 #pragma once
 
 #include <cstdint>
@@ -26,35 +29,31 @@
 
 namespace trainyard::nccl {
 
-// What differs from one release on (of NCCL, "2.29"), measured rather than documented.
-struct MachineRelease {
-  std::string from = "";
-  bool exchange_ll_by_channel =
-      true;  // LL for messages of 16 KiB per channel; false: 16 KiB in all
-  double ll128_extra_us = 0.0;
-};
-
 // One GPU generation. Times in microseconds, rates in GB/s of one GPU in one direction.
 struct MachineModel {
-  double launch_us = 0.0;   // the kernel's start, and the end of its last step
-  double ll_step_us = 0.0;  // one hop of a ring or tree
+  double launch_us = 0.0;       // the kernel's start, and the end of its last step
+  double ll_step_us = 0.0;      // a hop by LL: a store over NVLink and the poll that sees it
+  double simple_step_us = 0.0;  // a hop by Simple: fence, flag and poll
+  double channel_rate = 0.0;    // user bytes that one channel (an SM) moves by LL
+  double copy_rate = 0.0;       // all_to_all's own block, copied in place of sent
+  double link_rate = 0.0;       // NVLink of the GPUs that were measured; less scales the rates
+  std::vector<std::uint32_t> measured_on = {};  // their compute capabilities
+};
+
+// What NCCL's protocols cost on any GPU. A share is of the GPU's NVLink.
+struct ProtocolModel {
   double ll128_step_us = 0.0;
-  double simple_step_us = 0.0;
-  double ll_channel_rate = 0.0;  // user bytes that one channel of LL moves
-  double ll_rate = 0.0;          // and all of them
-  double ll128_rate = 0.0;
-  double ring_efficiency = 0.0;  // of the rate NCCL counts on for Ring/Simple
-  double own_rate = 0.0;         // a rank's own block: read and written once more, not sent
-  double nvls_us = 0.0;          // filling and draining the pipeline through the switch
-  double nvls_round_us = 0.0;    // of each round of chunks over all channels and heads
-  double nvls_rate = 0.0;        // of the buffer
-  double exchange_ll_us = 0.0;   // all_to_all and send_recv beyond the launch
-  double exchange_us = 0.0;
-  double exchange_ll_rate = 0.0;  // of what a GPU sends
-  double exchange_rate = 0.0;
-  double exchange_own_rate = 0.0;  // of the block that stays
-  double link_rate = 0.0;          // NVLink of the GPUs that were measured; less scales the rates
-  std::vector<MachineRelease> releases = {};
+  double ll_share = 0.0;           // that all channels of LL reach
+  double ll128_share = 0.0;        // that LL128 reaches
+  double ring_share = 0.0;         // of the rate that NCCL counts on for Ring/Simple
+  double own_share = 0.0;          // a ring's own block: read and written once more, not sent
+  double nvls_us = 0.0;            // filling and draining the pipeline through the switch
+  double nvls_round_steps = 0.0;   // Simple's steps, of each round of chunks over all channels
+  double nvls_share = 0.0;         // of the buffer
+  double exchange_ll_us = 0.0;     // all_to_all and send_recv beyond the launch, by LL
+  double exchange_steps = 0.0;     // Simple's steps instead
+  double exchange_ll_share = 0.0;  // of what a GPU sends
+  double exchange_share = 0.0;
 };
 
 // Messages between nodes, whatever the GPU: what NCCL's proxy and the protocol add to the latency
@@ -67,6 +66,7 @@ struct MessageModel {
   double pipeline = 0.0;         // of the square root that a tree's chunks cost
   double nvls_tree_share = 0.0;  // of the network's time that NVLSTree does not hide
   double nvls_pipeline = 0.0;    // as `pipeline`, where NVLSTree hides the network
+  double exchange_share = 1.0;   // of the NICs' rate in all_to_all, as measured on InfiniBand
 };
 
 // Between the nodes of a group.
@@ -74,7 +74,13 @@ struct Network {
   double latency_us = 1.15;  // NIC to NIC
   double rate = 0.0;         // usable, of all the group's NICs of a node, GB/s
   std::uint32_t nics = 0;
-  double exchange_share = 1.0;  // of that rate in all_to_all
+  std::optional<double> exchange_share = {};  // of that rate in all_to_all; nothing: MessageModel's
+  // A message of more than rendezvous_bytes that finds no posted buffer holds up its channel.
+  double rendezvous_us = 0.0;
+  double rendezvous_bytes = 0.0;
+  // A message of all_to_all of at most inject_bytes, which the CPU fetches from the GPU's memory.
+  double inject_us = 0.0;
+  double inject_bytes = 0.0;
 };
 
 // One fitted number, for reading, writing and fitting alike.
@@ -84,10 +90,12 @@ struct Parameter {
   double Model::*value;
 };
 [[nodiscard]] std::span<const Parameter<MachineModel>> machine_parameters();
+[[nodiscard]] std::span<const Parameter<ProtocolModel>> protocol_parameters();
 [[nodiscard]] std::span<const Parameter<MessageModel>> message_parameters();
 
 // By compute capability (90: data/machine_hopper.json); nothing where none was measured.
 [[nodiscard]] std::optional<MachineModel> machine_model(std::uint32_t compute_capability);
+[[nodiscard]] ProtocolModel protocol_model();
 [[nodiscard]] MessageModel message_model();
 
 // As the cluster has it, between the first and the last member of the group: the usable rate of the
@@ -97,6 +105,7 @@ struct Parameter {
 
 struct Machine {
   MachineModel gpu = {};
+  ProtocolModel protocols = {};
   MessageModel messages = {};
   Network network = {};
 };

@@ -5,22 +5,28 @@
 // reduce), of which x cross nodes: a block has to go round, so 2N or N do (none for N = 1).
 //
 //   LL      launch + (s-x) ll_step + x (ll + L)              + V / min(1/(1/(c r) + 1/R), network)
-//   LL128   launch + (s-x+3) ll128_step + x (ll128 + L)      + V / min(ll128_rate, network)
-//   Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(e * bus rate, network)
-//                                                            + S/n / own_rate
+//   LL128   launch + (s-x+3) ll128_step + x (ll128 + L)      + V / min(ll128_share B, network)
+//   Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(ring_share bus rate,
+//   network)
+//                                                            + S/n / (own_share B)
 //
-// V = s S/n is what each GPU sends (S for broadcast and reduce, which flow through), r and R the
-// rates of one channel and of all under LL, L the latency of the network, 3 the steps that fill and
-// drain the buffers. The network carries V at the rate of the NICs that c channels reach, and 2 or
-// 16/15 times as much under LL or LL128.
+// V = s S/n is what each GPU sends (S for broadcast and reduce, which flow through), B the NVLink
+// of a GPU, r the rate of one channel under LL and R = ll_share B of all, L the latency of the
+// network, 3 the steps that fill and drain the buffers. The network carries V at the rate of the
+// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128.
+//
+// Where messages meet in pairs (libfabric's rendezvous on Slingshot, sockets), one that no buffer
+// was posted for holds up its channel: NCCL posts 8 (NCCL_STEPS; 4 under Simple, whose messages
+// take two). What moves then takes at least (s m - posted) c rendezvous, of m messages to a block.
 //
 //   Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
 //           (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
 //
-// The root is what a chain of chunks costs over the best size of chunk; a tree's Simple rate is e
-// times its channels' or all of NVLink, whichever is less.
+// The root is what a chain of chunks costs over the best size of chunk; a tree's Simple rate is
+// ring_share times its channels' or all of NVLink, whichever is less.
 //
-//   NVLS    launch + nvls + rounds * round + S / nvls_rate,  rounds = S / (c * 8 * chunk)
+//   NVLS    launch + nvls + rounds * nvls_round_steps * simple_step + S / (nvls_share B),
+//           rounds = S / (c * 8 * chunk)
 //   NVLSTree  NVLS + 2 log2(N) (simple + L), and with m and h the greater and the lesser of the
 //           time above and of S (N = 2) or 2S / network: m + share h + nvls_pipeline sqrt(h * 2
 //           log2(N) (simple + L)) for what moves
@@ -44,6 +50,15 @@ constexpr double kFillSteps = 3.0;
 constexpr double kRoundHeads = 8.0;  // 4 to 72 GPUs take as long as 8
 constexpr double kKibi = 1024.0;
 constexpr double kExchangeLlBytes = 16.0 * kKibi;  // NCCL_P2P_LL_THRESHOLD
+constexpr int kExchangeLlInAll =
+    2029;  // the release from which that holds for all channels together
+// NVIDIA/nccl src/enqueue.cc, src/device/prims_simple.h: buffers of a channel, a slice of Simple at
+// the least, what a channel has under way of a block, and LL's.
+constexpr double kSteps = 8.0;
+constexpr double kSliceLeast = 32.0 * kKibi;
+constexpr double kSimpleChunk = 2048.0 * kKibi;
+constexpr double kLlChunk = 32.0 * kKibi;
+constexpr double kLl128Chunk = 512.0 * kKibi;
 
 double us(double bytes, double rate) { return bytes / (kBytesPerUs * rate); }
 
@@ -54,21 +69,19 @@ int release_number(const std::string& text) {
   return 1000 * std::atoi(text.c_str()) + std::atoi(text.c_str() + dot + 1);
 }
 
-MachineRelease release_of(const MachineModel& gpu, const Communicator& communicator) {
-  MachineRelease found;
-  for (const MachineRelease& release : gpu.releases)
-    if (release_number(communicator.constants.version) >= release_number(release.from))
-      found = release;
-  return found;
-}
-
-// NVLink of a GPU to all its peers, as part of what the fitted machines have.
+// NVLink of a GPU to all its peers, as part of what the fitted machines have; PCIe where there is
+// none.
 double link_share(const MachineModel& gpu, const Communicator& communicator) {
   const NodeView& node = communicator.node;
-  if (node.gpus.size() < 2 || node.scale_up == NodeView::ScaleUp::None) return 1.0;
+  if (node.gpus.size() < 2) return 1.0;
+  if (node.scale_up == NodeView::ScaleUp::None) return std::min(1.0, node.pcie / gpu.link_rate);
   const bool mesh = node.scale_up == NodeView::ScaleUp::FullMesh;
   const double peers = mesh ? static_cast<double>(node.gpus.size()) - 1.0 : 1.0;
   return std::min(1.0, node.nvlink * peers / gpu.link_rate);
+}
+
+double link_rate(const Machine& machine, const Communicator& communicator) {
+  return machine.gpu.link_rate * link_share(machine.gpu, communicator);
 }
 
 // The NICs that so many channels reach.
@@ -78,10 +91,9 @@ double network_rate(const Machine& machine, const Communicator& communicator, do
   return machine.network.rate * std::min(1.0, channels / nics);
 }
 
-// By protocol.
-double step_us(const MachineModel& gpu, Protocol protocol) {
-  if (protocol == Protocol::LL) return gpu.ll_step_us;
-  return protocol == Protocol::LL128 ? gpu.ll128_step_us : gpu.simple_step_us;
+double step_us(const Machine& machine, Protocol protocol) {
+  if (protocol == Protocol::LL) return machine.gpu.ll_step_us;
+  return protocol == Protocol::LL128 ? machine.protocols.ll128_step_us : machine.gpu.simple_step_us;
 }
 
 double message_us(const Machine& machine, Protocol protocol) {
@@ -93,22 +105,43 @@ double message_us(const Machine& machine, Protocol protocol) {
 }
 
 // What a GPU sends to the next one over NVLink, GB/s of user bytes.
-double inside_rate(const MachineModel& gpu, const Communicator& communicator, const Choice& choice,
+double inside_rate(const Machine& machine, const Communicator& communicator, const Choice& choice,
                    double bus) {
-  const double share = link_share(gpu, communicator);
-  const double channels = choice.launch.channels;
+  const ProtocolModel& protocols = machine.protocols;
+  const double link = link_rate(machine, communicator);
   if (choice.method.protocol == Protocol::LL)
-    return 1.0 / (1.0 / (channels * gpu.ll_channel_rate) + 1.0 / (gpu.ll_rate * share));
-  if (choice.method.protocol == Protocol::LL128) return gpu.ll128_rate * share;
-  return bus * gpu.ring_efficiency;
+    return 1.0 / (1.0 / (choice.launch.channels * machine.gpu.channel_rate) +
+                  1.0 / (protocols.ll_share * link));
+  if (choice.method.protocol == Protocol::LL128)
+    return protocols.ll128_share * link * communicator.channel_share;
+  return bus * protocols.ring_share;
 }
 
 // What a ring sends, where the slowest hop sets the pace.
-double hop_rate(const Machine& machine, const Communicator& communicator, const Choice& choice,
-                double bus) {
-  return std::min(inside_rate(machine.gpu, communicator, choice, bus),
+double hop_rate(const Machine& machine, const Communicator& communicator, const Choice& choice) {
+  const bool simple = choice.method.protocol == Protocol::Simple;
+  const double bus = simple ? bus_rate(communicator, choice.op, choice.method) : 0.0;
+  return std::min(inside_rate(machine, communicator, choice, bus),
                   network_rate(machine, communicator, choice.launch.channels) *
                       wire_efficiency(choice.method.protocol));
+}
+
+// What a ring's messages between nodes take at the least, `bytes` a hop on all channels together.
+double rendezvous_us(const Machine& machine, const Choice& choice, double hops, double bytes) {
+  const Network& network = machine.network;
+  if (network.rendezvous_us <= 0.0) return 0.0;
+  const double channels = choice.launch.channels;
+  const double block = bytes / channels;
+  const bool simple = choice.method.protocol == Protocol::Simple;
+  const double chunk = simple                                      ? kSimpleChunk
+                       : choice.method.protocol == Protocol::LL128 ? kLl128Chunk
+                                                                   : kLlChunk;
+  double messages = std::max(1.0, block / chunk);
+  if (simple) messages *= std::clamp(std::floor(block / kSliceLeast), 1.0, 2.0);
+  const double wire = block / messages / wire_efficiency(choice.method.protocol);
+  if (wire <= network.rendezvous_bytes) return 0.0;
+  const double posted = simple ? kSteps / 2.0 : kSteps;
+  return std::max(0.0, hops * messages - posted) * channels * network.rendezvous_us;
 }
 
 struct Parts {
@@ -118,7 +151,6 @@ struct Parts {
 
 Parts ring_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
                 double bytes) {
-  const MachineModel& gpu = machine.gpu;
   const Protocol protocol = choice.method.protocol;
   const bool rooted = choice.op == CollectiveOp::Broadcast || choice.op == CollectiveOp::Reduce;
   const double ranks = communicator.ranks;
@@ -127,14 +159,18 @@ Parts ring_time(const Machine& machine, const Communicator& communicator, const 
   const double crossings =
       communicator.nodes == 1 ? 0.0 : std::min(hops, rounds * communicator.nodes);
   const double volume = rooted ? bytes : bytes * hops / ranks;
-  const double bus = bus_rate(communicator, choice.op, choice.method);
   const double fill = protocol == Protocol::LL ? 0.0 : kFillSteps;
   Parts parts;
-  parts.latency_us = gpu.launch_us + (hops - crossings + fill) * step_us(gpu, protocol) +
+  parts.latency_us = machine.gpu.launch_us +
+                     (hops - crossings + fill) * step_us(machine, protocol) +
                      crossings * message_us(machine, protocol);
-  if (protocol == Protocol::LL128) parts.latency_us += release_of(gpu, communicator).ll128_extra_us;
-  parts.transfer_us = us(volume, hop_rate(machine, communicator, choice, bus));
-  if (protocol == Protocol::Simple && !rooted) parts.transfer_us += us(bytes / ranks, gpu.own_rate);
+  parts.transfer_us = us(volume, hop_rate(machine, communicator, choice));
+  if (protocol == Protocol::Simple && !rooted)
+    parts.transfer_us +=
+        us(bytes / ranks, machine.protocols.own_share * link_rate(machine, communicator));
+  if (!rooted)
+    parts.transfer_us =
+        std::max(parts.transfer_us, rendezvous_us(machine, choice, hops, bytes / ranks));
   return parts;
 }
 
@@ -152,19 +188,19 @@ double tree_network_us(const Machine& machine, const Communicator& communicator,
 
 Parts tree_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
                 double bytes) {
-  const MachineModel& gpu = machine.gpu;
   const Protocol protocol = choice.method.protocol;
   const double local = std::floor(communicator.ranks_per_node());
   const double across = 2.0 * levels_of(communicator) * message_us(machine, protocol);
   const ChannelGraph& graph = communicator.graphs.tree;
   const double bus =
-      std::min(gpu.link_rate * link_share(gpu, communicator), choice.launch.channels * graph.intra);
+      std::min(link_rate(machine, communicator), choice.launch.channels * graph.intra);
   const double inside_us =
-      local < 2.0 ? 0.0 : us(2.0 * bytes, inside_rate(gpu, communicator, choice, bus));
+      local < 2.0 ? 0.0 : us(2.0 * bytes, inside_rate(machine, communicator, choice, bus));
   const double network_us =
       tree_network_us(machine, communicator, choice.launch.channels, protocol, bytes);
   const double transfer = std::max(inside_us, network_us);
-  return {.latency_us = gpu.launch_us + 2.0 * (local - 1.0) * step_us(gpu, protocol) + across,
+  return {.latency_us =
+              machine.gpu.launch_us + 2.0 * (local - 1.0) * step_us(machine, protocol) + across,
           .transfer_us = transfer + machine.messages.pipeline * std::sqrt(transfer * across)};
 }
 
@@ -177,12 +213,14 @@ double nvls_chunk(double bytes, double pieces) {
 
 Parts nvls_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
                 double bytes) {
-  const MachineModel& gpu = machine.gpu;
+  const ProtocolModel& protocols = machine.protocols;
+  const double round_us = protocols.nvls_round_steps * machine.gpu.simple_step_us;
+  const double rate =
+      protocols.nvls_share * link_rate(machine, communicator) * communicator.nvls_channel_share;
   const double pieces = choice.launch.channels * kRoundHeads;
   const double rounds = std::max(1.0, bytes / (pieces * nvls_chunk(bytes, pieces)));
-  Parts parts{.latency_us = gpu.launch_us + gpu.nvls_us,
-              .transfer_us = rounds * gpu.nvls_round_us +
-                             us(bytes, gpu.nvls_rate * link_share(gpu, communicator))};
+  Parts parts{.latency_us = machine.gpu.launch_us + protocols.nvls_us,
+              .transfer_us = rounds * round_us + us(bytes, rate)};
   if (communicator.nodes == 1) return parts;
   const double across =
       2.0 * std::max(1.0, levels_of(communicator)) * message_us(machine, Protocol::Simple);
@@ -227,30 +265,35 @@ Prediction machine_time(const Machine& machine, const Communicator& communicator
 // Each rank sends blocks of m bytes to its peers at once, those over NVLink beside those over the
 // NIC, and copies its own:
 //
-//   launch + exchange + (n-g) (message + L) + max(m (g-1) / rate, m (n-g) / NIC)
-//   + m / exchange_own_rate
+//   launch + exchange_steps * simple_step (LL: exchange_ll) + (n-g) (message + L)
+//   + max(m (g-1) / (exchange_share B), m (n-g) / NIC) + m / copy_rate
 Prediction exchange_time(const Machine& machine, const Communicator& communicator, CollectiveOp op,
                          double bytes) {
   const MachineModel& gpu = machine.gpu;
+  const ProtocolModel& protocols = machine.protocols;
+  const Network& network = machine.network;
   const bool all = op == CollectiveOp::AllToAll;
   const double ranks = communicator.ranks;
   const double local = std::floor(communicator.ranks_per_node());
   const double block = all ? bytes / ranks : bytes;
   const double near = all ? local - 1.0 : communicator.nodes == 1 ? 1.0 : 0.0;
   const double far = all ? ranks - local : communicator.nodes == 1 ? 0.0 : 1.0;
-  const bool by_channel = release_of(gpu, communicator).exchange_ll_by_channel;
+  const bool by_channel = release_number(communicator.constants.version) < kExchangeLlInAll;
   const double most = kExchangeLlBytes * (by_channel ? communicator.p2p_channels_per_peer : 1.0);
   const bool ll = block <= most;
-  const double share = link_share(gpu, communicator);
-  const double rate = (ll ? gpu.exchange_ll_rate : gpu.exchange_rate) * share;
+  const double rate = (ll ? protocols.exchange_ll_share : protocols.exchange_share) *
+                      link_rate(machine, communicator) * communicator.channel_share;
   double transfer = us(block * near, rate);
-  Parts parts{.latency_us = gpu.launch_us + (ll ? gpu.exchange_ll_us : gpu.exchange_us)};
+  Parts parts{.latency_us = gpu.launch_us + (ll ? protocols.exchange_ll_us
+                                                : protocols.exchange_steps * gpu.simple_step_us)};
   if (far > 0.0) {
-    const double nic = machine.network.rate * machine.network.exchange_share / local;
+    const double share = network.exchange_share.value_or(machine.messages.exchange_share);
+    const double nic = network.rate * share / local;
     transfer = std::max(transfer, us(block * far, nic));
-    parts.latency_us += far * (machine.messages.exchange_us + machine.network.latency_us);
+    const double fetch = block <= network.inject_bytes ? network.inject_us : 0.0;
+    parts.latency_us += far * (machine.messages.exchange_us + network.latency_us + fetch);
   }
-  parts.transfer_us = transfer + (all ? us(block, gpu.exchange_own_rate) : 0.0);
+  parts.transfer_us = transfer + (all ? us(block, gpu.copy_rate) : 0.0);
   return as_prediction(parts, bytes);
 }
 

@@ -44,7 +44,18 @@ NcclTransport::NcclTransport(const Cluster& cluster, Options options)
   host_->sm = options_.sm.value_or(host_->sm);
   host_->cpu = options_.cpu.value_or(host_->cpu);
   const auto measured = options_.machine ? machine_model(host_->sm) : std::nullopt;
-  if (measured) machine_ = Machine{.gpu = *measured, .messages = message_model(), .network = {}};
+  if (measured)
+    machine_ = Machine{.gpu = *measured,
+                       .protocols = protocol_model(),
+                       .messages = message_model(),
+                       .network = {}};
+}
+
+PricedBy NcclTransport::priced_by() const {
+  if (!machine_) return PricedBy::NoGpu;
+  const std::vector<std::uint32_t>& measured = machine_->gpu.measured_on;
+  const bool here = std::find(measured.begin(), measured.end(), host_->sm) != measured.end();
+  return here ? PricedBy::ThisGpu : PricedBy::ItsGeneration;
 }
 
 const Communicator& NcclTransport::communicator(std::span<const std::uint32_t> gpus) const {

@@ -35,6 +35,10 @@ inline constexpr std::string_view kNcclName = "nccl";
 [[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice,
                                                             bool crosses_nodes);
 
+// This GPU (or one with the same compute capability), another of its generation, or nobody's:
+// NCCL's own tuning model, or what stands in for NCCL.
+enum class PricedBy : std::uint8_t { ThisGpu, ItsGeneration, NoGpu };
+
 class NcclTransport final : public Transport {
  public:
   NcclTransport(const Cluster& cluster, Options options);
@@ -62,6 +66,9 @@ class NcclTransport final : public Transport {
 
   // What NCCL's data know of the cluster's GPUs and host; nothing for other GPUs.
   [[nodiscard]] const std::optional<HostFacts>& host() const { return host_; }
+
+  // Whose measurements tell the times of what NCCL chooses.
+  [[nodiscard]] PricedBy priced_by() const;
 
   // The communicator of a group of two or more.
   [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;

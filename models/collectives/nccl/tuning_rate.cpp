@@ -39,6 +39,11 @@ double graph_rate(const Facts& facts, const ChannelGraph& graph) {
   return facts.communicator.nodes <= 2 ? graph.intra : graph.inter;
 }
 
+// The graph's channels, or as many of them as NCCL_MAX_NCHANNELS leaves.
+double ring_channels(const Facts& facts, const ChannelGraph& graph) {
+  return graph.channels * facts.communicator.channel_share;
+}
+
 // What LL reaches depends on the GPU within a node and on the CPU across (the same table, its first
 // two rows).
 double ll_rate(const Facts& facts) {
@@ -50,7 +55,8 @@ double ll_rate(const Facts& facts) {
 double ring_rate(const Facts& facts, CollectiveOp op, Protocol protocol) {
   const ChannelGraph& graph = facts.communicator.graphs.ring;
   const TuningConstants& constants = facts.communicator.constants;
-  const double plain = graph.channels * graph_rate(facts, graph);
+  const double channels = ring_channels(facts, graph);
+  const double plain = channels * graph_rate(facts, graph);
   if (protocol == Protocol::LL) {
     const bool reduces = op == CollectiveOp::AllReduce || op == CollectiveOp::Reduce;
     const bool gather_one_node = facts.column == 0 && !reduces;
@@ -61,25 +67,26 @@ double ring_rate(const Facts& facts, CollectiveOp op, Protocol protocol) {
   if (protocol == Protocol::Simple) return plain;
   const double share =
       facts.local < 2.0 ? constants.rules.ring_ll128_share_one_rank_per_node : kRingLl128Share;
-  return std::min(plain * share, graph.channels * facts.cap(constants.ring_ll128_cap));
+  return std::min(plain * share, channels * facts.cap(constants.ring_ll128_cap));
 }
 
 double tree_rate(const Facts& facts, Protocol protocol) {
   const ChannelGraph& graph = facts.communicator.graphs.tree;
   const TuningConstants& constants = facts.communicator.constants;
-  double rate = std::min(graph.channels * graph_rate(facts, graph) * kTreeShare,
-                         graph.channels * facts.cap(constants.tree_cap));
+  const double channels = ring_channels(facts, graph);
+  double rate =
+      channels * std::min(graph_rate(facts, graph) * kTreeShare, facts.cap(constants.tree_cap));
   if (protocol == Protocol::LL) rate = std::min(rate / kTreeLlShare, ll_rate(facts));
   if (protocol == Protocol::LL128) {
     const double share = facts.column == 0 ? 7.0 / 9.0 : 120.0 / 128.0;
-    rate = std::min(rate * share, graph.channels * facts.cap(constants.tree_ll128_cap));
+    rate = std::min(rate * share, channels * facts.cap(constants.tree_ll128_cap));
   }
   return graph.simple_tree ? rate * kSimpleTreeShare : rate;
 }
 
 double pat_rate(const Facts& facts) {
   const ChannelGraph& graph = facts.communicator.graphs.tree;
-  return graph.channels * graph_rate(facts, graph) * kPatShare;
+  return ring_channels(facts, graph) * graph_rate(facts, graph) * kPatShare;
 }
 
 // From 2.28 on: all_reduce goes both ways at once, a gather does not send a rank its own part.
@@ -110,9 +117,10 @@ double nvls_rate_before(const Facts& facts, CollectiveOp op, bool tree) {
 }
 
 double nvls_rate(const Facts& facts, CollectiveOp op, bool tree) {
-  return facts.communicator.constants.rules.nvls_rate == NvlsRate::Efficiency
-             ? nvls_rate_by_efficiency(facts, op, tree)
-             : nvls_rate_before(facts, op, tree);
+  const double rate = facts.communicator.constants.rules.nvls_rate == NvlsRate::Efficiency
+                          ? nvls_rate_by_efficiency(facts, op, tree)
+                          : nvls_rate_before(facts, op, tree);
+  return rate * facts.communicator.nvls_channel_share;
 }
 
 // The switches of the network reduce. Works at full speed only where every GPU has a NIC.
@@ -142,7 +150,7 @@ double bus_rate(const Communicator& communicator, CollectiveOp op, const Method&
     case Algorithm::CollNetDirect:
       return collnet_direct_rate(facts, op);
     case Algorithm::CollNetChain:
-      return communicator.graphs.tree.channels * communicator.graphs.tree.intra;
+      return ring_channels(facts, communicator.graphs.tree) * communicator.graphs.tree.intra;
     case Algorithm::Nvls:
       return nvls_rate(facts, op, false);
     case Algorithm::NvlsTree:

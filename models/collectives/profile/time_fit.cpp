@@ -14,6 +14,7 @@ constexpr std::size_t kSizesLeast = 3;    // of a range
 constexpr std::size_t kSegmentsMost = 8;  // more than any library has protocols
 constexpr double kErrorLeast = 2e-3;      // finer is not told apart
 constexpr std::size_t kSizesMost = 512;   // the search is quadratic
+constexpr double kStall = 1.5;            // times the quickest of the larger sizes
 
 struct Line {
   double latency_s = 0.0;
@@ -49,6 +50,19 @@ Line fitted_line(std::span<const SizeTime> points) {
   for (const SizeTime& point : points)
     line.error_squared += relative_error(line, point) * relative_error(line, point);
   return line;
+}
+
+std::vector<SizeTime> without_stalls(std::span<const SizeTime> points) {
+  std::vector<SizeTime> kept;
+  double quickest_s = std::numeric_limits<double>::infinity();
+  for (std::size_t i = points.size(); i-- > 0;) {
+    const bool grew = i == 0 || points[i].time_s * static_cast<double>(points[i - 1].bytes) >
+                                    points[i - 1].time_s * static_cast<double>(points[i].bytes);
+    if (points[i].time_s <= kStall * quickest_s || !grew) kept.push_back(points[i]);
+    quickest_s = std::min(quickest_s, points[i].time_s);
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
 }
 
 // Where each range of the best cut into `count` ranges begins.
@@ -154,10 +168,13 @@ const FitSegment& TimeFit::segment(double bytes) const {
 TimeFit fit_times(std::span<const SizeTime> points) {
   TY_CHECK(!points.empty() && points.size() <= kSizesMost, points.size());
   TimeFit fit;
-  const std::vector<std::size_t> begins = best_begins(points);
+  const std::vector<SizeTime> kept = without_stalls(points);
+  const std::span<const SizeTime> steady(kept);
+  fit.stalls = points.size() - steady.size();
+  const std::vector<std::size_t> begins = best_begins(steady);
   for (std::size_t i = 0; i < begins.size(); ++i) {
-    const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : points.size();
-    fit.segments.push_back(segment_of(points.subspan(begins[i], end - begins[i])));
+    const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : steady.size();
+    fit.segments.push_back(segment_of(steady.subspan(begins[i], end - begins[i])));
     if (i > 0) fit.segments[i].threshold_bytes = threshold(fit.segments[i - 1], fit.segments[i]);
   }
   for (const SizeTime& point : points) {

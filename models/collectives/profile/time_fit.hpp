@@ -15,6 +15,10 @@
 // apart. Worked: 16 sizes whose times are exactly 10 us + S / 1 GB/s up to 64 KiB and 30 us +
 // S / 10 GB/s above give two ranges with these numbers (tests/models/collectives/profile).
 //
+// A time of more than 1.5 times that of a larger size, and grown by more than the size since the one
+// before, is a stall (a first call that sets up its connections, a busy network) and not the
+// library's: the fit leaves it out.
+//
 //   TimeFit fit = fit_times(points);
 //   fit.segments[0].latency_s;
 #pragma once
@@ -48,7 +52,8 @@ struct FitSegment {
 
 struct TimeFit {
   std::vector<FitSegment> segments = {};
-  double error = 0.0;        // mean absolute relative error
+  std::size_t stalls = 0;    // times that were left out of the fit
+  double error = 0.0;        // mean absolute relative error, of all times
   double error_worst = 0.0;  // the largest
 
   // The range of a size; the first below all that was measured, the last above.

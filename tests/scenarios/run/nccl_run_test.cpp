@@ -112,8 +112,8 @@ TEST(NcclRun, ChannelsAreKeptWithinTheirLimits) {
   for (const CollectiveSummary& row : rows_of(few)) EXPECT_LE(row.carrier.channels, 2U);
 }
 
-// On Blackwell LL128 was measured to take longer from 2.29 on.
-TEST(NcclRun, TheReleaseDecides) {
+// What differs between releases is the transport's to test (transport_test.cpp).
+TEST(NcclRun, APatchTakesItsReleasesData) {
   const auto reduction_s = [](const char* version) {
     for (const CollectiveSummary& row :
          rows_of(with_nccl(replicas_on("dgx_b200"),
@@ -122,7 +122,6 @@ TEST(NcclRun, TheReleaseDecides) {
     return 0.0;
   };
   EXPECT_GT(reduction_s("2.18"), 0.0);
-  EXPECT_NE(reduction_s("2.18"), reduction_s("2.30"));
   EXPECT_EQ(reduction_s("2.30"), reduction_s("2.30.7"));
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
+#include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/constant_fit.hpp"
 #include "scenarios/validate/report.hpp"
 #include "sim/base/error.hpp"
@@ -127,6 +129,51 @@ TEST(ConstantFit, LeavesEachSourceOutOnce) {
   EXPECT_NEAR(fit.sources[0].before, 0.1, 1e-9);
   EXPECT_NEAR(fit.sources[1].factors[0], 1.0 / 0.9, 1e-9) << "from a alone";
   EXPECT_GT(fit.spread[0], 0.1) << "sources that disagree make a constant uncertain";
+}
+
+std::filesystem::path written(const std::string& name, const std::string& text) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / name;
+  std::ofstream(file) << text;
+  return file;
+}
+
+// Two points of the H100 table, one of them measured three times.
+TEST(CollectiveRows, ArePricedAsNcclChooses) {
+  const auto file = written("h100_sxm.csv",
+                            "op,dtype,gpus,nccl_version,size_bytes,time_us,busbw_GBps\n"
+                            "all_reduce,half,8,2.29,268435456,1000,0\n"
+                            "alltoall,half,8,2.29,8388608,44,0\n"
+                            "alltoall,half,8,2.29,8388608,48,0\n"
+                            "alltoall,half,8,2.29,8388608,45,0\n");
+  ASSERT_TRUE(is_collective_dataset(file));
+  const std::vector<Outcome> outcomes = validate_collectives(file);
+  ASSERT_EQ(outcomes.size(), 2U);
+  const Outcome& reduced = outcomes[0];
+  EXPECT_EQ(reduced.row.id, "h100_sxm-all_reduce-1x8-2.29-268435456");
+  EXPECT_EQ(feature_of(reduced.row, Feature::Operation), "all_reduce");
+  EXPECT_EQ(feature_of(reduced.row, Feature::Size), "> 64 MiB");
+  EXPECT_EQ(feature_of(reduced.row, Feature::Gpu), "h100");
+  EXPECT_EQ(feature_of(reduced.row, Feature::Scale), "1-8 GPUs");
+  EXPECT_LT(std::abs(reduced.error()), 0.2);
+  ASSERT_EQ(reduced.parts.size(), 2U);
+  EXPECT_NEAR(reduced.parts[0].seconds + reduced.parts[1].seconds, reduced.predicted_s,
+              1e-12 * reduced.predicted_s);
+  EXPECT_EQ(reduced.parts[1].name, "latency of NVLS/Simple, 16 channels");
+  EXPECT_DOUBLE_EQ(outcomes[1].row.step_time_s, 45e-6);
+  EXPECT_LT(std::abs(outcomes[1].error()), 0.3);
+}
+
+TEST(CollectiveRows, OfAMachineNobodyDescribedAreRefused) {
+  const auto file = written("my_log.json", R"({"n_ranks": 8, "rows": [{"op": "all_reduce",
+      "size_bytes": 8, "time_us": 12.0}]})");
+  ASSERT_TRUE(is_collective_dataset(file));
+  try {
+    (void)validate_collectives(file);
+    FAIL() << "it was read";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("measured_platforms.json"), std::string::npos);
+  }
+  EXPECT_FALSE(is_collective_dataset(written("runs.json", "[]")));
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ Script overlap_script(const Overlap& overlap) {
 
 Timeline run_with_loss(Script& script, const Engine& engine, double loss, bool folded = true) {
   const Partition partition = script.fold_it(folded);
-  const std::vector<double> losses(partition.groups.size(), loss);
+  std::vector<std::vector<double>> losses;
+  for (const auto& calls : partition.phases) losses.emplace_back(calls.size(), loss);
   EngineInput input{.cluster = script.cluster(),
                     .workload = script.workload(),
                     .partition = partition,

@@ -13,29 +13,29 @@ namespace trainyard::nccl::fit {
 
 namespace {
 
-// Guesses of the right order; the same for all generations but for the links.
-MachineModel first_guess(double link_rate) {
+// Guesses of the right order; the same for all generations.
+MachineModel first_machine(double link_rate, std::vector<std::uint32_t> measured_on) {
   return {.launch_us = 6.0,
           .ll_step_us = 0.9,
-          .ll128_step_us = 1.6,
           .simple_step_us = 4.0,
-          .ll_channel_rate = 12.0,
-          .ll_rate = 0.6 * link_rate,
-          .ll128_rate = 0.75 * link_rate,
-          .ring_efficiency = 0.98,
-          .own_rate = 700.0,
-          .nvls_us = 25.0,
-          .nvls_round_us = 6.0,
-          .nvls_rate = 0.8 * link_rate,
-          .exchange_ll_us = 3.0,
-          .exchange_us = 9.0,
-          .exchange_ll_rate = 0.4 * link_rate,
-          .exchange_rate = 0.85 * link_rate,
-          .exchange_own_rate = 900.0,
+          .channel_rate = 12.0,
+          .copy_rate = 900.0,
           .link_rate = link_rate,
-          .releases = {{.from = "2.29", .exchange_ll_by_channel = false}}};
+          .measured_on = std::move(measured_on)};
 }
 
+constexpr ProtocolModel kFirstProtocols{.ll128_step_us = 1.6,
+                                        .ll_share = 0.6,
+                                        .ll128_share = 0.75,
+                                        .ring_share = 0.98,
+                                        .own_share = 2.0,
+                                        .nvls_us = 25.0,
+                                        .nvls_round_steps = 2.0,
+                                        .nvls_share = 0.8,
+                                        .exchange_ll_us = 3.0,
+                                        .exchange_steps = 2.5,
+                                        .exchange_ll_share = 0.3,
+                                        .exchange_share = 0.8};
 constexpr MessageModel kFirstMessages{.ll_us = 3.5,
                                       .ll128_us = 5.0,
                                       .simple_us = 10.0,
@@ -49,7 +49,8 @@ constexpr const char* kReference = "infiniband";
 constexpr Fabric kReferenceFabric{.latency_us = 1.15, .efficiency = 0.97, .exchange_share = 0.9};
 constexpr Fabric kFirstFabric{.latency_us = 5.0, .efficiency = 0.85, .exchange_share = 0.9};
 constexpr double kEfficiencyMost = 0.97;
-constexpr double kExtraGuessUs = 40.0;
+constexpr double kFirstRendezvousUs = 4.0;
+constexpr double kFirstInjectUs = 12.0;
 
 // Constants as one list of positive numbers.
 using Handles = std::vector<double*>;
@@ -78,19 +79,24 @@ void fit(Constants& constants, const Handles& handles, const Selection& rows) {
   assign(handles, fit_positive(values_of(handles), residuals, {}));
 }
 
-void fit_generation(Constants& constants, Generation generation, double link_rate,
-                    const Selection& rows) {
-  MachineModel& machine = constants.machines[generation];
-  machine = first_guess(link_rate);
-  Handles handles;
-  for (const auto& parameter : machine_parameters()) handles.push_back(&(machine.*parameter.value));
-  if (generation == Generation::Blackwell) {
-    machine.releases.front().ll128_extra_us = kExtraGuessUs;
-    handles.push_back(&machine.releases.front().ll128_extra_us);
-  }
+template <class Model>
+void add_handles(Handles& handles, Model& model, std::span<const Parameter<Model>> parameters) {
+  for (const auto& parameter : parameters) handles.push_back(&(model.*parameter.value));
+}
+
+// All generations at once, for the protocols are theirs together.
+void fit_nodes(Constants& constants, const Selection& rows) {
+  constants.machines = {{Generation::Ampere, first_machine(240.0, {80})},
+                        {Generation::Hopper, first_machine(370.8, {90})},
+                        {Generation::Blackwell, first_machine(721.8, {100, 103})}};
+  constants.protocols = kFirstProtocols;
   Selection own;
   for (const Sample* row : rows)
-    if (row->one_node() && row->generation() == generation) own.push_back(row);
+    if (row->one_node() && constants.machines.contains(row->generation())) own.push_back(row);
+  Handles handles;
+  for (auto& [generation, machine] : constants.machines)
+    add_handles(handles, machine, machine_parameters());
+  add_handles(handles, constants.protocols, protocol_parameters());
   fit(constants, handles, own);
 }
 
@@ -100,13 +106,17 @@ void fit_networks(Constants& constants, const Selection& rows) {
   for (const Sample* row : rows) {
     if (row->one_node() || !constants.machines.contains(row->generation())) continue;
     own.push_back(row);
-    constants.fabrics[row->fabric] = row->fabric == kReference ? kReferenceFabric : kFirstFabric;
+    Fabric& fabric = constants.fabrics[row->fabric];
+    fabric = row->fabric == kReference ? kReferenceFabric : kFirstFabric;
+    if (row->rendezvous_bytes) fabric.rendezvous_us = kFirstRendezvousUs;
+    if (row->inject_bytes) fabric.inject_us = kFirstInjectUs;
   }
   Handles handles;
-  for (const auto& parameter : message_parameters())
-    handles.push_back(&(constants.messages.*parameter.value));
+  add_handles(handles, constants.messages, message_parameters());
   for (auto& [name, fabric] : constants.fabrics) {
     handles.push_back(&fabric.exchange_share);
+    if (fabric.rendezvous_us > 0.0) handles.push_back(&fabric.rendezvous_us);
+    if (fabric.inject_us > 0.0) handles.push_back(&fabric.inject_us);
     if (name == kReference) continue;
     handles.push_back(&fabric.latency_us);
     handles.push_back(&fabric.efficiency);
@@ -121,27 +131,25 @@ std::string kind_of(const Sample& sample, Split split) {
   const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
   const bool large = sample.one_node() && sample.communicator->ranks > 8;
   return fmt::format("{} {} {}", static_cast<int>(sample.generation()),
-                     exchange ? "exchange" : to_text(sample.choice).substr(0, 6),
+                     exchange ? to_string(sample.op) : to_text(sample.choice).substr(0, 6),
                      split == Split::Ranks && large ? "large" : sample.fabric);
 }
 
-// Tables measure all numbers of ranks and stay; single-node constants cannot be told apart without
-// them.
 bool may_leave(const Sample& sample, Split split) {
-  const bool table = sample.source.ends_with("_sxm");
-  if (split == Split::Source) return !table;
-  return split == Split::Thirds || sample.communicator->ranks <= 8;
+  return split != Split::Ranks || sample.communicator->ranks <= 8;
 }
 
 std::string part_of(const Sample& sample, std::size_t index, Split split) {
   if (split == Split::Thirds) return std::to_string(index % 3);
   if (split == Split::Ranks)
     return fmt::format("{} {}", static_cast<int>(sample.generation()), sample.communicator->ranks);
-  return sample.source;
+  if (!sample.one_node()) return sample.source;
+  return fmt::format("{} {}", sample.source, sample.communicator->constants.version);
 }
 
-void judge(const Constants& constants, const Sample& row, ErrorTable& table) {
-  table.add({machine_name(row), std::string(to_string(row.op)), row.bytes},
+void judge(const Constants& constants, const Sample& row, ErrorTable& table,
+           const std::string& line) {
+  table.add({line, std::string(to_string(row.op)), row.bytes},
             predict_us(constants, row) / row.time_us);
 }
 
@@ -166,9 +174,7 @@ Selection select_fitted(const Samples& samples) {
 
 Constants fit_constants(const Selection& rows) {
   Constants constants;
-  fit_generation(constants, Generation::Ampere, 240.0, rows);
-  fit_generation(constants, Generation::Hopper, 370.8, rows);
-  fit_generation(constants, Generation::Blackwell, 721.8, rows);
+  fit_nodes(constants, rows);
   fit_networks(constants, rows);
   return constants;
 }
@@ -193,7 +199,7 @@ ErrorTable cross_validate(const Selection& rows, Split split, const Selection* j
     const Constants constants = fit_constants(kept);
     for (const Sample* row : left_out)
       if (kinds.contains(kind_of(*row, split)) && can_predict(constants, *row) && is_judged(row))
-        judge(constants, *row, table);
+        judge(constants, *row, table, split == Split::Source ? part : machine_name(*row));
   }
   return table;
 }
@@ -201,7 +207,7 @@ ErrorTable cross_validate(const Selection& rows, Split split, const Selection* j
 ErrorTable errors_of(const Constants& constants, const Selection& rows) {
   ErrorTable table;
   for (const Sample* row : rows)
-    if (can_predict(constants, *row)) judge(constants, *row, table);
+    if (can_predict(constants, *row)) judge(constants, *row, table, machine_name(*row));
   return table;
 }
 
@@ -217,8 +223,9 @@ ErrorTable unfitted_errors(const Selection& rows) {
 std::string machine_name(const Sample& sample) {
   if (!sample.one_node()) return sample.source;
   constexpr std::array kNames{"V100", "A100", "H100", "B200"};
-  return fmt::format("{} x {}", kNames.at(static_cast<std::size_t>(sample.generation())),
-                     sample.communicator->ranks);
+  constexpr std::uint32_t kServer = 8;  // more GPUs on one switch are a rack's
+  const char* rack = sample.communicator->ranks > kServer ? ", rack" : "";
+  return std::string(kNames.at(static_cast<std::size_t>(sample.generation()))) + rack;
 }
 
 }  // namespace trainyard::nccl::fit

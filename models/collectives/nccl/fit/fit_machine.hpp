@@ -1,8 +1,8 @@
 // Fits the machine model's constants to measured collectives and says how well they generalise.
 //
-// Constants of a GPU generation come from rows of one node, those of messages and fabrics from rows
-// of several, with the generations' held fixed. Everything is least squares on log(predicted /
-// measured), robust; the same rows give the same constants.
+// Constants of the GPU generations and of the protocols come from rows of one node, those of
+// messages and fabrics from rows of several, with the others held fixed. Everything is least
+// squares on log(predicted / measured), robust; the same rows give the same constants.
 //
 //   const Constants fitted = fit_constants(select_fitted(samples));
 //   cross_validate(rows, Split::Thirds);      // errors on rows that were left out
@@ -25,14 +25,14 @@ enum class Rows { OneNode, SeveralNodes, Unfitted };
 [[nodiscard]] Constants fit_constants(const Selection& rows);
 
 // What is left out, one part after the other: every third row, all rows of one number of ranks, or
-// all of one source.
+// all of one table (of one release of NCCL) or log, whose errors then are a line by its name.
 enum class Split { Thirds, Ranks, Source };
 // Errors of the rows left out. Rows by a method, or over a fabric, of which no row is left are not
 // judged, nor are those that are not in `judged`, where it is given.
 [[nodiscard]] ErrorTable cross_validate(const Selection& rows, Split split,
                                         const Selection* judged = nullptr);
 
-// Errors of given constants; by the sample's machine ("hopper x 8", "polaris_a100x4_n2_ofi").
+// Errors of given constants; by the sample's machine ("H100", "polaris_a100x4_n2_ofi").
 [[nodiscard]] ErrorTable errors_of(const Constants& constants, const Selection& rows);
 // Of NCCL's own model, for the operations that it tunes.
 [[nodiscard]] ErrorTable unfitted_errors(const Selection& rows);

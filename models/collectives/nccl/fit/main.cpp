@@ -3,47 +3,30 @@
 //   fit_nccl measured/collectives models/collectives/nccl/data 2026-11-21
 //
 // Reads the tables and logs below MEASURED and rewrites machine_ampere.json, machine_hopper.json,
-// machine_blackwell.json and machine_network.json in DATA. With MEASURED alone nothing is written,
-// and the shipped constants are judged. The same rows give the same bytes.
+// machine_blackwell.json, machine_protocols.json, machine_network.json and errors.md in DATA. With
+// MEASURED alone nothing is written, and the shipped constants are judged. The same rows give the
+// same bytes.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <span>
 
-#include "models/collectives/nccl/fit/fit_machine.hpp"
+#include "models/collectives/nccl/fit/report.hpp"
 #include "models/collectives/nccl/fit/write_constants.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 
 namespace {
 
 using namespace trainyard::nccl::fit;
 
-void print(const char* title, const ErrorTable& table, bool lines) {
-  fmt::print("{}: all sizes {}; from 1 MiB {}\n", title, to_text(table.all()),
-             to_text(table.from_one_mebibyte()));
-  if (lines) fmt::print("\n{}\n", table.to_markdown());
-}
-
-void report(const Constants& constants, const Samples& samples) {
-  const auto judge = [&](const char* title, Rows kind) {
-    const Selection rows = select(samples, kind);
-    fmt::print("{}\n", title);
-    print("NCCL's own model", unfitted_errors(rows), false);
-    print("machine model", errors_of(constants, rows), true);
-  };
-  judge("One node", Rows::OneNode);
-  judge("One node, a table that nobody fitted", Rows::Unfitted);
-  judge("Several nodes", Rows::SeveralNodes);
-}
-
-void report_left_out(const Samples& samples) {
-  const Selection alone = select(samples, Rows::OneNode);
-  print("left out: every third row, one node", cross_validate(alone, Split::Thirds), false);
-  print("left out: a number of ranks, one node", cross_validate(alone, Split::Ranks), false);
-  print("left out: a log, one node", cross_validate(alone, Split::Source), false);
-  const Selection several = select(samples, Rows::SeveralNodes);
-  const ErrorTable thirds = cross_validate(select_fitted(samples), Split::Thirds, &several);
-  print("left out: every third row, several nodes", thirds, true);
+// The page that goes beside the constants.
+std::string page(const Constants& constants, const Samples& samples) {
+  return "# Errors of the machine model of NCCL\n\n"
+         "Predicted over measured times less one: the mean of its magnitude, its mean (bias), the "
+         "worst and the rows.\nWritten by `fit_nccl measured/collectives "
+         "models/collectives/nccl/data DATE` together with the constants.\n" +
+         errors_markdown(constants, samples) + left_out_markdown(samples);
 }
 
 }  // namespace
@@ -59,10 +42,11 @@ int main(int count, char** values) {
     const Selection rows = select_fitted(samples);
     const bool write = arguments.size() == 4;
     const Constants constants = write ? rounded(fit_constants(rows)) : shipped_constants();
-    report(constants, samples);
+    fmt::print("{}", errors_markdown(constants, samples));
     if (!write) return 0;
-    report_left_out(samples);
     write_constants(constants, rows, {.folder = arguments[2], .date = arguments[3]});
+    trainyard::write_file(std::filesystem::path(arguments[2]) / "errors.md",
+                          page(constants, samples));
   } catch (const trainyard::InputError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;

@@ -13,13 +13,16 @@ Constants shipped_constants() {
                                        {Generation::Hopper, 90U},
                                        {Generation::Blackwell, 100U}})
     constants.machines[generation] = *machine_model(sm);
+  constants.protocols = protocol_model();
   constants.messages = message_model();
   JsonFile file = JsonFile::read(data_file("models/collectives/nccl/data", "machine_network"));
   for (const auto& [name, fabric] : file.document().at("fabrics").items()) {
     if (name == "source") continue;
     constants.fabrics[name] = {.latency_us = fabric.at("latency_us").get<double>(),
                                .efficiency = fabric.at("efficiency").get<double>(),
-                               .exchange_share = fabric.at("exchange_share").get<double>()};
+                               .exchange_share = fabric.at("exchange_share").get<double>(),
+                               .rendezvous_us = fabric.value("rendezvous_us", 0.0),
+                               .inject_us = fabric.value("inject_us", 0.0)};
   }
   return constants;
 }
@@ -30,7 +33,12 @@ bool can_predict(const Constants& constants, const Sample& sample) {
 }
 
 double predict_us(const Constants& constants, const Sample& sample) {
+  return predicted(constants, sample).time_us(sample.bytes);
+}
+
+Prediction predicted(const Constants& constants, const Sample& sample) {
   Machine machine{.gpu = constants.machines.at(sample.generation()),
+                  .protocols = constants.protocols,
                   .messages = constants.messages,
                   .network = {}};
   if (!sample.one_node()) {
@@ -38,13 +46,15 @@ double predict_us(const Constants& constants, const Sample& sample) {
     machine.network = {.latency_us = fabric.latency_us,
                        .rate = sample.nic_rate * std::min(fabric.efficiency, 0.97),
                        .nics = sample.nics,
-                       .exchange_share = fabric.exchange_share};
+                       .exchange_share = fabric.exchange_share,
+                       .rendezvous_us = fabric.rendezvous_us,
+                       .rendezvous_bytes = sample.rendezvous_bytes.value_or(0.0),
+                       .inject_us = fabric.inject_us,
+                       .inject_bytes = sample.inject_bytes.value_or(0.0)};
   }
   const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
-  const Prediction prediction =
-      exchange ? exchange_time(machine, *sample.communicator, sample.op, sample.bytes)
-               : machine_time(machine, *sample.communicator, sample.choice, sample.bytes);
-  return prediction.time_us(sample.bytes);
+  return exchange ? exchange_time(machine, *sample.communicator, sample.op, sample.bytes)
+                  : machine_time(machine, *sample.communicator, sample.choice, sample.bytes);
 }
 
 std::optional<double> unfitted_us(const Sample& sample) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -44,10 +45,20 @@ struct Platform {
   double nic = 0.0;
   std::uint32_t nics = 0;
   std::string fabric;
+  std::optional<double> rendezvous_bytes = {};
+  std::optional<double> inject_bytes = {};
 };
 
-Platform platform_of(const Json& entry, const Json& gpus) {
-  const Json& gpu = gpus.at(entry.at("gpu").get<std::string>());
+std::optional<double> optional_number(const Json& object, const char* key) {
+  if (!object.contains(key)) return {};
+  return object.at(key).get<double>();
+}
+
+// `document`: measured_platforms.json.
+Platform platform_of(const Json& entry, const Json& document) {
+  const Json& gpu = document.at("gpus").at(entry.at("gpu").get<std::string>());
+  const auto name = entry.value("fabric", std::string());
+  const Json fabric = document.at("fabrics").value(name, Json::object());
   const auto host = entry.value("host", std::string("intel"));
   return {.sm = gpu.at("sm").get<std::uint32_t>(),
           .nvlink = gpu.at("nvlink").get<double>(),
@@ -61,7 +72,9 @@ Platform platform_of(const Json& entry, const Json& gpus) {
           .version = entry.value("nccl", std::string()),
           .nic = entry.value("nic", 0.0),
           .nics = entry.value("nics", 0U),
-          .fabric = entry.value("fabric", std::string())};
+          .fabric = name,
+          .rendezvous_bytes = optional_number(fabric, "rendezvous_bytes"),
+          .inject_bytes = optional_number(fabric, "inject_bytes")};
 }
 
 // A full mesh shares out the wires of a GPU among its peers.
@@ -108,6 +121,8 @@ class Reader {
                   .fabric = communicator.nodes > 1 ? platform.fabric : "",
                   .nic_rate = platform.nic * platform.nics,
                   .nics = platform.nics,
+                  .rendezvous_bytes = platform.rendezvous_bytes,
+                  .inject_bytes = platform.inject_bytes,
                   .fitted = row.fitted};
     if (*op != CollectiveOp::AllToAll && *op != CollectiveOp::SendRecv)
       sample.choice = choose(communicator, {.op = *op, .bytes = row.bytes});
@@ -215,19 +230,52 @@ void read_log(const std::filesystem::path& file, const Platform& platform, Reade
   }
 }
 
+// How a file of each part of measured_platforms.json is read, and where below "collectives" it
+// lies.
+struct Kind {
+  const char* part;
+  const char* folder;
+  const char* extension;
+  void (*read)(const std::filesystem::path&, const Platform&, Reader&);
+};
+constexpr std::array kKinds{Kind{"tables", "", ".csv", read_table},
+                            Kind{"unfitted_tables", "", ".csv", read_unfitted},
+                            Kind{"logs", "logs", ".json", read_log}};
+
+JsonFile platforms() {
+  return JsonFile::read(data_file("models/collectives/nccl/data", "measured_platforms"));
+}
+
+const Kind* kind_of(const Json& document, const std::filesystem::path& file) {
+  for (const Kind& kind : kKinds)
+    if (file.extension() == kind.extension && document.at(kind.part).contains(file.stem().string()))
+      return &kind;
+  return nullptr;
+}
+
 }  // namespace
 
 Samples read_samples(const std::filesystem::path& collectives) {
-  JsonFile file = JsonFile::read(data_file("models/collectives/nccl/data", "measured_platforms"));
+  JsonFile file = platforms();
   const Json& document = file.document();
-  const Json& gpus = document.at("gpus");
   Reader reader;
-  for (const auto& [name, entry] : document.at("tables").items())
-    read_table(collectives / (name + ".csv"), platform_of(entry, gpus), reader);
-  for (const auto& [name, entry] : document.at("unfitted_tables").items())
-    read_unfitted(collectives / (name + ".csv"), platform_of(entry, gpus), reader);
-  for (const auto& [name, entry] : document.at("logs").items())
-    read_log(collectives / "logs" / (name + ".json"), platform_of(entry, gpus), reader);
+  for (const Kind& kind : kKinds)
+    for (const auto& [name, entry] : document.at(kind.part).items())
+      kind.read(collectives / kind.folder / (name + kind.extension), platform_of(entry, document),
+                reader);
+  return reader.take();
+}
+
+bool is_measured_platform(const std::filesystem::path& file) {
+  return kind_of(platforms().document(), file) != nullptr;
+}
+
+Samples read_samples_of(const std::filesystem::path& file) {
+  JsonFile known = platforms();
+  const Json& document = known.document();
+  const Kind& kind = *kind_of(document, file);
+  Reader reader;
+  kind.read(file, platform_of(document.at(kind.part).at(file.stem().string()), document), reader);
   return reader.take();
 }
 

@@ -13,6 +13,7 @@
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct Sample {
   std::string fabric;     // between its nodes; empty on one node
   double nic_rate = 0.0;  // nominal, of all NICs of a node
   std::uint32_t nics = 0;
+  // Thresholds of its messages (Network), where the fabric has them.
+  std::optional<double> rendezvous_bytes = {};
+  std::optional<double> inject_bytes = {};
   bool fitted = true;  // false: only to judge
 
   [[nodiscard]] Generation generation() const { return generation_of(communicator->node.sm); }
@@ -43,5 +47,10 @@ struct Samples {
 
 // Throws InputError where the folder has no such files or a file is not as described.
 [[nodiscard]] Samples read_samples(const std::filesystem::path& collectives);
+
+// Is the file, by its name, of a machine that data/measured_platforms.json describes?
+[[nodiscard]] bool is_measured_platform(const std::filesystem::path& file);
+// One of them. Throws InputError likewise. REQUIRES: is_measured_platform.
+[[nodiscard]] Samples read_samples_of(const std::filesystem::path& file);
 
 }  // namespace trainyard::nccl::fit

@@ -42,6 +42,12 @@ Json parameters_json(const Model& model, std::span<const Parameter<Model>> param
   return json;
 }
 
+template <class Model>
+void round_all(Model& model, std::span<const Parameter<Model>> parameters) {
+  for (const auto& parameter : parameters)
+    model.*parameter.value = four_digits(model.*parameter.value);
+}
+
 std::string sources_of(const Selection& rows) {
   std::set<std::string> names;
   for (const Sample* row : rows) names.insert(row->source);
@@ -58,25 +64,41 @@ void write_machine(const Constants& constants, Generation generation, const char
   for (const Sample* row : rows)
     if (row->one_node() && row->generation() == generation) own.push_back(row);
   const MachineModel& machine = constants.machines.at(generation);
-  Json releases = Json::array();
-  for (const MachineRelease& release : machine.releases)
-    releases.push_back({{"from", release.from},
-                        {"exchange_ll_by_channel", release.exchange_ll_by_channel},
-                        {"ll128_extra_us", release.ll128_extra_us},
-                        {"source", "where the measured times jump, by release"}});
   const Json json = {
       {"description",
-       fmt::format("Machine model of NCCL on one node, {}: microseconds, GB/s of one GPU{}", name,
-                   generation == Generation::Ampere
-                       ? "; there is no NVLS, and its constants are guesses that nothing uses"
-                       : "")},
+       fmt::format("Machine model of NCCL on one node, {}: microseconds, GB/s of one GPU", name)},
       {"source", fmt::format("least squares on log time over {}", sources_of(own))},
       {"command", fmt::format(kCommand, destination.date)},
+      {"measured_on", machine.measured_on},
       {"link_rate", machine.link_rate},
       {"fitted", parameters_json(machine, machine_parameters())},
-      {"releases", releases},
       {"errors", evidence(constants, own)}};
   write(json, destination, fmt::format("machine_{}.json", name).c_str());
+}
+
+void write_protocols(const Constants& constants, const Selection& rows,
+                     const Destination& destination) {
+  Selection own;
+  for (const Sample* row : rows)
+    if (row->one_node()) own.push_back(row);
+  const Json json = {{"description",
+                      "Machine model of NCCL on one node, what holds for every GPU: microseconds, "
+                      "steps, shares of "
+                      "a GPU's NVLink"},
+                     {"source", fmt::format("least squares on log time over {}", sources_of(own))},
+                     {"command", fmt::format(kCommand, destination.date)},
+                     {"fitted", parameters_json(constants.protocols, protocol_parameters())},
+                     {"errors", evidence(constants, own)}};
+  write(json, destination, "machine_protocols.json");
+}
+
+Json fabric_json(const Fabric& fabric) {
+  Json json = {{"latency_us", fabric.latency_us},
+               {"efficiency", fabric.efficiency},
+               {"exchange_share", fabric.exchange_share}};
+  if (fabric.rendezvous_us > 0.0) json["rendezvous_us"] = fabric.rendezvous_us;
+  if (fabric.inject_us > 0.0) json["inject_us"] = fabric.inject_us;
+  return json;
 }
 
 void write_network(const Constants& constants, const Selection& rows,
@@ -88,10 +110,7 @@ void write_network(const Constants& constants, const Selection& rows,
                    "fitted with the rest; infiniband's latency is that of its adapters "
                    "over one switch, 1.0 to 1.3 us, and its share of the rate 48.5 of 50 GB/s; an "
                    "exchange_share of 0.9 is a guess where no all_to_all was measured"}};
-  for (const auto& [name, fabric] : constants.fabrics)
-    fabrics[name] = {{"latency_us", fabric.latency_us},
-                     {"efficiency", fabric.efficiency},
-                     {"exchange_share", fabric.exchange_share}};
+  for (const auto& [name, fabric] : constants.fabrics) fabrics[name] = fabric_json(fabric);
   const Json json = {
       {"description",
        "Machine model of NCCL between nodes: what a message takes beside the latency of the "
@@ -107,18 +126,13 @@ void write_network(const Constants& constants, const Selection& rows,
 }  // namespace
 
 Constants rounded(Constants constants) {
-  for (auto& [generation, machine] : constants.machines) {
-    for (const auto& parameter : machine_parameters())
-      machine.*parameter.value = four_digits(machine.*parameter.value);
-    for (MachineRelease& release : machine.releases)
-      release.ll128_extra_us = four_digits(release.ll128_extra_us);
-  }
-  for (const auto& parameter : message_parameters())
-    constants.messages.*parameter.value = four_digits(constants.messages.*parameter.value);
+  for (auto& [generation, machine] : constants.machines) round_all(machine, machine_parameters());
+  round_all(constants.protocols, protocol_parameters());
+  round_all(constants.messages, message_parameters());
   for (auto& [name, fabric] : constants.fabrics)
-    fabric = {.latency_us = four_digits(fabric.latency_us),
-              .efficiency = four_digits(fabric.efficiency),
-              .exchange_share = four_digits(fabric.exchange_share)};
+    for (double* value : {&fabric.latency_us, &fabric.efficiency, &fabric.exchange_share,
+                          &fabric.rendezvous_us, &fabric.inject_us})
+      *value = four_digits(*value);
   return constants;
 }
 
@@ -127,6 +141,7 @@ void write_constants(const Constants& constants, const Selection& rows,
   write_machine(constants, Generation::Ampere, "ampere", rows, destination);
   write_machine(constants, Generation::Hopper, "hopper", rows, destination);
   write_machine(constants, Generation::Blackwell, "blackwell", rows, destination);
+  write_protocols(constants, rows, destination);
   write_network(constants, rows, destination);
 }
 

@@ -14,8 +14,8 @@ struct Destination {
   std::string folder;
   std::string date;
 };
-// Rewrites machine_<generation>.json and machine_network.json. Throws InputError where the folder
-// cannot be written.
+// Rewrites machine_<generation>.json, machine_protocols.json and machine_network.json. Throws
+// InputError where the folder cannot be written.
 void write_constants(const Constants& constants, const Selection& rows,
                      const Destination& destination);
 

@@ -1,6 +1,7 @@
 // The machine model's formulas, on constants written down here: exact numbers worked by hand.
 #include "models/collectives/nccl/machine.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,35 +16,35 @@ namespace {
 using namespace testing;
 using namespace trainyard::testing;
 
+// Rates are round numbers of GB/s, as shares of the 370.8 that an H100 has.
 Machine machine() {
   return {.gpu = {.launch_us = 5.0,
                   .ll_step_us = 1.0,
-                  .ll128_step_us = 2.0,
                   .simple_step_us = 4.0,
-                  .ll_channel_rate = 10.0,
-                  .ll_rate = 200.0,
-                  .ll128_rate = 300.0,
-                  .ring_efficiency = 0.9,
-                  .own_rate = 500.0,
-                  .nvls_us = 20.0,
-                  .nvls_round_us = 8.0,
-                  .nvls_rate = 300.0,
-                  .exchange_ll_us = 3.0,
-                  .exchange_us = 9.0,
-                  .exchange_ll_rate = 100.0,
-                  .exchange_rate = 320.0,
-                  .exchange_own_rate = 800.0,
+                  .channel_rate = 10.0,
+                  .copy_rate = 800.0,
                   .link_rate = 370.8,
-                  .releases = {{.from = "2.29",
-                                .exchange_ll_by_channel = false,
-                                .ll128_extra_us = 50.0}}},
+                  .measured_on = {90}},
+          .protocols = {.ll128_step_us = 2.0,
+                        .ll_share = 200.0 / 370.8,
+                        .ll128_share = 300.0 / 370.8,
+                        .ring_share = 0.9,
+                        .own_share = 500.0 / 370.8,
+                        .nvls_us = 20.0,
+                        .nvls_round_steps = 2.0,
+                        .nvls_share = 300.0 / 370.8,
+                        .exchange_ll_us = 3.0,
+                        .exchange_steps = 2.25,
+                        .exchange_ll_share = 100.0 / 370.8,
+                        .exchange_share = 320.0 / 370.8},
           .messages = {.ll_us = 3.0,
                        .ll128_us = 6.0,
                        .simple_us = 15.0,
                        .exchange_us = 2.0,
                        .pipeline = 2.0,
                        .nvls_tree_share = 0.1,
-                       .nvls_pipeline = 0.5},
+                       .nvls_pipeline = 0.5,
+                       .exchange_share = 1.0},
           .network = {.latency_us = 1.0, .rate = 400.0, .nics = 8}};
 }
 
@@ -64,12 +65,12 @@ TEST(MachineTime, RingOfLlOnTwoChannels) {
   EXPECT_RELATIVE(time_us(h100(1), choice, kMega), 12.0 + 875.0 * (1.0 / 20.0 + 1.0 / 200.0));
 }
 
-// 5 + (14 + 3) 2 us; 14/8 of 8 MB at 300 GB/s. From 2.29 on, 50 us more.
+// 5 + (14 + 3) 2 us; 14/8 of 8 MB at 300 GB/s, at a third of it where 8 of 24 channels are left.
 TEST(MachineTime, RingOfLl128) {
   const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Ring, Protocol::LL128}, 24);
-  const double before = 39.0 + 14000.0 / 300.0;
-  EXPECT_RELATIVE(time_us(h100(1, {.version = "2.27"}), choice, 8 * kMega), before);
-  EXPECT_RELATIVE(time_us(h100(1, {.version = "2.30"}), choice, 8 * kMega), before + 50.0);
+  EXPECT_RELATIVE(time_us(h100(1), choice, 8 * kMega), 39.0 + 14000.0 / 300.0);
+  EXPECT_RELATIVE(time_us(h100(1, {.channels_most = 8}), choice, 8 * kMega),
+                  39.0 + 14000.0 / 100.0);
 }
 
 // 12 channels of 30 GB/s, 90 % of it; the own eighth at 500 GB/s.
@@ -94,6 +95,27 @@ TEST(MachineTime, RingAcrossNodes) {
   slow.network.rate = 40.0;  // 5 GB/s a NIC: 2.5 under LL
   EXPECT_RELATIVE(machine_time(slow, h100(4), small, 32000.0).time_us(32000.0),
                   5.0 + 27.0 + 16.0 + 31.0 / 2.5);
+}
+
+// 24 blocks of 100 KB on two channels: each message under LL has 32 KiB of data at the most, so a
+// block is 50000/32768 of them; 8 of a channel are posted.
+TEST(MachineTime, MessagesThatMeetHoldUpTheirChannel) {
+  const Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 2);
+  Machine meets = machine();
+  meets.network.rendezvous_us = 10.0;
+  meets.network.rendezvous_bytes = 2048.0;
+  const auto time = [&](double bytes) {
+    return machine_time(meets, h100(4), choice, bytes).time_us(bytes);
+  };
+  const double latency = 5.0 + 27.0 + 4.0 * 4.0;
+  EXPECT_RELATIVE(time(3.2 * kMega), latency + (31.0 * 50000.0 / 32768.0 - 8.0) * 2.0 * 10.0);
+  // 1024 bytes of data are 2048 on the wire: no more than the threshold.
+  EXPECT_RELATIVE(time(32.0 * 2048.0), latency + 31.0 * 2.048 * (1.0 / 20.0 + 1.0 / 200.0));
+  // A chunk of Simple goes in two slices of 32 KiB or more, and four of them are posted.
+  const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 2);
+  const double bytes = 32.0 * 131072.0;
+  EXPECT_RELATIVE(machine_time(meets, h100(4), simple, bytes).time_us(bytes),
+                  5.0 + 30.0 * 4.0 + 4.0 * 16.0 + (62.0 - 4.0) * 2.0 * 10.0);
 }
 
 TEST(MachineTime, BroadcastFlowsThrough) {
@@ -154,6 +176,26 @@ TEST(MachineTime, AllToAllAcrossNodes) {
   const double bytes = 32 * kMega;
   EXPECT_RELATIVE(exchange_time(machine(), h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
                   14.0 + 24.0 * 3.0 + 24000.0 / 50.0 + 1000.0 / 800.0);
+  // What the NICs reach in all_to_all is InfiniBand's share where the network has none of its own.
+  Machine shared = machine();
+  shared.messages.exchange_share = 0.8;
+  EXPECT_RELATIVE(exchange_time(shared, h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
+                  14.0 + 24.0 * 3.0 + 24000.0 / 40.0 + 1000.0 / 800.0);
+  shared.network.exchange_share = 0.5;
+  EXPECT_RELATIVE(exchange_time(shared, h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
+                  14.0 + 24.0 * 3.0 + 24000.0 / 25.0 + 1000.0 / 800.0);
+}
+
+// 24 messages of 128 bytes are fetched by the CPU, at 10 us each; of 256 bytes none is.
+TEST(MachineTime, SmallMessagesOfAllToAllAreFetched) {
+  Machine fetches = machine();
+  fetches.network.inject_us = 10.0;
+  fetches.network.inject_bytes = 192.0;
+  const auto latency = [&](double bytes) {
+    return exchange_time(fetches, h100(4), CollectiveOp::AllToAll, bytes).latency_us;
+  };
+  EXPECT_RELATIVE(latency(32.0 * 128.0), 8.0 + 24.0 * 13.0);
+  EXPECT_RELATIVE(latency(32.0 * 256.0), 8.0 + 24.0 * 3.0);
 }
 
 TEST(MachineTime, FewerLinksAreSlowerInProportion) {
@@ -185,7 +227,12 @@ TEST(MachineModel, ShippedForWhatWasMeasured) {
     for (const auto& parameter : machine_parameters())
       EXPECT_GT((*model).*parameter.value, 0.0) << parameter.key;
     EXPECT_GT(model->link_rate, 100.0);
+    EXPECT_THAT(model->measured_on, ::testing::Contains(sm));
   }
+  EXPECT_THAT(machine_model(89)->measured_on, ::testing::ElementsAre(80U));
+  for (const auto& parameter : protocol_parameters())
+    EXPECT_GT(protocol_model().*parameter.value, 0.0) << parameter.key;
+  EXPECT_GT(message_model().exchange_share, 0.5);
   for (const auto& parameter : message_parameters())
     EXPECT_GT(message_model().*parameter.value, 0.0) << parameter.key;
 }

@@ -50,8 +50,8 @@ TEST_F(Measured, SeveralNodes) {
   print("NCCL's own model", unfitted);
   print("machine model", model);
   fmt::print("{}", model.to_markdown());
-  EXPECT_LT(model.all().mean_absolute(), 0.21);
-  EXPECT_LT(model.from_one_mebibyte().mean_absolute(), 0.15);
+  EXPECT_LT(model.all().mean_absolute(), 0.15);
+  EXPECT_LT(model.from_one_mebibyte().mean_absolute(), 0.13);
   EXPECT_LT(model.all().mean_absolute(), unfitted.all().mean_absolute());
 }
 
@@ -62,20 +62,14 @@ TEST_F(Measured, ATableThatNobodyFitted) {
   print("machine model", model);
   fmt::print("{}", model.to_markdown());
   EXPECT_GT(rows.size(), 4000U);
-  EXPECT_LT(model.all().mean_absolute(), 0.10);
+  EXPECT_LT(model.all().mean_absolute(), 0.05);
 }
 
-// Constants from the other rows only.
+// Constants from the other tables and logs only (fit_nccl leaves out numbers of ranks as well).
 TEST_F(Measured, RowsThatNobodyFitted) {
   const Selection rows = select(samples_, Rows::OneNode);
-  const ErrorTable thirds = cross_validate(rows, Split::Thirds);
-  print("every third row left out", thirds);
-  EXPECT_LT(thirds.all().mean_absolute(), 0.08);
-  const ErrorTable ranks = cross_validate(rows, Split::Ranks);
-  print("a number of ranks left out", ranks);
-  EXPECT_LT(ranks.all().mean_absolute(), 0.10);
   const ErrorTable sources = cross_validate(rows, Split::Source);
-  print("a log left out", sources);
+  print("a table or log left out", sources);
   EXPECT_LT(sources.all().mean_absolute(), 0.12);
 }
 

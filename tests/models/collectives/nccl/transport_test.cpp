@@ -223,6 +223,26 @@ TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
               name);
 }
 
+// 1 MiB on eight B200: 2.18 takes NVLS, 2.30 a ring, and that is quicker. A100's constants price an
+// L40S, nobody's a V100.
+TEST(NcclTransport, TheReleaseDecides) {
+  const Cluster cluster = nodes_of("dgx_b200", 1);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const Call call{.bytes = 1 << 20, .algorithm = "nccl"};
+  const auto choice = [&](const char* version) {
+    return *NcclTransport(cluster, {.version = version}).choice(call, gpus);
+  };
+  EXPECT_EQ(choice("2.18").method.algorithm, Algorithm::Nvls);
+  EXPECT_EQ(choice("2.30").method, (Method{Algorithm::Ring, Protocol::LL}));
+  EXPECT_GT(choice("2.18").prediction.time_us(1 << 20), choice("2.30").prediction.time_us(1 << 20));
+  const auto priced_by = [&](std::uint32_t sm) {
+    return NcclTransport(cluster, {.sm = sm}).priced_by();
+  };
+  EXPECT_EQ(priced_by(103), PricedBy::ThisGpu);
+  EXPECT_EQ(priced_by(89), PricedBy::ItsGeneration);
+  EXPECT_EQ(priced_by(70), PricedBy::NoGpu);
+}
+
 TEST(NcclTransport, SaysWhatCarriesACall) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);

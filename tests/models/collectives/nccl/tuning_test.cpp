@@ -234,6 +234,23 @@ TEST(Channels, OfTheCommunicator) {
   EXPECT_EQ(h100(1, {.channels_least = 32}).channels, 32U);
 }
 
+// 8 of the 24 channels leave a third of the ring's 360 GB/s and of the tree's 331.2, 8 of 16 half
+// of NVLS's 476. More channels than NCCL takes find no wires left.
+TEST(Channels, BoundTheRate) {
+  const Options few{.channels_most = 8};
+  const auto bus = [](const Communicator& comm, const Method& method) {
+    return estimate(comm, CollectiveOp::AllReduce, method)->bus_rate;
+  };
+  EXPECT_DOUBLE_EQ(bus(h100(1, few), {Algorithm::Ring, Protocol::Simple}), 120.0);
+  EXPECT_DOUBLE_EQ(bus(h100(1, few), {Algorithm::Tree, Protocol::Simple}), 331.2 / 3.0);
+  EXPECT_DOUBLE_EQ(bus(h100(1, few), {Algorithm::Nvls, Protocol::Simple}), 238.0);
+  const Options many{.channels_least = 48};
+  EXPECT_DOUBLE_EQ(bus(h100(1, many), {Algorithm::Ring, Protocol::Simple}), 360.0);
+  EXPECT_DOUBLE_EQ(bus(h100(1, {.channels_least = 16, .channels_most = 64}),
+                       {Algorithm::Nvls, Protocol::Simple}),
+                   476.0);
+}
+
 // 8 bytes a thread and rank of LL, 64 of Simple; one channel for each 32 KiB sent.
 TEST(Channels, OfACall) {
   const Communicator comm = h100(1);

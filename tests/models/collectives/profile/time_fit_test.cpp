@@ -36,6 +36,21 @@ TEST(TimeFit, OneLineIsOneRangeWithItsTwoNumbers) {
   EXPECT_LT(fit.error_worst, kAgreement);
 }
 
+// Two calls that took many times as long as larger ones do not bend the line.
+TEST(TimeFit, LeavesStallsOut) {
+  std::vector<SizeTime> points =
+      doubled(8, 1 << 30, [](double bytes) { return 7e-6 + bytes / 50e9; });
+  points[0].time_s *= 3.0;
+  points[5].time_s *= 4.0;
+  const TimeFit fit = fit_times(points);
+  EXPECT_EQ(fit.stalls, 2U);
+  ASSERT_EQ(fit.segments.size(), 1U);
+  expect_near(fit.segments[0].latency_s, 7e-6);
+  expect_near(fit.segments[0].seconds_per_byte, 1.0 / 50e9);
+  EXPECT_EQ(fit.segments[0].from_bytes, 16);
+  EXPECT_NEAR(fit.error_worst, 0.75, 1e-3);
+}
+
 // The example of the header: 10 us + S / 1 GB/s up to 64 KiB, 30 us + S / 10 GB/s above.
 TEST(TimeFit, FindsTheThresholdBetweenTwoProtocols) {
   const auto points = doubled(1024, 1 << 25, [](double bytes) {
