@@ -1,0 +1,320 @@
+#include "scenarios/import/megatron.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <regex>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Arguments that say nothing about a step's time and memory, by how they begin.
+constexpr auto kWithoutCost = std::to_array<std::string_view>({"adam_beta",
+                                                               "adam_eps",
+                                                               "async_save",
+                                                               "attention_softmax",
+                                                               "ckpt_",
+                                                               "data_",
+                                                               "dataloader_",
+                                                               "dist_ckpt",
+                                                               "distributed_backend",
+                                                               "distributed_timeout",
+                                                               "end_weight",
+                                                               "eod_",
+                                                               "eval_",
+                                                               "exit_",
+                                                               "finetune",
+                                                               "hysteresis",
+                                                               "init_method",
+                                                               "initial_loss",
+                                                               "layernorm_eps",
+                                                               "load",
+                                                               "local_rank",
+                                                               "log_",
+                                                               "loss_scale",
+                                                               "lr",
+                                                               "manual_gc",
+                                                               "master_",
+                                                               "merge_file",
+                                                               "min_lr",
+                                                               "mock_data",
+                                                               "moe_aux",
+                                                               "moe_router_bias",
+                                                               "moe_router_load",
+                                                               "moe_router_pre",
+                                                               "moe_router_score",
+                                                               "moe_z_loss",
+                                                               "no_load",
+                                                               "no_save",
+                                                               "node_rank",
+                                                               "norm_epsilon",
+                                                               "num_workers",
+                                                               "override_opt",
+                                                               "rank",
+                                                               "rdzv_",
+                                                               "rotary_base",
+                                                               "rotary_percent",
+                                                               "save",
+                                                               "seed",
+                                                               "split",
+                                                               "start_weight",
+                                                               "tensorboard",
+                                                               "timing_",
+                                                               "tokenizer",
+                                                               "train_",
+                                                               "use_checkpoint",
+                                                               "use_mcore",
+                                                               "vocab_file",
+                                                               "wandb",
+                                                               "weight_decay"});
+
+bool says_nothing_of_cost(const std::string& name) {
+  return std::ranges::any_of(kWithoutCost,
+                             [&](std::string_view one) { return name.starts_with(one); });
+}
+
+class Launch {
+ public:
+  Launch(LaunchArguments arguments, const LaunchMachine& machine)
+      : arguments_(std::move(arguments)), machine_(machine) {}
+
+  MegatronLaunch scenario() {
+    Json& s = made_.scenario;
+    s["description"] = "A launch of Megatron-LM";
+    s["source"] = arguments_.file();
+    s["assumptions"] = Json::array();
+    s["model"] = model();
+    s["cluster"] = cluster();
+    s["parallelism"] = parallelism();
+    s["training"] = training();
+    if (has_experts_) s["experts"] = experts();
+    for (const std::string& note : made_.notes) s["assumptions"].push_back(note);
+    for (const std::string& name : arguments_.unread())
+      if (!says_nothing_of_cost(name)) made_.unknown.push_back(as_flag(name));
+    return std::move(made_);
+  }
+
+ private:
+  std::int64_t get(const std::string& name, std::int64_t fallback) {
+    return arguments_.integer(name).value_or(fallback);
+  }
+  bool on(const std::string& name) { return arguments_.flag(name); }
+
+  [[noreturn]] void refuse(const std::string& problem, const std::string& hint) const {
+    throw InputError(
+        Problem{.file = arguments_.file(), .pointer = {}, .problem = problem, .hint = hint});
+  }
+
+  Json model() {
+    Json m;
+    const std::int64_t hidden = arguments_.need("hidden_size");
+    const std::int64_t heads = arguments_.need("num_attention_heads");
+    layers_ = arguments_.need("num_layers");
+    m["layers"] = layers_;
+    m["hidden"] = hidden;
+    m["heads"] = heads;
+    m["kv_heads"] = on("group_query_attention") ? arguments_.need("num_query_groups") : heads;
+    m["head_dim"] = get("kv_channels", hidden / std::max<std::int64_t>(heads, 1));
+    m["gated_ffn"] = on("swiglu");
+    // Gated layers keep the parameters of 4h: two thirds, rounded down to a multiple of 64.
+    const std::int64_t wide = on("swiglu") ? hidden * 8 / 3 / 64 * 64 : 4 * hidden;
+    ffn_ = get("ffn_hidden_size", wide);
+    m["ffn"] = ffn_;
+    m["vocab"] = vocabulary();
+    m["max_positions"] = get("max_position_embeddings", arguments_.need("seq_length"));
+    m["biases"] = !on("disable_bias_linear") && arguments_.text("add_bias_linear") != "False";
+    if (on("add_qkv_bias") && !m["biases"].get<bool>()) m["qkv_biases"] = true;
+    if (on("qk_layernorm")) m["qk_norm"] = true;
+    m["tied_embeddings"] = !on("untie_embeddings_and_output_weights");
+    m["dropout"] = arguments_.number("hidden_dropout").value_or(0.1) > 0.0 ||
+                   arguments_.number("attention_dropout").value_or(0.1) > 0.0;
+    const bool rotary = arguments_.text("position_embedding_type") == "rope" ||
+                        on("use_rotary_position_embeddings");
+    m["positions"] = rotary ? "rotary" : "learned";
+    const std::string norm = arguments_.text("normalization").value_or("LayerNorm");
+    m["norm"] = norm == "RMSNorm" ? "rms_norm" : "layer_norm";
+    add_latent_attention(m);
+    add_experts(m);
+    return m;
+  }
+
+  std::int64_t vocabulary() {
+    constexpr std::int64_t kGpt2 = 50257;
+    const std::optional<std::int64_t> given = arguments_.integer("vocab_size");
+    const std::string tokenizer = arguments_.text("tokenizer_type").value_or("");
+    if (machine_.vocab) return *machine_.vocab;
+    if (given) return *given;
+    if (const auto padded = arguments_.integer("padded_vocab_size")) return *padded;
+    if (tokenizer.starts_with("GPT2")) return kGpt2;
+    refuse("the launch does not say how large the vocabulary is", "add --vocab 128256");
+  }
+
+  void add_latent_attention(Json& m) {
+    if (!on("multi_latent_attention")) return;
+    const std::int64_t rope = get("qk_pos_emb_head_dim", 64);
+    m["head_dim"] = get("qk_head_dim", 128) + rope;
+    m["kv_heads"] = m["heads"];
+    if (const auto query = arguments_.integer("q_lora_rank")) m["query_latent"] = *query;
+    m["kv_latent"] = get("kv_lora_rank", 32);
+    m["rope_dim"] = rope;
+    m["value_dim"] = get("v_head_dim", 128);
+    m.erase("qk_norm");  // the latents' own norms, which the shape has
+  }
+
+  void add_experts(Json& m) {
+    const std::optional<std::int64_t> experts = arguments_.integer("num_experts");
+    has_experts_ = experts.has_value();
+    if (!has_experts_) return;
+    m["experts"] = *experts;
+    m["experts_per_token"] = get("moe_router_topk", 2);
+    m["expert_ffn"] = get("moe_ffn_hidden_size", ffn_);
+    if (const auto shared = arguments_.integer("moe_shared_expert_intermediate_size"))
+      m["shared_ffn"] = *shared;
+    add_layer_pattern(m, arguments_.text("moe_layer_freq").value_or("1"));
+    if (const auto groups = arguments_.integer("moe_router_num_groups")) {
+      m["expert_groups"] = *groups;
+      m["groups_per_token"] = get("moe_router_group_topk", 1);
+    }
+    if (on("moe_router_enable_expert_bias")) m["router_bias"] = true;
+  }
+
+  // "2", or "([0]*3+[1]*58)": three layers without experts, then 58 with.
+  void add_layer_pattern(Json& m, const std::string& pattern) {
+    static const std::regex kNumber(R"((\d+))");
+    static const std::regex kDenseFirst(R"(\s*\[0\]\*(\d+)\+\[1\]\*(\d+)\s*)");
+    std::smatch match;
+    if (std::regex_match(pattern, match, kNumber)) {
+      m["moe_every"] = std::stoll(match[1].str());
+    } else if (std::regex_match(pattern, match, kDenseFirst)) {
+      m["dense_layers"] = std::stoll(match[1].str());
+    } else {
+      refuse(fmt::format("--moe-layer-freq is \"{}\"", pattern),
+             "a number or ([0]*DENSE+[1]*WITH_EXPERTS) can be expressed");
+    }
+  }
+
+  Json cluster() {
+    const auto own = [&](const char* a, const char* b) {
+      const std::optional<std::int64_t> first = arguments_.integer(a);
+      return first ? first : arguments_.integer(b);
+    };
+    const std::optional<std::int64_t> launched = own("nnodes", "num_nodes");
+    const std::optional<std::int64_t> per_node = own("nproc_per_node", "gpus_per_node");
+    std::optional<std::int64_t> nodes = machine_.nodes ? machine_.nodes : launched;
+    const std::optional<std::int64_t> world = arguments_.integer("world_size");
+    if (!nodes && world && per_node) nodes = *world / std::max<std::int64_t>(*per_node, 1);
+    if (!nodes) refuse("the launch does not say on how many nodes it runs", "add --nodes 16");
+    made_.notes.emplace_back("the fabric is rail-optimised without oversubscription");
+    return {{"node", machine_.node},
+            {"nodes", *nodes},
+            {"fabric", {{"kind", *nodes > 1 ? "rail_optimized" : "single_switch"}}}};
+  }
+
+  Json parallelism() {
+    Json p;
+    const std::int64_t pipeline = get("pipeline_model_parallel_size", 1);
+    p["tensor"] = get("tensor_model_parallel_size", 1);
+    p["sequence_parallel"] = on("sequence_parallel");
+    p["pipeline"] = pipeline;
+    if (const auto context = arguments_.integer("context_parallel_size")) p["context"] = *context;
+    if (has_experts_) {
+      p["expert"] = get("expert_model_parallel_size", 1);
+      if (const auto tensor = arguments_.integer("expert_tensor_parallel_size"))
+        p["expert_tensor"] = *tensor;
+    }
+    add_interleaving(p, pipeline);
+    p["zero_stage"] = on("use_distributed_optimizer") ? 1 : 0;
+    p["overlap_grad_reduce"] = on("overlap_grad_reduce");
+    p["overlap_param_gather"] = on("overlap_param_gather");
+    if (on("tp_comm_overlap")) p["chunked_tensor"] = true;
+    if (const auto first = arguments_.integer("decoder_first_pipeline_num_layers"))
+      p["first_stage_layers"] = *first;
+    if (const auto last = arguments_.integer("decoder_last_pipeline_num_layers"))
+      p["last_stage_layers"] = *last;
+    if (on("account_for_embedding_in_pipeline_split")) p["embedding_in_split"] = true;
+    if (on("account_for_loss_in_pipeline_split")) p["loss_in_split"] = true;
+    return p;
+  }
+
+  // Messages between stages are overlapped only where the schedule is interleaved.
+  void add_interleaving(Json& p, std::int64_t pipeline) {
+    std::int64_t chunks = get("num_virtual_stages_per_pipeline_rank", 1);
+    if (const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage"))
+      chunks = layers_ / std::max<std::int64_t>(pipeline * *per_chunk, 1);
+    const bool interleaved = pipeline > 1 && chunks > 1;
+    if (interleaved) {
+      p["interleave"] = chunks;
+      p["schedule"] = "interleaved_1f1b";
+    }
+    if (pipeline > 1)
+      p["overlap_p2p"] = interleaved && !on("no_overlap_p2p_communication") &&
+                         arguments_.text("overlap_p2p_comm") != "False";
+  }
+
+  Json training() {
+    Json t;
+    t["sequence_length"] = arguments_.need("seq_length");
+    t["micro_batch_size"] = arguments_.need("micro_batch_size");
+    t["global_batch_size"] = arguments_.need("global_batch_size");
+    t["precision"] = on("bf16") ? "bf16" : on("fp16") ? "fp16" : "fp32";
+    if (arguments_.text("fp8_format") || arguments_.text("fp8")) t["recipe"] = "fp8";
+    add_recompute(t);
+    const bool local = arguments_.text("transformer_impl") == "local";
+    const bool flash = !local || on("use_flash_attn");
+    t["attention"] = flash ? "flash" : "unfused";
+    t["vocab_multiple"] = get("make_vocab_size_divisible_by", 128);
+    if (on("cross_entropy_loss_fusion")) t["fused_loss"] = true;
+    if (arguments_.text("optimizer") == "sgd") t["optimizer"] = "sgd";
+    t["gradient_clipping"] = arguments_.number("clip_grad").value_or(1.0) > 0.0;
+    return t;
+  }
+
+  void add_recompute(Json& t) {
+    const std::string granularity = arguments_.text("recompute_granularity").value_or("");
+    if (granularity == "full") {
+      t["recompute"] = "full";
+      if (const auto method = arguments_.text("recompute_method")) t["recompute_method"] = *method;
+      t["recompute_num_layers"] = get("recompute_num_layers", 1);
+    } else if (granularity == "selective" || on("recompute_activations")) {
+      t["recompute"] = "selective";
+    }
+  }
+
+  Json experts() {
+    Json e;
+    const std::string dispatcher =
+        arguments_.text("moe_token_dispatcher_type").value_or("allgather");
+    e["dispatcher"] = dispatcher == "allgather" ? "all_gather" : "all_to_all";
+    if (dispatcher == "flex")
+      made_.notes.emplace_back("the flex dispatcher is taken as a plain all_to_all");
+    if (const auto factor = arguments_.number("moe_expert_capacity_factor"))
+      e["capacity_factor"] = *factor;
+    if (on("moe_pad_expert_input_to_capacity")) e["pad_to_capacity"] = true;
+    if (on("moe_shared_expert_overlap")) e["overlap_shared"] = true;
+    made_.notes.emplace_back("every expert gets as many tokens as any other");
+    return e;
+  }
+
+  LaunchArguments arguments_;
+  const LaunchMachine& machine_;
+  MegatronLaunch made_;
+  std::int64_t layers_ = 1;
+  std::int64_t ffn_ = 1;
+  bool has_experts_ = false;
+};
+
+}  // namespace
+
+MegatronLaunch scenario_of_megatron(LaunchArguments arguments, const LaunchMachine& machine) {
+  return Launch(std::move(arguments), machine).scenario();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+// A scenario from a launch of Megatron-LM (megatron/training/arguments.py, version 0.12: names,
+// defaults, and what follows from what).
+//
+//   MegatronLaunch launch = scenario_of_megatron(arguments, {.node = "dgx_h100", .nodes = 16});
+//   write_file("mine.json", launch.scenario.dump(2));
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/import/launch_arguments.hpp"
+
+namespace trainyard {
+
+// What a launch does not say.
+struct LaunchMachine {
+  std::string node = {};                   // of topologies/data
+  std::optional<std::int64_t> nodes = {};  // else the launch's own number
+  std::optional<std::int64_t> vocab = {};  // else --vocab-size or that of GPT-2's tokenizer
+};
+
+struct MegatronLaunch {
+  nlohmann::ordered_json scenario;
+  std::vector<std::string> notes;    // what was supposed, or could not be said
+  std::vector<std::string> unknown;  // arguments that nothing here looks at and that may matter
+};
+// Throws InputError for what is missing or contradicts itself.
+[[nodiscard]] MegatronLaunch scenario_of_megatron(LaunchArguments arguments,
+                                                  const LaunchMachine& machine);
+
+}  // namespace trainyard

@@ -1,0 +1,126 @@
+// Does a launch of Megatron-LM become the scenario that a person would write?
+#include "scenarios/import/megatron.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kScript = TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/pretrain_gpt.sh";
+
+MegatronLaunch launch_of(const std::string& text,
+                         const LaunchMachine& machine = {.node = "dgx_h100", .nodes = 2},
+                         const std::map<std::string, std::string>& defined = {}) {
+  return scenario_of_megatron(read_launch_arguments(text, "run.sh", defined), machine);
+}
+
+std::string refusal(const std::string& text,
+                    const LaunchMachine& machine = {.node = "dgx_h100", .nodes = 2}) {
+  try {
+    (void)launch_of(text, machine);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+constexpr const char* kSmall =
+    "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 "
+    "--micro-batch-size 1 --global-batch-size 16 --vocab-size 32000 ";
+
+// The model and the split of scenarios/megatron/gpt3_175b_64xa100_selective.json.
+TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
+  const MegatronLaunch launch =
+      scenario_of_megatron(read_launch_arguments(read_file(kScript), kScript),
+                           {.node = "dgx_a100_80gb", .nodes = {}, .vocab = {}});
+  const Json paper = Json::parse(
+      read_file(TRAINYARD_SOURCE_DIRECTORY "/scenarios/megatron/gpt3_175b_64xa100_selective.json"));
+  EXPECT_EQ(launch.scenario["cluster"], paper["cluster"]);
+  for (const auto& [key, value] : paper["parallelism"].items())
+    EXPECT_EQ(launch.scenario["parallelism"][key], value) << key;
+  for (const auto& [key, value] : paper["training"].items())
+    EXPECT_EQ(launch.scenario["training"][key], value) << key;
+  EXPECT_EQ(launch.scenario["model"]["ffn"], 49152);
+  EXPECT_EQ(launch.scenario["model"]["vocab"], 50257);
+  EXPECT_EQ(launch.scenario["model"]["biases"], true);
+  EXPECT_THAT(launch.unknown, ElementsAre("--some-new-switch"));
+}
+
+TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
+  const std::string log =
+      "------------------------ arguments ------------------------\n"
+      "  bf16 ............................................ True\n"
+      "  ffn_hidden_size ................................. 14336\n"
+      "  global_batch_size ............................... 128\n"
+      "  group_query_attention ........................... True\n"
+      "  hidden_size ..................................... 4096\n"
+      "  micro_batch_size ................................ 1\n"
+      "  num_attention_heads ............................. 32\n"
+      "  num_experts ..................................... None\n"
+      "  num_layers ...................................... 32\n"
+      "  num_query_groups ................................ 8\n"
+      "  overlap_grad_reduce ............................. True\n"
+      "  padded_vocab_size ............................... 128256\n"
+      "  seq_length ...................................... 8192\n"
+      "  swiglu .......................................... True\n"
+      "  use_distributed_optimizer ....................... True\n";
+  const MegatronLaunch launch = launch_of(log);
+  EXPECT_EQ(launch.scenario["model"]["kv_heads"], 8);
+  EXPECT_EQ(launch.scenario["model"]["gated_ffn"], true);
+  EXPECT_FALSE(launch.scenario["model"].contains("experts"));
+  EXPECT_EQ(launch.scenario["parallelism"]["zero_stage"], 1);
+  EXPECT_EQ(launch.scenario["parallelism"]["overlap_grad_reduce"], true);
+  EXPECT_EQ(launch.scenario["training"]["precision"], "bf16");
+}
+
+TEST(Megatron, ExpertsAndLatentAttentionAreUnderstood) {
+  const MegatronLaunch launch = launch_of(
+      std::string(kSmall) +
+      "--num-experts 16 --moe-router-topk 4 --moe-ffn-hidden-size 512 --moe-layer-freq "
+      "\"([0]*1+[1]*3)\" --expert-model-parallel-size 8 --moe-token-dispatcher-type alltoall "
+      "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 128 --swiglu");
+  const Json& model = launch.scenario["model"];
+  EXPECT_EQ(model["experts"], 16);
+  EXPECT_EQ(model["dense_layers"], 1);
+  EXPECT_EQ(model["head_dim"], 192);
+  EXPECT_EQ(model["ffn"], 1024 * 8 / 3 / 64 * 64);
+  EXPECT_EQ(launch.scenario["experts"]["dispatcher"], "all_to_all");
+  EXPECT_EQ(launch.scenario["parallelism"]["expert"], 8);
+}
+
+TEST(Megatron, VariablesComeFromTheScriptTheirDefaultsOrTheUser) {
+  const std::string script =
+      "LAYERS=6\nexport WIDTH='2048'\nFOO --num-layers $LAYERS --hidden-size "
+      "${WIDTH} --num-attention-heads ${HEADS:-16} --seq-length $SEQ "
+      "--micro-batch-size 1 --global-batch-size 16 --vocab-size 32000\n";
+  EXPECT_THAT(refusal(script), HasSubstr("--seq-length is \"$SEQ\", which only the shell could"));
+  const MegatronLaunch launch =
+      launch_of(script, {.node = "dgx_h100", .nodes = 2}, {{"SEQ", "1024"}, {"LAYERS", "12"}});
+  EXPECT_EQ(launch.scenario["model"]["layers"], 12);
+  EXPECT_EQ(launch.scenario["model"]["hidden"], 2048);
+  EXPECT_EQ(launch.scenario["model"]["heads"], 16);
+  EXPECT_EQ(launch.scenario["training"]["sequence_length"], 1024);
+}
+
+TEST(Megatron, WhatIsMissingOrWrongIsSaidWithItsName) {
+  EXPECT_THAT(refusal("echo hello"), HasSubstr("run.sh: holds no argument of a launch"));
+  EXPECT_THAT(refusal("--num-layers 4"), HasSubstr("--hidden-size is not there"));
+  EXPECT_THAT(refusal(std::string(kSmall) + "--num-layers four"),
+              HasSubstr("--num-layers is \"four\", which is no number"));
+  EXPECT_THAT(refusal(kSmall, {.node = "dgx_h100"}), HasSubstr("on how many nodes"));
+  EXPECT_THAT(refusal("--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512"),
+              HasSubstr("how large the vocabulary is"));
+  EXPECT_THAT(refusal(std::string(kSmall) + "--num-experts 8 --moe-layer-freq [1,0]*2"),
+              HasSubstr("--moe-layer-freq is"));
+}
+
+}  // namespace
+}  // namespace trainyard

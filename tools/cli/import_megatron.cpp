@@ -1,0 +1,72 @@
+// `trainyard import megatron`: a scenario from a launch script of Megatron-LM, or from its log.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/import/megatron.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "tools/cli/import_formats.hpp"
+#include "tools/cli/outputs.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct LaunchChoice {
+  std::string file;
+  std::string out;
+  std::vector<std::string> defines;  // NAME=VALUE
+  LaunchMachine machine;
+};
+
+std::map<std::string, std::string> variables(const LaunchChoice& choice) {
+  std::map<std::string, std::string> all;
+  for (const std::string& define : choice.defines) {
+    const std::size_t equals = define.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError(Problem{.file = "--define " + define,
+                               .pointer = {},
+                               .problem = "is not of the form NAME=VALUE",
+                               .hint = "--define NNODES=16"});
+    }
+    all[define.substr(0, equals)] = define.substr(equals + 1);
+  }
+  return all;
+}
+
+Exit import_launch(const LaunchChoice& choice) {
+  refuse_unwritable(outputs_of({.json = choice.out}));
+  const MegatronLaunch launch = scenario_of_megatron(
+      read_launch_arguments(read_file(choice.file), choice.file, variables(choice)),
+      choice.machine);
+  write_file(choice.out, launch.scenario.dump(2) + "\n");
+  for (const std::string& note : launch.notes) fmt::print("supposed: {}\n", note);
+  if (!launch.unknown.empty()) fmt::print("not looked at: {}\n", fmt::join(launch.unknown, ", "));
+  // What Trainyard cannot run is told now, with the place in the file that was written.
+  const Scenario scenario = load_scenario(choice.out, {});
+  fmt::print("Scenario  {}   ({} GPUs; trainyard run {})\n", choice.out, scenario.plan.world(),
+             choice.out);
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_import_megatron(CLI::App& import, Action& action) {
+  auto choice = std::make_shared<LaunchChoice>();
+  CLI::App* command = import.add_subcommand(
+      "megatron", "A launch script of Megatron-LM, or the arguments in its log, as a scenario");
+  command->add_option("file", choice->file, "The script or the log")->required();
+  command->add_option("-o,--out", choice->out, "The scenario to write")->required();
+  command->add_option("--node", choice->machine.node, "The node type it runs on")->required();
+  command->add_option("--nodes", choice->machine.nodes, "How many, where the launch does not say");
+  command->add_option("--vocab", choice->machine.vocab,
+                      "Size of the vocabulary, where the launch does not say");
+  command->add_option("--define", choice->defines, "What a variable of the script is, NAME=VALUE");
+  command->footer(
+      "Example:\n  trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node "
+      "dgx_a100_80gb -o out/pretrain_gpt.json");
+  command->callback([choice, &action] { action = [choice] { return import_launch(*choice); }; });
+}
+
+}  // namespace trainyard
