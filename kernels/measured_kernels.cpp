@@ -51,17 +51,24 @@ struct PlaceOf {
   }
 };
 
+// The text of a group of products tells their rows in sum; here each counts.
+std::string key_of(const Kernel& kernel) {
+  const auto* grouped = std::get_if<GroupedGemm>(&kernel);
+  if (grouped == nullptr) return to_text(kernel);
+  return fmt::format("{} rows {}", to_text(kernel), fmt::join(grouped->rows, ","));
+}
+
 }  // namespace
 
 void MeasuredKernels::add(const MeasuredKernel& measured, Seconds modelled) {
   const Place place = std::visit(PlaceOf{}, measured.kernel);
-  exact_[to_text(measured.kernel)] = measured.time;
+  exact_[key_of(measured.kernel)] = measured.time;
   by_kind_[place.kind].push_back(
       {{.place = place.at, .family = 0, .along = 0.0}, std::log(measured.time / modelled)});
 }
 
 std::optional<Seconds> MeasuredKernels::exact(const Kernel& kernel) const {
-  const auto found = exact_.find(to_text(kernel));
+  const auto found = exact_.find(key_of(kernel));
   return found == exact_.end() ? std::nullopt : std::optional(found->second);
 }
 

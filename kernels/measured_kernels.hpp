@@ -41,7 +41,7 @@ class MeasuredKernels {
   [[nodiscard]] Reading correction(const Kernel& kernel) const;
 
  private:
-  std::map<std::string, Seconds> exact_;  // by to_text
+  std::map<std::string, Seconds> exact_;  // by shape
   std::map<std::string, std::vector<Observation>> by_kind_;
 };
 

@@ -63,6 +63,24 @@ void add_default_gemms(std::vector<Task>& tasks) {
     }
 }
 
+// The experts of one rank, evenly and unevenly filled; both products and their gradients.
+void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t rows,
+                 const Weight& weight) {
+  GroupedGemm gemm{.rows = std::vector<std::int64_t>(static_cast<std::size_t>(experts), rows),
+                   .n = weight.n,
+                   .k = weight.k};
+  for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad}) {
+    gemm.pass = pass;
+    tasks.emplace_back(gemm);
+  }
+  gemm.pass = GemmPass::Forward;
+  for (std::size_t i = 0; i + 1 < gemm.rows.size(); i += 2) {
+    gemm.rows[i] += rows / 2;
+    gemm.rows[i + 1] -= rows / 2;
+  }
+  tasks.emplace_back(gemm);
+}
+
 void add_rows(std::vector<Task>& tasks, const Extents& rows, const Extents& columns) {
   for (int i = 0; i <= static_cast<int>(RowOperation::Adam); ++i)
     for (const std::int64_t r : rows)
@@ -100,6 +118,12 @@ struct OneRun {
   double operator()(const Launches& launches) const {
     return 5e-6 * static_cast<double>(launches.count);
   }
+  double operator()(const GroupedGemm& gemm) const {
+    return flops(gemm).value() / (312e12 * 0.4) + hbm_bytes(gemm).value() / 1.3e12;
+  }
+  double operator()(const Attention& attention) const {
+    return flops(attention).value() / (312e12 * 0.3) + hbm_bytes(attention).value() / 1.3e12;
+  }
 };
 
 }  // namespace
@@ -108,6 +132,9 @@ std::vector<Task> grid_tasks(Grid grid) {
   std::vector<Task> tasks;
   if (grid == Grid::Default) {
     add_default_gemms(tasks);
+    for (const std::int64_t rows : {64, 256, 1024})
+      for (const Weight& weight : {Weight{4096, 7168}, Weight{7168, 2048}})
+        for (const std::int64_t experts : {2, 8, 32}) add_experts(tasks, experts, rows, weight);
     add_rows(tasks, {512, 4096, 16384}, {1024, 4096, 8192, 14336});
     add_copies(tasks, std::int64_t{1} << 30, 4);
     add_launches(tasks, {10, 100, 1000});
@@ -115,6 +142,7 @@ std::vector<Task> grid_tasks(Grid grid) {
     for (const DataType dtype : {DataType::Tf32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
       add_passes(tasks, 1024, {.n = 2048, .k = 4096}, dtype);
     tasks.emplace_back(Gemm{.m = 512, .n = 512, .k = 128, .batch = 32});
+    add_experts(tasks, 4, 256, {.n = 1024, .k = 2048});
     add_rows(tasks, {4096}, {4096});
     add_copies(tasks, std::int64_t{64} << 20, 128);
     add_launches(tasks, {100});

@@ -19,6 +19,7 @@
 #include "kernels/bench/measure.hpp"
 #include "kernels/bench/provenance.hpp"
 #include "kernels/bench/shape_line.hpp"
+#include "kernels/bench/shapes_file.hpp"
 
 namespace trainyard::bench {
 
@@ -29,6 +30,7 @@ struct Options {
   std::vector<std::string> only;
   Grid grid = Grid::Default;
   std::vector<std::string> shapes;
+  std::string shapes_file;
   bool list = false;
 };
 
@@ -52,7 +54,9 @@ bool interrupted() {
 std::vector<Task> wanted_tasks(const Options& options) {
   std::vector<Task> tasks;
   for (const std::string& line : options.shapes) tasks.push_back(read_shape_line(line));
-  if (options.shapes.empty()) tasks = grid_tasks(options.grid);
+  if (!options.shapes_file.empty())
+    for (Task& task : read_shapes(options.shapes_file)) tasks.push_back(std::move(task));
+  if (options.shapes.empty() && options.shapes_file.empty()) tasks = grid_tasks(options.grid);
   std::erase_if(tasks, [&options](const Task& task) {
     return !options.only.empty() &&
            std::ranges::find(options.only, task_group(task)) == options.only.end();
@@ -147,10 +151,13 @@ Options read_options(CLI::App& app, int count, char** values) {
   app.add_option("--out", options.out, "The profile to write or to go on with (JSON)");
   app.add_option("--only", options.only, "Measure only these")
       ->delimiter(',')
-      ->check(CLI::IsMember({"gemm", "memory", "copy", "launch"}));
+      ->check(CLI::IsMember({"gemm", "experts", "memory", "copy", "launch"}));
   CLI::Option* grid = app.add_option("--grid", options.grid, "default: under eight minutes; small")
                           ->transform(CLI::CheckedTransformer(grids));
   app.add_option("--shape", options.shapes, "Measure this instead of a grid; may be repeated")
+      ->excludes(grid);
+  app.add_option("--shapes", options.shapes_file,
+                 "Measure the shapes of this file (trainyard run --missing) instead of a grid")
       ->excludes(grid);
   app.set_version_flag("--version", version_text());
   app.parse(count, values);

@@ -13,6 +13,11 @@ cublasLtHandle_t make_cublaslt() {
 struct Measure {
   const Bench& bench;
   MeasuredRow operator()(const Gemm& gemm) const { return measure_gemm(bench, gemm); }
+  MeasuredRow operator()(const GroupedGemm& gemm) const { return measure_grouped(bench, gemm); }
+  // Its unfused parts (batched products, softmax) are tasks of their own.
+  MeasuredRow operator()(const Attention&) const {
+    throw Unsupported("fused attention is not measured by this program; import a table of it");
+  }
   MeasuredRow operator()(const RowKernel& kernel) const { return measure_rows(bench, kernel); }
   MeasuredRow operator()(const Copy& copy) const { return measure_copy(bench, copy); }
   MeasuredRow operator()(const Launches& launches) const {

@@ -36,11 +36,16 @@ struct Bench {
 
 [[nodiscard]] MeasuredRow measure(const Bench& bench, const Task& task);
 
+// What an entry of a product may be off by.
+[[nodiscard]] double product_tolerance(const Gemm& gemm, double expected);
+
 // Clocks, power and temperature while large bf16 products run one after another for some tenths of
 // a second; idle readings say little. Empty without NVML.
 [[nodiscard]] nlohmann::ordered_json readings_under_load(const Bench& bench);
 
 [[nodiscard]] MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm);
+// Experts of bf16 or fp16 in one call of cuBLAS. Throws Unsupported for other precisions.
+[[nodiscard]] MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm);
 [[nodiscard]] MeasuredRow measure_rows(const Bench& bench, const RowKernel& kernel);
 [[nodiscard]] MeasuredRow measure_copy(const Bench& bench, const Copy& copy);
 [[nodiscard]] MeasuredRow measure_launches(const Bench& bench, const Launches& launches);

@@ -47,17 +47,6 @@ void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) 
   fill(memory.result, g.batch * g.m * g.n, result_dtype(g), gradient_seed);
 }
 
-// What one entry may be off. Operands have deviation 1.155, so a product's entries have 1.33
-// sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
-// thousandth of it (fp8 on Hopper: by less than a hundredth, their sums keep 14 bits), and storing
-// rounds once more.
-double tolerance(const Gemm& gemm, double expected) {
-  const double summing = gemm.dtype == DataType::Fp8 ? 0.02 : 0.002;
-  const int bits = reference::number_format(result_dtype(gemm)).fraction_bits;
-  return summing * std::sqrt(static_cast<double>(gemm.k)) +
-         std::abs(expected) * std::ldexp(1.0, -bits);
-}
-
 void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry) {
   const auto stored = [&gemm](std::uint64_t seed) {
     return [&gemm, seed](std::int64_t place) {
@@ -69,7 +58,7 @@ void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::Ge
   if (gemm.accumulate_fp32) expected += static_cast<double>(random_value(gradient_seed, place));
   const double computed =
       read_stored(memory.result, {.dtype = result_dtype(gemm), .first = place, .count = 1}).front();
-  if (!(std::abs(computed - expected) <= tolerance(gemm, expected)))
+  if (!(std::abs(computed - expected) <= product_tolerance(gemm, expected)))
     throw WrongResult(fmt::format("entry ({}, {}, {}) is {}, the reference says {}", entry.batch,
                                   entry.row, entry.column, computed, expected));
 }
@@ -102,6 +91,17 @@ std::size_t fastest(const Bench& bench, const GemmPlan& plan, const GemmMemory& 
 }
 
 }  // namespace
+
+// What one entry may be off. Operands have deviation 1.155, so a product's entries have 1.33
+// sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
+// thousandth of it (fp8 on Hopper: by less than a hundredth, their sums keep 14 bits), and storing
+// rounds once more.
+double product_tolerance(const Gemm& gemm, double expected) {
+  const double summing = gemm.dtype == DataType::Fp8 ? 0.02 : 0.002;
+  const int bits = reference::number_format(result_dtype(gemm)).fraction_bits;
+  return summing * std::sqrt(static_cast<double>(gemm.k)) +
+         std::abs(expected) * std::ldexp(1.0, -bits);
+}
 
 MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
   const GemmPlan plan(bench, gemm);

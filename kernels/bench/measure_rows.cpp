@@ -21,18 +21,22 @@ constexpr std::uint64_t weight_seed = 6;
 constexpr std::uint64_t momentum_seed = 7;
 
 bool is_adam(const RowKernel& k) { return k.operation == RowOperation::Adam; }
-DataType operand_dtype(const RowKernel& k) { return is_adam(k) ? DataType::Fp32 : DataType::Bf16; }
+DataType operand_dtype(const RowKernel& k) {
+  return is_adam(k) || k.operation == RowOperation::Cast ? DataType::Fp32 : DataType::Bf16;
+}
 std::int64_t x_columns(const RowKernel& k) {
   return k.operation == RowOperation::Swiglu ? 2 * k.columns : k.columns;
 }
 std::int64_t second_count(const RowKernel& k) {
-  return k.operation == RowOperation::RmsNorm ? k.columns : k.rows * k.columns;
+  if (k.operation == RowOperation::RmsNorm) return k.columns;
+  if (k.operation == RowOperation::Rope) return k.rows * rope_head_columns;
+  return k.operation == RowOperation::Add ? k.rows * k.columns : 1;
 }
 
 // Only Adam has state; of the others these are a byte.
 struct RowMemory {
   explicit RowMemory(const RowKernel& k)
-      : x(k.rows * x_columns(k) * (is_adam(k) ? 4 : 2)),
+      : x(k.rows * x_columns(k) * (operand_dtype(k) == DataType::Fp32 ? 4 : 2)),
         second(second_count(k) * 2),
         result(k.rows * k.columns * 2),
         weight(is_adam(k) ? k.rows * k.columns * 4 : 1),
@@ -68,11 +72,23 @@ std::vector<double> operand_row(DataType dtype, std::uint64_t seed, std::int64_t
 }
 
 std::vector<double> expected_row(const RowKernel& k, std::int64_t row) {
-  std::vector<double> x = operand_row(operand_dtype(k), x_seed, row * x_columns(k), x_columns(k));
+  const bool permutes = k.operation == RowOperation::Permute;
+  const std::int64_t from = permutes || k.operation == RowOperation::Embedding
+                                ? gathered_row(permutes, row, k.rows)
+                                : row;
+  std::vector<double> x = operand_row(operand_dtype(k), x_seed, from * x_columns(k), x_columns(k));
   const std::int64_t first = row * k.columns;
   switch (k.operation) {
     case RowOperation::Copy:
+    case RowOperation::Embedding:
+    case RowOperation::Permute:
+    case RowOperation::Cast:
       return x;
+    case RowOperation::Rope:
+      return reference::rope_row(
+          x, operand_row(DataType::Bf16, second_seed, row * rope_head_columns, rope_head_columns));
+    case RowOperation::CrossEntropy:
+      return reference::cross_entropy_gradient_row(x, static_cast<std::size_t>(row % k.columns));
     case RowOperation::Add: {
       const auto second = operand_row(DataType::Bf16, second_seed, first, k.columns);
       for (std::size_t i = 0; i < x.size(); ++i) x[i] += second[i];
@@ -95,16 +111,25 @@ std::vector<double> expected_row(const RowKernel& k, std::int64_t row) {
   return {};
 }
 
+// RoPE subtracts products of up to 12; a target's gradient is a softmax less one.
+double slack(const RowKernel& k) {
+  const bool cancels =
+      k.operation == RowOperation::Rope || k.operation == RowOperation::CrossEntropy;
+  return cancels ? 1e-5 : 1e-9;
+}
+
 // bf16 results have 8 significant bits (off by 2^-9 of the value when rounded); GPU exponentials
 // and roots add far less. Adam's weights are stored in fp32, and Adam divides by roots of small
 // squares.
 void check_row(const RowKernel& k, const RowMemory& memory, std::int64_t row) {
   const std::vector<double> expected = expected_row(k, row);
-  const StoredRange range{.dtype = operand_dtype(k), .first = row * k.columns, .count = k.columns};
+  const StoredRange range{.dtype = is_adam(k) ? DataType::Fp32 : DataType::Bf16,
+                          .first = row * k.columns,
+                          .count = k.columns};
   const auto computed = read_stored(is_adam(k) ? memory.weight : memory.result, range);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double tolerance = is_adam(k) ? 1e-5 * (1.0 + std::abs(expected[i]))
-                                        : std::ldexp(std::abs(expected[i]), -8) + 1e-9;
+                                        : std::ldexp(std::abs(expected[i]), -8) + slack(k);
     if (!(std::abs(computed[i] - expected[i]) <= tolerance))
       throw WrongResult(fmt::format("row {} column {} is {}, the reference says {}", row, i,
                                     computed[i], expected[i]));
@@ -114,6 +139,8 @@ void check_row(const RowKernel& k, const RowMemory& memory, std::int64_t row) {
 void refuse_odd_shapes(const RowKernel& k) {
   const bool reduces = k.operation == RowOperation::RmsNorm || k.operation == RowOperation::Softmax;
   if (k.columns % 8 != 0) throw Unsupported("columns must be divisible by 8");
+  if (k.operation == RowOperation::Rope && k.columns % rope_head_columns != 0)
+    throw Unsupported("columns must be whole heads of 128");
   if (reduces && k.columns > row_columns_most)
     throw Unsupported(fmt::format("rows of more than {} columns", row_columns_most));
 }

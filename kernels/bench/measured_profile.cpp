@@ -44,19 +44,23 @@ MeasuredRow read_row(JsonObject& row) {
 void take_rows(MeasuredProfile& into, const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return;
   const MeasuredProfile old = read_profile(file);
-  for (const char* key : same_throughout) {
-    const Json before = old.provenance.value(key, Json());
-    const Json now = into.provenance.value(key, Json());
-    if (before != now)
-      throw InputError(Problem{file.string(), std::string("/provenance/") + key,
-                               "is " + shown(before) + ", but here it is " + shown(now),
-                               "name another file with --out: rows of one profile must compare"});
-  }
+  refuse_other_machines(into.provenance, old.provenance, file.string());
   for (const MeasuredRow& row : old.rows)
     if (!into.has(row.task)) into.rows.push_back(row);
 }
 
 }  // namespace
+
+void refuse_other_machines(const Json& one, const Json& other, const std::string& file) {
+  for (const char* key : same_throughout) {
+    const Json before = other.value(key, Json());
+    const Json now = one.value(key, Json());
+    if (before != now)
+      throw InputError(Problem{file, std::string("/provenance/") + key,
+                               "is " + shown(before) + ", but here it is " + shown(now),
+                               "name another file with --out: rows of one profile must compare"});
+  }
+}
 
 bool MeasuredProfile::has(const Task& task) const {
   return std::ranges::any_of(rows, [&task](const MeasuredRow& row) { return row.task == task; });

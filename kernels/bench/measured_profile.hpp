@@ -41,6 +41,10 @@ struct MeasuredProfile {
 [[nodiscard]] MeasuredProfile resume_profile(const std::filesystem::path& file,
                                              const nlohmann::ordered_json& provenance);
 
+// Throws InputError that names the file where two provenances differ in GPU, driver or a library.
+void refuse_other_machines(const nlohmann::ordered_json& one, const nlohmann::ordered_json& other,
+                           const std::string& file);
+
 [[nodiscard]] std::filesystem::path partial_name(const std::filesystem::path& file);
 void write_partial(const MeasuredProfile& profile, const std::filesystem::path& file);
 // Writes the partial file once more and renames it.

@@ -33,4 +33,14 @@ TRAINYARD_ON_BOTH constexpr float random_value(std::uint64_t seed, std::int64_t 
   return static_cast<float>(static_cast<std::int32_t>(sum) - 2 * 0xffff) * 0x1p-15F;
 }
 
+// The row that a gathering kernel reads for its result's `row`: any (an embedding), or each once (a
+// permutation: rows are walked in steps of a prime that does not divide their number).
+TRAINYARD_ON_BOTH constexpr std::int64_t gathered_row(bool each_once, std::int64_t row,
+                                                      std::int64_t rows) {
+  constexpr std::int64_t prime = 1000003;
+  if (each_once && rows % prime != 0) return row * prime % rows;
+  return static_cast<std::int64_t>(mixed_bits(static_cast<std::uint64_t>(row)) %
+                                   static_cast<std::uint64_t>(rows));
+}
+
 }  // namespace trainyard::bench

@@ -147,6 +147,72 @@ __global__ void softmax_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, in
   }
 }
 
+// One thread turns eight columns of the first half of a head and their partners in the second.
+__global__ void rope_kernel(const __nv_bfloat16* x, const __nv_bfloat16* table,
+                            __nv_bfloat16* result, std::int64_t pairs, std::int64_t row_vectors) {
+  constexpr int head_vectors = static_cast<int>(rope_head_columns) / vector_elements;
+  constexpr int half = head_vectors / 2;
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i >= pairs) return;
+  const std::int64_t low = i / half * head_vectors + i % half;
+  const std::int64_t row = low / row_vectors;
+  const Eight a = load(x, low);
+  const Eight b = load(x, low + half);
+  const Eight cosine = load(table, row * head_vectors + i % half);
+  const Eight sine = load(table, row * head_vectors + half + i % half);
+  Eight turned_a;
+  Eight turned_b;
+  for (int j = 0; j < vector_elements; ++j) {
+    turned_a.value[j] = a.value[j] * cosine.value[j] - b.value[j] * sine.value[j];
+    turned_b.value[j] = b.value[j] * cosine.value[j] + a.value[j] * sine.value[j];
+  }
+  store(result, low, turned_a);
+  store(result, low + half, turned_b);
+}
+
+// One block for each row, of any length: the row is read for its maximum and sum, and once more.
+__global__ void cross_entropy_kernel(const __nv_bfloat16* x, __nv_bfloat16* result,
+                                     int row_vectors) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
+  float largest = -3.4e38F;
+  float sum = 0.0F;
+  for (int i = static_cast<int>(threadIdx.x); i < row_vectors; i += block_threads) {
+    const Eight logits = load(x, first + i);
+    for (const float value : logits.value) {
+      const float above = fmaxf(largest, value);
+      sum = sum * __expf(largest - above) + __expf(value - above);
+      largest = above;
+    }
+  }
+  const float of_row = over_block(largest, Largest{});
+  const float scale = 1.0F / over_block(sum * __expf(largest - of_row), Sum{});
+  const auto target = static_cast<int>(blockIdx.x % (row_vectors * vector_elements));
+  for (int i = static_cast<int>(threadIdx.x); i < row_vectors; i += block_threads) {
+    Eight gradient = load(x, first + i);
+    for (int j = 0; j < vector_elements; ++j)
+      gradient.value[j] = __expf(gradient.value[j] - of_row) * scale -
+                          (i * vector_elements + j == target ? 1.0F : 0.0F);
+    store(result, first + i, gradient);
+  }
+}
+
+__global__ void gather_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, std::int64_t rows,
+                              std::int64_t row_vectors, bool each_once) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i >= rows * row_vectors) return;
+  const std::int64_t from = gathered_row(each_once, i / row_vectors, rows);
+  reinterpret_cast<uint4*>(result)[i] =
+      reinterpret_cast<const uint4*>(x)[from * row_vectors + i % row_vectors];
+}
+
+__global__ void cast_kernel(const float4* x, __nv_bfloat16* result, std::int64_t vectors) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
+  if (i >= vectors) return;
+  const float4 low = x[2 * i];
+  const float4 high = x[2 * i + 1];
+  store(result, i, {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}});
+}
+
 struct AdamSingles {
   float rate, beta1, beta2, epsilon, decay, momentum_scale, variance_scale;
 };
@@ -270,6 +336,23 @@ cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& o, cud
       break;
     case RowOperation::Softmax:
       softmax_kernel<<<rows, block_threads, 0, stream>>>(x, result, static_cast<int>(row_vectors));
+      break;
+    case RowOperation::Rope:
+      rope_kernel<<<blocks_for(vectors / 2), block_threads, 0, stream>>>(x, second, result,
+                                                                         vectors / 2, row_vectors);
+      break;
+    case RowOperation::CrossEntropy:
+      cross_entropy_kernel<<<rows, block_threads, 0, stream>>>(x, result,
+                                                               static_cast<int>(row_vectors));
+      break;
+    case RowOperation::Embedding:
+    case RowOperation::Permute:
+      gather_kernel<<<blocks, block_threads, 0, stream>>>(
+          x, result, kernel.rows, row_vectors, kernel.operation == RowOperation::Permute);
+      break;
+    case RowOperation::Cast:
+      cast_kernel<<<blocks, block_threads, 0, stream>>>(static_cast<const float4*>(o.x), result,
+                                                        vectors);
       break;
     case RowOperation::Adam:
       adam_kernel<<<blocks_for(2 * vectors), block_threads, 0, stream>>>(

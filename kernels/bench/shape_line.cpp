@@ -13,7 +13,8 @@ namespace trainyard::bench {
 namespace {
 
 constexpr const char* forms =
-    "write \"gemm m8192 n1280 k8192 bf16 forward\", \"swiglu rows4096 columns14336\", \"copy "
+    "write \"gemm m8192 n1280 k8192 bf16 forward\", \"experts rows256x8 n4096 k7168\", \"swiglu "
+    "rows4096 columns14336\", \"copy "
     "host_to_device 1048576 B\" or \"launch stream count1000\"";
 
 // The words of a line, taken one by one; what nobody took is a problem.
@@ -34,6 +35,30 @@ class Words {
     if (found == words_.end()) return false;
     words_.erase(found);
     return true;
+  }
+
+  // The numbers behind a name: "rows256x8" is 256 eight times, "rows300,212" are two.
+  std::vector<std::int64_t> numbers(const std::string& name) {
+    for (auto word = words_.begin(); word != words_.end(); ++word) {
+      if (!word->starts_with(name)) continue;
+      std::istringstream stream(word->substr(name.size()));
+      std::vector<std::int64_t> found(1);
+      char mark = ',';
+      bool sound = static_cast<bool>(stream >> found.back());
+      while (sound && stream >> mark) {
+        std::int64_t next = 0;
+        sound = static_cast<bool>(stream >> next) && (mark == ',' || (mark == 'x' && next > 0));
+        if (mark == 'x')
+          found.resize(static_cast<std::size_t>(next), found.front());
+        else
+          found.push_back(next);
+      }
+      if (!sound || std::ranges::any_of(found, [](std::int64_t n) { return n < 0; }))
+        fail("has " + *word + ", which is neither ROWSxEXPERTS nor rows one by one");
+      words_.erase(word);
+      return found;
+    }
+    fail("has no " + name + " with numbers");
   }
 
   // The number behind a name, "rows4096".
@@ -80,6 +105,15 @@ Task read_gemm(Words& words) {
       .accumulate_fp32 = words.take("accumulate_fp32")};
 }
 
+Task read_experts(Words& words) {
+  return GroupedGemm{
+      .rows = words.numbers("rows"),
+      .n = words.number("n"),
+      .k = words.number("k"),
+      .dtype = words.enumerator(DataType::Fp8, std::optional(DataType::Bf16), "dtype"),
+      .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass")};
+}
+
 Task read_copy(Words& words) {
   const auto direction =
       words.enumerator(CopyKind::DeviceToHost, std::optional<CopyKind>{}, "direction");
@@ -95,6 +129,7 @@ Task read_launches(Words& words) {
 
 Task read_any(Words& words) {
   if (words.take("gemm")) return read_gemm(words);
+  if (words.take("experts")) return read_experts(words);
   if (words.take("copy")) return read_copy(words);
   if (words.take("launch")) return read_launches(words);
   const auto operation =

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/graph/kernel_json.hpp"
 
 namespace trainyard::bench {
@@ -11,8 +13,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TextOf {
-  std::string operator()(const Gemm& gemm) const { return to_text(Kernel{gemm}); }
-  std::string operator()(const Copy& copy) const { return to_text(Kernel{copy}); }
+  // "experts rows256x8 n4096 k7168 bf16 forward", or each expert's rows: "rows300,212".
+  std::string operator()(const GroupedGemm& gemm) const {
+    const bool even = !gemm.rows.empty() && std::ranges::count(gemm.rows, gemm.rows.front()) ==
+                                                static_cast<std::ptrdiff_t>(gemm.rows.size());
+    const std::string rows = even ? fmt::format("{}x{}", gemm.rows.front(), gemm.rows.size())
+                                  : fmt::format("{}", fmt::join(gemm.rows, ","));
+    return fmt::format("experts rows{} n{} k{} {} {}", rows, gemm.n, gemm.k, to_string(gemm.dtype),
+                       to_string(gemm.pass));
+  }
+  template <class Same>
+  std::string operator()(const Same& kernel) const {
+    return to_text(Kernel{kernel});
+  }
   std::string operator()(const RowKernel& kernel) const {
     return fmt::format("{} rows{} columns{}", to_string(kernel.operation), kernel.rows,
                        kernel.columns);
@@ -23,8 +36,10 @@ struct TextOf {
 };
 
 struct JsonOf {
-  Json operator()(const Gemm& gemm) const { return kernel_to_json(gemm); }
-  Json operator()(const Copy& copy) const { return kernel_to_json(copy); }
+  template <class Same>
+  Json operator()(const Same& kernel) const {
+    return kernel_to_json(kernel);
+  }
   Json operator()(const RowKernel& kernel) const {
     Json json = kernel_to_json(as_memory_bound(kernel));
     json["operation"] = to_string(kernel.operation);
@@ -42,6 +57,8 @@ struct GroupOf {
   std::string_view operator()(const RowKernel&) const { return "memory"; }
   std::string_view operator()(const Copy&) const { return "copy"; }
   std::string_view operator()(const Launches&) const { return "launch"; }
+  std::string_view operator()(const GroupedGemm&) const { return "experts"; }
+  std::string_view operator()(const Attention&) const { return "attention"; }
 };
 
 Task read_row_kernel(JsonObject& object) {
@@ -56,13 +73,14 @@ Task read_row_kernel(JsonObject& object) {
   return kernel;
 }
 
-Task read_library_kernel(JsonObject& object) {
-  const Kernel kernel = read_kernel(object);
-  if (const auto* gemm = std::get_if<Gemm>(&kernel)) return *gemm;
-  if (const auto* copy = std::get_if<Copy>(&kernel)) return *copy;
-  object.report("kind", "is not measured by this program", "gemm, memory_bound, copy or launch");
-  return Copy{};
-}
+// A memory-bound kernel is one of ours (read_row_kernel) and has been read.
+struct TaskOf {
+  Task operator()(const MemoryBound&) const { return RowKernel{}; }
+  template <class Same>
+  Task operator()(const Same& kernel) const {
+    return kernel;
+  }
+};
 
 }  // namespace
 
@@ -78,6 +96,16 @@ std::string_view to_string(RowOperation operation) {
       return "swiglu";
     case RowOperation::Softmax:
       return "softmax";
+    case RowOperation::Rope:
+      return "rope";
+    case RowOperation::CrossEntropy:
+      return "cross_entropy";
+    case RowOperation::Embedding:
+      return "embedding";
+    case RowOperation::Permute:
+      return "permute";
+    case RowOperation::Cast:
+      return "cast";
     case RowOperation::Adam:
       return "adam";
   }
@@ -110,6 +138,18 @@ MemoryBound as_memory_bound(const RowKernel& kernel) {
       return {.kind = MemoryBoundKind::Activation, .bytes = elements * (4 + 2)};
     case RowOperation::Softmax:
       return {.kind = MemoryBoundKind::Softmax, .bytes = elements * (2 + 2)};
+    case RowOperation::Rope:
+      // A row's table serves all its heads.
+      return {.kind = MemoryBoundKind::Rope,
+              .bytes = elements * (2 + 2) + kernel.rows * rope_head_columns * 2};
+    case RowOperation::CrossEntropy:
+      return {.kind = MemoryBoundKind::CrossEntropy, .bytes = elements * (2 + 2 + 2)};
+    case RowOperation::Embedding:
+      return {.kind = MemoryBoundKind::Embedding, .bytes = elements * (2 + 2)};
+    case RowOperation::Permute:
+      return {.kind = MemoryBoundKind::Permute, .bytes = elements * (2 + 2)};
+    case RowOperation::Cast:
+      return {.kind = MemoryBoundKind::Cast, .bytes = elements * (4 + 2)};
     case RowOperation::Adam:
       return {.kind = MemoryBoundKind::Optimizer,
               .bytes = elements * adam_mixed_bytes_per_parameter};
@@ -127,7 +167,7 @@ Task read_task(JsonObject object) {
   if (kind == "launch")
     return Launches{.style = read_enumerator(object, "style", LaunchStyle::Graph),
                     .count = object.integer("count", {.least = 1})};
-  return read_library_kernel(object);
+  return std::visit(TaskOf{}, read_kernel(object));
 }
 
 }  // namespace trainyard::bench

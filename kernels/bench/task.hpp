@@ -18,8 +18,21 @@ namespace trainyard::bench {
 
 // A memory-bound kernel on a matrix of bf16 (Adam: of parameters). `columns` are those of the
 // result: SwiGLU reads twice as many.
-enum class RowOperation : std::uint8_t { Copy, Add, RmsNorm, Swiglu, Softmax, Adam };
+enum class RowOperation : std::uint8_t {
+  Copy,
+  Add,
+  RmsNorm,
+  Swiglu,
+  Softmax,
+  Rope,          // heads of 128, cosines and sines from a table
+  CrossEntropy,  // of logits, its gradient written over nothing: two reads, one write
+  Embedding,     // rows gathered in any order, some twice
+  Permute,       // rows gathered, each once: tokens to experts
+  Cast,          // fp32 to bf16
+  Adam
+};
 [[nodiscard]] std::string_view to_string(RowOperation operation);
+inline constexpr std::int64_t rope_head_columns = 128;
 struct RowKernel {
   RowOperation operation = RowOperation::Copy;
   std::int64_t rows = 0;
@@ -42,10 +55,10 @@ struct Launches {
   auto operator<=>(const Launches&) const = default;
 };
 
-using Task = std::variant<Gemm, RowKernel, Copy, Launches>;
+using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention>;
 
 [[nodiscard]] std::string task_text(const Task& task);
-// "gemm", "memory", "copy" or "launch": the word of --only.
+// "gemm", "memory", "copy", "launch", "experts" or "attention": the word of --only.
 [[nodiscard]] std::string_view task_group(const Task& task);
 
 // Kernels in the words of workload files (sim/graph/kernel_json.hpp); memory-bound ones with

@@ -41,6 +41,27 @@ std::vector<double> softmax_row(std::span<const double> x) {
   return share;
 }
 
+std::vector<double> rope_row(std::span<const double> x, std::span<const double> table) {
+  const std::size_t half = table.size() / 2;
+  TY_CHECK(half > 0 && x.size() % table.size() == 0, x.size(), table.size());
+  std::vector<double> turned(x.size());
+  for (std::size_t head = 0; head < x.size(); head += table.size())
+    for (std::size_t i = 0; i < half; ++i) {
+      const double a = x[head + i];
+      const double b = x[head + half + i];
+      turned[head + i] = a * table[i] - b * table[half + i];
+      turned[head + half + i] = b * table[i] + a * table[half + i];
+    }
+  return turned;
+}
+
+std::vector<double> cross_entropy_gradient_row(std::span<const double> x, std::size_t target) {
+  TY_CHECK(target < x.size(), target, x.size());
+  std::vector<double> gradient = softmax_row(x);
+  gradient[target] -= 1.0;
+  return gradient;
+}
+
 AdamState adam_step(const AdamState& before, double gradient, const AdamConstants& c) {
   AdamState after;
   after.momentum = c.beta1 * before.momentum + (1.0 - c.beta1) * gradient;

@@ -22,6 +22,16 @@ inline constexpr double rms_norm_epsilon = 1e-5;
 // exp(x_i - max) / sum of the same.
 [[nodiscard]] std::vector<double> softmax_row(std::span<const double> x);
 
+// Rotary embedding (Su et al. 2021, arXiv 2104.09864, equation 34) of heads of as many columns as
+// the table has; the table holds a row's cosines, then its sines, half as many each. Column i and
+// the one half a head further turn together: x_i c_i - x_j s_i and x_j c_i + x_i s_i.
+[[nodiscard]] std::vector<double> rope_row(std::span<const double> x,
+                                           std::span<const double> cosines_and_sines);
+
+// The gradient of -log softmax(x)_target: the softmax, less one at the target.
+[[nodiscard]] std::vector<double> cross_entropy_gradient_row(std::span<const double> x,
+                                                             std::size_t target);
+
 // One parameter of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101, algorithm 2) at step t = 1.
 struct AdamConstants {
   double rate = 1e-3;

@@ -24,7 +24,7 @@ std::vector<Refusal> refusals() {
   return {
       {"trainyard",
        "trainyard what? run, memory, compare, explain, search, sweep, schedule, collective, "
-       "import, show, list, schema, validate, calibrate (`trainyard "
+       "import, show, list, schema, validate, calibrate, profile (`trainyard "
        "--help` "
        "shows what it takes)"},
       {"trainyard collective all_redcue",

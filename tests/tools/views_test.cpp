@@ -109,5 +109,27 @@ TEST(Views, EveryScheduleDraws) {
   }
 }
 
+// A run names what nobody measured; a profile with these rows answers them.
+TEST(ProfileCommand, WhatARunMissesIsMeasuredMergedAndUsed) {
+  const test::Scratch scratch;
+  const std::string run = "trainyard run scenarios/first/two_gpus.json ";
+  ASSERT_EQ(scratch.sh(run + "--missing missing.json").exit, 0);
+  const std::string rows = read_file(scratch.folder() / "missing.json");
+  EXPECT_NE(rows.find("trainyard.kernel_shapes"), std::string::npos);
+  const test::Outcome import = scratch.sh(
+      "printf 'dtype,m,n,k,time_us\\nbf16,1024,1024,1024,50\\n' > t.csv; trainyard profile import "
+      "t.csv --gpu A100 --source ours -o rows.json");
+  EXPECT_EQ(import.exit, 0) << import.err;
+  const test::Outcome merge =
+      scratch.sh("trainyard profile merge rows.json --gpu a100_80gb -o mine.json");
+  EXPECT_EQ(merge.exit, 0) << merge.err;
+  EXPECT_EQ(scratch.sh("trainyard profile diff rows.json rows.json").exit, 0);
+  const test::Outcome used = scratch.sh(run + "--set cluster.node.gpu=./mine.json");
+  EXPECT_EQ(used.exit, 0) << used.err;
+  const test::Outcome none = scratch.sh("trainyard profile judge .");
+  EXPECT_EQ(none.exit, 2);
+  EXPECT_NE(none.err.find("holds no table of a GPU known here"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -30,6 +30,7 @@ void add_list(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_validate(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);
+void add_profile(CLI::App& app, Action& action);
 
 // "--set parallelism.tensor=8" on a subcommand that reads a scenario.
 struct ScenarioChoice {

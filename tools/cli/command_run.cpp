@@ -3,10 +3,13 @@
 
 #include <utility>
 
+#include "kernels/bench/shapes_file.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/run/workload_question.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/report/cost_summary.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/explanation.hpp"
@@ -25,6 +28,7 @@ struct RunChoice {
   OutputChoice outputs;
   std::vector<RankId> trace_ranks;
   std::string report = "summary";
+  std::string missing;
   bool no_fold = false;
   bool timing = false;
   bool explain = false;
@@ -77,17 +81,35 @@ void refuse_contradictions(const RunChoice& choice) {
   }
 }
 
+// Every shape that was not measured, the largest share of the busy time first.
+std::string write_missing(const std::string& file, const RunView& view) {
+  const CostSummary costs = cost_summary(view, view.workload.kernels.size());
+  std::vector<bench::WantedShape> shapes;
+  for (const KernelUse& use : costs.worth_measuring)
+    shapes.push_back(
+        {view.workload.kernels[use.kernel], std::string(to_string(use.provenance)), use.share});
+  write_file(file, bench::shapes_to_json(shapes, view.cluster.facts().gpu).dump(1) + "\n");
+  return fmt::format("Missing  {}   ({} shapes; trainyard profile measure --shapes {} --out F)\n",
+                     file, shapes.size(), file);
+}
+
 Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
+  if (!choice.missing.empty()) {
+    Outputs other;
+    other.json = choice.missing;
+    refuse_unwritable(other);
+  }
   const std::optional<Scenario> scenario = scenario_of(choice);
   const Run result = simulate(choice, scenario);
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};
   // Files first: where one cannot be written, nothing is printed that looks like success.
-  const std::string places = write(outputs, view, {.ranks = choice.trace_ranks}, why.sensitivities);
+  std::string places = write(outputs, view, {.ranks = choice.trace_ranks}, why.sensitivities);
+  if (!choice.missing.empty()) places += write_missing(choice.missing, view);
   fmt::print("{}{}{}{}", find_report(choice.report)->text(view),
              choice.explain ? "\n" + why.text : "", places.empty() ? "" : "\n", places);
   return verdict(view);
@@ -131,6 +153,8 @@ void add_run(CLI::App& app, Action& action) {
       ->add_option("--report", choice->report,
                    "What to print (see `trainyard list reports`); a name in .html is as --html")
       ->check(CLI::IsMember(names(reports())) | ends_in_html());
+  command->add_option("--missing", choice->missing,
+                      "Write the shapes nobody measured, for `profile measure --shapes` (JSON)");
   command->add_option("--engine", choice->engine, "simgrid (contention) or ideal (without)")
       ->check(CLI::IsMember(names(engines())));
   command->add_flag("--no-fold", choice->no_fold,

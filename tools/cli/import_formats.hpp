@@ -12,4 +12,8 @@ void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
 
+// Of SOURCE_DATE_EPOCH where it is set, for files that are the same every day
+// (reproducible-builds.org); else today, in UTC.
+[[nodiscard]] std::string import_date();
+
 }  // namespace trainyard

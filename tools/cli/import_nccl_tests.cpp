@@ -26,20 +26,6 @@ struct LogChoice {
   std::string gpu;
 };
 
-// Of SOURCE_DATE_EPOCH where it is set, for files that are the same every day
-// (reproducible-builds.org); else today, in UTC.
-std::string import_date() {
-  std::time_t now = std::time(nullptr);
-  if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) {
-    char* end = nullptr;
-    const long long seconds = std::strtoll(fixed, &end, 10);
-    if (end != fixed && *end == '\0') now = static_cast<std::time_t>(seconds);
-  }
-  std::tm day{};
-  gmtime_r(&now, &day);
-  return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
-}
-
 LogHints hints_of(const LogChoice& choice) {
   LogHints hints;
   if (!choice.op.empty()) hints.op = collective_named(choice.op, "--op");
@@ -66,6 +52,18 @@ Exit import_logs(const LogChoice& choice) {
 }
 
 }  // namespace
+
+std::string import_date() {
+  std::time_t now = std::time(nullptr);
+  if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) {
+    char* end = nullptr;
+    const long long seconds = std::strtoll(fixed, &end, 10);
+    if (end != fixed && *end == '\0') now = static_cast<std::time_t>(seconds);
+  }
+  std::tm day{};
+  gmtime_r(&now, &day);
+  return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+}
 
 void add_import_nccl_tests(CLI::App& import, Action& action) {
   auto choice = std::make_shared<LogChoice>();

@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
   trainyard::add_schema(app, action);
   trainyard::add_validate(app, action);
   trainyard::add_calibrate(app, action);
+  trainyard::add_profile(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

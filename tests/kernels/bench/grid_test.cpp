@@ -39,13 +39,13 @@ TEST(Grid, CoversEveryGroupDtypePassAndOperation) {
       if (const auto* gemm = std::get_if<Gemm>(&task)) products.insert({gemm->dtype, gemm->pass});
       if (const auto* row = std::get_if<RowKernel>(&task)) operations.insert(row->operation);
     }
-    EXPECT_EQ(groups.size(), 4U);
+    EXPECT_EQ(groups.size(), 5U);
     for (const DataType dtype : {DataType::Bf16, DataType::Fp8})
       for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad})
         EXPECT_TRUE(products.contains({dtype, pass})) << to_string(dtype) << to_string(pass);
     EXPECT_TRUE(products.contains({DataType::Tf32, GemmPass::Forward}));
     EXPECT_TRUE(products.contains({DataType::Fp16, GemmPass::Forward}));
-    EXPECT_EQ(operations.size(), 6U);
+    EXPECT_EQ(operations.size(), 11U);
   }
 }
 

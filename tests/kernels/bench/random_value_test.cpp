@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 namespace trainyard::bench {
 namespace {
@@ -50,6 +51,18 @@ TEST(RandomValue, NeighboursAndSeedsAreUncorrelated) {
   }
   EXPECT_NEAR(along, 0.0, 0.015);
   EXPECT_NEAR(across, 0.0, 0.015);
+}
+
+TEST(GatheredRow, APermutationTakesEachRowOnce) {
+  constexpr std::int64_t rows = 4096;
+  std::set<std::int64_t> once;
+  for (std::int64_t row = 0; row < rows; ++row) once.insert(gathered_row(true, row, rows));
+  EXPECT_EQ(once.size(), 4096U);
+  EXPECT_EQ(*once.rbegin(), rows - 1);
+  std::set<std::int64_t> any;
+  for (std::int64_t row = 0; row < rows; ++row) any.insert(gathered_row(false, row, rows));
+  // Of draws with repetition 1 - 1/e differ.
+  EXPECT_NEAR(static_cast<double>(any.size()) / rows, 0.632, 0.03);
 }
 
 }  // namespace

@@ -81,6 +81,20 @@ TEST(RowReference, SoftmaxSharesAddUpHoweverLargeTheValues) {
   EXPECT_NEAR(share[1], 0.75, relative);
 }
 
+// One head of four columns turned by 90 degrees (cosine 0, sine 1) and by 0, and a second head
+// alike.
+TEST(RowReference, RopeTurnsColumnsHalfAHeadApart) {
+  const std::vector<double> x = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0};
+  const auto turned = rope_row(x, std::vector{0.0, 1.0, 1.0, 0.0});
+  EXPECT_EQ(turned, (std::vector{-3.0, 2.0, 1.0, 4.0, -7.0, 6.0, 5.0, 8.0}));
+}
+
+TEST(RowReference, CrossEntropysGradientAddsUpToNothing) {
+  const auto gradient = cross_entropy_gradient_row(std::vector{0.0, std::log(3.0)}, 1);
+  EXPECT_NEAR(gradient[0], 0.25, relative);
+  EXPECT_NEAR(gradient[1], -0.25, relative);
+}
+
 // From zero the first step goes by the rate whatever the gradient, and decays the weight: 1 - 0.1
 // (1 + 0.5 * 1) = 0.85.
 TEST(RowReference, AdamsFirstStep) {

@@ -35,6 +35,16 @@ TEST(ShapeLine, ReadsAProductWordByWord) {
   EXPECT_EQ(read_shape_line("gemm m2 n3 k5"), Task(Gemm{.m = 2, .n = 3, .k = 5}));
 }
 
+TEST(ShapeLine, ReadsTheRowsOfExperts) {
+  const GroupedGemm even{.rows = {256, 256, 256}, .n = 8, .k = 16};
+  EXPECT_EQ(read_shape_line("experts rows256x3 n8 k16"), Task(even));
+  const GroupedGemm uneven{.rows = {300, 0, 212}, .n = 8, .k = 16, .pass = GemmPass::WeightGrad};
+  EXPECT_EQ(read_shape_line("experts rows300,0,212 n8 k16 wgrad"), Task(uneven));
+  EXPECT_EQ(read_shape_line(task_text(uneven)), Task(uneven));
+  EXPECT_THAT(problem_of("experts n8 k16"), ::testing::HasSubstr("has no rows with numbers"));
+  EXPECT_THAT(problem_of("experts rows3; n8 k16"), ::testing::HasSubstr("rows3;, which is"));
+}
+
 TEST(ShapeLine, NamesTheWordThatIsWrong) {
   EXPECT_THAT(problem_of("gemm m2 n3"), ::testing::HasSubstr("has no k with a number"));
   EXPECT_THAT(problem_of("gemm m2 n3 k5 fp4"), ::testing::HasSubstr("\"fp4\""));
@@ -57,6 +67,11 @@ TEST(Task, MemoryBoundBytes) {
   EXPECT_EQ(bytes(RowOperation::Swiglu), 192);
   EXPECT_EQ(bytes(RowOperation::Softmax), 128);
   EXPECT_EQ(bytes(RowOperation::Adam), 960);
+  EXPECT_EQ(bytes(RowOperation::Rope), 128 + 4 * 256);
+  EXPECT_EQ(bytes(RowOperation::CrossEntropy), 192);
+  EXPECT_EQ(bytes(RowOperation::Embedding), 128);
+  EXPECT_EQ(bytes(RowOperation::Permute), 128);
+  EXPECT_EQ(bytes(RowOperation::Cast), 192);
 }
 
 }  // namespace

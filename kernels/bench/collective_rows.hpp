@@ -1,0 +1,53 @@
+// What the NCCL profiler writes: the schema of collective profiles, as `trainyard import
+// nccl-tests` does, so that `trainyard collective --profile` reads both.
+//
+//   CollectiveRun run{.op = "all_reduce", .gpu = "NVIDIA H200", .ranks = 8, .nodes = 1};
+//   run.rows.push_back({.bytes = 1048576, .time_us = 23.9});
+//   write_file("nccl.json", collective_json({run}, provenance).dump(1));
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard::bench {
+
+struct CollectiveRow {
+  std::int64_t bytes = 0;  // as nccl-tests counts them: the whole buffer of all ranks' blocks
+  double time_us = 0.0;
+  bool in_place = false;
+};
+
+struct CollectiveRun {
+  std::string op;  // of collective_operations
+  std::string gpu;
+  std::int64_t ranks = 0;
+  std::int64_t nodes = 1;
+  std::string nccl_version;
+  std::string forced;  // "algorithm ring, protocol simple"; empty: NCCL's own choice
+  std::vector<CollectiveRow> rows;
+};
+
+[[nodiscard]] const std::vector<std::string>& collective_operations();
+
+// busbw / algbw of an operation (nccl-tests, doc/PERFORMANCE.md): all_reduce 2(n-1)/n; all_gather,
+// reduce_scatter and alltoall (n-1)/n; broadcast, reduce and send_recv 1. all_reduce, 8
+// ranks: 1.75.
+[[nodiscard]] double bus_factor(std::string_view op, std::int64_t ranks);
+
+// From the least to the most, each `factor` times the last: 8, 16 ... 8589934592 has 31.
+[[nodiscard]] std::vector<std::int64_t> size_steps(std::int64_t least, std::int64_t most,
+                                                   std::int64_t factor);
+
+// Bytes as people write them: "8", "64KiB", "8GiB". Throws InputError that names the option.
+[[nodiscard]] std::int64_t read_bytes(const std::string& option, const std::string& text);
+
+// Runs of two and more ranks as a collective profile. One rank communicates with nobody: such rows
+// are a floor (launch and local copy) and go into a document of their own schema, with what is
+// missing for a profile.
+[[nodiscard]] nlohmann::ordered_json collective_json(const std::vector<CollectiveRun>& runs,
+                                                     const nlohmann::ordered_json& provenance);
+
+}  // namespace trainyard::bench

@@ -1,0 +1,220 @@
+#include "kernels/bench/profile_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kernels/fit/samples.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/graph/kernel_json.hpp"
+
+namespace trainyard::bench {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* compared_keys[] = {"gpu",      "driver", "cuda_runtime",
+                                         "cublaslt", "cudnn",  "date"};
+
+struct KernelOf {
+  std::optional<Kernel> operator()(const RowKernel& kernel) const {
+    return as_memory_bound(kernel);
+  }
+  std::optional<Kernel> operator()(const Launches&) const { return std::nullopt; }
+  template <class Same>
+  std::optional<Kernel> operator()(const Same& kernel) const {
+    return kernel;
+  }
+};
+
+std::string summary_of(const Json& provenance) {
+  std::string text;
+  for (const char* key : compared_keys)
+    if (provenance.contains(key))
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key,
+                          provenance[key].is_string() ? provenance[key].get<std::string>()
+                                                      : provenance[key].dump());
+  return text;
+}
+
+GroupChange group_change(const std::string& name, const std::vector<RowChange>& rows) {
+  GroupChange group{.group = name};
+  std::vector<double> ratios;
+  for (const RowChange& row : rows) {
+    if (task_group(row.task) != name) continue;
+    ratios.push_back(row.ratio());
+    if (row.beyond_spread) ++(row.ratio() > 1.0 ? group.slower : group.faster);
+  }
+  group.rows = ratios.size();
+  if (!ratios.empty()) group.ratio = fit::median(std::move(ratios));
+  return group;
+}
+
+std::optional<DataType> dtype_named(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(DataType::Fp8); ++i)
+    if (to_string(static_cast<DataType>(i)) == name) return static_cast<DataType>(i);
+  return std::nullopt;
+}
+
+Gemm csv_gemm(const fit::CsvTable& table, std::size_t row, DataType dtype) {
+  return {.m = table.integer(row, "m"),
+          .n = table.integer(row, "n"),
+          .k = table.integer(row, "k"),
+          .dtype = dtype};
+}
+
+Attention csv_attention(const fit::CsvTable& table, std::size_t row, DataType dtype) {
+  const std::int64_t sequence = table.integer(row, "seq");
+  const std::int64_t dim = table.integer(row, "head_dim");
+  return {.batch = table.integer(row, "batch"),
+          .query_heads = table.integer(row, "heads"),
+          .kv_heads = table.integer(row, "kv_heads"),
+          .query_length = sequence,
+          .kv_length = sequence,
+          .head_dim_qk = dim,
+          .head_dim_v = dim,
+          .pairs = sequence * (sequence + 1) / 2,
+          .dtype = dtype};
+}
+
+bool whole_attention(const fit::CsvTable& table, std::size_t row) {
+  return !table.has("window") || table.integer(row, "window") == 0;
+}
+
+}  // namespace
+
+std::optional<Kernel> kernel_of(const Task& task) { return std::visit(KernelOf{}, task); }
+
+MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles) {
+  TY_CHECK(!profiles.empty());
+  MeasuredProfile all{.provenance = profiles.front().provenance, .rows = {}};
+  Json sources = Json::array();
+  for (const MeasuredProfile& profile : profiles) {
+    refuse_other_machines(all.provenance, profile.provenance, "merge");
+    sources.push_back(summary_of(profile.provenance));
+    for (const MeasuredRow& row : profile.rows) {
+      const auto same = std::ranges::find(all.rows, row.task, &MeasuredRow::task);
+      if (same == all.rows.end())
+        all.rows.push_back(row);
+      else
+        *same = row;
+    }
+  }
+  if (profiles.size() > 1) all.provenance["merged_from"] = sources;
+  return all;
+}
+
+Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
+  Json& section = gpu_profile["measured"];
+  std::map<std::string, std::size_t> place;
+  Json kept = section.contains("rows") ? section["rows"] : Json::array();
+  for (std::size_t i = 0; i < kept.size(); ++i) place[kept[i]["kernel"].dump()] = i;
+  for (const MeasuredRow& row : rows.rows) {
+    const auto kernel = kernel_of(row.task);
+    if (!kernel) continue;
+    const Json entry = {{"kernel", kernel_to_json(*kernel)}, {"time_us", row.time_us.median}};
+    const auto [found, fresh] = place.try_emplace(entry["kernel"].dump(), kept.size());
+    if (fresh)
+      kept.push_back(entry);
+    else
+      kept[found->second] = entry;
+  }
+  section = {{"source", "trainyard profile: " + summary_of(rows.provenance)},
+             {"provenance", rows.provenance},
+             {"rows", std::move(kept)}};
+  return gpu_profile;
+}
+
+ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after) {
+  ProfileDiff diff;
+  for (const char* key : compared_keys) {
+    const Json old = before.provenance.value(key, Json());
+    const Json now = after.provenance.value(key, Json());
+    if (old != now)
+      diff.provenance.push_back(fmt::format("{}: {} -> {}", key, shown(old), shown(now)));
+  }
+  std::map<std::string, const MeasuredRow*> later;
+  for (const MeasuredRow& row : after.rows) later[task_text(row.task)] = &row;
+  std::vector<std::string> groups;
+  for (const MeasuredRow& row : before.rows) {
+    const auto found = later.find(task_text(row.task));
+    if (found == later.end()) {
+      ++diff.only_before;
+      continue;
+    }
+    const Spread& old = row.time_us;
+    const Spread& now = found->second->time_us;
+    diff.rows.push_back({.task = row.task,
+                         .before_us = old.median,
+                         .after_us = now.median,
+                         .beyond_spread = now.p10 > old.p90 || now.p90 < old.p10});
+    const std::string group(task_group(row.task));
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  diff.only_after = after.rows.size() - diff.rows.size();
+  std::ranges::stable_sort(diff.rows, [](const RowChange& a, const RowChange& b) {
+    return std::abs(std::log(a.ratio())) > std::abs(std::log(b.ratio()));
+  });
+  for (const std::string& group : groups) diff.groups.push_back(group_change(group, diff.rows));
+  return diff;
+}
+
+std::string diff_text(const ProfileDiff& diff, std::size_t most) {
+  std::string text;
+  for (const std::string& line : diff.provenance) text += line + "\n";
+  text += fmt::format("{:<10} {:>6} {:>8} {:>7} {:>7}   (time after / before)\n", "kernels", "rows",
+                      "median", "slower", "faster");
+  for (const GroupChange& group : diff.groups)
+    text += fmt::format("{:<10} {:>6} {:>8.3f} {:>7} {:>7}\n", group.group, group.rows, group.ratio,
+                        group.slower, group.faster);
+  for (std::size_t i = 0; i < std::min(most, diff.rows.size()); ++i) {
+    const RowChange& row = diff.rows[i];
+    text += fmt::format("{:>8.3f}{} {:>10.2f} -> {:>10.2f} us  {}\n", row.ratio(),
+                        row.beyond_spread ? "*" : " ", row.before_us, row.after_us,
+                        task_text(row.task));
+  }
+  text += fmt::format("{} rows only before, {} only after; * beyond the spread of the runs\n",
+                      diff.only_before, diff.only_after);
+  return text;
+}
+
+MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& origin) {
+  const fit::CsvTable table(file);
+  const bool attention = table.has("head_dim");
+  if (!attention && !table.has("n"))
+    throw InputError(Problem{file.string(), "", "has neither columns m, n, k nor seq, head_dim",
+                             "give a table of products or of causal attention"});
+  std::map<std::string, std::pair<Task, std::vector<double>>> by_task;
+  std::size_t left_out = 0;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const auto dtype = dtype_named(table.text(row, "dtype"));
+    if (!dtype || (attention && !whole_attention(table, row))) {
+      ++left_out;
+      continue;
+    }
+    const Task task =
+        attention ? Task{csv_attention(table, row, *dtype)} : Task{csv_gemm(table, row, *dtype)};
+    auto& [known, times] = by_task[task_text(task)];
+    known = task;
+    times.push_back(table.number(row, "time_us"));
+  }
+  MeasuredProfile profile{.provenance = {{"gpu", origin.gpu},
+                                         {"source", origin.source},
+                                         {"table", file.filename().string()},
+                                         {"date", origin.date},
+                                         {"rows_left_out", left_out}},
+                          .rows = {}};
+  for (auto& [text, entry] : by_task) {
+    auto& [task, times] = entry;
+    std::ranges::sort(times);
+    profile.rows.push_back(
+        {task, {.median = fit::median(times), .p10 = times.front(), .p90 = times.back()}, ""});
+  }
+  return profile;
+}
+
+}  // namespace trainyard::bench

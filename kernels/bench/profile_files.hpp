@@ -1,0 +1,65 @@
+// Measured profiles put together, compared, taken from tables, and made part of a GPU's profile.
+//
+//   MeasuredProfile both = merged({read_profile("gemm.json"), read_profile("attention.json")});
+//   auto document = with_measured(json_of_h200, both);    // kernels/profiles/h200.json and the
+//   rows ProfileDiff diff = compared(before, after);           // where did this driver get slower?
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/bench/measured_profile.hpp"
+
+namespace trainyard::bench {
+
+// The kernel that a row answers in a simulation; launches answer none.
+[[nodiscard]] std::optional<Kernel> kernel_of(const Task& task);
+
+// The rows of all; of a task that several measured, the last one's. Throws InputError where they
+// were measured on different GPUs, drivers or libraries. REQUIRES: at least one.
+[[nodiscard]] MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles);
+
+// A GPU's profile (`kernels/profiles/<gpu>.json`) whose section "measured" holds the rows, besides
+// those it held before; of a kernel in both, the new one.
+[[nodiscard]] nlohmann::ordered_json with_measured(nlohmann::ordered_json gpu_profile,
+                                                   const MeasuredProfile& rows);
+
+// One task in both profiles.
+struct RowChange {
+  Task task;
+  double before_us = 0.0;
+  double after_us = 0.0;
+  bool beyond_spread = false;  // the middle eighty percent of the runs do not meet
+  [[nodiscard]] double ratio() const { return after_us / before_us; }
+};
+struct GroupChange {
+  std::string group;  // "gemm", ...
+  std::size_t rows = 0;
+  double ratio = 1.0;                  // median of after / before
+  std::size_t slower = 0, faster = 0;  // beyond the spread
+};
+struct ProfileDiff {
+  std::vector<std::string> provenance;  // "driver: 570.86 -> 580.12"
+  std::vector<GroupChange> groups;
+  std::vector<RowChange> rows;  // largest change first
+  std::size_t only_before = 0, only_after = 0;
+};
+[[nodiscard]] ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after);
+// For a terminal: what differs in provenance, each group, the `most` rows that changed most.
+[[nodiscard]] std::string diff_text(const ProfileDiff& diff, std::size_t most);
+
+// A table of kernels measured elsewhere (comma-separated, a header line). Columns of products:
+// dtype, m, n, k, time_us; of attention: dtype, batch, seq, heads, kv_heads, head_dim, time_us
+// (causal, forward, window 0). Equal rows become their median; rows of a precision unknown here
+// are left out and counted in the provenance. Throws InputError for other columns.
+struct CsvOrigin {
+  std::string gpu;     // as the provenance is to say
+  std::string source;  // where the table comes from
+  std::string date;
+};
+[[nodiscard]] MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& origin);
+
+}  // namespace trainyard::bench

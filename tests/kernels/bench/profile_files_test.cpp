@@ -1,0 +1,208 @@
+// Measured profiles as files: merged, compared, taken from tables, made part of a GPU's profile;
+// the shapes that a run asks for; what the NCCL profiler writes.
+#include "kernels/bench/profile_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "kernels/bench/collective_rows.hpp"
+#include "kernels/bench/shapes_file.hpp"
+#include "kernels/gpu.hpp"
+#include "models/collectives/profile/collective_profile.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard::bench {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+std::string scratch(const std::string& name) {
+  return testing::TempDir() + "trainyard_profile_files_" + name;
+}
+
+MeasuredProfile profile_of(const std::string& driver, std::vector<MeasuredRow> rows) {
+  return {.provenance = {{"gpu", "NVIDIA H200"}, {"driver", driver}, {"date", "2026-11-21"}},
+          .rows = std::move(rows)};
+}
+
+const Gemm product{.m = 4096, .n = 4096, .k = 4096};
+const Gemm larger{.m = 8192, .n = 4096, .k = 4096};
+const RowKernel activation{.operation = RowOperation::Swiglu, .rows = 4096, .columns = 14336};
+
+TEST(ProfileFiles, TheLaterRowOfATaskCounts) {
+  const auto all =
+      merged({profile_of("580", {{product, {200, 199, 201}, ""}}),
+              profile_of("580", {{product, {210, 209, 211}, ""}, {activation, {50, 49, 51}, ""}})});
+  ASSERT_EQ(all.rows.size(), 2U);
+  EXPECT_EQ(all.rows[0].time_us.median, 210);
+  EXPECT_EQ(all.provenance["merged_from"].size(), 2U);
+}
+
+TEST(ProfileFiles, RowsOfOtherDriversAreNotMerged) {
+  try {
+    (void)merged({profile_of("570", {}), profile_of("580", {})});
+    FAIL() << "rows of two drivers were merged";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/provenance/driver: is \"580\", but here it is \"570\""));
+  }
+}
+
+TEST(ProfileFiles, ADiffNamesWhatGotSlower) {
+  const auto before = profile_of("570", {{product, {200, 199, 201}, ""},
+                                         {larger, {400, 398, 402}, ""},
+                                         {activation, {50, 49, 51}, ""}});
+  const auto after = profile_of("580", {{product, {250, 249, 251}, ""},
+                                        {larger, {401, 399, 403}, ""},
+                                        {Launches{.count = 10}, {2, 2, 2}, ""}});
+  const ProfileDiff diff = compared(before, after);
+  ASSERT_EQ(diff.rows.size(), 2U);
+  EXPECT_EQ(diff.rows[0].task, Task{product});
+  EXPECT_DOUBLE_EQ(diff.rows[0].ratio(), 1.25);
+  EXPECT_TRUE(diff.rows[0].beyond_spread);
+  EXPECT_FALSE(diff.rows[1].beyond_spread);
+  EXPECT_EQ(diff.only_before, 1U);
+  EXPECT_EQ(diff.only_after, 1U);
+  ASSERT_EQ(diff.groups.size(), 1U);
+  EXPECT_EQ(diff.groups[0].slower, 1U);
+  const std::string text = diff_text(diff, 1);
+  EXPECT_THAT(text, HasSubstr("driver: \"570\" -> \"580\""));
+  EXPECT_THAT(text, HasSubstr("1.250*     200.00 ->     250.00 us  gemm m4096 n4096 k4096"));
+}
+
+// A GPU's profile with rows in it: these exactly, their neighbours by them, far shapes as before.
+TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
+  const auto rows = profile_of("580", {{product, {300, 299, 301}, ""},
+                                       {activation, {50, 49, 51}, ""},
+                                       {Launches{.count = 10}, {2, 2, 2}, ""}});
+  const auto base = Json::parse(read_file(data_file("kernels/profiles", "h200")));
+  const std::string file = scratch("h200.json");
+  write_file(file, with_measured(with_measured(base, rows), rows).dump(1));
+  EXPECT_EQ(Json::parse(read_file(file))["measured"]["rows"].size(), 2U);
+  const auto model = load_cost_model(file, Clock::Burst);
+  const auto plain = load_cost_model("h200", Clock::Burst);
+  EXPECT_DOUBLE_EQ(model->cost(product).time.value(), 300e-6);
+  EXPECT_EQ(model->cost(product).provenance, Provenance::Measured);
+  EXPECT_DOUBLE_EQ(model->cost(as_memory_bound(activation)).time.value(), 50e-6);
+  const double offset = 300e-6 / plain->cost(product).time.value();
+  const double near = model->cost(larger).time / plain->cost(larger).time;
+  EXPECT_EQ(model->cost(larger).provenance, Provenance::Interpolated);
+  EXPECT_EQ(plain->cost(larger).provenance, Provenance::Extrapolated);
+  EXPECT_NEAR(std::log(near) / std::log(offset), std::exp(-1.0 / 3.0), 0.01);
+  const Gemm far{.m = 64, .n = 64, .k = 64};
+  EXPECT_NEAR(model->cost(far).time / plain->cost(far).time, 1.0, 0.05);
+  Gemm gradient = product;
+  gradient.pass = GemmPass::WeightGrad;
+  EXPECT_DOUBLE_EQ(model->cost(gradient).time.value(), plain->cost(gradient).time.value());
+}
+
+TEST(ProfileFiles, MalformedMeasuredSectionsAreRefused) {
+  auto base = Json::parse(read_file(data_file("kernels/profiles", "h200")));
+  base["measured"] = {{"source", ""},
+                      {"provenance", Json::object()},
+                      {"rows", {{{"kernel", {{"kind", "gemm"}}}, {"time_us", 0}}}}};
+  const std::string file = scratch("bad.json");
+  write_file(file, base.dump(1));
+  try {
+    (void)load_cost_model(file);
+    FAIL() << "a measured section without source was accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/measured/source"));
+    EXPECT_THAT(error.what(), HasSubstr("/measured/rows/0/time_us"));
+    EXPECT_THAT(error.what(), HasSubstr("/measured/rows/0/kernel/m"));
+  }
+}
+
+TEST(ProfileFiles, TablesBecomeProfiles) {
+  const std::string file = scratch("gemm.csv");
+  write_file(file,
+             "backend,dtype,m,n,k,time_us\na,bf16,64,128,256,4\nb,bf16,64,128,256,9\n"
+             "a,fp8_block,64,128,256,3\n");
+  const auto profile = from_csv(file, {.gpu = "H100", .source = "a test", .date = "2026-11-21"});
+  ASSERT_EQ(profile.rows.size(), 1U);
+  EXPECT_EQ(profile.rows[0].time_us, (Spread{.median = 6, .p10 = 4, .p90 = 9}));
+  EXPECT_EQ(profile.provenance["rows_left_out"], 1);
+  write_file(file, "dtype,batch,seq,heads,kv_heads,head_dim,time_us\nbf16,2,512,8,1,128,30\n");
+  const auto attention = from_csv(file, {.gpu = "H100", .source = "a test", .date = "2026-11-21"});
+  ASSERT_EQ(attention.rows.size(), 1U);
+  EXPECT_EQ(std::get<Attention>(attention.rows[0].task).pairs, 512 * 513 / 2);
+  const std::string written = scratch("attention.json");
+  finish_profile(attention, written);
+  EXPECT_EQ(read_profile(written).rows, attention.rows);
+  write_file(file, "dtype,m,n,k,time_us\nbf16,64,many,256,4\n");
+  EXPECT_THROW((void)from_csv(file, {}), InputError);
+  write_file(file, "a,b\n1,2\n");
+  EXPECT_THROW((void)from_csv(file, {}), InputError);
+}
+
+TEST(ShapesFile, WhatARunAsksForIsWhatIsMeasured) {
+  const GroupedGemm experts{.rows = {10, 0, 22}, .n = 64, .k = 128};
+  const MemoryBound norm{.kind = MemoryBoundKind::Norm, .bytes = 2 * 4 * 4096 * 512};
+  const std::string file = scratch("shapes.json");
+  write_file(file, shapes_to_json({{product, "interpolated", 0.5},
+                                   {experts, "extrapolated", 0.25},
+                                   {norm, "", 0.0},
+                                   {product, "", 0.0}},
+                                  "h200")
+                       .dump(1));
+  const auto tasks = read_shapes(file);
+  ASSERT_EQ(tasks.size(), 3U);
+  EXPECT_EQ(tasks[0], Task{product});
+  EXPECT_EQ(tasks[1], Task{experts});
+  const auto& row = std::get<RowKernel>(tasks[2]);
+  EXPECT_EQ(row.operation, RowOperation::RmsNorm);
+  EXPECT_NEAR(static_cast<double>(as_memory_bound(row).bytes) / static_cast<double>(norm.bytes),
+              1.0, 0.01);
+}
+
+TEST(CollectiveRows, AProfileOfTwoRanksIsReadBack) {
+  CollectiveRun run{.op = "all_reduce",
+                    .gpu = "NVIDIA H200",
+                    .ranks = 8,
+                    .nodes = 1,
+                    .nccl_version = "2.28.9",
+                    .forced = "algorithm ring",
+                    .rows = {}};
+  for (const std::int64_t bytes : size_steps(1024, 1 << 20, 4))
+    run.rows.push_back({.bytes = bytes, .time_us = 10.0 + static_cast<double>(bytes) * 1e-4});
+  const std::string file = scratch("nccl.json");
+  write_file(file, collective_json({run}, {{"date", "2026-11-21"}}).dump(1));
+  const CollectiveProfile profile = read_collective_profile(file);
+  ASSERT_EQ(profile.runs.size(), 1U);
+  EXPECT_EQ(profile.runs[0].ranks, 8U);
+  EXPECT_EQ(profile.runs[0].rows.size(), 6U);
+  EXPECT_NE(profile.find({.op = CollectiveOp::AllReduce, .ranks = 8, .nodes = 1}), nullptr);
+  // 1 MiB in 114.9 us: 9.129 GB/s, times 2 * 7 / 8.
+  EXPECT_NEAR(profile.runs[0].rows.back().busbw_GBps, 1048576.0 / 114.8576 * 1e-3 * 1.75, 1e-9);
+}
+
+TEST(CollectiveRows, OneRankIsAFloorAndNoProfile) {
+  const CollectiveRun alone{.op = "all_reduce",
+                            .gpu = "H200",
+                            .ranks = 1,
+                            .nccl_version = "",
+                            .forced = "",
+                            .rows = {{8, 6.5}}};
+  const auto json = collective_json({alone}, {{"date", "2026-11-21"}});
+  EXPECT_EQ(json["schema"], "trainyard.nccl_one_rank");
+  EXPECT_THAT(json["missing"].get<std::string>(), HasSubstr("a second GPU"));
+  EXPECT_EQ(json["runs"][0]["rows"][0]["busbw_GBps"], 0.0);
+}
+
+TEST(CollectiveRows, SizesAndTheirUnits) {
+  EXPECT_EQ(size_steps(8, std::int64_t{8} << 30, 2).size(), 31U);
+  EXPECT_EQ(read_bytes("--max", "8GiB"), std::int64_t{8} << 30);
+  EXPECT_EQ(read_bytes("--min", "8"), 8);
+  EXPECT_THROW((void)read_bytes("--min", "8GB"), InputError);
+  EXPECT_THROW((void)read_bytes("--min", "0.5"), InputError);
+  EXPECT_DOUBLE_EQ(bus_factor("all_reduce", 8), 1.75);
+  EXPECT_DOUBLE_EQ(bus_factor("alltoall", 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor("broadcast", 4), 1.0);
+}
+
+}  // namespace
+}  // namespace trainyard::bench

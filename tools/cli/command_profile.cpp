@@ -1,0 +1,282 @@
+// `trainyard profile`: measured kernels. Measuring itself is done by programs of their own, built
+// where nvcc is found; reading, merging, comparing and judging needs no GPU.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "kernels/bench/profile_files.hpp"
+#include "kernels/bench/shapes_file.hpp"
+#include "kernels/fit/judge.hpp"
+#include "kernels/gpu.hpp"
+#include "scenarios/run/run.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/import_formats.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ProfileChoice {
+  ScenarioChoice scenario;
+  std::string model, parallelism, node = "dgx_h100";
+  std::vector<std::string> files;
+  std::string out, gpu, source, folder;
+  std::size_t most = 20;
+  double held_out = 0.0;
+  std::uint64_t seed = 1;
+  bool markdown = false;
+  std::vector<std::string> passed_on;
+};
+
+[[noreturn]] void fail_profile(std::string problem, std::string hint) {
+  throw InputError(Problem{{}, {}, std::move(problem), std::move(hint)});
+}
+
+// A profiler beside this program, as it was built. It takes this process over.
+Exit run_program(const char* name, const std::vector<std::string>& arguments) {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  for (const fs::path& folder : {self.parent_path(), self.parent_path() / "kernels" / "bench"}) {
+    const fs::path program = folder / name;
+    if (!fs::exists(program)) continue;
+    std::vector<std::string> words = {program.string()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    std::fflush(nullptr);
+    ::execv(program.c_str(), pointers.data());
+    throw RunError(fmt::format("{} cannot be started: {}", program.string(), std::strerror(errno)));
+  }
+  throw RunError(fmt::format(
+      "{} is not beside this program: it is built where nvcc and its library are found", name));
+}
+
+// {"tensor": 8, "pipeline": 2} of "tensor=8,pipeline=2"; and how many GPUs that takes.
+struct AskedLayout {
+  nlohmann::ordered_json sizes = nlohmann::ordered_json::object();
+  std::int64_t gpus = 1;
+};
+AskedLayout asked_layout(const std::string& text) {
+  AskedLayout layout;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    const std::size_t equals = word.find('=');
+    std::istringstream number(equals == std::string::npos ? "" : word.substr(equals + 1));
+    std::int64_t size = 0;
+    if (!(number >> size) || size < 1 || !(number >> std::ws).eof())
+      fail_profile(fmt::format("--parallelism holds \"{}\"", word), "write tensor=8,pipeline=2");
+    const std::string name = word.substr(0, equals);
+    layout.sizes[name] = size;
+    if (name == "tensor" || name == "pipeline" || name == "data" || name == "context")
+      layout.gpus *= size;
+  }
+  return layout;
+}
+
+// A step of the model so divided, on whole nodes: one microbatch for each replica names every
+// shape.
+void write_scenario(const ProfileChoice& choice, const std::string& file) {
+  AskedLayout layout = asked_layout(choice.parallelism);
+  constexpr std::int64_t gpus_of_node = 8;
+  const std::int64_t nodes = (layout.gpus + gpus_of_node - 1) / gpus_of_node;
+  const bool fills = nodes * gpus_of_node % layout.gpus == 0;
+  if (fills && !layout.sizes.contains("data"))
+    layout.sizes["data"] = nodes * gpus_of_node / layout.gpus;
+  const nlohmann::ordered_json scenario = {
+      {"description", "The shapes of one model and layout, to be measured"},
+      {"source", "trainyard profile measure --model"},
+      {"model", choice.model},
+      {"cluster",
+       {{"node", choice.node}, {"nodes", nodes}, {"fabric", {{"kind", "single_switch"}}}}},
+      {"parallelism", layout.sizes},
+      {"training",
+       {{"sequence_length", 4096},
+        {"micro_batch_size", 1},
+        {"global_batch_size", layout.sizes.value("data", std::int64_t{1})}}}};
+  write_file(file, scenario.dump(2) + "\n");
+}
+
+std::vector<bench::WantedShape> shapes_of(const ScenarioChoice& choice, std::string& gpu) {
+  const Scenario scenario = read(choice);
+  const Cluster cluster = build_cluster(scenario.cluster);
+  gpu = cluster.facts().gpu;
+  std::vector<bench::WantedShape> shapes;
+  for (const Kernel& kernel : scenario_workload(scenario, cluster).kernels)
+    shapes.push_back({kernel, "", 0.0});
+  return shapes;
+}
+
+// Everything that is not ours goes on to the profiler.
+Exit measure_kernels(const ProfileChoice& given) {
+  ProfileChoice choice = given;
+  std::vector<std::string> arguments = choice.passed_on;
+  if (!choice.out.empty()) arguments.insert(arguments.end(), {"--out", choice.out});
+  if (choice.model.empty() != choice.parallelism.empty())
+    fail_profile("--model and --parallelism go together",
+                 "--model llama3-70b --parallelism tensor=8,pipeline=2");
+  if (!choice.model.empty() || !choice.scenario.file.empty()) {
+    if (choice.out.empty())
+      fail_profile("measuring a scenario's shapes needs --out", "add --out FILE");
+    if (!choice.model.empty()) {
+      choice.scenario.file = choice.out + ".scenario.json";
+      write_scenario(choice, choice.scenario.file);
+    }
+    std::string gpu;
+    const auto shapes = shapes_of(choice.scenario, gpu);
+    const std::string file = choice.out + ".shapes.json";
+    write_file(file, bench::shapes_to_json(shapes, gpu).dump(1) + "\n");
+    fmt::print("{} shapes  {}\n", shapes.size(), file);
+    arguments.insert(arguments.end(), {"--shapes", file});
+  }
+  return run_program("trainyard-profile", arguments);
+}
+
+// Rows of several files in one, or in a GPU's profile.
+Exit merge_profiles(const ProfileChoice& choice) {
+  std::vector<bench::MeasuredProfile> profiles;
+  for (const std::string& file : choice.files) profiles.push_back(bench::read_profile(file));
+  const bench::MeasuredProfile all = bench::merged(profiles);
+  if (choice.gpu.empty()) {
+    write_file(choice.out, bench::profile_to_json(all).dump(1) + "\n");
+  } else {
+    const fs::path base = data_file("kernels/profiles", choice.gpu);
+    const auto document = nlohmann::ordered_json::parse(read_file(base));
+    write_file(choice.out, bench::with_measured(document, all).dump(1) + "\n");
+    (void)load_gpu_sheet(choice.out);
+  }
+  fmt::print("{} rows of {} files  {}\n", all.rows.size(), profiles.size(), choice.out);
+  return Exit::Fine;
+}
+
+Exit diff_profiles(const ProfileChoice& choice) {
+  const auto change =
+      bench::compared(bench::read_profile(choice.files[0]), bench::read_profile(choice.files[1]));
+  fmt::print("{}", bench::diff_text(change, choice.most));
+  return Exit::Fine;
+}
+
+Exit import_table(const ProfileChoice& choice) {
+  const auto profile = bench::from_csv(
+      choice.files.front(), {.gpu = choice.gpu, .source = choice.source, .date = import_date()});
+  write_file(choice.out, bench::profile_to_json(profile).dump(1) + "\n");
+  fmt::print("{} rows  {}\n", profile.rows.size(), choice.out);
+  return Exit::Fine;
+}
+
+Exit judge_model(const ProfileChoice& choice) {
+  if (choice.held_out < 0.0 || choice.held_out > 0.9)
+    fail_profile(fmt::format("--hold-out is {}", choice.held_out),
+                 "leave out a share from 0 to 0.9");
+  const auto judgements =
+      choice.held_out > 0.0
+          ? fit::judge_held_out(choice.folder, {.share = choice.held_out, .seed = choice.seed})
+          : fit::judge_profiles(choice.folder);
+  fmt::print("{}", fit::judgement_text(judgements, choice.markdown));
+  return Exit::Fine;
+}
+
+using SharedChoice = std::shared_ptr<ProfileChoice>;
+
+CLI::App* add_measure(CLI::App& profile, const SharedChoice& choice) {
+  CLI::App* command = profile.add_subcommand(
+      "measure", "Measure kernels on the GPU at hand (all else goes to trainyard-profile)");
+  command->allow_extras();
+  command->add_option("--scenario", choice->scenario.file, "Measure exactly this one's shapes");
+  command->add_option("--set", choice->scenario.sets, "Override a field of it (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--model", choice->model, "Or the shapes of this model ...");
+  command->add_option("--parallelism", choice->parallelism, "... divided so: tensor=8,pipeline=2");
+  command->add_option("--node", choice->node, "... on this node")->capture_default_str();
+  command->add_option("--out", choice->out, "The profile to write or to go on with");
+  command->footer(
+      "Example:\n  trainyard profile measure --out h200.json\n"
+      "  trainyard profile measure --model llama3-70b --parallelism tensor=8 --out mine.json");
+  return command;
+}
+
+void add_files_commands(CLI::App& profile, const SharedChoice& choice, Action& action) {
+  CLI::App* merging =
+      profile.add_subcommand("merge", "Rows of several profiles in one, or in a GPU's profile");
+  merging->add_option("files", choice->files, "Measured profiles, later ones count")->required();
+  merging->add_option("-o,--out", choice->out, "The file to write")->required();
+  merging->add_option("--gpu", choice->gpu,
+                      "Write this GPU's profile with the rows in it, for use in a cluster's node");
+  merging->footer(
+      "Example:\n  trainyard profile merge gemm.json copy.json -o h200_rows.json\n"
+      "  trainyard profile merge h200_rows.json --gpu h200 -o my_h200.json");
+  merging->callback([choice, &action] { action = [choice] { return merge_profiles(*choice); }; });
+
+  CLI::App* comparing =
+      profile.add_subcommand("diff", "Two profiles: where did this driver get slower?");
+  comparing->add_option("files", choice->files, "Before and after")->required()->expected(2);
+  comparing->add_option("--most", choice->most, "Rows to list")->capture_default_str();
+  comparing->footer("Example:\n  trainyard profile diff driver_570.json driver_580.json");
+  comparing->callback([choice, &action] { action = [choice] { return diff_profiles(*choice); }; });
+
+  CLI::App* import = profile.add_subcommand("import", "A table of measured kernels (CSV)");
+  import->add_option("table", choice->files, "dtype, m, n, k, time_us or an attention table")
+      ->required()
+      ->expected(1);
+  import->add_option("--gpu", choice->gpu, "The GPU it was measured on")->required();
+  import->add_option("--source", choice->source, "Where the table comes from")->required();
+  import->add_option("-o,--out", choice->out, "The profile to write")->required();
+  import->footer(
+      "Example:\n  trainyard profile import gemm.csv --gpu \"NVIDIA H200\" --source \"our "
+      "cluster\" -o rows.json");
+  import->callback([choice, &action] { action = [choice] { return import_table(*choice); }; });
+}
+
+void add_judge(CLI::App& profile, const SharedChoice& choice, Action& action) {
+  CLI::App* command = profile.add_subcommand(
+      "judge", "How far the shipped profiles are off on tables of measured kernels");
+  command->add_option("folder", choice->folder, "With gemm/, attention/, moe/ and h100_sxm.csv ...")
+      ->required();
+  command->add_option("--hold-out", choice->held_out,
+                      "Fit again without this share of the shapes, and judge on these");
+  command->add_option("--seed", choice->seed, "Which shapes are left out")->capture_default_str();
+  command->add_flag("--markdown", choice->markdown, "Print a table in Markdown");
+  command->footer("Example:\n  trainyard profile judge measured/kernels --hold-out 0.2");
+  command->callback([choice, &action] { action = [choice] { return judge_model(*choice); }; });
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<ProfileChoice>();
+  CLI::App* profile = app.add_subcommand(
+      "profile", "Measure kernels; merge, compare, import and judge what was measured");
+  profile->require_subcommand(1);
+  CLI::App* measuring = add_measure(*profile, choice);
+  measuring->callback([choice, measuring, &action] {
+    choice->passed_on = measuring->remaining();
+    action = [choice] { return measure_kernels(*choice); };
+  });
+  CLI::App* nccl = profile->add_subcommand(
+      "nccl", "Measure collectives on all GPUs of this node (all goes to trainyard-profile-nccl)");
+  nccl->allow_extras();
+  nccl->callback([choice, nccl, &action] {
+    choice->passed_on = nccl->remaining();
+    action = [choice] { return run_program("trainyard-profile-nccl", choice->passed_on); };
+  });
+  add_files_commands(*profile, choice, action);
+  add_judge(*profile, choice, action);
+  profile->footer(
+      "Example:\n  trainyard profile judge measured/kernels --hold-out 0.2\n"
+      "  trainyard profile merge h200_rows.json --gpu h200 -o my_h200.json");
+}
+
+}  // namespace trainyard
