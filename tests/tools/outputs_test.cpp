@@ -41,6 +41,24 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   }
 }
 
+TEST(Outputs, ATraceFolderHoldsOneFileForEachRank) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh(
+      "trainyard run scenarios/first/two_gpus.json --trace-dir traces --trace-ranks 0,1 && "
+      "gzip -d traces/*.gz");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  for (const int rank : {0, 1}) {
+    const auto trace =
+        nlohmann::json::parse(scratch.read("traces/rank_" + std::to_string(rank) + ".json"));
+    EXPECT_EQ(trace["distributedInfo"]["rank"], rank) << "which reader it belongs to";
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] == "X") {
+        EXPECT_EQ(event["pid"], rank);
+      }
+    }
+  }
+}
+
 TEST(Outputs, TheResolvedScenarioGivesTheSameResult) {
   for (const std::string scenario : kScenarios) {
     const Scratch scratch;

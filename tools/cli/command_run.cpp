@@ -76,7 +76,8 @@ void refuse_contradictions(const RunChoice& choice) {
     fail("--explain supposes changes to a scenario, and a --workload has none",
          "use --report critical_path");
   }
-  if (!choice.trace_ranks.empty() && choice.outputs.trace.empty() && choice.outputs.out.empty()) {
+  if (!choice.trace_ranks.empty() && choice.outputs.trace.empty() && choice.outputs.out.empty() &&
+      choice.outputs.trace_folder.empty()) {
     fail("--trace-ranks needs a trace", "add --trace trace.json.gz");
   }
 }
@@ -141,6 +142,8 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--out", choice->outputs.out,
                       "Write scenario, result, tables and trace into this folder");
   command->add_option("--trace", choice->outputs.trace, "Write a Chrome trace (.json or .json.gz)");
+  command->add_option("--trace-dir", choice->outputs.trace_folder,
+                      "Write a trace file for each rank into this folder");
   command
       ->add_option("--trace-ranks", choice->trace_ranks,
                    "Ranks to show in the trace (default: one for each class)")

@@ -60,6 +60,7 @@ Outputs outputs_of(const OutputChoice& choice) {
                .html = folder / "report.html"};
   }
   if (!choice.trace.empty()) outputs.trace = choice.trace;
+  if (!choice.trace_folder.empty()) outputs.trace_folder = choice.trace_folder;
   if (!choice.json.empty()) {
     outputs.json = choice.json;
     outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
@@ -75,6 +76,7 @@ void refuse_unwritable(const Outputs& outputs) {
   refuse_unwritable_file(outputs.scenario);
   refuse_unwritable_file(outputs.html);
   refuse_unwritable_folder(outputs.csv);
+  refuse_unwritable_folder(outputs.trace_folder);
 }
 
 // The trace goes first: it alone may refuse what it is asked for (a rank that is not there), and
@@ -89,6 +91,10 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
     write_chrome_trace(view, *outputs.trace, options);
     say("Trace", *outputs.trace,
         "   (open it at https://ui.perfetto.dev or in speedscope: drag the file there)");
+  }
+  if (outputs.trace_folder) {
+    write_trace_directory(view, *outputs.trace_folder, options);
+    say("Traces", *outputs.trace_folder, "   (a file for each rank, for HolisticTraceAnalysis)");
   }
   if (outputs.scenario && !view.facts.scenario.is_null()) {
     write_file(*outputs.scenario, to_text(view.facts.scenario));

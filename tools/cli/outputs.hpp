@@ -24,11 +24,13 @@ struct OutputChoice {
   std::string json = {};
   std::string csv = {};
   std::string html = {};
+  std::string trace_folder = {};
 };
 
 // Where each result goes; nothing where it was not asked for.
 struct Outputs {
-  std::optional<std::filesystem::path> trace, json, csv, scenario, html;
+  std::optional<std::filesystem::path> trace = {}, trace_folder = {}, json = {}, csv = {},
+                                       scenario = {}, html = {};
 };
 
 [[nodiscard]] Outputs outputs_of(const OutputChoice& choice);
