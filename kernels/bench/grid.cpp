@@ -118,6 +118,10 @@ struct OneRun {
   double operator()(const Launches& launches) const {
     return 5e-6 * static_cast<double>(launches.count);
   }
+  double operator()(const Interference& task) const {
+    constexpr double held = 4e-3;  // about how long the SMs are held, and waiting
+    return 5.0 * (*this)(task.gemm) + held;
+  }
   double operator()(const GroupedGemm& gemm) const {
     return flops(gemm).value() / (312e12 * 0.4) + hbm_bytes(gemm).value() / 1.3e12;
   }
@@ -138,6 +142,9 @@ std::vector<Task> grid_tasks(Grid grid) {
     add_rows(tasks, {512, 4096, 16384}, {1024, 4096, 8192, 14336});
     add_copies(tasks, std::int64_t{1} << 30, 4);
     add_launches(tasks, {10, 100, 1000});
+    for (const std::int64_t sms : {4, 8, 16, 24, 32})
+      for (const std::int64_t k : {1024, 8192})
+        tasks.emplace_back(Interference{.sms = sms, .gemm = {.m = 8192, .n = 4096, .k = k}});
   } else {
     for (const DataType dtype : {DataType::Tf32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
       add_passes(tasks, 1024, {.n = 2048, .k = 4096}, dtype);
@@ -146,6 +153,7 @@ std::vector<Task> grid_tasks(Grid grid) {
     add_rows(tasks, {4096}, {4096});
     add_copies(tasks, std::int64_t{64} << 20, 128);
     add_launches(tasks, {100});
+    tasks.emplace_back(Interference{.sms = 16, .gemm = {.m = 4096, .n = 4096, .k = 1024}});
   }
   std::vector<Task> unique;
   for (const Task& task : tasks)

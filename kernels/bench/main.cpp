@@ -151,7 +151,7 @@ Options read_options(CLI::App& app, int count, char** values) {
   app.add_option("--out", options.out, "The profile to write or to go on with (JSON)");
   app.add_option("--only", options.only, "Measure only these")
       ->delimiter(',')
-      ->check(CLI::IsMember({"gemm", "experts", "memory", "copy", "launch"}));
+      ->check(CLI::IsMember({"gemm", "experts", "memory", "copy", "launch", "interference"}));
   CLI::Option* grid = app.add_option("--grid", options.grid, "default: under eight minutes; small")
                           ->transform(CLI::CheckedTransformer(grids));
   app.add_option("--shape", options.shapes, "Measure this instead of a grid; may be repeated")

@@ -14,6 +14,9 @@ struct Measure {
   const Bench& bench;
   MeasuredRow operator()(const Gemm& gemm) const { return measure_gemm(bench, gemm); }
   MeasuredRow operator()(const GroupedGemm& gemm) const { return measure_grouped(bench, gemm); }
+  MeasuredRow operator()(const Interference& task) const {
+    return measure_interference(bench, task);
+  }
   // Its unfused parts (batched products, softmax) are tasks of their own.
   MeasuredRow operator()(const Attention&) const {
     throw Unsupported("fused attention is not measured by this program; import a table of it");

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <thread>
 
 #include "kernels/bench/gemm_plan.hpp"
 #include "kernels/bench/protocol.hpp"
@@ -116,6 +119,93 @@ MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
   check_result(gemm, memory);
   bench.watch.warm_up(run);
   return {gemm, spread_of(bench.watch.times_us(run, timed_runs)), algorithm_text(chosen)};
+}
+
+namespace {
+
+// Holds SMs and copies memory on a stream of its own.
+class Occupier {
+ public:
+  explicit Occupier(std::int64_t sms)
+      : bytes_(sms * (std::int64_t{4} << 20)),
+        sms_(sms),
+        from_(bytes_),
+        into_(bytes_),
+        copied_(sizeof(unsigned long long)),
+        stream_(make_stream()) {}
+
+  void start(double microseconds) const {
+    check(cudaMemsetAsync(copied_.get(), 0, copied_.bytes(), stream_.get()), "clearing a counter");
+    check(launch_occupation({.from = from_.get(),
+                             .into = into_.get(),
+                             .bytes = bytes_,
+                             .sms = sms_,
+                             .nanoseconds = static_cast<std::int64_t>(microseconds * 1e3),
+                             .copied_bytes = static_cast<unsigned long long*>(copied_.get())},
+                            stream_.get()),
+          "holding SMs");
+    // It is on its SMs long before this is over.
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+  }
+  [[nodiscard]] bool running() const { return cudaStreamQuery(stream_.get()) == cudaErrorNotReady; }
+  // Bytes copied since the start.
+  [[nodiscard]] double finish() const {
+    check(cudaStreamSynchronize(stream_.get()), "waiting for the kernel that holds SMs");
+    unsigned long long copied = 0;
+    check(cudaMemcpy(&copied, copied_.get(), sizeof copied, cudaMemcpyDeviceToHost),
+          "reading a counter");
+    return static_cast<double>(copied);
+  }
+
+ private:
+  std::int64_t bytes_;
+  std::int64_t sms_;
+  DeviceMemory from_, into_, copied_;
+  Stream stream_;
+};
+
+// GB/s that it copies while the work runs again and again, or nothing else does.
+double copied_rate(const Bench& bench, const Occupier& occupier, const std::function<void()>& work,
+                   int times) {
+  constexpr double microseconds = 10'000.0;
+  occupier.start(microseconds);
+  for (int i = 0; i < times; ++i) work();
+  const double bytes = occupier.finish();
+  bench.watch.wait();
+  return bytes / microseconds * 1e-3;
+}
+
+}  // namespace
+
+MeasuredRow measure_interference(const Bench& bench, const Interference& task) {
+  const GemmPlan plan(bench, task.gemm);
+  const GemmMemory memory = allocate(task.gemm);
+  fill_operands(bench, task.gemm, memory);
+  const auto& chosen = plan.algorithms()[fastest(bench, plan, memory)];
+  const auto run = [&] { plan.run(chosen, memory.operands()); };
+  fill_operands(bench, task.gemm, memory);
+  run();
+  bench.watch.wait();
+  check_result(task.gemm, memory);
+  bench.watch.warm_up(run);
+  const double alone_us = spread_of(bench.watch.times_us(run, timed_runs)).median;
+  const Occupier occupier(task.sms);
+  std::vector<double> times;
+  for (int i = 0; i < timed_runs; ++i) {
+    // Longer than flushing the cache and the product however slow it becomes.
+    constexpr double flushing_us = 3000.0;
+    occupier.start(4.0 * alone_us + flushing_us);
+    times.push_back(bench.watch.times_us(run, 1).front());
+    const bool lasted = occupier.running();
+    (void)occupier.finish();
+    if (!lasted) throw Unsupported("the kernel that holds SMs ended before the product");
+  }
+  const int filling = static_cast<int>(10'000.0 / alone_us) + 1;
+  const double beside = copied_rate(bench, occupier, run, filling);
+  const double by_itself = copied_rate(bench, occupier, run, 0);
+  return {task, spread_of(std::move(times)),
+          fmt::format("alone {:.2f} us; copied {:.1f} GB/s beside it, {:.1f} GB/s by itself",
+                      alone_us, beside, by_itself)};
 }
 
 nlohmann::ordered_json readings_under_load(const Bench& bench) {

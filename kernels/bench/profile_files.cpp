@@ -25,6 +25,7 @@ struct KernelOf {
     return as_memory_bound(kernel);
   }
   std::optional<Kernel> operator()(const Launches&) const { return std::nullopt; }
+  std::optional<Kernel> operator()(const Interference&) const { return std::nullopt; }
   template <class Same>
   std::optional<Kernel> operator()(const Same& kernel) const {
     return kernel;

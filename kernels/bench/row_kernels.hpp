@@ -37,6 +37,18 @@ inline constexpr std::int64_t row_columns_most = 16384;
 [[nodiscard]] cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& operands,
                                             cudaStream_t stream);
 
+// A kernel as a communication's: it holds `sms` SMs alone for that long and copies memory on them.
+struct Occupation {
+  const void* from = nullptr;
+  void* into = nullptr;
+  std::int64_t bytes = 0;  // of each; walked again and again
+  std::int64_t sms = 0;
+  std::int64_t nanoseconds = 0;
+  unsigned long long* copied_bytes = nullptr;  // added to at the end
+};
+// REQUIRES: bytes divisible by 16 * 512 * sms. The error says where the GPU has fewer SMs.
+[[nodiscard]] cudaError_t launch_occupation(const Occupation& occupation, cudaStream_t stream);
+
 // Adds one to the counter: what is launched to time launches, so that each is seen to have run.
 [[nodiscard]] cudaError_t launch_count(unsigned* counter, cudaStream_t stream);
 

@@ -94,15 +94,14 @@ class Words {
   std::vector<std::string> words_;
 };
 
-Task read_gemm(Words& words) {
-  return Gemm{
-      .m = words.number("m"),
-      .n = words.number("n"),
-      .k = words.number("k"),
-      .batch = words.number("batch", 1),
-      .dtype = words.enumerator(DataType::Fp8, std::optional(DataType::Bf16), "dtype"),
-      .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass"),
-      .accumulate_fp32 = words.take("accumulate_fp32")};
+Gemm read_gemm(Words& words) {
+  return {.m = words.number("m"),
+          .n = words.number("n"),
+          .k = words.number("k"),
+          .batch = words.number("batch", 1),
+          .dtype = words.enumerator(DataType::Fp8, std::optional(DataType::Bf16), "dtype"),
+          .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass"),
+          .accumulate_fp32 = words.take("accumulate_fp32")};
 }
 
 Task read_experts(Words& words) {
@@ -127,7 +126,14 @@ Task read_launches(Words& words) {
       .count = words.number("count")};
 }
 
+Task read_interference(Words& words) {
+  const std::int64_t sms = words.number("sms");
+  if (!words.take("gemm")) words.fail("names no gemm");
+  return Interference{.sms = sms, .gemm = read_gemm(words)};
+}
+
 Task read_any(Words& words) {
+  if (words.take("interference")) return read_interference(words);
   if (words.take("gemm")) return read_gemm(words);
   if (words.take("experts")) return read_experts(words);
   if (words.take("copy")) return read_copy(words);

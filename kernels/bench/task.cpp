@@ -22,6 +22,9 @@ struct TextOf {
     return fmt::format("experts rows{} n{} k{} {} {}", rows, gemm.n, gemm.k, to_string(gemm.dtype),
                        to_string(gemm.pass));
   }
+  std::string operator()(const Interference& task) const {
+    return fmt::format("interference sms{} {}", task.sms, to_text(Kernel{task.gemm}));
+  }
   template <class Same>
   std::string operator()(const Same& kernel) const {
     return to_text(Kernel{kernel});
@@ -36,6 +39,9 @@ struct TextOf {
 };
 
 struct JsonOf {
+  Json operator()(const Interference& task) const {
+    return {{"kind", "interference"}, {"sms", task.sms}, {"gemm", kernel_to_json(task.gemm)}};
+  }
   template <class Same>
   Json operator()(const Same& kernel) const {
     return kernel_to_json(kernel);
@@ -59,6 +65,7 @@ struct GroupOf {
   std::string_view operator()(const Launches&) const { return "launch"; }
   std::string_view operator()(const GroupedGemm&) const { return "experts"; }
   std::string_view operator()(const Attention&) const { return "attention"; }
+  std::string_view operator()(const Interference&) const { return "interference"; }
 };
 
 Task read_row_kernel(JsonObject& object) {
@@ -71,6 +78,15 @@ Task read_row_kernel(JsonObject& object) {
       object.report(derived, "is " + shown(object.raw(derived)) + ", which contradicts the shape",
                     "leave it out, or write " + shown(written[derived]));
   return kernel;
+}
+
+Task read_interference(JsonObject& object) {
+  JsonObject gemm = object.object("gemm");
+  const Kernel kernel = read_kernel(gemm);
+  const auto* product = std::get_if<Gemm>(&kernel);
+  if (product == nullptr) object.report("gemm", "is no product", "write {\"kind\": \"gemm\", ...}");
+  return Interference{.sms = object.integer("sms", {.least = 1}),
+                      .gemm = product == nullptr ? Gemm{} : *product};
 }
 
 // A memory-bound kernel is one of ours (read_row_kernel) and has been read.
@@ -164,6 +180,7 @@ nlohmann::ordered_json task_to_json(const Task& task) { return std::visit(JsonOf
 Task read_task(JsonObject object) {
   const Json& kind = object.raw("kind");
   if (kind == "memory_bound") return read_row_kernel(object);
+  if (kind == "interference") return read_interference(object);
   if (kind == "launch")
     return Launches{.style = read_enumerator(object, "style", LaunchStyle::Graph),
                     .count = object.integer("count", {.least = 1})};

@@ -55,10 +55,18 @@ struct Launches {
   auto operator<=>(const Launches&) const = default;
 };
 
-using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention>;
+// A product while a kernel like a communication's holds so many SMs and copies memory: the time is
+// the product's.
+struct Interference {
+  std::int64_t sms = 0;
+  Gemm gemm;
+  auto operator<=>(const Interference&) const = default;
+};
+
+using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention, Interference>;
 
 [[nodiscard]] std::string task_text(const Task& task);
-// "gemm", "memory", "copy", "launch", "experts" or "attention": the word of --only.
+// "gemm", "memory", "copy", "launch", "experts", "attention" or "interference": the word of --only.
 [[nodiscard]] std::string_view task_group(const Task& task);
 
 // Kernels in the words of workload files (sim/graph/kernel_json.hpp); memory-bound ones with
