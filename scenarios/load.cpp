@@ -82,8 +82,12 @@ std::string read_algorithm(JsonObject& group, CollectiveOp op) {
   const std::string operation(to_string(op));
   const nlohmann::ordered_json& word = group.raw(operation);
   try {
-    if (word.is_string() && is_algorithm(op, word.get<std::string>()))
+    if (word.is_string() && is_algorithm(op, word.get<std::string>())) {
+      if (word.get<std::string>().ends_with("-dedicated"))
+        group.report(operation, "every member of a group has gradients, none can only serve",
+                     "use parameter_server:4, whose servers are members as well");
       return word.get<std::string>();
+    }
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) group.report(operation, to_text(problem));
     return word.get<std::string>();

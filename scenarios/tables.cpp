@@ -380,7 +380,6 @@ std::vector<CollectiveOp> chosen_operations() {
   std::vector<CollectiveOp> operations;
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
     const CollectiveOp op = algorithm->op();
-    if (op == CollectiveOp::SendRecv) continue;  // a message goes one way only: directly
     if (std::find(operations.begin(), operations.end(), op) == operations.end()) {
       operations.push_back(op);
     }
@@ -391,7 +390,8 @@ std::vector<CollectiveOp> chosen_operations() {
 std::vector<std::string> algorithm_names(CollectiveOp op) {
   std::vector<std::string> names{std::string(nccl::kNcclName)};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
-    if (algorithm->op() == op) names.emplace_back(algorithm->name());
+    const bool chosen = algorithm->name() != "step";  // part of a larger collective
+    if (algorithm->op() == op && chosen) names.emplace_back(algorithm->name());
   }
   return names;
 }

@@ -5,6 +5,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "topologies/custom_cluster.hpp"
+#include "topologies/fabric.hpp"
 #include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"
@@ -36,7 +37,12 @@ ClusterFacts facts_of(const ClusterSpec& spec) {
           .gpu_memory = spec.node.gpu_memory,
           .latency = spec.node.latency,
           .routing = spec.fabric.routing,
-          .fabric_reduces = spec.fabric.reduces};
+          .fabric_reduces = spec.fabric.reduces,
+          .torus = spec.nodes > 1 && spec.fabric.kind == "torus" ? torus_dims(spec)
+                                                                 : std::vector<std::uint32_t>{},
+          .node_torus = spec.node.scale_up == NodeSpec::ScaleUp::Torus
+                            ? spec.node.scale_up_dims
+                            : std::vector<std::uint32_t>{}};
 }
 
 // A fabric spec made in code may hold what a file cannot.

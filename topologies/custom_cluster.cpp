@@ -1,6 +1,7 @@
 #include "topologies/custom_cluster.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +13,7 @@
 #include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"
+#include "topologies/torus.hpp"
 
 namespace trainyard {
 
@@ -63,6 +65,8 @@ class CustomReader {
     for (JsonObject device : object_.objects("devices")) read_device(device);
     for (JsonObject link : object_.objects("links")) read_link(link);
     number_nodes();
+    custom_.torus = read_torus("torus", spec_.nodes, "nodes");
+    custom_.node_torus = read_torus("node_torus", spec_.node.gpus, "GPUs a node");
     choose_nics();
     spec_.custom = std::move(custom_);
     return std::move(spec_);
@@ -189,6 +193,20 @@ class CustomReader {
     }
   }
 
+  // Which wires are of which dimension is not looked at: a collective goes dimension by dimension
+  // on the routes there are.
+  std::vector<std::uint32_t> read_torus(std::string_view key, std::uint32_t places,
+                                        std::string_view of_what) {
+    if (!object_.has(key)) return {};
+    std::vector<std::uint32_t> dims = read_dims(object_, key);
+    if (dims.empty() || torus_places(dims) == places) return dims;
+    object_.report(key,
+                   fmt::format("a torus of {} has {} places for {} {}", fmt::join(dims, " x "),
+                               torus_places(dims), places, of_what),
+                   "write the number along each dimension, the fastest first");
+    return {};
+  }
+
   // A GPU's NIC is the one it names, else NICs of its node are dealt out in order.
   void choose_nics() {
     std::map<std::int32_t, std::vector<DeviceId>> nics;
@@ -295,7 +313,9 @@ Cluster build_custom(const ClusterSpec& spec) {
                      .gpu_memory = spec.node.gpu_memory,
                      .latency = custom.latency,
                      .routing = spec.fabric.routing,
-                     .fabric_reduces = spec.fabric.reduces};
+                     .fabric_reduces = spec.fabric.reduces,
+                     .torus = custom.torus,
+                     .node_torus = custom.node_torus};
   return build_with_faults(spec.faults, std::move(facts), graph, custom.gpus, custom.nic_of_gpu);
 }
 
@@ -316,6 +336,8 @@ Json spelled_out(const Cluster& cluster) {
                                 {"inter_step", exact_text(facts.latency.inter_step)}};
   if (facts.routing != Routing{}) json["routing"] = to_json(facts.routing);
   if (facts.fabric_reduces) json["reduces"] = true;
+  if (!facts.torus.empty()) json["torus"] = facts.torus;
+  if (!facts.node_torus.empty()) json["node_torus"] = facts.node_torus;
   std::map<DeviceId, DeviceId> nic;
   for (std::size_t i = 0; i < cluster.nic_of_gpu().size(); ++i) {
     nic.emplace(cluster.gpus()[i], cluster.nic_of_gpu()[i]);

@@ -18,6 +18,9 @@ void draw_fat_tree3(const ClusterSpec& spec, Draft& draft);
 void draw_multi_plane(const ClusterSpec& spec, Draft& draft);
 void draw_dual_tor(const ClusterSpec& spec, Draft& draft);
 void draw_torus(const ClusterSpec& spec, Draft& draft);
+// Nodes along each dimension of a torus: those of the spec, or balanced ones. Throws InputError
+// where they do not hold the nodes.
+[[nodiscard]] std::vector<std::uint32_t> torus_dims(const ClusterSpec& spec);
 void draw_dragonfly(const ClusterSpec& spec, Draft& draft);
 
 }  // namespace trainyard

@@ -91,6 +91,8 @@ struct CustomSpec {
   std::vector<DeviceId> gpus = {};        // in rank order
   std::vector<DeviceId> nic_of_gpu = {};  // empty where the cluster has one node
   CollectiveLatency latency = {};
+  std::vector<std::uint32_t> torus = {};       // ClusterFacts::torus
+  std::vector<std::uint32_t> node_torus = {};  // ClusterFacts::node_torus
 };
 
 struct ClusterSpec {

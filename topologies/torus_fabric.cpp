@@ -15,9 +15,7 @@
 
 namespace trainyard {
 
-namespace {
-
-std::vector<std::uint32_t> dims_of(const ClusterSpec& spec) {
+std::vector<std::uint32_t> torus_dims(const ClusterSpec& spec) {
   const FabricSpec& fabric = spec.fabric;
   if (fabric.dims.empty()) return balanced_dims(spec.nodes, std::max(fabric.dimensions, 1U));
   const std::uint64_t places = torus_places(fabric.dims);
@@ -30,10 +28,8 @@ std::vector<std::uint32_t> dims_of(const ClusterSpec& spec) {
                                        fmt::join(balanced_dims(spec.nodes, count), ", "))});
 }
 
-}  // namespace
-
 void draw_torus(const ClusterSpec& spec, Draft& draft) {
-  const std::vector<std::uint32_t> dims = dims_of(spec);
+  const std::vector<std::uint32_t> dims = torus_dims(spec);
   const auto routers = add_switches(draft, DeviceKind::LeafSwitch, "router", spec.nodes);
   for (std::size_t i = 0; i < draft.nics.size(); ++i) {
     draft.cable(draft.nics[i], routers[i / spec.node.nics], nic_wire(spec));

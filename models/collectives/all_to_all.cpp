@@ -1,5 +1,7 @@
 #include "models/collectives/all_to_all.hpp"
 
+#include <algorithm>
+
 namespace trainyard {
 
 void AllToAllRounds::add(const BlockMessage& message) {
@@ -14,6 +16,19 @@ void AllToAllRounds::add(const BlockMessage& message) {
                        .piece_begin = piece,
                        .piece_end = piece + 1,
                        .after = {}});
+}
+
+Message carrying(const Blocks& blocks, Message message, std::span<const std::uint32_t> sources,
+                 std::span<const std::uint32_t> destinations) {
+  for (const std::uint32_t source : sources) {
+    for (const std::uint32_t destination : destinations) {
+      if (!blocks.sends(source, destination)) continue;
+      message.bytes += blocks.between(source, destination);
+      message.scattered.push_back(source * blocks.ranks + destination);
+    }
+  }
+  std::ranges::sort(message.scattered);
+  return message;
 }
 
 std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,

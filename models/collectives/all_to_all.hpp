@@ -35,6 +35,12 @@ class AllToAllRounds {
   std::vector<Message> messages_;
 };
 
+// `message` with the blocks of all these sources for all these destinations: pieces in ascending
+// order and bytes. Blocks that the matrix says are empty are left out; all empty: no pieces.
+[[nodiscard]] Message carrying(const Blocks& blocks, Message message,
+                               std::span<const std::uint32_t> sources,
+                               std::span<const std::uint32_t> destinations);
+
 // phases_by_step, and the launch alone where no member has anything to send.
 [[nodiscard]] std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
                                                       const std::vector<Message>& messages,

@@ -35,6 +35,16 @@ class BidirectionalRing final : public CollectiveAlgorithm {
   }
   std::uint32_t pieces(const GroupPlace& place) const override { return 2 * ring_pieces(place); }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  FluidBound fluid_bound(const GroupPlace& place) const override {
+    FluidBound bound = ring_bound(place);
+    if (even_hops(place, rings_of(place))) return bound;
+    constexpr double kMissed = 0.2;
+    bound.relative += kMissed;
+    bound.reason =
+        "where hops differ in latency the two ways' messages miss each other on a shared port and "
+        "each has it whole for a time";
+    return bound;
+  }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_on(place, both_ways(place), bytes, kPasses);
   }

@@ -18,6 +18,12 @@ Ring cut_at_root(Ring ring, bool root_last) {
   return ring;
 }
 
+std::vector<Ring> cut_rings(const GroupPlace& place, bool root_last) {
+  std::vector<Ring> rings = rings_of(place);
+  for (Ring& ring : rings) ring = cut_at_root(std::move(ring), root_last);
+  return rings;
+}
+
 }  // namespace
 
 std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
@@ -32,8 +38,7 @@ ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
 }
 
 std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
-  std::vector<Ring> rings = rings_of(place);
-  for (Ring& ring : rings) ring = cut_at_root(std::move(ring), plan.reduce);
+  const std::vector<Ring> rings = cut_rings(place, plan.reduce);
   const auto hops = static_cast<std::uint32_t>(place.gpus.size()) - 1;
   const std::uint32_t pieces = chain_pieces(place, plan);
   MessageList list({.ranks = hops + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
@@ -53,6 +58,20 @@ std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const 
       for (std::uint32_t hop = 0; hop < hops; ++hop)
         if (step >= hop && step - hop < plan.chunks) add_chunk(channel, hop, step);
   return std::move(list).take();
+}
+
+std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
+  std::vector<Phase> phases =
+      phases_by_step(place, chain_messages(place, bytes, plan), ChainOf::Message);
+  std::vector<Seconds> hops(place.gpus.size() - 1);
+  for (const Ring& ring : cut_rings(place, plan.reduce))
+    for (std::size_t hop = 0; hop < hops.size(); ++hop)
+      hops[hop] = std::max(hops[hop], hop_latency(place, ring[hop], ring[hop + 1]));
+  const Seconds slowest = *std::ranges::max_element(hops);
+  for (std::size_t step = 0; step < phases.size(); ++step)
+    phases[step].latency = step < hops.size() ? hops[step] : slowest;
+  phases.front().latency += place.cluster.facts().latency.launch;
+  return phases;
 }
 
 }  // namespace trainyard

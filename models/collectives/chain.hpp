@@ -25,6 +25,11 @@ struct ChainPlan {
 // share.
 [[nodiscard]] std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes,
                                                   const ChainPlan& plan);
+// A phase a step. While the pipeline fills, a step takes the latency of the hop that the first
+// chunk crosses, then that of the slowest hop: sum over hops of (alpha + S/(CB)) + (C-1)(alpha +
+// S/(CB)).
+[[nodiscard]] std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes,
+                                              const ChainPlan& plan);
 [[nodiscard]] std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan);
 
 }  // namespace trainyard

@@ -76,6 +76,12 @@ class CollectiveAlgorithm {
   // Switches that take part in messages() by reducing or copying what they receive. They have the
   // roles after the ranks', hold nothing at the start and need nothing at the end.
   [[nodiscard]] virtual std::vector<DeviceId> parties(const GroupPlace& place) const;
+  // Members, the last of the group, that serve the others (dedicated parameter servers): they hold
+  // nothing of the collective at the start and need nothing at the end.
+  [[nodiscard]] virtual std::uint32_t servers(const GroupPlace& place) const;
+  // Do messages() form pipelines? Then what follows a message between the same two on the same
+  // channel does not pay the step latency again: it left while the first was under way.
+  [[nodiscard]] virtual bool streams() const;
   // Itself with what stands after a colon in its name: "parameter_server:4". Nothing where it takes
   // no argument; throws InputError for one that it cannot take.
   [[nodiscard]] virtual std::unique_ptr<CollectiveAlgorithm> with_argument(

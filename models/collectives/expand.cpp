@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -72,10 +73,10 @@ class Expansion {
 
   const Lowered& lowered(GroupId group, std::uint32_t call);
   Lowered lower(const Group& group, const Call& call);
-  std::uint32_t step_call(const Call& call, std::int64_t bytes);
+  std::uint32_t step_call(const Call& call, std::int64_t bytes, bool goes_on);
   // Replaces the messages that meet in switches: one call and one entry for each of their members.
   void lower_relays(Lowered& made, const Call& call, const Cut& cut,
-                    std::span<const DeviceId> parties);
+                    std::span<const DeviceId> parties, const std::vector<bool>& goes_on);
   OpIndex add_relay(RankProgram& rank, Operation op, const Lowered& lowered, const Relay& relay,
                     std::vector<OpIndex> dependencies,
                     std::unordered_map<std::uint32_t, OpIndex>& received);
@@ -264,17 +265,20 @@ Lowered Expansion::lower(const Group& group, const Call& call) {
                .of_role = std::vector<std::vector<std::uint32_t>>(ranks),
                .relays = {}};
   made.calls.reserve(made.messages.size());
-  std::unordered_map<std::int64_t, std::uint32_t> call_of_size;  // most messages are of few sizes
+  const std::vector<bool> goes_on = follows_on(algorithm, made.messages);
   if (const std::vector<DeviceId> parties = algorithm.parties(place); !parties.empty()) {
-    lower_relays(made, call, cut, parties);
+    lower_relays(made, call, cut, parties, goes_on);
     return made;
   }
+  // Most messages are of few sizes.
+  std::unordered_map<std::int64_t, std::array<std::uint32_t, 2>> call_of_size;
   for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
     const Message& message = made.messages[index];
     const std::int64_t size = whole_bytes_of(message, cut, call);
-    const auto [sized, fresh] = call_of_size.try_emplace(size, 0);
-    if (fresh) sized->second = step_call(call, size);
-    made.calls.push_back(sized->second);
+    std::uint32_t& sized =
+        call_of_size.try_emplace(size, std::array{kNone, kNone}).first->second[goes_on[index]];
+    if (sized == kNone) sized = step_call(call, size, goes_on[index]);
+    made.calls.push_back(sized);
     made.of_role[message.from].push_back(index);
     made.of_role[message.to].push_back(index);
   }
@@ -282,7 +286,7 @@ Lowered Expansion::lower(const Group& group, const Call& call) {
 }
 
 void Expansion::lower_relays(Lowered& made, const Call& call, const Cut& cut,
-                             std::span<const DeviceId> parties) {
+                             std::span<const DeviceId> parties, const std::vector<bool>& goes_on) {
   const std::vector<std::uint32_t> keys = relay_keys(made.messages, cut.ranks);
   made.calls.resize(made.messages.size(), kNone);
   for (Relay& relay : relays_of(made.messages, keys, cut.ranks))
@@ -291,7 +295,7 @@ void Expansion::lower_relays(Lowered& made, const Call& call, const Cut& cut,
   for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
     const Message& message = made.messages[index];
     if (keys[index] == kNone) {
-      made.calls[index] = step_call(call, whole_bytes_of(message, cut, call));
+      made.calls[index] = step_call(call, whole_bytes_of(message, cut, call), goes_on[index]);
       made.of_role[message.from].push_back(index);
       made.of_role[message.to].push_back(index);
     }
@@ -304,9 +308,11 @@ void Expansion::lower_relays(Lowered& made, const Call& call, const Cut& cut,
   }
 }
 
-std::uint32_t Expansion::step_call(const Call& call, std::int64_t bytes) {
-  const Call step{
-      .op = CollectiveOp::SendRecv, .bytes = bytes, .dtype = call.dtype, .algorithm = "step"};
+std::uint32_t Expansion::step_call(const Call& call, std::int64_t bytes, bool goes_on) {
+  const Call step{.op = CollectiveOp::SendRecv,
+                  .bytes = bytes,
+                  .dtype = call.dtype,
+                  .algorithm = goes_on ? kStepOn : kStep};
   return known_call(step);
 }
 

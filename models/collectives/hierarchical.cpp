@@ -8,9 +8,19 @@
 // the nodes and the rails across them; "multi_level" takes those of the fabric (levels.hpp). g = 8
 // ranks on each of N = 4 nodes, S = 2^30, 370.8 GB/s and 4 us within, 48.5 GB/s and 14 us across:
 // 9 358.615511 us (tests/models/collectives/hierarchical_test.cpp).
+//
+// Along a dimension of a torus a line goes round both ways, half of the bytes each, as the wires
+// lie (Jain and Sabharwal, "Optimal bucket algorithms for large MPI collectives on torus
+// interconnects", ICS 2010; two-way rings per axis on TPUs):
+//
+//   T(all_reduce) = sum over dimensions of 2(k_d - 1)(a + S/(2 K_d B)),  B of a wire, one way
+//
+// 4 x 4 x 4 GPUs, S = 2^30, B = 50 GB/s, a = 3 us: 21 193.292160 us
+// (tests/models/collectives/torus_levels_test.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/collectives/exchange.hpp"
 #include "models/collectives/levels.hpp"
@@ -22,11 +32,13 @@ namespace trainyard {
 namespace {
 
 // The levels, and how each line of one goes round. Every member of a line owns the pieces
-// role * cycles + cycle; a cycle of a node's wires carries those of its number.
+// role * cycles + cycle; a cycle of a node's wires carries those of its number. Along a dimension
+// of a torus odd cycles go backwards.
 struct Plan {
   Levels levels;
   std::vector<std::vector<Ring>> node_rings;  // [node][cycle], as digits of level 0
-  std::uint32_t cycles = 1;
+  std::uint32_t node_cycles = 1;              // disjoint ones of a node
+  std::uint32_t cycles = 1;  // a multiple of it; two ways round where there is a torus
 
   [[nodiscard]] std::uint32_t ranks() const {
     return static_cast<std::uint32_t>(levels.role_at.size());
@@ -37,15 +49,18 @@ struct Plan {
 };
 
 Ring Plan::order(std::size_t level, std::uint32_t position, std::uint32_t cycle) const {
-  if (level == 0 && levels.within_node) return node_rings[position / levels.sizes[0]][cycle];
+  if (levels.kinds[level] == LevelKind::Node)
+    return node_rings[position / levels.sizes[0]][cycle % node_cycles];
   Ring natural(levels.sizes[level]);
-  for (std::uint32_t i = 0; i < natural.size(); ++i) natural[i] = i;
+  std::iota(natural.begin(), natural.end(), 0U);
+  if (levels.kinds[level] == LevelKind::Dimension && cycle % 2 == 1) std::ranges::reverse(natural);
   return natural;
 }
 
 Plan plan_of(const GroupPlace& place, LevelsOf which) {
-  Plan plan{.levels = levels_of(place, which), .node_rings = {}, .cycles = 1};
-  if (!plan.levels.within_node) return plan;
+  Plan plan{.levels = levels_of(place, which), .node_rings = {}};
+  if (std::ranges::count(plan.levels.kinds, LevelKind::Dimension) > 0) plan.cycles = 2;
+  if (!plan.levels.within_node()) return plan;
   std::size_t fewest = place.gpus.size();
   for (std::uint32_t first = 0; first < plan.ranks(); first += plan.levels.sizes[0]) {
     std::vector<std::uint32_t> gpus;
@@ -53,7 +68,8 @@ Plan plan_of(const GroupPlace& place, LevelsOf which) {
     plan.node_rings.push_back(rings_of({.cluster = place.cluster, .gpus = gpus}));
     fewest = std::min(fewest, plan.node_rings.back().size());
   }
-  plan.cycles = static_cast<std::uint32_t>(fewest);
+  plan.node_cycles = static_cast<std::uint32_t>(fewest);
+  plan.cycles = std::lcm(plan.cycles, plan.node_cycles);
   return plan;
 }
 
@@ -122,7 +138,7 @@ Phase level_phase(const GroupPlace& place, const Plan& plan, std::size_t level, 
   LoadSum loads(place.cluster);
   Phase phase;
   const std::uint32_t stride = plan.levels.stride(level);
-  const bool in_cycles = level == 0 && plan.levels.within_node;
+  const bool in_cycles = plan.levels.kinds[level] != LevelKind::Fabric;
   for_each_line(plan.levels, level, [&](std::uint32_t first) {
     std::vector<Ring> rings;
     for (std::uint32_t cycle = 0; cycle < (in_cycles ? plan.cycles : 1U); ++cycle) {

@@ -44,37 +44,26 @@ class TwoLevels {
 
   // Member `from` gives `to` all it has for the GPUs of that local index, on every node.
   void gather(std::uint32_t node, std::uint32_t from, std::uint32_t to, std::uint32_t step) {
-    Message message{
-        .from = role(node, from), .to = role(node, to), .step = step, .channel = 0, .after = {}};
-    for (std::uint32_t remote = 0; remote < nodes_; ++remote)
-      add_block(message, role(node, from), role(remote, to));
+    std::vector<std::uint32_t> likes;
+    for (std::uint32_t remote = 0; remote < nodes_; ++remote) likes.push_back(role(remote, to));
+    const std::uint32_t sender = role(node, from);
+    Message message = carrying(
+        blocks_, {.from = sender, .to = role(node, to), .step = step, .channel = 0, .after = {}},
+        std::span(&sender, 1), likes);
     if (message.scattered.empty()) return;
     gathered_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
-    push(std::move(message));
+    messages_.push_back(std::move(message));
   }
 
   // What gathered on a member of node `from` for its like on node `to`.
   void cross(std::uint32_t from, std::uint32_t to, std::uint32_t member, std::uint32_t step) {
-    Message message{.from = role(from, member),
-                    .to = role(to, member),
-                    .step = step,
-                    .channel = 0,
-                    .after = {}};
-    for (std::uint32_t source = 0; source < members_; ++source)
-      add_block(message, role(from, source), message.to);
+    const std::uint32_t receiver = role(to, member);
+    Message message = carrying(
+        blocks_,
+        {.from = role(from, member), .to = receiver, .step = step, .channel = 0, .after = {}},
+        placement_.nodes[from], std::span(&receiver, 1));
     if (message.scattered.empty()) return;
     message.after = gathered_[message.from];
-    push(std::move(message));
-  }
-
-  void add_block(Message& message, std::uint32_t source, std::uint32_t destination) const {
-    if (!blocks_.sends(source, destination)) return;
-    message.bytes += blocks_.between(source, destination);
-    message.scattered.push_back(source * blocks_.ranks + destination);
-  }
-
-  void push(Message message) {
-    std::sort(message.scattered.begin(), message.scattered.end());
     messages_.push_back(std::move(message));
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "models/collectives/placement.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 using Devices = std::set<DeviceId>;
 
-// Units of one level: by node of the group (in Placement's order), the number of its unit.
+// By role, the number of its unit at one level.
 using Units = std::vector<std::uint32_t>;
 
 bool is_fabric_switch(const Cluster& cluster, DeviceId id) {
@@ -54,29 +55,106 @@ Units numbered(const std::vector<Devices>& sets) {
   return units;
 }
 
-// Levels of units above the nodes, each joining more than the one before; the last joins all.
-std::vector<Units> unit_levels(const GroupPlace& place, const Placement& placement,
-                               LevelsOf which) {
-  std::vector<Units> levels;
-  if (which == LevelsOf::All) {
-    std::vector<Devices> sets;
-    for (const auto& roles : placement.nodes)
-      sets.push_back(switches_above(place.cluster, nics_of(place, roles)));
-    while (std::ranges::none_of(sets, [](const Devices& set) { return set.empty(); })) {
-      levels.push_back(numbered(sets));
-      for (Devices& set : sets) set = switches_above(place.cluster, set);
+// By device, one that stands for all it reaches over links within a tier: a dragonfly group.
+std::vector<DeviceId> neighbourhoods(const Cluster& cluster) {
+  const ClusterGraph& graph = cluster.graph();
+  std::vector<DeviceId> stands_for(boost::num_vertices(graph), kNone);
+  for (DeviceId start = 0; start < stands_for.size(); ++start) {
+    if (stands_for[start] != kNone) continue;
+    stands_for[start] = start;
+    std::vector<DeviceId> open{start};
+    while (!open.empty()) {
+      const DeviceId id = open.back();
+      open.pop_back();
+      for (const auto edge : boost::make_iterator_range(boost::out_edges(id, graph))) {
+        const Link& link = graph[edge];
+        if (link.kind != LinkKind::Local || stands_for[link.to] != kNone) continue;
+        stands_for[link.to] = start;
+        open.push_back(link.to);
+      }
     }
   }
-  levels.push_back(Units(placement.nodes.size(), 0));
+  return stands_for;
+}
+
+// The unit of every rank at one level.
+struct Level {
+  LevelKind kind = LevelKind::Fabric;
+  Units units;
+};
+
+// Dimension by dimension: all whose coordinates beyond it are equal. `place_of` is the number of a
+// role's place in the torus, `torus_of` that of its torus.
+template <class PlaceOf, class TorusOf>
+void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, PlaceOf place_of,
+                    TorusOf torus_of, std::vector<Level>& levels) {
+  std::uint32_t places = 1;
+  for (const std::uint32_t size : dims) places *= size;
+  std::uint32_t joined = 1;
+  for (const std::uint32_t size : dims) {
+    joined *= size;
+    Level level{.kind = LevelKind::Dimension, .units = Units(ranks)};
+    for (std::uint32_t role = 0; role < ranks; ++role)
+      level.units[role] = torus_of(role) * (places / joined) + place_of(role) / joined;
+    levels.push_back(std::move(level));
+  }
+}
+
+// Levels of switches above the nodes.
+void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<Level>& levels) {
+  const auto add = [&](const std::vector<Devices>& sets) {
+    const Units of_node = numbered(sets);
+    Level level{.units = Units(place.gpus.size())};
+    for (std::size_t node = 0; node < placement.nodes.size(); ++node)
+      for (const std::uint32_t role : placement.nodes[node]) level.units[role] = of_node[node];
+    levels.push_back(std::move(level));
+  };
+  const std::vector<DeviceId> neighbours = neighbourhoods(place.cluster);
+  std::vector<Devices> sets;
+  for (const auto& roles : placement.nodes)
+    sets.push_back(switches_above(place.cluster, nics_of(place, roles)));
+  while (std::ranges::none_of(sets, [](const Devices& set) { return set.empty(); })) {
+    add(sets);
+    std::vector<Devices> wider;
+    for (const Devices& set : sets) {
+      Devices& units = wider.emplace_back();
+      for (const DeviceId id : set) units.insert(neighbours[id]);
+    }
+    add(wider);
+    for (Devices& set : sets) set = switches_above(place.cluster, set);
+  }
+}
+
+// From the innermost on, each joining more than the one before; the last joins all.
+std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placement,
+                               LevelsOf which) {
+  const Cluster& cluster = place.cluster;
+  const std::size_t ranks = place.gpus.size();
+  const auto node = [&](std::uint32_t role) { return cluster.node_of(place.gpus[role]); };
+  std::vector<Level> levels;
+  if (which == LevelsOf::All)
+    add_dimensions(
+        cluster.facts().node_torus, ranks,
+        [&](std::uint32_t role) { return cluster.local_index(place.gpus[role]); }, node, levels);
+  Level nodes{.kind = LevelKind::Node, .units = Units(ranks)};
+  for (std::uint32_t role = 0; role < ranks; ++role) nodes.units[role] = node(role);
+  levels.push_back(std::move(nodes));
+  if (which == LevelsOf::All && !cluster.facts().torus.empty()) {
+    add_dimensions(
+        cluster.facts().torus, ranks, node, [](std::uint32_t) { return 0U; }, levels);
+  } else if (which == LevelsOf::All) {
+    add_tiers(place, placement, levels);
+  }
+  levels.push_back({.units = Units(ranks, 0)});
   return levels;
 }
 
 // Does `outer` join whole units of `inner`, as many everywhere? The number joined, or 0.
 std::uint32_t joined(const Units& inner, const Units& outer) {
   std::map<std::uint32_t, std::uint32_t> outer_of;
-  for (std::size_t node = 0; node < inner.size(); ++node) {
-    const auto [entry, fresh] = outer_of.try_emplace(inner[node], outer[node]);
-    if (!fresh && entry->second != outer[node]) return 0;
+  for (std::size_t role = 0; role < inner.size(); ++role) {
+    const auto [entry, fresh] = outer_of.try_emplace(inner[role], outer[role]);
+    if (!fresh && entry->second != outer[role]) return 0;
   }
   std::map<std::uint32_t, std::uint32_t> count;
   for (const auto& [unit, parent] : outer_of) ++count[parent];
@@ -85,32 +163,11 @@ std::uint32_t joined(const Units& inner, const Units& outer) {
   return even ? first : 0;
 }
 
-// The units that keep the nesting even, nodes first, with how many of the one below each joins.
-struct Nesting {
-  std::vector<Units> units;
-  std::vector<std::uint32_t> sizes;
-};
-
-Nesting even_nesting(const GroupPlace& place, const Placement& placement, LevelsOf which) {
-  Units nodes(placement.nodes.size());
-  for (std::uint32_t node = 0; node < nodes.size(); ++node) nodes[node] = node;
-  Nesting nesting{.units = {std::move(nodes)}, .sizes = {}};
-  for (const Units& units : unit_levels(place, placement, which)) {
-    const std::uint32_t size = joined(nesting.units.back(), units);
-    if (size <= 1) continue;
-    nesting.sizes.push_back(size);
-    nesting.units.push_back(units);
-  }
-  return nesting;
-}
-
-// The nodes in the order of positions: unit by unit from the outermost.
-std::vector<std::uint32_t> node_order(const Nesting& nesting, std::size_t nodes) {
-  std::vector<std::uint32_t> order(nodes);
-  for (std::uint32_t node = 0; node < nodes; ++node) order[node] = node;
-  for (const Units& units : nesting.units)
-    std::ranges::stable_sort(order, {}, [&](std::uint32_t node) { return units[node]; });
-  return order;
+// The roles node by node, as the placement has them.
+std::vector<std::uint32_t> roles_of(const Placement& placement) {
+  std::vector<std::uint32_t> roles;
+  for (const auto& node : placement.nodes) roles.insert(roles.end(), node.begin(), node.end());
+  return roles;
 }
 
 }  // namespace
@@ -130,18 +187,26 @@ std::vector<std::uint32_t> Levels::line(std::size_t level, std::uint32_t positio
   return roles;
 }
 
+// The levels that keep the nesting even; positions go unit by unit from the outermost.
 Levels levels_of(const GroupPlace& place, LevelsOf which) {
   const Placement placement = placement_of(place);
   TY_CHECK(placement.even(), placement.smallest(), placement.largest());
-  const Nesting nesting = even_nesting(place, placement, which);
   Levels levels;
-  if (placement.smallest() > 1) {
-    levels.within_node = true;
-    levels.sizes.push_back(static_cast<std::uint32_t>(placement.smallest()));
+  levels.role_at = roles_of(placement);
+  Units inner(place.gpus.size());
+  std::iota(inner.begin(), inner.end(), 0U);
+  bool is_box = true;  // else what dimensions it has do not join lines
+  for (const Level& level : unit_levels(place, placement, which)) {
+    const std::uint32_t size = joined(inner, level.units);
+    const bool dimension = level.kind == LevelKind::Dimension;
+    is_box = !dimension || (is_box && size > 0);
+    if (size <= 1 || !is_box) continue;
+    const bool part = level.kind == LevelKind::Node && !levels.sizes.empty();
+    levels.kinds.push_back(part ? LevelKind::Fabric : level.kind);
+    levels.sizes.push_back(size);
+    inner = level.units;
+    std::ranges::stable_sort(levels.role_at, {}, [&](std::uint32_t role) { return inner[role]; });
   }
-  levels.sizes.insert(levels.sizes.end(), nesting.sizes.begin(), nesting.sizes.end());
-  for (const std::uint32_t node : node_order(nesting, placement.nodes.size()))
-    for (const std::uint32_t role : placement.nodes[node]) levels.role_at.push_back(role);
   levels.at_role.resize(levels.role_at.size());
   for (std::uint32_t position = 0; position < levels.role_at.size(); ++position)
     levels.at_role[levels.role_at[position]] = position;

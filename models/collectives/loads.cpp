@@ -24,6 +24,14 @@ Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint3
              : latency.intra_step + place.cluster.extra_latency(from, to);
 }
 
+Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> roles) {
+  Seconds farthest = place.cluster.facts().latency.inter_step;
+  for (const std::uint32_t role : roles)
+    if (crosses_nodes(place, roles.front(), role))
+      farthest = std::max(farthest, hop_latency(place, roles.front(), role));
+  return farthest;
+}
+
 void LoadSum::add(const Route& route, double bytes) {
   constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
   if (bytes <= 0.0) return;

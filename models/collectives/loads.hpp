@@ -24,6 +24,10 @@ namespace trainyard {
 [[nodiscard]] Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role,
                                   std::uint32_t to_role);
 
+// The same through switches that add or copy, for members on several nodes that a tree of them
+// joins: as far as from the first to the farthest of the others.
+[[nodiscard]] Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> roles);
+
 // Adds up the bytes on each link of one chain. Costs what the chain loads, not what the cluster
 // has: most chains touch a handful of links of a cluster of a hundred thousand.
 class LoadSum {

@@ -104,46 +104,33 @@ class Crossing {
 
   // All that one member has for the GPUs of another node, to its like there.
   void cross(std::uint32_t member, std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
-    Message message{.from = role(from, member),
-                    .to = role(to, member),
-                    .step = 0,
-                    .channel = channel,
-                    .after = {}};
-    for (const std::uint32_t destination : placement_.nodes[to])
-      add_block(message, message.from, destination);
+    const std::uint32_t sender = role(from, member);
+    Message message = carrying(
+        blocks_,
+        {.from = sender, .to = role(to, member), .step = 0, .channel = channel, .after = {}},
+        std::span(&sender, 1), placement_.nodes[to]);
     double sent = 0.0;
     for (std::uint32_t to_any = 0; to_any < blocks_.ranks; ++to_any)
-      sent += blocks_.between(message.from, to_any);
+      sent += blocks_.between(sender, to_any);
     // However many of its experts are there, a token goes once.
     message.bytes = std::min(message.bytes * crossing_, once_ < 1.0 ? sent * once_ : sent);
     if (message.scattered.empty()) return;
     arrived_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
-    push(std::move(message));
+    messages_.push_back(std::move(message));
   }
 
   // What arrived on this rail for a GPU of the node, and what was here from the start.
   void forward(std::uint32_t node, std::uint32_t member, std::uint32_t to, std::uint32_t channel) {
-    Message message{.from = role(node, member),
-                    .to = role(node, to),
-                    .step = 1,
-                    .channel = channel,
-                    .after = {}};
-    for (std::uint32_t source = 0; source < placement_.nodes.size(); ++source)
-      add_block(message, role(source, member), message.to);
+    std::vector<std::uint32_t> rail;
+    for (const auto& roles : placement_.nodes) rail.push_back(roles[member]);
+    const std::uint32_t receiver = role(node, to);
+    Message message = carrying(
+        blocks_,
+        {.from = role(node, member), .to = receiver, .step = 1, .channel = channel, .after = {}},
+        rail, std::span(&receiver, 1));
     message.bytes *= forwarding_;
     if (message.scattered.empty()) return;
     message.after = arrived_[message.from];
-    push(std::move(message));
-  }
-
-  void add_block(Message& message, std::uint32_t source, std::uint32_t destination) const {
-    if (!blocks_.sends(source, destination)) return;
-    message.bytes += blocks_.between(source, destination);
-    message.scattered.push_back(source * blocks_.ranks + destination);
-  }
-
-  void push(Message message) {
-    std::sort(message.scattered.begin(), message.scattered.end());
     messages_.push_back(std::move(message));
   }
 

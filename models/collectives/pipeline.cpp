@@ -39,4 +39,11 @@ std::uint32_t chunks_of(const GroupPlace& place, Bytes bytes, std::size_t hops) 
   return static_cast<std::uint32_t>(std::clamp(rounded, 1.0, static_cast<double>(kChunksMost)));
 }
 
+std::uint32_t stream_chunks(Bytes bytes, std::uint32_t most) {
+  constexpr double kChunkBytesLeast = 4096.0;
+  const double fitting =
+      std::clamp(bytes.value() / kChunkBytesLeast, 1.0, static_cast<double>(most));
+  return std::bit_floor(static_cast<std::uint32_t>(fitting));
+}
+
 }  // namespace trainyard

@@ -19,4 +19,8 @@ inline constexpr std::uint32_t kChunksMost = 64;
 // has: another node where it stands on several.
 [[nodiscard]] std::uint32_t chunks_of(const GroupPlace& place, Bytes bytes, std::size_t hops);
 
+// Where what follows the first chunk does not pay the latency again (CollectiveAlgorithm::streams),
+// more chunks are never worse: a power of two up to `most`, of 4 KiB each at least.
+[[nodiscard]] std::uint32_t stream_chunks(Bytes bytes, std::uint32_t most);
+
 }  // namespace trainyard

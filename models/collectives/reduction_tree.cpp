@@ -68,6 +68,12 @@ void join(const ClusterGraph& graph, const std::vector<std::uint32_t>& to_root, 
 
 }  // namespace
 
+bool ReductionTree::holds(DeviceId device, std::size_t at) const {
+  DeviceId here = leaf[at];
+  while (here != device && here != root) here = parent.at(here);
+  return here == device;
+}
+
 std::vector<DeviceId> ReductionTree::upwards() const {
   const auto height = [&](DeviceId device) {  // hops to the root
     std::size_t hops = 0;

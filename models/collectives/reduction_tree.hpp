@@ -17,6 +17,8 @@ struct ReductionTree {
   std::map<DeviceId, DeviceId> parent;  // of every switch of the tree but the root
   DeviceId root = 0;
 
+  // Is number `at` of the roles given at this switch or below it?
+  [[nodiscard]] bool holds(DeviceId device, std::size_t at) const;
   // Every switch, each before its parent.
   [[nodiscard]] std::vector<DeviceId> upwards() const;
 };

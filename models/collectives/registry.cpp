@@ -26,6 +26,8 @@ const CollectiveAlgorithm& tree_all_reduce();
 const CollectiveAlgorithm& parameter_server_all_reduce();
 const CollectiveAlgorithm& sharp_all_reduce();
 const CollectiveAlgorithm& nvls_sharp_all_reduce();
+const CollectiveAlgorithm& sharp_all_gather();
+const CollectiveAlgorithm& sharp_reduce_scatter();
 const CollectiveAlgorithm& ring_all_gather();
 const CollectiveAlgorithm& direct_all_gather();
 const CollectiveAlgorithm& hierarchical_all_gather();
@@ -67,12 +69,14 @@ std::span<const CollectiveAlgorithm* const> collective_algorithms() {
       &multi_level_all_gather(),
       &nccl::pat_all_gather(),
       &nccl::nvls_all_gather(),
+      &sharp_all_gather(),
       &ring_reduce_scatter(),
       &direct_reduce_scatter(),
       &hierarchical_reduce_scatter(),
       &multi_level_reduce_scatter(),
       &nccl::pat_reduce_scatter(),
       &nccl::nvls_reduce_scatter(),
+      &sharp_reduce_scatter(),
       &chain_broadcast(),
       &tree_broadcast(),
       &chain_reduce(),
@@ -139,5 +143,9 @@ std::uint32_t CollectiveAlgorithm::pieces(const GroupPlace& place) const {
 FluidBound CollectiveAlgorithm::fluid_bound(const GroupPlace& /*place*/) const { return {}; }
 
 std::vector<DeviceId> CollectiveAlgorithm::parties(const GroupPlace& /*place*/) const { return {}; }
+
+std::uint32_t CollectiveAlgorithm::servers(const GroupPlace& /*place*/) const { return 0; }
+
+bool CollectiveAlgorithm::streams() const { return false; }
 
 }  // namespace trainyard

@@ -103,16 +103,20 @@ Call relay_call(std::span<const Message> messages, const Relay& relay,
 
 std::vector<Phase> relay_phases(const Call& call, const GroupPlace& place) {
   const SwitchRoutes routes(place);
-  const CollectiveLatency& latency = place.cluster.facts().latency;
   LoadSum loads(place.cluster);
   Phase phase;
+  bool across = false;
   for (const RelayHop& hop : call.relay) {
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
-    if (!routes.is_rank(hop.from) || call.algorithm == kRelayOn) continue;
+    if (!routes.is_rank(hop.from)) continue;
     const DeviceId party = hop.to - routes.end_of(0);
-    const bool stays = place.cluster.device(party).node >= 0;
-    phase.latency = std::max(phase.latency, stays ? latency.intra_step : latency.inter_step);
+    across = across || place.cluster.device(party).node < 0;
   }
+  std::vector<std::uint32_t> members(place.gpus.size());
+  std::iota(members.begin(), members.end(), 0U);
+  if (call.algorithm != kRelayOn)
+    phase.latency =
+        across ? fabric_latency(place, members) : place.cluster.facts().latency.intra_step;
   if (Chain chain = loads.take(); !chain.loads.empty()) phase.chains.push_back(std::move(chain));
   return {std::move(phase)};
 }

@@ -114,12 +114,63 @@ std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> ri
   return chains;
 }
 
-Seconds ring_latency(const GroupPlace& place, std::uint32_t passes) {
-  const CollectiveLatency& latency = place.cluster.facts().latency;
-  const std::size_t steps = place.gpus.size() - 1;
-  const std::size_t crossing = placement_of(place).nodes.size() - 1;
-  return passes * (static_cast<double>(steps - crossing) * latency.intra_step +
-                   static_cast<double>(crossing) * latency.inter_step);
+namespace {
+
+// The slowest hop within a node and the slowest between nodes, and how many steps of a pass take
+// each.
+struct StepLatencies {
+  Seconds inside;
+  Seconds across;
+  double steps_inside = 0.0;
+  double steps_across = 0.0;
+
+  [[nodiscard]] Seconds pass() const { return steps_inside * inside + steps_across * across; }
+};
+
+StepLatencies step_latencies(const GroupPlace& place, std::span<const Ring> rings) {
+  StepLatencies steps;
+  for (const Ring& ring : rings) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const std::uint32_t to = ring[(i + 1) % ring.size()];
+      Seconds& slowest = crosses_nodes(place, ring[i], to) ? steps.across : steps.inside;
+      slowest = std::max(slowest, hop_latency(place, ring[i], to));
+    }
+  }
+  steps.steps_across = static_cast<double>(placement_of(place).nodes.size() - 1);
+  steps.steps_inside = static_cast<double>(place.gpus.size() - 1) - steps.steps_across;
+  return steps;
+}
+
+}  // namespace
+
+Seconds ring_latency(const GroupPlace& place, std::span<const Ring> rings, std::uint32_t passes) {
+  return passes * step_latencies(place, rings).pass();
+}
+
+bool even_hops(const GroupPlace& place, std::span<const Ring> rings) {
+  const StepLatencies slowest = step_latencies(place, rings);
+  for (const Ring& ring : rings) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const std::uint32_t to = ring[(i + 1) % ring.size()];
+      const bool across = crosses_nodes(place, ring[i], to);
+      if (hop_latency(place, ring[i], to) < (across ? slowest.across : slowest.inside))
+        return false;
+    }
+  }
+  return true;
+}
+
+FluidBound ring_bound(const GroupPlace& place) {
+  const StepLatencies steps = step_latencies(place, rings_of(place));
+  const double pass_s = steps.pass().value();
+  FluidBound bound;
+  if (steps.steps_inside <= 0.0 || steps.steps_across <= 0.0 || pass_s <= 0.0) return bound;
+  const double slowest_s = std::max(steps.inside, steps.across).value();
+  bound.relative += (steps.steps_inside + steps.steps_across) * slowest_s / pass_s - 1.0;
+  bound.reason =
+      "a step of messages waits for the slowest hop, the fluid form counts nodes - 1 steps across "
+      "the network a pass, as NCCL's tuning model does";
+  return bound;
 }
 
 // In step s the member at position i sends block i-1-s: block b starts at b+1 and arrives at b, its
@@ -190,7 +241,7 @@ std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> ring
                              RingPasses passes) {
   const std::uint32_t count = (passes.reduce_scatter ? 1U : 0U) + (passes.all_gather ? 1U : 0U);
   LoadSum loads(place.cluster);
-  Phase phase{.latency = place.cluster.facts().latency.launch + ring_latency(place, count),
+  Phase phase{.latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
               .chains = ring_chains(place, rings, bytes.value(), count, loads)};
   return {std::move(phase)};
 }

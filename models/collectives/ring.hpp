@@ -44,9 +44,17 @@ using Ring = std::vector<std::uint32_t>;
 [[nodiscard]] std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> rings,
                                              double bytes, std::uint32_t passes, LoadSum& loads);
 
-// Latency of `passes` passes of n ranks on `nodes` nodes: of the n-1 steps of a pass nodes-1 cross
-// the network (NCCL's tuning model, ncclTopoTuneModel: (nsteps - ni) * intra + ni * inter).
-[[nodiscard]] Seconds ring_latency(const GroupPlace& place, std::uint32_t passes);
+// Latency of `passes` passes of n ranks on N nodes: of the n-1 steps of a pass N-1 cross the
+// network (NCCL's tuning model, ncclTopoTuneModel: (nsteps - ni) * intra + ni * inter), each at the
+// latency of the slowest hop of its kind (hop_latency: switches beyond the first cost more).
+[[nodiscard]] Seconds ring_latency(const GroupPlace& place, std::span<const Ring> rings,
+                                   std::uint32_t passes);
+
+// How far messages lie from ring_phases: not at all where all hops are of one kind; over nodes with
+// several ranks each a step waits for the slowest hop, which NCCL's model counts N-1 times only.
+[[nodiscard]] FluidBound ring_bound(const GroupPlace& place);
+// Do all hops of one kind (within nodes, between nodes) take one latency?
+[[nodiscard]] bool even_hops(const GroupPlace& place, std::span<const Ring> rings);
 
 // One ring's part of a pass: which pieces belong to the member at each position, and where in the
 // order of steps and channels the pass lies.

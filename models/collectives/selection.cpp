@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <set>
+
 #include "models/collectives/placement.hpp"
 #include "models/collectives/relay.hpp"
 #include "sim/base/error.hpp"
@@ -12,7 +15,7 @@ namespace {
 
 std::string_view wanted_name(const Call& call) {
   if (call.op != CollectiveOp::SendRecv) return call.algorithm;
-  return call.algorithm == "step" ? "step" : "direct";
+  return call.algorithm == kStep || call.algorithm == kStepOn ? kStep : "direct";
 }
 
 // Names of the operation's algorithms that would take the group.
@@ -24,6 +27,18 @@ std::string willing_names(CollectiveOp op, const GroupPlace& place) {
 }
 
 }  // namespace
+
+std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
+                             std::span<const Message> messages) {
+  std::vector<bool> follows(messages.size(), false);
+  if (!algorithm.streams()) return follows;
+  std::set<std::array<std::uint32_t, 3>> begun;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    follows[i] = !begun.insert({message.from, message.to, message.channel}).second;
+  }
+  return follows;
+}
 
 const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& place) {
   const std::string_view name = wanted_name(call);
@@ -44,7 +59,10 @@ std::vector<Phase> CollectiveTransport::phases(const Call& call,
   if (gpus.size() <= 1) return {};
   const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
   if (!call.relay.empty()) return relay_phases(call, place);
-  return select_algorithm(call, place).phases(place, Bytes{static_cast<double>(call.bytes)});
+  const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
+  std::vector<Phase> phases = algorithm.phases(place, Bytes{static_cast<double>(call.bytes)});
+  if (call.op == CollectiveOp::SendRecv && call.algorithm == kStepOn) phases.front().latency = {};
+  return phases;
 }
 
 }  // namespace trainyard

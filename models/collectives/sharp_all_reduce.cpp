@@ -12,25 +12,28 @@ namespace trainyard {
 
 namespace {
 
-class SharpAllReduce final : public CollectiveAlgorithm {
+class SharpCollective final : public CollectiveAlgorithm {
  public:
-  explicit SharpAllReduce(InNode in_node) : in_node_(in_node) {}
+  SharpCollective(CollectiveOp op, InNode in_node) : op_(op), in_node_(in_node) {}
   std::string_view name() const override {
     return in_node_ == InNode::Direct ? "sharp" : "nvls_sharp";
   }
-  CollectiveOp op() const override { return CollectiveOp::AllReduce; }
-  std::string_view summary() const override {
-    return in_node_ == InNode::Direct
-               ? "the fabric's switches add, after a direct exchange in the node"
-               : "the fabric's switches add, NVSwitch adds and copies in the node";
-  }
+  CollectiveOp op() const override { return op_; }
+  std::string_view summary() const override;
   std::uint32_t pieces(const GroupPlace& place) const override {
-    return static_cast<std::uint32_t>(sharp_heads(place, placement_of(place)).value().size());
+    if (op_ != CollectiveOp::AllReduce) return static_cast<std::uint32_t>(place.gpus.size());
+    const SharpPlan plan = sharp_plan(place, in_node_);
+    return sharp_chunks_most(plan, in_node_) * static_cast<std::uint32_t>(plan.heads.size());
   }
-  FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
+  bool streams() const override { return in_node_ == InNode::NvSwitch; }
+  FluidBound fluid_bound(const GroupPlace& place) const override {
     if (in_node_ == InNode::Direct) return {};
-    return {.relative = 2.0,
-            .reason = "the fluid form is one pipeline, messages go up, across and down whole"};
+    const bool free = place.cluster.facts().latency.intra_step.value() <= 0.0;
+    const double chunks = free ? 1.0 : sharp_chunks_most(sharp_plan(place, in_node_), in_node_);
+    return {.relative = std::max(0.15, 2.0 / chunks),
+            .reason =
+                "the fluid form is one full pipeline; chunks go up, across and down one after the "
+                "other, and those behind the first run ahead while it pays its latencies"};
   }
   std::vector<DeviceId> parties(const GroupPlace& place) const override {
     return sharp_plan(place, in_node_).parties;
@@ -40,31 +43,57 @@ class SharpAllReduce final : public CollectiveAlgorithm {
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return sharp_messages(sharp_plan(place, in_node_), in_node_,
-                          static_cast<std::uint32_t>(place.gpus.size()), bytes);
+    return sharp_messages(sharp_plan(place, in_node_),
+                          {.op = op_, .in_node = in_node_, .bytes = bytes});
   }
 
  private:
+  CollectiveOp op_;
   InNode in_node_;
 };
 
-// All messages in which switches take part are on the wires at once.
+std::string_view SharpCollective::summary() const {
+  if (in_node_ == InNode::NvSwitch)
+    return "the fabric's switches add, NVSwitch adds and copies in the node";
+  if (op_ == CollectiveOp::AllGather)
+    return "the fabric's switches copy to all nodes, then a direct exchange in the node";
+  if (op_ == CollectiveOp::ReduceScatter)
+    return "the fabric's switches add what each node needs, after a direct exchange in the node";
+  return "the fabric's switches add, after a direct exchange in the node";
+}
+
+// By piece, the head that answers for it: of an all_reduce each has as many in a row.
+std::vector<std::uint32_t> heads_of_pieces(const SharpPlan& plan, CollectiveOp op,
+                                           std::uint32_t pieces) {
+  std::vector<std::uint32_t> heads(pieces);
+  const auto parts = static_cast<std::uint32_t>(plan.heads.size());
+  for (std::uint32_t piece = 0; piece < pieces; ++piece) heads[piece] = piece / (pieces / parts);
+  if (op == CollectiveOp::AllReduce) return heads;
+  for (const std::vector<std::uint32_t>& roles : plan.placement.nodes)
+    for (std::size_t at = 0; at < roles.size(); ++at) heads[roles[at]] = plan.head_of[at];
+  return heads;
+}
+
+// All messages in which switches take part are on the wires at once: a chain for each head, whose
+// messages meet in the switches of its tree.
 Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
+                     const std::vector<std::uint32_t>& head_of_piece,
                      std::span<const Message> messages) {
   Phase phase;
   std::vector<std::vector<std::uint32_t>> of_head(plan.heads.size());
   for (std::uint32_t index = 0; index < messages.size(); ++index)
-    of_head[messages[index].piece_begin].push_back(index);
+    of_head[head_of_piece[messages[index].piece(0)]].push_back(index);
   for (const std::vector<std::uint32_t>& chosen : of_head)
     if (Chain chain = chain_of(place, plan.parties, messages, chosen); !chain.loads.empty())
       phase.chains.push_back(std::move(chain));
   return phase;
 }
 
-std::vector<Phase> SharpAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
+std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes) const {
   const SharpPlan plan = sharp_plan(place, in_node_);
   const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
-  const std::vector<Message> messages = sharp_messages(plan, in_node_, ranks, bytes);
+  const std::vector<Message> messages =
+      sharp_messages(plan, {.op = op_, .in_node = in_node_, .bytes = bytes, .whole = true});
   const auto is_switched = [&](const Message& message) {
     return message.from >= ranks || message.to >= ranks;
   };
@@ -73,8 +102,10 @@ std::vector<Phase> SharpAllReduce::phases(const GroupPlace& place, Bytes bytes) 
   const CollectiveLatency& latency = place.cluster.facts().latency;
   std::vector<Phase> phases =
       phases_by_step(place, std::span(messages.begin(), first), ChainOf::Message);
-  Phase switched = switched_phase(place, plan, std::span(first, last));
-  switched.latency = latency.inter_step;
+  const std::vector<std::uint32_t> heads_of = heads_of_pieces(plan, op_, pieces(place));
+  Phase switched = switched_phase(place, plan, heads_of, std::span(first, last));
+  for (const std::vector<std::uint32_t>& heads : plan.heads)
+    switched.latency = std::max(switched.latency, fabric_latency(place, heads));
   if (in_node_ == InNode::NvSwitch) switched.latency += 2.0 * latency.intra_step;
   if (phases.empty()) switched.latency += latency.launch;
   phases.push_back(std::move(switched));
@@ -86,8 +117,8 @@ std::vector<Phase> SharpAllReduce::phases(const GroupPlace& place, Bytes bytes) 
 }
 
 const CollectiveAlgorithm& sharp_in(InNode in_node) {
-  static const SharpAllReduce direct(InNode::Direct);
-  static const SharpAllReduce switched(InNode::NvSwitch);
+  static const SharpCollective direct(CollectiveOp::AllReduce, InNode::Direct);
+  static const SharpCollective switched(CollectiveOp::AllReduce, InNode::NvSwitch);
   return in_node == InNode::Direct ? direct : switched;
 }
 
@@ -126,5 +157,15 @@ std::vector<Chain> sharp_chains(const GroupPlace& place, InNode in_node, double 
 
 const CollectiveAlgorithm& sharp_all_reduce() { return sharp_in(InNode::Direct); }
 const CollectiveAlgorithm& nvls_sharp_all_reduce() { return sharp_in(InNode::NvSwitch); }
+
+const CollectiveAlgorithm& sharp_all_gather() {
+  static const SharpCollective algorithm(CollectiveOp::AllGather, InNode::Direct);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& sharp_reduce_scatter() {
+  static const SharpCollective algorithm(CollectiveOp::ReduceScatter, InNode::Direct);
+  return algorithm;
+}
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// Who is a head of SHARP, and by which switches the heads' parts are added.
+// Who is a head of SHARP, and by which switches the heads' parts are added or copied.
 //
 //   const SharpPlan plan = sharp_plan(place, InNode::Direct);
 //   plan.heads[1];                     // roles, one a node: their second NICs
@@ -17,6 +17,7 @@ namespace trainyard {
 struct SharpPlan {
   Placement placement;
   std::vector<std::uint32_t> head_index;          // position within the node of each head
+  std::vector<std::uint32_t> head_of;             // the head of each position, by its NIC
   std::vector<std::vector<std::uint32_t>> heads;  // [head][node]
   std::vector<ReductionTree> trees;               // by head
   std::vector<DeviceId> parties;                  // NVSwitches node by node, then switches
@@ -33,8 +34,18 @@ struct SharpPlan {
 // REQUIRES: sharp_refusal() has none.
 [[nodiscard]] SharpPlan sharp_plan(const GroupPlace& place, InNode in_node);
 
-// The messages of an all_reduce, `head_index.size()` pieces.
-[[nodiscard]] std::vector<Message> sharp_messages(const SharpPlan& plan, InNode in_node,
-                                                  std::uint32_t ranks, Bytes bytes);
+// In how many chunks a head's part goes through the node's switch, the fabric and the switch again:
+// by the members that take part in each. One with a direct exchange in the node.
+[[nodiscard]] std::uint32_t sharp_chunks_most(const SharpPlan& plan, InNode in_node);
+
+// The messages of an all_reduce, with sharp_chunks_most() pieces a head; of a reduce_scatter or an
+// all_gather, with a piece a rank. REQUIRES: InNode::Direct but for all_reduce.
+struct SharpCall {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  InNode in_node = InNode::Direct;
+  Bytes bytes = {};
+  bool whole = false;  // in one chunk: what is sent, not when
+};
+[[nodiscard]] std::vector<Message> sharp_messages(const SharpPlan& plan, const SharpCall& call);
 
 }  // namespace trainyard

@@ -55,6 +55,10 @@ class Player {
                   std::span<const std::uint32_t> received) const;
   std::optional<SymbolicFault> outcome_fault() const;
 
+  // Has it a part in the collective, or does it only serve?
+  [[nodiscard]] bool is_member(std::uint32_t role) const {
+    return role + case_.servers < case_.ranks;
+  }
   // Which of the message's pieces it is, if any.
   std::optional<std::uint32_t> place_in(std::uint32_t message, std::uint32_t piece) const;
   bool carries(std::uint32_t message, std::uint32_t piece) const {
@@ -115,7 +119,7 @@ std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
 
 Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
-  if (role >= case_.ranks) return set;
+  if (!is_member(role)) return set;
   switch (case_.op) {
     case CollectiveOp::AllReduce:
     case CollectiveOp::ReduceScatter:
@@ -139,7 +143,10 @@ Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
 // Empty: the operation promises nothing about it.
 Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
-  const Contributions all(case_.ranks, true);
+  if (!is_member(role)) return set;
+  Contributions all(case_.ranks, true);
+  for (std::uint32_t server = 0; server < case_.servers; ++server)
+    all[case_.ranks - 1 - server] = false;
   switch (case_.op) {
     case CollectiveOp::AllReduce:
       return all;
@@ -201,7 +208,6 @@ Player::Outcome Player::outcome(std::uint32_t role, std::uint32_t piece,
   Contributions value = initial(role, piece);
   std::optional<std::uint32_t> latest;
   for (const std::uint32_t index : received) {
-    if (!carries(index, piece)) continue;
     if (latest && !messages_[index].reduce && messages_[index].step <= messages_[*latest].step)
       return {value, SymbolicFault{fmt::format("{} replaces piece {} while {} arrives", name(index),
                                                piece, name(*latest)),
@@ -234,12 +240,17 @@ std::string difference(const Contributions& value, const Contributions& want) {
 }
 
 std::optional<SymbolicFault> Player::outcome_fault() const {
-  std::vector<std::vector<std::uint32_t>> received(case_.ranks + case_.parties);
-  for (std::uint32_t index = 0; index < messages_.size(); ++index)
-    received[messages_[index].to].push_back(index);
+  // By role and piece: what the role receives of it, in order.
+  std::vector<std::vector<std::uint32_t>> received(std::size_t{case_.ranks} * case_.pieces);
+  for (std::uint32_t index = 0; index < messages_.size(); ++index) {
+    const Message& message = messages_[index];
+    if (message.to >= case_.ranks) continue;
+    for (std::uint32_t i = 0; i < message.piece_count(); ++i)
+      received[std::size_t{message.to} * case_.pieces + message.piece(i)].push_back(index);
+  }
   for (std::uint32_t role = 0; role < case_.ranks; ++role) {
     for (std::uint32_t piece = 0; piece < case_.pieces; ++piece) {
-      const Outcome ends = outcome(role, piece, received[role]);
+      const Outcome ends = outcome(role, piece, received[std::size_t{role} * case_.pieces + piece]);
       if (ends.fault) return ends.fault;
       const Contributions want = wanted(role, piece);
       if (!is_nothing(want) && ends.value != want)
@@ -272,6 +283,7 @@ std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
       .pieces = algorithm.pieces(place),
       .bytes = bytes.value(),
       .parties = static_cast<std::uint32_t>(algorithm.parties(place).size()),
+      .servers = algorithm.servers(place),
       .matrix = place.matrix};
   const std::vector<Message> messages = algorithm.messages(place, bytes);
   return symbolic_fault(the_case, messages);

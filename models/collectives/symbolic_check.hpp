@@ -21,6 +21,7 @@ struct SymbolicCase {
   std::uint32_t pieces = 0;
   double bytes = 0.0;
   std::uint32_t parties = 0;  // switches, with the roles after the ranks'
+  std::uint32_t servers = 0;  // the last of the ranks, as CollectiveAlgorithm::servers says
   // Of an uneven all_to_all: blocks of no bytes need not arrive.
   std::span<const std::int64_t> matrix = {};
   // What the messages are called in faults; empty: "message 4".

@@ -21,12 +21,13 @@ namespace trainyard {
 namespace {
 
 constexpr double kBytesPerChannel = 32.0 * 1024.0;
-constexpr std::uint32_t kChannelPairsMost = 32;  // of messages; more trees take turns on them
+constexpr std::uint32_t kChannelSetsMost = 16;  // of messages; more trees take turns on them
 
 // One tree over roles: the parent of each, its depth, and the piece of the buffer it carries.
 struct RoleTree {
   std::vector<std::optional<std::uint32_t>> parent;
   std::vector<std::uint32_t> depth;
+  std::vector<bool> second;  // the second child of its parent, served beside the first
   std::uint32_t piece = 0;
 };
 
@@ -57,6 +58,7 @@ RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShap
                    std::uint32_t channel) {
   RoleTree tree{.parent = std::vector<std::optional<std::uint32_t>>(ranks),
                 .depth = {},
+                .second = std::vector<bool>(ranks, false),
                 .piece = 2 * channel + (shape.mirrored ? 1 : 0)};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
     const std::vector<std::uint32_t> order = rotated(placement.nodes[node], channel);
@@ -67,7 +69,13 @@ RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShap
     tree.parent[order[0]] = attachment(tree_node(shape, *entry.parent), node, above);
   }
   tree.depth.resize(ranks);
-  for (std::uint32_t role = 0; role < ranks; ++role) tree.depth[role] = depth_of(tree, role);
+  std::vector<bool> has_child(ranks, false);
+  for (std::uint32_t role = 0; role < ranks; ++role) {
+    tree.depth[role] = depth_of(tree, role);
+    if (!tree.parent[role]) continue;
+    tree.second[role] = has_child[*tree.parent[role]];
+    has_child[*tree.parent[role]] = true;
+  }
   return tree;
 }
 
@@ -100,22 +108,46 @@ class TreeAllReduce final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override {
     return 2 * kChunksMost * static_cast<std::uint32_t>(placement_of(place).smallest());
   }
+  bool streams() const override { return true; }
   FluidBound fluid_bound(const GroupPlace& place) const override;
   std::optional<std::string> refusal(const GroupPlace&) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 };
 
-std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
+// The slowest edge of the trees within a node, and the slowest between nodes.
+struct EdgeLatencies {
+  Seconds inside;
+  Seconds across;
+};
+
+EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<RoleTree>& trees) {
+  EdgeLatencies edges;
+  for (const RoleTree& tree : trees) {
+    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+      if (!tree.parent[role]) continue;
+      Seconds& slowest =
+          crosses_nodes(place, role, *tree.parent[role]) ? edges.across : edges.inside;
+      slowest = std::max(slowest, hop_latency(place, role, *tree.parent[role]));
+    }
+  }
+  return edges;
+}
+
+// Up and down, the depth of the chains and that of the trees (ncclTopoTuneModel).
+Seconds tree_latency(const GroupPlace& place, const std::vector<RoleTree>& trees) {
   const Placement placement = placement_of(place);
-  const CollectiveLatency& latency = place.cluster.facts().latency;
-  const std::vector<RoleTree> trees = trees_of(place, channels(placement, bytes));
+  const EdgeLatencies edges = edge_latencies(place, trees);
+  const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
+  return 2.0 *
+         (static_cast<double>(placement.largest() - 1) * edges.inside + levels * edges.across);
+}
+
+std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
+  const std::vector<RoleTree> trees = trees_of(place, channels(placement_of(place), bytes));
   const double share = bytes.value() / static_cast<double>(trees.size());
   Phase phase;
-  const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
-  phase.latency =
-      latency.launch + 2.0 * (static_cast<double>(placement.largest() - 1) * latency.intra_step +
-                              levels * latency.inter_step);
+  phase.latency = place.cluster.facts().latency.launch + tree_latency(place, trees);
   if (share <= 0.0) return {phase};
   LoadSum loads(place.cluster);
   for (const RoleTree& tree : trees) {
@@ -150,7 +182,8 @@ void add_hops(MessageList& list, const RoleTree& tree, const TreeHops& hops) {
     list.send({.from = hops.up ? role : above,
                .to = hops.up ? above : role,
                .step = hops.step,
-               .channel = 2 * (tree.piece % kChannelPairsMost) + (hops.up ? 0 : 1),
+               .channel = 4 * (tree.piece % kChannelSetsMost) + (hops.up ? 0U : 2U) +
+                          (tree.second[role] ? 1U : 0U),
                .reduce = hops.up,
                .piece_begin = hops.chunk.begin,
                .piece_end = hops.chunk.end,
@@ -167,7 +200,7 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
                     .piece_bytes = bytes.value() / pieces(place)});
   const std::uint32_t depth = deepest(trees);
   const Bytes share{bytes.value() / static_cast<double>(trees.size())};
-  const std::uint32_t chunks = chunks_of(place, share, 2 * std::size_t{depth});
+  const std::uint32_t chunks = stream_chunks(share, kChunksMost);
   const std::uint32_t size = kChunksMost / chunks;
   // In step t the hop t-c of the way up and down carries chunk c.
   for (std::uint32_t step = 0; step + 1 < 2 * depth + chunks; ++step) {
@@ -188,12 +221,31 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
   return std::move(list).take();
 }
 
-FluidBound TreeAllReduce::fluid_bound(const GroupPlace& /*place*/) const {
-  return {.relative = 3.0,
+// The way of the first chunk, up the longest branch and down again.
+double first_chunk_s(const GroupPlace& place, const std::vector<RoleTree>& trees) {
+  Seconds longest;
+  for (const RoleTree& tree : trees) {
+    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+      Seconds way;
+      for (std::uint32_t at = role; tree.parent[at]; at = *tree.parent[at])
+        way += hop_latency(place, at, *tree.parent[at]);
+      longest = std::max(longest, way);
+    }
+  }
+  return 2.0 * longest.value();
+}
+
+FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
+  const std::vector<RoleTree> trees = trees_of(place, pieces(place) / (2 * kChunksMost));
+  const double latency_s = tree_latency(place, trees).value();
+  const double way = latency_s > 0.0 ? first_chunk_s(place, trees) / latency_s - 1.0 : 0.0;
+  const double filling = (2.0 * deepest(trees) - 1.0) / kChunksMost;
+  constexpr double kRunsAhead = 0.25;
+  return {.relative = std::max({kRunsAhead, way, filling}),
           .reason =
-              "the fluid form is a pipeline of infinitely small chunks that cost no latency, "
-              "messages are at most 64 chunks that do, and a member serves its children one "
-              "by one"};
+              "the fluid form is full from the start; 64 chunks fill the pipeline hop by hop, "
+              "(2 depth - 1)/64 of the bytes' time, and those behind the first run ahead while it "
+              "still pays latencies further on, up to a quarter of the time"};
 }
 
 }  // namespace

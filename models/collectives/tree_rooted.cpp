@@ -81,7 +81,7 @@ class TreeRooted final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 2 * kChunksMost; }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
-    return {.relative = 0.5,
+    return {.relative = 0.1,
             .reason =
                 "a member with one child sends faster than one with two, so messages run "
                 "ahead of the steps that the fluid form keeps"};

@@ -115,8 +115,10 @@ void ContextAttention::ring_backward() {
 }
 
 OpIndex ContextAttention::pass_on(std::string_view what, std::int64_t bytes, bool back) {
-  const Call call{
-      .op = CollectiveOp::SendRecv, .bytes = bytes, .dtype = shape_.dtype, .algorithm = "direct"};
+  const Call call{.op = CollectiveOp::SendRecv,
+                  .bytes = bytes,
+                  .dtype = shape_.dtype,
+                  .algorithm = plan_.collectives.of(GroupKind::Context, CollectiveOp::SendRecv)};
   const OpIndex ready = build_.last_compute();
   build_.send("send_" + std::string(what), Stream::SendContext,
               back ? Slot::SendContextBack : Slot::SendContext, call, {ready});

@@ -114,10 +114,14 @@ bool LayerLowering::chunked() const {
   return plan_.parallelism.chunked_tensor && shape_.sequence_parallel;
 }
 
+TensorPipeline LayerLowering::tensor_pipeline() const {
+  return {shape_, build_, plan_.collectives.of(GroupKind::Tensor, CollectiveOp::SendRecv)};
+}
+
 void LayerLowering::column_forward(std::string_view gather, std::string_view name,
                                    const Gemm& product) {
   if (chunked()) {
-    TensorPipeline(shape_, build_).gather_then(name, product);
+    tensor_pipeline().gather_then(name, product);
     return;
   }
   gather_sequence(gather);
@@ -126,7 +130,7 @@ void LayerLowering::column_forward(std::string_view gather, std::string_view nam
 
 void LayerLowering::row_forward(std::string_view join, std::string_view name, const Gemm& product) {
   if (chunked()) {
-    TensorPipeline(shape_, build_).then_scatter(name, product);
+    tensor_pipeline().then_scatter(name, product);
     return;
   }
   build_.compute(name, product);

@@ -16,6 +16,7 @@
 namespace trainyard {
 
 class ExpertRouting;
+class TensorPipeline;
 
 // A weight gradient that has become final at the end of that operation; how many parameters it is
 // of stands in entries.hpp.
@@ -126,6 +127,7 @@ class LayerLowering {
   void column_forward(std::string_view gather, std::string_view name, const Gemm& product);
   void row_forward(std::string_view join, std::string_view name, const Gemm& product);
   [[nodiscard]] bool chunked() const;
+  [[nodiscard]] TensorPipeline tensor_pipeline() const;
   OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
   void ffn_forward();

@@ -204,14 +204,19 @@ void StageLowering::begin_step() {
   done_before_ = exchanged_;
 }
 
+// What crosses between two stages, priced as the scenario says: by NCCL's send/recv, or "direct".
+Call StageLowering::boundary_call() const {
+  return {.op = CollectiveOp::SendRecv,
+          .bytes = shape_.boundary,
+          .dtype = shape_.dtype,
+          .algorithm = plan_.collectives.of(GroupKind::Pipeline, CollectiveOp::SendRecv)};
+}
+
 void StageLowering::receive(const Chunk& chunk, bool forward) {
   const auto source =
       forward ? place_before(pipeline_, chunk.place) : place_after(pipeline_, chunk.place);
   if (!source || source->rank == stage_) return;  // its output is here
-  const Call call{.op = CollectiveOp::SendRecv,
-                  .bytes = shape_.boundary,
-                  .dtype = shape_.dtype,
-                  .algorithm = "direct"};
+  const Call call = boundary_call();
   const Parallelism& p = plan_.parallelism;
   const std::int64_t end_of_ring = forward ? 0 : p.pipeline - 1;
   const bool comes_round = p.interleave > 1 && stage_ == end_of_ring;
@@ -239,10 +244,7 @@ void StageLowering::send(const Chunk& chunk, bool forward) {
   const auto target =
       forward ? place_after(pipeline_, chunk.place) : place_before(pipeline_, chunk.place);
   if (!target || target->rank == stage_) return;
-  const Call call{.op = CollectiveOp::SendRecv,
-                  .bytes = shape_.boundary,
-                  .dtype = shape_.dtype,
-                  .algorithm = "direct"};
+  const Call call = boundary_call();
   const bool reverse = runs_backwards(pipeline_, chunk.place.chunk);
   const Stream stream = forward ? (reverse ? Stream::SendForwardReverse : Stream::SendForward)
                                 : (reverse ? Stream::SendBackwardReverse : Stream::SendBackward);

@@ -69,6 +69,7 @@ class StageLowering {
   void begin_step();
   // Messages to and from the rank that holds the stage before or after, if it is another one; a
   // receive the next compute operation waits for.
+  [[nodiscard]] Call boundary_call() const;
   void receive(const Chunk& chunk, bool forward);
   void send(const Chunk& chunk, bool forward);
 

@@ -12,7 +12,9 @@
 // Held by tests/models/lower/tensor_pipeline_test.cpp.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "models/lower/layer.hpp"
 #include "models/lower/program_builder.hpp"
@@ -21,8 +23,10 @@ namespace trainyard {
 
 class TensorPipeline {
  public:
-  // REQUIRES: sequence parallelism over more than one rank.
-  TensorPipeline(const StepShape& shape, ProgramBuilder& build) : shape_(shape), build_(build) {}
+  // `algorithm` is that of the pieces' send_recv. REQUIRES: sequence parallelism over more than one
+  // rank.
+  TensorPipeline(const StepShape& shape, ProgramBuilder& build, std::string algorithm)
+      : shape_(shape), build_(build), algorithm_(std::move(algorithm)) {}
 
   // The product over all rows of an input of which every rank holds T/t; its last piece.
   OpIndex gather_then(std::string_view name, const Gemm& product);
@@ -36,6 +40,7 @@ class TensorPipeline {
 
   const StepShape& shape_;
   ProgramBuilder& build_;
+  std::string algorithm_;
 };
 
 }  // namespace trainyard

@@ -115,6 +115,10 @@ struct ClusterFacts {
   CollectiveLatency latency = {};
   Routing routing = {};
   bool fabric_reduces = false;  // its switches add what passes through them (SHARP)
+  // Where nodes (or the GPUs of a node) form a torus: how many along each dimension, the first
+  // varying fastest with the number. Empty where they do not. REQUIRES: the product is theirs.
+  std::vector<std::uint32_t> torus = {};       // nodes
+  std::vector<std::uint32_t> node_torus = {};  // GPUs of a node
 };
 
 // Moves, does not copy.

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "sim/base/error.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

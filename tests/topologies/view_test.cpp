@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/topologies/clusters.hpp"
+#include "tests/topologies/one_gpu_node.hpp"
 #include "topologies/views.hpp"
 
 namespace trainyard {
@@ -64,16 +64,106 @@ TEST(TopologyMatrix, TellsSwitchlessAndCutOffPairs) {
   EXPECT_THAT(text, HasSubstr("PHB   PHB   SYS   SYS     -"));  // own Grace, the tray's other, none
 }
 
+std::size_t edges_of(const std::string& dot) {
+  std::size_t edges = 0;
+  for (std::size_t at = dot.find("--"); at != std::string::npos; at = dot.find("--", at + 1)) {
+    ++edges;
+  }
+  return edges;
+}
+
 TEST(TopologyDot, DrawsEveryDeviceOfASmallCluster) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const std::string text = topology_dot(cluster);
   EXPECT_THAT(text, StartsWith("graph G {"));
   EXPECT_THAT(text, HasSubstr("[label=\"node 1 gpu 7\", shape=box];"));
-  std::size_t edges = 0;
-  for (std::size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at + 1)) {
-    ++edges;
+  EXPECT_EQ(edges_of(text), cluster.links().size() / 2);
+}
+
+// Edges of a drawing beyond those of its nodes: cables of NICs and bundles between switches.
+std::size_t fabric_edges(const Cluster& cluster, const std::string& dot) {
+  std::size_t inside = 0;
+  for (const Link& link : cluster.links()) {
+    const bool stays = cluster.device(link.from).node >= 0 && cluster.device(link.to).node >= 0;
+    inside += stays ? 1 : 0;
   }
-  EXPECT_EQ(edges, cluster.links().size() / 2);
+  return edges_of(dot) - inside / 2;
+}
+
+struct Fabric {
+  const char* name;
+  ClusterSpec spec;
+  std::size_t edges;  // counted by hand
+  const char* device;
+  std::vector<const char*> lines;
+};
+
+ClusterSpec with_fault(ClusterSpec spec, Fault fault) {
+  spec.faults = {std::move(fault)};
+  return spec;
+}
+
+std::vector<Fabric> drawn_fabrics() {
+  const FabricSpec ecmp{
+      .kind = "fat_tree",
+      .radix = 8,
+      .routing = {.kind = Routing::Kind::Ecmp, .seed = 7, .flows_per_connection = 4}};
+  return {
+      // 8 NICs; two rings of four wires, four wires of two cables across.
+      {"torus",
+       one_gpu_nodes(8, {.kind = "torus", .dims = {4, 2}, .cables = 1}),
+       8 + 8 + 4,
+       "router 7",
+       {"8 x dgx_h100, torus", "between neighbours 16, between groups 0"}},
+      // 64 NICs; two groups of 8 routers, 28 cables each; 32 global ones in bundles of 4.
+      {"dragonfly",
+       one_gpu_nodes(64, {.kind = "dragonfly", .radix = 15}),
+       64 + 56 + 8,
+       "router 15",
+       {"between neighbours 56, between groups 32", "global"}},
+      // A leaf a plane.
+      {"multi_plane",
+       nodes_of("dgx_h100", 4, {.kind = "multi_plane"}),
+       32,
+       "leaf 7",
+       {"node to leaf 32, leaf to spine 0", "leaf                 8         -"}},
+      // Two planes of eight rails: every NIC has a cable to both; each plane's eight leaves have
+      // four
+      // spines.
+      {"dual_tor",
+       nodes_of("dgx_h100", 4, {.kind = "dual_tor"}),
+       64 + 2 * 8 * 4,
+       "leaf 15",
+       {"node to leaf 64, leaf to spine 512", "24.25 GB/s"}},
+      // 12 NICs on three leaves of four, with two cables to each of two spines: static hashing
+      // takes
+      // them one by one, the drawing as one line.
+      {"ecmp",
+       one_gpu_nodes(12, ecmp),
+       12 + 3 * 2,
+       "leaf 2",
+       {"routing       ecmp, 4 flows per connection, seed 7", "fat_tree, ecmp"}},
+      // The NICs of a rail have lost their leaf, which still has its four spines.
+      {"dead rail",
+       with_fault(nodes_of("dgx_h100", 4, {.kind = "rail_optimized"}),
+                  {.part = Fault::Part::Rail, .rail = 2}),
+       32 - 4 + 8 * 4,
+       "leaf 7",
+       {"rail_optimized, 1 fault", "node to leaf 28"}},
+  };
+}
+
+TEST(TopologyViews, DrawAndCountEveryKindOfFabric) {
+  for (const Fabric& fabric : drawn_fabrics()) {
+    SCOPED_TRACE(fabric.name);
+    const Cluster cluster = build_cluster(fabric.spec);
+    const std::string dot = topology_dot(cluster);
+    EXPECT_THAT(dot, HasSubstr(fabric.device));
+    const bool boxes = cluster.facts().nodes > kDotNodesMost;
+    EXPECT_FALSE(boxes);
+    EXPECT_EQ(fabric_edges(cluster, dot), fabric.edges);
+    for (const char* line : fabric.lines) EXPECT_THAT(topology_table(cluster), HasSubstr(line));
+  }
 }
 
 TEST(TopologyDot, CollapsesManyNodesAndSaysSo) {

@@ -7,13 +7,14 @@
 //
 //   T = 2 alpha + ((n+1) C + n - 1) c/B        fluid: 2 alpha + (n+1) C c/B
 //
-// which is longer by (n-1) c/B: the read of the first chunk and the write of the last. A chunk is
-// 128 KiB (NCCL's, NVIDIA/nccl src/init.cc nvlsChunkSize) unless that makes more than
-// nvls_chunks_most(n) of them. n = 8, S = 2^30, B = 370.8 GB/s: 1024 chunks, 2.47 us on 3 257.7 us,
-// 0.08 % (tests/models/collectives/switch_stepwise_test.cpp).
+// which is longer by (n-1) c/B: the read of the first chunk and the write of the last, alone. There
+// are nvls_chunks_most(n) chunks unless that makes them smaller than half a KiB (NCCL's are 128
+// KiB, NVIDIA/nccl src/init.cc nvlsChunkSize; more of them cost nothing where only the first pays
+// the latency). n = 8, S = 2^30, B = 370.8 GB/s: 1024 chunks, 2.47 us on 3 257.7 us, 0.08 %
+// (tests/models/collectives/switch_stepwise_test.cpp).
 //
-// NVLSTree reads, runs a double tree over the nodes for each head's part, and writes, without
-// chunks: with L = floor(log2 N) levels it takes no longer than 2 L + 2 times the fluid time.
+// NVLSTree reads, runs a double tree over the nodes for each head's part, and writes, chunk by
+// chunk: with L levels of the tree and C chunks at most (2 L + 1)/C longer than the fluid form.
 #pragma once
 
 #include <vector>
@@ -29,7 +30,9 @@ namespace trainyard::nccl {
 // Pieces: nvls_chunks_most() a rank for all_reduce, else one. REQUIRES: no refusal.
 [[nodiscard]] std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op,
                                                  Bytes bytes);
-// Pieces: two a head, one for each tree.
+// Chunks of a part of NVLSTree, by the members and edges that take part in each.
+[[nodiscard]] std::uint32_t nvls_tree_chunks_most(const GroupPlace& place);
+// Pieces: two parts a head, one for each tree, of nvls_tree_chunks_most() each.
 [[nodiscard]] std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes);
 
 }  // namespace trainyard::nccl

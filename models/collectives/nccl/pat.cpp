@@ -4,6 +4,7 @@
 
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
+#include "models/collectives/ring.hpp"
 
 namespace trainyard::nccl {
 
@@ -27,6 +28,13 @@ class Pat final : public CollectiveAlgorithm {
     return "parallel aggregated trees: log2 n steps, few blocks far and many near";
   }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  FluidBound fluid_bound(const GroupPlace& place) const override {
+    if (even_hops(place, rings_of(place))) return {};
+    return {.relative = 0.1,
+            .reason =
+                "where hops differ in latency a member's messages miss each other on its port "
+                "and each has it whole for a time"};
+  }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
   }

@@ -158,7 +158,8 @@ std::vector<Phase> NcclTransport::phases(const Call& call,
 
 Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.carrier(call, gpus);
-  if (!host_ && options_.stands_in) return others_.carrier(stand_in(call, gpus), gpus);
+  if (!host_ && (options_.stands_in || !is_tuned(call.op)))
+    return others_.carrier(stand_in(call, gpus), gpus);
   if (const auto chosen = choice(call, gpus))
     return {.algorithm = std::string(to_string(chosen->method.algorithm)),
             .protocol = std::string(to_string(chosen->method.protocol)),

@@ -5,6 +5,7 @@
 
 #include "engine_run.hpp"
 #include "test_clusters.hpp"
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 namespace {
@@ -115,6 +116,73 @@ TEST(Contention, RailsShareAnOversubscribedTrunk) {
     rails.push_back({.op = CollectiveOp::AllGather, .bytes = kGibibyte, .gpus = {gpu, gpu + 4}});
   const double wanted = 4.0 * kUs / 2.0;
   expect_ends(cluster, rails, {wanted, wanted, wanted, wanted});
+}
+
+// Eight rings, one a rail, over four nodes on one leaf: none meets another, each takes
+// 2 * 3/4 S/B as if it were alone.
+std::vector<Traffic> ring_on_every_rail(double bytes) {
+  std::vector<Traffic> rails;
+  for (std::uint32_t gpu = 0; gpu < 8; ++gpu)
+    rails.push_back({.bytes = bytes, .gpus = {gpu, gpu + 8, gpu + 16, gpu + 24}});
+  return rails;
+}
+
+TEST(Contention, EightRingsOnEightRailsDoNotMeet) {
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8, .inter_us = 0.0});
+  expect_ends(cluster, ring_on_every_rail(kGibibyte), std::vector<double>(8, 1.5 * kUs));
+}
+
+// The same with a leaf a node whose uplink has half of what its eight NICs have: all take twice as
+// long. The uplink carries 8 * 1.5 S at 4 B.
+TEST(Contention, AnOversubscribedLeafHalvesEightRings) {
+  const Cluster cluster =
+      make_cluster({.nodes = 4, .gpus = 8, .inter_us = 0.0, .nodes_per_leaf = 1, .trunk = 4e11});
+  expect_ends(cluster, ring_on_every_rail(kGibibyte), std::vector<double>(8, 3.0 * kUs));
+}
+
+// Two pairs cross the one cable between two leaves at half rate; what is left of the NICs is for
+// the pair that stays on a leaf. Half a GiB each way: 1 S/B for all, then the larger one alone.
+TEST(Contention, TrafficOnALeafTakesWhatTheUplinkLeaves) {
+  const Cluster cluster =
+      make_cluster({.nodes = 4, .gpus = 1, .inter_us = 0.0, .nodes_per_leaf = 2, .trunk = 1e11});
+  const auto gather = [](double bytes, std::uint32_t a, std::uint32_t b) {
+    return Traffic{.op = CollectiveOp::AllGather, .bytes = bytes, .gpus = {a, b}};
+  };
+  expect_ends(cluster,
+              {gather(kGibibyte, 0, 2), gather(kGibibyte, 1, 3), gather(2.0 * kGibibyte, 0, 1)},
+              {1.0 * kUs, 1.0 * kUs, 1.5 * kUs});
+}
+
+// A sender of the all_to_all is one flow that fills its port and a third of each other one's, the
+// ring is one flow over all ports: half of every port each. 3/4 S at half rate; of the ring's
+// 3/2 S then half is left.
+TEST(Contention, AnAllToAllBesideAnAllReduceHalvesBoth) {
+  const std::vector<std::uint32_t> gpus = gpus_of(4);
+  expect_ends(
+      eager_star(4),
+      {{.op = CollectiveOp::AllToAll, .bytes = kGibibyte, .algorithm = "direct", .gpus = gpus},
+       {.bytes = kGibibyte, .gpus = gpus}},
+      {1.5 * kUs, 2.25 * kUs});
+}
+
+// The GPUs of a dead rail share the NIC of another, whose PCIe link (48 GB/s) both rings cross:
+// those two take twice as long, the six others what they took.
+TEST(Contention, ADeadRailSlowsItselfAndItsHost) {
+  ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = "rail_optimized"}};
+  spec.node.latency = {};
+  spec.faults = {{.part = Fault::Part::Rail, .rail = 2}};
+  const Cluster cluster = build_cluster(spec);
+  const DeviceId nic = cluster.nic_of_gpu()[2];
+  const double alone_us = 1e6 * 1.5 * kGibibyte / 48e9;
+  std::vector<double> wanted;
+  std::size_t sharing = 0;
+  for (std::uint32_t gpu = 0; gpu < 8; ++gpu) {
+    const bool shares = cluster.nic_of_gpu()[gpu] == nic;
+    sharing += shares ? 1 : 0;
+    wanted.push_back(shares ? 2.0 * alone_us : alone_us);
+  }
+  EXPECT_EQ(sharing, 2U);
+  expect_ends(cluster, ring_on_every_rail(kGibibyte), wanted);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 
@@ -24,7 +25,10 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> cases;
-  for (const std::uint32_t n : {2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 12U, 13U, 16U}) {
+  std::vector<std::uint32_t> ranks_of_cases{2, 3, 4, 6, 8, 13};
+  if (std::getenv("TRAINYARD_FULL") != nullptr)
+    ranks_of_cases = {2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16};
+  for (const std::uint32_t n : ranks_of_cases) {
     const std::string ranks = std::to_string(n) + " ranks, ";
     cases.push_back({ranks + "one node", {.nodes = 1, .gpus = n}, gpus_of(n)});
     cases.push_back({ranks + "full mesh", {.nodes = 1, .gpus = n, .mesh = true}, gpus_of(n)});
@@ -70,10 +74,12 @@ void for_every_algorithm_and_place(Check check) {
   }
 }
 
+constexpr double kFewBytes = 1e5;  // a few chunks of every pipeline
+
 TEST(Law, EveryRankEndsWithExactlyWhatItShouldHave) {
   std::set<const CollectiveAlgorithm*> seen;
   for_every_algorithm_and_place([&](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
-    EXPECT_EQ(symbolic_fault(algorithm, place, Bytes{1e6}).value_or(""), "");
+    EXPECT_EQ(symbolic_fault(algorithm, place, Bytes{kFewBytes}).value_or(""), "");
     seen.insert(&algorithm);
   });
   EXPECT_EQ(seen.size(), collective_algorithms().size());

@@ -101,7 +101,7 @@ TEST(Levels, AreNodesLeavesAndTheRest) {
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const Levels all = levels_of(place, LevelsOf::All);
   EXPECT_THAT(all.sizes, ElementsAre(2, 4, 2));
-  EXPECT_TRUE(all.within_node);
+  EXPECT_TRUE(all.within_node());
   EXPECT_THAT(all.line(0, 5), ElementsAre(4, 5));
   EXPECT_THAT(all.line(1, 5), ElementsAre(1, 3, 5, 7));
   EXPECT_THAT(all.line(2, 5), ElementsAre(5, 13));

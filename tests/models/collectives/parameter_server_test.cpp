@@ -42,10 +42,37 @@ TEST(ParameterServer, TakesItsClosedForm) {
       37590.963840);
 }
 
+// 2(alpha + (n-k) S/(k B)): the last k members only serve.
+TEST(ParameterServer, DedicatedServersTakeTheirClosedForm) {
+  const double size = 0.75 * kGibibyte;  // can be cut in six
+  for (const std::uint32_t servers : {1U, 2U, 4U, 6U}) {
+    const std::string name = "parameter_server:" + std::to_string(servers) + "-dedicated";
+    const double busiest = std::max((8.0 - servers) / servers, 1.0);  // a server's or a worker's
+    const double closed = 1e6 * 2 * (5e-6 + busiest * size / 1e11);
+    EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllReduce, name, gpus_of(8), size), closed);
+    const Workload workload =
+        one_collective(gpus_of(8), CollectiveOp::AllReduce, std::int64_t{3} << 28, name.c_str());
+    EXPECT_RELATIVE(engine_us(star(8), workload, {.fold = {.enabled = true}}), closed);
+    EXPECT_RELATIVE(engine_us(star(8), expand_collectives(workload, star(8)), {}), closed);
+  }
+  EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllReduce, "parameter_server:4-dedicated",
+                               gpus_of(8), kGibibyte),
+                  21484.836480);
+}
+
+// Oracle 10 by the row: 16 workers push 4 GB to 4 servers in 0.64 s and pull as long.
+TEST(ParameterServer, SixteenWorkersAndFourDedicatedServers) {
+  EXPECT_RELATIVE(microseconds(machines(20), CollectiveOp::AllReduce,
+                               "parameter_server:4-dedicated", gpus_of(20), 4e9),
+                  2.0 * 0.640e6);
+}
+
 TEST(ParameterServer, EveryRankEndsWithTheSum) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 3});
   const auto gpus = gpus_of(6);
-  for (const char* name : {"parameter_server", "parameter_server:2", "parameter_server:6"})
+  for (const char* name : {"parameter_server", "parameter_server:2", "parameter_server:6",
+                           "parameter_server:1-dedicated", "parameter_server:2-dedicated",
+                           "parameter_server:5-dedicated"})
     EXPECT_EQ(symbolic_fault(*find_algorithm(CollectiveOp::AllReduce, name),
                              {.cluster = cluster, .gpus = gpus}, Bytes{6e6})
                   .value_or(""),
@@ -60,9 +87,13 @@ TEST(ParameterServer, ArgumentsAreRead) {
   const Cluster cluster = star(3);
   const auto gpus = gpus_of(3);
   EXPECT_EQ(four->refusal({.cluster = cluster, .gpus = gpus}),
-            "4 servers need as many ranks, here are 3");
+            "4 servers need 4 ranks, here are 3");
+  EXPECT_EQ(find_algorithm(CollectiveOp::AllReduce, "parameter_server:3-dedicated")
+                ->refusal({.cluster = cluster, .gpus = gpus}),
+            "3 servers need 4 ranks, here are 3");
   for (const char* wrong :
-       {"parameter_server:0", "parameter_server:", "parameter_server:4x", "parameter_server:-1"})
+       {"parameter_server:0", "parameter_server:", "parameter_server:4x", "parameter_server:-1",
+        "parameter_server:-dedicated", "parameter_server:2dedicated"})
     EXPECT_THROW(static_cast<void>(find_algorithm(CollectiveOp::AllReduce, wrong)), InputError)
         << wrong;
   EXPECT_EQ(find_algorithm(CollectiveOp::AllReduce, "ring:2"), nullptr);

@@ -7,6 +7,7 @@
 #include "models/collectives/nccl/transport.hpp"
 #include "models/collectives/reduction_tree.hpp"
 #include "models/collectives/sharp_plan.hpp"
+#include "models/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"
 #include "topologies/topology.hpp"
 
@@ -34,6 +35,50 @@ TEST(Sharp, ClosedForms) {
               7834.927593411848, 7.8e-6);
   EXPECT_NEAR(microseconds(cluster, CollectiveOp::AllReduce, "nvls_sharp", gpus, kGibibyte),
               3257.711845, 5e-7);
+}
+
+// Seven steps of S/8 over NVLink, and S/8 over the NIC; a gathering NIC receives what the three
+// other nodes own of its eighth.
+TEST(Sharp, GathersAndScattersTakeTheirClosedForms) {
+  Shape shape = four_nodes();
+  shape.intra_us = 4.0;
+  shape.inter_us = 14.0;
+  const Cluster cluster = make_cluster(shape);
+  const auto gpus = gpus_of(32);
+  const double inside = 7.0 * (4.0 + 1e6 * kGibibyte / 8.0 / 370.8e9);
+  const double across = 1e6 * kGibibyte / 8.0 / 48.5e9;
+  EXPECT_RELATIVE(microseconds(cluster, CollectiveOp::ReduceScatter, "sharp", gpus, kGibibyte),
+                  inside + 14.0 + across);
+  EXPECT_RELATIVE(microseconds(cluster, CollectiveOp::AllGather, "sharp", gpus, kGibibyte),
+                  inside + 14.0 + 0.75 * across);
+}
+
+// Leaves of two nodes under spines, and two GPUs to a NIC: every rank ends with what it should, and
+// a NIC that scatters sends its part and receives what its node owns.
+TEST(Sharp, GathersAndScattersClimbTreesOfSwitches) {
+  for (const std::uint32_t nics : {4U, 2U}) {
+    ClusterSpec spec = {.node = load_node("dgx_h100"),
+                        .nodes = 4,
+                        .fabric = {.kind = "fat_tree", .radix = 2 * nics, .reduces = true}};
+    spec.node.gpus = 4;
+    spec.node.nics = nics;
+    const Cluster cluster = build_cluster(spec);
+    const auto gpus = gpus_of(16);
+    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    ASSERT_GT(sharp_plan(place, InNode::Direct).trees.front().parent.size(), 1U);
+    for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+      const CollectiveAlgorithm& sharp = *find_algorithm(op, "sharp");
+      EXPECT_EQ(symbolic_fault(sharp, place, Bytes{16e6}).value_or(""), "") << nics;
+      const auto bytes = bytes_on_links(cluster, sharp.phases(place, Bytes{16e6}));
+      const bool gathers = op == CollectiveOp::AllGather;
+      for (const Link& link : cluster.links()) {
+        if (link.kind != LinkKind::NicPort) continue;
+        const bool out = cluster.device(link.from).kind == DeviceKind::Nic;
+        const double own = 4e6 / nics;
+        EXPECT_NEAR(bytes[link.id], out == gathers ? own : gathers ? 3.0 * own : 4.0 * own, 1e-3);
+      }
+    }
+  }
 }
 
 TEST(Sharp, EveryNicSendsAndReceivesOnePart) {

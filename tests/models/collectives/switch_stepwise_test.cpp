@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "engine_run.hpp"
 #include "models/collectives/nccl/nvls_messages.hpp"
 #include "models/collectives/relay.hpp"
-#include "sim/engine/engine.hpp"
 #include "test_clusters.hpp"
 #include "test_workloads.hpp"
 
@@ -13,19 +15,6 @@ namespace trainyard {
 namespace {
 
 using namespace testing;
-
-double run_us(const Cluster& cluster, const Workload& workload) {
-  const CollectiveTransport transport(cluster);
-  const Partition partition = fold(cluster, workload, transport, {.enabled = false});
-  const std::vector<double> kernel_seconds(workload.kernels.size(), 0.0);
-  return 1e6 * make_engine("simgrid")
-                   ->run({.cluster = cluster,
-                          .workload = workload,
-                          .partition = partition,
-                          .kernel_seconds = kernel_seconds,
-                          .progress = {}})
-                   .makespan_s;
-}
 
 struct Times {
   double fluid_us = 0.0;
@@ -35,8 +24,8 @@ struct Times {
 Times times_of(const Cluster& cluster, const std::vector<std::uint32_t>& gpus, CollectiveOp op,
                std::int64_t bytes, const char* name) {
   const Workload workload = one_collective(gpus, op, bytes, name);
-  return {.fluid_us = run_us(cluster, workload),
-          .stepwise_us = run_us(cluster, expand_collectives(workload, cluster))};
+  return {.fluid_us = engine_us(cluster, workload, {}),
+          .stepwise_us = engine_us(cluster, expand_collectives(workload, cluster), {})};
 }
 
 constexpr std::int64_t kSizes[] = {std::int64_t{1} << 10, std::int64_t{1} << 26,
@@ -57,7 +46,7 @@ TEST(SwitchStepwise, GathersAndScattersAgree) {
 
 // Longer by the read of the first chunk and the write of the last, (n-1) c/B, and by nothing else.
 TEST(SwitchStepwise, AllReduceIsLongerByOneChunk) {
-  for (const std::int64_t bytes : {std::int64_t{1} << 22, std::int64_t{1} << 26}) {
+  for (const std::int64_t bytes : {std::int64_t{1} << 20, std::int64_t{1} << 22}) {
     const Cluster cluster = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 0.0});
     const Times times = times_of(cluster, gpus_of(8), CollectiveOp::AllReduce, bytes, "nvls");
     const double chunks = nccl::nvls_chunks(8, Bytes{static_cast<double>(bytes)});
@@ -68,10 +57,16 @@ TEST(SwitchStepwise, AllReduceIsLongerByOneChunk) {
 
 // Oracle 9, within 0.1 %.
 TEST(SwitchStepwise, AllReduceOfAGibibyteAgrees) {
-  const Cluster cluster = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 0.0});
+  const auto cluster = [](std::uint32_t n) {
+    return make_cluster({.gpus = n, .nvlink = 370.8e9, .intra_us = 0.0});
+  };
+  const Workload whole =
+      one_collective(gpus_of(8), CollectiveOp::AllReduce, std::int64_t{1} << 30, "nvls");
+  EXPECT_RELATIVE(engine_us(cluster(8), whole, {}), 3257.711845);
+  // Message by message with a thousand chunks; eight GPUs have four times the operations of four.
+  const std::uint32_t n = std::getenv("TRAINYARD_FULL") == nullptr ? 4 : 8;
   const Times times =
-      times_of(cluster, gpus_of(8), CollectiveOp::AllReduce, std::int64_t{1} << 30, "nvls");
-  EXPECT_RELATIVE(times.fluid_us, 3257.711845);
+      times_of(cluster(n), gpus_of(n), CollectiveOp::AllReduce, std::int64_t{1} << 30, "nvls");
   EXPECT_NEAR(times.stepwise_us, times.fluid_us, 1e-3 * times.fluid_us);
 }
 
@@ -92,23 +87,50 @@ TEST(SwitchStepwise, SharpAgrees) {
   }
 }
 
-// Without chunks every stage waits for the one before it: at most as many times the fluid time as
-// there are stages (two passes and twice the levels of the tree, or the climb).
-TEST(SwitchStepwise, UnchunkedTreesKeepTheirBound) {
+// Half of an all_reduce each: the same steps in the node, one way through the switches.
+TEST(SwitchStepwise, SharpGathersAndScattersAgree) {
   const Cluster cluster = make_cluster({.nodes = 4,
                                         .gpus = 4,
                                         .nvlink = 370.8e9,
                                         .nic = 48.5e9,
-                                        .intra_us = 0.0,
-                                        .inter_us = 0.0,
+                                        .launch_us = 8.4,
+                                        .intra_us = 3.4,
+                                        .inter_us = 14.0,
                                         .reduces = true});
-  const auto op = CollectiveOp::AllReduce;
-  const Times tree = times_of(cluster, gpus_of(16), op, 1 << 28, "nvls_tree");
-  EXPECT_GE(tree.stepwise_us, tree.fluid_us);
-  EXPECT_LE(tree.stepwise_us, (2.0 * 2.0 + 2.0) * tree.fluid_us);
-  const Times sharp = times_of(cluster, gpus_of(16), op, 1 << 28, "nvls_sharp");
-  EXPECT_GE(sharp.stepwise_us, sharp.fluid_us);
-  EXPECT_LE(sharp.stepwise_us, 3.0 * sharp.fluid_us);
+  for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+    for (const std::int64_t bytes : kSizes) {
+      const Times times = times_of(cluster, gpus_of(16), op, bytes, "sharp");
+      EXPECT_NEAR(times.stepwise_us, times.fluid_us, 1e-9 * times.fluid_us)
+          << to_string(op) << ", " << bytes << " bytes";
+    }
+  }
+}
+
+// Chunk by chunk, with and without latencies: the row's own bound.
+TEST(SwitchStepwise, PipelinesKeepTheirBound) {
+  for (const double latency : {0.0, 1.0}) {
+    const Cluster nodes = make_cluster({.nodes = 4,
+                                        .gpus = 2,
+                                        .nvlink = 370.8e9,
+                                        .nic = 48.5e9,
+                                        .intra_us = 3.4 * latency,
+                                        .inter_us = 14.0 * latency,
+                                        .reduces = true});
+    const Cluster one = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 3.4 * latency});
+    for (const char* name : {"nvls", "nvls_tree", "nvls_sharp"}) {
+      const Cluster& cluster = name == std::string_view("nvls") ? one : nodes;
+      const auto gpus = gpus_of(static_cast<std::uint32_t>(cluster.gpus().size()));
+      const double bound = find_algorithm(CollectiveOp::AllReduce, name)
+                               ->fluid_bound({.cluster = cluster, .gpus = gpus})
+                               .relative;
+      EXPECT_TRUE(latency == 0.0 || bound <= 0.3) << name;
+      for (const std::int64_t bytes : {1 << 16, 1 << 21, 1 << 23}) {
+        const Times times = times_of(cluster, gpus, CollectiveOp::AllReduce, bytes, name);
+        EXPECT_NEAR(times.stepwise_us, times.fluid_us, bound * times.fluid_us)
+            << name << ", " << bytes << " bytes, latencies x " << latency;
+      }
+    }
+  }
 }
 
 // Messages that meet in a switch are one operation of the ranks they join.

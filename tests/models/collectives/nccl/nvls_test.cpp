@@ -65,13 +65,15 @@ TEST(Nvls, SwitchTakesPartInTheMessages) {
   for (const Message& message : messages) EXPECT_TRUE((message.from == 4) != (message.to == 4));
 }
 
-// A chunk of a head is 128 KiB, up to a number that keeps the operations of many ranks bounded.
+// A chunk of a head is 4 KiB at least; their number keeps the operations of many ranks
+// bounded.
 TEST(Nvls, Chunks) {
   EXPECT_EQ(nvls_chunks_most(8), 1024U);
   EXPECT_EQ(nvls_chunks_most(64), 32U);
   EXPECT_EQ(nvls_chunks(8, Bytes{kGibibyte}), 1024U);
-  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 20}), 1U);
-  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 22}), 4U);
+  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 20}), 32U);
+  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 17}), 4U);
+  EXPECT_EQ(nvls_chunks(8, Bytes{1 << 10}), 1U);
 }
 
 // Within the node as NVLS; across, 2 (N-1) edges of each tree carry half a head's part both ways.
