@@ -5,7 +5,11 @@
 
 #include <set>
 
+#include "kernels/gpu.hpp"
+#include "models/collectives/nccl/machine.hpp"
 #include "runs.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/report/chrome_trace.hpp"
 #include "sim/report/collective_summary.hpp"
 #include "sim/report/sections.hpp"
@@ -110,6 +114,31 @@ TEST(NcclRun, ChannelsAreKeptWithinTheirLimits) {
   for (const CollectiveSummary& row : rows_of(ring)) most = std::max(most, row.carrier.channels);
   EXPECT_GT(most, 2U);
   for (const CollectiveSummary& row : rows_of(few)) EXPECT_LE(row.carrier.channels, 2U);
+}
+
+// NCCL's data know every GPU of NVIDIA's that has a profile; only V100 was measured by nobody.
+TEST(NcclRun, EveryGpuIsKnown) {
+  for (const std::string& gpu : gpu_names()) {
+    if (gpu.starts_with("mi")) continue;
+    const auto facts = nccl::host_facts(gpu, "");
+    ASSERT_TRUE(facts.has_value()) << gpu;
+    EXPECT_EQ(nccl::machine_model(facts->sm).has_value(), gpu != "v100") << gpu;
+  }
+}
+
+// An L40S takes an A100's constants, and says so.
+TEST(NcclRun, TimesOfAnotherGpuAreSaidToBe) {
+  const TemporaryFolder folder;
+  Json document = document_on("dgx_a100_80gb");
+  Json node = Json::parse(read_file(data_file("topologies/data", "dgx_a100_80gb")));
+  node["gpu"] = "l40s";
+  const ScenarioRun measured = run_scenario(load(document), {});
+  EXPECT_EQ(find_approximation(measured, "nccl_times_of_another_gpu"), nullptr);
+  document["cluster"]["node"] = folder.write("l40s_node.json", node.dump());
+  const ScenarioRun run = run_scenario(load(document), {});
+  const Approximation* said = find_approximation(run, "nccl_times_of_another_gpu");
+  ASSERT_NE(said, nullptr);
+  EXPECT_THAT(said->sentence, testing::HasSubstr("another GPU of its generation"));
 }
 
 // What differs between releases is the transport's to test (transport_test.cpp).
