@@ -15,8 +15,8 @@
 // apart. Worked: 16 sizes whose times are exactly 10 us + S / 1 GB/s up to 64 KiB and 30 us +
 // S / 10 GB/s above give two ranges with these numbers (tests/models/collectives/profile).
 //
-// A time of more than 1.5 times that of a larger size, and grown by more than the size since the one
-// before, is a stall (a first call that sets up its connections, a busy network) and not the
+// A time of more than 1.5 times that of a larger size, and grown by more than the size since the
+// one before, is a stall (a first call that sets up its connections, a busy network) and not the
 // library's: the fit leaves it out.
 //
 //   TimeFit fit = fit_times(points);
