@@ -19,36 +19,43 @@ std::string_view kernel_of(const Adapter& adapter) {
   return adapter.target == "gate" || adapter.target == "up" ? "ffn_up" : "qkv";
 }
 
+template <class Visit>
+void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, const Visit& visit) {
+  for (const Adapter& adapter : adapters)
+    if (kernel_of(adapter) == kernel) visit(adapter);
+}
+
 }  // namespace
 
 void LayerLowering::adapters_forward(std::string_view name) {
-  for (const Adapter& adapter : adapters_) {
-    if (kernel_of(adapter) != name) continue;
+  each_on(adapters_, name, [this](const Adapter& adapter) {
     build_.compute(adapter.target + "_adapter_in",
                    product(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
     build_.compute(adapter.target + "_adapter_out",
                    product(shape_.tokens, adapter.outputs, adapter.rank, GemmPass::Forward));
-  }
+  });
 }
 
-void LayerLowering::adapters_dgrad(std::string_view name) {
-  for (const Adapter& adapter : adapters_) {
-    if (kernel_of(adapter) != name) continue;
-    build_.compute(adapter.target + "_adapter_out_dgrad",
-                   product(shape_.tokens, adapter.rank, adapter.outputs, GemmPass::DataGrad));
-    build_.compute(adapter.target + "_adapter_in_dgrad",
-                   product(shape_.tokens, adapter.inputs, adapter.rank, GemmPass::DataGrad));
-  }
+// Back through both factors, the last one first: the products of the input gradient where `weights`
+// is false, else those of the factors' own gradients.
+void LayerLowering::adapters_back(std::string_view name, bool weights) {
+  const GemmPass pass = weights ? GemmPass::WeightGrad : GemmPass::DataGrad;
+  const std::string_view suffix = weights ? "_wgrad" : "_dgrad";
+  each_on(adapters_, name, [&](const Adapter& adapter) {
+    const auto factor = [&](std::string_view end, std::int64_t from, std::int64_t to) {
+      build_.compute(adapter.target + std::string(end).append(suffix),
+                     weights ? product(to, from, shape_.tokens, pass)
+                             : product(shape_.tokens, from, to, pass));
+    };
+    factor("_adapter_out", adapter.rank, adapter.outputs);
+    factor("_adapter_in", adapter.inputs, adapter.rank);
+  });
 }
+
+void LayerLowering::adapters_dgrad(std::string_view name) { adapters_back(name, false); }
 
 OpIndex LayerLowering::adapters_wgrad(std::string_view name) {
-  for (const Adapter& adapter : adapters_) {
-    if (kernel_of(adapter) != name) continue;
-    build_.compute(adapter.target + "_adapter_out_wgrad",
-                   product(adapter.outputs, adapter.rank, shape_.tokens, GemmPass::WeightGrad));
-    build_.compute(adapter.target + "_adapter_in_wgrad",
-                   product(adapter.rank, adapter.inputs, shape_.tokens, GemmPass::WeightGrad));
-  }
+  adapters_back(name, true);
   return build_.last_compute();
 }
 

@@ -135,6 +135,7 @@ class LayerLowering {
   // Products of the adapters on the matrices that a kernel's name stands for
   // (adapter_products.cpp).
   void adapters_forward(std::string_view name);
+  void adapters_back(std::string_view name, bool weights);
   void adapters_dgrad(std::string_view name);
   OpIndex adapters_wgrad(std::string_view name);
   // What comes before a product: a frozen matrix kept in four bits is written out, and where the
