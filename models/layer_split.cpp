@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "models/pipeline_shape.hpp"
 #include "models/plan.hpp"
 #include "sim/base/error.hpp"
@@ -40,6 +42,23 @@ std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
   return layers;
 }
 
+std::vector<std::int64_t> split_by_hand(const TrainingPlan& plan, std::int64_t stages) {
+  const std::vector<std::int64_t>& given = plan.parallelism.layers_per_stage;
+  const std::int64_t sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+  if (static_cast<std::int64_t>(given.size()) != stages) {
+    refuse("layers_per_stage",
+           fmt::format("has {} entries for {} virtual stages", given.size(), stages),
+           "give one for each stage, in model order");
+  }
+  if (sum != plan.architecture.layers) {
+    refuse("layers_per_stage",
+           fmt::format("adds up to {} layers; {} has {}", sum, plan.architecture.name,
+                       plan.architecture.layers),
+           "every layer stands on one stage");
+  }
+  return given;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
@@ -47,6 +66,7 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
   const PipelineShape shape = pipeline_shape(plan);
   const std::int64_t stages = virtual_stages(shape);
   const std::int64_t chunks = chunks_per_share(shape);
+  if (!p.layers_per_stage.empty()) return split_by_hand(plan, stages);
   if (p.first_stage_layers || p.last_stage_layers) {
     const std::vector<std::int64_t> by_rank = split_by_ranks(plan);
     std::vector<std::int64_t> split;

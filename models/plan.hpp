@@ -14,8 +14,10 @@
 #include "models/architecture/recipe.hpp"
 #include "models/architecture/settings.hpp"
 #include "models/collectives/nccl/options.hpp"
+#include "models/documents.hpp"
 #include "models/expert_settings.hpp"
 #include "models/framework.hpp"
+#include "models/offload.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
 #include "sim/graph/workload.hpp"
@@ -74,6 +76,7 @@ struct Parallelism {
   std::int64_t bucket_parameters = 0;                   // 0: Megatron's rule max(40e6, 1e6*data)
   std::optional<std::int64_t> first_stage_layers = {};  // uneven splits, per pipeline *rank*
   std::optional<std::int64_t> last_stage_layers = {};
+  std::vector<std::int64_t> layers_per_stage = {};  // of every virtual stage; empty: by the above
   bool embedding_in_split = false;  // the embedding counts as one layer of the split
   bool loss_in_split = false;
   bool scatter_gather = true;  // p2p without sequence parallelism sends 1/t per rank, then gathers
@@ -119,6 +122,10 @@ struct Training {
   std::vector<std::string> lora_targets = {"query", "key", "value", "projection",
                                            "gate",  "up",  "down"};
   std::string frozen_weights = "as_trained";  // or "nf4": of the layers' matrices, with adapters
+  // Whose weights are not trained at all (models/frozen.hpp).
+  std::vector<std::int64_t> frozen_layers = {};
+  bool frozen_embedding = false;
+  bool frozen_head = false;
   AttentionKind attention = AttentionKind::Flash;
   std::int64_t vocab_multiple = 128;
   bool fused_loss = false;  // target and sum of the vocabulary-parallel loss in one all_reduce
@@ -143,19 +150,33 @@ struct CollectiveChoice {
   static constexpr const char* kStandard = "nccl";
 };
 
+// Replicas that meet in parameter servers alone (lower/data_parallel/server_steps.hpp).
+struct ParameterServers {
+  std::int64_t servers = 0;    // 0: replicas reduce among each other
+  bool dedicated = false;      // on GPUs of their own, behind the workers'; else on the first ones
+  std::int64_t staleness = 0;  // steps a worker may be ahead of the slowest
+  bool asynchronous = false;   // without that bound
+  std::int64_t steps = 1;      // played one after the other
+};
+
 struct TrainingPlan {
   Architecture architecture;
   Parallelism parallelism;
   Training training;
   CollectiveChoice collectives;
   ExpertSettings experts = {};
+  ParameterServers servers = {};
+  OffloadSettings offload = {};
+  HostShare host = {};  // zero until loaded
+  Documents documents = {};
   std::uint64_t seed = 0;     // of the routing
   FrameworkMemory framework;  // zero until loaded
   Recipe recipe;              // follows from `training` until loaded
   Optimizer optimizer;        // Adam until loaded
 
   [[nodiscard]] std::int64_t world() const {
-    return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data;
+    return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data +
+           (servers.dedicated ? servers.servers : 0);
   }
   // Microbatches of one replica in one step. REQUIRES: the batch divides (checked by the reader).
   [[nodiscard]] std::int64_t microbatches() const {

@@ -195,7 +195,8 @@ std::vector<std::string> slot_names() {
           "expert",
           "expert_tensor",
           "expert_data",
-          "expert_data_mirror"};
+          "expert_data_mirror",
+          "host"};
 }
 
 void add_groups(const Parallelism& parallelism, const Architecture& architecture,
@@ -239,6 +240,16 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
     return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;
   });
   drop_unused_slots(workload);
+}
+
+void add_host_groups(Workload& workload) {
+  workload.slots = slot_names();
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    std::vector<SlotBinding>& slots = workload.ranks[rank].slots;
+    slots.resize(workload.slots.size());
+    slots[number(Slot::Host)] = {.group = static_cast<GroupId>(workload.groups.size()), .role = 0};
+    workload.groups.push_back({.kind = GroupKind::Host, .members = {rank}});
+  }
 }
 
 }  // namespace trainyard

@@ -72,6 +72,7 @@ enum class Slot : std::uint16_t {
   ExpertTensor,      // those that share each expert
   ExpertData,        // replicas of the experts
   ExpertDataMirror,  // as DataMirror
+  Host,              // the rank alone, for copies to and from the memory of its CPU
 };
 [[nodiscard]] std::vector<std::string> slot_names();
 [[nodiscard]] constexpr std::size_t number(Slot slot) { return static_cast<std::size_t>(slot); }
@@ -87,5 +88,8 @@ enum class Slot : std::uint16_t {
 // first) when chunks are interleaved.
 void add_groups(const Parallelism& parallelism, const Architecture& architecture,
                 Workload& workload);
+
+// Binds Slot::Host of every rank to a group of its own. REQUIRES: add_groups has been there.
+void add_host_groups(Workload& workload);
 
 }  // namespace trainyard

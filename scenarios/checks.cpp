@@ -9,7 +9,7 @@
 #include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
-#include "scenarios/training_checks.hpp"
+#include "scenarios/split_checks.hpp"
 
 namespace trainyard {
 
@@ -268,6 +268,13 @@ void check_sequence(const Check& check) {
 void check_layers(const Check& check) {
   if (!check.model || !check.parallelism) return;
   const Parallelism& p = check.sizes();
+  if (!p.layers_per_stage.empty() &&
+      (p.embedding_in_split || p.loss_in_split || p.first_stage_layers || p.last_stage_layers)) {
+    check.file.report("/parallelism/layers_per_stage",
+                      "says it all: no other field of the split can stand beside it",
+                      "leave first_stage_layers, last_stage_layers and the *_in_split out");
+    return;
+  }
   if ((p.embedding_in_split || p.loss_in_split) && (p.first_stage_layers || p.last_stage_layers)) {
     check.file.report(
         p.first_stage_layers ? "/parallelism/first_stage_layers" : "/parallelism/last_stage_layers",
@@ -306,7 +313,11 @@ void check_schedule_shape(const Check& check) {
                                           .microbatches = check.scenario.plan.microbatches(),
                                           .chunks = p.interleave,
                                           .group_size = p.microbatch_group_size});
-  if (refusal) check.file.report("/parallelism/schedule", *refusal);
+  if (refusal) {
+    check.file.report("/parallelism/schedule", *refusal);
+  } else if (check.model) {
+    check_reduction_order(check.file, check.scenario, *schedule);
+  }
 }
 
 void check_rank_order(const Check& check) {
@@ -415,6 +426,10 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   const SoundSections sound{check.model, check.parallelism, check.training};
   check_recomputation(file, scenario, sound);
   check_adapters(file, scenario, sound);
+  check_frozen(file, scenario, sound);
+  check_documents(file, scenario, sound);
+  check_servers(file, scenario, sound);
+  check_offload(file, scenario, sound);
   check_nccl(check);
   check_fabric(check);
 }

@@ -25,6 +25,8 @@ namespace trainyard {
 
 // The most that a count may be: products of three stay far inside 64 bits.
 inline constexpr std::int64_t kCountMost = 1'000'000;
+// The most tokens or columns.
+inline constexpr std::int64_t kLengthMost = 100'000'000;
 
 // A whole number.
 template <class Owner>

@@ -172,6 +172,33 @@ void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
   }
 }
 
+// Sections that most scenarios leave out.
+void read_splits(JsonObject& root, TrainingPlan& plan) {
+  if (root.has("parameter_servers")) {
+    JsonObject servers = root.object("parameter_servers");
+    plan.servers = read_fields(servers, server_fields(), ParameterServers{});
+  }
+  JsonObject offload = root.object("offload");
+  plan.offload = read_fields(offload, offload_fields(), OffloadSettings{});
+  JsonObject documents = root.object("documents");
+  plan.documents = read_fields(documents, document_fields(), Documents{});
+}
+
+// Of the least of its nodes, where they differ.
+HostShare host_share(const ClusterSpec& cluster) {
+  const auto of = [](const NodeSpec& node) {
+    const double gpus = std::max(1U, node.gpus);
+    return HostShare{.memory = node.host_memory / gpus, .bandwidth = node.host_bandwidth / gpus};
+  };
+  HostShare least = of(cluster.node);
+  for (const OtherNodes& others : cluster.others) {
+    const HostShare share = of(others.node);
+    least = {.memory = std::min(least.memory, share.memory),
+             .bandwidth = std::min(least.bandwidth, share.bandwidth)};
+  }
+  return least;
+}
+
 Scenario read_scenario(JsonFile& file) {
   Scenario scenario;
   scenario.file = file.name();
@@ -202,6 +229,8 @@ Scenario read_scenario(JsonFile& file) {
   scenario.plan.experts = read_fields(experts, expert_fields(), ExpertSettings{});
   if (!scenario.plan.experts.counts.empty())
     scenario.plan.experts.counts = beside(folder, scenario.plan.experts.counts);
+  read_splits(root, scenario.plan);
+  scenario.plan.host = host_share(scenario.cluster);
   scenario.plan.collectives = read_collectives(root.object("collectives"), folder);
   scenario = read_fields(root, run_fields(), std::move(scenario));
   scenario.plan.seed = scenario.seed;

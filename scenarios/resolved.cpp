@@ -34,6 +34,11 @@ Json resolved(const Scenario& scenario) {
   json["training"] = write_fields(training_fields(), plan.training);
   if (plan.architecture.has_experts())
     json["experts"] = write_fields(expert_fields(), plan.experts);
+  if (plan.servers.servers > 0)
+    json["parameter_servers"] = write_fields(server_fields(), plan.servers);
+  if (plan.offload.any()) json["offload"] = write_fields(offload_fields(), plan.offload);
+  if (plan.documents.kind != DocumentKind::None)
+    json["documents"] = write_fields(document_fields(), plan.documents);
   json["collectives"] = collectives_json(plan.collectives);
   json.update(write_fields(run_fields(), scenario));
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);

@@ -49,6 +49,8 @@ Json cluster_schema() {
             {"type", Json::array({"string", "object"})}};
   Json nodes{{"description", "how many of them"}, {"type", "integer"}, {"minimum", 1}};
   Json nic{{"description", "other NICs in the node: usable, nominal, latency"}, {"type", "object"}};
+  Json others{{"description", "nodes of another kind: [{\"nodes\": [2, 3], \"node\": ...}]"},
+              {"type", "array"}};
   Json faults{{"description", "links, rails and devices that are dead or slow"}, {"type", "array"}};
   return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
           {"type", "object"},
@@ -57,6 +59,7 @@ Json cluster_schema() {
             {"nodes", std::move(nodes)},
             {"nic", std::move(nic)},
             {"fabric", std::move(fabric)},
+            {"others", std::move(others)},
             {"faults", std::move(faults)}}}};
 }
 
@@ -104,6 +107,13 @@ Json scenario_schema() {
       with_description("one optimizer step", schema_of_fields(training_fields(), Training{}));
   sections["experts"] = with_description("how a mixture of experts is run",
                                          schema_of_fields(expert_fields(), ExpertSettings{}));
+  sections["parameter_servers"] =
+      with_description("replicas that meet in servers instead of reducing among each other",
+                       schema_of_fields(server_fields(), ParameterServers{}));
+  sections["offload"] = with_description("what stands in the memory of the CPUs",
+                                         schema_of_fields(offload_fields(), OffloadSettings{}));
+  sections["documents"] = with_description("documents packed into sequences",
+                                           schema_of_fields(document_fields(), Documents{}));
   sections["collectives"] = collectives_schema();
   sections.update(schema_of_fields(run_fields(), defaults)["properties"]);
   sections["published"] = with_description("a measured result to compare with",

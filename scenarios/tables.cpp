@@ -8,6 +8,7 @@
 #include "models/collectives/nccl/transport.hpp"
 #include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/words.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/engine/engine.hpp"
@@ -15,10 +16,6 @@
 namespace trainyard {
 
 namespace {
-
-// The words of an enumeration, in the order in which they are offered.
-template <class Enum, std::size_t count>
-using Words = std::array<std::pair<Enum, std::string_view>, count>;
 
 constexpr Words<Recompute, 3> kRecompute{
     {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
@@ -52,32 +49,6 @@ constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"}
                                             {Dispatcher::NodeLimited, "node_limited"}}};
 constexpr Words<DataType, 3> kDispatchPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp8, "fp8"}}};
-
-template <const auto& words>
-std::vector<std::string> all_words() {
-  std::vector<std::string> all;
-  for (const auto& [value, word] : words) all.emplace_back(word);
-  return all;
-}
-
-// A Choice between the words of an enumeration.
-template <class Owner, auto member, const auto& words>
-constexpr Choice<Owner> word_of() {
-  return {.choices = all_words<words>,
-          .get =
-              [](const Owner& owner) {
-                for (const auto& [value, word] : words) {
-                  if (value == owner.*member) return std::string(word);
-                }
-                return std::string();
-              },
-          .set =
-              [](Owner& owner, const std::string& chosen) {
-                for (const auto& [value, word] : words) {
-                  if (word == chosen) owner.*member = value;
-                }
-              }};
-}
 
 // A Choice between the names of a registry.
 template <class Owner, auto member, auto names>
@@ -113,7 +84,6 @@ std::vector<std::string> framework_names() { return data_names("models/framework
 std::vector<std::string> recipe_names() { return data_names("models/recipes"); }
 std::vector<std::string> optimizer_names() { return data_names("models/optimizers"); }
 
-constexpr std::int64_t kLengthMost = 100'000'000;
 constexpr std::int64_t kParametersMost = 1'000'000'000'000'000;
 
 using P = Parallelism;
@@ -177,6 +147,8 @@ const Field<P> kParallelism[] = {
      OptionalWhole<P>{&P::first_stage_layers, 0}},
     {"last_stage_layers", "layers of the last pipeline rank where the split is uneven",
      OptionalWhole<P>{&P::last_stage_layers, 0}},
+    {"layers_per_stage", "layers of every virtual stage in model order, where the split is by hand",
+     Wholes<P>{&P::layers_per_stage, 0}},
     {"embedding_in_split", "the embedding takes the place of one layer of the split",
      Flag<P>{&P::embedding_in_split}},
     {"loss_in_split", "head and loss take the place of one layer of the split",
@@ -233,6 +205,10 @@ const Field<T> kTraining[] = {
      name_of<T, &T::frozen_weights, frozen_formats>()},
     {"optimizer", "bytes of its state and traffic of its step (models/optimizers)",
      name_of<T, &T::optimizer, optimizer_names>()},
+    {"frozen_layers", "layers whose weights are not trained, counted from 0",
+     Wholes<T>{&T::frozen_layers, 0}},
+    {"frozen_embedding", "the embedding is not trained", Flag<T>{&T::frozen_embedding}},
+    {"frozen_head", "head and last norm are not trained", Flag<T>{&T::frozen_head}},
     {"attention", "one fused kernel, or scores in memory", word_of<T, &T::attention, kAttention>()},
     {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
      Whole<T>{&T::vocab_multiple}},

@@ -13,6 +13,9 @@ namespace trainyard {
 [[nodiscard]] std::span<const Field<Parallelism>> parallelism_fields();
 [[nodiscard]] std::span<const Field<Training>> training_fields();
 [[nodiscard]] std::span<const Field<ExpertSettings>> expert_fields();
+[[nodiscard]] std::span<const Field<ParameterServers>> server_fields();
+[[nodiscard]] std::span<const Field<OffloadSettings>> offload_fields();
+[[nodiscard]] std::span<const Field<Documents>> document_fields();
 [[nodiscard]] std::span<const Field<nccl::Settings>> nccl_fields();
 [[nodiscard]] std::span<const Field<Published>> published_fields();
 [[nodiscard]] std::span<const Field<Architecture>> architecture_fields();

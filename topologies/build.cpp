@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
@@ -20,8 +22,67 @@ namespace {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }
 
+const NodeSpec& node_at(const ClusterSpec& spec, std::uint32_t number) {
+  for (const OtherNodes& others : spec.others)
+    if (std::ranges::find(others.nodes, number) != others.nodes.end()) return others.node;
+  return spec.node;
+}
+
+// Nodes may differ in what they are, not in how many GPUs and NICs they have.
+void check_others(const ClusterSpec& spec) {
+  std::set<std::uint32_t> seen;
+  for (std::size_t i = 0; i < spec.others.size(); ++i) {
+    const OtherNodes& others = spec.others[i];
+    const std::string at = fmt::format("/others/{}", i);
+    for (const std::uint32_t number : others.nodes) {
+      if (number >= spec.nodes)
+        refuse(at + "/nodes", fmt::format("there is no node {}", number),
+               fmt::format("nodes are numbered 0 to {}", spec.nodes - 1));
+      if (!seen.insert(number).second)
+        refuse(at + "/nodes", fmt::format("node {} is named twice", number), "name it once");
+    }
+    if (others.node.gpus != spec.node.gpus || others.node.nics != spec.node.nics)
+      refuse(at + "/node",
+             fmt::format("{} has {} GPUs and {} NICs, {} has {} and {}", others.node.name,
+                         others.node.gpus, others.node.nics, spec.node.name, spec.node.gpus,
+                         spec.node.nics),
+             "all nodes of a cluster have equally many of both");
+  }
+}
+
+// Cables from a NIC are drawn at the usual node's rate; those of another kind have their own.
+void change_ports(const ClusterSpec& spec, ClusterGraph& graph) {
+  if (spec.others.empty()) return;
+  const auto edges = boost::make_iterator_range(boost::edges(graph));
+  for (const auto edge : edges) {
+    Link& link = graph[edge];
+    if (link.kind != LinkKind::NicPort) continue;
+    for (const auto end : {boost::source(edge, graph), boost::target(edge, graph)}) {
+      if (graph[end].kind != DeviceKind::Nic) continue;
+      const NodeSpec& node = node_at(spec, static_cast<std::uint32_t>(graph[end].node));
+      link.capacity = link.capacity * (node.nic / spec.node.nic);
+      link.nominal = link.nominal * (node.nic_nominal / spec.node.nic_nominal);
+      link.latency = std::max(link.latency, node.nic_latency);
+    }
+  }
+}
+
+void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
+  if (spec.others.empty()) return;
+  facts.host_memory = {};
+  for (std::uint32_t number = 0; number < spec.nodes; ++number) {
+    const NodeSpec& node = node_at(spec, number);
+    facts.gpu_of_node.push_back(node.gpu);
+    facts.gpu_memory_of_node.push_back(node.gpu_memory);
+    facts.host_memory =
+        number == 0 ? node.host_memory : std::min(facts.host_memory, node.host_memory);
+  }
+}
+
 ClusterFacts facts_of(const ClusterSpec& spec) {
   std::string name = fmt::format("{} x {}", spec.nodes, spec.node.name);
+  for (const OtherNodes& others : spec.others)
+    name += fmt::format(" ({} of them {})", others.nodes.size(), others.node.name);
   if (spec.nodes > 1) name += ", " + spec.fabric.kind;
   if (spec.nodes > 1 && spec.fabric.routing.kind != Routing::Kind::Ideal) {
     name += ", " + to_json(spec.fabric.routing)["kind"].get<std::string>();
@@ -35,6 +96,7 @@ ClusterFacts facts_of(const ClusterSpec& spec) {
           .nodes = spec.nodes,
           .gpus_per_node = spec.node.gpus,
           .gpu_memory = spec.node.gpu_memory,
+          .host_memory = spec.node.host_memory,
           .latency = spec.node.latency,
           .routing = spec.fabric.routing,
           .fabric_reduces = spec.fabric.reduces,
@@ -86,19 +148,24 @@ DrawFabric drawing_of(const std::string& kind) {
 Cluster build_cluster(const ClusterSpec& spec) {
   if (spec.custom) return build_custom(spec);
   check(spec);
+  check_others(spec);
   const DrawFabric draw_fabric = drawing_of(spec.fabric.kind);
   Draft draft;
-  for (std::uint32_t number = 0; number < spec.nodes; ++number) add_node(spec.node, number, draft);
+  for (std::uint32_t number = 0; number < spec.nodes; ++number)
+    add_node(node_at(spec, number), number, draft);
   std::vector<DeviceId> nic_of_gpu;
   if (spec.nodes > 1) {
     draw_fabric(spec, draft);
+    change_ports(spec, draft.graph);
     for (std::size_t gpu = 0; gpu < draft.gpus.size(); ++gpu) {
       const std::size_t node = gpu / spec.node.gpus;
       const auto local = static_cast<std::uint32_t>(gpu % spec.node.gpus);
       nic_of_gpu.push_back(draft.nics[node * spec.node.nics + nic_index(spec.node, local)]);
     }
   }
-  return build_with_faults(spec.faults, facts_of(spec), draft.graph, std::move(draft.gpus),
+  ClusterFacts facts = facts_of(spec);
+  describe_others(spec, facts);
+  return build_with_faults(spec.faults, std::move(facts), draft.graph, std::move(draft.gpus),
                            std::move(nic_of_gpu));
 }
 

@@ -16,6 +16,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+constexpr std::uint32_t kNodesMost = 1U << 20U;
+
 // Problems of a file that the object names, told at the place that names it.
 void pass_on(JsonObject& object, std::string_view key, const InputError& error) {
   for (const Problem& problem : error.problems()) {
@@ -48,6 +50,24 @@ NodeSpec node_of(JsonObject& cluster, const std::filesystem::path& folder) {
   }
 }
 
+// [{"nodes": [2, 3], "node": "dgx_a100_80gb"}]
+std::vector<OtherNodes> read_others(JsonObject& cluster, const std::filesystem::path& folder) {
+  std::vector<OtherNodes> all;
+  if (!cluster.has("others")) return all;
+  for (JsonObject& entry : cluster.objects("others")) {
+    OtherNodes others;
+    const Json& nodes = entry.raw("nodes");
+    for (const Json& number : nodes.is_array() ? nodes : Json::array())
+      if (number.is_number_unsigned() && number <= kNodesMost)
+        others.nodes.push_back(number.get<std::uint32_t>());
+    if (!nodes.is_array() || others.nodes.size() != nodes.size() || others.nodes.empty())
+      entry.report("nodes", "must be a list of the numbers of nodes", "such as [2, 3]");
+    others.node = node_of(entry, folder);
+    all.push_back(std::move(others));
+  }
+  return all;
+}
+
 ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) {
   const std::string name = cluster.text("file");
   try {
@@ -63,6 +83,15 @@ ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) 
   }
 }
 
+// By name; a node that was changed in code keeps its name and is no longer the one of the data
+// file.
+Json node_json(const NodeSpec& node) {
+  const std::vector<std::string> names = node_names();
+  const bool named = std::find(names.begin(), names.end(), node.name) != names.end();
+  if (named && to_json(load_node(node.name)) == to_json(node)) return node.name;
+  return to_json(node);
+}
+
 }  // namespace
 
 ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder) {
@@ -75,7 +104,8 @@ ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder
     spec.node = node_of(cluster, folder);
     if (cluster.has("nic")) change_nics(cluster.object("nic"), spec.node);
     spec.nodes = static_cast<std::uint32_t>(
-        cluster.integer("nodes", {.fallback = 1, .least = 1, .most = 1 << 20}));
+        cluster.integer("nodes", {.fallback = 1, .least = 1, .most = kNodesMost}));
+    spec.others = read_others(cluster, folder);
     if (cluster.has("fabric")) spec.fabric = read_fabric(cluster.object("fabric"));
   }
   for (Fault& fault : read_faults(cluster)) spec.faults.push_back(std::move(fault));
@@ -85,15 +115,10 @@ ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder
 Json to_json(const ClusterSpec& spec) {
   if (spec.custom) return spelled_out(build_custom(spec));
   Json json;
-  const std::vector<std::string> names = node_names();
-  const bool named = std::find(names.begin(), names.end(), spec.node.name) != names.end();
-  // A node that was changed in code keeps its name and is no longer the one of the data file.
-  if (named && to_json(load_node(spec.node.name)) == to_json(spec.node)) {
-    json["node"] = spec.node.name;
-  } else {
-    json["node"] = to_json(spec.node);
-  }
+  json["node"] = node_json(spec.node);
   json["nodes"] = spec.nodes;
+  for (const OtherNodes& others : spec.others)
+    json["others"].push_back({{"nodes", others.nodes}, {"node", node_json(others.node)}});
   json["fabric"] = to_json(spec.fabric);
   if (!spec.faults.empty()) json["faults"] = to_json(std::span<const Fault>(spec.faults));
   return json;

@@ -85,6 +85,12 @@ void read_host_side(JsonObject& root, NodeSpec& node) {
   node.chip_to_chip_nominal = wire_rate(chip, "nominal", node.chip_to_chip);
 }
 
+void read_host_memory(JsonObject object, NodeSpec& node) {
+  object.ignore("source");
+  node.host_memory = object.bytes("usable");
+  node.host_bandwidth = wire_rate(object, "bandwidth");
+}
+
 void read_nics(JsonObject object, NodeSpec& node) {
   object.ignore("source");
   node.nics = count(object, "count", {.least = 0});
@@ -126,6 +132,7 @@ NodeSpec read_node(JsonObject object, std::string name) {
   node.gpu_memory = memory.bytes("usable");
   read_scale_up(object.object("scale_up"), node);
   read_host_side(object, node);
+  if (object.has("host_memory")) read_host_memory(object.object("host_memory"), node);
   read_nics(object.object("nic"), node);
   read_latency(object.object("collective_latency"), node);
   check_divides(object, "pcie", node.gpus_per_pcie_switch, node, "GPUs per PCIe switch");
@@ -167,6 +174,10 @@ Json to_json(const NodeSpec& node) {
   json["cpu"].update(wire_json(node.socket, node.socket_nominal));
   if (node.chip_to_chip.value() > 0.0) {
     json["chip_to_chip"] = wire_json(node.chip_to_chip, node.chip_to_chip_nominal);
+  }
+  if (node.host_memory.value() > 0.0) {
+    json["host_memory"] = {{"usable", exact_text(node.host_memory)},
+                           {"bandwidth", exact_text(node.host_bandwidth)}};
   }
   json["nic"] = {{"count", node.nics}};
   if (node.nics > 0) {

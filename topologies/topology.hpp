@@ -45,6 +45,8 @@ struct NodeSpec {
   BytesPerSecond socket_nominal = {};
   BytesPerSecond chip_to_chip = {};  // usable, GPU to its CPU beside PCIe; zero: there is none
   BytesPerSecond chip_to_chip_nominal = {};
+  Bytes host_memory = {};              // of all CPUs together; zero: not known
+  BytesPerSecond host_bandwidth = {};  // of that memory, as sold; zero: not known
   std::uint32_t nics = 8;
   BytesPerSecond nic = {};  // usable, of one NIC
   BytesPerSecond nic_nominal = {};
@@ -84,6 +86,12 @@ struct Fault {
   double capacity_factor = 0.0;  // of the links' capacity that is left; 0: dead
 };
 
+// Nodes of another kind than the others: as many GPUs and NICs, other figures.
+struct OtherNodes {
+  std::vector<std::uint32_t> nodes = {};  // their numbers
+  NodeSpec node = {};
+};
+
 // A cluster spelled out device by device (custom_cluster.hpp).
 struct CustomSpec {
   std::vector<Device> devices = {};
@@ -98,6 +106,7 @@ struct CustomSpec {
 struct ClusterSpec {
   NodeSpec node = {};  // for a custom cluster: its name, GPU, number of GPUs and memory
   std::uint32_t nodes = 1;
+  std::vector<OtherNodes> others = {};
   FabricSpec fabric = {};
   std::optional<CustomSpec> custom = {};
   std::vector<Fault> faults = {};

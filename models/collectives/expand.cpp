@@ -158,7 +158,8 @@ void Expansion::expand_rank(RankId number) {
   made.slots = rank.slots;
   made.slots.resize(from_.slots.size());
   for (const Operation& op : program.operations) {
-    if (op.kind == OpKind::Collective)
+    const bool calls = op.kind == OpKind::Collective;
+    if (calls && from_.calls.at(op.payload).op != CollectiveOp::HostCopy)
       expand(made, program, op);
     else
       copy(made, program, op);

@@ -131,6 +131,7 @@ Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
       break;
     case CollectiveOp::Broadcast:
     case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
       set[role] = role == 0;
       break;
     case CollectiveOp::AllToAll:
@@ -159,6 +160,7 @@ Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
       break;
     case CollectiveOp::Broadcast:
     case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
       set[0] = true;
       break;
     case CollectiveOp::AllToAll:

@@ -28,8 +28,8 @@ class LaneWriter {
   void issue(OpIndex index) {
     const Operation& op = program_.operations[index];
     // A collective written out message by message stands between two delays (expand.cpp); it is
-    // issued as one, by the first.
-    const bool edge = op.kind == OpKind::Delay;
+    // issued as one, by the first. An optimizer's delay is work that the CPU does.
+    const bool edge = op.kind == OpKind::Delay && op.work != WorkClass::Optimizer;
     const bool opens = edge && !inside_;
     if (edge) inside_ = !inside_;
     if (opens) issued_s_ += costs_.collective.value();

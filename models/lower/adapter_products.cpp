@@ -6,6 +6,7 @@
 // is a partial sum like the matrix's own and is joined with it.
 #include <cmath>
 
+#include "models/frozen.hpp"
 #include "models/lower/layer.hpp"
 
 namespace trainyard {
@@ -27,8 +28,12 @@ void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, cons
 
 }  // namespace
 
+std::vector<Adapter> LayerLowering::adapters_here() const {
+  return trains_layer(plan_, build_.tags().layer) ? adapters_ : std::vector<Adapter>{};
+}
+
 void LayerLowering::adapters_forward(std::string_view name) {
-  each_on(adapters_, name, [this](const Adapter& adapter) {
+  each_on(adapters_here(), name, [this](const Adapter& adapter) {
     build_.compute(adapter.target + "_adapter_in",
                    product(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
     build_.compute(adapter.target + "_adapter_out",
@@ -41,7 +46,7 @@ void LayerLowering::adapters_forward(std::string_view name) {
 void LayerLowering::adapters_back(std::string_view name, bool weights) {
   const GemmPass pass = weights ? GemmPass::WeightGrad : GemmPass::DataGrad;
   const std::string_view suffix = weights ? "_wgrad" : "_dgrad";
-  each_on(adapters_, name, [&](const Adapter& adapter) {
+  each_on(adapters_here(), name, [&](const Adapter& adapter) {
     const auto factor = [&](std::string_view end, std::int64_t from, std::int64_t to) {
       build_.compute(adapter.target + std::string(end).append(suffix),
                      weights ? product(to, from, shape_.tokens, pass)

@@ -5,25 +5,28 @@
 
 namespace trainyard {
 
-namespace {
-
-Attention flash(const TrainingPlan& plan, std::int64_t tensor, bool backward) {
-  const Architecture& a = plan.architecture;
-  const std::int64_t s = plan.training.sequence_length;
-  return {.batch = plan.training.micro_batch_size,
-          .query_heads = a.heads / tensor,
-          .kv_heads = a.kv_heads / tensor,
+// Packed sequences are one kernel over all of their tokens, in which queries see their own document
+// alone.
+Attention LayerLowering::flash(bool backward) const {
+  const bool packed = plan_.documents.kind != DocumentKind::None;
+  const std::int64_t sequences = plan_.training.micro_batch_size;
+  const std::int64_t s = plan_.training.sequence_length * (packed ? sequences : 1);
+  const auto documents = [this] {
+    return microbatch_documents(
+        plan_, {.microbatch = build_.tags().microbatch, .replica = shape_.replica});
+  };
+  return {.batch = packed ? 1 : sequences,
+          .query_heads = arch_.heads / shape_.tensor,
+          .kv_heads = arch_.kv_heads / shape_.tensor,
           .query_length = s,
           .kv_length = s,
-          .head_dim_qk = a.head_dim,
-          .head_dim_v = a.value_head(),
-          .pairs = s * (s + 1) / 2,
+          .head_dim_qk = arch_.head_dim,
+          .head_dim_v = arch_.value_head(),
+          .pairs = packed ? document_pairs(documents()) : s * (s + 1) / 2,
           .causal = true,
           .backward = backward,
-          .dtype = plan.training.precision};
+          .dtype = plan_.training.precision};
 }
-
-}  // namespace
 
 void LayerLowering::attention_core_forward() {
   if (plan_.parallelism.context > 1) {
@@ -31,7 +34,7 @@ void LayerLowering::attention_core_forward() {
     return;
   }
   if (plan_.training.attention == AttentionKind::Flash) {
-    build_.compute("attention", flash(plan_, shape_.tensor, false));
+    build_.compute("attention", flash(false));
     return;
   }
   const std::int64_t s = plan_.training.sequence_length;
@@ -55,7 +58,7 @@ void LayerLowering::attention_core_backward() {
     return;
   }
   if (plan_.training.attention == AttentionKind::Flash) {
-    build_.compute("attention_backward", flash(plan_, shape_.tensor, true));
+    build_.compute("attention_backward", flash(true));
     return;
   }
   const std::int64_t s = plan_.training.sequence_length;

@@ -32,6 +32,10 @@ ContextAttention::ContextAttention(const TrainingPlan& plan, const StepShape& sh
           .ranks = context_.ring,
           .split = plan.parallelism.context_split};
   batch_ = plan.training.micro_batch_size;
+  if (plan.documents.kind != DocumentKind::None) {  // one kernel over all tokens
+    cut_.sequence *= batch_;
+    batch_ = 1;
+  }
   query_heads_ = a.heads / shape.tensor / context_.heads;
   kv_heads_ = traded_kv_heads(kv, context_.heads);
   qk_ = a.head_dim;
@@ -39,10 +43,19 @@ ContextAttention::ContextAttention(const TrainingPlan& plan, const StepShape& sh
   element_ = shape.element;
 }
 
+// All positions, with some of the heads.
+AttentionBlock ContextAttention::whole_block() const {
+  AttentionBlock block = gathered_block(cut_, 0);
+  if (plan_.documents.kind == DocumentKind::None) return block;
+  block.pairs = document_pairs(microbatch_documents(
+      plan_, {.microbatch = build_.tags().microbatch, .replica = shape_.replica}));
+  return block;
+}
+
 void ContextAttention::forward() {
   if (context_.heads > 1) trade_inputs(false);
   if (context_.ring == 1) {
-    attend("attention", gathered_block(cut_, 0), false);
+    attend("attention", whole_block(), false);
   } else if (plan_.parallelism.context_exchange == ContextExchange::AllGather) {
     gathered_forward();
   } else {
@@ -54,7 +67,7 @@ void ContextAttention::forward() {
 void ContextAttention::backward() {
   if (context_.heads > 1) trade_output(true);
   if (context_.ring == 1) {
-    attend("attention_backward", gathered_block(cut_, 0), true);
+    attend("attention_backward", whole_block(), true);
   } else if (plan_.parallelism.context_exchange == ContextExchange::AllGather) {
     gathered_backward();
   } else {

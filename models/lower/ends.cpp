@@ -1,5 +1,6 @@
 #include "models/lower/ends.hpp"
 
+#include "models/frozen.hpp"
 #include "models/pipeline_shape.hpp"
 
 namespace trainyard {
@@ -38,18 +39,16 @@ void EndLowering::embedding_forward() {
     layer_.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
                         3 * shape_.element * shape_.local_tokens * hidden);
   }
-  if (!plan_.architecture.dropout) return;
-  layer_.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
-                      (2 * shape_.element + 1) * shape_.local_tokens * hidden);
+  if (plan_.architecture.dropout) {
+    layer_.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
+                        (2 * shape_.element + 1) * shape_.local_tokens * hidden);
+  }
+  if (!trains_embedding(plan_))  // nobody asks for it again
+    build_.release(build_.last_compute(), Category::Activations, embedding_memory());
 }
 
 // Adds the gradient rows into the table: reads the gradient, reads and writes the rows it hits.
 void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
-  if (plan_.training.lora_rank > 0) {  // frozen: its gradient goes nowhere
-    build_.release(build_.last_compute(), Category::Activations, embedding_memory());
-    if (ready != nullptr) ready->push_back({.op = build_.last_compute()});
-    return;
-  }
   const std::int64_t hidden = plan_.architecture.hidden;
   layer_.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last =
@@ -98,21 +97,24 @@ void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* r
   const std::int64_t columns = plan_.vocab() / shape_.tensor;
   OpIndex head = kNone;
   OpIndex norm = kNone;
+  const bool trained = trains_head(plan_);
   if (part == BackwardPart::Weight) {
+    if (!trained) return;
     head = norm = layer_.column_backward("head", columns, part);
     build_.release(head, Category::Logits, memory.logits);
     build_.release(head, Category::Activations, memory.head_input);
   } else {
-    const bool full = part == BackwardPart::Full;
+    const bool full = part == BackwardPart::Full || !trained;
     layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
                         (4 + shape_.element) * logits());
-    head = layer_.column_backward("head", columns, part);
+    head = layer_.column_backward("head", columns, trained ? part : BackwardPart::Input);
+    if (!trained) head = build_.last_compute();
     build_.release(full ? head : build_.last_compute(), Category::Logits,
                    memory.logits_fp32 + (full ? memory.logits : 0));
     norm = layer_.norm_backward("final_norm_backward");
     build_.release(norm, Category::Activations, memory.final_norm + (full ? memory.head_input : 0));
   }
-  if (ready == nullptr) return;
+  if (ready == nullptr || !trained) return;
   if (end_parameters(plan_).head > 0) ready->push_back({.op = head});
   ready->push_back({.op = norm});
 }

@@ -7,6 +7,7 @@
 #include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/offload.hpp"
 #include "models/rank_groups.hpp"
 
 namespace trainyard {
@@ -118,6 +119,10 @@ std::int64_t GradientLowering::held_gradient() const {
 }
 
 void GradientLowering::optimizer(std::int64_t local_parameters) {
+  if (plan_.offload.optimizer != OffloadedOptimizer::None) {
+    offloaded_optimizer(plan_, local_parameters, held_gradient(), build_);
+    return;
+  }
   const double clip =
       plan_.training.gradient_clipping ? 2.0 * static_cast<double>(held_gradient()) : 0.0;
   const double bytes = optimizer_step_bytes(state_recipe(plan_, 1)) + clip;
@@ -136,7 +141,8 @@ void hold_state(const TrainingPlan& plan, const StageParameters& parameters, con
     const StateBytes state = state_bytes(recipe, count);
     build.hold(Category::Weights, std::llround(state.weights));
     build.hold(Category::Gradients, std::llround(state.gradients));
-    build.hold(Category::OptimizerState,
+    const bool host = plan.offload.optimizer != OffloadedOptimizer::None;
+    build.hold(host ? Category::Host : Category::OptimizerState,
                std::llround(state.master + state.first_moment + state.second_moment));
   };
   hold(parameters.total);

@@ -52,6 +52,7 @@ struct StepShape {
   std::int64_t boundary = 0;  // what a stage sends to the next, per rank
   const ExpertRouting* routing = nullptr;  // of a model with experts
   ExpertSeat seat = {};
+  std::int64_t replica = 0;  // among the data-parallel ranks, where they read other documents
 };
 
 class LayerLowering {
@@ -142,6 +143,9 @@ class LayerLowering {
   // recipe multiplies in 8 bits the activation or gradient of so many elements is quantised.
   void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements);
   [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
+  // Of the layer that the tags name.
+  [[nodiscard]] std::vector<Adapter> adapters_here() const;
+  [[nodiscard]] Attention flash(bool backward) const;
   void ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
   [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 

@@ -85,22 +85,25 @@ std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::i
 // What frozen matrices change: those without an adapter do not need their input again, and each
 // adapter keeps what lies between its factors. The projection's input is the fused core's output,
 // which its backward reads.
-std::int64_t adapter_difference(const TrainingPlan& plan) {
+std::int64_t adapter_difference(const TrainingPlan& plan, LayerKind kind, bool trained) {
   const Training& t = plan.training;
-  if (t.lora_rank == 0) return 0;
+  if (t.lora_rank == 0 && trained) return 0;
   const Architecture& a = plan.architecture;
+  if (a.latent()) return 0;  // its latents are inputs of norms as well
   const Parallelism& p = plan.parallelism;
   const auto has = [&](std::string_view name) {
-    return std::find(t.lora_targets.begin(), t.lora_targets.end(), name) != t.lora_targets.end();
+    return trained &&
+           std::find(t.lora_targets.begin(), t.lora_targets.end(), name) != t.lora_targets.end();
   };
   const bool rebuilt = t.recompute == Recompute::Selective &&
                        t.recompute_modules != std::vector<std::string>{"core_attn"};
   const std::int64_t region = p.sequence_parallel ? p.tensor : 1;
   std::int64_t columns =
-      t.lora_rank * static_cast<std::int64_t>(layer_adapters(a, t, p.tensor).size());
+      trained ? t.lora_rank * static_cast<std::int64_t>(layer_adapters(a, t, p.tensor).size()) : 0;
   if (!rebuilt && !has("query") && !has("key") && !has("value")) columns -= a.hidden / region;
-  if (!rebuilt && !has("gate") && !has("up")) columns -= a.hidden / region;
-  if (!rebuilt && !has("down")) columns -= a.ffn / p.tensor;
+  const bool dense = kind == LayerKind::Dense;
+  if (dense && !rebuilt && !has("gate") && !has("up")) columns -= a.hidden / region;
+  if (dense && !rebuilt && !has("down")) columns -= a.ffn / p.tensor;
   const std::int64_t tokens = t.micro_batch_size * t.sequence_length / p.context;
   return columns * tokens * static_cast<std::int64_t>(element_bytes(t.precision));
 }
@@ -120,12 +123,12 @@ StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards) {
 }
 
 LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
-                         std::optional<std::int64_t> expert_rows) {
+                         std::optional<std::int64_t> expert_rows, bool trained) {
   ActivationQuery query = activation_query(plan);
   query.kind = kind;
   query.expert_rows = expert_rows;
   query.expert_tensor = plan.parallelism.expert_tensor_size();
-  const std::int64_t adapters = adapter_difference(plan);
+  const std::int64_t adapters = adapter_difference(plan, kind, trained);
   const bool full = plan.training.recompute == Recompute::Full;
   return {.kept = layer_activations(plan.architecture, query).total() + (full ? 0 : adapters),
           .working = recomputed_activations(plan.architecture, query) + (full ? adapters : 0),

@@ -25,9 +25,11 @@ struct LayerMemory {
 };
 // The plan as the memory formulas ask for it.
 [[nodiscard]] ActivationQuery activation_query(const TrainingPlan& plan);
-// `expert_rows`: rows that the rank's experts work on; none: as many as its own tokens make.
+// `trained`: false for a layer of frozen weights (models/frozen.hpp). `expert_rows`: rows that the
+// rank's experts work on; none: as many as its own tokens make.
 [[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind = LayerKind::Dense,
-                                       std::optional<std::int64_t> expert_rows = {});
+                                       std::optional<std::int64_t> expert_rows = {},
+                                       bool trained = true);
 // The plan's precision and optimizer, its state divided over so many shards.
 [[nodiscard]] StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards);
 

@@ -5,6 +5,7 @@
 #include "models/context_shape.hpp"
 #include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
+#include "models/lower/data_parallel/server_steps.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
@@ -42,28 +43,47 @@ ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shap
 
 namespace {
 
-// The programs of a stage: one, or with uneven experts one for each place among them.
-std::vector<ExpertSeat> seats_of(const TrainingPlan& plan, const ExpertRouting* routing) {
-  std::vector<ExpertSeat> seats;
+// Which of a stage's ranks a program is for.
+struct Seat {
+  ExpertSeat expert;
+  std::int64_t replica = 0;
+};
+
+bool replicas_differ(const TrainingPlan& plan) {
+  return plan.documents.drawn() && plan.documents.independent_replicas && plan.parallelism.data > 1;
+}
+
+// The programs of a stage: one, or with uneven experts one for each place among them, or one for
+// each replica that reads documents of its own. REQUIRES: not both.
+std::vector<Seat> seats_of(const TrainingPlan& plan, const ExpertRouting* routing) {
+  std::vector<Seat> seats;
+  if (replicas_differ(plan)) {
+    for (std::int64_t data = 0; data < plan.parallelism.data; ++data)
+      seats.push_back({.expert = {}, .replica = data});
+    return seats;
+  }
   const bool uneven = routing != nullptr && !routing->balanced();
   const std::int64_t replicas =
       uneven && routing->by_replica() ? plan.parallelism.expert_replicas() : 1;
   for (std::int64_t replica = 0; replica < replicas; ++replica)
     for (std::int64_t place = 0; place < (uneven ? plan.parallelism.expert : 1); ++place)
-      seats.push_back({.place = place, .replica = replica});
+      seats.push_back({.expert = {.place = place, .replica = replica}});
   return seats;
 }
 
 // Gives every rank, which has its stage's place on the ring by now, the program of its seat.
-void seat_ranks(const TrainingPlan& plan, const std::vector<ExpertSeat>& seats,
-                Workload& workload) {
+void seat_ranks(const TrainingPlan& plan, const std::vector<Seat>& seats, Workload& workload) {
   if (seats.size() == 1) return;
-  const ExpertGrid grid(plan.parallelism);
+  const bool by_replica = replicas_differ(plan);
+  const RankGrid ranks(plan.parallelism);
+  const ExpertGrid experts(plan.parallelism);
   const std::int64_t places = plan.parallelism.expert;
+  const auto expert_seat = [&](const ExpertPosition& at) {
+    return at.expert + (static_cast<std::int64_t>(seats.size()) > places ? at.replica * places : 0);
+  };
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-    const ExpertPosition at = grid.position(rank);
     const std::int64_t seat =
-        at.expert + (static_cast<std::int64_t>(seats.size()) > places ? at.replica * places : 0);
+        by_replica ? ranks.position(rank).data : expert_seat(experts.position(rank));
     std::uint32_t& program = workload.ranks[rank].program;
     program = program * static_cast<std::uint32_t>(seats.size()) + static_cast<std::uint32_t>(seat);
   }
@@ -72,6 +92,7 @@ void seat_ranks(const TrainingPlan& plan, const std::vector<ExpertSeat>& seats,
 }  // namespace
 
 Workload lower(const TrainingPlan& plan) {
+  if (plan.servers.servers > 0) return server_steps(plan);
   const std::vector<std::int64_t> split = layer_split(plan);
   const PipelineShape shape = pipeline_shape(plan);
   const ScheduleLists lists = schedule_lists(plan, shape);
@@ -86,11 +107,12 @@ Workload lower(const TrainingPlan& plan) {
   Interner interner(workload);
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
     for (std::int64_t place = 0; place < context.programs; ++place) {
-      for (const ExpertSeat& seat : seats) {
+      for (const Seat& seat : seats) {
         StageLowering lowering(plan, split,
                                {.stage = stage,
                                 .ring_place = place,
-                                .seat = seat,
+                                .seat = seat.expert,
+                                .replica = seat.replica,
                                 .routing = routing ? &*routing : nullptr},
                                interner);
         workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
@@ -99,6 +121,7 @@ Workload lower(const TrainingPlan& plan) {
   }
   drop_unused_names(workload);
   add_groups(plan.parallelism, plan.architecture, workload);
+  if (plan.offload.any()) add_host_groups(workload);
   seat_ranks(plan, seats, workload);
   return workload;
 }

@@ -46,6 +46,10 @@ enum class Stream : std::uint8_t {
   SendTensor,
   RecvTensor,
   Expert,  // of a model with experts
+  // Between the GPU and the memory of its CPU, one each way, and the CPU's own work.
+  StoreHost,
+  FetchHost,
+  HostWork,
 };
 
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule

@@ -17,8 +17,17 @@ constexpr std::size_t kStreamsLeast = 8;
 }  // namespace
 
 std::vector<std::string> category_names() {
-  return {"weights",       "gradients", "optimizer_state", "activations",   "logits",
-          "communication", "framework", "workspace",       "fragmentation", "unsharded_weights"};
+  return {"weights",
+          "gradients",
+          "optimizer_state",
+          "activations",
+          "logits",
+          "communication",
+          "framework",
+          "workspace",
+          "fragmentation",
+          "unsharded_weights",
+          std::string(kHostCategory)};
 }
 
 std::vector<std::string> stream_names() {
@@ -42,7 +51,10 @@ std::vector<std::string> stream_names() {
           "recv_context",
           "send_tensor",
           "recv_tensor",
-          "expert"};
+          "expert",
+          "store_host",
+          "fetch_host",
+          "host_work"};
 }
 
 void drop_unused_names(Workload& workload) {
@@ -83,6 +95,13 @@ std::uint32_t Interner::call(const Call& call) {
   return entry->second;
 }
 
+std::uint32_t Interner::delay(Seconds time) {
+  const auto known = std::ranges::find(workload_.delays, time);
+  const auto index = static_cast<std::uint32_t>(known - workload_.delays.begin());
+  if (known == workload_.delays.end()) workload_.delays.push_back(time);
+  return index;
+}
+
 ProgramBuilder::ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage)
     : interner_(interner), last_on_stream_(stream_names().size(), kNone) {
   program_.name = std::move(name);
@@ -111,6 +130,10 @@ std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
                                    const Call& call, After after) {
   return append(OpKind::Collective, stream, name, slot, interner_.call(call), with_waits(after));
+}
+
+OpIndex ProgramBuilder::delay(std::string_view name, Stream stream, Seconds time, After after) {
+  return append(OpKind::Delay, stream, name, Slot::Tensor, interner_.delay(time), after);
 }
 
 OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call,

@@ -37,7 +37,8 @@ enum class Category : std::uint8_t {
   Workspace,      // gradients of activations while a layer's backward runs
   Fragmentation,  // reserved by the allocator, in no use at the peak; known after the run
   // Those from here on are in a workload only where it uses them, or one behind them.
-  UnshardedWeights,  // gathered for a layer, until it gives them back
+  UnshardedWeights,  // gathered or fetched for a layer, until it gives them back
+  Host,              // what stands in the memory of the CPU (kHostCategory)
 };
 [[nodiscard]] std::vector<std::string> category_names();
 [[nodiscard]] std::vector<std::string> stream_names();
@@ -60,6 +61,7 @@ class Interner {
   [[nodiscard]] std::uint16_t name(std::string_view text);
   [[nodiscard]] std::uint32_t kernel(const Kernel& kernel);
   [[nodiscard]] std::uint32_t call(const Call& call);
+  [[nodiscard]] std::uint32_t delay(Seconds time);
 
  private:
   Workload& workload_;
@@ -85,6 +87,8 @@ class ProgramBuilder {
   // event recorded there.
   OpIndex collective(std::string_view name, Stream stream, Slot slot, const Call& call,
                      After after);
+  // Work of the CPU, which takes the time given.
+  OpIndex delay(std::string_view name, Stream stream, Seconds time, After after);
   OpIndex send(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
   OpIndex recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
 

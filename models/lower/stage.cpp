@@ -6,10 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/architecture/shard.hpp"
-#include "models/architecture/weights.hpp"
 #include "models/context_shape.hpp"
 #include "models/expert_routing.hpp"
+#include "models/frozen.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -25,6 +24,7 @@ StepShape shape_at(const TrainingPlan& plan, const StagePlace& place) {
   StepShape shape(plan, place.ring_place);
   shape.routing = place.routing;
   shape.seat = place.seat;
+  shape.replica = place.replica;
   return shape;
 }
 
@@ -39,7 +39,8 @@ StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::in
       layer_(plan, shape_, build_),
       ends_(plan, shape_, build_),
       dense_memory_(layer_memory(plan)),
-      stage_(place.stage) {
+      stage_(place.stage),
+      offload_(plan_, weights_, build_) {
   if (plan.architecture.has_experts())
     moe_memory_ = layer_memory(plan, LayerKind::Moe, place.routing->of({}).total());
   for (std::int64_t number = 0; number < pipeline_.chunks; ++number) {
@@ -64,88 +65,6 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number,
   const MicrobatchRange microbatches = microbatches_of(pipeline_, number);
   chunk.backwards_left = microbatches.end - microbatches.begin;
   return chunk;
-}
-
-ChunkWeights StageLowering::weights_of(const Chunk& chunk) const {
-  ChunkWeights weights = chunk_weights(plan_, {.first_layer = chunk.first_layer,
-                                               .layers = chunk.layers,
-                                               .has_embedding = chunk.has_embedding,
-                                               .has_head = chunk.has_head});
-  weights.number = chunk.place.chunk;
-  weights.rank = stage_;
-  weights.stage = chunk.stage;
-  return weights;
-}
-
-StageParameters StageLowering::stage_parameters() const {
-  const EndParameters ends = end_parameters(plan_);
-  StageParameters parameters;
-  for (const ChunkWeights& weights : weights_) {
-    parameters.total += weights.parameters();
-    parameters.experts += weights.expert_parameters();
-  }
-  for (const Chunk& chunk : chunks_) {
-    for (std::int64_t i = 0; i < chunk.layers; ++i) {
-      const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
-      ++(kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers);
-    }
-  }
-  if (plan_.training.lora_rank > 0) {
-    parameters.replicated = replicated_adapters();
-    return parameters;
-  }
-  for (const Chunk& chunk : chunks_) {
-    for (std::int64_t i = 0; i < chunk.layers; ++i) {
-      const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
-      parameters.replicated +=
-          layer_shard(plan_.architecture, shape_.tensor, {.kind = kind}).replicated;
-    }
-    if (chunk.has_embedding) parameters.replicated += ends.positions;
-    if (chunk.has_head) parameters.replicated += ends.final_norm;
-    const bool shares = plan_.architecture.tied_embeddings && !ends_on_one_rank(plan_.parallelism);
-    if (shares && (chunk.has_embedding || chunk.has_head))
-      parameters.shared_embedding = ends.embedding;
-  }
-  return parameters;
-}
-
-// The factors of adapters that stand on every tensor rank.
-std::int64_t StageLowering::replicated_adapters() const {
-  std::int64_t sum = 0;
-  for (const Adapter& adapter : layer_adapters(plan_.architecture, plan_.training, shape_.tensor)) {
-    const bool row = adapter.target == "projection" || adapter.target == "down";
-    for (const Chunk& chunk : chunks_)
-      sum += chunk.layers * adapter.rank * (row ? adapter.outputs : adapter.inputs);
-  }
-  return sum;
-}
-
-// Beside the adapters: the layers' matrices as they are kept, the rest in the training precision,
-// and one matrix at a time written out for its product.
-void StageLowering::hold_frozen() {
-  if (plan_.training.lora_rank == 0) return;
-  const LayerShard layer = layer_shard(plan_.architecture, shape_.tensor);
-  const EndParameters ends = end_parameters(plan_);
-  std::int64_t matrices = 0;
-  std::int64_t others = 0;
-  for (const Chunk& chunk : chunks_) {
-    matrices += chunk.layers * layer.sharded;
-    others += chunk.layers * layer.replicated;
-    if (chunk.has_embedding) others += ends.embedding + ends.positions;
-    if (chunk.has_head) others += ends.head + ends.final_norm;
-  }
-  const double bytes = frozen_bytes(plan_.training) * static_cast<double>(matrices);
-  build_.hold(Category::Weights, std::llround(bytes) + others * shape_.element);
-  if (!dequantises(plan_.training)) return;
-  std::int64_t largest = 0;
-  for (const Weight& weight : layer_weights(plan_.architecture, LayerKind::Dense))
-    largest = std::max(largest, split_parameters(weight, shape_.tensor));
-  build_.hold(Category::Workspace, largest * shape_.element);
-}
-
-void StageLowering::hold_memory() {
-  hold_frozen();
-  build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
 }
 
 Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
@@ -178,11 +97,14 @@ bool StageLowering::is_woven(const std::vector<ScheduleStep>& steps, std::size_t
   if (!steps[at].overlapped || at + 1 == steps.size() || plan_.parallelism.zero_stage > 1)
     return false;
   const Chunk& backward = chunks_[static_cast<std::size_t>(steps[at + 1].chunk)];
+  if (plan_.offload.activations > 0.0 || plan_.offload.weights) return false;
   return divides_experts(plan_.parallelism, plan_.architecture) && backward.backwards_left > 1;
 }
 
 // The experts' rows differ from layer to layer where routing is uneven.
 LayerMemory StageLowering::memory_of(const Tags& tags) const {
+  if (!trains_layer(plan_, tags.layer))
+    return layer_memory(plan_, plan_.architecture.kind_of(tags.layer), {}, false);
   if (plan_.architecture.kind_of(tags.layer) == LayerKind::Dense) return dense_memory_;
   if (shape_.routing->balanced()) return moe_memory_;
   const ExpertRows rows = shape_.routing->of({.layer = tags.layer,
@@ -260,6 +182,7 @@ void StageLowering::forward(const ScheduleStep& step) {
   UnitPlace place{.chunk = static_cast<std::size_t>(step.chunk)};
   Tags tags{.part = StepPart::Forward, .microbatch = step.microbatch};
   build_.tag(tags);
+  offload_.forward_enters(place.chunk);
   if (chunk.has_embedding) {
     replicas_->before_forward(place);
     ends_.embedding_forward();
@@ -272,11 +195,7 @@ void StageLowering::forward(const ScheduleStep& step) {
     for (std::int64_t i = again.first; i < again.first + again.layers; ++i, ++place.unit) {
       tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
       build_.tag(tags);
-      replicas_->before_forward(place);
-      const OpIndex first = build_.next();
-      layer_.forward();
-      build_.allocate(first, Category::Activations, kept_by(again, i, memory_of(tags)));
-      replicas_->after_forward(place);
+      layer_forward(chunk, again, i, place);
     }
   }
   tags.layer = -1;
@@ -290,9 +209,42 @@ void StageLowering::forward(const ScheduleStep& step) {
   }
 }
 
+// What no gradient will come back to keeps nothing: beside its output, the inner tensors of one
+// layer at a time.
+void StageLowering::layer_forward(const Chunk& chunk, const RecomputeUnit& again,
+                                  std::int64_t layer, const UnitPlace& place) {
+  const Tags& tags = build_.tags();
+  const OffloadPlace at{
+      .chunk = place.chunk, .layer = layer, .unit = place.unit, .microbatch = tags.microbatch};
+  const bool kept = reaches(plan_, chunk.first_layer + layer);
+  const LayerMemory memory = memory_of(tags);
+  const std::int64_t bytes = kept ? kept_by(again, layer, memory) : 0;
+  replicas_->before_forward(place);
+  offload_.forward_begins(at);
+  const OpIndex first = build_.next();
+  layer_.forward();
+  build_.allocate(first, Category::Activations, bytes);
+  if (!kept) {
+    build_.allocate(first, Category::Workspace, memory.workspace);
+    build_.release(build_.last_compute(), Category::Workspace, memory.workspace);
+  }
+  offload_.forward_ended(at, bytes);
+  replicas_->after_forward(place);
+}
+
+bool StageLowering::has_backward(const Chunk& chunk) const {
+  const std::int64_t last = chunk.first_layer + chunk.layers - (chunk.has_head ? 0 : 1);
+  return reaches(plan_, chunk.has_embedding ? std::max<std::int64_t>(last, -1) : last);
+}
+
+bool StageLowering::hands_on(const Chunk& chunk) const {
+  return !chunk.has_embedding && reaches(plan_, chunk.first_layer - 1);
+}
+
 void StageLowering::backward(const ScheduleStep& step) {
   const auto number = static_cast<std::size_t>(step.chunk);
   Chunk& chunk = chunks_[number];
+  if (!has_backward(chunk)) return;
   UnitBackward unit{.place = {.chunk = number, .unit = weights_[number].units.size()}};
   if (step.kind == StepKind::BackwardInput) unit.part = BackwardPart::Input;
   if (step.kind == StepKind::BackwardWeight) unit.part = BackwardPart::Weight;
@@ -302,6 +254,8 @@ void StageLowering::backward(const ScheduleStep& step) {
   Tags tags{.part = StepPart::Backward, .microbatch = step.microbatch};
   build_.tag(tags);
   if (chunk.has_head) --unit.place.unit;
+  if (unit.part != BackwardPart::Weight)
+    offload_.backward_enters(number, chunk.layers, step.microbatch);
   enter_backward(chunk, unit);
   for (auto again = chunk.units.rbegin(); again != chunk.units.rend(); ++again) {
     for (std::int64_t i = again->first + again->layers; i-- > again->first;) {
@@ -333,11 +287,11 @@ void StageLowering::enter_backward(const Chunk& chunk, const UnitBackward& step)
 // The embedding has a weight gradient alone; every other stage hands its input gradient on.
 void StageLowering::leave_backward(const Chunk& chunk, const UnitBackward& step) {
   if (chunk.has_embedding) {
-    if (step.part == BackwardPart::Input) return;
+    if (step.part == BackwardPart::Input || !trains_embedding(plan_)) return;
     replicas_->before_backward(step);
     ends_.embedding_backward(&ready_);
     replicas_->after_backward(step, ready_);
-  } else if (step.part != BackwardPart::Weight) {
+  } else if (step.part != BackwardPart::Weight && hands_on(chunk)) {
     send(chunk, false);
   }
 }
@@ -370,13 +324,23 @@ void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit)
 // gradients read.
 void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& again,
                                    std::int64_t layer, const UnitBackward& step) {
+  const bool trained = trains_layer(plan_, chunk.first_layer + layer);
+  if (!reaches(plan_, chunk.first_layer + layer)) return;
+  if (!trained && step.part == BackwardPart::Weight) return;
   replicas_->before_backward(step);
-  const BackwardPart part = step.part;
+  const BackwardPart part = trained ? step.part : BackwardPart::Input;
   const LayerMemory memory = memory_of(build_.tags());
   const bool begins = layer == again.first + again.layers - 1;
+  if (part != BackwardPart::Weight && (!again.again || begins)) {
+    const std::int64_t kept = again.again ? again.first : layer;
+    offload_.backward_begins({.chunk = step.place.chunk,
+                              .layer = kept,
+                              .unit = step.place.unit,
+                              .microbatch = build_.tags().microbatch});
+  }
   if (again.again && begins && part != BackwardPart::Weight) compute_again(chunk, again);
   const OpIndex first = build_.next();
-  layer_.backward(part, &ready_);
+  layer_.backward(part, trained ? &ready_ : nullptr);
   const OpIndex end = build_.last_compute();
   if (part == BackwardPart::Weight) {
     build_.release(end, Category::Activations, memory.for_weights);
@@ -385,11 +349,12 @@ void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& agai
   }
   const std::int64_t rebuilt =
       again.again ? 0 : memory.everything() - kept_by(again, layer, memory);
-  const std::int64_t stays = part == BackwardPart::Input ? memory.for_weights : 0;
+  const std::int64_t stays = trained && part == BackwardPart::Input ? memory.for_weights : 0;
   build_.allocate(first, Category::Activations, rebuilt);
   build_.allocate(first, Category::Workspace, memory.workspace);
   build_.release(end, Category::Activations, memory.everything() - stays);
   build_.release(end, Category::Workspace, memory.workspace);
+  offload_.weights_used();
   replicas_->after_backward(step, ready_);
 }
 

@@ -10,6 +10,7 @@
 #include "models/lower/ends.hpp"
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/offload.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
@@ -21,6 +22,7 @@ struct StagePlace {
   std::int64_t stage = 0;       // the pipeline rank
   std::int64_t ring_place = 0;  // where it stands on the ring of its context group
   ExpertSeat seat = {};
+  std::int64_t replica = 0;                // whose documents it reads
   const ExpertRouting* routing = nullptr;  // of a model with experts
 };
 
@@ -45,6 +47,7 @@ class StageLowering {
   };
 
   [[nodiscard]] Chunk make_chunk(std::int64_t number, const std::vector<std::int64_t>& split) const;
+  [[nodiscard]] static ChunkLayers layers_of(const Chunk& chunk);
   [[nodiscard]] ChunkWeights weights_of(const Chunk& chunk) const;
   [[nodiscard]] StageParameters stage_parameters() const;
   void hold_memory();
@@ -53,6 +56,8 @@ class StageLowering {
   // Of the layer and microbatch that the tags name.
   [[nodiscard]] LayerMemory memory_of(const Tags& tags) const;
   void hold_frozen();
+  void hold_untrained();
+  void hold_fetched();
   [[nodiscard]] std::int64_t replicated_adapters() const;
   void forward(const ScheduleStep& step);
   void backward(const ScheduleStep& step);
@@ -65,6 +70,11 @@ class StageLowering {
   [[nodiscard]] std::int64_t kept_by(const RecomputeUnit& unit, std::int64_t layer,
                                      const LayerMemory& memory) const;
   void compute_again(const Chunk& chunk, const RecomputeUnit& unit);
+  void layer_forward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
+                     const UnitPlace& place);
+  // Does a gradient come back into the chunk, or leave it for the one before?
+  [[nodiscard]] bool has_backward(const Chunk& chunk) const;
+  [[nodiscard]] bool hands_on(const Chunk& chunk) const;
 
   void begin_step();
   // Messages to and from the rank that holds the stage before or after, if it is another one; a
@@ -86,6 +96,7 @@ class StageLowering {
   std::vector<ChunkWeights> weights_;  // by chunk
   StageParameters parameters_;
   std::unique_ptr<DataParallel> replicas_;
+  OffloadLowering offload_;
   std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
   OpIndex posted_after_ = kNone;      // when this step's receive may be posted, without overlap
   OpIndex done_before_ = kNone;       // the last compute operation of the exchanging step before

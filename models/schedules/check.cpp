@@ -237,4 +237,31 @@ std::optional<std::string> check_schedule(const ScheduleLists& lists, const Pipe
   return check_message_order(lists, shape);
 }
 
+std::optional<std::string> check_reductions(const ScheduleLists& lists,
+                                            const PipelineShape& shape) {
+  if (shape.placement != StagePlacement::Bidirectional) return std::nullopt;
+  std::vector<std::vector<std::int64_t>> orders;  // of stages, by rank
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    std::vector<std::int64_t>& order = orders.emplace_back();
+    for (const ScheduleStep& step : lists[rank]) {
+      if (step.kind == StepKind::Forward || step.kind == StepKind::BackwardInput) continue;
+      const std::int64_t stage =
+          stage_of(shape, {.rank = static_cast<std::int64_t>(rank), .chunk = step.chunk});
+      std::erase(order, stage);  // final with the last of its backwards
+      order.push_back(stage);
+    }
+  }
+  for (std::size_t rank = 0; 2 * rank < orders.size(); ++rank) {
+    const std::size_t mirror = orders.size() - 1 - rank;
+    const auto [here, there] = std::mismatch(orders[rank].begin(), orders[rank].end(),
+                                             orders[mirror].begin(), orders[mirror].end());
+    if (here == orders[rank].end()) continue;
+    return fmt::format(
+        "rank {} has the gradients of stage {} before those of stage {}, and rank {}, which holds "
+        "both as well, the other way round: each waits for the other in their reduction",
+        rank, *here, *there, mirror);
+  }
+  return std::nullopt;
+}
+
 }  // namespace trainyard

@@ -98,6 +98,12 @@ using ScheduleLists = std::vector<std::vector<ScheduleStep>>;
 [[nodiscard]] std::optional<std::string> check_schedule(const ScheduleLists& lists,
                                                         const PipelineShape& shape);
 
+// Where two directions share the ranks, both holders of a stage reduce its gradients together as
+// soon as they are final, stage after stage in one queue. Nothing when both come to their stages in
+// one order; else a sentence that names two ranks that would wait for each other.
+[[nodiscard]] std::optional<std::string> check_reductions(const ScheduleLists& lists,
+                                                          const PipelineShape& shape);
+
 // Durations of one rank's whole share of layers for one microbatch; a chunk takes
 // 1/chunks_per_share of it.
 struct StepDurations {

@@ -2,6 +2,7 @@
 
 #include "models/adapters.hpp"
 #include "models/architecture/flops.hpp"
+#include "models/frozen.hpp"
 #include "models/recompute.hpp"
 
 namespace trainyard {
@@ -19,28 +20,67 @@ AttentionCount other(AttentionCount attention) {
   return attention == AttentionCount::Causal ? AttentionCount::Full : AttentionCount::Causal;
 }
 
-// With frozen weights the backward has no weight gradient of theirs: 4 instead of 6 FLOPs a
-// parameter and token, and 6 for each of the adapters'.
-Flops trained_flops(const Scenario& scenario, AttentionCount attention) {
+// How much of a whole sequence's attention packed documents leave: the squares of their lengths
+// over that of the sequence, on average over the step.
+double attention_share(const TrainingPlan& plan) {
+  if (plan.documents.kind == DocumentKind::None) return 1.0;
+  double squares = 0.0;
+  double sequences = 0.0;
+  for (std::int64_t replica = 0; replica < plan.parallelism.data; ++replica) {
+    for (std::int64_t microbatch = 0; microbatch < plan.microbatches(); ++microbatch) {
+      for (const std::int64_t length :
+           microbatch_documents(plan, {.microbatch = microbatch, .replica = replica}))
+        squares += static_cast<double>(length) * static_cast<double>(length);
+      sequences += static_cast<double>(plan.training.micro_batch_size);
+    }
+  }
+  const auto whole = static_cast<double>(plan.training.sequence_length);
+  return squares / (sequences * whole * whole);
+}
+
+// Forward: 2 FLOPs a parameter and token. Backward as much for the gradient of the input, where a
+// gradient goes on; and for the weight's, where the weight is trained. Adapters add theirs.
+Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   const TrainingPlan& plan = scenario.plan;
-  const FlopsQuery query = flops_query(scenario, attention);
-  const Flops all = model_flops(plan.architecture, query);
-  if (plan.training.lora_rank == 0) return all;
+  const FlopsQuery query = flops_query(scenario, convention);
+  const bool plain = plan.training.lora_rank == 0 && !freezes(plan.training) &&
+                     plan.documents.kind == DocumentKind::None;
+  if (plain) return model_flops(plan.architecture, query);
   const TokenFlops token = token_flops(
       plan.architecture,
-      {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = attention});
-  const auto tokens = static_cast<double>(query.sequences * query.sequence_length);
-  const auto adapters = static_cast<double>(adapter_parameters(plan.architecture, plan.training));
-  return all + Flops{tokens * (6.0 * adapters - token.linear() - token.head)};
+      {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = convention});
+  const double core = token.attention_layer * attention_share(plan);
+  const bool adapted = plan.training.lora_rank > 0;
+  const std::int64_t layers = plan.architecture.layers;
+  const double adapters =
+      static_cast<double>(adapter_parameters(plan.architecture, plan.training) / layers);
+  double sum = token.head * (trains_head(plan) ? 3.0 : 2.0);
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const bool moe = plan.architecture.kind_of(layer) == LayerKind::Moe;
+    const double linear = moe ? token.moe_layer : token.linear_layer;
+    const bool trained = trains_layer(plan, layer);
+    sum += linear + core;
+    if (reaches(plan, layer)) sum += linear + 2.0 * core;
+    if (trained) sum += adapted ? 6.0 * adapters : linear;
+  }
+  return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
 
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
   const double share =
       training.recompute == Recompute::Full ? recomputed_layer_share(scenario.plan) : 1.0;
-  return recomputed_flops(scenario.plan.architecture, flops_query(scenario, attention),
-                          training.recompute, recompute_modules(training)) *
-         share;
+  const FlopsQuery query = flops_query(scenario, attention);
+  RecomputeModules modules = recompute_modules(training);
+  const Flops all =
+      recomputed_flops(scenario.plan.architecture, query, training.recompute, modules);
+  const bool core = training.recompute == Recompute::Full ||
+                    (training.recompute == Recompute::Selective && modules.core);
+  if (!core || scenario.plan.documents.kind == DocumentKind::None) return all * share;
+  modules = {};
+  const Flops cores =
+      recomputed_flops(scenario.plan.architecture, query, Recompute::Selective, modules);
+  return (all + cores * (attention_share(scenario.plan) - 1.0)) * share;
 }
 
 }  // namespace
@@ -52,6 +92,7 @@ RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu) {
   facts.scenario = resolved(scenario);
   facts.engine = scenario.engine;
   facts.seed = scenario.seed;
+  facts.steps = plan.servers.servers > 0 ? static_cast<double>(plan.servers.steps) : 1.0;
   facts.tokens_per_step =
       static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
   facts.model_flops = trained_flops(scenario, scenario.flops_convention);

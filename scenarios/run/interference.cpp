@@ -39,6 +39,7 @@ std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& 
     for (std::uint32_t call = 0; call < calls.size(); ++call) {
       if (calls[call].empty()) continue;  // the class never makes it
       const CollectiveOp op = run.workload.calls[call].op;
+      if (op == CollectiveOp::HostCopy) continue;  // copy engines, which hold no SMs
       const std::uint32_t channels =
           is_exchange(op) ? 0 : carrier_of(run.carriers, run.workload, group_class, call).channels;
       const auto sms = channels > 0

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 
 #include "kernels/gpu.hpp"
 #include "models/collectives/nccl/transport.hpp"
@@ -11,6 +12,7 @@
 #include "models/host/host_lanes.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
+#include "scenarios/run/device_kinds.hpp"
 #include "scenarios/run/facts.hpp"
 #include "scenarios/run/interference.hpp"
 #include "scenarios/run/memory_overheads.hpp"
@@ -35,13 +37,28 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::vector<Cost> price_kernels(const Workload& workload, const CostModel& model,
+// `gpu_of_kernel`: on which GPU each of them runs.
+std::vector<Cost> price_kernels(const Workload& workload,
+                                const std::vector<std::string>& gpu_of_kernel,
                                 const Supposition& suppose) {
+  std::map<std::string, std::unique_ptr<CostModel>> models;
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
-  for (const Kernel& kernel : workload.kernels)
-    costs.push_back(supposed_cost(suppose, kernel, model.cost(kernel)));
+  for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
+    std::unique_ptr<CostModel>& model = models[gpu_of_kernel[index]];
+    if (model == nullptr) model = load_cost_model(gpu_of_kernel[index]);
+    const Kernel& kernel = workload.kernels[index];
+    costs.push_back(supposed_cost(suppose, kernel, model->cost(kernel)));
+  }
   return costs;
+}
+
+// Where GPUs differ, what they reach on average.
+FlopsPerSecond mean_peak(const Cluster& cluster, DataType precision) {
+  double sum = 0.0;
+  for (const std::string& gpu : cluster.facts().gpu_of_node)
+    sum += load_gpu_sheet(gpu).peak(precision).value();
+  return FlopsPerSecond{sum / static_cast<double>(cluster.facts().gpu_of_node.size())};
 }
 
 nccl::Options options_of(const CollectiveChoice& choice) {
@@ -61,9 +78,9 @@ std::unique_ptr<Cluster> cluster_of(const ClusterSpec& spec, const Supposition& 
   return std::make_unique<Cluster>(std::move(cluster));
 }
 
-// Folds, prices and replays run.workload on run.cluster.
-void replay(Run& run, const CollectiveChoice& choice, std::span<const HostLane> hosts,
-            const RunOptions& options) {
+// Folds, prices and replays run.workload on run.cluster; `gpu_of_kernel` as `specialise` says.
+void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const CollectiveChoice& choice,
+            std::span<const HostLane> hosts, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
   const std::optional<CollectiveProfile> profile = profile_of(choice);
   const ChosenTransport chosen(cluster, options_of(choice), profile ? &*profile : nullptr,
@@ -73,8 +90,7 @@ void replay(Run& run, const CollectiveChoice& choice, std::span<const HostLane> 
       fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
   run.carriers = carriers(run.workload, run.partition, transport);
   suppose_communication(options.suppose, run.workload, run.partition);
-  run.kernel_costs =
-      price_kernels(run.workload, *load_cost_model(cluster.facts().gpu), options.suppose);
+  run.kernel_costs = price_kernels(run.workload, gpu_of_kernel, options.suppose);
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
@@ -115,15 +131,19 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   Run run;
   run.cluster = cluster_of(scenario.cluster, options.suppose);
   run.facts = scenario_facts(scenario, load_gpu_sheet(run.cluster->facts().gpu));
+  if (!run.cluster->facts().gpu_of_node.empty())
+    run.facts.gpu_peak = mean_peak(*run.cluster, scenario.plan.training.precision);
   run.workload = scenario_workload(scenario, *run.cluster);
   add_plan_approximations(scenario, run.facts);
   RunOptions chosen = options;
   chosen.interference = options.interference && scenario.interference;
+  const std::vector<std::string> gpu_of_kernel = specialise(run.workload, *run.cluster);
   const std::vector<HostLane> hosts =
       host_lanes(run.workload, scenario.host_costs, host_habits(scenario.plan.parallelism));
-  replay(run, scenario.plan.collectives, hosts, chosen);
+  replay(run, gpu_of_kernel, scenario.plan.collectives, hosts, chosen);
   add_memory_overheads(scenario.plan.framework, run);
-  run.facts.published = compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s});
+  run.facts.published =
+      compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s} / run.facts.steps);
   if (options.timing) stopwatch.record(run.facts);
   return run;
 }
@@ -135,7 +155,8 @@ Run run_workload(WorkloadQuestion question, const RunOptions& options) {
   run.facts.title = std::move(question.title);
   run.facts.engine = question.engine;
   run.workload = std::move(question.workload);
-  replay(run, {}, {}, options);
+  const std::vector<std::string> gpu_of_kernel = specialise(run.workload, *run.cluster);
+  replay(run, gpu_of_kernel, {}, {}, options);
   if (options.timing) stopwatch.record(run.facts);
   return run;
 }

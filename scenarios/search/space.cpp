@@ -258,10 +258,31 @@ std::optional<Scenario> family_base(const Variant& variant, const Scenario& scen
   return std::nullopt;
 }
 
+// What the bounds of the search do not hold for.
+void refuse_unbounded(const Scenario& scenario) {
+  const TrainingPlan& plan = scenario.plan;
+  const std::array<std::pair<bool, std::string_view>, 4> reasons{
+      {{!scenario.cluster.others.empty(), "/cluster/others"},
+       {plan.servers.servers > 0, "/parameter_servers"},
+       {plan.offload.any(), "/offload"},
+       {plan.documents.drawn() && plan.documents.independent_replicas,
+        "/documents/independent_replicas"}}};
+  for (const auto& [there, pointer] : reasons) {
+    if (!there) continue;
+    throw InputError(
+        Problem{.file = scenario.file,
+                .pointer = std::string(pointer),
+                .problem = "has no lower bound that a search could cut layouts by",
+                .hint = "leave it out here, and compare the best layouts with it by `trainyard "
+                        "sweep`"});
+  }
+}
+
 }  // namespace
 
 Layouts enumerate(const SearchSpace& space) {
   const Scenario scenario = load_scenario(space.scenario.file, space.scenario.changes);
+  refuse_unbounded(scenario);
   const Chosen chosen(space.over);
   const std::vector<Axis> foreign = foreign_axes(space.over);
   Layouts layouts;

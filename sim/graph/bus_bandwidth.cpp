@@ -15,6 +15,7 @@ double bus_bandwidth_factor(CollectiveOp op, std::uint64_t ranks) {
     case CollectiveOp::Broadcast:
     case CollectiveOp::Reduce:
     case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
       return 1.0;
   }
   return 1.0;

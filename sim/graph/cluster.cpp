@@ -87,6 +87,15 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
 std::uint32_t Cluster::node_of(std::uint32_t gpu) const { return gpu / facts_.gpus_per_node; }
 std::uint32_t Cluster::local_index(std::uint32_t gpu) const { return gpu % facts_.gpus_per_node; }
 
+const std::string& Cluster::gpu_kind(std::uint32_t gpu) const {
+  return facts_.gpu_of_node.empty() ? facts_.gpu : facts_.gpu_of_node.at(node_of(gpu));
+}
+
+Bytes Cluster::gpu_memory(std::uint32_t gpu) const {
+  return facts_.gpu_memory_of_node.empty() ? facts_.gpu_memory
+                                           : facts_.gpu_memory_of_node.at(node_of(gpu));
+}
+
 // Boost's own copy of a graph does not give links their numbers.
 void Cluster::copy_numbered(const ClusterGraph& graph) {
   links_.reserve(boost::num_edges(graph));

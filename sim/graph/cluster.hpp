@@ -112,6 +112,10 @@ struct ClusterFacts {
   std::uint32_t nodes = 0;
   std::uint32_t gpus_per_node = 0;
   Bytes gpu_memory = {};  // usable capacity of one GPU
+  // By node, where they are not all alike; else empty.
+  std::vector<std::string> gpu_of_node = {};
+  std::vector<Bytes> gpu_memory_of_node = {};
+  Bytes host_memory = {};  // of one node's CPUs together; zero: not known
   CollectiveLatency latency = {};
   Routing routing = {};
   bool fabric_reduces = false;  // its switches add what passes through them (SHARP)
@@ -138,8 +142,10 @@ class Cluster {
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
   [[nodiscard]] const Link& link(LinkId id) const { return links_.at(id); }
   [[nodiscard]] const Device& device(DeviceId id) const { return (*graph_)[id]; }
-  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;      // gpu: index into gpus()
-  [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;  // 0..gpus_per_node-1
+  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;        // gpu: index into gpus()
+  [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;    // 0..gpus_per_node-1
+  [[nodiscard]] const std::string& gpu_kind(std::uint32_t gpu) const;  // its profile
+  [[nodiscard]] Bytes gpu_memory(std::uint32_t gpu) const;
 
   // How a message travels from GPU to GPU. In a node: over NVLink where both have it, else PCIe.
   // Between nodes: through the source's own NIC, then over the shortest paths of the fabric as
@@ -152,6 +158,11 @@ class Cluster {
   // index, reached over NVLink, so that the fabric is crossed on one rail (NCCL's PXN). Equal to
   // route() where the sender has no NVLink to that GPU.
   [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+
+  // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
+  // chip, or through PCIe switches), and back. Empty where no CPU is wired to the GPU.
+  [[nodiscard]] Route route_to_host(std::uint32_t gpu) const;
+  [[nodiscard]] Route route_from_host(std::uint32_t gpu) const;
 
   // What a message on route() (or on route_rail_aligned()) pays in latency beyond the reference
   // distance, for which facts().latency stands. Between nodes that reference is one switch between
@@ -249,6 +260,7 @@ class Cluster {
   [[nodiscard]] Spread spread(const Net& net, std::span<const Arc> starts, const Hops& hops,
                               Route so_far) const;
   [[nodiscard]] Route shortest_paths(const Net& net, DeviceId from, DeviceId to) const;
+  [[nodiscard]] std::optional<DeviceId> host_of(std::uint32_t gpu) const;
   [[nodiscard]] Route in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] std::optional<std::uint32_t> rail_relay(std::uint32_t from_gpu,

@@ -82,6 +82,34 @@ Route Cluster::in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   return route.empty() ? shortest_paths(host_, gpus_[from_gpu], gpus_[to_gpu]) : route;
 }
 
+// Breadth first over PCIe and chip-to-chip links that lead through no GPU and no NIC; among CPUs
+// equally near the one first wired.
+std::optional<DeviceId> Cluster::host_of(std::uint32_t gpu) const {
+  std::vector<DeviceId> seen{gpus_.at(gpu)};
+  for (std::size_t next = 0; next < seen.size(); ++next) {
+    if (device(seen[next]).kind == DeviceKind::Cpu) return seen[next];
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(seen[next], *graph_))) {
+      const Link& link = (*graph_)[edge];
+      const DeviceKind kind = device(link.to).kind;
+      const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
+      const bool passes = kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu;
+      if (wired && passes && std::ranges::find(seen, link.to) == seen.end())
+        seen.push_back(link.to);
+    }
+  }
+  return std::nullopt;
+}
+
+Route Cluster::route_to_host(std::uint32_t gpu) const {
+  const std::optional<DeviceId> host = host_of(gpu);
+  return host ? shortest_paths(host_, gpus_[gpu], *host) : Route{};
+}
+
+Route Cluster::route_from_host(std::uint32_t gpu) const {
+  const std::optional<DeviceId> host = host_of(gpu);
+  return host ? shortest_paths(host_, *host, gpus_[gpu]) : Route{};
+}
+
 // Own NIC to own NIC where they reach each other. Else the sender hands over to a GPU of its node
 // that reaches the receiver's NIC, preferably on the receiver's rail; else a GPU of the receiver's
 // node takes the message in.

@@ -56,6 +56,8 @@ std::string_view to_string(CollectiveOp op) {
       return "all_to_all";
     case CollectiveOp::SendRecv:
       return "send_recv";
+    case CollectiveOp::HostCopy:
+      return "host_copy";
   }
   return "";
 }
@@ -72,6 +74,8 @@ std::string_view to_string(GroupKind kind) {
       return "expert";
     case GroupKind::Context:
       return "context";
+    case GroupKind::Host:
+      return "host";
     case GroupKind::Other:
       return "other";
   }

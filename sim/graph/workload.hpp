@@ -19,6 +19,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -57,7 +58,8 @@ enum class CollectiveOp : std::uint8_t {
   Broadcast,
   Reduce,
   AllToAll,
-  SendRecv
+  SendRecv,
+  HostCopy  // between a GPU and the memory of its CPU: a group of one rank
 };
 [[nodiscard]] std::string_view to_string(CollectiveOp op);
 
@@ -78,7 +80,8 @@ struct Call {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::int64_t bytes = 0;
   DataType dtype = DataType::Bf16;
-  std::string algorithm = "ring";         // a name of the collective registry
+  std::string algorithm =
+      "ring";  // a name of the collective registry; of a host_copy its direction
   std::vector<std::int64_t> matrix = {};  // n*n bytes, [from role * n + to role]; empty: all equal
   // What goes into switches and out of them as one flow (a step of a larger collective); the
   // algorithm is then "relay", or "relay_on" for what follows it in one stream.
@@ -132,8 +135,9 @@ struct Program {
   }
 };
 
-// Kinds as the breakdown names them: exposed_{tensor,pipeline,data,expert,context,other}.
-enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Expert, Context, Other };
+// Kinds as the breakdown names them: exposed_{tensor,pipeline,data,expert,context,host,other}.
+// Host: a rank and the memory of its CPU.
+enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Expert, Context, Host, Other };
 [[nodiscard]] std::string_view to_string(GroupKind kind);
 
 // Ranks that communicate. A member's role is its position; a Send is made by position 0 and the
@@ -155,6 +159,12 @@ struct Rank {
   std::vector<SlotBinding> slots = {};  // by slot number
   std::string label = {};               // "dp0 pp1 tp4", for traces
 };
+
+// Directions of a host_copy, as Call::algorithm.
+inline constexpr const char* kToHost = "to_host";
+inline constexpr const char* kFromHost = "from_host";
+// The memory category that stands in the memory of a rank's CPU and not in its GPU's.
+inline constexpr std::string_view kHostCategory = "host_memory";
 
 struct Workload {
   std::vector<std::string> streams = {};     // names; [0] = "compute"

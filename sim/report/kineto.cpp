@@ -39,6 +39,7 @@ std::string nccl_stem(const Call& call) {
       return "Broadcast";
     case CollectiveOp::AllToAll:
     case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
       return "";
   }
   return "";
@@ -52,6 +53,9 @@ std::string in_capitals(std::string text) {
 }  // namespace
 
 std::string nccl_kernel_name(const Call& call, const Carrier& carrier) {
+  if (call.op == CollectiveOp::HostCopy)
+    return call.algorithm == kToHost ? "Memcpy DtoH (Device -> Pinned)"
+                                     : "Memcpy HtoD (Pinned -> Device)";
   const std::string stem = nccl_stem(call);
   if (stem.empty()) return "ncclDevKernel_SendRecv";
   return fmt::format("ncclDevKernel_{}_{}_{}", stem, in_capitals(carrier.algorithm),
@@ -76,6 +80,8 @@ std::string_view kineto_collective_name(OpKind kind, CollectiveOp op) {
       return "all_to_all";
     case CollectiveOp::SendRecv:
       return "send";
+    case CollectiveOp::HostCopy:
+      return "host_copy";
   }
   return "";
 }

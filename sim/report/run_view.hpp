@@ -45,6 +45,7 @@ struct RunFacts {
   std::string engine;
   std::string engine_version;  // "SimGrid 3.32"; empty: the engine is our own
   std::uint64_t seed = 0;
+  double steps = 1.0;            // played one after the other; figures are means over them
   double tokens_per_step = 0.0;  // 0: a bare workload has none
   Flops model_flops;             // of one step, all GPUs, in the convention below
   Flops model_flops_other;       // in the other convention

@@ -114,8 +114,8 @@ std::string figures_alone(const std::vector<FigureRow>& rows) {
 }
 
 constexpr std::array<std::string_view, kTimeShares> kShortTitles{
-    "compute", "optim.", "TP",      "PP",     "DP",   "EP",
-    "CP",      "other",  "waiting", "bubble", "host", "idle"};
+    "compute", "optim.", "TP",      "PP",     "DP",   "EP",  "CP",
+    "CPU",     "other",  "waiting", "bubble", "host", "idle"};
 
 // Shares of the step, mean over all ranks.
 std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
@@ -175,17 +175,29 @@ std::string composition(const RunView& view, const MemoryPeak& peak) {
   return text;
 }
 
+std::string host_text(const HostMemory& host) {
+  return host.capacity_bytes > 0
+             ? fmt::format("{} of the {} of host memory on node {}", gib(host.bytes),
+                           gib(host.capacity_bytes), host.node)
+             : fmt::format("{} of host memory on node {}", gib(host.bytes), host.node);
+}
+
 }  // namespace
 
 std::string verdict_line(const RunView& view) {
+  const double steps = view.facts.steps;
   const std::string step =
-      fmt::format("one step takes {}", to_text(Seconds{view.timeline.makespan_s}));
+      fmt::format("one step takes {}{}", to_text(Seconds{view.timeline.makespan_s / steps}),
+                  steps > 1.0 ? fmt::format(", the mean of {}", steps) : "");
   const std::vector<StageMemory> stages = stage_memory(view);
   const StageMemory* worst = worst_stage(stages);
   if (worst == nullptr || worst->capacity_bytes == 0) return step + "\n";
   const std::string need = fmt::format("{} of {} on the fullest stage ({})", gib(worst->peak.bytes),
                                        gib(worst->capacity_bytes), worst->stage);
-  return fmt::format("{}: {}; {}\n", worst->fits ? "fits" : "DOES NOT FIT", need, step);
+  const std::optional<HostMemory> host = host_memory(view);
+  const bool fits = worst->fits && (!host || host->fits);
+  return fmt::format("{}: {}{}; {}\n", fits ? "fits" : "DOES NOT FIT", need,
+                     host ? "; " + host_text(*host) : "", step);
 }
 
 std::string figures_section(const RunView& view) {
@@ -198,7 +210,7 @@ std::string breakdown_section(const RunView& view) {
   const double step_s = view.timeline.makespan_s;
   if (stages.empty() || step_s <= 0.0) return "";
   return "Where the time of a rank goes (mean over all ranks)\n" + breakdown_mean(stages, step_s) +
-         "\nThe same by stage, % of the step (TP, PP, DP, EP, CP, other: communication not "
+         "\nThe same by stage, % of the step (TP, PP, DP, EP, CP, CPU, other: communication not "
          "hidden)\n" +
          breakdown_by_stage(stages, step_s);
 }
@@ -218,6 +230,9 @@ std::string memory_section(const RunView& view) {
   for (const StageMemory& stage : stages) {
     text += wrapped(fmt::format("  stage {}: {}", stage.stage, composition(view, stage.peak)), 4);
   }
+  if (const std::optional<HostMemory> host = host_memory(view))
+    text += fmt::format("  on the host: {}{}\n", host_text(*host),
+                        host->fits ? "" : ", MORE THAN THERE IS");
   return text;
 }
 

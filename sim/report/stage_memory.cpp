@@ -9,15 +9,30 @@
 
 namespace trainyard {
 
+namespace {
+
+// Of the GPUs of a rank class, which are all of one kind.
+std::int64_t capacity_of(const RunView& view, std::uint32_t rank_class) {
+  const RankId rank = view.partition.ranks[rank_class].representative;
+  const bool mixed = !view.cluster.facts().gpu_memory_of_node.empty();
+  const Bytes memory =
+      mixed ? view.cluster.gpu_memory(view.workload.ranks[rank].gpu) : view.facts.gpu_memory;
+  return static_cast<std::int64_t>(std::floor(memory.value()));
+}
+
+}  // namespace
+
 std::vector<StageMemory> stage_memory(const RunView& view) {
-  const auto capacity = static_cast<std::int64_t>(std::floor(view.facts.gpu_memory.value()));
   std::map<std::uint32_t, StageMemory> worst;
   for (std::uint32_t index = 0; index < view.partition.ranks.size(); ++index) {
     const std::uint32_t stage =
         view.workload.programs.at(view.partition.ranks[index].program).stage;
+    const std::int64_t capacity = capacity_of(view, index);
     MemoryPeak peak = memory_peak(view.workload, view.partition, view.timeline, index);
     const auto known = worst.find(stage);
-    if (known != worst.end() && known->second.peak.bytes >= peak.bytes) continue;
+    if (known != worst.end() &&
+        known->second.peak.bytes - known->second.capacity_bytes >= peak.bytes - capacity)
+      continue;
     const bool fits = capacity == 0 || peak.bytes <= capacity;
     worst[stage] = {.stage = stage,
                     .rank_class = index,
@@ -33,9 +48,29 @@ std::vector<StageMemory> stage_memory(const RunView& view) {
 
 const StageMemory* worst_stage(const std::vector<StageMemory>& stages) {
   const auto worst = std::max_element(
-      stages.begin(), stages.end(),
-      [](const StageMemory& a, const StageMemory& b) { return a.peak.bytes < b.peak.bytes; });
+      stages.begin(), stages.end(), [](const StageMemory& a, const StageMemory& b) {
+        return a.peak.bytes - a.capacity_bytes < b.peak.bytes - b.capacity_bytes;
+      });
   return worst == stages.end() ? nullptr : &*worst;
+}
+
+std::optional<HostMemory> host_memory(const RunView& view) {
+  const auto& categories = view.workload.categories;
+  if (std::ranges::find(categories, kHostCategory) == categories.end()) return std::nullopt;
+  std::vector<std::int64_t> of_class;
+  for (std::size_t index = 0; index < view.partition.ranks.size(); ++index)
+    of_class.push_back(host_memory_peak(view.workload, view.partition, view.timeline, index));
+  std::map<std::uint32_t, std::int64_t> of_node;
+  for (RankId rank = 0; rank < view.workload.ranks.size(); ++rank)
+    of_node[view.cluster.node_of(view.workload.ranks[rank].gpu)] +=
+        of_class[view.partition.class_of_rank[rank]];
+  HostMemory most;
+  for (const auto& [node, bytes] : of_node)
+    if (bytes > most.bytes) most = {.node = node, .bytes = bytes};
+  most.capacity_bytes =
+      static_cast<std::int64_t>(std::floor(view.cluster.facts().host_memory.value()));
+  most.fits = most.capacity_bytes == 0 || most.bytes <= most.capacity_bytes;
+  return most;
 }
 
 std::string peak_operation(const RunView& view, const StageMemory& stage) {

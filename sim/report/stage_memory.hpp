@@ -28,4 +28,15 @@ struct StageMemory {
 // "backward layer 3, microbatch 7": the operation that reached the peak.
 [[nodiscard]] std::string peak_operation(const RunView& view, const StageMemory& stage);
 
+// What the ranks of a node keep in the memory of its CPUs, each at its own peak, on the node where
+// that is most.
+struct HostMemory {
+  std::uint32_t node = 0;
+  std::int64_t bytes = 0;
+  std::int64_t capacity_bytes = 0;  // 0: not known
+  bool fits = true;
+};
+// Nothing where the step keeps nothing there.
+[[nodiscard]] std::optional<HostMemory> host_memory(const RunView& view);
+
 }  // namespace trainyard

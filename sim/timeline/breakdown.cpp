@@ -22,6 +22,8 @@ TimeShare exposed(GroupKind kind) {
       return TimeShare::ExposedExpert;
     case GroupKind::Context:
       return TimeShare::ExposedContext;
+    case GroupKind::Host:
+      return TimeShare::ExposedHost;
     case GroupKind::Other:
       return TimeShare::ExposedOther;
   }
@@ -97,7 +99,8 @@ class Walk {
   // What the time between start and end of an operation is.
   [[nodiscard]] TimeShare running_share(OpIndex op) const {
     const Operation& operation = program_.operations[op];
-    if (operation.kind == OpKind::Delay) return TimeShare::Host;
+    const bool delays = operation.kind == OpKind::Delay;
+    if (delays && operation.work != WorkClass::Optimizer) return TimeShare::Host;
     if (!communicates(operation)) {
       return operation.work == WorkClass::Optimizer ? TimeShare::Optimizer : TimeShare::Compute;
     }
@@ -189,6 +192,8 @@ std::string_view to_string(TimeShare share) {
       return "exposed_expert";
     case TimeShare::ExposedContext:
       return "exposed_context";
+    case TimeShare::ExposedHost:
+      return "exposed_host";
     case TimeShare::ExposedOther:
       return "exposed_other";
     case TimeShare::Waiting:

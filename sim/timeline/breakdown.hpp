@@ -9,7 +9,7 @@
 //     ready .. start    waiting (a late member), or bubble (a receive that is not yet sent)
 //     start .. end      exposed_<kind of group> (communication), host (a delay), its own work (a
 //     kernel
-//                       on another stream)
+//                       on another stream, or an optimizer that the CPU runs)
 //     after end         host: everything was there and the CPU had not issued the operation
 //
 // After the last compute operation the communication still under way is charged the same way, and
@@ -39,13 +39,14 @@ enum class TimeShare : std::uint8_t {
   ExposedData,
   ExposedExpert,
   ExposedContext,
+  ExposedHost,
   ExposedOther,
   Waiting,
   Bubble,
   Host,
   Idle
 };
-inline constexpr std::size_t kTimeShares = 12;
+inline constexpr std::size_t kTimeShares = 13;
 // "exposed_tensor": the keys of the result JSON.
 [[nodiscard]] std::string_view to_string(TimeShare share);
 

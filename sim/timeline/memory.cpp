@@ -30,10 +30,11 @@ void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& cha
   }
 }
 
-}  // namespace
-
-std::vector<MemoryChange> memory_changes(const Workload& workload, const Partition& partition,
-                                         const Timeline& timeline, std::size_t rank_class) {
+// All effects of a rank class that `counts` says of by category: by time, frees first.
+template <class Counts>
+std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& partition,
+                                     const Timeline& timeline, std::size_t rank_class,
+                                     const Counts& counts) {
   const Program& program = program_of(workload, partition, rank_class);
   const OpTimes& times = timeline.classes.at(rank_class);
   TY_CHECK(times.end_s.size() == program.operations.size(), times.end_s.size(),
@@ -42,6 +43,7 @@ std::vector<MemoryChange> memory_changes(const Workload& workload, const Partiti
   changes.reserve(program.effects.size());
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     for (const MemoryEffect& effect : program.effects_of(program.operations[op])) {
+      if (!counts(effect.category)) continue;
       changes.push_back({.time_s = effect.at_end ? times.end_s[op] : times.start_s[op],
                          .operation = op,
                          .category = effect.category,
@@ -55,10 +57,26 @@ std::vector<MemoryChange> memory_changes(const Workload& workload, const Partiti
   return changes;
 }
 
+// Where kHostCategory stands among the categories; their number where there is none.
+std::size_t host_category(const Workload& workload) {
+  return static_cast<std::size_t>(std::ranges::find(workload.categories, kHostCategory) -
+                                  workload.categories.begin());
+}
+
+}  // namespace
+
+std::vector<MemoryChange> memory_changes(const Workload& workload, const Partition& partition,
+                                         const Timeline& timeline, std::size_t rank_class) {
+  return changes_of(
+      workload, partition, timeline, rank_class,
+      [host = host_category(workload)](std::size_t category) { return category != host; });
+}
+
 std::vector<std::int64_t> resident_bytes(const Workload& workload, const Program& program) {
   std::vector<std::int64_t> bytes(workload.categories.size(), 0);
+  const std::size_t host = host_category(workload);
   for (const ResidentMemory& resident : program.resident)
-    bytes.at(resident.category) += resident.bytes;
+    if (resident.category != host) bytes.at(resident.category) += resident.bytes;
   return bytes;
 }
 
@@ -69,6 +87,21 @@ std::vector<std::int64_t> unreturned_bytes(const Workload& workload, const Progr
       bytes.at(effect.category) += effect.bytes;
   }
   return bytes;
+}
+
+std::int64_t host_memory_peak(const Workload& workload, const Partition& partition,
+                              const Timeline& timeline, std::size_t rank_class) {
+  const std::size_t host = host_category(workload);
+  if (host == workload.categories.size()) return 0;
+  std::vector<std::int64_t> bytes(workload.categories.size(), 0);
+  for (const ResidentMemory& held : program_of(workload, partition, rank_class).resident)
+    if (held.category == host) bytes[host] += held.bytes;
+  std::int64_t peak = bytes[host];
+  play(bytes,
+       changes_of(workload, partition, timeline, rank_class,
+                  [host](std::size_t category) { return category == host; }),
+       [&](double, OpIndex) { peak = std::max(peak, bytes[host]); });
+  return peak;
 }
 
 MemoryPeak memory_peak(const Workload& workload, const Partition& partition,

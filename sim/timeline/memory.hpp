@@ -41,6 +41,12 @@ struct MemoryChange {
 [[nodiscard]] std::vector<std::int64_t> unreturned_bytes(const Workload& workload,
                                                          const Program& program);
 
+// Bytes of kHostCategory stand in the memory of the rank's CPU: none of the functions above and
+// below counts them but `unreturned_bytes` and this one, the most that a rank of the class keeps
+// there.
+[[nodiscard]] std::int64_t host_memory_peak(const Workload& workload, const Partition& partition,
+                                            const Timeline& timeline, std::size_t rank_class);
+
 struct MemoryPeak {
   std::int64_t bytes = 0;
   double at_s = 0.0;          // the first instant at which it is reached

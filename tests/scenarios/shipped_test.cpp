@@ -41,8 +41,10 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("megatron/"), 18) << "ten sizes of 2021, four models of 2022 twice";
   EXPECT_EQ(count("llama3/"), 4);
   EXPECT_EQ(count("fsdp/"), 5);
-  EXPECT_EQ(count("replicas/"), 2);
-  EXPECT_EQ(count("context/"), 4) << "ring, Ulysses, both, and the published one";
+  EXPECT_EQ(count("replicas/"), 3);
+  EXPECT_EQ(count("context/"), 5) << "ring, Ulysses, both, packed documents, and the published one";
+  EXPECT_EQ(count("offload/"), 2);
+  EXPECT_EQ(count("unequal/"), 1);
   EXPECT_EQ(count("moe/"), 6);
   EXPECT_EQ(count("first/"), 1);
 }

@@ -6,8 +6,10 @@
 #include "models/schedules/chart.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/schedule_svg.hpp"
 
 namespace trainyard {
 
@@ -21,6 +23,7 @@ struct ScheduleChoice {
   double weight_s = 0.0;  // 0: half of the backward
   double transfer_s = 0.0;
   std::size_t width = 0;  // 0: the terminal's, or 100
+  std::string svg = {};   // a file for the picture; empty: none
 };
 
 std::size_t terminal_width() {
@@ -116,6 +119,11 @@ Exit chart(ScheduleChoice choice) {
   fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), shape.stages,
              shape.microbatches, shape.chunks, shape.chunks == 1 ? "" : "s",
              schedule_chart(played, shape, width), schedule_table(played, shape));
+  if (!choice.svg.empty())
+    write_file(choice.svg,
+               schedule_svg(played, shape,
+                            fmt::format("{}: {} stages, {} microbatches", schedule.name(),
+                                        shape.stages, shape.microbatches)));
   return Exit::Fine;
 }
 
@@ -149,6 +157,7 @@ void add_schedule(CLI::App& app, Action& action) {
   command->add_option("--transfer", choice->transfer_s, "Seconds of one message");
   command->add_option("--width", choice->width, "Columns of the chart")
       ->check(CLI::Range(20, 100000));
+  command->add_option("--svg", choice->svg, "Draw it into this file as well");
   command->footer(
       "Example:\n  trainyard schedule interleaved_1f1b --stages 4 --microbatches 8 --chunks 2");
   command->callback([choice, &action] { action = [choice] { return chart(*choice); }; });

@@ -23,6 +23,7 @@ std::string plain_algorithm(CollectiveOp op) {
       return "chain";
     case CollectiveOp::AllToAll:
     case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
       return "direct";
   }
   return "direct";

@@ -122,7 +122,7 @@ void BucketedReplicas::before_forward(const UnitPlace& place) {
   const Chunk& chunk = chunks_[place.chunk];
   if (chunk.entered) return;
   const WeightUnit& unit = weights_[place.chunk].units[place.unit];
-  wait_for(chunk.dense, unit.begin);
+  if (unit.end > unit.begin) wait_for(chunk.dense, unit.begin);
   if (unit.experts_end > unit.experts_begin) wait_for(chunk.experts, unit.experts_begin);
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "models/adapters.hpp"
+#include "models/frozen.hpp"
 #include "models/lower/ends.hpp"
 #include "models/lower/entries.hpp"
 
@@ -76,7 +77,9 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
   const Architecture& a = plan.architecture;
   const EndParameters ends = end_parameters(plan);
   ChunkWeights weights;
-  if (layers.has_head) {
+  if (layers.has_head && !trains_head(plan)) {
+    append_unit(weights, {}, -1);
+  } else if (layers.has_head) {
     std::vector<GradientEntry> head;
     if (ends.head > 0)
       head.push_back({.tensors = {{.rows = ends.head / a.hidden, .columns = a.hidden}}});
@@ -87,20 +90,21 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
     const std::int64_t layer = layers.first_layer + i;
     const LayerKind kind = a.kind_of(layer);
     const bool adapted = plan.training.lora_rank > 0;
+    if (!trains_layer(plan, layer)) {
+      append_unit(weights, {}, static_cast<std::int32_t>(layer));
+      continue;
+    }
     append_unit(weights, adapted ? adapter_entries(plan) : layer_entries(plan, kind),
                 static_cast<std::int32_t>(layer), expert_entries(plan, kind));
   }
-  if (layers.has_embedding) {
+  if (layers.has_embedding && !trains_embedding(plan)) {
+    append_unit(weights, {}, -1);
+  } else if (layers.has_embedding) {
     GradientEntry embedding;
     if (ends.positions > 0)
       embedding.tensors.push_back({.rows = ends.positions / a.hidden, .columns = a.hidden});
     embedding.tensors.push_back({.rows = ends.embedding / a.hidden, .columns = a.hidden});
     append_unit(weights, {embedding}, -1);
-  }
-  if (plan.training.lora_rank == 0) return weights;
-  for (const WeightUnit& unit : weights.units) {
-    if (unit.is_layer()) continue;
-    for (std::size_t i = unit.begin; i < unit.end; ++i) weights.entries[i].tensors.clear();
   }
   return weights;
 }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "models/collectives/parameter_server_traffic.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/layer_memory.hpp"
 #include "models/lower/lower.hpp"
 #include "models/lower/program_builder.hpp"
 #include "sim/base/check.hpp"
@@ -38,6 +40,7 @@ std::int64_t parameters_of(const TrainingPlan& plan) {
 // One worker's step without its optimizer.
 Workload worker_step(const TrainingPlan& plan) {
   TrainingPlan alone = plan;
+  alone.servers = {};
   alone.training.global_batch_size /= plan.parallelism.data;
   alone.parallelism.data = 1;
   return lower(alone);
@@ -53,10 +56,13 @@ class Splice {
     to_.kernels = step.kernels;
     to_.categories = step.categories;
     to_.names.insert(to_.names.end(), step.names.begin(), step.names.end());
-    state_ = 12 * part;
-    to_.kernels.push_back(MemoryBound{.kind = MemoryBoundKind::Optimizer,
-                                      .bytes = adam_mixed_bytes_per_parameter * part,
-                                      .launches = 1});
+    const StateRecipe recipe = state_recipe(plan, 1);
+    const StateBytes state = state_bytes(recipe, part);
+    state_ = std::llround(state.master + state.first_moment + state.second_moment);
+    to_.kernels.push_back(
+        MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                    .bytes = std::llround(optimizer_step_bytes(recipe) * static_cast<double>(part)),
+                    .launches = 1});
     microbatches_ = static_cast<std::int32_t>(plan.microbatches());
   }
 
@@ -152,6 +158,17 @@ Workload server_steps(const TrainingPlan& plan, const ServerSteps& steps) {
                                                .staleness = steps.staleness});
   const Workload step = worker_step(plan);
   return Splice(plan, std::move(traffic), step, std::ssize(steps.servers)).done();
+}
+
+Workload server_steps(const TrainingPlan& plan) {
+  const ParameterServers& chosen = plan.servers;
+  std::vector<std::uint32_t> gpus(static_cast<std::size_t>(chosen.servers));
+  std::iota(gpus.begin(), gpus.end(),
+            chosen.dedicated ? static_cast<std::uint32_t>(plan.parallelism.data) : 0U);
+  ServerSteps steps{.servers = std::move(gpus), .steps = static_cast<std::uint32_t>(chosen.steps)};
+  steps.staleness = static_cast<std::uint32_t>(chosen.staleness);
+  if (chosen.asynchronous) steps.staleness.reset();
+  return server_steps(plan, steps);
 }
 
 }  // namespace trainyard

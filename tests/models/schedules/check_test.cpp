@@ -62,5 +62,27 @@ TEST(CheckSchedule, NamesChunksOfADeadlock) {
             "waits for F0.1 of rank 0, which is at F0.1");
 }
 
+// Two directions on two ranks: both hold stage 0 and stage 1.
+TEST(CheckReductions, HoldersComeToTheirStagesInOneOrder) {
+  const PipelineShape shape{
+      .stages = 2, .microbatches = 2, .chunks = 2, .placement = StagePlacement::Bidirectional};
+  const auto step = [](StepKind kind, std::int32_t microbatch, std::int32_t chunk) {
+    return ScheduleStep{.kind = kind, .microbatch = microbatch, .chunk = chunk};
+  };
+  using enum StepKind;
+  const auto list = [&](std::int32_t first, std::int32_t last) {
+    return std::vector<ScheduleStep>{step(Forward, 0, 0), step(Forward, 1, 1),
+                                     step(Backward, first, first), step(Backward, last, last)};
+  };
+  const std::int64_t of_zero = stage_of(shape, {.rank = 0, .chunk = 0});
+  ASSERT_NE(of_zero, stage_of(shape, {.rank = 1, .chunk = 0}));
+  EXPECT_EQ(check_reductions({list(0, 1), list(1, 0)}, shape), std::nullopt);
+  EXPECT_EQ(check_reductions({list(0, 1), list(0, 1)}, shape).value_or(""),
+            "rank 0 has the gradients of stage 0 before those of stage 1, and rank 1, which holds "
+            "both as well, the other way round: each waits for the other in their reduction");
+  EXPECT_EQ(check_reductions({list(0, 1), list(0, 1)}, {.stages = 2, .microbatches = 2}),
+            std::nullopt);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -1,0 +1,210 @@
+#include "models/lower/offload.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "models/lower/layer_memory.hpp"
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // parameters of one piece of state
+
+OpIndex host_copy(ProgramBuilder& build, std::string_view name, const char* direction,
+                  std::int64_t bytes, ProgramBuilder::After after) {
+  const bool leaves = direction == kToHost;
+  return build.collective(name, leaves ? Stream::StoreHost : Stream::FetchHost, Slot::Host,
+                          {.op = CollectiveOp::HostCopy, .bytes = bytes, .algorithm = direction},
+                          after);
+}
+
+}  // namespace
+
+OpIndex copy_to_host(ProgramBuilder& build, std::string_view name, std::int64_t bytes,
+                     ProgramBuilder::After after) {
+  return host_copy(build, name, kToHost, bytes, after);
+}
+
+OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_t bytes,
+                       ProgramBuilder::After after) {
+  return host_copy(build, name, kFromHost, bytes, after);
+}
+
+// ---- activations
+
+void OffloadLowering::forward_enters(std::size_t chunk) { fetch_first_weights(chunk, true); }
+
+void OffloadLowering::backward_enters(std::size_t chunk, std::int64_t layers,
+                                      std::int32_t microbatch) {
+  fetch_first_weights(chunk, false);
+  const auto found = held_.find({chunk, microbatch});
+  if (found != held_.end()) fetch_ahead(found->second, layers);
+}
+
+void OffloadLowering::forward_begins(const OffloadPlace& place) {
+  const std::size_t units = weights_[place.chunk].units.size();
+  const bool more =
+      place.unit + 1 < units && weights_[place.chunk].units[place.unit + 1].is_layer();
+  need_weights(place.chunk, place.unit, more ? std::optional(place.unit + 1) : std::nullopt);
+  if (stores_.size() >= 2) build_.wait_for(stores_[stores_.size() - 2]);
+}
+
+void OffloadLowering::forward_ended(const OffloadPlace& place, std::int64_t kept) {
+  weights_used();
+  const OffloadSettings& offload = plan_.offload;
+  if (offload.activation_layers > 0 && place.layer >= offload.activation_layers) return;
+  const std::int64_t bytes = std::llround(offload.activations * static_cast<double>(kept));
+  if (bytes == 0) return;
+  const OpIndex store = copy_to_host(build_, "activation_store", bytes, {build_.last_compute()});
+  build_.allocate(store, Category::Host, bytes);
+  build_.release(store, Category::Activations, bytes);
+  held_[{place.chunk, place.microbatch}].push_back(
+      {.layer = place.layer, .bytes = bytes, .store = store});
+  stores_.push_back(store);
+}
+
+void OffloadLowering::fetch(Stored& stored) {
+  if (stored.fetch != kNone) return;
+  stored.fetch = copy_from_host(build_, "activation_fetch", stored.bytes,
+                                {stored.store, build_.last_compute()});
+  build_.allocate(stored.fetch, Category::Activations, stored.bytes);
+  build_.release(stored.fetch, Category::Host, stored.bytes);
+}
+
+// The next to be needed, once the layer behind it is at work; checkpoints, which are small and may
+// be several layers apart, in any case.
+void OffloadLowering::fetch_ahead(Held& held, std::int64_t layer) {
+  const bool near = held.back().layer + 1 >= layer;
+  if (near || plan_.training.recompute == Recompute::Full) fetch(held.back());
+}
+
+void OffloadLowering::backward_begins(const OffloadPlace& place) {
+  const bool more = place.unit > 0 && weights_[place.chunk].units[place.unit - 1].is_layer();
+  need_weights(place.chunk, place.unit, more ? std::optional(place.unit - 1) : std::nullopt);
+  const auto found = held_.find({place.chunk, place.microbatch});
+  if (found == held_.end()) return;
+  Held& held = found->second;
+  fetch_ahead(held, place.layer);
+  if (held.back().layer < place.layer) return;
+  TY_CHECK(held.back().layer == place.layer, held.back().layer, place.layer);
+  build_.wait_for(held.back().fetch);
+  held.pop_back();
+  if (held.empty()) {
+    held_.erase(found);
+  } else {
+    fetch_ahead(held, place.layer);
+  }
+}
+
+// ---- weights
+
+void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
+  if (fetched_.contains({chunk, unit})) return;
+  const WeightUnit& weights = weights_[chunk].units[unit];
+  const auto element = static_cast<std::int64_t>(element_bytes(plan_.training.precision));
+  const std::int64_t bytes = weights_[chunk].parameters(weights) * element;
+  const OpIndex fetch = copy_from_host(build_, "weight_fetch", bytes, {build_.last_compute()});
+  build_.allocate(fetch, Category::UnshardedWeights, bytes);
+  fetched_[{chunk, unit}] = fetch;
+}
+
+void OffloadLowering::fetch_first_weights(std::size_t chunk, bool forward) {
+  if (!plan_.offload.weights) return;
+  const std::vector<WeightUnit>& units = weights_[chunk].units;
+  const auto is_layer = [](const WeightUnit& unit) { return unit.is_layer(); };
+  const auto first = std::ranges::find_if(units, is_layer);
+  if (first == units.end()) return;
+  const auto last = std::find_if(units.rbegin(), units.rend(), is_layer);
+  fetch_weights(chunk, forward ? static_cast<std::size_t>(first - units.begin())
+                               : static_cast<std::size_t>(units.rend() - last - 1));
+}
+
+// The layer's own, and those of the one that is used next.
+void OffloadLowering::need_weights(std::size_t chunk, std::size_t unit,
+                                   std::optional<std::size_t> next) {
+  if (!plan_.offload.weights) return;
+  fetch_weights(chunk, unit);
+  build_.wait_for(fetched_.at({chunk, unit}));
+  in_use_ = {chunk, unit};
+  if (next) fetch_weights(chunk, *next);
+}
+
+void OffloadLowering::weights_used() {
+  const auto found = fetched_.find(in_use_);
+  if (!plan_.offload.weights || found == fetched_.end()) return;
+  const ChunkWeights& weights = weights_[in_use_.first];
+  const auto element = static_cast<std::int64_t>(element_bytes(plan_.training.precision));
+  build_.release(build_.last_compute(), Category::UnshardedWeights,
+                 weights.parameters(weights.units[in_use_.second]) * element);
+  fetched_.erase(found);
+}
+
+// ---- optimizer
+
+namespace {
+
+// Gradients to the host, the CPU's step on them, new weights back: piece after piece, each part on
+// a stream of its own.
+void cpu_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>& pieces,
+                   std::int64_t gradient, ProgramBuilder& build) {
+  const StateRecipe recipe = state_recipe(plan, 1);
+  const double each = optimizer_step_bytes(recipe);
+  const double rate = kCpuOptimizerShare * plan.host.bandwidth.value();
+  TY_CHECK(rate > 0.0);
+  const double weight = state_bytes_per_parameter(recipe).weights;
+  for (const std::int64_t piece : pieces) {
+    const OpIndex arrived =
+        copy_to_host(build, "gradient_to_host", piece * gradient, {build.last_compute()});
+    const OpIndex updated =
+        build.delay("cpu_" + plan.training.optimizer, Stream::HostWork,
+                    Seconds{static_cast<double>(piece) * each / rate}, {arrived});
+    if (plan.offload.weights) continue;  // they are there already
+    build.wait_for(copy_from_host(build, "weights_from_host",
+                                  std::llround(weight * static_cast<double>(piece)), {updated}));
+  }
+}
+
+void fetched_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>& pieces,
+                       std::int64_t gradient, ProgramBuilder& build) {
+  const StateRecipe recipe = state_recipe(plan, 1);
+  const StateBytes state = state_bytes_per_parameter(recipe);
+  const double kept = state.master + state.first_moment + state.second_moment;
+  const double clip = plan.training.gradient_clipping ? 2.0 * static_cast<double>(gradient) : 0.0;
+  const double step = optimizer_step_bytes(recipe) + clip;
+  std::array<OpIndex, 2> stored{kNone, kNone};
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto piece = static_cast<double>(pieces[i]);
+    const std::int64_t bytes = std::llround(kept * piece);
+    const OpIndex begun = i == 0 ? build.last_compute() : kNone;
+    const OpIndex fetch =
+        copy_from_host(build, "optimizer_state_fetch", bytes, {begun, stored[i % 2]});
+    build.allocate(fetch, Category::OptimizerState, bytes);
+    build.wait_for(fetch);
+    const OpIndex update =
+        build.compute(plan.training.optimizer, MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                                                           .bytes = std::llround(step * piece),
+                                                           .launches = 1});
+    stored[i % 2] = copy_to_host(build, "optimizer_state_store", bytes, {update});
+    build.release(stored[i % 2], Category::OptimizerState, bytes);
+    if (plan.offload.weights)
+      copy_to_host(build, "weight_store", std::llround(state.weights * piece), {update});
+  }
+}
+
+}  // namespace
+
+void offloaded_optimizer(const TrainingPlan& plan, std::int64_t local, std::int64_t gradient,
+                         ProgramBuilder& build) {
+  std::vector<std::int64_t> pieces;
+  for (std::int64_t left = local; left > 0; left -= kPieceMost)
+    pieces.push_back(std::min(left, kPieceMost));
+  plan.offload.optimizer == OffloadedOptimizer::Cpu
+      ? cpu_optimizer(plan, pieces, gradient, build)
+      : fetched_optimizer(plan, pieces, gradient, build);
+}
+
+}  // namespace trainyard

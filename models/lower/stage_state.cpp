@@ -1,0 +1,130 @@
+// What a pipeline rank holds through the step: weights that it trains and weights that it does not.
+#include <algorithm>
+#include <cmath>
+
+#include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
+#include "models/frozen.hpp"
+#include "models/lower/stage.hpp"
+
+namespace trainyard {
+
+ChunkLayers StageLowering::layers_of(const Chunk& chunk) {
+  return {.first_layer = chunk.first_layer,
+          .layers = chunk.layers,
+          .has_embedding = chunk.has_embedding,
+          .has_head = chunk.has_head};
+}
+
+ChunkWeights StageLowering::weights_of(const Chunk& chunk) const {
+  ChunkWeights weights = chunk_weights(plan_, layers_of(chunk));
+  weights.number = chunk.place.chunk;
+  weights.rank = stage_;
+  weights.stage = chunk.stage;
+  return weights;
+}
+
+StageParameters StageLowering::stage_parameters() const {
+  const EndParameters ends = end_parameters(plan_);
+  StageParameters parameters;
+  for (const ChunkWeights& weights : weights_) {
+    parameters.total += weights.parameters();
+    parameters.experts += weights.expert_parameters();
+  }
+  for (const Chunk& chunk : chunks_) {
+    for (std::int64_t i = 0; i < chunk.layers; ++i) {
+      if (!trains_layer(plan_, chunk.first_layer + i)) continue;
+      const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
+      ++(kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers);
+    }
+  }
+  if (plan_.training.lora_rank > 0) {
+    parameters.replicated = replicated_adapters();
+    return parameters;
+  }
+  for (const Chunk& chunk : chunks_) {
+    for (std::int64_t i = 0; i < chunk.layers; ++i) {
+      if (!trains_layer(plan_, chunk.first_layer + i)) continue;
+      const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
+      parameters.replicated +=
+          layer_shard(plan_.architecture, shape_.tensor, {.kind = kind}).replicated;
+    }
+    if (chunk.has_embedding && trains_embedding(plan_)) parameters.replicated += ends.positions;
+    if (chunk.has_head && trains_head(plan_)) parameters.replicated += ends.final_norm;
+    const bool shares = plan_.architecture.tied_embeddings && !ends_on_one_rank(plan_.parallelism);
+    if (shares && trains_embedding(plan_) && (chunk.has_embedding || chunk.has_head))
+      parameters.shared_embedding = ends.embedding;
+  }
+  return parameters;
+}
+
+// The factors of adapters that stand on every tensor rank.
+std::int64_t StageLowering::replicated_adapters() const {
+  std::int64_t sum = 0;
+  for (const Adapter& adapter : layer_adapters(plan_.architecture, plan_.training, shape_.tensor)) {
+    const bool row = adapter.target == "projection" || adapter.target == "down";
+    for (const Chunk& chunk : chunks_)
+      for (std::int64_t i = 0; i < chunk.layers; ++i)
+        if (trains_layer(plan_, chunk.first_layer + i))
+          sum += adapter.rank * (row ? adapter.outputs : adapter.inputs);
+  }
+  return sum;
+}
+
+// Beside the adapters: the layers' matrices as they are kept, the rest in the training precision,
+// and one matrix at a time written out for its product.
+void StageLowering::hold_frozen() {
+  if (plan_.training.lora_rank == 0) return hold_untrained();
+  const LayerShard layer = layer_shard(plan_.architecture, shape_.tensor);
+  const EndParameters ends = end_parameters(plan_);
+  std::int64_t matrices = 0;
+  std::int64_t others = 0;
+  for (const Chunk& chunk : chunks_) {
+    matrices += chunk.layers * layer.sharded;
+    others += chunk.layers * layer.replicated;
+    if (chunk.has_embedding) others += ends.embedding + ends.positions;
+    if (chunk.has_head) others += ends.head + ends.final_norm;
+  }
+  const double bytes = frozen_bytes(plan_.training) * static_cast<double>(matrices);
+  build_.hold(Category::Weights, std::llround(bytes) + others * shape_.element);
+  if (!dequantises(plan_.training)) return;
+  std::int64_t largest = 0;
+  for (const Weight& weight : layer_weights(plan_.architecture, LayerKind::Dense))
+    largest = std::max(largest, split_parameters(weight, shape_.tensor));
+  build_.hold(Category::Workspace, largest * shape_.element);
+}
+
+// Without adapters: what the chunks would train were nothing frozen, less what they do train.
+void StageLowering::hold_untrained() {
+  if (!freezes(plan_.training)) return;
+  TrainingPlan whole = plan_;
+  whole.training.frozen_layers.clear();
+  whole.training.frozen_embedding = whole.training.frozen_head = false;
+  std::int64_t parameters = -parameters_.total - parameters_.experts;
+  for (const Chunk& chunk : chunks_) {
+    const ChunkWeights weights = chunk_weights(whole, layers_of(chunk));
+    parameters += weights.parameters() + weights.expert_parameters();
+  }
+  const double each = state_bytes_per_parameter(state_recipe(plan_, 1)).weights;
+  build_.hold(Category::Weights, std::llround(each * static_cast<double>(parameters)));
+}
+
+// Weights that stand on the host and are fetched for every use: those of the layers.
+void StageLowering::hold_fetched() {
+  if (!plan_.offload.weights) return;
+  std::int64_t parameters = 0;
+  for (const ChunkWeights& weights : weights_)
+    for (const WeightUnit& unit : weights.units)
+      if (unit.is_layer()) parameters += weights.parameters(unit);
+  const std::int64_t bytes = parameters * shape_.element;
+  build_.hold(Category::Weights, -bytes);
+  build_.hold(Category::Host, bytes);
+}
+
+void StageLowering::hold_memory() {
+  hold_frozen();
+  hold_fetched();
+  build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
+}
+
+}  // namespace trainyard

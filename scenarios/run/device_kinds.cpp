@@ -1,0 +1,57 @@
+#include "scenarios/run/device_kinds.hpp"
+
+#include <map>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+// Copies of the first `count` kernels for each kind but the usual one: where they begin, by kind.
+std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Cluster& cluster,
+                                                  std::vector<std::string>& gpu_of_kernel) {
+  const std::size_t count = workload.kernels.size();
+  std::map<std::string, std::uint32_t> first{{cluster.facts().gpu, 0}};
+  for (const std::string& kind : cluster.facts().gpu_of_node) {
+    if (!first.try_emplace(kind, static_cast<std::uint32_t>(workload.kernels.size())).second)
+      continue;
+    for (std::size_t kernel = 0; kernel < count; ++kernel)
+      workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+    gpu_of_kernel.resize(workload.kernels.size(), kind);
+  }
+  return first;
+}
+
+void move_kernels(Program& program, std::uint32_t first) {
+  for (Operation& op : program.operations)
+    if (op.kind == OpKind::Compute) op.payload += first;
+}
+
+}  // namespace
+
+std::vector<std::string> specialise(Workload& workload, const Cluster& cluster) {
+  std::vector<std::string> gpu_of_kernel(workload.kernels.size(), cluster.facts().gpu);
+  if (cluster.facts().gpu_of_node.empty()) return gpu_of_kernel;
+  const auto first = copy_kernels(workload, cluster, gpu_of_kernel);
+  const std::vector<Program> plain = workload.programs;
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> made;
+  std::vector<bool> taken(plain.size(), false);
+  for (Rank& rank : workload.ranks) {
+    const std::uint32_t from = rank.program;
+    const std::string& kind = cluster.gpu_kind(rank.gpu);
+    const auto [entry, fresh] = made.try_emplace({from, kind}, from);
+    if (fresh) {
+      if (taken[from]) {  // another kind has the program's own place
+        entry->second = static_cast<std::uint32_t>(workload.programs.size());
+        workload.programs.push_back(plain[from]);
+        workload.programs.back().name += " on " + kind;
+      }
+      taken[from] = true;
+      move_kernels(workload.programs[entry->second], first.at(kind));
+    }
+    rank.program = entry->second;
+  }
+  return gpu_of_kernel;
+}
+
+}  // namespace trainyard

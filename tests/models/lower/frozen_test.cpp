@@ -1,0 +1,113 @@
+// Layers that are not trained: no gradient of their weights, no state, nothing to reduce, and no
+// backward where nothing before them is trained.
+#include "models/frozen.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/architecture/shard.hpp"
+#include "sim/graph/progress.hpp"
+#include "sim/timeline/memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan frozen(std::vector<std::int64_t> layers, bool ends, const Parallelism& parallelism) {
+  TrainingPlan plan = plan_of(small_llama(4), parallelism, 2);
+  plan.training.frozen_layers = std::move(layers);
+  plan.training.frozen_embedding = plan.training.frozen_head = ends;
+  return plan;
+}
+
+TEST(Frozen, HowFarTheBackwardGoes) {
+  EXPECT_EQ(first_trained(frozen({}, false, {})), -1);
+  EXPECT_EQ(first_trained(frozen({0, 1}, true, {})), 2);
+  EXPECT_EQ(first_trained(frozen({0, 1, 2, 3}, true, {})), 5);
+  const TrainingPlan middle = frozen({1}, false, {});
+  EXPECT_TRUE(reaches(middle, 0));
+  EXPECT_TRUE(reaches(middle, 1));
+  EXPECT_FALSE(trains_layer(middle, 1));
+}
+
+// Per token and weight 2 forward, 2 for the input's gradient where one is needed, 2 for the
+// weight's where it is trained; the core 2 forward and 5 back.
+TEST(Frozen, FlopsAreThoseThatAreNeeded) {
+  const double weights = 256.0 * (256 + 2 * 128) + 256.0 * 256 + 3 * 256.0 * 512;
+  const double tokens = 2 * 128.0;
+  const double core = 4.0 * 2.0 * (128.0 * 129.0 / 2.0) * 256.0;  // forward, of one layer
+  const double head = 256.0 * 2048.0;
+  const auto flops = [](const TrainingPlan& plan) { return executed_flops(lower(plan)).value(); };
+  // Two layers before the first trained one: forward alone.
+  const double first = 2 * (2.0 * tokens * weights + core) +
+                       2 * (6.0 * tokens * weights + 3.5 * core) + 4.0 * tokens * head;
+  EXPECT_NEAR(flops(frozen({0, 1}, true, {})), first, 1e-12 * first);
+  // One in the middle: its input gradient is needed still.
+  const double middle =
+      3 * 6.0 * tokens * weights + 4.0 * tokens * weights + 4 * 3.5 * core + 6.0 * tokens * head;
+  EXPECT_NEAR(flops(frozen({2}, false, {})), middle, 1e-12 * middle);
+}
+
+TEST(Frozen, NeitherStateNorReductionNorLeak) {
+  const TrainingPlan all = frozen({}, false, {.data = 2});
+  const TrainingPlan some = frozen({0, 1}, true, {.data = 2});
+  const std::int64_t layer = layer_shard(all.architecture, 1).total();
+  const auto reduced = [](const Workload& workload) {
+    std::int64_t bytes = 0;
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "gradient_all_reduce") bytes += workload.calls[view.op.payload].bytes;
+    });
+    return bytes;
+  };
+  const Workload workload = lower(some);
+  EXPECT_EQ(reduced(workload), 4 * 2 * layer);
+  const auto resident = resident_bytes(workload, workload.programs[0]);
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)],
+            2 * parameter_count(all.architecture));
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::Gradients)], 4 * 2 * layer);
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 12 * 2 * layer);
+  for (const std::int64_t bytes : unreturned_bytes(workload, workload.programs[0]))
+    EXPECT_EQ(bytes, 0);
+}
+
+// A stage before the first trained weight sends its output on and hears nothing back.
+TEST(Frozen, PipelineStagesBeforeItHaveNoBackward) {
+  for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
+    TrainingPlan plan = frozen({0, 1}, true, {.pipeline = 2, .schedule = schedule});
+    plan.training.global_batch_size = 4;
+    const Workload workload = lower(plan);
+    ASSERT_NO_THROW(validate(workload, ""));
+    ASSERT_NO_THROW(check_progress(workload, ""));
+    for (const Program& program : workload.programs) {
+      for_each_operation(workload, program, [&](const OperationView& view) {
+        EXPECT_NE(view.name, "send_backward");
+        EXPECT_FALSE(program.stage == 0 && view.op.part == StepPart::Backward) << view.name;
+      });
+      for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
+    }
+  }
+}
+
+TEST(Frozen, AdaptersStandOnTheOtherLayersAlone) {
+  TrainingPlan plan = frozen({0, 1}, false, {});
+  plan.training.lora_rank = 8;
+  const Workload workload = lower(plan);
+  int adapted = 0;
+  for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+    if (view.name != "query_adapter_in") return;
+    ++adapted;
+    EXPECT_GE(view.op.layer, 2);
+  });
+  EXPECT_EQ(adapted, 2 * 2);
+  const auto resident = resident_bytes(workload, workload.programs[0]);
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::Gradients)],
+            4 * adapter_parameters(plan.architecture, plan.training) / 2);
+  for (const std::int64_t bytes : unreturned_bytes(workload, workload.programs[0]))
+    EXPECT_EQ(bytes, 0);
+}
+
+}  // namespace
+}  // namespace trainyard

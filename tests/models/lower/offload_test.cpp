@@ -1,0 +1,156 @@
+// What stands on the host: how many bytes travel and when, what the GPU holds meanwhile, and how
+// long the CPU's optimizer takes.
+#include "models/lower/offload.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/layer_memory.hpp"
+#include "sim/graph/progress.hpp"
+#include "sim/timeline/memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan offloaded(const OffloadSettings& offload, std::int64_t microbatches = 2) {
+  TrainingPlan plan = plan_of(small_llama(4), {}, microbatches);
+  plan.offload = offload;
+  plan.host.bandwidth = BytesPerSecond{1e9};
+  return plan;
+}
+
+// Copies take `copy` seconds each, a layer 1 s forward and 2 s backward.
+Step played(const TrainingPlan& plan, double copy) {
+  const CallTransport transport(
+      [copy](const Call& call) { return call.op == CollectiveOp::HostCopy ? copy : 0.0; });
+  return replay(lower(plan), transport, core_seconds(1.0, 2.0));
+}
+
+std::map<std::string, std::int64_t> copied(const Workload& workload) {
+  std::map<std::string, std::int64_t> bytes;
+  for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+    if (view.op.kind != OpKind::Collective) return;
+    const Call& call = workload.calls[view.op.payload];
+    if (call.op == CollectiveOp::HostCopy) bytes[call.algorithm] += call.bytes;
+  });
+  return bytes;
+}
+
+void expect_returned(const Workload& workload) {
+  ASSERT_NO_THROW(validate(workload, ""));
+  ASSERT_NO_THROW(check_progress(workload, ""));
+  for (const Program& program : workload.programs)
+    for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
+}
+
+// Hidden stores cost what the last one and its way back take before the backward can begin; slow
+// ones hold the forward up two layers later: 2F + (k - 2) t = 8, the last store ends at F + k t =
+// 13 and every fetch takes another 3.
+TEST(Offload, ActivationsTravelBesideLayers) {
+  const TrainingPlan plan = offloaded({.activations = 1.0});
+  EXPECT_DOUBLE_EQ(played(plan, 0.0).timeline.makespan_s, 2 * (4.0 + 8.0));
+  EXPECT_DOUBLE_EQ(played(plan, 0.5).timeline.makespan_s, 2 * (4.0 + 2 * 0.5 + 8.0));
+  EXPECT_DOUBLE_EQ(played(plan, 3.0).timeline.makespan_s, 2 * 27.0);
+}
+
+TEST(Offload, EveryByteGoesAndComesBack) {
+  TrainingPlan plan = offloaded({.activations = 0.5, .activation_layers = 3});
+  const Workload workload = lower(plan);
+  const std::int64_t half = std::llround(0.5 * static_cast<double>(layer_memory(plan).kept));
+  EXPECT_EQ(copied(workload)[kToHost], 2 * 3 * half);
+  EXPECT_EQ(copied(workload)[kFromHost], 2 * 3 * half);
+  expect_returned(workload);
+  plan.training.recompute = Recompute::Full;
+  plan.training.recompute_num_layers = 2;
+  plan.offload = {.activations = 1.0};
+  const Workload checkpoints = lower(plan);
+  EXPECT_EQ(copied(checkpoints)[kToHost], 2 * 2 * layer_memory(plan).kept);
+  expect_returned(checkpoints);
+}
+
+// Two layers are on the GPU at once beside the one at work, the others on the host.
+TEST(Offload, TheGpuHoldsLess) {
+  const auto peak = [](const TrainingPlan& plan) {
+    const Step step = played(plan, 0.5);
+    const MemoryPeak most = memory_peak(step.workload, step.partition, step.timeline, 0);
+    return std::pair{most.by_category[static_cast<std::size_t>(Category::Activations)],
+                     host_memory_peak(step.workload, step.partition, step.timeline, 0)};
+  };
+  const std::int64_t kept = layer_memory(offloaded({})).kept;
+  const auto [without, nothing] = peak(offloaded({}));
+  const auto [with, on_host] = peak(offloaded({.activations = 1.0}));
+  EXPECT_EQ(nothing, 0);
+  EXPECT_EQ(on_host, 4 * kept);
+  EXPECT_LE(with, without - 2 * kept);
+}
+
+TEST(Offload, PipelinesAndSplitBackwardsReturnEverything) {
+  for (const char* schedule : {"1f1b", "gpipe", "zb_h1", "zb_v", "interleaved_1f1b", "dualpipe"}) {
+    const bool chunks = std::string(schedule) != "1f1b" && std::string(schedule) != "gpipe" &&
+                        std::string(schedule) != "zb_h1";
+    TrainingPlan plan = pipeline_plan(
+        {.schedule = schedule, .pipeline = 2, .microbatches = 8, .chunks = chunks ? 2 : 1});
+    plan.offload = {.activations = 1.0, .weights = true};
+    expect_returned(lower(plan));
+  }
+}
+
+// One piece: gradients there, the CPU, weights back. Ren et al. 2101.06840 let their CPU reach
+// 0.456 of its memory's bandwidth.
+TEST(Offload, TheCpuStepsAtThePaceOfItsMemory) {
+  TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Cpu});
+  const double parameters = static_cast<double>(parameter_count(plan.architecture));
+  plan.host.bandwidth = BytesPerSecond{30.0 * parameters / kCpuOptimizerShare / 4.0};
+  const Step step = played(plan, 1.0);
+  EXPECT_NEAR(step.timeline.makespan_s, 24.0 + 1.0 + 4.0 + 1.0, 1e-9 * 30.0);
+  const auto count = static_cast<std::int64_t>(parameters);
+  EXPECT_EQ(copied(step.workload)[kToHost], 4 * count);    // fp32 gradients
+  EXPECT_EQ(copied(step.workload)[kFromHost], 2 * count);  // bf16 weights
+  EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), 12 * count);
+  const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 0);
+}
+
+// 30 bytes of 10e9 parameters: the paper's 2.57 s, within the spread of its five rows.
+TEST(Offload, TheCpuIsThatOfItsSource) {
+  const double seconds = 30.0 * 10e9 / (kCpuOptimizerShare * 2 * 128e9);
+  EXPECT_NEAR(seconds, 2.57, 0.02 * 2.57);
+}
+
+TEST(Offload, StateIsFetchedUpdatedAndStored) {
+  const TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Fetch});
+  const Step step = played(plan, 1.0);
+  EXPECT_DOUBLE_EQ(step.timeline.makespan_s, 24.0 + 1.0 + 1.0);
+  const std::int64_t count = parameter_count(plan.architecture);
+  EXPECT_EQ(copied(step.workload)[kToHost], 12 * count);
+  EXPECT_EQ(copied(step.workload)[kFromHost], 12 * count);
+  expect_returned(step.workload);
+}
+
+// Every layer's weights come for its forward and for its backward, one layer ahead, and at most two
+// layers' are there.
+TEST(Offload, WeightsComeForEveryUse) {
+  const TrainingPlan plan = offloaded({.weights = true});
+  const Step step = played(plan, 0.5);
+  const ChunkWeights weights =
+      chunk_weights(plan, {.first_layer = 0, .layers = 4, .has_embedding = true, .has_head = true});
+  std::int64_t layers = 0;
+  for (const WeightUnit& unit : weights.units)
+    if (unit.is_layer()) layers += 2 * weights.parameters(unit);
+  EXPECT_EQ(copied(step.workload)[kFromHost], 2 * 2 * layers);
+  expect_returned(step.workload);
+  std::int64_t most = 0;
+  for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
+    most = std::max(most, point.by_category[static_cast<std::size_t>(Category::UnshardedWeights)]);
+  EXPECT_EQ(most, layers / 2);
+  EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), layers);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,172 @@
+// Whole runs of what splits a step beside parallelism: copies to the host on the links they share,
+// stages on unequal GPUs, parameter servers, frozen layers.
+#include <gtest/gtest.h>
+
+#include "models/lower/offload.hpp"
+#include "runs.hpp"
+#include "sim/report/figures.hpp"
+#include "sim/report/link_summary.hpp"
+#include "sim/timeline/memory.hpp"
+
+namespace trainyard {
+namespace {
+
+double copied_bytes(const ScenarioRun& run) {
+  double bytes = 0.0;
+  for (const Rank& rank : run.workload.ranks) {
+    for (const Operation& op : run.workload.programs[rank.program].operations) {
+      if (op.kind != OpKind::Collective) continue;
+      const Call& call = run.workload.calls[op.payload];
+      if (call.op == CollectiveOp::HostCopy) bytes += static_cast<double>(call.bytes);
+    }
+  }
+  return bytes;
+}
+
+double seconds_of(const ScenarioRun& run, TimeShare share) {
+  return breakdown(run.workload, run.partition, run.timeline, 0).of(share);
+}
+
+// On a DGX A100 a copy crosses two PCIe links, to its switch and to its CPU, and two GPUs share the
+// second: it carries no NIC's traffic within one node, so all that PCIe carries is copies.
+TEST(Offloaded, CopiesTravelOnThePcieLinksThatThereAre) {
+  auto document = small_document({.data = 8, .microbatches = 2});
+  const ScenarioRun plain = run_scenario(load(document), {});
+  document["offload"] = {{"activations", 1.0}, {"optimizer", "cpu"}};
+  const ScenarioRun run = run_scenario(load(document), {});
+  expect_sound(run);
+  double carried = 0.0;
+  for (const LinkSummary& row : link_summary(run.view()))
+    if (row.kind == LinkKind::Pcie) carried += row.bytes;
+  EXPECT_NEAR(carried, 2.0 * copied_bytes(run), 1e-6 * carried);
+  EXPECT_GT(run.timeline.makespan_s, plain.timeline.makespan_s);
+  EXPECT_GT(seconds_of(run, TimeShare::ExposedHost), 0.0);
+  EXPECT_LT(stage_memory(run.view())[0].peak.bytes, stage_memory(plain.view())[0].peak.bytes);
+  EXPECT_FALSE(host_memory(plain.view()).has_value());
+  const std::optional<HostMemory> host = host_memory(run.view());
+  ASSERT_TRUE(host.has_value());
+  EXPECT_EQ(host->capacity_bytes, std::int64_t{2} << 40);
+  EXPECT_TRUE(host->fits);
+  EXPECT_EQ(host->bytes, 8 * host_memory_peak(run.workload, run.partition, run.timeline, 0));
+}
+
+// One copy alone: 48 GB/s on PCIe 5, 450 GB/s chip to chip, each with the latency of its links; two
+// GPUs of one PCIe switch share the link to their CPU.
+TEST(Offloaded, ACopyTakesWhatItsLinksAllow) {
+  const auto phase = [](const char* node, const char* direction) {
+    const Cluster cluster = build_cluster({.node = load_node(node)});
+    const std::uint32_t gpu = 5;
+    const auto phases = CollectiveTransport(cluster).phases(
+        {.op = CollectiveOp::HostCopy, .bytes = 48'000'000'000, .algorithm = direction},
+        std::span(&gpu, 1));
+    EXPECT_EQ(phases.size(), 1U);
+    double slowest = 0.0;
+    for (const LinkLoad& load : phases[0].chains.at(0).loads)
+      slowest = std::max(slowest, load.bytes / cluster.link(load.link).capacity.value());
+    return slowest;
+  };
+  for (const char* direction : {kToHost, kFromHost}) {
+    EXPECT_DOUBLE_EQ(phase("dgx_h100", direction), 1.0);
+    EXPECT_DOUBLE_EQ(phase("gb200_nvl72", direction), 48.0 / 450.0);
+  }
+}
+
+TEST(Offloaded, TooMuchForTheHostIsSaid) {
+  auto document = small_document({.data = 8, .microbatches = 2});
+  document["offload"] = {{"optimizer", "fetch"}};
+  Scenario scenario = load(document);
+  scenario.cluster.node.host_memory = Bytes{1e6};
+  const ScenarioRun run = run_scenario(scenario, {});
+  ASSERT_TRUE(host_memory(run.view()).has_value());
+  EXPECT_FALSE(host_memory(run.view())->fits);
+}
+
+// A stage computes for as long as it would if all GPUs were its own kind.
+TEST(Unequal, EachStageHasThePaceOfItsOwnGpus) {
+  auto document = small_document({.tensor = 8, .sequence_parallel = true, .pipeline = 2});
+  document["parallelism"]["layers_per_stage"] = {5, 3};
+  document["parallelism"]["schedule"] = "naive";
+  const auto compute = [&](const ScenarioRun& run, std::uint32_t stage) {
+    for (std::size_t rank = 0; rank < run.partition.ranks.size(); ++rank) {
+      const Program& program = run.workload.programs[run.partition.ranks[rank].program];
+      if (program.stage != stage) continue;
+      return breakdown(run.workload, run.partition, run.timeline, rank).of(TimeShare::Compute);
+    }
+    return 0.0;
+  };
+  document["interference"] = false;
+  const ScenarioRun slow = run_scenario(load(document), {});
+  document["cluster"]["others"] = {{{"nodes", {0}}, {"node", "dgx_h100"}}};
+  const ScenarioRun mixed = run_scenario(load(document), {});
+  document["cluster"]["others"] = {{{"nodes", {0, 1}}, {"node", "dgx_h100"}}};
+  const ScenarioRun fast = run_scenario(load(document), {});
+  expect_sound(mixed);
+  EXPECT_NEAR(compute(mixed, 0), compute(fast, 0), kAgreement);
+  EXPECT_NEAR(compute(mixed, 1), compute(slow, 1), kAgreement);
+  EXPECT_LT(compute(mixed, 0), compute(slow, 0));
+  EXPECT_LT(fast.timeline.makespan_s, mixed.timeline.makespan_s);
+  EXPECT_LT(mixed.timeline.makespan_s, slow.timeline.makespan_s);
+  EXPECT_EQ(mixed.cluster->gpu_kind(0), "h100");
+  EXPECT_EQ(mixed.cluster->gpu_kind(8), "a100_80gb");
+}
+
+// Replicas on unequal GPUs run one program each; the step takes what the slower ones need.
+TEST(Unequal, ReplicasWaitForTheSlowest) {
+  auto document = small_document({.tensor = 8, .sequence_parallel = true, .data = 2});
+  const ScenarioRun slow = run_scenario(load(document), {});
+  document["cluster"]["others"] = {{{"nodes", {1}}, {"node", "dgx_h100"}}};
+  const ScenarioRun mixed = run_scenario(load(document), {});
+  EXPECT_EQ(mixed.workload.programs.size(), 2U);
+  EXPECT_EQ(slow.workload.programs.size(), 1U);
+  EXPECT_LE(mixed.timeline.makespan_s, slow.timeline.makespan_s * (1.0 + kAgreement));
+  EXPECT_NEAR(seconds_of(mixed, TimeShare::Compute), seconds_of(slow, TimeShare::Compute),
+              0.01 * seconds_of(slow, TimeShare::Compute));
+  const Rank& fast = mixed.workload.ranks[8];
+  EXPECT_EQ(mixed.workload.programs[fast.program].name, "stage 0 on h100");
+}
+
+ScenarioRun with_servers(const nlohmann::ordered_json& servers, int workers) {
+  auto document = small_document({.data = workers, .microbatches = 2});
+  document["cluster"]["nodes"] = 1;
+  document["parameter_servers"] = servers;
+  return run_scenario(load(document), {});
+}
+
+// Figures are means over the steps; running ahead never takes longer.
+TEST(ParameterServers, StepsAndStaleness) {
+  const ScenarioRun one = with_servers({{"servers", 2}}, 8);
+  const ScenarioRun four = with_servers({{"servers", 2}, {"steps", 4}}, 8);
+  const ScenarioRun stale = with_servers({{"servers", 2}, {"steps", 4}, {"staleness", 1}}, 8);
+  const ScenarioRun free = with_servers({{"servers", 2}, {"steps", 4}, {"asynchronous", true}}, 8);
+  const auto step_s = [](const ScenarioRun& run) { return figures(run.view()).step_time_s; };
+  EXPECT_NEAR(step_s(four), four.timeline.makespan_s / 4.0, 1e-12);
+  EXPECT_NEAR(step_s(four), step_s(one), 0.05 * step_s(one));
+  EXPECT_LE(step_s(stale), step_s(four) * (1.0 + kAgreement));
+  EXPECT_LE(step_s(free), step_s(stale) * (1.0 + kAgreement));
+  EXPECT_NEAR(*figures(four.view()).tokens_per_s, 8 * 2 * 512 / step_s(four), 1e-6);
+}
+
+TEST(ParameterServers, DedicatedOnesTakeGpusOfTheirOwn) {
+  const ScenarioRun run = with_servers({{"servers", 2}, {"dedicated", true}}, 6);
+  EXPECT_EQ(run.workload.ranks.size(), 8U);
+  EXPECT_GT(run.timeline.makespan_s, 0.0);
+}
+
+TEST(FrozenLayers, CountTheFlopsThatRun) {
+  auto document = small_document({});
+  document["cluster"]["node"] = "dgx_a100_80gb";
+  document["parallelism"]["tensor"] = 8;
+  document["parallelism"]["sequence_parallel"] = true;
+  document["training"]["frozen_layers"] = {0, 1, 2, 3};
+  document["training"]["frozen_embedding"] = true;
+  const ScenarioRun run = run_scenario(load(document), {});
+  expect_sound(run);
+  const double layer = 2.0 * (4.0 * 512 * 512 + 3.0 * 512 * 2048);
+  const double core = 2.0 * 512 * 1024 * 0.5;
+  const double head = 2.0 * 512 * 8192;
+  const double token = 4 * (layer + core) + 4 * 3.0 * (layer + core) + 3.0 * head;
+  EXPECT_NEAR(run.facts.model_flops.value(), token * 4 * 512, 1e-9 * token * 4 * 512);
+}
+
+}  // namespace
+}  // namespace trainyard
