@@ -148,7 +148,8 @@ void check_offload(JsonFile& file, const Scenario& scenario, const SoundSections
 
 void check_reduction_order(JsonFile& file, const Scenario& scenario, const Schedule& schedule) {
   const TrainingPlan& plan = scenario.plan;
-  if (schedule.placement() != StagePlacement::Bidirectional || !plan.parallelism.overlap_grad_reduce)
+  if (schedule.placement() != StagePlacement::Bidirectional ||
+      !plan.parallelism.overlap_grad_reduce)
     return;
   const PipelineShape shape = pipeline_shape(plan);
   if (const auto fault = check_reductions(all_steps(schedule, shape), shape))
