@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "models/adapters.hpp"
 #include "models/architecture/shard.hpp"
 #include "sim/graph/progress.hpp"
 #include "sim/timeline/memory.hpp"
