@@ -2,7 +2,7 @@
 // stages on unequal GPUs, parameter servers, frozen layers.
 #include <gtest/gtest.h>
 
-#include "models/lower/offload.hpp"
+#include "models/collectives/collective.hpp"
 #include "runs.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/link_summary.hpp"
