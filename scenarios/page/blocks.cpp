@@ -40,6 +40,8 @@ BlockKind kind_of(GroupKind group) {
       return BlockKind::Expert;
     case GroupKind::Context:
       return BlockKind::Context;
+    case GroupKind::Host:
+      return BlockKind::Host;
     case GroupKind::Other:
       return BlockKind::OtherGroup;
   }

@@ -25,8 +25,8 @@ constexpr double kSpan = kWidth - kLabels;
 
 // As BlockStyle for TimeShare: the same things have the same colours.
 constexpr std::array<std::string_view, kTimeShares> kShareColours{
-    "#0072B2", "#CC79A7", "#E69F00", "#009E73", "#D55E00", "#7A3E9D",
-    "#8B6D00", "#5F5F5F", "#B8860B", "#DDDDDD", "#A0A0A0", "#EEEEEE"};
+    "#0072B2", "#CC79A7", "#E69F00", "#009E73", "#D55E00", "#7A3E9D", "#8B6D00",
+    "#56B4E9", "#5F5F5F", "#B8860B", "#DDDDDD", "#A0A0A0", "#EEEEEE"};
 
 std::string picture(std::string_view title, double height, const std::string& body) {
   return fmt::format(
