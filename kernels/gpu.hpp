@@ -17,6 +17,8 @@ struct CommunicationSms {
   std::int64_t intra = 0;      // a collective within a node
   std::int64_t inter = 0;      // a collective across nodes
   std::int64_t send_recv = 0;  // a message across nodes
+  // The share of its speed that a communication loses while a rank of it computes; 0: not measured.
+  double slowed = 0.0;
 };
 
 // Dense rates without sparsity.

@@ -34,7 +34,10 @@ CommunicationSms read_communication_sms(JsonObject held, std::int64_t sms) {
   const auto count = [&held, sms](const char* key) {
     return held.integer(key, {.fallback = {}, .least = 0, .most = sms});
   };
-  return {.intra = count("intra"), .inter = count("inter"), .send_recv = count("send_recv")};
+  return {.intra = count("intra"),
+          .inter = count("inter"),
+          .send_recv = count("send_recv"),
+          .slowed = held.number("slowed", {.fallback = 0.0, .least = 0.0, .most = 0.9})};
 }
 
 GpuSheet read_sheet(const std::filesystem::path& path, JsonObject& root) {

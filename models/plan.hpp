@@ -33,6 +33,10 @@ enum class Reshard : std::uint8_t { Auto, Always, Never };
 // DistributedDataParallel), or parameters of a contiguous buffer (Megatron-LM).
 enum class BucketRule : std::uint8_t { Megatron, Pytorch };
 
+// How replicas come by the weights that others have updated (ZeRO 1 and 2): gathered bucket by
+// bucket, or sent from one owner after another to all, as InternEvo and early ZeRO do.
+enum class WeightExchange : std::uint8_t { AllGather, Broadcast };
+
 // How the ranks that share a sequence come by the keys and values of the others (Megatron's
 // cp_comm_type): passed round a ring while each attends to what it holds (p2p), gathered whole,
 // heads traded for positions (a2a, Ulysses), or heads within small groups and a ring between them.
@@ -72,7 +76,8 @@ struct Parallelism {
   bool reduce_every_microbatch = true;
   BucketRule gradient_buckets = BucketRule::Megatron;
   bool overlap_grad_reduce = true;
-  bool overlap_param_gather = true;                     // zero_stage 1
+  bool overlap_param_gather = true;                            // zero_stage 1
+  WeightExchange weight_exchange = WeightExchange::AllGather;  // zero_stage 1 and 2
   std::int64_t bucket_parameters = 0;                   // 0: Megatron's rule max(40e6, 1e6*data)
   std::optional<std::int64_t> first_stage_layers = {};  // uneven splits, per pipeline *rank*
   std::optional<std::int64_t> last_stage_layers = {};

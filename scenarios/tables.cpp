@@ -40,6 +40,8 @@ constexpr Words<Reshard, 3> kReshard{
     {{Reshard::Auto, "auto"}, {Reshard::Always, "always"}, {Reshard::Never, "never"}}};
 constexpr Words<BucketRule, 2> kBuckets{
     {{BucketRule::Megatron, "megatron"}, {BucketRule::Pytorch, "pytorch"}}};
+constexpr Words<WeightExchange, 2> kWeightExchange{
+    {{WeightExchange::AllGather, "all_gather"}, {WeightExchange::Broadcast, "broadcast"}}};
 constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
                                           {RoutingKind::Zipf, "zipf"},
                                           {RoutingKind::Dirichlet, "dirichlet"},
@@ -139,6 +141,10 @@ const Field<P> kParallelism[] = {
      Flag<P>{&P::overlap_grad_reduce}},
     {"overlap_param_gather", "zero_stage 1 and 2: weights are gathered during the first forward",
      Flag<P>{&P::overlap_param_gather}},
+    {"weight_exchange",
+     "zero_stage 1 and 2: updated weights are gathered bucket by bucket, or broadcast by one owner "
+     "after another",
+     word_of<P, &P::weight_exchange, kWeightExchange>()},
     {"bucket_parameters",
      "parameters of one gradient bucket; 0 means max(40e6, 1e6 x data), or 25 MiB by PyTorch's "
      "rules",

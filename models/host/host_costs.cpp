@@ -64,7 +64,9 @@ HostCosts load_host_costs(const std::string& name_or_path) {
                   .backward_kernel = time("backward_kernel"),
                   .collective = time("collective"),
                   .synchronize = time("synchronize"),
-                  .kernels = read_kernels(root.object("kernels"))};
+                  .kernels = read_kernels(root.object("kernels")),
+                  .step = root.has("step") ? time("step") : Seconds{0.0},
+                  .blocking = root.boolean("blocking", false)};
   file.finish();
   return costs;
 }

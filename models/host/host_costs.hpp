@@ -34,10 +34,14 @@ struct HostCosts {
   Seconds collective{0.0};       // one communication of any kind
   Seconds synchronize{0.0};      // until the host goes on after what it waited for has ended
   HostKernels kernels = {};
+  // Between two steps: batches fetched and moved, learning rate, logging. Nothing is issued in it.
+  Seconds step{0.0};
+  // Every kernel is waited for before the next is issued (CUDA_LAUNCH_BLOCKING=1).
+  bool blocking = false;
 
   [[nodiscard]] bool free() const {
     return forward_kernel.value() <= 0.0 && backward_kernel.value() <= 0.0 &&
-           collective.value() <= 0.0 && synchronize.value() <= 0.0;
+           collective.value() <= 0.0 && synchronize.value() <= 0.0 && step.value() <= 0.0;
   }
   // Of one compute operation.
   [[nodiscard]] Seconds seconds(const Kernel& kernel, StepPart part) const;

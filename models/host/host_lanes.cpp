@@ -20,6 +20,7 @@ class LaneWriter {
 
   [[nodiscard]] HostLane write() {
     lane_.issued_s.reserve(program_.operations.size());
+    issued_s_ = costs_.step.value();
     for (OpIndex op = 0; op < program_.operations.size(); ++op) issue(op);
     return std::move(lane_);
   }
@@ -49,7 +50,10 @@ class LaneWriter {
     }
     const bool sum = norm_ && collective;
     norm_ = false;
-    if (norm || sum || (habits_.waits_for_receives && op.kind == OpKind::Recv)) wait(index);
+    const bool received = habits_.waits_for_receives && op.kind == OpKind::Recv;
+    // A message that its receiver is not ready for would hold the sender's host for good.
+    const bool blocked = costs_.blocking && op.kind != OpKind::Send;
+    if (norm || sum || received || blocked) wait(index);
   }
 
   // Is the norm of this rank summed over others at once?

@@ -1,10 +1,12 @@
 // From a lowered step to the lanes of the CPUs that issue it (sim/engine/host_lane.hpp).
 //
-// The host issues a program's operations in order and never waits for the GPU, except
+// The host begins `step` after the step does, issues a program's operations in order and never
+// waits for the GPU, except
 //   - where it reads the gradient norm, before the optimizer (Megatron-LM's clip_grads.py calls
 //     .item() on it; fp16 reads there whether a gradient overflowed), and
 //   - with messages that do not overlap, after each receive: Megatron-LM's batched exchange
 //     synchronises the device (p2p_communication.py, batch_p2p_sync).
+//   - after every kernel and every communication but a send, where the host is `blocking`.
 // Loss and data of a step are read when everything of it has ended, so every step begins anew.
 //
 //   const std::vector<HostLane> lanes = host_lanes(workload, load_host_costs("eager"), {});

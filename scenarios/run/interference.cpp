@@ -51,4 +51,9 @@ std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& 
   return losses;
 }
 
+std::vector<double> communication_losses(const Partition& partition, const GpuSheet& gpu) {
+  if (!(gpu.communication_sms.slowed > 0.0)) return {};
+  return std::vector<double>(partition.groups.size(), gpu.communication_sms.slowed);
+}
+
 }  // namespace trainyard

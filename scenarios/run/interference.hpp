@@ -1,4 +1,5 @@
-// How much computation slows while a communication runs: the SMs it holds, of all.
+// How much computation slows while a communication runs: the SMs it holds, of all. And how much
+// communication slows beside computation.
 //
 //   const std::vector<std::vector<double>> losses = compute_losses(run, load_gpu_sheet("h100"));
 //   losses[group_class][call];     // NVLS on 16 of 132 SMs: 0.121
@@ -17,5 +18,9 @@ namespace trainyard {
 // messages and all_to_all, the sheet's count holds: what a collective takes within a node or across
 // nodes, and what a message takes across nodes. REQUIRES: the run has its partition and carriers.
 [[nodiscard]] std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu);
+
+// By group class, for EngineInput::communication_loss: what the GPU's profile says, for every kind.
+[[nodiscard]] std::vector<double> communication_losses(const Partition& partition,
+                                                       const GpuSheet& gpu);
 
 }  // namespace trainyard

@@ -9,6 +9,7 @@
 #include "kernels/gpu.hpp"
 #include "models/collectives/nccl/transport.hpp"
 #include "models/collectives/profile/chosen_transport.hpp"
+#include "models/framework_times.hpp"
 #include "models/host/host_lanes.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
@@ -37,18 +38,32 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// `gpu_of_kernel`: on which GPU each of them runs.
+// Kernels of one kind of GPU as a framework's software runs them; without a name as its profile says.
+struct KernelPricing {
+  explicit KernelPricing(const std::string& gpu, const std::string& framework)
+      : model(load_cost_model(gpu)) {
+    if (!framework.empty())
+      times = load_framework_times(framework, load_gpu_sheet(gpu).generation);
+  }
+  std::unique_ptr<CostModel> model;
+  FrameworkTimes times = {};
+};
+
+// `gpu_of_kernel`: on which GPU each of them runs, there on the slowest rank.
 std::vector<Cost> price_kernels(const Workload& workload,
                                 const std::vector<std::string>& gpu_of_kernel,
-                                const Supposition& suppose) {
-  std::map<std::string, std::unique_ptr<CostModel>> models;
+                                const std::string& framework, const Supposition& suppose) {
+  const auto ranks = static_cast<std::int64_t>(workload.ranks.size());
+  std::map<std::string, KernelPricing> pricings;
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
   for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
-    std::unique_ptr<CostModel>& model = models[gpu_of_kernel[index]];
-    if (model == nullptr) model = load_cost_model(gpu_of_kernel[index]);
+    const std::string& gpu = gpu_of_kernel[index];
+    const KernelPricing& pricing = pricings.try_emplace(gpu, gpu, framework).first->second;
     const Kernel& kernel = workload.kernels[index];
-    costs.push_back(supposed_cost(suppose, kernel, model->cost(kernel)));
+    Cost cost = pricing.model->cost(kernel);
+    cost.time = cost.time * (pricing.times.of(kernel) * pricing.times.slowest_of(ranks));
+    costs.push_back(supposed_cost(suppose, kernel, cost));
   }
   return costs;
 }
@@ -79,7 +94,8 @@ std::unique_ptr<Cluster> cluster_of(const ClusterSpec& spec, const Supposition& 
 }
 
 // Folds, prices and replays run.workload on run.cluster; `gpu_of_kernel` as `specialise` says.
-void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const CollectiveChoice& choice,
+void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const std::string& framework,
+            const CollectiveChoice& choice,
             std::span<const HostLane> hosts, const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
   const std::optional<CollectiveProfile> profile = profile_of(choice);
@@ -90,13 +106,16 @@ void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const Colle
       fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
   run.carriers = carriers(run.workload, run.partition, transport);
   suppose_communication(options.suppose, run.workload, run.partition);
-  run.kernel_costs = price_kernels(run.workload, gpu_of_kernel, options.suppose);
+  run.kernel_costs = price_kernels(run.workload, gpu_of_kernel, framework, options.suppose);
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
-  std::vector<std::vector<double>> losses;
+  std::vector<std::vector<double>> compute_loss;
+  std::vector<double> communication_loss;
   if (options.interference && options.suppose.interference) {
-    losses = compute_losses(run, load_gpu_sheet(cluster.facts().gpu));
+    const GpuSheet gpu = load_gpu_sheet(cluster.facts().gpu);
+    compute_loss = compute_losses(run, gpu);
+    communication_loss = communication_losses(run.partition, gpu);
   }
   if (!options.suppose.contention) run.facts.engine = "ideal";
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);
@@ -105,7 +124,8 @@ void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const Colle
                               .partition = run.partition,
                               .kernel_seconds = seconds,
                               .progress = options.progress,
-                              .compute_loss = losses,
+                              .compute_loss = compute_loss,
+                              .communication_loss = communication_loss,
                               .hosts = hosts});
   if (run.facts.engine == "simgrid")
     run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
@@ -140,7 +160,7 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   const std::vector<std::string> gpu_of_kernel = specialise(run.workload, *run.cluster);
   const std::vector<HostLane> hosts =
       host_lanes(run.workload, scenario.host_costs, host_habits(scenario.plan.parallelism));
-  replay(run, gpu_of_kernel, scenario.plan.collectives, hosts, chosen);
+  replay(run, gpu_of_kernel, scenario.framework, scenario.plan.collectives, hosts, chosen);
   add_memory_overheads(scenario.plan.framework, run);
   run.facts.published =
       compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s} / run.facts.steps);
@@ -156,7 +176,7 @@ Run run_workload(WorkloadQuestion question, const RunOptions& options) {
   run.facts.engine = question.engine;
   run.workload = std::move(question.workload);
   const std::vector<std::string> gpu_of_kernel = specialise(run.workload, *run.cluster);
-  replay(run, gpu_of_kernel, {}, {}, options);
+  replay(run, gpu_of_kernel, {}, {}, {}, options);
   if (options.timing) stopwatch.record(run.facts);
   return run;
 }

@@ -41,9 +41,10 @@ std::vector<MeasuredRow> predicted_rows(const std::vector<Outcome>& outcomes) {
   return rows;
 }
 
-void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t constants) {
+void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t constants,
+                        Feature left_out) {
   std::set<std::string> sources;
-  for (const MeasuredRow& row : rows) sources.insert(row.source);
+  for (const MeasuredRow& row : rows) sources.insert(feature_of(row, left_out));
   const auto fail = [](std::string problem, std::string hint) {
     throw InputError(Problem{"--constants", "", std::move(problem), std::move(hint)});
   };
@@ -52,8 +53,10 @@ void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t consta
          fmt::format("each needs {} rows", kRowsPerConstant));
   }
   if (sources.size() < 2 || sources.size() < constants) {
-    fail(fmt::format("rows of {} sources do not support {} constants", sources.size(), constants),
-         "cross-validation leaves a source out: take rows of more sources, at least two");
+    const std::string_view kind = to_string(left_out);
+    fail(fmt::format("rows of {} {}s do not support {} constants", sources.size(), kind, constants),
+         fmt::format("cross-validation leaves a {0} out: take rows of more {0}s, at least two",
+                     kind));
   }
 }
 
@@ -62,7 +65,8 @@ std::vector<FitRow> fit_rows(const std::vector<MeasuredRow>& rows,
                              const CalibrateOptions& options) {
   std::vector<FitRow> fits;
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    fits.push_back({.source = rows[r].source, .residual = std::log1p(here[r].error())});
+    fits.push_back({.source = feature_of(rows[r], options.left_out),
+                    .residual = std::log1p(here[r].error())});
   }
   for (std::size_t i = 0; i < settings.size(); ++i) {
     std::vector<Setting> probe = settings;
@@ -91,7 +95,7 @@ std::string constants_text(const Calibration& calibration) {
 }
 
 std::string sources_text(const Calibration& calibration) {
-  TextTable table({"source", "rows", "MAPE before", "fitted with it", "fitted without it"});
+  TextTable table({"left out", "rows", "MAPE before", "fitted with it", "fitted without it"});
   double before = 0.0, within = 0.0, without = 0.0, rows = 0.0;
   for (const SourceCheck& check : calibration.fit.sources) {
     table.row({check.source, fmt::format("{}", check.rows), percent(check.before),
@@ -116,7 +120,7 @@ Calibration calibrate(const std::vector<MeasuredRow>& all, const std::vector<Con
     result.settings.push_back({.constant = constant, .value = constant.value});
   }
   const std::vector<MeasuredRow> rows = predicted_rows(validate(all, options.validate));
-  refuse_unsupported(rows, constants.size());
+  refuse_unsupported(rows, constants.size(), options.left_out);
   result.rows = rows.size();
   result.before = outcomes_at(rows, result.settings, options);
   result.after = result.before;
@@ -135,7 +139,7 @@ std::string calibration_text(const Calibration& calibration) {
   const Score before = score_of_all(calibration.before).score;
   const Score after = score_of_all(calibration.after).score;
   std::string text = constants_text(calibration) + "\n";
-  text += "Last round, to first order; each source left out once\n" + sources_text(calibration);
+  text += "Last round, to first order; each left out once\n" + sources_text(calibration);
   return text + fmt::format("\nSimulated on {} rows: MAPE {} -> {}, bias {} -> {}, p90 {} -> {}\n",
                             calibration.rows, percent(before.mape), percent(after.mape),
                             signed_percent(before.bias), signed_percent(after.bias),

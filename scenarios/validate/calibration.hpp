@@ -17,6 +17,8 @@ struct CalibrateOptions {
   ValidateOptions validate = {};
   double scale = 0.05;     // of the robust loss, in units of the logarithm of the error
   std::size_t rounds = 2;  // of slopes, fit and simulation at the new values
+  // Rows alike in it err alike: confidence and cross-validation leave them out together.
+  Feature left_out = Feature::Source;
 };
 
 // Rows that one constant needs at the least.
@@ -31,7 +33,8 @@ struct Calibration {
 };
 
 // Throws InputError where the rows do not support the fit: too few of them for so many constants,
-// rows of one source alone, or constants that they cannot tell apart.
+// rows of fewer sources (or what else is left out together) than constants, or constants that they
+// cannot tell apart.
 [[nodiscard]] Calibration calibrate(const std::vector<MeasuredRow>& rows,
                                     const std::vector<Constant>& constants,
                                     const CalibrateOptions& options);

@@ -3,7 +3,7 @@
 //   fit_host measured/training/vtrain_single.csv eager 3
 //
 // Reads every STRIDE-th row of a table of measured steps (scenarios/validate/dataset.hpp), starts
-// from a host of models/hosts and prints the three fitted constants in microseconds, their errors,
+// from a host of models/hosts and prints the fitted constants in microseconds, their errors,
 // and the errors on fifths of the rows that were left out of the fit.
 #include <fmt/format.h>
 

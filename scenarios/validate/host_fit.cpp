@@ -45,9 +45,10 @@ std::unique_ptr<PreparedStep> prepare(const RowTables& tables, const MeasuredRow
 }
 
 HostCosts with(HostCosts costs, const std::vector<double>& microseconds) {
+  const double backward_share = costs.backward_kernel / costs.forward_kernel;
   costs.forward_kernel = Seconds{microseconds.at(0) * 1e-6};
-  costs.backward_kernel = Seconds{microseconds.at(1) * 1e-6};
-  costs.collective = Seconds{microseconds.at(2) * 1e-6};
+  costs.backward_kernel = costs.forward_kernel * backward_share;
+  costs.collective = Seconds{microseconds.at(1) * 1e-6};
   return costs;
 }
 
@@ -111,8 +112,7 @@ HostCosts fit_host(const HostRows& rows, const RowChoice& chosen, const HostCost
     return errors;
   };
   const std::vector<double> best =
-      nccl::fit::fit_positive({start.forward_kernel.value() * 1e6,
-                               start.backward_kernel.value() * 1e6, start.collective.value() * 1e6},
+      nccl::fit::fit_positive({start.forward_kernel.value() * 1e6, start.collective.value() * 1e6},
                               residuals, {.scale = kScale});
   return with(start, best);
 }

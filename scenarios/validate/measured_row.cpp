@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::array<std::string_view, kFeatures> kNames{
     "source",    "gpu",   "parallelism", "precision", "scale",
-    "framework", "model", "recompute",   "operation", "size"};
+    "framework", "model", "recompute",   "operation", "size",
+    "group"};
 
 // The text up to the first of the letters.
 std::string until(const std::string& text, const char* letters) {
@@ -106,6 +107,8 @@ std::string feature_of(const MeasuredRow& row, Feature feature) {
       return text_at(json, "/operation", "step");
     case Feature::Size:
       return text_at(json, "/size", "unknown");
+    case Feature::Group:
+      return text_at(json, "/group", row.source);
   }
   return {};
 }

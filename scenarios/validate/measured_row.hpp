@@ -49,9 +49,10 @@ enum class Feature : std::uint8_t {
   Model,  // "dense", "moe"
   Recompute,
   Operation,  // "all_reduce"; "step" for a run of training
-  Size        // of a collective's buffer: "<= 64 KiB", "< 1 MiB", "<= 64 MiB", "> 64 MiB"
+  Size,       // of a collective's buffer: "<= 64 KiB", "< 1 MiB", "<= 64 MiB", "> 64 MiB"
+  Group  // a series within a source: one model on one machine; the source where a row names none
 };
-inline constexpr std::size_t kFeatures = 10;
+inline constexpr std::size_t kFeatures = 11;
 [[nodiscard]] std::string_view to_string(Feature feature);
 // Throws InputError that lists the features.
 [[nodiscard]] Feature feature_named(const std::string& name);

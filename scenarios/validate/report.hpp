@@ -21,11 +21,15 @@ struct ReportChoice {
   std::string date = {};
 };
 
-// Scores, worst rows with where their predicted time goes, and what could not be predicted and why.
+// Scores, worst rows with where their predicted time goes, and what could not be predicted and why;
+// in Markdown also the commands that fitted constants of the data files.
 [[nodiscard]] std::string validation_text(const std::vector<Outcome>& outcomes,
                                           const ReportChoice& choice);
 [[nodiscard]] std::string validation_markdown(const std::vector<Outcome>& outcomes,
                                               const ReportChoice& choice);
+
+// How far peaks of memory are off, in a line and an empty one; nothing where none was measured.
+[[nodiscard]] std::string memory_line(const std::vector<Outcome>& outcomes);
 
 // One line a row: its features, measured, predicted, error, parts of the step, or the reason.
 [[nodiscard]] std::string validation_csv(const std::vector<Outcome>& outcomes);

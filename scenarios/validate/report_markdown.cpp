@@ -1,10 +1,18 @@
 // The accuracy page of a README.
 #include <fmt/format.h>
 
+#include <map>
+#include <set>
+
 #include "scenarios/validate/report.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/report/text_table.hpp"
 
 namespace trainyard {
+
+using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -40,6 +48,39 @@ std::string worst_rows(const std::vector<Outcome>& outcomes, std::size_t most) {
   return text;
 }
 
+// A recorded command stands as "command" beside what it fitted, or begins a figure's "source".
+void collect_fits(const Json& json, std::set<std::string>& commands) {
+  if (!json.is_structured()) return;
+  for (const auto& [key, value] : json.items()) {
+    const auto text = value.is_string() ? value.get<std::string>() : std::string();
+    const bool named = key == "source" &&
+                       (text.starts_with("trainyard calibrate") || text.starts_with("fit_host"));
+    if (named || (key == "command" && !text.empty())) commands.insert(text);
+    collect_fits(value, commands);
+  }
+}
+
+// Every command that fitted constants of the data files, with the files it fitted.
+std::string recorded_fits() {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::set<std::string>> files;
+  for (const char* folder : {"kernels/profiles", "models", "topologies"}) {
+    const fs::path top = data_directory();
+    for (const auto& entry : fs::recursive_directory_iterator(top / folder)) {
+      if (entry.path().extension() != ".json") continue;
+      std::set<std::string> commands;
+      const std::string name = entry.path().string();
+      collect_fits(parse_json(name, read_file(entry.path())), commands);
+      for (const std::string& command : commands)
+        files[command].insert(fs::relative(entry.path(), top).string());
+    }
+  }
+  std::string text;
+  for (const auto& [command, names] : files)
+    text += fmt::format("- `{}`: {}\n", command, fmt::join(names, ", "));
+  return text;
+}
+
 }  // namespace
 
 std::string validation_markdown(const std::vector<Outcome>& outcomes, const ReportChoice& choice) {
@@ -52,6 +93,7 @@ std::string validation_markdown(const std::vector<Outcome>& outcomes, const Repo
     for (const GroupScore& group : scores_by(outcomes, feature)) text += line(group);
     text += '\n';
   }
+  text += memory_line(outcomes);
   if (choice.worst > 0) {
     text += "Worst rows:\n\n" + worst_rows(outcomes, choice.worst) + '\n';
   }
@@ -60,7 +102,8 @@ std::string validation_markdown(const std::vector<Outcome>& outcomes, const Repo
   for (const Refusal& refusal : reasons) {
     text += fmt::format("- {} rows: {}\n", refusal.ids.size(), refusal.reason);
   }
-  return text;
+  return text + "\nConstants that were fitted, and the commands that fitted them:\n\n" +
+         recorded_fits();
 }
 
 }  // namespace trainyard

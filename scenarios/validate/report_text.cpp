@@ -30,17 +30,6 @@ std::vector<std::string> titles(std::string_view first) {
   return {std::string(first), "rows", "not", "MAPE", "bias", "median", "p90", "worst"};
 }
 
-std::string memory_line(const std::vector<Outcome>& outcomes) {
-  std::vector<double> errors;
-  for (const Outcome& outcome : outcomes) {
-    if (const std::optional<double> error = outcome.memory_error()) errors.push_back(*error);
-  }
-  if (errors.empty()) return "";
-  const Score score = score_of(errors);
-  return fmt::format("Peak memory of {} rows: MAPE {}, bias {}, worst {}\n\n", score.rows,
-                     percent(score.mape), signed_percent(score.bias), percent(score.worst));
-}
-
 std::string worst_text(const std::vector<Outcome>& outcomes, std::size_t most) {
   std::string text;
   for (const Outcome* outcome : worst_first(outcomes)) {
@@ -67,6 +56,17 @@ std::string refusals_text(const std::vector<Outcome>& outcomes) {
 }
 
 }  // namespace
+
+std::string memory_line(const std::vector<Outcome>& outcomes) {
+  std::vector<double> errors;
+  for (const Outcome& outcome : outcomes) {
+    if (const std::optional<double> error = outcome.memory_error()) errors.push_back(*error);
+  }
+  if (errors.empty()) return "";
+  const Score score = score_of(errors);
+  return fmt::format("Peak memory of {} rows: MAPE {}, bias {}, worst {}\n\n", score.rows,
+                     percent(score.mape), signed_percent(score.bias), percent(score.worst));
+}
 
 std::string validation_text(const std::vector<Outcome>& outcomes, const ReportChoice& choice) {
   const GroupScore all = score_of_all(outcomes);

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
 #include "scenarios/validate/report.hpp"
+#include "sim/report/svg.hpp"
 
 namespace trainyard {
 
@@ -14,10 +14,7 @@ namespace {
 constexpr double kLeft = 70.0, kTop = 40.0, kSide = 520.0;
 constexpr double kBand = 0.10;  // drawn to both sides of the diagonal
 
-// Eight colours that people who see few can tell apart (M. Okabe, K. Ito, Color Universal Design,
-// 2008); more sources than colours share them with another mark.
-constexpr std::array<std::string_view, 8> kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                   "#E69F00", "#56B4E9", "#000000", "#8B6D00"};
+constexpr std::size_t kColours = 8;  // of svg_colour; more sources share them with another mark
 
 // Powers of ten around all times.
 struct Frame {
@@ -41,20 +38,6 @@ Frame frame_of(const std::vector<const Outcome*>& shown) {
   Frame frame{.least = std::floor(std::log10(least)), .most = std::ceil(std::log10(most))};
   if (frame.most <= frame.least) frame.most = frame.least + 1.0;
   return frame;
-}
-
-std::string escaped(const std::string& text) {
-  std::string made;
-  for (const char letter : text) {
-    if (letter == '&') {
-      made += "&amp;";
-    } else if (letter == '<') {
-      made += "&lt;";
-    } else {
-      made += letter;
-    }
-  }
-  return made;
 }
 
 // The line predicted = factor * measured, as far as it stays inside.
@@ -90,8 +73,8 @@ std::string axes(const Frame& frame) {
 
 // Circles, and rings for the sources after the eighth.
 std::string mark(double x, double y, std::size_t source) {
-  const std::string_view colour = kColours[source % kColours.size()];
-  const bool ring = source >= kColours.size();
+  const std::string_view colour = svg_colour(source);
+  const bool ring = source >= kColours;
   return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\" stroke=\"{}\">", x, y,
                      ring ? "none" : colour, colour);
 }
@@ -109,23 +92,19 @@ std::string scatter_svg(const std::vector<Outcome>& outcomes) {
   for (const Outcome* outcome : shown) {
     points += mark(frame.x(outcome->row.step_time_s), frame.y(outcome->predicted_s),
                    sources.at(outcome->row.source)) +
-              fmt::format("<title>{}: {:+.1f} %</title></circle>\n", escaped(outcome->row.id),
+              fmt::format("<title>{}: {:+.1f} %</title></circle>\n", svg_escaped(outcome->row.id),
                           100.0 * outcome->error());
   }
   for (const auto& [source, index] : sources) {
     const double y = kTop + 10.0 + 20.0 * static_cast<double>(index);
     legend += mark(kLeft + kSide + 20.0, y, index) + "</circle>" +
               fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", kLeft + kSide + 32.0,
-                          y + 4.0, escaped(source));
+                          y + 4.0, svg_escaped(source));
   }
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" "
-             "font-family=\"sans-serif\" font-size=\"12\">\n"
-             "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-             "<text x=\"{:.1f}\" y=\"24\" font-size=\"15\">Step time, predicted and measured: {} "
-             "runs</text>\n",
-             kLeft + kSide + 180.0, kTop + kSide + 60.0, kLeft, shown.size()) +
-         axes(frame) + points + legend + "</svg>\n";
+  return svg_page({.title = fmt::format("Step time, predicted and measured: {} runs", shown.size()),
+                   .width = kLeft + kSide + 180.0,
+                   .height = kTop + kSide + 60.0,
+                   .body = axes(frame) + points + legend});
 }
 
 }  // namespace trainyard

@@ -17,6 +17,7 @@ namespace trainyard {
 struct Due {
   Token token = 0;
   std::uint32_t flow_class = kNone;  // kNone: a delay
+  std::uint32_t ticket = 0;          // of a flow's announced end (timed_flows.hpp)
 };
 
 class DeadlineHeap {

@@ -11,7 +11,8 @@
 //  - Without contention the two agree to 1e-9 relative.
 //  - While a communication of a class runs, its computation runs slower by the communication's
 //    `compute_loss` (design D7): kernels share SMs. Losses of several add up, to at most
-//    kComputeLossMost; the rest of a running kernel is priced anew at every change.
+//    kComputeLossMost; the rest of a running kernel is priced anew at every change. The other way
+//    round, a communication's flows can move `communication_loss` less while a member computes.
 //  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
 //  - One run at a time in a process (SimGrid is global).
@@ -43,6 +44,9 @@ struct EngineInput {
   // By group class and call: the share of its speed that a member's computation loses while the
   // call is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
   std::span<const std::vector<double>> compute_loss = {};
+  // By group class: the share of its speed that a call loses while one of its members computes,
+  // 0 <= loss < 1 (HBM and SMs are shared). Empty: none.
+  std::span<const double> communication_loss = {};
   // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
   std::span<const HostLane> hosts = {};
 };

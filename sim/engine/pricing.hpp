@@ -46,6 +46,9 @@ class Pricing {
   virtual void start_delay(Token token, double seconds) = 0;
   // REQUIRES: called from settled(); the flow class has bytes to move.
   virtual void start_flow(Token token, std::uint32_t flow_class) = 0;
+  // From now on the class's flows, alive or to come, can move at most this share of what each
+  // would move alone. REQUIRES: called from settled(); 0 < speed <= 1.
+  virtual void set_speed(std::uint32_t group_class, double speed) = 0;
   // Returns when nothing is alive.
   virtual void run(CompletionSink& sink) = 0;
   // REQUIRES: run() has returned.

@@ -9,6 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/engine/busy_members.hpp"
 #include "sim/engine/deadlock.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/link_sweep.hpp"
@@ -87,6 +88,7 @@ class Replay final : public CompletionSink {
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
   HostClocks hosts_;
   SlowedCompute slowed_;
+  BusyMembers busy_;
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
   std::vector<std::uint32_t> calls_to_advance_;  // a phase or its latency has ended
@@ -100,7 +102,8 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
       pricing_(pricing),
       meetings_(input.workload, input.partition),
       hosts_(input.hosts, input.workload, input.partition),
-      slowed_(input.partition.ranks.size()) {
+      slowed_(input.partition.ranks.size()),
+      busy_(input.partition, input.communication_loss) {
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
   successors_.resize(input.workload.programs.size());
@@ -179,6 +182,8 @@ void Replay::settled() {
     ready_.pop();
     begin(high_half(token), low_half(token));
   }
+  for (const BusyMembers::Change& change : busy_.take_changes())
+    pricing_.set_speed(change.group_class, change.speed);
 }
 
 // False when the host has yet to issue the operation, which then comes again when it has.
@@ -199,6 +204,7 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   timeline_.classes[rank_class].ready_s[op] = pricing_.now();
   switch (operation.kind) {
     case OpKind::Compute:
+      busy_.started(rank_class);
       return begin_slowed(rank_class, op, input_.kernel_seconds[operation.payload]);
     case OpKind::Delay:
       return begin_timed(rank_class, op, input_.workload.delays[operation.payload].value());
@@ -241,6 +247,7 @@ void Replay::slow(const LiveCall& live, double sign) {
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
   timeline_.classes[rank_class].end_s[op] = pricing_.now();
   timeline_.makespan_s = pricing_.now();
+  if (program_of(rank_class).operations[op].kind == OpKind::Compute) busy_.ended(rank_class);
   std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
   for (const OpIndex next : successors_[input_.partition.ranks[rank_class].program].of(op)) {
     if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));

@@ -5,8 +5,10 @@
 
 #include "scenarios/validate/calibration.hpp"
 #include "scenarios/validate/dataset.hpp"
+#include "scenarios/validate/score.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/report/text_table.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/progress.hpp"
 
@@ -21,6 +23,7 @@ struct CalibrateChoice {
   std::size_t every = 1;
   std::size_t rounds = CalibrateOptions{}.rounds;
   std::size_t processes = 0;
+  std::string left_out = "source";
   std::string out, cache;
 };
 
@@ -49,8 +52,17 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
       fmt::format("trainyard calibrate{} --constants {}", names, fmt::join(choice.constants, ","));
   if (!choice.only.empty()) text += fmt::format(" --only {}", fmt::join(choice.only, ","));
   if (choice.every > 1) text += fmt::format(" --every {}", choice.every);
-  return fmt::format("{} ({} rows of {} sources)", text, calibration.rows,
-                     calibration.fit.sources.size());
+  if (choice.left_out != "source") text += " --leave-out " + choice.left_out;
+  const Score before = score_of_all(calibration.before).score;
+  const Score after = score_of_all(calibration.after).score;
+  double without = 0.0;
+  for (const SourceCheck& check : calibration.fit.sources)
+    without += check.without * static_cast<double>(check.rows);
+  return fmt::format(
+      "{}: {} rows of {} {}s, MAPE {} before, {} fitted, {} with each {} left out", text,
+      calibration.rows, calibration.fit.sources.size(), choice.left_out, percent(before.mape),
+      percent(after.mape), percent(without / static_cast<double>(calibration.rows)),
+      choice.left_out);
 }
 
 void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {
@@ -75,7 +87,8 @@ Exit calibrate_rows(const CalibrateChoice& choice) {
                        {.validate = {.processes = choice.processes,
                                      .cache = choice.cache,
                                      .progress = [&](double fraction) { progress.show(fraction); }},
-                        .rounds = choice.rounds});
+                        .rounds = choice.rounds,
+                        .left_out = feature_named(choice.left_out)});
   }
   if (!choice.out.empty()) write_constants(choice, result);
   fmt::print("{}", calibration_text(result));
@@ -99,6 +112,11 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_option("--every", choice->every, "Take every Nth row")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--leave-out", choice->left_out,
+                   "What cross-validation leaves out together: source, group (a model on a machine "
+                   "within a source) or another feature of validate --group-by")
       ->capture_default_str();
   command->add_option("--rounds", choice->rounds, "Rounds of slopes and fit")
       ->check(CLI::Range(1, 10))

@@ -4,9 +4,11 @@
 
 #include <ctime>
 
+#include "scenarios/run/run.hpp"
 #include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/dataset.hpp"
 #include "scenarios/validate/report.hpp"
+#include "scenarios/validate/step_profile.hpp"
 #include "scenarios/validate/validation.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -28,6 +30,8 @@ struct ValidateChoice {
   std::size_t worst = ReportChoice{}.worst;
   std::size_t processes = 0;
   std::string csv, json, svg, cache, scenarios;
+  std::string against;
+  std::uint32_t rank = 0;
 };
 
 bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
@@ -104,6 +108,24 @@ Exit validate_rows(const ValidateChoice& choice) {
   return Exit::Fine;
 }
 
+// A scenario beside one user's own truth.
+Exit compare_with_trace(const ValidateChoice& choice) {
+  if (choice.datasets.size() != 1) {
+    throw InputError(Problem{"--against", "", "needs one scenario to predict",
+                             "trainyard validate SCENARIO --against trace.json"});
+  }
+  const StepProfile measured = read_step_profile(choice.against);
+  const Scenario scenario = load_scenario(choice.datasets.front(), {});
+  const Run run = run_scenario(scenario, {});
+  if (choice.rank >= run.workload.ranks.size()) {
+    throw InputError(Problem{"--rank", "", fmt::format("{} is no rank of the run", choice.rank),
+                             fmt::format("it has ranks 0 to {}", run.workload.ranks.size() - 1)});
+  }
+  fmt::print("{}",
+             comparison_text(step_profile(run, choice.rank), measured, run.cluster->facts().gpu));
+  return Exit::Fine;
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, Action& action) {
@@ -127,6 +149,12 @@ void add_validate(CLI::App& app, Action& action) {
                     "Also rows that are marked as not complete: something about them is not known");
   command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
+  command->add_option("--against", choice->against,
+                      "Compare one scenario, given instead of data sets, with this trace of "
+                      "torch.profiler (.json, .json.gz) or list of step times, kernel class by "
+                      "kernel class");
+  command->add_option("--rank", choice->rank, "--against: whose trace it is")
+      ->capture_default_str();
   command->add_option("--csv", choice->csv, "Write one line a row");
   command->add_option("--json", choice->json, "Write scores and rows as JSON");
   command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
@@ -138,9 +166,14 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
   command->footer(
       "Example:\n  trainyard validate scenarios/validate/data/published.json --group-by gpu,scale\n"
+      "  trainyard validate scenario.json --against trace.json.gz --rank 3\n"
       "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl\n"
       "  trainyard validate measured/collectives/h100_sxm.csv measured/collectives/logs/*.json");
-  command->callback([choice, &action] { action = [choice] { return validate_rows(*choice); }; });
+  command->callback([choice, &action] {
+    action = [choice] {
+      return choice->against.empty() ? validate_rows(*choice) : compare_with_trace(*choice);
+    };
+  });
 }
 
 }  // namespace trainyard

@@ -95,6 +95,10 @@ void BucketedReplicas::gather_weights() {
 }
 
 void BucketedReplicas::gather_share(Share& share) {
+  if (plan_.parallelism.weight_exchange == WeightExchange::Broadcast) {
+    share.gathers.assign(share.buckets.size(), broadcast(share));
+    return;
+  }
   share.gathers.assign(share.buckets.size(), kNone);
   for (std::size_t bucket = share.buckets.size(); bucket-- > 0;) {
     share.gathers[bucket] = gather(share.buckets[bucket]);
@@ -115,6 +119,30 @@ OpIndex BucketedReplicas::gather(const Bucket& bucket) {
                                        {build_.last_compute()});
   build_.tag(before);
   return op;
+}
+
+// Every owner's share of all buckets in one piece, one owner after another. All owners stand alike,
+// so that the calls are equal.
+OpIndex BucketedReplicas::broadcast(const Share& share) {
+  std::int64_t parameters = 0;
+  for (const Bucket& bucket : share.buckets) parameters += bucket.parameters;
+  if (parameters == 0) return kNone;
+  const ShardSlots slots = slots_of(share.buckets.front());
+  if (slots.shards == 1) return kNone;
+  const DataType wire = plan_.recipe.weight_wire.value_or(shape_.dtype);
+  const std::int64_t owned = (parameters + slots.shards - 1) / slots.shards;
+  const Call call{.op = CollectiveOp::Broadcast,
+                  .bytes = owned * static_cast<std::int64_t>(element_bytes(wire)),
+                  .dtype = wire,
+                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::Broadcast)};
+  const Tags before = build_.tags();
+  build_.tag({.part = StepPart::ParamSync});
+  OpIndex last = build_.last_compute();
+  for (std::int64_t owner = 0; owner < slots.shards; ++owner) {
+    last = build_.collective("parameter_broadcast", Stream::Data, slots.shard, call, {last});
+  }
+  build_.tag(before);
+  return last;
 }
 
 // The unit's parameters start at its first entry; gathered in reverse, that one arrives last.

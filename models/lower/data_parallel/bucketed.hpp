@@ -48,6 +48,7 @@ class BucketedReplicas final : public DataParallel {
   void gather_weights();
   void gather_share(Share& share);
   OpIndex gather(const Bucket& bucket);
+  OpIndex broadcast(const Share& share);
   void wait_for(const Share& share, std::size_t entry);
   void allocate_gradients(const Share& share, std::size_t begin, std::size_t end);
   void reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);

@@ -8,6 +8,7 @@
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/ready_queue.hpp"
+#include "sim/engine/timed_flows.hpp"
 #include "sim/graph/alone.hpp"
 
 namespace trainyard {
@@ -15,10 +16,12 @@ namespace {
 
 class IdealPricing final : public Pricing {
  public:
-  IdealPricing(const Cluster& cluster, const Partition& partition)
+  IdealPricing(const Cluster& cluster, const Partition& partition,
+               std::span<const double> communication_loss)
       : partition_(partition),
         sets_(merge_links(cluster, partition)),
         ledger_(partition, sets_),
+        timed_(partition, communication_loss),
         utilisation_(sets_.sets.size(), 0.0) {
     for (const FlowClass& flow : partition.flows) {
       seconds_.push_back(chain_seconds_alone(cluster, partition, flow));
@@ -34,7 +37,11 @@ class IdealPricing final : public Pricing {
   void start_flow(Token token, std::uint32_t flow_class) override {
     ledger_.started(flow_class, now_s_);
     change_utilisation(flow_class, +1.0);
-    deadlines_.add(now_s_ + seconds_[flow_class], {token, flow_class});
+    announce(timed_.start(token, flow_class, seconds_[flow_class], now_s_));
+  }
+
+  void set_speed(std::uint32_t group_class, double speed) override {
+    for (const TimedFlows::End& end : timed_.set_speed(group_class, speed, now_s_)) announce(end);
   }
 
   void run(CompletionSink& sink) override {
@@ -42,7 +49,10 @@ class IdealPricing final : public Pricing {
     while (!deadlines_.empty()) {
       now_s_ = deadlines_.earliest();
       for (const Due& due : deadlines_.take_earliest()) {
-        if (due.flow_class != kNone) end_flow(due.flow_class);
+        if (due.flow_class != kNone) {
+          if (!timed_.finish(due.token, due.flow_class, due.ticket)) continue;
+          end_flow(due.flow_class);
+        }
         sink.completed(due.token);
       }
       sink.settled();
@@ -52,6 +62,10 @@ class IdealPricing final : public Pricing {
   [[nodiscard]] PricingRecord record() const override { return {.links = ledger_.link_use()}; }
 
  private:
+  void announce(const TimedFlows::End& end) {
+    deadlines_.add(now_s_ + end.seconds, {end.token, end.flow_class, end.ticket});
+  }
+
   void end_flow(std::uint32_t flow_class) {
     ledger_.ended(flow_class, now_s_);
     change_utilisation(flow_class, -1.0);
@@ -72,6 +86,7 @@ class IdealPricing final : public Pricing {
   const Partition& partition_;
   LinkSets sets_;
   LinkLedger ledger_;
+  TimedFlows timed_;
   std::vector<double> seconds_;      // by flow class
   std::vector<double> utilisation_;  // by set
   DeadlineHeap deadlines_;
@@ -81,7 +96,7 @@ class IdealPricing final : public Pricing {
 class IdealEngine final : public Engine {
  public:
   [[nodiscard]] Timeline run(const EngineInput& input) const override {
-    IdealPricing pricing(input.cluster, input.partition);
+    IdealPricing pricing(input.cluster, input.partition, input.communication_loss);
     return replay(input, pricing);
   }
 };

@@ -19,11 +19,12 @@ using shim::s4u::LinkInRoute;
 class PlatformBuilder {
  public:
   PlatformBuilder(shim::s4u::Engine& engine, const Partition& partition, const LinkSets& sets,
-                  const std::vector<bool>& is_private, bool timers_for_solitary_flows)
+                  const std::vector<bool>& is_private, const PlatformOptions& options)
       : partition_(partition),
         sets_(sets),
         is_private_(is_private),
-        timers_(timers_for_solitary_flows),
+        timers_(options.timers_for_solitary_flows),
+        communication_loss_(options.communication_loss),
         zone_(shim::make_zone(engine, "world")),
         hops_(partition.flows.size()) {}
 
@@ -42,6 +43,7 @@ class PlatformBuilder {
   const LinkSets& sets_;
   const std::vector<bool>& is_private_;
   const bool timers_;
+  const std::span<const double> communication_loss_;
   shim::s4u::NetZone* zone_;
   std::vector<std::vector<LinkInRoute>> hops_;  // by flow class
   Platform platform_;
@@ -83,7 +85,10 @@ void PlatformBuilder::add_shared_links() {
 }
 
 void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
-  const double rate = rate_alone(flow, true);
+  // One that may be slowed is slowed from what it moves alone.
+  const std::uint32_t group = partition_.flows[flow].group_class;
+  const bool slowable = !communication_loss_.empty() && communication_loss_[group] > 0.0;
+  const double rate = rate_alone(flow, !slowable);
   PricedLink cap;
   cap.capacity = rate * kUnitsPerByte;
   for (const LinkSets::Share& share : sets_.of_flow[flow]) {
@@ -93,9 +98,12 @@ void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
   }
   // A cap that the shared links keep the flow below anyway is left out, unless its fill is to be
   // watched.
-  if (cap.sets.empty() && rate >= rate_alone(flow, false) * (1.0 + 1e-9)) return;
-  if (cap.sets.empty() && rate == std::numeric_limits<double>::infinity()) return;
-  cap.link = shim::make_link(zone_, fmt::format("cap {}", flow), cap.capacity, false);
+  const bool idle = rate >= rate_alone(flow, false) * (1.0 + 1e-9) ||
+                    rate == std::numeric_limits<double>::infinity();
+  if (!slowable && cap.sets.empty() && idle) return;
+  shim::s4u::Link* link = shim::make_link(zone_, fmt::format("cap {}", flow), cap.capacity, false);
+  if (slowable) platform_.caps.push_back({flow, group, link, cap.capacity});
+  cap.link = link;
   hops_[flow].emplace_back(cap.link);
   platform_.links.push_back(std::move(cap));
 }
@@ -141,8 +149,8 @@ Platform PlatformBuilder::build() {
 }  // namespace
 
 Platform build_platform(shim::s4u::Engine& engine, const Partition& partition, const LinkSets& sets,
-                        const std::vector<bool>& is_private, bool timers_for_solitary_flows) {
-  return PlatformBuilder(engine, partition, sets, is_private, timers_for_solitary_flows).build();
+                        const std::vector<bool>& is_private, const PlatformOptions& options) {
+  return PlatformBuilder(engine, partition, sets, is_private, options).build();
 }
 
 }  // namespace trainyard

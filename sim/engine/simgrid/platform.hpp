@@ -33,15 +33,31 @@ struct FlowRoute {
   double seconds_alone = 0.0;  // when priced by a timer
 };
 
+// The cap of a flow that computation beside it slows: its bandwidth follows. SimGrid 3.32 never
+// lets a Comm exceed what its links had when it started, so that it has to start at full speed.
+struct SlowableCap {
+  std::uint32_t flow_class = 0;
+  std::uint32_t group_class = 0;
+  simgrid_shim::s4u::Link* link = nullptr;
+  double capacity = 0.0;  // at full speed
+  double speed = 1.0;     // of the group now
+};
+
 struct Platform {
   std::vector<FlowRoute> routes;  // by flow class
+  std::vector<SlowableCap> caps;    // by flow class, ascending
   std::vector<PricedLink> links;
   std::uint64_t rounded_weights = 0;
+};
+
+struct PlatformOptions {
+  bool timers_for_solitary_flows = true;
+  std::span<const double> communication_loss = {};  // by group class; empty: none
 };
 
 // REQUIRES: a fresh engine. `is_private` is by set.
 [[nodiscard]] Platform build_platform(simgrid_shim::s4u::Engine& engine, const Partition& partition,
                                       const LinkSets& sets, const std::vector<bool>& is_private,
-                                      bool timers_for_solitary_flows);
+                                      const PlatformOptions& options);
 
 }  // namespace trainyard

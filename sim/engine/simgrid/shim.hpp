@@ -68,6 +68,9 @@ inline double usage_of(const s4u::Link* link) {
 #endif
 }
 
+// From now on, for Comms alive too.
+inline void set_bandwidth(s4u::Link* link, double bandwidth) { link->set_bandwidth(bandwidth); }
+
 template <class Callback>
 void on_comm_completion(const Callback& callback) {
 #if SIMGRID_VERSION >= 33400

@@ -15,6 +15,7 @@
 #include "sim/engine/simgrid/platform.hpp"
 #include "sim/engine/simgrid/shim.hpp"
 #include "sim/engine/solitude.hpp"
+#include "sim/engine/timed_flows.hpp"
 
 namespace trainyard {
 namespace {
@@ -59,10 +60,12 @@ class SimgridPricing final : public Pricing {
       : partition_(input.partition),
         sets_(merge_links(input.cluster, input.partition)),
         ledger_(input.partition, sets_),
+        timed_(input.partition, input.communication_loss),
         engine_(*this),
         platform_(build_platform(engine_, input.partition, sets_,
                                  private_sets(input.workload, input.partition, sets_),
-                                 options.timers_for_solitary_flows)),
+                                 {.timers_for_solitary_flows = options.timers_for_solitary_flows,
+                                  .communication_loss = input.communication_loss})),
         clock_at_start_(s4u::Engine::get_clock()) {
     static const bool connected = connect_callbacks();
     static_cast<void>(connected);
@@ -75,6 +78,7 @@ class SimgridPricing final : public Pricing {
   }
 
   void start_flow(Token token, std::uint32_t flow_class) override;
+  void set_speed(std::uint32_t group_class, double speed) override;
   void run(CompletionSink& sink) override;
 
   [[nodiscard]] PricingRecord record() const override {
@@ -89,7 +93,9 @@ class SimgridPricing final : public Pricing {
   };
 
   static bool connect_callbacks();
+  void announce(const TimedFlows::End& end);
   void start_comm(LiveFlow& live);
+  [[nodiscard]] const SlowableCap* cap_of(std::uint32_t flow_class) const;
   void comm_completed(LiveFlow& live);
   void time_advanced(double seconds);
   void settle_soon();
@@ -104,6 +110,7 @@ class SimgridPricing final : public Pricing {
   const Partition& partition_;
   LinkSets sets_;
   LinkLedger ledger_;
+  TimedFlows timed_;
   PricedEngine engine_;
   Platform platform_;
   double clock_at_start_;
@@ -140,7 +147,7 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
       const double rate = partition_.flows[flow_class].payload_bytes / route.seconds_alone;
       ledger_.reached(share.set, share.weight * rate / sets_.sets[share.set].capacity_bytes_per_s);
     }
-    deadlines_.add(now_s_ + route.seconds_alone, {token, flow_class});
+    announce(timed_.start(token, flow_class, route.seconds_alone, now_s_));
     return;
   }
   if (free_flows_.empty()) free_flows_.push_back(&flows_.emplace_back());
@@ -155,6 +162,21 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
   }
 }
 
+void SimgridPricing::announce(const TimedFlows::End& end) {
+  deadlines_.add(now_s_ + end.seconds, {end.token, end.flow_class, end.ticket});
+}
+
+// Comms alive are priced anew by SimGrid from now on.
+void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
+  for (const TimedFlows::End& end : timed_.set_speed(group_class, speed, now_s_)) announce(end);
+  for (SlowableCap& cap : platform_.caps) {
+    if (cap.group_class != group_class) continue;
+    cap.speed = speed;
+    simgrid_shim::set_bandwidth(cap.link, cap.capacity * speed);
+  }
+  keys_seen_.clear();  // rates have changed under the same set of live flows
+}
+
 void SimgridPricing::start_comm(LiveFlow& live) {
   const FlowRoute& route = platform_.routes[live.flow_class];
   alive_key_ += spread(live.flow_class);
@@ -163,7 +185,19 @@ void SimgridPricing::start_comm(LiveFlow& live) {
   live.comm = s4u::Comm::sendto_init(route.from, route.to);
   live.comm->set_data(&live);
   live.comm->set_payload_size(route.payload_units);
+  const SlowableCap* cap = cap_of(live.flow_class);
+  const bool slowed = cap != nullptr && cap->speed < 1.0;
+  if (slowed) simgrid_shim::set_bandwidth(cap->link, cap->capacity);
   live.comm->start();
+  if (slowed) simgrid_shim::set_bandwidth(cap->link, cap->capacity * cap->speed);
+}
+
+const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
+  const auto cap = std::lower_bound(platform_.caps.begin(), platform_.caps.end(), flow_class,
+                                    [](const SlowableCap& entry, std::uint32_t flow) {
+                                      return entry.flow_class < flow;
+                                    });
+  return cap != platform_.caps.end() && cap->flow_class == flow_class ? &*cap : nullptr;
 }
 
 void SimgridPricing::comm_completed(LiveFlow& live) {
@@ -213,7 +247,10 @@ void SimgridPricing::settle() {
 void SimgridPricing::complete_due() {
   now_s_ = std::max(now_s_, deadlines_.earliest());
   for (const Due& due : deadlines_.take_earliest()) {
-    if (due.flow_class != kNone) ledger_.ended(due.flow_class, now_s_);
+    if (due.flow_class != kNone) {
+      if (!timed_.finish(due.token, due.flow_class, due.ticket)) continue;
+      ledger_.ended(due.flow_class, now_s_);
+    }
     sink_->completed(due.token);
   }
 }

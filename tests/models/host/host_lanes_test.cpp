@@ -88,6 +88,35 @@ TEST(HostLanes, AStepOfEmptyKernelsIsTheHostsWork) {
   EXPECT_NEAR(timeline.makespan_s, lanes[0].issued_s.back(), 1e-9 * timeline.makespan_s);
 }
 
+// Between steps the host does other things for three seconds: a step of empty kernels is longer by
+// just that.
+TEST(HostLanes, TheTimeBetweenStepsComesFirst) {
+  const TrainingPlan plan = plan_of(small_llama(3), {}, 2);
+  const Workload workload = lower(plan);
+  HostCosts host = kHost;
+  const auto makespan = [&] {
+    return replay_with_hosts(workload, host_lanes(workload, host, {}), 0.0, true).makespan_s;
+  };
+  const double before = makespan();
+  host.step = Seconds{3.0};
+  EXPECT_DOUBLE_EQ(makespan(), before + 3.0);
+}
+
+// A host that waits for every kernel never issues ahead: host and GPU take turns, and their times
+// add up.
+TEST(HostLanes, ABlockingHostTakesTurnsWithItsGpu) {
+  const TrainingPlan plan = plan_of(small_llama(3), {}, 2);
+  const Workload workload = lower(plan);
+  HostCosts host = kHost;
+  host.synchronize = Seconds{0.0};
+  host.blocking = true;
+  const auto lanes = host_lanes(workload, host, {});
+  const double kernels = static_cast<double>(workload.programs[0].operations.size());
+  EXPECT_EQ(lanes[0].syncs.size(), workload.programs[0].operations.size());
+  EXPECT_DOUBLE_EQ(replay_with_hosts(workload, lanes, 3.0, true).makespan_s,
+                   lanes[0].issued_s.back() + 3.0 * kernels);
+}
+
 // Neither shape hangs, with hosts that wait and hosts that do not; folded or not, the times are
 // the same; no step is shorter than host or GPU alone.
 TEST(HostLanes, StepsEndWhateverTheLayout) {
@@ -100,9 +129,11 @@ TEST(HostLanes, StepsEndWhateverTheLayout) {
   for (Parallelism layout : layouts) {
     for (const bool overlap : {true, false}) {
       layout.overlap_p2p = overlap;
+      HostCosts host = kHost;
+      host.blocking = !overlap && layout.schedule == "1f1b";
       const TrainingPlan plan = plan_of(small_gpt(8), layout, 8);
       const Workload workload = lower(plan);
-      const auto lanes = host_lanes(workload, kHost, host_habits(layout));
+      const auto lanes = host_lanes(workload, host, host_habits(layout));
       const double alone = replay_with_hosts(workload, {}, 3.0, true).makespan_s;
       const double folded = replay_with_hosts(workload, lanes, 3.0, true).makespan_s;
       const double unfolded = replay_with_hosts(workload, lanes, 3.0, false).makespan_s;

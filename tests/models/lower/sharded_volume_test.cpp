@@ -62,6 +62,23 @@ TEST(ShardedVolume, PytorchsReplicas) {
   EXPECT_EQ(bytes_of(llama(replicas, 5)), 31'619'153'664.0) << "no_sync but for the last";
 }
 
+// As many broadcasts as owners, each of a share: (n-1)/n of the weights arrive at every rank.
+TEST(ShardedVolume, BroadcastsOfEveryOwner) {
+  const Workload workload =
+      lower(llama({.zero_stage = 1, .weight_exchange = WeightExchange::Broadcast}));
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name != "parameter_broadcast") return;
+    const Call& call = workload.calls[view.op.payload];
+    EXPECT_EQ(call.op, CollectiveOp::Broadcast);
+    ++calls;
+    bytes += call.bytes;
+  });
+  EXPECT_EQ(calls, 64);
+  EXPECT_EQ(bytes, 2 * 8'030'261'248);
+}
+
 TEST(ShardedVolume, Zero2ReducesEveryMicrobatchUnlessItKeepsGradients) {
   const double gather = kShare * kParameters * 2.0;
   for (const std::int64_t a : {1, 3}) {

@@ -1,0 +1,64 @@
+#include "models/framework_times.hpp"
+
+#include <cmath>
+
+#include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kTimesMost = 20.0;
+
+// {"value": ..., "source": ...}; `otherwise` where it is not there.
+double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
+  if (!object.has(key)) return otherwise;
+  JsonObject given = object.object(key);
+  static_cast<void>(given.text("source"));
+  return given.number("value", rule);
+}
+
+}  // namespace
+
+double FrameworkTimes::of(const Kernel& kernel) const {
+  if (const auto* product = std::get_if<Gemm>(&kernel))
+    return product->dtype == DataType::Fp8 ? fp8_gemm : gemm;
+  if (const auto* products = std::get_if<GroupedGemm>(&kernel))
+    return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
+  if (std::holds_alternative<Attention>(kernel)) return attention;
+  return memory_bound;
+}
+
+double FrameworkTimes::slowest_of(std::int64_t ranks) const {
+  TY_CHECK(ranks >= 1, ranks);
+  return 1.0 + jitter * std::sqrt(2.0 * std::log(static_cast<double>(ranks)));
+}
+
+FrameworkTimes load_framework_times(const std::string& name, const std::string& generation) {
+  JsonFile file = JsonFile::read(data_file("models/frameworks", name));
+  JsonObject root = file.root();
+  for (const char* memory : {"title", "context", "workspace", "channel", "fragmentation"})
+    root.ignore(memory);
+  FrameworkTimes times{.jitter = figure(root, "jitter", 0.0, {.least = 0.0, .most = 1.0})};
+  if (root.has("kernel_time")) {
+    JsonObject all = root.object("kernel_time");
+    for (const std::string& key : all.keys())
+      if (key != generation) all.ignore(key);
+    if (all.has(generation)) {
+      JsonObject own = all.object(generation);
+      const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
+      times.gemm = figure(own, "gemm", 1.0, rule);
+      times.fp8_gemm = figure(own, "fp8_gemm", 1.0, rule);
+      times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);
+      times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", 1.0, rule);
+      times.attention = figure(own, "attention", 1.0, rule);
+      times.memory_bound = figure(own, "memory_bound", 1.0, rule);
+    }
+  }
+  file.finish();
+  return times;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,48 @@
+// How much longer a framework's kernels take than those that the GPU's profile was measured on, and
+// how unevenly its ranks run.
+//
+// Profiles hold today's libraries; a run of 2022 had older ones: FlashAttention 1 for 2 and 3, an
+// older cuBLAS, norms and activations of several kernels. Frameworks say so by GPU generation
+// (models/frameworks/*.json, "kernel_time"), each figure with its source or the command that fitted
+// it; what is not named takes as long as in the profile.
+//
+// Ranks that meet in every step wait for the slowest of them. With times of relative deviation
+// sigma, independent and normal, the slowest of n takes longer by about
+//
+//   sigma sqrt(2 ln n)      (first order of the largest of n normal values)
+//
+// sigma = 1 %, 64 ranks: 2.9 %; 2 048 ranks: 3.9 % (tests/models/host/framework_times_test.cpp).
+//
+//   const FrameworkTimes times = load_framework_times("composer", "hopper");
+//   times.attention;                 // 1.9: as long as 1.9 times the profile's
+//   times.slowest_of(2048);          // 1.039
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/graph/kernel.hpp"
+
+namespace trainyard {
+
+struct FrameworkTimes {
+  // Of the profile's time, by kind of kernel.
+  double gemm = 1.0;
+  double fp8_gemm = 1.0;
+  double grouped_gemm = 1.0;
+  double fp8_grouped_gemm = 1.0;
+  double attention = 1.0;
+  double memory_bound = 1.0;  // and copies
+  double jitter = 0.0;        // sigma above
+
+  [[nodiscard]] double of(const Kernel& kernel) const;
+
+  // The time of the slowest of so many ranks over that of one. REQUIRES: ranks >= 1.
+  [[nodiscard]] double slowest_of(std::int64_t ranks) const;
+};
+
+// By a name of models/frameworks and a GPU's generation. Throws InputError.
+[[nodiscard]] FrameworkTimes load_framework_times(const std::string& name,
+                                                  const std::string& generation);
+
+}  // namespace trainyard

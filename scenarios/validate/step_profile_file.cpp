@@ -1,0 +1,148 @@
+// Reading measured steps: a trace of PyTorch's profiler, or a list of times.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "scenarios/validate/measured_row.hpp"
+#include "scenarios/validate/step_profile.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kMicrosecond = 1e-6;
+constexpr std::string_view kStep = "ProfilerStep#";
+
+[[noreturn]] void refuse(const std::string& file, const std::string& pointer,
+                         const std::string& problem) {
+  throw InputError(Problem{file, pointer, problem,
+                           "give a trace that torch.profiler exported (export_chrome_trace), or "
+                           "step times in seconds, one a line"});
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
+}
+
+StepProfile of_times(const std::string& file, const std::vector<double>& times) {
+  for (const double time : times) {
+    if (!(time > 0.0)) refuse(file, "", fmt::format("has a step of {} s", time));
+  }
+  if (times.empty()) refuse(file, "", "holds no step");
+  return {.step_s = median_of(times), .steps = times.size()};
+}
+
+StepProfile of_lines(const std::string& file, const std::string& text) {
+  std::istringstream lines(text);
+  std::vector<double> times;
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos || line.front() == '#') continue;
+    char* end = nullptr;
+    times.push_back(std::strtod(line.c_str(), &end));
+    const bool whole = end != line.c_str() &&
+                       std::string_view(end).find_first_not_of(" \t\r") == std::string::npos;
+    if (!whole) refuse(fmt::format("{}:{}", file, number), "", "is no step time in seconds");
+  }
+  return of_times(file, times);
+}
+
+TimeSpan span_of(const Json& event) {
+  const double start = number_at(event, "/ts", 0.0) * kMicrosecond;
+  return {start, start + number_at(event, "/dur", 0.0) * kMicrosecond};
+}
+
+struct Events {
+  std::vector<ClassSpan> kernels;
+  std::vector<TimeSpan> steps;  // as the CPU saw them
+};
+
+Events events_of(const Json& all) {
+  Events events;
+  for (const Json& event : all) {
+    if (text_at(event, "/ph") != "X") continue;
+    const std::string category = text_at(event, "/cat");
+    const std::string name = text_at(event, "/name");
+    if (category == "kernel") {
+      events.kernels.push_back({kernel_class(name), span_of(event)});
+    } else if (category == "gpu_memcpy" || category == "gpu_memset") {
+      events.kernels.push_back({"copy", span_of(event)});
+    } else if (category == "user_annotation" && name.starts_with(kStep)) {
+      events.steps.push_back(span_of(event));
+    }
+  }
+  return events;
+}
+
+// From the start of the first kernel to the end of the last.
+TimeSpan span_of(const std::vector<ClassSpan>& kernels) {
+  TimeSpan window = kernels.front().time;
+  for (const ClassSpan& kernel : kernels) {
+    window.start_s = std::min(window.start_s, kernel.time.start_s);
+    window.end_s = std::max(window.end_s, kernel.time.end_s);
+  }
+  return window;
+}
+
+// Marked steps are those of the CPU, which the GPU follows: the kernels that start in them are
+// counted, and the median length is a step.
+StepProfile of_trace(const std::string& file, const Json& all) {
+  const Events events = events_of(all);
+  if (events.kernels.empty()) refuse(file, "/traceEvents", "holds no event of category \"kernel\"");
+  if (events.steps.empty()) {
+    const TimeSpan window = span_of(events.kernels);
+    return profile_of(events.kernels, window.end_s - window.start_s, 1);
+  }
+  TimeSpan window = events.steps.front();
+  std::vector<double> times;
+  for (const TimeSpan& step : events.steps) {
+    window.start_s = std::min(window.start_s, step.start_s);
+    window.end_s = std::max(window.end_s, step.end_s);
+    times.push_back(step.end_s - step.start_s);
+  }
+  std::vector<ClassSpan> inside;
+  for (const ClassSpan& kernel : events.kernels) {
+    const double start = kernel.time.start_s;
+    if (start >= window.start_s && start < window.end_s) inside.push_back(kernel);
+  }
+  if (inside.empty()) refuse(file, "/traceEvents", "has no kernel within its ProfilerStep ranges");
+  StepProfile profile = profile_of(inside, window.end_s - window.start_s, times.size());
+  profile.step_s = median_of(times);
+  return profile;
+}
+
+StepProfile of_array(const std::string& file, const Json& all) {
+  const bool numbers =
+      std::all_of(all.begin(), all.end(), [](const Json& entry) { return entry.is_number(); });
+  if (!numbers) return of_trace(file, all);
+  return of_times(file, all.get<std::vector<double>>());
+}
+
+}  // namespace
+
+StepProfile read_step_profile(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  const std::string text = read_file(file);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) refuse(name, "", "is empty");
+  if (text[first] != '{' && text[first] != '[') return of_lines(name, text);
+  const Json document = parse_json(name, text);
+  if (document.is_array()) return of_array(name, document);
+  const Json* events = value_at(document, "/traceEvents");
+  if (events == nullptr || !events->is_array())
+    refuse(name, "/traceEvents", "is no list of events");
+  return of_trace(name, *events);
+}
+
+}  // namespace trainyard

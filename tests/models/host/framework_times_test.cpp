@@ -1,0 +1,61 @@
+// Does a framework say how much longer its kernels take, on the generation it names alone?
+#include "models/framework_times.hpp"
+
+#include <gtest/gtest.h>
+
+#include "models/framework.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+TEST(FrameworkTimes, TheSlowestOfManyIsLaterByTheDeviation) {
+  const FrameworkTimes times{.jitter = 0.01};
+  EXPECT_DOUBLE_EQ(times.slowest_of(1), 1.0);
+  EXPECT_NEAR(times.slowest_of(64), 1.02884, 1e-5);
+  EXPECT_NEAR(times.slowest_of(2048), 1.03905, 1e-5);
+}
+
+TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
+  const FrameworkTimes times{.gemm = 2.0,
+                             .fp8_gemm = 3.0,
+                             .grouped_gemm = 4.0,
+                             .fp8_grouped_gemm = 4.5,
+                             .attention = 5.0,
+                             .memory_bound = 6.0};
+  EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
+  EXPECT_DOUBLE_EQ(times.of(Gemm{.dtype = DataType::Fp8}), 3.0);
+  EXPECT_DOUBLE_EQ(times.of(GroupedGemm{}), 4.0);
+  EXPECT_DOUBLE_EQ(times.of(GroupedGemm{.rows = {}, .dtype = DataType::Fp8}), 4.5);
+  EXPECT_DOUBLE_EQ(times.of(Attention{}), 5.0);
+  EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);
+}
+
+TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "old.json";
+  write_file(file, R"({"kernel_time": {"ampere": {"gemm": {"value": 1.1, "source": "a table"}}}})");
+  const FrameworkTimes slower = load_framework_times(file.string(), "ampere");
+  EXPECT_DOUBLE_EQ(slower.gemm, 1.1);
+  EXPECT_DOUBLE_EQ(slower.attention, 1.0);
+  const FrameworkTimes other = load_framework_times(file.string(), "hopper");
+  EXPECT_DOUBLE_EQ(other.gemm, 1.0);
+}
+
+TEST(FrameworkTimes, AMistypedKindIsRefused) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "typo.json";
+  write_file(file, R"({"kernel_time": {"ampere": {"gems": {"value": 1.1, "source": "a table"}}}})");
+  EXPECT_THROW(static_cast<void>(load_framework_times(file.string(), "ampere")), InputError);
+}
+
+TEST(FrameworkTimes, EveryShippedFrameworkIsRead) {
+  for (const std::string& name : data_names("models/frameworks")) {
+    EXPECT_GT(load_framework(name).context_bytes, 0) << name;
+    for (const char* generation : {"ampere", "hopper", "blackwell"})
+      EXPECT_GT(load_framework_times(name, generation).gemm, 0.0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
