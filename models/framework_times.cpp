@@ -50,9 +50,10 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
       JsonObject own = all.object(generation);
       const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
       times.gemm = figure(own, "gemm", 1.0, rule);
-      times.fp8_gemm = figure(own, "fp8_gemm", 1.0, rule);
+      times.fp8_gemm = figure(own, "fp8_gemm", times.gemm, rule);
       times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);
-      times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", 1.0, rule);
+      times.fp8_grouped_gemm =
+          figure(own, "fp8_grouped_gemm", times.grouped_gemm, rule);
       times.attention = figure(own, "attention", 1.0, rule);
       times.memory_bound = figure(own, "memory_bound", 1.0, rule);
     }

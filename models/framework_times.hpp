@@ -4,7 +4,7 @@
 // Profiles hold today's libraries; a run of 2022 had older ones: FlashAttention 1 for 2 and 3, an
 // older cuBLAS, norms and activations of several kernels. Frameworks say so by GPU generation
 // (models/frameworks/*.json, "kernel_time"), each figure with its source or the command that fitted
-// it; what is not named takes as long as in the profile.
+// it; what is not named takes as long as in the profile, and fp8 products as much longer as others.
 //
 // Ranks that meet in every step wait for the slowest of them. With times of relative deviation
 // sigma, independent and normal, the slowest of n takes longer by about

@@ -38,6 +38,7 @@ TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
   write_file(file, R"({"kernel_time": {"ampere": {"gemm": {"value": 1.1, "source": "a table"}}}})");
   const FrameworkTimes slower = load_framework_times(file.string(), "ampere");
   EXPECT_DOUBLE_EQ(slower.gemm, 1.1);
+  EXPECT_DOUBLE_EQ(slower.fp8_gemm, 1.1);
   EXPECT_DOUBLE_EQ(slower.attention, 1.0);
   const FrameworkTimes other = load_framework_times(file.string(), "hopper");
   EXPECT_DOUBLE_EQ(other.gemm, 1.0);
