@@ -90,7 +90,7 @@ TEST(StepProfile, StepTimesMayBeAList) {
 TEST(StepProfile, OfARunAddsUpToItsStep) {
   const Scenario scenario =
       load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {});
-  const Run run = run_scenario(scenario, {});
+  const trainyard::Run run = run_scenario(scenario, {});
   const StepProfile profile = step_profile(run, 1);
   EXPECT_DOUBLE_EQ(profile.step_s, run.timeline.makespan_s);
   EXPECT_GT(profile.seconds.at("gemm"), 0.0);
