@@ -38,7 +38,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Kernels of one kind of GPU as a framework's software runs them; without a name as its profile says.
+// Kernels of a kind of GPU as a framework's software runs them; without a name as in its profile.
 struct KernelPricing {
   explicit KernelPricing(const std::string& gpu, const std::string& framework)
       : model(load_cost_model(gpu)) {
