@@ -39,7 +39,7 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
                          [&](const std::string& n) { return n.starts_with(begin); });
   };
   EXPECT_EQ(count("megatron/"), 18) << "ten sizes of 2021, four models of 2022 twice";
-  EXPECT_EQ(count("llama3/"), 4);
+  EXPECT_EQ(count("llama3/"), 5);
   EXPECT_EQ(count("fsdp/"), 5);
   EXPECT_EQ(count("replicas/"), 3);
   EXPECT_EQ(count("context/"), 5) << "ring, Ulysses, both, packed documents, and the published one";
