@@ -116,14 +116,38 @@ void GemmPlan::ask_heuristic() {
   if (algorithms_.empty()) throw Unsupported("cuBLASLt has no algorithm for it");
 }
 
-GemmPlan::GemmPlan(const Bench& bench, const Gemm& gemm) : bench_(bench), gemm_(gemm) {
-  describe_operation();
+void GemmPlan::describe_epilogue(Epilogue epilogue, const void* bias) {
+  // GeLU is cuBLASLt's tanh form. The result's columns are rows to it, and so has a bias each.
+  const cublasLtEpilogue_t name =
+      epilogue == Epilogue::Bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
+  check(cublasLtMatmulDescSetAttribute(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &name,
+                                       sizeof name),
+        "asking for an epilogue");
+  check(cublasLtMatmulDescSetAttribute(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                       sizeof bias),
+        "giving the bias");
+}
+
+void GemmPlan::describe_layouts() {
   const auto stored = [this](bool transposed, std::int64_t rows, std::int64_t columns) {
     return make_layout({gemm_.dtype, transposed ? columns : rows, transposed ? rows : columns});
   };
-  first_ = stored(reference::b_is_transposed(gemm), gemm.k, gemm.n);
-  second_ = stored(reference::a_is_transposed(gemm), gemm.m, gemm.k);
-  result_ = make_layout({result_dtype(gemm), gemm.m, gemm.n});
+  first_ = stored(reference::b_is_transposed(gemm_), gemm_.k, gemm_.n);
+  second_ = stored(reference::a_is_transposed(gemm_), gemm_.m, gemm_.k);
+  result_ = make_layout({result_dtype(gemm_), gemm_.m, gemm_.n});
+}
+
+GemmPlan::GemmPlan(const Bench& bench, const Gemm& gemm) : bench_(bench), gemm_(gemm) {
+  describe_operation();
+  describe_layouts();
+  ask_heuristic();
+}
+
+GemmPlan::GemmPlan(const Bench& bench, const FusedGemm& fused, const void* bias)
+    : bench_(bench), gemm_(fused.gemm) {
+  describe_operation();
+  describe_epilogue(fused.epilogue, bias);
+  describe_layouts();
   ask_heuristic();
 }
 

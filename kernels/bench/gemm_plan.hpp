@@ -28,6 +28,8 @@ class GemmPlan {
  public:
   // Throws Unsupported when this GPU has no algorithm for it.
   GemmPlan(const Bench& bench, const Gemm& gemm);
+  // The same with an epilogue over the result; `bias` has n elements of its dtype.
+  GemmPlan(const Bench& bench, const FusedGemm& fused, const void* bias);
   [[nodiscard]] const std::vector<cublasLtMatmulHeuristicResult_t>& algorithms() const {
     return algorithms_;
   }
@@ -45,6 +47,8 @@ class GemmPlan {
   struct Shape;
   [[nodiscard]] Layout make_layout(const Shape& shape) const;
   void describe_operation();
+  void describe_epilogue(Epilogue epilogue, const void* bias);
+  void describe_layouts();
   void ask_heuristic();
 
   const Bench& bench_;

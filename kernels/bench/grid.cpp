@@ -54,6 +54,9 @@ void add_default_gemms(std::vector<Task>& tasks) {
       add_passes(tasks, tokens, weight, DataType::Bf16);
     add_passes(tasks, 4096, weight, DataType::Fp8);
   }
+  for (const Epilogue epilogue : {Epilogue::Bias, Epilogue::GeluBias})
+    for (const std::int64_t n : {1024, 4096, 16384})
+      tasks.emplace_back(FusedGemm{.epilogue = epilogue, .gemm = {.m = 8192, .n = n, .k = 4096}});
   // Unfused attention (scores and values of 32 to 128 heads) and equally filled experts.
   for (const std::int64_t batch : {8, 32, 128})
     for (const std::int64_t length : {512, 2048}) {
@@ -122,6 +125,7 @@ struct OneRun {
     constexpr double held = 4e-3;  // about how long the SMs are held, and waiting
     return 5.0 * (*this)(task.gemm) + held;
   }
+  double operator()(const FusedGemm& task) const { return (*this)(task.gemm); }
   double operator()(const GroupedGemm& gemm) const {
     return flops(gemm).value() / (312e12 * 0.4) + hbm_bytes(gemm).value() / 1.3e12;
   }

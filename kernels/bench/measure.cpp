@@ -17,6 +17,7 @@ struct Measure {
   MeasuredRow operator()(const Interference& task) const {
     return measure_interference(bench, task);
   }
+  MeasuredRow operator()(const FusedGemm& fused) const { return measure_fused(bench, fused); }
   // Its unfused parts (batched products, softmax) are tasks of their own.
   MeasuredRow operator()(const Attention&) const {
     throw Unsupported("fused attention is not measured by this program; import a table of it");

@@ -46,6 +46,8 @@ struct Bench {
 [[nodiscard]] MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm);
 // Experts of bf16 or fp16 in one call of cuBLAS. Throws Unsupported for other precisions.
 [[nodiscard]] MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm);
+// Throws Unsupported for products that are batched, accumulate, or are no forward ones.
+[[nodiscard]] MeasuredRow measure_fused(const Bench& bench, const FusedGemm& fused);
 // The row's text says what the occupying kernel copied, beside the product and alone.
 [[nodiscard]] MeasuredRow measure_interference(const Bench& bench, const Interference& task);
 [[nodiscard]] MeasuredRow measure_rows(const Bench& bench, const RowKernel& kernel);

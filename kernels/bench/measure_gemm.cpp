@@ -23,6 +23,7 @@ namespace {
 constexpr std::uint64_t a_seed = 1;
 constexpr std::uint64_t b_seed = 2;
 constexpr std::uint64_t gradient_seed = 3;
+constexpr std::uint64_t bias_seed = 10;
 constexpr int entries_checked = 32;
 
 struct GemmMemory {
@@ -50,7 +51,11 @@ void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) 
   fill(memory.result, g.batch * g.m * g.n, result_dtype(g), gradient_seed);
 }
 
-void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry) {
+// What becomes of an entry of a product after the product.
+using Finish = std::function<double(const reference::GemmEntry& entry, double product)>;
+
+void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry,
+                 const Finish& finish) {
   const auto stored = [&gemm](std::uint64_t seed) {
     return [&gemm, seed](std::int64_t place) {
       return reference::rounded(gemm.dtype, static_cast<double>(random_value(seed, place)));
@@ -59,6 +64,7 @@ void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::Ge
   const std::int64_t place = reference::result_place(gemm, entry);
   double expected = reference::gemm_entry(gemm, entry, stored(a_seed), stored(b_seed));
   if (gemm.accumulate_fp32) expected += static_cast<double>(random_value(gradient_seed, place));
+  if (finish) expected = finish(entry, expected);
   const double computed =
       read_stored(memory.result, {.dtype = result_dtype(gemm), .first = place, .count = 1}).front();
   if (!(std::abs(computed - expected) <= product_tolerance(gemm, expected)))
@@ -67,15 +73,15 @@ void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::Ge
 }
 
 // The corners and entries between them, drawn by the same generator every time.
-void check_result(const Gemm& gemm, const GemmMemory& memory) {
-  check_entry(gemm, memory, {0, 0, 0});
-  check_entry(gemm, memory, {gemm.batch - 1, gemm.m - 1, gemm.n - 1});
+void check_result(const Gemm& gemm, const GemmMemory& memory, const Finish& finish = {}) {
+  check_entry(gemm, memory, {0, 0, 0}, finish);
+  check_entry(gemm, memory, {gemm.batch - 1, gemm.m - 1, gemm.n - 1}, finish);
   for (std::uint64_t i = 0; i < entries_checked; ++i) {
     const auto draw = [i](std::uint64_t what, std::int64_t below) {
       return static_cast<std::int64_t>(mixed_bits(3 * i + what + 1) %
                                        static_cast<std::uint64_t>(below));
     };
-    check_entry(gemm, memory, {draw(0, gemm.batch), draw(1, gemm.m), draw(2, gemm.n)});
+    check_entry(gemm, memory, {draw(0, gemm.batch), draw(1, gemm.m), draw(2, gemm.n)}, finish);
   }
 }
 
@@ -119,6 +125,31 @@ MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
   check_result(gemm, memory);
   bench.watch.warm_up(run);
   return {gemm, spread_of(bench.watch.times_us(run, timed_runs)), algorithm_text(chosen)};
+}
+
+MeasuredRow measure_fused(const Bench& bench, const FusedGemm& fused) {
+  const Gemm& gemm = fused.gemm;
+  if (gemm.batch != 1 || gemm.accumulate_fp32 || gemm.pass != GemmPass::Forward)
+    throw Unsupported("an epilogue goes with one forward product");
+  const DataType dtype = result_dtype(gemm);
+  const DeviceMemory bias(stored_bytes(gemm.n, dtype));
+  check(fill_random({bias.get(), gemm.n, dtype, bias_seed}, bench.watch.stream()),
+        "filling a bias");
+  const GemmPlan plan(bench, fused, bias.get());
+  const GemmMemory memory = allocate(gemm);
+  fill_operands(bench, gemm, memory);
+  const auto& chosen = plan.algorithms()[fastest(bench, plan, memory)];
+  const auto run = [&] { plan.run(chosen, memory.operands()); };
+  run();
+  bench.watch.wait();
+  check_result(gemm, memory, [&](const reference::GemmEntry& entry, double product) {
+    const double biased =
+        product +
+        reference::rounded(dtype, static_cast<double>(random_value(bias_seed, entry.column)));
+    return fused.epilogue == Epilogue::Bias ? biased : reference::gelu(biased);
+  });
+  bench.watch.warm_up(run);
+  return {fused, spread_of(bench.watch.times_us(run, timed_runs)), algorithm_text(chosen)};
 }
 
 namespace {

@@ -26,6 +26,7 @@ struct KernelOf {
   }
   std::optional<Kernel> operator()(const Launches&) const { return std::nullopt; }
   std::optional<Kernel> operator()(const Interference&) const { return std::nullopt; }
+  std::optional<Kernel> operator()(const FusedGemm&) const { return std::nullopt; }
   template <class Same>
   std::optional<Kernel> operator()(const Same& kernel) const {
     return kernel;

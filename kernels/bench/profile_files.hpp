@@ -15,7 +15,8 @@
 
 namespace trainyard::bench {
 
-// The kernel that a row answers in a simulation; launches answer none.
+// The kernel that a row answers in a simulation; launches, interference and fused products answer
+// none.
 [[nodiscard]] std::optional<Kernel> kernel_of(const Task& task);
 
 // The rows of all; of a task that several measured, the last one's. Throws InputError where they

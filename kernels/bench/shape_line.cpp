@@ -132,7 +132,15 @@ Task read_interference(Words& words) {
   return Interference{.sms = sms, .gemm = read_gemm(words)};
 }
 
+Task read_fused(Words& words) {
+  const auto epilogue =
+      words.enumerator(Epilogue::GeluBias, std::optional<Epilogue>{}, "epilogue (bias, gelu_bias)");
+  if (!words.take("gemm")) words.fail("names no gemm");
+  return FusedGemm{.epilogue = epilogue, .gemm = read_gemm(words)};
+}
+
 Task read_any(Words& words) {
+  if (words.take("fused")) return read_fused(words);
   if (words.take("interference")) return read_interference(words);
   if (words.take("gemm")) return read_gemm(words);
   if (words.take("experts")) return read_experts(words);

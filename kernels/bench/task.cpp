@@ -25,6 +25,9 @@ struct TextOf {
   std::string operator()(const Interference& task) const {
     return fmt::format("interference sms{} {}", task.sms, to_text(Kernel{task.gemm}));
   }
+  std::string operator()(const FusedGemm& task) const {
+    return fmt::format("fused {} {}", to_string(task.epilogue), to_text(Kernel{task.gemm}));
+  }
   template <class Same>
   std::string operator()(const Same& kernel) const {
     return to_text(Kernel{kernel});
@@ -41,6 +44,11 @@ struct TextOf {
 struct JsonOf {
   Json operator()(const Interference& task) const {
     return {{"kind", "interference"}, {"sms", task.sms}, {"gemm", kernel_to_json(task.gemm)}};
+  }
+  Json operator()(const FusedGemm& task) const {
+    return {{"kind", "fused_gemm"},
+            {"epilogue", to_string(task.epilogue)},
+            {"gemm", kernel_to_json(task.gemm)}};
   }
   template <class Same>
   Json operator()(const Same& kernel) const {
@@ -66,6 +74,7 @@ struct GroupOf {
   std::string_view operator()(const GroupedGemm&) const { return "experts"; }
   std::string_view operator()(const Attention&) const { return "attention"; }
   std::string_view operator()(const Interference&) const { return "interference"; }
+  std::string_view operator()(const FusedGemm&) const { return "gemm"; }
 };
 
 Task read_row_kernel(JsonObject& object) {
@@ -80,13 +89,12 @@ Task read_row_kernel(JsonObject& object) {
   return kernel;
 }
 
-Task read_interference(JsonObject& object) {
+Gemm read_product(JsonObject& object) {
   JsonObject gemm = object.object("gemm");
   const Kernel kernel = read_kernel(gemm);
-  const auto* product = std::get_if<Gemm>(&kernel);
-  if (product == nullptr) object.report("gemm", "is no product", "write {\"kind\": \"gemm\", ...}");
-  return Interference{.sms = object.integer("sms", {.least = 1}),
-                      .gemm = product == nullptr ? Gemm{} : *product};
+  if (const auto* product = std::get_if<Gemm>(&kernel)) return *product;
+  object.report("gemm", "is no product", "write {\"kind\": \"gemm\", ...}");
+  return {};
 }
 
 // A memory-bound kernel is one of ours (read_row_kernel) and has been read.
@@ -126,6 +134,10 @@ std::string_view to_string(RowOperation operation) {
       return "adam";
   }
   return "";
+}
+
+std::string_view to_string(Epilogue epilogue) {
+  return epilogue == Epilogue::Bias ? "bias" : "gelu_bias";
 }
 
 std::string_view to_string(LaunchStyle style) {
@@ -180,7 +192,11 @@ nlohmann::ordered_json task_to_json(const Task& task) { return std::visit(JsonOf
 Task read_task(JsonObject object) {
   const Json& kind = object.raw("kind");
   if (kind == "memory_bound") return read_row_kernel(object);
-  if (kind == "interference") return read_interference(object);
+  if (kind == "interference")
+    return Interference{.sms = object.integer("sms", {.least = 1}), .gemm = read_product(object)};
+  if (kind == "fused_gemm")
+    return FusedGemm{.epilogue = read_enumerator(object, "epilogue", Epilogue::GeluBias),
+                     .gemm = read_product(object)};
   if (kind == "launch")
     return Launches{.style = read_enumerator(object, "style", LaunchStyle::Graph),
                     .count = object.integer("count", {.least = 1})};

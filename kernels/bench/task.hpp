@@ -63,7 +63,17 @@ struct Interference {
   auto operator<=>(const Interference&) const = default;
 };
 
-using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention, Interference>;
+// A forward product whose library call also adds a bias for each column, and applies GeLU to that.
+enum class Epilogue : std::uint8_t { Bias, GeluBias };
+[[nodiscard]] std::string_view to_string(Epilogue epilogue);
+struct FusedGemm {
+  Epilogue epilogue = Epilogue::Bias;
+  Gemm gemm;
+  auto operator<=>(const FusedGemm&) const = default;
+};
+
+using Task =
+    std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention, Interference, FusedGemm>;
 
 [[nodiscard]] std::string task_text(const Task& task);
 // "gemm", "memory", "copy", "launch", "experts", "attention" or "interference": the word of --only.

@@ -1,5 +1,7 @@
 #include "kernels/reference/gemm.hpp"
 
+#include <cmath>
+
 namespace trainyard::reference {
 
 bool a_is_transposed(const Gemm& gemm) {
@@ -24,6 +26,11 @@ std::int64_t b_place(const Gemm& gemm, const GemmEntry& entry, std::int64_t l) {
 
 std::int64_t result_place(const Gemm& gemm, const GemmEntry& entry) {
   return (entry.batch * gemm.m + entry.row) * gemm.n + entry.column;
+}
+
+double gelu(double x) {
+  constexpr double root_of_two_over_pi = 0.7978845608028654;
+  return 0.5 * x * (1.0 + std::tanh(root_of_two_over_pi * (x + 0.044715 * x * x * x)));
 }
 
 double gemm_entry(const Gemm& gemm, const GemmEntry& entry, const StoredValue& a,

@@ -33,6 +33,10 @@ struct GemmEntry {
 [[nodiscard]] std::int64_t b_place(const Gemm& gemm, const GemmEntry& entry, std::int64_t l);
 [[nodiscard]] std::int64_t result_place(const Gemm& gemm, const GemmEntry& entry);
 
+// GeLU in its tanh form (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2): x / 2 (1 + tanh(
+// sqrt(2 / pi) (x + 0.044715 x^3))). gelu(1) = 0.841192.
+[[nodiscard]] double gelu(double x);
+
 using StoredValue = std::function<double(std::int64_t place)>;
 [[nodiscard]] double gemm_entry(const Gemm& gemm, const GemmEntry& entry, const StoredValue& a,
                                 const StoredValue& b);

@@ -9,6 +9,7 @@
 #include "kernels/fit/attention_fit.hpp"
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
+#include "kernels/fit/judge.hpp"
 #include "kernels/gpu.hpp"
 #include "kernels/profile.hpp"
 
@@ -104,6 +105,25 @@ TEST_P(MeasuredKernels, TheProfileReproducesAttention) {
   const fit::Errors errors = fit::errors_of(std::move(ratios));
   EXPECT_LE(errors.median, 0.04) << fit::to_text(errors);
   EXPECT_LE(errors.p95, 0.18) << fit::to_text(errors);
+}
+
+// What `trainyard profile judge` prints: shapes that a profile holds are known, not predicted.
+TEST(Judge, CountsKnownShapesApart) {
+  const fs::path folder =
+      fs::path(TRAINYARD_SOURCE_DIRECTORY) / ".." / "shared" / "measured" / "kernels";
+  if (!fs::exists(folder))
+    GTEST_SKIP() << "the measured kernel tables are not at " << folder << ": judge was NOT checked";
+  const auto judgements = fit::judge_profiles(folder);
+  std::size_t known = 0;
+  for (const fit::Judgement& j : judgements) {
+    known += j.known;
+    const bool attention = j.what == "attention bf16";
+    EXPECT_EQ(j.errors.count > 0, attention) << j.gpu << " " << j.what;
+    EXPECT_LT(j.errors.p95, 0.2) << j.gpu;
+  }
+  EXPECT_GT(known, 40000U);
+  const std::string text = fit::judgement_text(judgements, true);
+  EXPECT_NE(text.find("| h100 | experts fp8_block balanced | 0 | - | - | - |"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpus, MeasuredKernels, testing::ValuesIn(expectations),

@@ -61,6 +61,12 @@ TEST(GemmReference, BatchesLieOneAfterAnother) {
   EXPECT_EQ(result_place(gemm, {2, 1, 4}), 2 * 10 + 1 * 5 + 4);
 }
 
+TEST(GemmReference, GeluOfItsTanhForm) {
+  EXPECT_NEAR(gelu(1.0), 0.841192, 5e-7);
+  EXPECT_NEAR(gelu(-1.0), -0.158808, 5e-7);
+  EXPECT_EQ(gelu(0.0), 0.0);
+}
+
 TEST(RowReference, RmsNormDividesByTheRootOfTheMeanSquare) {
   const auto normed = rms_norm_row(std::vector{3.0, 4.0}, std::vector{1.0, 2.0}, 0.0);
   EXPECT_NEAR(normed[0], 3.0 / std::sqrt(12.5), relative);
