@@ -40,8 +40,9 @@ void add_experts(const Json& row, Json& model) {
   model["experts"] = needed(*moe, "/experts");
   model["experts_per_token"] = needed(*moe, "/topk");
   model["expert_ffn"] = needed(*moe, "/expert_ffn");
+  // Of all shared experts together: two of 1536 are 3072 (DeepSeek-V2).
   const std::int64_t shared =
-      whole_at(*moe, "/shared_experts", 0) * whole_at(*moe, "/shared_expert_ffn", 0);
+      whole_at(*moe, "/shared_experts", 0) > 0 ? whole_at(*moe, "/shared_expert_ffn", 0) : 0;
   if (shared > 0) model["shared_ffn"] = shared;
   model["dense_layers"] = whole_at(*moe, "/first_dense_layers", 0);
   model["moe_every"] = whole_at(*moe, "/moe_every", 1);
