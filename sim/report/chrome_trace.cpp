@@ -51,7 +51,9 @@ void write_head(const RunView& view, const std::vector<RankId>& ranks, OutputStr
   std::set<GroupId> groups;
   for (const RankId rank : ranks) {
     for (const SlotBinding& slot : view.workload.ranks[rank].slots) {
-      if (slot.group != kNone) groups.insert(slot.group);
+      if (slot.group == kNone) continue;
+      const bool host = view.workload.groups[slot.group].kind == GroupKind::Host;
+      if (!host) groups.insert(slot.group);  // a copy to the CPU joins no processes
     }
   }
   out.print(
