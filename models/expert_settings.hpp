@@ -36,6 +36,10 @@ struct ExpertSettings {
   Dispatcher dispatcher = Dispatcher::AllToAll;
   DataType dispatch_precision = DataType::Bf16;  // fp8: one byte, and 4 of scale for 128 numbers
   bool overlap_shared = false;                   // the shared experts compute while the rows travel
+  // Every rank runs one forward further ahead, and each backward as one block with the forward
+  // before it, so that the rows of one travel under the computation of the other (Megatron-LM's
+  // overlap_moe_expert_parallel_comm; DualPipe does so by itself).
+  bool overlap_exchanges = false;
 };
 
 }  // namespace trainyard

@@ -20,13 +20,28 @@ FrameworkMemory load_framework(const std::string& name) {
     static_cast<void>(figure.text("source"));
     return figure.number("value", {.least = 0.0, .most = 1.0});
   };
+  const auto truth = [&root](std::string_view key) {
+    if (!root.has(key)) return false;
+    JsonObject figure = root.object(key);
+    static_cast<void>(figure.text("source"));
+    return figure.boolean("value", false);
+  };
+  const auto count = [&root](std::string_view key, std::int64_t absent) -> std::int64_t {
+    if (!root.has(key)) return absent;
+    JsonObject figure = root.object(key);
+    static_cast<void>(figure.text("source"));
+    return figure.integer("value", {.least = 0, .most = 100});
+  };
   static_cast<void>(root.text("title"));
   root.ignore("kernel_time");  // framework_times.hpp
   root.ignore("jitter");
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),
                                .channel_bytes = bytes("channel"),
-                               .fragmentation = share("fragmentation")};
+                               .fragmentation = share("fragmentation"),
+                               .gradient_placeholders = truth("gradient_placeholders"),
+                               .expert_row_copies = count("expert_row_copies", 0),
+                               .loss_copies = count("loss_copies", 1)};
   file.finish();
   return memory;
 }

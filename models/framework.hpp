@@ -16,6 +16,15 @@ struct FrameworkMemory {
   std::int64_t channel_bytes = 0;
   // Of what comes and goes during the step, so much more is reserved than in use at the peak.
   double fragmentation = 0.0;
+  // A kernel that adds weight gradients to the accumulated ones leaves autograd a tensor of each
+  // weight's shape instead: one is kept for every distinct shape, and the head makes its own.
+  bool gradient_placeholders = false;
+  // Copies of an expert's rows, each rows x h, that a forward holds beside those kept for backward.
+  std::int64_t expert_row_copies = 0;
+  // fp32 tensors of the logits' size alive at once in the loss. 1: their gradient takes the place
+  // of the exponentials, and the 16-bit logits stay; more: those are given back before the
+  // backward.
+  std::int64_t loss_copies = 1;
 };
 
 // By name from models/frameworks. Throws InputError.

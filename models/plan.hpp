@@ -133,7 +133,12 @@ struct Training {
   bool frozen_head = false;
   AttentionKind attention = AttentionKind::Flash;
   std::int64_t vocab_multiple = 128;
-  bool fused_loss = false;  // target and sum of the vocabulary-parallel loss in one all_reduce
+  // Layers that predict tokens further ahead, one behind the other, with embedding and head of the
+  // model (multi-token prediction, DeepSeek-AI 2412.19437 section 2.2).
+  std::int64_t mtp_layers = 0;
+  // Target and sum of the vocabulary-parallel loss in one all_reduce, its gradient written over the
+  // 16-bit logits (Transformer Engine's parallel_cross_entropy).
+  bool fused_loss = false;
   bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
 };
 

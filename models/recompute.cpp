@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, bool RecomputeModules::*>, 7> kModules = {{
+constexpr std::array<std::pair<std::string_view, bool RecomputeModules::*>, 8> kModules = {{
     {"core_attn", &RecomputeModules::core},
     {"layernorm", &RecomputeModules::norms},
     {"mlp", &RecomputeModules::feed_forward},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, bool RecomputeModules::*>, 7> k
     {"moe_act", &RecomputeModules::expert_activation},
     {"shared_experts", &RecomputeModules::shared_experts},
     {"mla_up_proj", &RecomputeModules::latent_up},
+    {"second_products", &RecomputeModules::second_products},
 }};
 
 }  // namespace

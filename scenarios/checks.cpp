@@ -139,6 +139,25 @@ void check_chunked_tensor(const Check& check) {
                     "set /parallelism/sequence_parallel to true");
 }
 
+// Which schedules can have each backward and the forward before it as one block.
+void check_expert_overlap(const Check& check) {
+  const Parallelism& p = check.sizes();
+  if (!check.file.is_sound("/experts") || !check.scenario.plan.experts.overlap_exchanges) return;
+  const bool known = p.schedule == "interleaved_1f1b" || (p.schedule == "1f1b" && p.pipeline == 1);
+  if (!known) {
+    check.file.report(
+        "/experts/overlap_exchanges",
+        "pairs the steps of interleaved_1f1b, or of 1f1b on one stage: on several stages without "
+        "chunks every block would wait for the whole block of its neighbour",
+        "choose interleaved_1f1b; dualpipe and dualpipe_v have pairs of their own");
+  }
+  if (p.pipeline > 1 && !p.overlap_p2p) {
+    check.file.report("/experts/overlap_exchanges",
+                      "needs messages between stages that do not hold up the block",
+                      "set /parallelism/overlap_p2p to true");
+  }
+}
+
 void check_expert_sizes(const Check& check) {
   const Architecture& a = check.architecture();
   const Parallelism& p = check.sizes();
@@ -187,13 +206,12 @@ void check_experts(const Check& check) {
                       "experts with tensor ranks that all hold the same tokens are not modelled",
                       "set it to true, as Megatron-LM asks of a mixture of experts");
   check_expert_sizes(check);
-  if (p.zero_stage == 3)
-    check.file.report("/parallelism/zero_stage",
-                      "weights of experts that are gathered layer by layer are not modelled",
-                      "use 0, 1 or 2");
-  if (p.shard > 0)
-    check.file.report("/parallelism/shard", "copies that share experts are not modelled",
-                      "leave it out: experts are sharded over all of their replicas");
+  if (p.shard > 0 || p.reshard_group > 0)
+    check.file.report(p.shard > 0 ? "/parallelism/shard" : "/parallelism/reshard_group",
+                      "experts are sharded over all of their replicas, which are not those of the "
+                      "rest: groups of the latter do not divide them",
+                      "leave it out");
+  check_expert_overlap(check);
   if (!check.file.is_sound("/experts")) return;
   const ExpertSettings& experts = check.scenario.plan.experts;
   if (experts.routing == RoutingKind::Recorded && experts.counts.empty())
@@ -430,6 +448,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_documents(file, scenario, sound);
   check_servers(file, scenario, sound);
   check_offload(file, scenario, sound);
+  check_further_tokens(file, scenario, sound);
   check_nccl(check);
   check_fabric(check);
 }

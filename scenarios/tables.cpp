@@ -191,8 +191,8 @@ const Field<T> kTraining[] = {
     {"recompute", "what the backward pass computes again: nothing, some modules, whole layers",
      word_of<T, &T::recompute, kRecompute>()},
     {"recompute_modules",
-     "selective: core_attn, layernorm, mlp, moe, moe_act, shared_experts, "
-     "mla_up_proj; core_attn when left out",
+     "selective: core_attn, layernorm, mlp, moe, moe_act, shared_experts, mla_up_proj, or "
+     "second_products alone (PyTorch's checkpointing by operation); core_attn when left out",
      Texts<T>{&T::recompute_modules}},
     {"recompute_method",
      "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
@@ -218,7 +218,12 @@ const Field<T> kTraining[] = {
     {"attention", "one fused kernel, or scores in memory", word_of<T, &T::attention, kAttention>()},
     {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
      Whole<T>{&T::vocab_multiple}},
-    {"fused_loss", "the vocabulary-parallel loss reduces target and sum together",
+    {"mtp_layers", "layers behind the last that predict tokens further ahead, with the same head",
+     Whole<T>{&T::mtp_layers, 0, 16}},
+    {"fused_loss",
+     "the vocabulary-parallel loss reduces target and sum together and writes its gradient over "
+     "the "
+     "16-bit logits",
      Flag<T>{&T::fused_loss}},
     {"gradient_clipping", "the gradient norm is reduced over all ranks",
      Flag<T>{&T::gradient_clipping}},
@@ -244,6 +249,11 @@ const Field<E> kExperts[] = {
      word_of<E, &E::dispatch_precision, kDispatchPrecision>()},
     {"overlap_shared", "the experts of all tokens compute while the rows travel",
      Flag<E>{&E::overlap_shared}},
+    {"overlap_exchanges",
+     "a backward and the forward before it run as one block, one forward further ahead: the rows "
+     "of "
+     "either travel under the other's computation",
+     Flag<E>{&E::overlap_exchanges}},
 };
 
 using N = nccl::Settings;

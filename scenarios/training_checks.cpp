@@ -5,9 +5,28 @@
 #include <algorithm>
 
 #include "models/adapters.hpp"
+#include "models/frozen.hpp"
 #include "models/recompute.hpp"
 
 namespace trainyard {
+
+namespace {
+
+// Which product is every second one is known of one kind of layer.
+void check_second_products(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
+  const Training& training = scenario.plan.training;
+  const std::vector<std::string>& chosen = training.recompute_modules;
+  const Architecture& a = scenario.plan.architecture;
+  if (std::find(chosen.begin(), chosen.end(), "second_products") == chosen.end()) return;
+  const bool known = a.gated_ffn && !a.latent() && !a.has_experts() && training.lora_rank == 0;
+  if (chosen.size() == 1 && (known || !sound.model)) return;
+  file.report("/training/recompute_modules",
+              "second_products stands alone, for dense layers with a gated feed-forward part and "
+              "ordinary attention whose weights are all trained",
+              "choose modules by name, or recompute \"full\"");
+}
+
+}  // namespace
 
 void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
   if (!sound.training) return;
@@ -20,6 +39,7 @@ void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSe
                 fmt::format("there is no module \"{}\" to compute again", chosen[i]),
                 fmt::format("choose from {}", fmt::join(known, ", ")));
   }
+  check_second_products(file, scenario, sound);
   const bool grouped = training.recompute == Recompute::Full &&
                        training.recompute_method == "uniform" && training.recompute_num_layers > 1;
   if (!sound.parallelism || scenario.plan.parallelism.zero_stage < 3 || !grouped) return;
@@ -27,6 +47,27 @@ void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSe
               "a group of layers that is computed again at once needs all their weights, "
               "which zero_stage 3 gathers layer by layer",
               "set recompute_num_layers to 1");
+}
+
+void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
+  if (!sound.training || scenario.plan.training.mtp_layers == 0) return;
+  const auto refuse = [&file](const char* problem, const char* hint) {
+    file.report("/training/mtp_layers", problem, hint);
+  };
+  if (scenario.plan.training.lora_rank > 0)
+    refuse("layers that predict further tokens are trained whole, not by adapters",
+           "set mtp_layers or lora_rank to 0");
+  if (freezes(scenario.plan.training) || scenario.plan.offload.any())
+    refuse("layers that predict further tokens are neither frozen nor offloaded with the others",
+           "set mtp_layers to 0, or leave frozen weights and offload out");
+  if (!sound.parallelism) return;
+  const Parallelism& p = scenario.plan.parallelism;
+  if (p.zero_stage == 3)
+    refuse("needs the head twice, before and behind its own layer; zero_stage 3 gathers it once",
+           "set zero_stage to 2 or less");
+  if (sound.model && scenario.plan.architecture.hidden % p.tensor != 0)
+    refuse("has a projection whose columns do not divide among the tensor ranks",
+           "choose a tensor that divides the model's hidden width");
 }
 
 void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {

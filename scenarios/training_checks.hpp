@@ -15,6 +15,8 @@ struct SoundSections {
 
 // Modules that there are, and groups of layers that the sharding of weights allows.
 void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
+// Layers of multi-token prediction, where sharding and adapters allow them.
+void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
 // Adapters on matrices that there are, of models and shardings that can have them.
 void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
 

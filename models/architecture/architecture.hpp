@@ -113,6 +113,7 @@ struct FlopsQuery {
   std::int64_t sequence_length = 0;
   std::int64_t vocab = 0;  // padded or not, as the source counts
   AttentionCount attention = AttentionCount::Causal;
+  std::int64_t mtp_layers = 0;  // that predict tokens further ahead (flops.hpp)
 };
 [[nodiscard]] Flops model_flops(const Architecture& architecture, const FlopsQuery& query);
 

@@ -15,7 +15,8 @@ double tokens_of(const FlopsQuery& query) {
 TokenFlops token_flops_of(const Architecture& architecture, const FlopsQuery& query) {
   return token_flops(architecture, {.sequence_length = query.sequence_length,
                                     .vocab = query.vocab,
-                                    .attention = query.attention});
+                                    .attention = query.attention,
+                                    .mtp_layers = query.mtp_layers});
 }
 
 double linear_flops(const Architecture& architecture, LayerKind kind) {
@@ -25,26 +26,39 @@ double linear_flops(const Architecture& architecture, LayerKind kind) {
   return sum;
 }
 
-bool runs_again(const Architecture& a, LayerKind kind, const Weight& weight,
-                const RecomputeModules& again) {
+// The part of a matrix's product that the modules compute again: of keys and values the keys, of
+// gate and up the latter.
+double repeated_part(const Architecture& a, LayerKind kind, const Weight& weight,
+                     const RecomputeModules& again) {
   const auto starts = [&](std::string_view prefix) { return weight.name.starts_with(prefix); };
-  if (kind == LayerKind::Dense && (weight.name == "up" || weight.name == "down"))
-    return again.feed_forward;
-  if (starts("shared_")) return again.experts || again.shared_experts;
-  if (starts("expert_") || weight.name == "router") return again.experts;
-  if (!again.latent_up || !a.latent()) return false;
-  return weight.name == "key_value" || (weight.name == "query" && a.query_latent > 0);
+  if (again.second_products) {
+    if (weight.name == "projection") return 1.0;
+    return weight.name == "key_value" || weight.name == "up" ? 0.5 : 0.0;
+  }
+  bool whole = false;
+  if (kind == LayerKind::Dense && (weight.name == "up" || weight.name == "down")) {
+    whole = again.feed_forward;
+  } else if (starts("shared_")) {
+    whole = again.experts || again.shared_experts;
+  } else if (starts("expert_") || weight.name == "router") {
+    whole = again.experts;
+  } else if (again.latent_up && a.latent()) {
+    whole = weight.name == "key_value" || (weight.name == "query" && a.query_latent > 0);
+  }
+  return whole ? 1.0 : 0.0;
 }
 
 // The matrices of the modules that run again, of all layers, for one token.
-double repeated_linear(const Architecture& a, const RecomputeModules& again) {
+double repeated_linear(const Architecture& a, const TokenFlops& token,
+                       const RecomputeModules& again) {
   double sum = 0.0;
   for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-    const double layers = number(a.layers_of(kind));
+    const double layers =
+        number(kind == LayerKind::Moe ? token.moe_layers : token.layers - token.moe_layers);
     if (layers == 0.0) continue;
     for (const Weight& weight : layer_weights(a, kind)) {
-      if (!runs_again(a, kind, weight, again)) continue;
-      sum += layers * 2.0 * number(weight.active) * number(weight.inputs) * number(weight.outputs);
+      sum += repeated_part(a, kind, weight, again) * layers * 2.0 * number(weight.active) *
+             number(weight.inputs) * number(weight.outputs);
     }
   }
   return sum;
@@ -60,9 +74,12 @@ TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query
   result.linear_layer = linear_flops(a, LayerKind::Dense);
   if (a.has_experts()) result.moe_layer = linear_flops(a, LayerKind::Moe);
   result.attention_layer = 2.0 * number(query.sequence_length) * widths * chi;
-  result.head = 2.0 * number(a.hidden) * number(query.vocab);
-  result.layers = a.layers;
+  result.head = 2.0 * number(a.hidden) * number(query.vocab) * number(1 + query.mtp_layers);
+  result.projection = 4.0 * number(a.hidden) * number(a.hidden) * number(query.mtp_layers);
+  result.layers = a.layers + query.mtp_layers;
   result.moe_layers = a.layers_of(LayerKind::Moe);
+  for (std::int64_t i = 0; i < query.mtp_layers; ++i)
+    result.moe_layers += a.kind_of(a.layers + i) == LayerKind::Moe ? 1 : 0;
   return result;
 }
 
@@ -77,8 +94,9 @@ Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query
     case Recompute::None:
       return Flops{0.0};
     case Recompute::Selective:
-      return Flops{tokens_of(query) * ((modules.core ? token.attention() : 0.0) +
-                                       repeated_linear(architecture, modules))};
+      return Flops{tokens_of(query) *
+                   ((modules.core && !modules.second_products ? token.attention() : 0.0) +
+                    repeated_linear(architecture, token, modules))};
     case Recompute::Full:
       return Flops{tokens_of(query) * (token.linear() + token.attention())};
   }

@@ -19,8 +19,9 @@ struct TokenFlops {
   double linear_layer = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one dense layer's matrices
   double moe_layer = 0.0;     // the same of a layer with experts: those the token goes to, router
   double attention_layer = 0.0;  // 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores, weighted sum
-  double head = 0.0;             // 2hV
-  std::int64_t layers = 0;       // of both kinds
+  double head = 0.0;             // 2hV, once more for each layer of multi-token prediction
+  double projection = 0.0;       // 2h to h before each of those: 4h^2
+  std::int64_t layers = 0;       // of both kinds, those of multi-token prediction included
   std::int64_t moe_layers = 0;
 
   [[nodiscard]] double linear() const {
@@ -28,7 +29,7 @@ struct TokenFlops {
            static_cast<double>(moe_layers) * moe_layer;
   }
   [[nodiscard]] double attention() const { return static_cast<double>(layers) * attention_layer; }
-  [[nodiscard]] double forward() const { return linear() + attention() + head; }
+  [[nodiscard]] double forward() const { return linear() + attention() + projection + head; }
   // Backward costs twice the forward: one product for the input's gradient, one for the weight's.
   [[nodiscard]] double train() const { return 3.0 * forward(); }
 };
@@ -37,6 +38,7 @@ struct TokenQuery {
   std::int64_t sequence_length = 0;
   std::int64_t vocab = 0;
   AttentionCount attention = AttentionCount::Causal;
+  std::int64_t mtp_layers = 0;  // that predict tokens further ahead
 };
 [[nodiscard]] TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query);
 

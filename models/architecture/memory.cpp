@@ -1,5 +1,7 @@
 #include "models/architecture/memory.hpp"
 
+#include <cmath>
+
 #include "models/architecture/shard.hpp"
 #include "sim/base/check.hpp"
 
@@ -19,12 +21,22 @@ struct Sizes {
   std::int64_t region = 1;  // what norms, dropout and residuals are divided by: t with SP, else 1
   std::int64_t tensor = 1;
   std::int64_t element = 2;  // bytes
+  double product_input = 2.0;
+  double activation_input = 2.0;
+  bool narrow_inputs = false;  // inputs of products are kept apart from what they were made of
 
   [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const {
     return divided(tokens * bytes_per_token, region);
   }
   [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const {
     return divided(tokens * bytes_per_token, tensor);
+  }
+  // So many numbers that enter a product, or an activation function.
+  [[nodiscard]] std::int64_t entering(std::int64_t numbers) const {
+    return std::llround(std::ceil(static_cast<double>(numbers) * product_input));
+  }
+  [[nodiscard]] std::int64_t activated(std::int64_t numbers) const {
+    return std::llround(std::ceil(static_cast<double>(numbers) * activation_input));
   }
 };
 
@@ -33,7 +45,10 @@ Sizes sizes_of(const ActivationQuery& query) {
   return {.tokens = query.micro_batch * (query.sequence_length / query.context),
           .region = query.sequence_parallel ? query.tensor : 1,
           .tensor = query.tensor,
-          .element = static_cast<std::int64_t>(element_bytes(query.precision))};
+          .element = static_cast<std::int64_t>(element_bytes(query.precision)),
+          .product_input = query.product_input.value_or(element_bytes(query.precision)),
+          .activation_input = query.activation_input.value_or(element_bytes(query.precision)),
+          .narrow_inputs = query.product_input.has_value()};
 }
 
 std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
@@ -42,16 +57,35 @@ std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query, con
   return sizes.inside((sizes.element + mask_and_output) * a.heads * query.sequence_length);
 }
 
+// The output of attention: one tensor for its backward and the projection's, unless the latter has
+// its own.
+std::int64_t output_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
+  const std::int64_t output = sizes.inside(sizes.element * a.output_width());
+  if (query.attention_output) {
+    const double bytes = static_cast<double>(a.output_width()) * *query.attention_output;
+    return sizes.inside(std::llround(std::ceil(bytes)));
+  }
+  if (sizes.narrow_inputs) return output + sizes.inside(sizes.entering(a.output_width()));
+  return query.heads_traded ? 2 * output : output;
+}
+
+// Latents behind their norms, which enter the products that expand them.
+std::int64_t normed_latents(const Architecture& a, const Sizes& sizes) {
+  return sizes.outside(sizes.entering(a.query_latent + a.kv_latent));
+}
+
 // Q, K, V and the projection's input, per token, divided by heads; and what is kept on the way.
 std::int64_t attention_bytes(const Architecture& a, const ActivationQuery& query,
                              const Sizes& sizes) {
+  const std::int64_t output = output_bytes(a, query, sizes);
   if (a.latent()) {
-    const std::int64_t latents = 2 * (a.query_latent + a.kv_latent) + a.rope_dim;
-    const std::int64_t heads = 2 * a.query_width() + 2 * a.output_width();
-    return sizes.outside(sizes.element * latents) + sizes.inside(sizes.element * heads);
+    const std::int64_t latents = a.query_latent + a.kv_latent + a.rope_dim;
+    const std::int64_t heads = 2 * a.query_width() + a.output_width();
+    return sizes.outside(sizes.element * latents) + normed_latents(a, sizes) +
+           sizes.inside(sizes.element * heads) + output;
   }
   const std::int64_t kv = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
-  return sizes.inside(sizes.element * (2 * a.query_width() + 2 * kv));
+  return sizes.inside(sizes.element * (a.query_width() + 2 * kv)) + output;
 }
 
 std::int64_t expert_rows(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
@@ -62,32 +96,69 @@ std::int64_t expert_rows(const Architecture& a, const ActivationQuery& query, co
 // What enters the second matrix of the experts.
 std::int64_t expert_product_bytes(const Architecture& a, const ActivationQuery& query,
                                   const Sizes& sizes) {
-  return expert_rows(a, query, sizes) * sizes.element * divided(a.expert_ffn, query.expert_tensor);
+  return expert_rows(a, query, sizes) * sizes.entering(divided(a.expert_ffn, query.expert_tensor));
+}
+
+// Input and output of the activation function, divided over the tensor ranks.
+std::int64_t activation_bytes(const Architecture& a, std::int64_t width, const Sizes& sizes) {
+  return sizes.inside(sizes.activated(a.ffn_inputs() * width) + sizes.entering(width));
+}
+
+// The norm's output, which the router reads as it is, and what the shared experts keep of it.
+std::int64_t router_input_bytes(const Architecture& a, const Sizes& sizes) {
+  const bool apart = sizes.narrow_inputs && a.shared_ffn > 0;
+  return sizes.outside(sizes.element * a.hidden) +
+         (apart ? sizes.outside(sizes.entering(a.hidden)) : 0);
 }
 
 std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
   const std::int64_t rows = expert_rows(a, query, sizes);
-  const std::int64_t inner = divided((a.ffn_inputs() + 1) * a.expert_ffn, query.expert_tensor);
-  return sizes.outside(sizes.element * a.hidden + kFp32Bytes * a.experts) +
-         sizes.inside(sizes.element * (a.ffn_inputs() + 1) * a.shared_ffn) +
-         rows * sizes.element * (a.hidden + inner);
+  const std::int64_t inner = divided(a.expert_ffn, query.expert_tensor);
+  return router_input_bytes(a, sizes) + sizes.outside(kFp32Bytes * a.experts) +
+         activation_bytes(a, a.shared_ffn, sizes) +
+         rows * (sizes.entering(a.hidden) + sizes.activated(a.ffn_inputs() * inner) +
+                 sizes.entering(inner));
 }
 
 LayerActivations everything(const Architecture& a, const ActivationQuery& query) {
   const Sizes sizes = sizes_of(query);
-  const std::int64_t element = sizes.element;
   const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
-  const std::int64_t stream = sizes.outside(element * a.hidden);  // one tensor of s*b*h
+  const std::int64_t normed = sizes.outside(sizes.entering(a.hidden));
   LayerActivations kept;
-  kept.norms = 2 * stream;
-  kept.attention = stream + attention_bytes(a, query, sizes) + mask;
+  kept.norms = 2 * sizes.outside(sizes.element * a.hidden);
+  kept.attention = normed + attention_bytes(a, query, sizes) + mask;
   kept.core = core_bytes(a, query, sizes);
   if (query.kind == LayerKind::Moe) {
     kept.experts = expert_bytes(a, query, sizes);
     return kept;
   }
-  kept.ffn = stream + sizes.inside(element * (a.ffn_inputs() + 1) * a.ffn) + mask;
+  kept.ffn = normed + activation_bytes(a, a.ffn, sizes) + mask;
   return kept;
+}
+
+// What a layer's second part keeps where some of its modules run again.
+std::int64_t without_experts(const Architecture& a, const ActivationQuery& query,
+                             std::int64_t kept) {
+  const Sizes sizes = sizes_of(query);
+  if (query.modules.experts) return query.modules.norms ? 0 : router_input_bytes(a, sizes);
+  if (query.modules.shared_experts) kept -= activation_bytes(a, a.shared_ffn, sizes);
+  if (query.modules.expert_activation) kept -= expert_product_bytes(a, query, sizes);
+  return query.modules.norms ? kept - router_input_bytes(a, sizes) : kept;
+}
+
+// The layer's input, the outputs of every second product, and attention's own.
+LayerActivations every_second_product(const Architecture& a, const ActivationQuery& query,
+                                      const LayerActivations& kept) {
+  const Sizes sizes = sizes_of(query);
+  const std::int64_t stream = sizes.outside(sizes.element * a.hidden);
+  const std::int64_t values = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
+  LayerActivations result;
+  result.norms = stream;
+  result.attention = sizes.inside(sizes.element * (a.query_width() + values)) +
+                     sizes.inside(sizes.element * a.output_width());
+  result.core = kept.core;
+  result.ffn = sizes.inside(sizes.element * a.ffn) + stream;
+  return result;
 }
 
 // What the modules that run again would have kept, taken off.
@@ -95,28 +166,22 @@ LayerActivations without_modules(const Architecture& a, const ActivationQuery& q
                                  LayerActivations kept) {
   const RecomputeModules& again = query.modules;
   const Sizes sizes = sizes_of(query);
-  const std::int64_t element = sizes.element;
-  const std::int64_t stream = sizes.outside(element * a.hidden);
+  const std::int64_t normed = sizes.outside(sizes.entering(a.hidden));
   const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
+  if (again.second_products) return every_second_product(a, query, kept);
   if (again.core) kept.core = 0;
   if (again.latent_up && a.latent()) {
     const std::int64_t queries = a.query_latent > 0 ? a.query_width() : 0;
-    kept.attention -= sizes.inside(element * (queries + a.query_width() + a.output_width()));
+    kept.attention -= sizes.inside(sizes.element * (queries + a.query_width() + a.output_width())) +
+                      normed_latents(a, sizes);
   }
+  if (again.norms) kept.attention -= normed;
   if (query.kind == LayerKind::Moe) {
-    const std::int64_t shared = sizes.inside(element * (a.ffn_inputs() + 1) * a.shared_ffn);
-    if (again.experts) {
-      kept.experts = stream;
-    } else {
-      if (again.shared_experts) kept.experts -= shared;
-      if (again.expert_activation) kept.experts -= expert_product_bytes(a, query, sizes);
-    }
-  } else if (again.feed_forward) {
-    kept.ffn = stream + mask;
+    kept.experts = without_experts(a, query, kept.experts);
+    return kept;
   }
-  if (!again.norms) return kept;
-  kept.attention -= stream;
-  (query.kind == LayerKind::Moe ? kept.experts : kept.ffn) -= stream;
+  if (again.feed_forward) kept.ffn = normed + mask;
+  if (again.norms) kept.ffn -= normed;
   return kept;
 }
 
@@ -158,7 +223,7 @@ HeadActivations head_activations(const Architecture& architecture, const Activat
   return {.final_norm = stream,
           .head_input = stream,
           .logits = sizes.inside(sizes.element * vocab),
-          .logits_fp32 = sizes.inside(kFp32Bytes * vocab)};
+          .logits_fp32 = query.fused_loss ? 0 : sizes.inside(kFp32Bytes * vocab)};
 }
 
 double first_stage_factor(std::int64_t pipeline, std::int64_t chunks) {

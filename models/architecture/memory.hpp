@@ -36,12 +36,25 @@ struct ActivationQuery {
   // balanced routing.
   std::optional<std::int64_t> expert_rows = {};
   std::int64_t expert_tensor = 1;
+  // Context ranks trade heads for positions: attention keeps its output as it is before it is
+  // traded back, and the projection its input as it is after.
+  bool heads_traded = false;
+  // A fused loss writes the gradient over the 16-bit logits and makes no fp32 ones.
+  bool fused_loss = false;
+  // Bytes of a number among the inputs of products and of activation functions (Recipe); none: as
+  // wide as `precision`.
+  std::optional<double> product_input = {};
+  std::optional<double> activation_input = {};
+  // Of a number of attention's output, where one copy serves its backward and the projection's.
+  std::optional<double> attention_output = {};
 };
 
 // What one rank keeps of one layer for one microbatch, in bytes, by the part that made it. At 16
 // bits a GPT with dropout and unfused attention keeps sbh(34 + 5as/h): norms 4, attention 11, ffn
 // 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb. Latent
 // attention keeps its latents before and after their norms as well, and keys and values per head.
+// Inputs of products kept in w bytes each instead of 2 make a Llama sb(4h + 2wh + (4+w)q + 4kappa +
+// (4+w)f) + 4asb: the output of attention, which its backward reads, stays in 16 bits beside them.
 struct LayerActivations {
   std::int64_t norms = 0;      // inputs of the two norms
   std::int64_t attention = 0;  // input of QKV, Q, K, V, input of the projection, dropout mask
@@ -72,8 +85,9 @@ struct LayerActivations {
 struct HeadActivations {
   std::int64_t final_norm = 0;  // its input
   std::int64_t head_input = 0;
-  std::int64_t logits = 0;       // in the precision of training: 2sbV/t at 16 bits
-  std::int64_t logits_fp32 = 0;  // in the loss: 4sbV/t; their gradient takes the same place
+  std::int64_t logits = 0;  // in the precision of training: 2sbV/t at 16 bits
+  std::int64_t logits_fp32 =
+      0;  // in the loss: 4sbV/t, their gradient takes the same place; 0 fused
   [[nodiscard]] std::int64_t total() const {
     return final_norm + head_input + logits + logits_fp32;
   }

@@ -25,6 +25,13 @@ struct Recipe {
   double gradient_copy_bytes = 0.0;         // fp32 copies of 16-bit gradients, with the optimizer's
   std::optional<DataType> weight_wire = {};  // in which new weights are gathered
   std::optional<DataType> products = {};     // of the linear layers
+  // In how many bytes a number is kept for the backward, scales included: of the inputs of linear
+  // layers (whose source, where the backward of attention reads it too, stays beside) and of
+  // activation functions. Absent: as wide as activations are.
+  std::optional<double> product_input_bytes = {};
+  std::optional<double> activation_input_bytes = {};
+  // Of attention's output, kept once for its own backward and the projection's.
+  std::optional<double> attention_output_bytes = {};
 };
 
 struct Optimizer {

@@ -19,6 +19,10 @@ struct RecomputeModules {
   bool expert_activation = false;  // moe_act: the product that enters an expert's second matrix
   bool shared_experts = false;     // shared_experts: those that see every token
   bool latent_up = false;          // mla_up_proj: queries, keys and values, from their latents
+  // PyTorch's checkpointing by operation (torchtitan's selective_ac_option "op"): the outputs of
+  // every second product are kept (queries, values, gate, down), and of attention; all else is
+  // computed again: norms, keys, the projection, up, the activation.
+  bool second_products = false;
 };
 
 // Flash computes attention in one kernel and keeps one number per row (the log-sum-exp). Unfused

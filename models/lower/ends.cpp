@@ -1,6 +1,7 @@
 #include "models/lower/ends.hpp"
 
 #include "models/frozen.hpp"
+#include "models/lower/entries.hpp"
 #include "models/pipeline_shape.hpp"
 
 namespace trainyard {
@@ -17,6 +18,26 @@ EndParameters end_parameters(const TrainingPlan& plan) {
   return parameters;
 }
 
+bool shares_embedding(const TrainingPlan& plan) {
+  const bool twice = plan.architecture.tied_embeddings || plan.training.mtp_layers > 0;
+  return twice && !ends_on_one_rank(plan.parallelism);
+}
+
+FurtherEntries further_entries(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  FurtherEntries entries;
+  entries.behind = {norm_entry(a)};
+  entries.before = {
+      {.tensors = {{.rows = a.hidden / plan.parallelism.tensor, .columns = 2 * a.hidden}}},
+      norm_entry(a),
+      norm_entry(a)};
+  if (shares_embedding(plan) && !a.tied_embeddings) {
+    const std::int64_t rows = end_parameters(plan).embedding / a.hidden;
+    entries.before.push_back({.tensors = {{.rows = rows, .columns = a.hidden}}});
+  }
+  return entries;
+}
+
 std::int64_t EndLowering::logits() const { return shape_.tokens * (plan_.vocab() / shape_.tensor); }
 
 HeadActivations EndLowering::head_memory() const {
@@ -25,6 +46,11 @@ HeadActivations EndLowering::head_memory() const {
 
 std::int64_t EndLowering::embedding_memory() const {
   return embedding_activations(plan_.architecture, activation_query(plan_));
+}
+
+// Both normed halves with what they were made of, and the ids; the layer before keeps its output.
+std::int64_t EndLowering::further_memory() const {
+  return 4 * shape_.element * shape_.local_tokens * plan_.architecture.hidden + embedding_memory();
 }
 
 // Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor
@@ -74,9 +100,44 @@ void EndLowering::head_forward() {
                                                         .accumulate_fp32 = false});
   build_.allocate(head, Category::Logits, memory.logits + memory.logits_fp32);
   // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
-  layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy,
-                      (shape_.element + 16) * logits());
+  // Fused: read for both, and once more to write the gradient in its place.
+  const std::int64_t bytes = plan_.training.fused_loss ? 3 * shape_.element : shape_.element + 16;
+  const OpIndex loss =
+      layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy, bytes * logits());
+  if (loss_copies() > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
+    build_.allocate(loss, Category::Workspace, memory.logits_fp32);
+    build_.release(loss, Category::Workspace, memory.logits_fp32);
+    build_.release(loss, Category::Logits, memory.logits);
+  }
   reduce_loss();
+}
+
+std::int64_t EndLowering::loss_copies() const {
+  return plan_.training.fused_loss ? 1 : plan_.framework.loss_copies;
+}
+
+// The gradient of the logits: of the fp32 ones, and from them of the 16-bit ones; fused it is there
+// and scaled.
+void EndLowering::loss_backward() {
+  const HeadActivations memory = head_memory();
+  const std::int64_t bytes = (plan_.training.fused_loss ? 1 : 4) + shape_.element;
+  const OpIndex loss = layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
+                                           bytes * logits());
+  build_.release(loss, Category::Logits, memory.logits_fp32);
+  if (loss_copies() == 1) return;
+  const std::int64_t beside = (loss_copies() - 1) * memory.logits_fp32;
+  build_.allocate(loss, Category::Workspace, beside);
+  build_.release(loss, Category::Workspace, beside);
+  build_.allocate(build_.next(), Category::Logits, memory.logits);
+}
+
+std::int64_t EndLowering::head_workspace(BackwardPart part) const {
+  const std::int64_t hidden = plan_.architecture.hidden;
+  const std::int64_t input = part == BackwardPart::Weight ? 0 : shape_.message;
+  const std::int64_t gathered = shape_.sequence_parallel ? shape_.message : 0;
+  const bool placeholder = part != BackwardPart::Input && has_placeholders(plan_);
+  const std::int64_t weight = plan_.vocab() / shape_.tensor * hidden * shape_.element;
+  return input + gathered + (placeholder ? weight : 0);
 }
 
 // The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each, the last
@@ -94,29 +155,67 @@ void EndLowering::reduce_loss() {
 
 void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const HeadActivations memory = head_memory();
-  const std::int64_t columns = plan_.vocab() / shape_.tensor;
-  OpIndex head = kNone;
-  OpIndex norm = kNone;
   const bool trained = trains_head(plan_);
-  if (part == BackwardPart::Weight) {
-    if (!trained) return;
-    head = norm = layer_.column_backward("head", columns, part);
-    build_.release(head, Category::Logits, memory.logits);
-    build_.release(head, Category::Activations, memory.head_input);
-  } else {
-    const bool full = part == BackwardPart::Full || !trained;
-    layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
-                        (4 + shape_.element) * logits());
-    head = layer_.column_backward("head", columns, trained ? part : BackwardPart::Input);
-    if (!trained) head = build_.last_compute();
-    build_.release(full ? head : build_.last_compute(), Category::Logits,
-                   memory.logits_fp32 + (full ? memory.logits : 0));
+  if (part == BackwardPart::Weight && !trained) return;
+  const BackwardPart own = trained ? part : BackwardPart::Input;
+  const bool last = part != BackwardPart::Input || !trained;
+  if (part != BackwardPart::Weight) loss_backward();
+  const OpIndex first = build_.next();
+  const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor, own);
+  const OpIndex end = build_.last_compute();
+  build_.allocate(first, Category::Workspace, head_workspace(own));
+  build_.release(end, Category::Workspace, head_workspace(own));
+  if (last) build_.release(end, Category::Logits, memory.logits);
+  OpIndex norm = end;
+  if (part != BackwardPart::Weight) {
     norm = layer_.norm_backward("final_norm_backward");
-    build_.release(norm, Category::Activations, memory.final_norm + (full ? memory.head_input : 0));
+    build_.release(norm, Category::Activations, memory.final_norm);
   }
+  if (last) build_.release(norm, Category::Activations, memory.head_input);
   if (ready == nullptr || !trained) return;
   if (end_parameters(plan_).head > 0) ready->push_back({.op = head});
   ready->push_back({.op = norm});
+}
+
+void EndLowering::further_forward() {
+  const std::int64_t hidden = plan_.architecture.hidden;
+  const OpIndex first = layer_.memory_bound("further_embedding", MemoryBoundKind::Embedding,
+                                            2 * shape_.element * shape_.tokens * hidden);
+  build_.allocate(first, Category::Activations, further_memory());
+  layer_.join_partial_sums("further_embedding_join");
+  layer_.norm_forward("further_token_norm");
+  layer_.norm_forward("further_hidden_norm");
+  if (shape_.sequence_parallel)
+    layer_.tensor_collective(CollectiveOp::AllGather, 2 * shape_.message, "further_all_gather",
+                             true);
+  build_.compute("further_projection_gemm", layer_.product(shape_.tokens, hidden / shape_.tensor,
+                                                           2 * hidden, GemmPass::Forward));
+  layer_.tensor_collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
+}
+
+void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
+  const std::int64_t hidden = plan_.architecture.hidden;
+  const std::int64_t columns = hidden / shape_.tensor;
+  if (part != BackwardPart::Weight) {
+    build_.compute("further_projection_dgrad",
+                   layer_.product(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
+    const CollectiveOp op =
+        shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+    layer_.tensor_collective(op, 2 * shape_.message, "further_dgrad_join", true);
+    layer_.norm_backward("further_hidden_norm_backward");
+    layer_.norm_backward("further_token_norm_backward");
+  }
+  OpIndex last = build_.last_compute();
+  if (part != BackwardPart::Input) {
+    last = build_.compute("further_projection_wgrad",
+                          layer_.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
+    last = layer_.memory_bound("further_embedding_backward", MemoryBoundKind::Embedding,
+                               (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
+    build_.release(last, Category::Activations, further_memory());
+  }
+  if (ready == nullptr) return;
+  for (std::size_t entry = 0; entry < further_entries(plan_).before.size(); ++entry)
+    ready->push_back({.op = last});
 }
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
 
@@ -18,6 +19,16 @@ struct EndParameters {
   std::int64_t head = 0;        // split; 0 where it shares the embedding of the same rank
 };
 [[nodiscard]] EndParameters end_parameters(const TrainingPlan& plan);
+// First and last stage, on different ranks, both hold the embedding: as a tied head, or to read the
+// tokens that layers of multi-token prediction start from. Its gradients are summed over the two.
+[[nodiscard]] bool shares_embedding(const TrainingPlan& plan);
+// The parameters of such a layer beside an ordinary one, in backward order: behind it the norm
+// before the head; before it the projection, its two norms and a copy of the embedding, if any.
+struct FurtherEntries {
+  std::vector<GradientEntry> behind;
+  std::vector<GradientEntry> before;
+};
+[[nodiscard]] FurtherEntries further_entries(const TrainingPlan& plan);
 
 class EndLowering {
  public:
@@ -28,14 +39,24 @@ class EndLowering {
   void embedding_backward(std::vector<ReadyGradient>* ready);
   // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits until `head_backward`.
   void head_forward();
-  // Its weight part frees the logits and the input of the head, kept for it as a gradient.
+  // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
+  // them the product holds its input's gradient, the input it gathers again where the sequence is
+  // split, and a placeholder of its weight (layer_memory.hpp).
   void head_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  // Before a layer of multi-token prediction: the next token's embedding and what the layer before
+  // made, each normed, side by side through a projection of 2h to h.
+  void further_forward();
+  void further_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
 
  private:
   void reduce_loss();
   [[nodiscard]] std::int64_t logits() const;  // elements on this rank
   [[nodiscard]] HeadActivations head_memory() const;
   [[nodiscard]] std::int64_t embedding_memory() const;
+  [[nodiscard]] std::int64_t further_memory() const;
+  [[nodiscard]] std::int64_t head_workspace(BackwardPart part) const;
+  [[nodiscard]] std::int64_t loss_copies() const;
+  void loss_backward();
 
   const TrainingPlan& plan_;
   const StepShape& shape_;

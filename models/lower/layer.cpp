@@ -226,6 +226,28 @@ void LayerLowering::attention_forward() {
   residual_forward("attention_residual");
 }
 
+// All of a layer but attention and the products whose outputs were kept: queries, values, gate,
+// down. What is reduced over the tensor ranks was kept, what is gathered is gathered again.
+void LayerLowering::second_products_again() {
+  const std::int64_t keys = arch_.kv_width() / shape_.tensor;
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  norm_forward("attention_norm");
+  column_forward("attention_all_gather", "key_gemm",
+                 product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
+  head_norms("qk_norm", 2);
+  memory_bound("rope", MemoryBoundKind::Rope,
+               2 * shape_.element * shape_.tokens * (arch_.query_width() / shape_.tensor + keys));
+  build_.compute(
+      "projection_gemm",
+      product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
+  residual_forward("attention_residual");
+  norm_forward("ffn_norm");
+  column_forward("ffn_all_gather", "ffn_up_gemm",
+                 product(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
+  memory_bound("ffn_activation", MemoryBoundKind::Activation,
+               (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+}
+
 void LayerLowering::ffn_forward() {
   norm_forward("ffn_norm");
   ffn_matrices_forward();
@@ -283,6 +305,7 @@ void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
 
 void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  if (again_.second_products) repeat([this] { second_products_again(); });
   residual_backward("ffn_residual_backward");
   if (again_.norms) repeat([this] { norm_forward("ffn_norm"); });
   if (again_.feed_forward) repeat([this] { ffn_matrices_forward(); });

@@ -131,6 +131,7 @@ class LayerLowering {
   [[nodiscard]] TensorPipeline tensor_pipeline() const;
   OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
+  void second_products_again();
   void ffn_forward();
   void ffn_matrices_forward();
   // Products of the adapters on the matrices that a kernel's name stands for

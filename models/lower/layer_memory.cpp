@@ -1,9 +1,14 @@
 #include "models/lower/layer_memory.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "models/adapters.hpp"
+#include "models/architecture/weights.hpp"
+#include "models/context_shape.hpp"
 #include "models/recompute.hpp"
 
 namespace trainyard {
@@ -17,7 +22,12 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .recompute = plan.training.recompute,
           .modules = recompute_modules(plan.training),
           .attention = plan.training.attention,
-          .precision = plan.training.precision};
+          .precision = plan.training.precision,
+          .heads_traded = context_shape(plan.parallelism).heads > 1,
+          .fused_loss = plan.training.fused_loss,
+          .product_input = plan.recipe.product_input_bytes,
+          .activation_input = plan.recipe.activation_input_bytes,
+          .attention_output = plan.recipe.attention_output_bytes};
 }
 
 namespace {
@@ -62,8 +72,18 @@ std::int64_t held_for_weights(const TrainingPlan& plan, LayerKind kind, std::int
   const std::int64_t tokens =
       plan.training.micro_batch_size * (plan.training.sequence_length / p.context);
   const std::int64_t local = p.sequence_parallel ? tokens / p.tensor : tokens;
-  const auto element = static_cast<std::int64_t>(element_bytes(plan.training.precision));
-  return element * (tokens * widths.tokens + local * widths.local + rows * widths.rows);
+  // Both sides of a product as it reads them: in 8 bits where it multiplies in 8 bits.
+  const double element = element_bytes(plan.training.precision);
+  const double each = plan.recipe.product_input_bytes.value_or(element);
+  const std::int64_t numbers = tokens * widths.tokens + local * widths.local + rows * widths.rows;
+  return std::llround(each * static_cast<double>(numbers));
+}
+
+// Of a part with an activation function, the most its gradients hold beyond what they have freed:
+// the output's (gathered, where the sequence is split) beside that of the function's output, or
+// those of the function's inputs.
+std::int64_t activation_gradients(const Architecture& a, std::int64_t output, std::int64_t width) {
+  return std::max(output + width, a.ffn_inputs() * width);
 }
 
 std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::int64_t rows) {
@@ -71,15 +91,31 @@ std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::i
   const Parallelism& p = plan.parallelism;
   const std::int64_t tokens =
       plan.training.micro_batch_size * (plan.training.sequence_length / p.context);
-  const std::int64_t attention =
-      tokens * (a.query_width() + 2 * a.kv_width() + a.output_width()) / p.tensor;
-  std::int64_t ffn = tokens * (a.ffn_inputs() + 1) * a.ffn / p.tensor;
+  const bool split = p.sequence_parallel && p.tensor > 1;
+  const std::int64_t stream = (split ? tokens / p.tensor : tokens) * a.hidden;
+  const std::int64_t gathered = split ? tokens * a.hidden : 0;
+  const auto part = [&](std::int64_t width) {
+    return activation_gradients(a, gathered, tokens * width / p.tensor);
+  };
+  std::int64_t numbers = kind == LayerKind::Moe ? part(a.shared_ffn) : part(a.ffn);
   if (kind == LayerKind::Moe) {
-    const std::int64_t inner = (a.ffn_inputs() + 1) * a.expert_ffn / p.expert_tensor_size();
-    ffn = tokens * (a.ffn_inputs() + 1) * a.shared_ffn / p.tensor + rows * (inner + a.hidden);
+    const std::int64_t inner = rows * a.expert_ffn / p.expert_tensor_size();
+    const std::int64_t output = rows * a.hidden;
+    numbers = std::max({numbers, 2 * output, activation_gradients(a, output, inner)});
   }
+  ActivationQuery query = activation_query(plan);
+  query.kind = kind;
+  query.expert_rows = rows;
+  query.expert_tensor = p.expert_tensor_size();
+  query.recompute = Recompute::None;
+  const LayerActivations kept = layer_activations(a, query);
+  const std::int64_t keys = a.latent() ? a.query_width() : a.kv_width();
+  const std::int64_t values = a.latent() ? a.output_width() : a.kv_width();
+  const std::int64_t attention =
+      tokens * (a.output_width() + a.query_width() + keys + values) / p.tensor;
   const auto element = static_cast<std::int64_t>(element_bytes(plan.training.precision));
-  return element * (std::max(attention, ffn) + 2 * tokens * a.hidden);
+  return element * stream +
+         std::max(element * numbers, element * attention - kept.ffn - kept.experts);
 }
 
 // What frozen matrices change: those without an adapter do not need their input again, and each
@@ -110,6 +146,33 @@ std::int64_t adapter_difference(const TrainingPlan& plan, LayerKind kind, bool t
 
 }  // namespace
 
+bool has_placeholders(const TrainingPlan& plan) {
+  return plan.framework.gradient_placeholders && plan.training.lora_rank == 0 &&
+         plan.training.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3;
+}
+
+std::int64_t layer_placeholders(const TrainingPlan& plan, std::span<const LayerKind> kinds) {
+  if (!has_placeholders(plan)) return 0;
+  const Architecture& a = plan.architecture;
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // inputs, parameters
+  for (const LayerKind kind : kinds) {
+    std::int64_t queries = 0;  // of one matrix with keys and values
+    for (const Weight& weight : layer_weights(a, kind)) {
+      if (weight.name == "router") continue;  // an ordinary product
+      const std::int64_t ranks =
+          weight.expert() ? plan.parallelism.expert_tensor_size() : plan.parallelism.tensor;
+      const bool whole = weight.split == Split::None;
+      const std::int64_t own = whole ? weight.parameters() : split_parameters(weight, ranks);
+      const bool opens = weight.name == "query" && !a.latent();
+      if (!opens) shapes.emplace(weight.inputs, own + queries);
+      queries = opens ? own : 0;
+    }
+  }
+  std::int64_t numbers = 0;
+  for (const auto& [inputs, parameters] : shapes) numbers += parameters;
+  return numbers * static_cast<std::int64_t>(element_bytes(plan.training.precision));
+}
+
 StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards) {
   // FSDP2's fp32 shard is the weight itself, and its gradients are as wide.
   const bool fully = plan.parallelism.zero_stage == 3;
@@ -122,6 +185,19 @@ StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards) {
           .optimizer = plan.optimizer};
 }
 
+namespace {
+
+// Half of the copies are on the way to the experts, the other half on the way back.
+std::int64_t rows_under_way(const TrainingPlan& plan, std::int64_t rows) {
+  const double there = element_bytes(plan.experts.dispatch_precision);
+  const double back = element_bytes(plan.training.precision);
+  const auto copies = static_cast<double>(plan.framework.expert_row_copies);
+  return std::llround(copies / 2.0 * (there + back) *
+                      static_cast<double>(rows * plan.architecture.hidden));
+}
+
+}  // namespace
+
 LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
                          std::optional<std::int64_t> expert_rows, bool trained) {
   ActivationQuery query = activation_query(plan);
@@ -130,10 +206,12 @@ LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
   query.expert_tensor = plan.parallelism.expert_tensor_size();
   const std::int64_t adapters = adapter_difference(plan, kind, trained);
   const bool full = plan.training.recompute == Recompute::Full;
+  const std::int64_t rows = expert_rows.value_or(0);
   return {.kept = layer_activations(plan.architecture, query).total() + (full ? 0 : adapters),
           .working = recomputed_activations(plan.architecture, query) + (full ? adapters : 0),
-          .for_weights = held_for_weights(plan, kind, expert_rows.value_or(0)),
-          .workspace = gradient_workspace(plan, kind, expert_rows.value_or(0))};
+          .for_weights = held_for_weights(plan, kind, rows),
+          .workspace = gradient_workspace(plan, kind, rows),
+          .forward_workspace = rows_under_way(plan, rows)};
 }
 
 }  // namespace trainyard

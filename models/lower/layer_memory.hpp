@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "models/architecture/memory.hpp"
 #include "models/plan.hpp"
@@ -16,10 +17,13 @@ struct LayerMemory {
   // gradients of the four products, gathered where a sequence-parallel layer splits them. A GPT at
   // 16 bits, t = 1: 32sbh (Qi et al. 2401.10241, section 3; tests/models/lower/memory_test.cpp).
   std::int64_t for_weights = 0;
-  // Beside it while the layer's backward runs: the gradients of its widest part's inner tensors,
-  // and two of the residual stream's size (a sequence-parallel layer gathers both). A Llama:
-  // sb(6f/t + 4h).
+  // Beside it while the layer's backward runs, gradients less what has been read for the last time:
+  // that of the residual stream and, of its feed-forward part, those of the activation's input, or
+  // of its output with the gathered one of the layer's. A Llama without sequence parallelism:
+  // sb(4f/t + 2h).
   std::int64_t workspace = 0;
+  // Beside it while the layer's forward runs: rows of experts under way (FrameworkMemory).
+  std::int64_t forward_workspace = 0;
   // All that its backward reads, whether it was kept or computed again.
   [[nodiscard]] std::int64_t everything() const { return kept + working; }
 };
@@ -30,6 +34,12 @@ struct LayerMemory {
 [[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind = LayerKind::Dense,
                                        std::optional<std::int64_t> expert_rows = {},
                                        bool trained = true);
+// Tensors that stand in for weight gradients which kernels add to the accumulated ones themselves
+// (FrameworkMemory): one for each distinct shape among the layers of these kinds. Llama-3 70B, t =
+// 1: 2 (10 240 + 8192 + 3 * 28 672) 8192 bytes, 1 632 MiB.
+[[nodiscard]] std::int64_t layer_placeholders(const TrainingPlan& plan,
+                                              std::span<const LayerKind> kinds);
+[[nodiscard]] bool has_placeholders(const TrainingPlan& plan);
 // The plan's precision and optimizer, its state divided over so many shards.
 [[nodiscard]] StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards);
 

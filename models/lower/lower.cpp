@@ -6,6 +6,7 @@
 #include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/server_steps.hpp"
+#include "models/lower/ends.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
@@ -36,7 +37,8 @@ ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shap
                                         "block would wait for each other",
                              .hint = "set overlap_p2p to true"});
   }
-  return all_steps(*schedule, shape);
+  ScheduleLists lists = all_steps(*schedule, shape);
+  return plan.experts.overlap_exchanges ? with_overlapped_pairs(lists) : lists;
 }
 
 }  // namespace
@@ -120,7 +122,9 @@ Workload lower(const TrainingPlan& plan) {
     }
   }
   drop_unused_names(workload);
-  add_groups(plan.parallelism, plan.architecture, workload);
+  Architecture shared = plan.architecture;  // of groups it says who shares the embedding
+  shared.tied_embeddings = shares_embedding(plan);
+  add_groups(plan.parallelism, shared, workload);
   if (plan.offload.any()) add_host_groups(workload);
   seat_ranks(plan, seats, workload);
   return workload;

@@ -58,12 +58,14 @@ void LayerLowering::latent_attention_forward() {
   residual_forward("attention_residual");
 }
 
-// Queries, keys and values once more from the latents that were kept.
+// Queries, keys and values once more from the latents that were kept, which are normed again.
 void LayerLowering::latent_up_again() {
   if (arch_.query_latent > 0) {
+    latent_norm("query_down_norm", arch_.query_latent, 2);
     build_.compute("query_gemm", product(shape_.tokens, arch_.query_width() / shape_.tensor,
                                          query_inputs(), GemmPass::Forward));
   }
+  latent_norm("key_value_down_norm", arch_.kv_latent, 2);
   build_.compute("key_value_gemm", product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
                                            arch_.kv_latent, GemmPass::Forward));
   latent_heads("rope", "key_assembly");

@@ -113,6 +113,13 @@ void MoeLowering::cast_rows(std::string_view name) {
                       (shape_.element + 1) * shape_.local_tokens * arch_.hidden);
 }
 
+// Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
+// weight gradient: 2 bytes read, 1 + 1 written.
+void MoeLowering::quantise_rows(std::string_view name, std::int64_t width) {
+  if (plan_.recipe.products != DataType::Fp8) return;
+  layer_.memory_bound(name, MemoryBoundKind::Cast, (shape_.element + 2) * rows_.total() * width);
+}
+
 // Tokens on one side, their rows on the other: one is read and the other written.
 void MoeLowering::permute(std::string_view name) {
   layer_.memory_bound(name, MemoryBoundKind::Permute,
@@ -153,6 +160,8 @@ void MoeLowering::activate_experts() {
 void MoeLowering::experts_forward() {
   sort_rows("expert_sort");
   join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
+  const bool arrive_in_8_bits = plan_.experts.dispatch_precision == DataType::Fp8;
+  if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
   activate_experts();
   grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
@@ -214,10 +223,13 @@ void MoeLowering::experts_backward(BackwardPart part) {
   if (layer_.again().expert_activation && !layer_.again().experts) {
     layer_.repeat([this] { activate_experts(); });
   }
+  if (plan_.experts.dispatch_precision != DataType::Fp8)
+    quantise_rows("expert_down_quantise", arch_.hidden);
   grouped("expert_down_dgrad", inner_, arch_.hidden, GemmPass::DataGrad);
   if (full) down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
   layer_.memory_bound("expert_activation_backward", MemoryBoundKind::Activation,
                       (2 * arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  quantise_rows("expert_up_gradient_quantise", columns);
   grouped("expert_up_dgrad", arch_.hidden, columns, GemmPass::DataGrad);
   if (full) up_ = grouped("expert_up_wgrad", columns, arch_.hidden, GemmPass::WeightGrad);
   join_expert_tensor("expert_tensor_gradient_reduce_scatter", CollectiveOp::ReduceScatter);

@@ -46,6 +46,7 @@ class MoeLowering {
   void join_expert_tensor(std::string_view name, CollectiveOp op);
   void sort_rows(std::string_view name);
   void cast_rows(std::string_view name);
+  void quantise_rows(std::string_view name, std::int64_t width);
   void route();
   [[nodiscard]] Gemm router_product(std::int64_t m, std::int64_t n, std::int64_t k,
                                     GemmPass pass) const;

@@ -62,6 +62,7 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number,
   chunk.units = recompute_units(plan_.training, chunk.layers);
   chunk.has_embedding = !place_before(pipeline_, chunk.place).has_value();
   chunk.has_head = !place_after(pipeline_, chunk.place).has_value();
+  chunk.further = chunk.has_head ? plan_.training.mtp_layers : 0;
   const MicrobatchRange microbatches = microbatches_of(pipeline_, number);
   chunk.backwards_left = microbatches.end - microbatches.begin;
   return chunk;
@@ -204,6 +205,7 @@ void StageLowering::forward(const ScheduleStep& step) {
     replicas_->before_forward(place);
     ends_.head_forward();
     replicas_->after_forward(place);
+    further_forward(chunk, place);
   } else {
     send(chunk, true);
   }
@@ -224,9 +226,10 @@ void StageLowering::layer_forward(const Chunk& chunk, const RecomputeUnit& again
   const OpIndex first = build_.next();
   layer_.forward();
   build_.allocate(first, Category::Activations, bytes);
-  if (!kept) {
-    build_.allocate(first, Category::Workspace, memory.workspace);
-    build_.release(build_.last_compute(), Category::Workspace, memory.workspace);
+  const std::int64_t beside = kept ? memory.forward_workspace : memory.workspace;
+  if (beside > 0) {
+    build_.allocate(first, Category::Workspace, beside);
+    build_.release(build_.last_compute(), Category::Workspace, beside);
   }
   offload_.forward_ended(at, bytes);
   replicas_->after_forward(place);
@@ -253,6 +256,7 @@ void StageLowering::backward(const ScheduleStep& step) {
   ready_.clear();
   Tags tags{.part = StepPart::Backward, .microbatch = step.microbatch};
   build_.tag(tags);
+  further_backward(chunk, unit);
   if (chunk.has_head) --unit.place.unit;
   if (unit.part != BackwardPart::Weight)
     offload_.backward_enters(number, chunk.layers, step.microbatch);
@@ -320,14 +324,21 @@ void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit)
   build_.tag(before);
 }
 
-// A split backward trades, at the end of its input part, what the layer kept for what its weight
-// gradients read.
 void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& again,
                                    std::int64_t layer, const UnitBackward& step) {
   const bool trained = trains_layer(plan_, chunk.first_layer + layer);
   if (!reaches(plan_, chunk.first_layer + layer)) return;
   if (!trained && step.part == BackwardPart::Weight) return;
   replicas_->before_backward(step);
+  write_layer_backward(chunk, again, layer, step);
+  replicas_->after_backward(step, ready_);
+}
+
+// A split backward trades, at the end of its input part, what the layer kept for what its weight
+// gradients read.
+void StageLowering::write_layer_backward(const Chunk& chunk, const RecomputeUnit& again,
+                                         std::int64_t layer, const UnitBackward& step) {
+  const bool trained = trains_layer(plan_, chunk.first_layer + layer);
   const BackwardPart part = trained ? step.part : BackwardPart::Input;
   const LayerMemory memory = memory_of(build_.tags());
   const bool begins = layer == again.first + again.layers - 1;
@@ -344,7 +355,6 @@ void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& agai
   const OpIndex end = build_.last_compute();
   if (part == BackwardPart::Weight) {
     build_.release(end, Category::Activations, memory.for_weights);
-    replicas_->after_backward(step, ready_);
     return;
   }
   const std::int64_t rebuilt =
@@ -355,7 +365,6 @@ void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& agai
   build_.release(end, Category::Activations, memory.everything() - stays);
   build_.release(end, Category::Workspace, memory.workspace);
   offload_.weights_used();
-  replicas_->after_backward(step, ready_);
 }
 
 }  // namespace trainyard

@@ -40,6 +40,7 @@ class StageLowering {
     std::int64_t stage = 0;  // its virtual stage
     std::int64_t first_layer = 0;
     std::int64_t layers = 0;
+    std::int64_t further = 0;  // layers of multi-token prediction behind the head
     bool has_embedding = false;
     bool has_head = false;
     std::vector<RecomputeUnit> units = {};  // its layers, as they are computed again
@@ -66,7 +67,13 @@ class StageLowering {
   void enter_backward(const Chunk& chunk, const UnitBackward& step);
   void layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
                       const UnitBackward& step);
+  void write_layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
+                            const UnitBackward& step);
   void leave_backward(const Chunk& chunk, const UnitBackward& step);
+  void further_layer(const RecomputeUnit& again, std::int64_t layer);
+  [[nodiscard]] RecomputeUnit further_unit(const Chunk& chunk, std::int64_t number) const;
+  void further_forward(const Chunk& chunk, UnitPlace place);
+  void further_backward(const Chunk& chunk, UnitBackward& step);
   [[nodiscard]] std::int64_t kept_by(const RecomputeUnit& unit, std::int64_t layer,
                                      const LayerMemory& memory) const;
   void compute_again(const Chunk& chunk, const RecomputeUnit& unit);

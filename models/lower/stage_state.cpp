@@ -32,7 +32,7 @@ StageParameters StageLowering::stage_parameters() const {
     parameters.experts += weights.expert_parameters();
   }
   for (const Chunk& chunk : chunks_) {
-    for (std::int64_t i = 0; i < chunk.layers; ++i) {
+    for (std::int64_t i = 0; i < chunk.layers + chunk.further; ++i) {
       if (!trains_layer(plan_, chunk.first_layer + i)) continue;
       const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
       ++(kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers);
@@ -43,16 +43,17 @@ StageParameters StageLowering::stage_parameters() const {
     return parameters;
   }
   for (const Chunk& chunk : chunks_) {
-    for (std::int64_t i = 0; i < chunk.layers; ++i) {
+    for (std::int64_t i = 0; i < chunk.layers + chunk.further; ++i) {
       if (!trains_layer(plan_, chunk.first_layer + i)) continue;
       const LayerKind kind = plan_.architecture.kind_of(chunk.first_layer + i);
       parameters.replicated +=
           layer_shard(plan_.architecture, shape_.tensor, {.kind = kind}).replicated;
     }
+    parameters.replicated += 3 * chunk.further * plan_.architecture.norm_width();
     if (chunk.has_embedding && trains_embedding(plan_)) parameters.replicated += ends.positions;
     if (chunk.has_head && trains_head(plan_)) parameters.replicated += ends.final_norm;
-    const bool shares = plan_.architecture.tied_embeddings && !ends_on_one_rank(plan_.parallelism);
-    if (shares && trains_embedding(plan_) && (chunk.has_embedding || chunk.has_head))
+    if (shares_embedding(plan_) && trains_embedding(plan_) &&
+        (chunk.has_embedding || chunk.has_head))
       parameters.shared_embedding = ends.embedding;
   }
   return parameters;
@@ -125,6 +126,11 @@ void StageLowering::hold_memory() {
   hold_frozen();
   hold_fetched();
   build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
+  std::vector<LayerKind> kinds;
+  if (parameters_.layers > 0) kinds.push_back(LayerKind::Dense);
+  if (parameters_.moe_layers > 0) kinds.push_back(LayerKind::Moe);
+  const std::int64_t placeholders = layer_placeholders(plan_, kinds);
+  if (placeholders > 0) build_.hold(Category::Workspace, placeholders);
 }
 
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 
 #include "models/schedules/generators.hpp"
@@ -21,6 +22,41 @@ const Schedule* find_schedule(std::string_view name) {
     if (schedule->name() == name) return schedule;
   }
   return nullptr;
+}
+
+namespace {
+
+std::vector<ScheduleStep> with_overlapped_pairs(const std::vector<ScheduleStep>& steps) {
+  std::vector<ScheduleStep> forwards;
+  std::vector<std::size_t> ahead;  // forwards before each backward
+  std::vector<ScheduleStep> backwards;
+  for (const ScheduleStep& step : steps) {
+    if (step.kind == StepKind::Forward) {
+      forwards.push_back(step);
+      continue;
+    }
+    TY_CHECK(step.kind == StepKind::Backward);
+    backwards.push_back(step);
+    ahead.push_back(forwards.size());
+  }
+  std::vector<ScheduleStep> result;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < backwards.size(); ++i) {
+    const std::size_t before = next;
+    while (next < std::min(ahead[i] + 1, forwards.size())) result.push_back(forwards[next++]);
+    if (next > before && next > ahead[i]) result.back().overlapped = true;
+    result.push_back(backwards[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+ScheduleLists with_overlapped_pairs(const ScheduleLists& lists) {
+  ScheduleLists result;
+  for (const std::vector<ScheduleStep>& steps : lists)
+    result.push_back(with_overlapped_pairs(steps));
+  return result;
 }
 
 ScheduleLists all_steps(const Schedule& schedule, const PipelineShape& shape) {

@@ -90,6 +90,11 @@ class FoundSchedule {
 
 // Every rank's list.
 using ScheduleLists = std::vector<std::vector<ScheduleStep>>;
+// The same with every rank one forward further ahead, each backward as one block with the forward
+// before it: both sides of a block are of different microbatches, so that what the one exchanges
+// can hide under the other (Megatron-LM's overlap_moe_expert_parallel_comm). 1f1b of one stage:
+// F0 F1+B0 F2+B1 ... B(m-1). REQUIRES: no backward is split.
+[[nodiscard]] ScheduleLists with_overlapped_pairs(const ScheduleLists& lists);
 [[nodiscard]] ScheduleLists all_steps(const Schedule& schedule, const PipelineShape& shape);
 
 // Nothing when legal; else a sentence that names the rank, the step and, for a deadlock, who waits

@@ -4,9 +4,41 @@
 
 #include <algorithm>
 
+#include "models/rank_groups.hpp"
+
 namespace trainyard {
 
+namespace {
+
+// What the exchanges of experts leave out, counted in exchanges and chunks.
+void add_expert_approximations(const TrainingPlan& plan, RunFacts& facts) {
+  const Parallelism& p = plan.parallelism;
+  if (!divides_experts(p, plan.architecture)) return;
+  const std::int64_t layers = plan.architecture.layers_of(LayerKind::Moe);
+  if (plan.experts.dispatcher == Dispatcher::NodeLimited) {
+    constexpr std::int64_t kExchanges = 4;  // dispatch and combine, both ways
+    facts.approximations.push_back(
+        {.name = "node_limited_mean_token",
+         .count = static_cast<std::uint64_t>(kExchanges * layers * plan.microbatches()),
+         .sentence = "every token lies on the mean number of nodes, as if experts of a group were "
+                     "alike, and the sum of a token's rows inside a node before they cross back "
+                     "takes no time of its own"});
+  }
+  if (p.schedule.starts_with("dualpipe") || plan.experts.overlap_exchanges) {
+    facts.approximations.push_back(
+        {.name = "expert_blocks_unwoven",
+         .count = static_cast<std::uint64_t>(p.pipeline * p.interleave),
+         .sentence = "the last backward of every chunk, whose gradients are reduced, runs after "
+                     "its forward instead of interleaved with it; the other blocks hide an "
+                     "exchange under whatever the other side computes next, not by a tuned share "
+                     "of SMs"});
+  }
+}
+
+}  // namespace
+
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
+  add_expert_approximations(scenario.plan, facts);
   if (!scenario.interference) {
     facts.approximations.push_back(
         {.name = "overlap_without_interference",

@@ -13,7 +13,8 @@ FlopsQuery flops_query(const Scenario& scenario, AttentionCount attention) {
   return {.sequences = scenario.plan.training.global_batch_size,
           .sequence_length = scenario.plan.training.sequence_length,
           .vocab = scenario.plan.vocab(),
-          .attention = attention};
+          .attention = attention,
+          .mtp_layers = scenario.plan.training.mtp_layers};
 }
 
 AttentionCount other(AttentionCount attention) {

@@ -102,7 +102,7 @@ LayoutBound Bounder::bound(const TrainingPlan& plan) const {
   const FoundSchedule schedule = open_schedule(plan.parallelism.schedule);
   const PipelineShape shape = pipeline_shape(plan);
   const ScheduleLists lists = all_steps(*schedule, shape);
-  if (!is_plain(lists)) {
+  if (!is_plain(lists) || plan.experts.overlap_exchanges) {
     const Workload workload = lower(plan);
     return coarse_bound(workload, machine_->seconds(workload));
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "models/lower/program_builder.hpp"
+#include "scenarios/run/memory_overheads.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
 #include "sim/report/stage_memory.hpp"
@@ -87,11 +89,15 @@ std::optional<double> Outcome::memory_error() const {
 Json simulate_document(const std::string& name, const Json& document) {
   const Scenario scenario = read_scenario_document(name, document);
   const Run run = run_scenario(scenario, {.timing = true, .progress = {}});
-  const auto context = static_cast<double>(scenario.plan.framework.context_bytes);
-  double peak = 0.0;
+  const FrameworkMemory& framework = scenario.plan.framework;
+  double peak =
+      0.0;  // of what the allocator gave out: not the context, NCCL's buffers, its reserve
   bool fits = true;
   for (const StageMemory& stage : stage_memory(run.view())) {
-    peak = std::max(peak, static_cast<double>(stage.peak.bytes) - context);
+    const std::int64_t beside =
+        framework.context_bytes + communicator_bytes(run, stage.rank_class, framework) +
+        stage.peak.by_category[static_cast<std::size_t>(Category::Fragmentation)];
+    peak = std::max(peak, static_cast<double>(stage.peak.bytes - beside));
     fits = fits && stage.fits;
   }
   return {{"step_time_s", run.timeline.makespan_s},

@@ -23,7 +23,7 @@ struct Outcome {
   MeasuredRow row;
   std::string reason = {};  // why there is no prediction; empty where there is one
   double predicted_s = 0.0;
-  double peak_memory_gib = 0.0;  // allocated on the fullest rank, without the CUDA context
+  double peak_memory_gib = 0.0;  // given out by the allocator on the fullest rank
   bool fits = true;
   double wall_s = 0.0;                   // that the simulation took
   std::vector<TimePart> parts = {};      // largest first; together the step

@@ -47,6 +47,17 @@ void append_unit(ChunkWeights& weights, const std::vector<GradientEntry>& entrie
   weights.units.insert(weights.units.begin(), unit);
 }
 
+// A layer that predicts a token further ahead, with what stands around it.
+void append_further(ChunkWeights& weights, const TrainingPlan& plan, std::int64_t number) {
+  const std::int64_t layer = plan.architecture.layers + number;
+  const LayerKind kind = plan.architecture.kind_of(layer);
+  const FurtherEntries further = further_entries(plan);
+  std::vector<GradientEntry> entries = further.behind;
+  for (const GradientEntry& entry : layer_entries(plan, kind)) entries.push_back(entry);
+  entries.insert(entries.end(), further.before.begin(), further.before.end());
+  append_unit(weights, entries, static_cast<std::int32_t>(layer), expert_entries(plan, kind));
+}
+
 }  // namespace
 
 std::int64_t GradientEntry::parameters() const {
@@ -77,6 +88,8 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
   const Architecture& a = plan.architecture;
   const EndParameters ends = end_parameters(plan);
   ChunkWeights weights;
+  if (layers.has_head)
+    for (std::int64_t i = plan.training.mtp_layers; i-- > 0;) append_further(weights, plan, i);
   if (layers.has_head && !trains_head(plan)) {
     append_unit(weights, {}, -1);
   } else if (layers.has_head) {

@@ -25,7 +25,8 @@ struct GradientEntry {
   [[nodiscard]] std::int64_t parameters() const;
 };
 
-// The embedding, a layer or the head: entries [begin, end) of its chunk.
+// The embedding, a layer, the head, or a layer of multi-token prediction behind it: entries [begin,
+// end) of its chunk.
 struct WeightUnit {
   std::size_t begin = 0;
   std::size_t end = 0;

@@ -1,6 +1,7 @@
 #include "models/lower/data_parallel/fully_sharded.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace trainyard {
 
@@ -21,7 +22,8 @@ FullySharded::FullySharded(const DataParallelParts& parts)
       weights_(parts.chunks),
       parameters_(parts.parameters),
       gradients_(parts.plan, parts.shape, parts.build),
-      slots_(shard_slots(parts.plan.parallelism, Slot::Data)) {
+      slots_(shard_slots(parts.plan.parallelism, Slot::Data)),
+      expert_slots_(expert_shard_slots(parts.plan.parallelism, Slot::ExpertData)) {
   for (const ChunkWeights& weights : weights_) groups_.push_back(groups_of(weights));
   for (std::size_t chunk = 0; chunk < groups_.size(); ++chunk) {
     group_of_.emplace_back(weights_[chunk].units.size());
@@ -49,6 +51,11 @@ std::vector<FullySharded::Group> FullySharded::groups_of(const ChunkWeights& wei
     }
     const auto where = part.is_layer() ? groups.end() : groups.begin();
     Group group;
+    for (std::size_t entry = part.experts_begin; entry < part.experts_end; ++entry) {
+      if (expert_slots_.shards == 1) break;  // held whole: nothing is gathered or reduced
+      for (const Tensor& tensor : weights.experts[entry].tensors)
+        group.experts += padded(tensor, expert_slots_.shards);
+    }
     group.layer = part.layer;
     group.first_unit = group.last_unit = unit;
     group.parameters = parameters;
@@ -81,22 +88,31 @@ bool FullySharded::keeps_between_microbatches() const {
 
 void FullySharded::begin_step() { hold_state(plan_, parameters_, {}, build_); }
 
-// Brings the whole of a group into a buffer.
+OpIndex FullySharded::gather_part(std::string_view name, std::int64_t parameters, Slot slot) {
+  const Call call{.op = CollectiveOp::AllGather,
+                  .bytes = parameters * shape_.element,
+                  .dtype = shape_.dtype,
+                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+  const OpIndex op = build_.collective(name, Stream::AllGather, slot, call, {gather_after_});
+  build_.allocate(op, Category::Communication, call.bytes);
+  return op;
+}
+
+// Brings the whole of a group into a buffer, and its experts, who have replicas of their own, into
+// another one behind it.
 void FullySharded::gather(Group& group, bool backward) {
   if (group.weights != Weights::Sharded || slots_.shards == 1) return;
   const bool part = backward && group.kept > 0;
-  const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = group.parameters * shape_.element,
-                  .dtype = shape_.dtype,
-                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
   const Tags before = build_.tags();
   Tags tags = before;
   tags.part = StepPart::ParamSync;
   tags.layer = group.layer;
   build_.tag(tags);
-  group.gather = build_.collective("weight_all_gather", Stream::AllGather,
-                                   part ? Slot::Reshard : slots_.shard, call, {gather_after_});
-  build_.allocate(group.gather, Category::Communication, call.bytes);
+  group.gather =
+      gather_part("weight_all_gather", group.parameters, part ? Slot::Reshard : slots_.shard);
+  if (group.experts > 0)
+    group.expert_gather =
+        gather_part("expert_weight_all_gather", group.experts, expert_slots_.shard);
   build_.tag(before);
   group.weights = Weights::Gathered;
 }
@@ -105,9 +121,10 @@ void FullySharded::gather(Group& group, bool backward) {
 void FullySharded::use(Group& group, bool backward) {
   gather(group, backward);
   if (group.weights != Weights::Gathered) return;
-  const std::int64_t bytes = group.parameters * shape_.element;
+  const std::int64_t bytes = group.all() * shape_.element;
   const OpIndex before = copied_out_;
   build_.wait_for(group.gather);
+  build_.wait_for(group.expert_gather);
   copied_out_ = build_.compute(
       "weight_copy_out",
       MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = 2 * bytes, .launches = 1});
@@ -125,7 +142,7 @@ void FullySharded::use(Group& group, bool backward) {
 void FullySharded::give_back(Group& group, std::int64_t kept) {
   if (group.weights != Weights::Whole) return;
   build_.release(build_.last_compute(), Category::UnshardedWeights,
-                 group.parameters * shape_.element - kept);
+                 group.all() * shape_.element - kept);
   group.kept = kept;
   group.weights = Weights::Sharded;
 }
@@ -167,8 +184,12 @@ void FullySharded::before_backward(const UnitBackward& backward) {
   }
   if (backward.part == BackwardPart::Input) return;
   const ChunkWeights& weights = weights_[backward.place.chunk];
-  const std::int64_t bytes =
-      weights.parameters(weights.units[backward.place.unit]) * shape_.element;
+  const WeightUnit& unit = weights.units[backward.place.unit];
+  std::int64_t parameters = weights.parameters(unit);
+  for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry) {
+    if (expert_slots_.shards > 1) parameters += weights.experts[entry].parameters();
+  }
+  const std::int64_t bytes = parameters * shape_.element;
   build_.allocate(build_.next(), Category::Gradients, bytes);
   group.gradients += bytes;
 }
@@ -212,35 +233,44 @@ void FullySharded::reduce(Group& group) {
     return;
   }
   const std::int64_t source = group.gradients + group.accumulated;
-  Call call{.op = slots_.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce,
-            .bytes = group.parameters * shape_.gradient,
-            .dtype = plan_.training.gradient_precision};
-  call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
   const Tags before = build_.tags();
   Tags tags = before;
   tags.part = StepPart::GradSync;
   tags.layer = group.layer;
   build_.tag(tags);
   build_.wait_for(reduce_scatter_);  // one at a time is under way
-  const OpIndex copy_in =
-      build_.compute("gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
-                                                     .bytes = source + call.bytes,
-                                                     .launches = 1});
-  build_.allocate(copy_in, Category::Communication, call.bytes);
+  const OpIndex copy_in = build_.compute(
+      "gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
+                                      .bytes = source + group.all() * shape_.gradient,
+                                      .launches = 1});
   build_.release(copy_in, Category::Gradients, source);
   group.gradients = group.accumulated = 0;
-  reduce_scatter_ =
-      build_.collective(slots_.shards > 1 ? "gradient_reduce_scatter" : "gradient_all_reduce",
-                        Stream::ReduceScatter, slots_.shard, call, {copy_in});
-  build_.release(reduce_scatter_, Category::Communication, call.bytes);
+  reduce_scatter_ = reduce_part("gradient_", group.parameters, slots_, copy_in);
   if (slots_.shards > 1 && slots_.replicas > 1) {
-    call.op = CollectiveOp::AllReduce;
-    call.bytes /= slots_.shards;
-    call.algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
+    Call call{.op = CollectiveOp::AllReduce,
+              .bytes = group.parameters * shape_.gradient / slots_.shards,
+              .dtype = plan_.training.gradient_precision,
+              .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce)};
     all_reduce_ = build_.collective("gradient_all_reduce", Stream::Replica, Slot::Replica, call,
                                     {reduce_scatter_});
   }
+  if (group.experts > 0)
+    reduce_scatter_ = reduce_part("expert_gradient_", group.experts, expert_slots_, copy_in);
   build_.tag(before);
+}
+
+// From a buffer that is filled by `after`.
+OpIndex FullySharded::reduce_part(std::string_view name, std::int64_t parameters,
+                                  const ShardSlots& slots, OpIndex after) {
+  Call call{.op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce,
+            .bytes = parameters * shape_.gradient,
+            .dtype = plan_.training.gradient_precision};
+  call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
+  build_.allocate(after, Category::Communication, call.bytes);
+  const OpIndex op = build_.collective(std::string(name) + std::string(to_string(call.op)),
+                                       Stream::ReduceScatter, slots.shard, call, {after});
+  build_.release(op, Category::Communication, call.bytes);
+  return op;
 }
 
 void FullySharded::end_step() {

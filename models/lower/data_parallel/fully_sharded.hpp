@@ -40,12 +40,15 @@ class FullySharded final : public DataParallel {
     std::size_t first_unit = 0;   // units that it holds: where its backward ends
     std::size_t last_unit = 0;    // and where it begins
     std::int64_t parameters = 0;  // each tensor's rows padded to a multiple of the shards
+    std::int64_t experts = 0;     // of the rank's experts, sharded over their own replicas
     Weights weights = Weights::Sharded;
     OpIndex gather = kNone;
+    OpIndex expert_gather = kNone;
     std::int64_t kept = 0;         // bytes of a part that outlives the forward
     std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
     std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
     [[nodiscard]] bool is_root() const { return layer < 0; }
+    [[nodiscard]] std::int64_t all() const { return parameters + experts; }
   };
 
   [[nodiscard]] std::vector<Group> groups_of(const ChunkWeights& weights) const;
@@ -53,6 +56,9 @@ class FullySharded final : public DataParallel {
   [[nodiscard]] bool gives_back(const Group& group) const;
   [[nodiscard]] bool keeps_between_microbatches() const;
   void gather(Group& group, bool backward);
+  OpIndex gather_part(std::string_view name, std::int64_t parameters, Slot slot);
+  OpIndex reduce_part(std::string_view name, std::int64_t parameters, const ShardSlots& slots,
+                      OpIndex after);
   void use(Group& group, bool backward);
   void give_back(Group& group, std::int64_t kept);
   void gather_ahead(const UnitPlace& place);
@@ -66,6 +72,7 @@ class FullySharded final : public DataParallel {
   const StageParameters& parameters_;
   GradientLowering gradients_;
   ShardSlots slots_;
+  ShardSlots expert_slots_;
   std::vector<std::vector<Group>> groups_;          // by chunk; in forward order
   std::vector<std::vector<std::size_t>> group_of_;  // by chunk and unit
   OpIndex copied_out_ = kNone;                      // the latest copy out of a gathered buffer

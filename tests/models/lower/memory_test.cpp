@@ -45,13 +45,18 @@ std::int64_t of(const MemoryPeak& peak, Category category) {
 struct Parts {
   LayerMemory layer;
   std::int64_t embedding = 0;
-  std::int64_t head = 0;
+  std::int64_t head = 0;     // until the loss's backward has given up its fp32 logits
+  std::int64_t product = 0;  // then, with its input's gradient, and the input gathered again
 };
 Parts parts_of(const TrainingPlan& plan) {
   const ActivationQuery query = activation_query(plan);
+  const HeadActivations head = head_activations(plan.architecture, query, plan.vocab());
+  const std::int64_t input = 2 * query.micro_batch * query.sequence_length *
+                             plan.architecture.hidden * (query.sequence_parallel ? 2 : 1);
   return {.layer = layer_memory(plan),
           .embedding = embedding_activations(plan.architecture, query),
-          .head = head_activations(plan.architecture, query, plan.vocab()).total()};
+          .head = head.total(),
+          .product = head.total() - head.logits_fp32 + input};
 }
 
 std::vector<TrainingPlan> plans(const Parallelism& parallelism, std::int64_t layers,
@@ -86,7 +91,7 @@ TEST(Memory, Plain1F1BIsTheMultipleToTheByte) {
           const std::int64_t backward = parts.layer.working + parts.layer.workspace;
           std::int64_t wanted = held * 2 * parts.layer.kept + backward;
           if (stage == 0) wanted += held * parts.embedding;
-          if (stage == 3) wanted += std::max(parts.head, backward) - backward;
+          if (stage == 3) wanted += std::max({parts.head, parts.product, backward}) - backward;
           const auto index = static_cast<std::size_t>(stage);
           EXPECT_EQ(peaks[index].bytes, static_bytes(step, index) + wanted) << stage;
         }
@@ -114,6 +119,7 @@ std::int64_t peak_of_list(const TrainingPlan& plan, std::int64_t stage) {
       held += bytes + (last ? parts.head : 0);
       peak = std::max(peak, held);
     } else {
+      if (last) peak = std::max(peak, held - parts.head + parts.product);
       held -= last ? parts.head : 0;
       peak = std::max(peak, held + (layers > 0 ? parts.layer.working + parts.layer.workspace : 0));
       held -= bytes;
@@ -179,6 +185,46 @@ TEST(Memory, AllOfItComesBack) {
       }
     }
   }
+}
+
+// What frameworks add: Transformer Engine's stand-ins for weight gradients (Llama-3 70B, t = 1),
+// and the head's; a fused loss has no fp32 logits; PyTorch's own loss has three such tensors at
+// once.
+TEST(Memory, PlaceholdersAndLosses) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("llama3-70b");
+  plan.training.sequence_length = 4096;
+  const LayerKind dense[] = {LayerKind::Dense};
+  EXPECT_EQ(layer_placeholders(plan, dense), 0);
+  plan.framework.gradient_placeholders = true;
+  EXPECT_EQ(layer_placeholders(plan, dense), 2 * 8192 * (10'240 + 8192 + 3 * 28'672));
+  plan.training.gradient_precision = DataType::Bf16;  // nothing is added to wider gradients
+  EXPECT_EQ(layer_placeholders(plan, dense), 0);
+
+  TrainingPlan small = plan_of(small_llama(2), {}, 1);
+  const std::int64_t logits = 128 * 2048;
+  const auto peak_of = [&](const FrameworkMemory& framework, bool fused) {
+    small.framework = framework;
+    small.training.fused_loss = fused;
+    const Step step = timed_step(small);
+    std::int64_t most = 0;
+    for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0)) {
+      const auto at = [&](Category category) {
+        return point.by_category[static_cast<std::size_t>(category)];
+      };
+      if (at(Category::Logits) > 0)
+        most = std::max(most, at(Category::Logits) + at(Category::Workspace));
+    }
+    return most;
+  };
+  const std::int64_t gradient = 128 * 256 * 2;  // of the head's input
+  EXPECT_EQ(peak_of({}, false), 6 * logits);
+  EXPECT_EQ(peak_of({}, true), 2 * logits + gradient);
+  EXPECT_EQ(
+      peak_of({.gradient_placeholders = true}, true),
+      2 * logits + gradient + 2 * 2048 * 256 +
+          layer_placeholders((small.framework = {.gradient_placeholders = true}, small), dense));
+  EXPECT_EQ(peak_of({.loss_copies = 3}, false), 3 * 4 * logits);
 }
 
 // Reference 05, the worked example: Llama-3 70B, t = 8, p = 4, d = 8, 16 microbatches, ZeRO 1.

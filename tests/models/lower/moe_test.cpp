@@ -53,6 +53,8 @@ std::vector<Layout> layouts() {
           {{.data = 8, .expert = 2, .expert_tensor = 1, .zero_stage = 1}, 2},
           {{.tensor = 2, .sequence_parallel = true, .data = 4, .expert = 8, .expert_tensor = 1}, 2},
           {{.tensor = 2, .sequence_parallel = true, .data = 4, .expert = 4, .expert_tensor = 2}, 2},
+          {{.data = 8, .expert = 4, .expert_tensor = 1, .zero_stage = 3}, 2},
+          {{.data = 4, .expert = 4, .expert_tensor = 1, .zero_stage = 3}, 2},
           {{.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1, .schedule = "zb_h1"}, 4},
           {{.pipeline = 4,
             .interleave = 2,
@@ -67,11 +69,13 @@ std::vector<Layout> layouts() {
 double model_flops_of(const TrainingPlan& plan) {
   // Flash attention executes s(s+1)/2 pairs, and five products backward where two went forward.
   const TokenFlops token =
-      token_flops(plan.architecture,
-                  {.sequence_length = plan.training.sequence_length + 1, .vocab = plan.vocab()});
+      token_flops(plan.architecture, {.sequence_length = plan.training.sequence_length + 1,
+                                      .vocab = plan.vocab(),
+                                      .mtp_layers = plan.training.mtp_layers});
   const double tokens =
       static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
-  return tokens * (3.0 * (token.linear() + token.head) + 3.5 * token.attention());
+  return tokens *
+         (3.0 * (token.linear() + token.projection + token.head) + 3.5 * token.attention());
 }
 
 TEST(MoeFlops, AllRanksTogetherExecuteTheModelsOnEveryLayout) {
@@ -82,6 +86,67 @@ TEST(MoeFlops, AllRanksTogetherExecuteTheModelsOnEveryLayout) {
       EXPECT_NEAR(executed_flops(lower(plan)).value(), wanted, 1e-12 * wanted) << model.name;
     }
   }
+}
+
+// Layers of multi-token prediction come with a projection and the head once more.
+TEST(FurtherTokens, AllRanksTogetherExecuteTheModels) {
+  for (const Layout& layout : layouts()) {
+    if (layout.parallelism.zero_stage == 3) continue;
+    for (const Architecture& model : {small_llama(8), small_moe(8), small_latent(8)}) {
+      for (const Recompute recompute : {Recompute::None, Recompute::Full}) {
+        TrainingPlan plan = plan_of(model, layout.parallelism, layout.microbatches);
+        if (!model.has_experts()) plan.parallelism.expert = 1;
+        const double without = executed_flops(lower(plan)).value();
+        plan.training.mtp_layers = 2;
+        plan.training.recompute = recompute;
+        const double wanted = model_flops_of(plan);
+        const Workload workload = lower(plan);
+        EXPECT_GT(wanted, without);
+        if (recompute == Recompute::None) {
+          EXPECT_NEAR(executed_flops(workload).value(), wanted, 1e-12 * wanted) << model.name;
+        }
+        for (const Program& program : workload.programs)
+          for (const std::int64_t left : unreturned_bytes(workload, program)) EXPECT_EQ(left, 0);
+      }
+    }
+  }
+}
+
+// DeepSeek-AI 2412.19437 section 2.2 and its README: 671B and a module of 14B, which counts the
+// embedding and head it shares with the model (2 x 0.93B). Its own: a layer, 2h x h, three norms.
+TEST(FurtherTokens, DeepSeekV3Module) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("deepseek-v3");
+  plan.training.mtp_layers = 1;
+  const ChunkWeights weights =
+      chunk_weights(plan, {.first_layer = 60, .layers = 1, .has_head = true});
+  plan.training.mtp_layers = 0;
+  const ChunkWeights without =
+      chunk_weights(plan, {.first_layer = 60, .layers = 1, .has_head = true});
+  const std::int64_t module = weights.parameters() + weights.expert_parameters() -
+                              without.parameters() - without.expert_parameters();
+  const std::int64_t h = 7168;
+  EXPECT_EQ(module, layer_parameter_count(plan.architecture, LayerKind::Moe) + 2 * h * h + 3 * h);
+  EXPECT_NEAR(static_cast<double>(module + 2 * 129'280 * h), 14e9, 0.6e9);
+}
+
+// On the last of several stages the module reads a copy of the embedding, whose gradients the two
+// ends sum; where both ends are on one rank there is but one.
+TEST(FurtherTokens, EndsShareTheEmbedding) {
+  const auto joins = [](const Parallelism& parallelism) {
+    TrainingPlan plan = plan_of(small_llama(8), parallelism, 8);
+    plan.training.mtp_layers = 1;
+    std::size_t found = 0;
+    const Workload workload = lower(plan);
+    for (const Program& program : workload.programs)
+      for_each_operation(workload, program, [&](const OperationView& view) {
+        if (view.name == "embedding_gradient_all_reduce") ++found;
+      });
+    return found;
+  };
+  EXPECT_EQ(joins({.pipeline = 4}), 2U);
+  EXPECT_EQ(joins({}), 0U);
+  EXPECT_EQ(joins({.pipeline = 4, .interleave = 2, .schedule = "dualpipe"}), 0U);
 }
 
 TEST(MoeFlops, UnevenRoutingMovesWorkAndLosesNone) {
@@ -196,6 +261,69 @@ TEST(Imbalance, BalancedIsTheClosedFormAndOneProgramAStage) {
       EXPECT_GT(makespan(plan), even);
     }
   }
+}
+
+// The most loaded place decides: the steeper the popularity, the longer the step.
+TEST(Imbalance, TimeGrowsWithTheExponent) {
+  for (const Parallelism& parallelism :
+       {Parallelism{.data = 4, .expert = 4, .expert_tensor = 1},
+        Parallelism{.data = 8, .expert = 8, .expert_tensor = 1, .zero_stage = 1}}) {
+    TrainingPlan plan = plan_of(small_moe(4), parallelism, 2);
+    plan.experts.routing = RoutingKind::Zipf;
+    double before = 0.0;
+    std::int64_t rows_before = 0;
+    for (const double exponent : {0.0, 0.3, 0.6, 1.0, 1.5}) {
+      plan.experts.zipf_exponent = exponent;
+      const double seconds = makespan(plan);
+      EXPECT_GT(seconds, before) << exponent;
+      before = seconds;
+      const ExpertRouting routing(plan);
+      std::int64_t most = 0;
+      for (std::int64_t place = 0; place < parallelism.expert; ++place)
+        most = std::max(most, routing.of({.layer = 1, .place = place}).total());
+      EXPECT_GE(most, rows_before);
+      rows_before = most;
+    }
+  }
+}
+
+// Replicas of the experts that draw the same shares are alike: which of them stands where changes
+// nothing.
+TEST(Imbalance, PermutedReplicasTakeTheSameTime) {
+  TrainingPlan plan =
+      plan_of(small_moe(4), {.data = 8, .expert = 2, .expert_tensor = 1, .zero_stage = 1}, 2);
+  for (const RoutingKind kind : {RoutingKind::Balanced, RoutingKind::Zipf}) {
+    plan.experts.routing = kind;
+    plan.parallelism.placement.clear();
+    const double in_order = makespan(plan);
+    plan.parallelism.placement = {4, 5, 0, 1, 6, 7, 2, 3};  // whole replicas trade places
+    EXPECT_NEAR(makespan(plan), in_order, 1e-9 * in_order);
+  }
+}
+
+// ZeRO 3: a layer's experts are gathered and reduced over their own replicas, the rest over all
+// ranks; where every rank has its own experts none of theirs moves.
+TEST(ShardedExperts, MoveOverTheirOwnReplicas) {
+  const auto bytes_of = [](const TrainingPlan& plan, std::string_view name) {
+    std::vector<std::int64_t> bytes;
+    const Workload workload = lower(plan);
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.name == name) bytes.push_back(workload.calls[view.op.payload].bytes);
+    });
+    return bytes;
+  };
+  TrainingPlan plan =
+      plan_of(small_moe(3), {.data = 8, .expert = 4, .expert_tensor = 1, .zero_stage = 3}, 1);
+  const std::int64_t experts = 2 * 3 * 256 * 128;  // of a rank: two of them
+  using Bytes = std::vector<std::int64_t>;
+  // Two layers with experts, forward and backward; the last one's are still there.
+  EXPECT_EQ(bytes_of(plan, "expert_weight_all_gather"), Bytes(4, 2 * experts));
+  EXPECT_EQ(bytes_of(plan, "expert_gradient_reduce_scatter"), Bytes(2, 4 * experts));
+  const auto dense = bytes_of(plan, "weight_all_gather");
+  plan.parallelism.expert = 8;
+  EXPECT_EQ(bytes_of(plan, "expert_weight_all_gather"), Bytes{});
+  EXPECT_EQ(bytes_of(plan, "expert_gradient_reduce_scatter"), Bytes{});
+  EXPECT_EQ(bytes_of(plan, "weight_all_gather"), dense);
 }
 
 TEST(Imbalance, FoldedIsUnfolded) {

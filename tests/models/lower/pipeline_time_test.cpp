@@ -7,6 +7,7 @@
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -161,6 +162,40 @@ TEST(PipelineTime, LowerBounds) {
     const double time = makespan(row.shape, row.transfer);
     EXPECT_GE(time, 3.0 * p + 2.0 * (p * v - 1.0) * row.transfer - 1e-9);
     EXPECT_GE(time, 3.0 * static_cast<double>(row.shape.microbatches) - 1e-9);
+  }
+}
+
+// Four exchanges of 0.2 s a layer and microbatch beside 1 + 2 s of attention: blocks of a backward
+// and the forward before it hide some of either under the other's computation, and lose nothing.
+// (The experts take no time here, so exchanges of both sides often meet.)
+TEST(OverlappedExchanges, HideUnderTheOtherMicrobatch) {
+  const CallTransport transport(
+      [](const Call& call) { return call.op == CollectiveOp::AllToAll ? 0.2 : 0.0; });
+  for (const Parallelism& parallelism :
+       {Parallelism{.data = 4, .expert = 4, .expert_tensor = 1}, Parallelism{.pipeline = 2,
+                                                                 .interleave = 2,
+                                                                 .data = 2,
+                                                                 .expert = 2,
+                                                                 .expert_tensor = 1,
+                                                                 .schedule = "interleaved_1f1b",
+                                                                 .zero_stage = 1}}) {
+    Architecture model = small_llama(4);
+    model.experts = 8;
+    model.experts_per_token = 2;
+    model.expert_ffn = 128;
+    TrainingPlan plan = plan_of(model, parallelism, 8);
+    const Workload plain = lower(plan);
+    plan.experts.overlap_exchanges = true;
+    const Workload overlapped = lower(plan);
+    EXPECT_EQ(executed_flops(overlapped).value(), executed_flops(plain).value());
+    for (const Program& program : overlapped.programs)
+      for (const std::int64_t left : unreturned_bytes(overlapped, program)) EXPECT_EQ(left, 0);
+    const double before = replay(plain, transport, core_seconds(1.0, 2.0)).timeline.makespan_s;
+    const double after = replay(overlapped, transport, core_seconds(1.0, 2.0)).timeline.makespan_s;
+    const double layers = 4.0 / static_cast<double>(parallelism.pipeline);
+    const double exchanges = 8.0 * layers * 4 * 0.2;  // of a rank
+    EXPECT_GT(after, 8.0 * layers * 3.0);
+    EXPECT_LT(after, before - 0.15 * exchanges) << parallelism.pipeline;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/architecture/flops.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
@@ -56,6 +57,114 @@ TEST(RecomputedModules, RunAgainKernelByKernel) {
   plan.training.recompute_modules = {"mlp"};
   EXPECT_EQ(repeated(plan), (std::map<std::string, int>{
                                 {"ffn_up_gemm", 2}, {"ffn_activation", 2}, {"ffn_down_gemm", 2}}));
+}
+
+Architecture latent_experts(std::int64_t layers) {
+  Architecture a = small_llama(layers);
+  a.experts = 8;
+  a.experts_per_token = 2;
+  a.expert_ffn = 128;
+  a.shared_ffn = 64;
+  a.kv_heads = a.heads;
+  a.head_dim = 24;
+  a.query_latent = 96;
+  a.kv_latent = 64;
+  a.rope_dim = 8;
+  a.value_dim = 16;
+  return a;
+}
+
+using Names = std::map<std::string, int>;
+
+TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
+  TrainingPlan plan = one_rank(latent_experts(2));
+  plan.training.recompute = Recompute::Selective;
+  const auto again = [&](std::vector<std::string> modules) {
+    plan.training.recompute_modules = std::move(modules);
+    return repeated(plan);
+  };
+  EXPECT_EQ(again({"moe_act"}), (Names{{"expert_activation", 2}}));
+  EXPECT_EQ(again({"layernorm"}), (Names{{"attention_norm", 2}, {"ffn_norm", 2}}));
+  EXPECT_EQ(again({"shared_experts"}),
+            (Names{{"shared_up_gemm", 2}, {"shared_activation", 2}, {"shared_down_gemm", 2}}));
+  EXPECT_EQ(again({"mla_up_proj"}), (Names{{"query_down_norm", 2},
+                                           {"query_gemm", 2},
+                                           {"key_value_down_norm", 2},
+                                           {"key_value_gemm", 2},
+                                           {"rope", 2},
+                                           {"key_assembly", 2}}));
+  const Names moe = again({"moe"});
+  EXPECT_EQ(moe.at("router_gemm"), 2);
+  EXPECT_EQ(moe.at("expert_up_gemm"), 2);
+  EXPECT_EQ(moe.at("expert_down_gemm"), 2);
+  EXPECT_EQ(moe.at("shared_down_gemm"), 2);
+  EXPECT_EQ(moe.count("attention_norm"), 0U);
+}
+
+// T = 128 tokens, two rows each: what each module kept is no longer kept, and comes back while its
+// layer's backward runs.
+TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {
+  TrainingPlan plan = one_rank(latent_experts(2));
+  const std::int64_t rows = 128 * 2;
+  const auto memory = [&] { return layer_memory(plan, LayerKind::Moe, rows); };
+  const std::int64_t everything = memory().kept;
+  const std::int64_t heads = 2 * 16 * 24 + 2 * 16 * 16;  // queries, keys; values, output
+  EXPECT_EQ(everything, 128 * 2 * (4 * 256 + 2 * (96 + 64) + 8 + heads + 3 * 64) +
+                            128 * 4 * (16 + 8) + rows * 2 * (256 + 3 * 128));
+  plan.training.recompute = Recompute::Selective;
+  const auto kept = [&](std::vector<std::string> modules) {
+    plan.training.recompute_modules = std::move(modules);
+    EXPECT_EQ(memory().everything(), everything);
+    return memory().kept;
+  };
+  EXPECT_EQ(kept({"moe_act"}), everything - rows * 2 * 128);
+  EXPECT_EQ(kept({"layernorm"}), everything - 128 * 2 * 2 * 256);
+  EXPECT_EQ(kept({"shared_experts"}), everything - 128 * 2 * 3 * 64);
+  EXPECT_EQ(kept({"mla_up_proj"}), everything - 128 * 2 * (heads - 16 * 16 + 96 + 64));
+  EXPECT_EQ(kept({"moe"}), everything - 128 * (2 * 3 * 64 + 4 * 8) - rows * 2 * (256 + 3 * 128));
+}
+
+// fp8 recipes keep inputs of products, and of activations, in w bytes a number: reference 05
+// section 2 with w in place of 2, and attention's output beside the projection's input.
+TEST(NarrowInputs, KeepWhatTheFormulaSays) {
+  TrainingPlan plan = one_rank(small_llama(2));
+  const std::int64_t flash = 4 * 16;
+  EXPECT_EQ(layer_memory(plan).kept, 128 * (8 * 256 + 4 * 256 + 4 * 128 + 6 * 512 + flash));
+  plan.recipe.product_input_bytes = 1.0;
+  EXPECT_EQ(layer_memory(plan).kept,
+            128 * ((4 + 2) * 256 + (4 + 1) * 256 + 4 * 128 + (4 + 1) * 512 + flash));
+  plan.recipe.activation_input_bytes = 1.0;
+  EXPECT_EQ(layer_memory(plan).kept,
+            128 * ((4 + 2) * 256 + (4 + 1) * 256 + 4 * 128 + (2 + 1) * 512 + flash));
+  plan.recipe.attention_output_bytes = 1.5;  // one copy for attention and the projection
+  EXPECT_EQ(layer_memory(plan).kept,
+            128 * ((4 + 2) * 256 + 2 * 256 + 256 * 3 / 2 + 4 * 128 + (2 + 1) * 512 + flash));
+}
+
+// PyTorch's checkpointing by operation keeps the layer's input, queries, values, attention's
+// output, the gate and the down product's output.
+TEST(SecondProducts, KeepAndRepeatTheOtherHalf) {
+  TrainingPlan plan = one_rank(small_llama(2));
+  plan.training.recompute = Recompute::Selective;
+  plan.training.recompute_modules = {"second_products"};
+  EXPECT_EQ(layer_memory(plan).kept, 128 * (2 * (2 * 256 + 256 + 128 + 256 + 512) + 4 * 16));
+  EXPECT_EQ(repeated(plan), (Names{{"attention_norm", 2},
+                                   {"key_gemm", 2},
+                                   {"rope", 2},
+                                   {"projection_gemm", 2},
+                                   {"attention_residual", 2},
+                                   {"ffn_norm", 2},
+                                   {"ffn_up_gemm", 2},
+                                   {"ffn_activation", 2}}));
+  const FlopsQuery query{.sequences = plan.training.global_batch_size,
+                         .sequence_length = plan.training.sequence_length,
+                         .vocab = plan.vocab()};
+  const Flops extra = recomputed_flops(plan.architecture, query, Recompute::Selective,
+                                       recompute_modules(plan.training));
+  EXPECT_EQ(extra.value(), 2 * 2.0 * 128 * 256 * (128 + 256 + 512));
+  const double with = executed_flops(lower(plan)).value();
+  plan.training.recompute = Recompute::None;
+  EXPECT_EQ(with - executed_flops(lower(plan)).value(), extra.value());
 }
 
 // The most that is held of activations, whatever else is.
