@@ -42,8 +42,7 @@ class Stopwatch {
 struct KernelPricing {
   explicit KernelPricing(const std::string& gpu, const std::string& framework)
       : model(load_cost_model(gpu)) {
-    if (!framework.empty())
-      times = load_framework_times(framework, load_gpu_sheet(gpu).generation);
+    if (!framework.empty()) times = load_framework_times(framework, load_gpu_sheet(gpu).generation);
   }
   std::unique_ptr<CostModel> model;
   FrameworkTimes times = {};
@@ -95,8 +94,8 @@ std::unique_ptr<Cluster> cluster_of(const ClusterSpec& spec, const Supposition& 
 
 // Folds, prices and replays run.workload on run.cluster; `gpu_of_kernel` as `specialise` says.
 void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const std::string& framework,
-            const CollectiveChoice& choice,
-            std::span<const HostLane> hosts, const RunOptions& options) {
+            const CollectiveChoice& choice, std::span<const HostLane> hosts,
+            const RunOptions& options) {
   const Cluster& cluster = *run.cluster;
   const std::optional<CollectiveProfile> profile = profile_of(choice);
   const ChosenTransport chosen(cluster, options_of(choice), profile ? &*profile : nullptr,

@@ -65,8 +65,8 @@ std::vector<FitRow> fit_rows(const std::vector<MeasuredRow>& rows,
                              const CalibrateOptions& options) {
   std::vector<FitRow> fits;
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    fits.push_back({.source = feature_of(rows[r], options.left_out),
-                    .residual = std::log1p(here[r].error())});
+    fits.push_back(
+        {.source = feature_of(rows[r], options.left_out), .residual = std::log1p(here[r].error())});
   }
   for (std::size_t i = 0; i < settings.size(); ++i) {
     std::vector<Setting> probe = settings;

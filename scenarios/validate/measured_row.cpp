@@ -13,9 +13,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::array<std::string_view, kFeatures> kNames{
-    "source",    "gpu",   "parallelism", "precision", "scale",
-    "framework", "model", "recompute",   "operation", "size",
-    "group"};
+    "source", "gpu",       "parallelism", "precision", "scale", "framework",
+    "model",  "recompute", "operation",   "size",      "group"};
 
 // The text up to the first of the letters.
 std::string until(const std::string& text, const char* letters) {

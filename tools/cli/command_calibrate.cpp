@@ -58,11 +58,10 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
   double without = 0.0;
   for (const SourceCheck& check : calibration.fit.sources)
     without += check.without * static_cast<double>(check.rows);
-  return fmt::format(
-      "{}: {} rows of {} {}s, MAPE {} before, {} fitted, {} with each {} left out", text,
-      calibration.rows, calibration.fit.sources.size(), choice.left_out, percent(before.mape),
-      percent(after.mape), percent(without / static_cast<double>(calibration.rows)),
-      choice.left_out);
+  return fmt::format("{}: {} rows of {} {}s, MAPE {} before, {} fitted, {} with each {} left out",
+                     text, calibration.rows, calibration.fit.sources.size(), choice.left_out,
+                     percent(before.mape), percent(after.mape),
+                     percent(without / static_cast<double>(calibration.rows)), choice.left_out);
 }
 
 void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {

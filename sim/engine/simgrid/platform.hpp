@@ -45,7 +45,7 @@ struct SlowableCap {
 
 struct Platform {
   std::vector<FlowRoute> routes;  // by flow class
-  std::vector<SlowableCap> caps;    // by flow class, ascending
+  std::vector<SlowableCap> caps;  // by flow class, ascending
   std::vector<PricedLink> links;
   std::uint64_t rounded_weights = 0;
 };

@@ -193,10 +193,9 @@ void SimgridPricing::start_comm(LiveFlow& live) {
 }
 
 const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
-  const auto cap = std::lower_bound(platform_.caps.begin(), platform_.caps.end(), flow_class,
-                                    [](const SlowableCap& entry, std::uint32_t flow) {
-                                      return entry.flow_class < flow;
-                                    });
+  const auto cap = std::lower_bound(
+      platform_.caps.begin(), platform_.caps.end(), flow_class,
+      [](const SlowableCap& entry, std::uint32_t flow) { return entry.flow_class < flow; });
   return cap != platform_.caps.end() && cap->flow_class == flow_class ? &*cap : nullptr;
 }
 
