@@ -6,9 +6,9 @@
 #include <array>
 
 #include "models/context_shape.hpp"
-#include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/expert_checks.hpp"
 #include "scenarios/split_checks.hpp"
 
 namespace trainyard {
@@ -34,16 +34,6 @@ struct Check {
   // Sequences that all replicas take in one microbatch each.
   [[nodiscard]] std::int64_t round() const { return batch().micro_batch_size * sizes().data; }
 };
-
-// The divisors of a number up to a limit, for "choose one of".
-std::string divisors(std::int64_t number, std::int64_t most) {
-  std::string text;
-  for (std::int64_t divisor = 1; divisor <= std::min(number, most); ++divisor) {
-    if (number % divisor != 0) continue;
-    text += (text.empty() ? "" : ", ") + std::to_string(divisor);
-  }
-  return text;
-}
 
 void check_tensor_divides(const Check& check, std::int64_t amount, std::string_view what) {
   const std::int64_t tensor = check.sizes().tensor;
@@ -137,89 +127,6 @@ void check_chunked_tensor(const Check& check) {
   check.file.report("/parallelism/chunked_tensor",
                     "is about the gathers and reductions of sequence_parallel, which is off",
                     "set /parallelism/sequence_parallel to true");
-}
-
-// Which schedules can have each backward and the forward before it as one block.
-void check_expert_overlap(const Check& check) {
-  const Parallelism& p = check.sizes();
-  if (!check.file.is_sound("/experts") || !check.scenario.plan.experts.overlap_exchanges) return;
-  const bool known = p.schedule == "interleaved_1f1b" || (p.schedule == "1f1b" && p.pipeline == 1);
-  if (!known) {
-    check.file.report(
-        "/experts/overlap_exchanges",
-        "pairs the steps of interleaved_1f1b, or of 1f1b on one stage: on several stages without "
-        "chunks every block would wait for the whole block of its neighbour",
-        "choose interleaved_1f1b; dualpipe and dualpipe_v have pairs of their own");
-  }
-  if (p.pipeline > 1 && !p.overlap_p2p) {
-    check.file.report("/experts/overlap_exchanges",
-                      "needs messages between stages that do not hold up the block",
-                      "set /parallelism/overlap_p2p to true");
-  }
-}
-
-void check_expert_sizes(const Check& check) {
-  const Architecture& a = check.architecture();
-  const Parallelism& p = check.sizes();
-  const std::int64_t shared = p.expert_tensor_size();
-  if (a.experts % p.expert != 0) {
-    check.file.report("/parallelism/expert",
-                      fmt::format("{} experts do not divide among {} groups", a.experts, p.expert),
-                      fmt::format("divisors: {}", divisors(a.experts, 512)));
-  }
-  if (a.expert_ffn % shared != 0) {
-    check.file.report(
-        "/parallelism/expert_tensor",
-        fmt::format("{} columns of an expert do not divide among {} ranks", a.expert_ffn, shared),
-        fmt::format("divisors: {}", divisors(a.expert_ffn, 64)));
-  }
-  const std::int64_t ranks = p.tensor * p.context * p.data;
-  if (ranks % (p.expert * shared) != 0) {
-    check.file.report("/parallelism/expert",
-                      fmt::format("a stage has {} ranks (tensor {} x context {} x data {}), which "
-                                  "do not divide by expert {} x expert_tensor {}",
-                                  ranks, p.tensor, p.context, p.data, p.expert, shared),
-                      fmt::format("with expert_tensor {}, expert divides {}", shared,
-                                  ranks % shared == 0 ? ranks / shared : ranks));
-  } else if (!ExpertGrid::keeps_stages(p)) {
-    check.file.report(
-        "/parallelism/rank_order",
-        fmt::format("\"{}\" puts ranks of one expert on different pipeline stages", p.rank_order),
-        "name pp last or first");
-  }
-}
-
-void check_experts(const Check& check) {
-  if (!check.model || !check.parallelism) return;
-  const Architecture& a = check.architecture();
-  const Parallelism& p = check.sizes();
-  if (!a.has_experts()) {
-    if (p.expert > 1)
-      check.file.report(
-          "/parallelism/expert",
-          fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
-          "set it to 1, or choose a model with experts");
-    return;
-  }
-  if (p.tensor > 1 && !p.sequence_parallel)
-    check.file.report("/parallelism/sequence_parallel",
-                      "experts with tensor ranks that all hold the same tokens are not modelled",
-                      "set it to true, as Megatron-LM asks of a mixture of experts");
-  check_expert_sizes(check);
-  if (p.shard > 0 || p.reshard_group > 0)
-    check.file.report(p.shard > 0 ? "/parallelism/shard" : "/parallelism/reshard_group",
-                      "experts are sharded over all of their replicas, which are not those of the "
-                      "rest: groups of the latter do not divide them",
-                      "leave it out");
-  check_expert_overlap(check);
-  if (!check.file.is_sound("/experts")) return;
-  const ExpertSettings& experts = check.scenario.plan.experts;
-  if (experts.routing == RoutingKind::Recorded && experts.counts.empty())
-    check.file.report("/experts/counts", "is missing, but routing is recorded",
-                      "name a file with the tokens of each expert, layer by layer");
-  if (experts.pad_to_capacity && experts.capacity_factor <= 0.0)
-    check.file.report("/experts/pad_to_capacity", "has no capacity to pad to",
-                      "give a capacity_factor");
 }
 
 void check_gpus(const Check& check) {
@@ -427,13 +334,21 @@ void check_fabric(const Check& check) {
 
 }  // namespace
 
+std::string divisors(std::int64_t number, std::int64_t most) {
+  std::string text;
+  for (std::int64_t divisor = 1; divisor <= std::min(number, most); ++divisor) {
+    if (number % divisor != 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(divisor);
+  }
+  return text;
+}
+
 void check_scenario(JsonFile& file, const Scenario& scenario) {
   const Check check{file, scenario};
   check_rank_order(check);
   check_tensor(check);
   check_context(check);
   check_chunked_tensor(check);
-  check_experts(check);
   check_gpus(check);
   check_placement(check);
   check_batch(check);
@@ -442,6 +357,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_schedule_shape(check);
   check_shards(check);
   const SoundSections sound{check.model, check.parallelism, check.training};
+  check_experts(file, scenario, sound);
   check_recomputation(file, scenario, sound);
   check_adapters(file, scenario, sound);
   check_frozen(file, scenario, sound);

@@ -10,4 +10,7 @@ namespace trainyard {
 // read without a problem, so that one mistake is not reported twice.
 void check_scenario(JsonFile& file, const Scenario& scenario);
 
+// The divisors of a number up to a limit, for "choose one of".
+[[nodiscard]] std::string divisors(std::int64_t number, std::int64_t most);
+
 }  // namespace trainyard
