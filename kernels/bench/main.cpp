@@ -181,13 +181,13 @@ int main(int count, char** values) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const trainyard::InputError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "trainyard-profile: {}\n", error.what());
     return 2;
   } catch (const trainyard::RunError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "trainyard-profile: {}\n", error.what());
     return 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n", error.what());
+    fmt::print(stderr, "trainyard-profile: internal error: {}\n", error.what());
     return 70;
   }
 }

@@ -386,10 +386,10 @@ int main(int count, char** values) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const trainyard::InputError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "trainyard-profile-nccl: {}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "trainyard-profile-nccl: {}\n", error.what());
     return 1;
   }
 }

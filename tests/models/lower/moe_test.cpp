@@ -31,14 +31,8 @@ Architecture small_moe(std::int64_t layers) {
 }
 
 Architecture small_latent(std::int64_t layers) {
-  Architecture a = small_moe(layers);
+  Architecture a = with_latents(small_moe(layers));
   a.name = "small latent mixture";
-  a.kv_heads = a.heads;
-  a.head_dim = 24;
-  a.query_latent = 96;
-  a.kv_latent = 64;
-  a.rope_dim = 8;
-  a.value_dim = 16;
   return a;
 }
 

@@ -65,13 +65,7 @@ Architecture latent_experts(std::int64_t layers) {
   a.experts_per_token = 2;
   a.expert_ffn = 128;
   a.shared_ffn = 64;
-  a.kv_heads = a.heads;
-  a.head_dim = 24;
-  a.query_latent = 96;
-  a.kv_latent = 64;
-  a.rope_dim = 8;
-  a.value_dim = 16;
-  return a;
+  return with_latents(a);
 }
 
 using Names = std::map<std::string, int>;

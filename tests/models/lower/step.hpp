@@ -188,4 +188,15 @@ void for_each_operation(const Workload& workload, const Program& program, Visit 
   }
 }
 
+// The model with latent attention in place of its own: 8 of a head's 24 dimensions carry positions.
+inline Architecture with_latents(Architecture a) {
+  a.kv_heads = a.heads;
+  a.head_dim = 24;
+  a.query_latent = 96;
+  a.kv_latent = 64;
+  a.rope_dim = 8;
+  a.value_dim = 16;
+  return a;
+}
+
 }  // namespace trainyard::test
