@@ -83,7 +83,6 @@ struct Played {
   [[nodiscard]] std::vector<std::int64_t> sizes(std::uint32_t n) const {
     constexpr std::int64_t kKib = 1024;
     constexpr std::int64_t kMost = 8 * kKib * kKib * kKib;
-    if (n > 32) return {kMost};  // thousands of messages alive at once
     if (n > 8) return {kKib, kMost};
     return {kKib, kKib * kKib, kMost};
   }
