@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/base/median.hpp"
 
 namespace trainyard {
 
@@ -28,18 +29,12 @@ constexpr std::string_view kStep = "ProfilerStep#";
                            "step times in seconds, one a line"});
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
-}
-
 StepProfile of_times(const std::string& file, const std::vector<double>& times) {
   for (const double time : times) {
     if (!(time > 0.0)) refuse(file, "", fmt::format("has a step of {} s", time));
   }
   if (times.empty()) refuse(file, "", "holds no step");
-  return {.step_s = median_of(times), .steps = times.size()};
+  return {.step_s = median(times), .steps = times.size()};
 }
 
 StepProfile of_lines(const std::string& file, const std::string& text) {
@@ -118,7 +113,7 @@ StepProfile of_trace(const std::string& file, const Json& all) {
   }
   if (inside.empty()) refuse(file, "/traceEvents", "has no kernel within its ProfilerStep ranges");
   StepProfile profile = profile_of(inside, window.end_s - window.start_s, times.size());
-  profile.step_s = median_of(times);
+  profile.step_s = median(times);
   return profile;
 }
 

@@ -6,16 +6,11 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
+#include "sim/base/median.hpp"
 
 namespace trainyard {
 
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
 
 double ratio(const TimeFit& fit, const SizeTime& point) {
   const auto bytes = static_cast<double>(point.bytes);

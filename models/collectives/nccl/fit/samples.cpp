@@ -12,6 +12,7 @@
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/median.hpp"
 
 namespace trainyard::nccl::fit {
 
@@ -148,12 +149,6 @@ class Reader {
   Samples made_;
   std::map<std::tuple<std::string, std::uint32_t, std::string, bool>, const Communicator*> known_;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
-}
 
 std::vector<std::vector<std::string>> fields_of(const std::filesystem::path& file) {
   std::ifstream in(file);

@@ -1,0 +1,17 @@
+// Is the middle of many found, whatever their order and number?
+#include "sim/base/median.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard {
+namespace {
+
+TEST(Median, IsTheMiddleValueOrTheMeanOfTheMiddleTwo) {
+  EXPECT_EQ(median({7.0}), 7.0);
+  EXPECT_EQ(median({4.0, 1.0, 3.0}), 3.0);
+  EXPECT_EQ(median({4.0, 1.0, 3.0, 2.0}), 2.5);
+  EXPECT_EQ(median({2.0, 2.0, 100.0, -100.0}), 2.0);
+}
+
+}  // namespace
+}  // namespace trainyard
