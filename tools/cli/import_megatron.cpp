@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "scenarios/import/megatron.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/scenario_document.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "tools/cli/import_formats.hpp"
@@ -40,11 +40,11 @@ Exit import_launch(const LaunchChoice& choice) {
   const MegatronLaunch launch = scenario_of_megatron(
       read_launch_arguments(read_file(choice.file), choice.file, variables(choice)),
       choice.machine);
+  // What Trainyard cannot run is refused before anything is written.
+  const Scenario scenario = read_scenario_document(choice.out, launch.scenario);
   write_file(choice.out, launch.scenario.dump(2) + "\n");
   for (const std::string& note : launch.notes) fmt::print("supposed: {}\n", note);
   if (!launch.unknown.empty()) fmt::print("not looked at: {}\n", fmt::join(launch.unknown, ", "));
-  // What Trainyard cannot run is told now, with the place in the file that was written.
-  const Scenario scenario = load_scenario(choice.out, {});
   fmt::print("Scenario  {}   ({} GPUs; trainyard run {})\n", choice.out, scenario.plan.world(),
              choice.out);
   return Exit::Fine;
