@@ -89,6 +89,13 @@ class ProfileCostModel final : public CostModel {
   [[nodiscard]] Cost of(const Copy& c) const {
     return copy_cost(profile_.sheet, profile_.memory, c);
   }
+  [[nodiscard]] Cost of(const Recorded& r) const {
+    if (r.seconds > 0.0) return {Seconds{r.seconds}, Provenance::Measured};
+    if (r.flops > 0) require(r.dtype);
+    const Seconds bound =
+        roofline(flops(r), hbm_bytes(r), profile_.sheet.peak(r.dtype), profile_.sheet.hbm);
+    return {bound, Provenance::Extrapolated};
+  }
 
   GpuProfile profile_;
   MeasuredKernels measured_;

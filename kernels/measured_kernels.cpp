@@ -49,6 +49,8 @@ struct PlaceOf {
   Place operator()(const Copy& c) const {
     return {fmt::format("copy {}", to_string(c.kind)), {octaves(c.bytes)}};
   }
+  // Nothing is learnt from one trace's kernels for another's: each is a kind of its own.
+  Place operator()(const Recorded& r) const { return {to_text(r), {}}; }
 };
 
 // The text of a group of products tells their rows in sum; here each counts.

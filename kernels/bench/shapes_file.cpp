@@ -61,6 +61,7 @@ RowKernel row_kernel_for(const MemoryBound& kernel) {
 
 struct TaskFor {
   Task operator()(const MemoryBound& kernel) const { return row_kernel_for(kernel); }
+  Task operator()(const Recorded& kernel) const { return refuse_recorded(kernel); }
   template <class Same>
   Task operator()(const Same& kernel) const {
     return kernel;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/base/error.hpp"
 #include "sim/graph/kernel_json.hpp"
 
 namespace trainyard::bench {
@@ -100,6 +101,7 @@ Gemm read_product(JsonObject& object) {
 // A memory-bound kernel is one of ours (read_row_kernel) and has been read.
 struct TaskOf {
   Task operator()(const MemoryBound&) const { return RowKernel{}; }
+  Task operator()(const Recorded& kernel) const { return refuse_recorded(kernel); }
   template <class Same>
   Task operator()(const Same& kernel) const {
     return kernel;
@@ -188,6 +190,14 @@ MemoryBound as_memory_bound(const RowKernel& kernel) {
 std::string task_text(const Task& task) { return std::visit(TextOf{}, task); }
 std::string_view task_group(const Task& task) { return std::visit(GroupOf{}, task); }
 nlohmann::ordered_json task_to_json(const Task& task) { return std::visit(JsonOf{}, task); }
+
+Task refuse_recorded(const Recorded& kernel) {
+  throw InputError(Problem{
+      .file = {},
+      .pointer = {},
+      .problem = fmt::format("\"{}\" has no shape that could be measured", to_text(Kernel{kernel})),
+      .hint = "leave it out"});
+}
 
 Task read_task(JsonObject object) {
   const Json& kind = object.raw("kind");

@@ -84,5 +84,7 @@ using Task =
 [[nodiscard]] nlohmann::ordered_json task_to_json(const Task& task);
 // Problems are reported to the object's file.
 [[nodiscard]] Task read_task(JsonObject object);
+// Throws InputError: what a trace recorded has no shape to measure.
+[[noreturn]] Task refuse_recorded(const Recorded& kernel);
 
 }  // namespace trainyard::bench

@@ -29,6 +29,7 @@ double time_factor(const Supposition& suppose, const Kernel& kernel) {
   if (std::holds_alternative<Attention>(kernel)) return suppose.attention;
   if (const auto* copy = std::get_if<Copy>(&kernel))
     return copy->kind == CopyKind::DeviceToDevice ? suppose.memory_bound : 1.0;
+  if (flops(kernel).value() > 0.0) return suppose.gemm;  // a recorded one that computes
   return suppose.memory_bound;
 }
 

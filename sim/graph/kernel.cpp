@@ -25,6 +25,7 @@ struct FlopsOf {
   }
   double operator()(const MemoryBound&) const { return 0.0; }
   double operator()(const Copy&) const { return 0.0; }
+  double operator()(const Recorded& r) const { return static_cast<double>(r.flops); }
 };
 
 struct BytesOf {
@@ -54,6 +55,7 @@ struct BytesOf {
   double operator()(const Copy& c) const {
     return static_cast<double>(c.bytes) * (c.kind == CopyKind::DeviceToDevice ? 2.0 : 1.0);
   }
+  double operator()(const Recorded& r) const { return static_cast<double>(r.bytes); }
 };
 
 struct TextOf {
@@ -78,6 +80,10 @@ struct TextOf {
   }
   std::string operator()(const Copy& c) const {
     return fmt::format("copy {} {} B", to_string(c.kind), c.bytes);
+  }
+  std::string operator()(const Recorded& r) const {
+    const std::string time = r.seconds > 0.0 ? fmt::format(" {} s", r.seconds) : "";
+    return fmt::format("recorded{} {} FLOP {} B {}", time, r.flops, r.bytes, to_string(r.dtype));
   }
 };
 

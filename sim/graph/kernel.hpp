@@ -103,7 +103,17 @@ struct Copy {
   auto operator<=>(const Copy&) const = default;
 };
 
-using Kernel = std::variant<Gemm, GroupedGemm, Attention, MemoryBound, Copy>;
+// A kernel of which only a trace tells: how long it took, or its work where that is not said.
+// Priced as recorded, or by the roofline of its FLOPs at the precision and its bytes.
+struct Recorded {
+  double seconds = 0.0;  // 0: not recorded
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;  // read plus written
+  DataType dtype = DataType::Bf16;
+  auto operator<=>(const Recorded&) const = default;
+};
+
+using Kernel = std::variant<Gemm, GroupedGemm, Attention, MemoryBound, Copy, Recorded>;
 
 // Floating-point operations that the kernel's unit executes: 2mnk per product; attention
 // 2*batch*heads*pairs*(d_qk + d_v) forward and 2.5 times that backward (five products against two,

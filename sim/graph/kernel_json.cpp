@@ -48,6 +48,13 @@ struct Writer {
   Json operator()(const Copy& c) const {
     return {{"kind", "copy"}, {"direction", to_string(c.kind)}, {"bytes", c.bytes}};
   }
+  Json operator()(const Recorded& r) const {
+    return {{"kind", "recorded"},
+            {"seconds", r.seconds},
+            {"flops", r.flops},
+            {"bytes", r.bytes},
+            {"dtype", to_string(r.dtype)}};
+  }
 };
 
 DataType read_dtype(JsonObject& object) {
@@ -117,15 +124,21 @@ Kernel read_copy(JsonObject& object) {
               .bytes = read_size(object, "bytes", 0)};
 }
 
+Kernel read_recorded(JsonObject& object) {
+  return Recorded{.seconds = object.number("seconds", {.fallback = 0.0, .least = 0.0}),
+                  .flops = object.integer("flops", {.fallback = 0, .least = 0}),
+                  .bytes = object.integer("bytes", {.fallback = 0, .least = 0}),
+                  .dtype = read_dtype(object)};
+}
+
 struct KernelReader {
   std::string_view kind;
   Kernel (*read)(JsonObject&);
 };
-constexpr KernelReader kReaders[] = {{"gemm", read_gemm},
-                                     {"grouped_gemm", read_grouped_gemm},
-                                     {"attention", read_attention},
-                                     {"memory_bound", read_memory_bound},
-                                     {"copy", read_copy}};
+constexpr KernelReader kReaders[] = {
+    {"gemm", read_gemm},           {"grouped_gemm", read_grouped_gemm},
+    {"attention", read_attention}, {"memory_bound", read_memory_bound},
+    {"copy", read_copy},           {"recorded", read_recorded}};
 
 }  // namespace
 

@@ -86,9 +86,11 @@ void refuse_contradictions(const RunChoice& choice) {
 std::string write_missing(const std::string& file, const RunView& view) {
   const CostSummary costs = cost_summary(view, view.workload.kernels.size());
   std::vector<bench::WantedShape> shapes;
-  for (const KernelUse& use : costs.worth_measuring)
-    shapes.push_back(
-        {view.workload.kernels[use.kernel], std::string(to_string(use.provenance)), use.share});
+  for (const KernelUse& use : costs.worth_measuring) {
+    const Kernel& kernel = view.workload.kernels[use.kernel];
+    if (std::holds_alternative<Recorded>(kernel)) continue;  // without a shape to measure
+    shapes.push_back({kernel, std::string(to_string(use.provenance)), use.share});
+  }
   write_file(file, bench::shapes_to_json(shapes, view.cluster.facts().gpu).dump(1) + "\n");
   return fmt::format("Missing  {}   ({} shapes; trainyard profile measure --shapes {} --out F)\n",
                      file, shapes.size(), file);
