@@ -13,6 +13,10 @@ inline ClusterSpec nodes_of(const std::string& node, std::uint32_t nodes,
   return {.node = load_node(node), .nodes = nodes, .fabric = std::move(fabric)};
 }
 
+inline Cluster h100s(std::uint32_t nodes) {
+  return build_cluster(nodes_of("dgx_h100", nodes, {.kind = "rail_optimized"}));
+}
+
 // What an InputError says, all its problems in lines; "" when nothing is thrown.
 template <class Action>
 std::string complaint(Action action) {

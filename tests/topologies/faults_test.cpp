@@ -30,7 +30,7 @@ Cluster broken(std::vector<Fault> faults, const char* fabric = "rail_optimized",
   return build_cluster(spec);
 }
 
-std::string refusal(std::vector<Fault> faults, const char* fabric = "rail_optimized") {
+std::string faulty_refusal(std::vector<Fault> faults, const char* fabric = "rail_optimized") {
   return complaint([&] { (void)broken(std::move(faults), fabric); });
 }
 
@@ -131,22 +131,22 @@ TEST(Faults, DeadSpineLeavesTheOthers) {
 }
 
 TEST(Faults, RefusesWhatIsNotThere) {
-  EXPECT_THAT(refusal({{.part = kDevice, .device = "node 3 nick 2"}}),
+  EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "node 3 nick 2"}}),
               AllOf(HasSubstr("/faults/0/device: there is no device \"node 3 nick 2\""),
                     HasSubstr("did you mean \"node 3 nic 2\"")));
-  EXPECT_THAT(refusal({{.part = kLink, .from = "node 3 nic 2", .to = "leaf 3"}}),
+  EXPECT_THAT(faulty_refusal({{.part = kLink, .from = "node 3 nic 2", .to = "leaf 3"}}),
               AllOf(HasSubstr("/faults/0/link: no link joins"), HasSubstr("leaf 2")));
-  EXPECT_THAT(refusal({{.part = kRail, .rail = 8}}),
+  EXPECT_THAT(faulty_refusal({{.part = kRail, .rail = 8}}),
               AllOf(HasSubstr("/faults/0/rail: there is no rail 8"), HasSubstr("0 to 7")));
 }
 
 TEST(Faults, RefusesWhatCannotBeSurvived) {
-  EXPECT_THAT(refusal({{.part = kDevice, .device = "node 1 gpu 0"}}),
+  EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "node 1 gpu 0"}}),
               AllOf(HasSubstr("is a GPU"), HasSubstr("take its node out")));
   std::vector<Fault> all;
   for (std::uint32_t rail = 0; rail < 8; ++rail) all.push_back({.part = kRail, .rail = rail});
-  EXPECT_THAT(refusal(all), HasSubstr("/faults: they leave node 0 gpu 0 without a way"));
-  EXPECT_THAT(refusal({{.part = kDevice, .device = "leaf 0"}}, "fat_tree"),
+  EXPECT_THAT(faulty_refusal(all), HasSubstr("/faults: they leave node 0 gpu 0 without a way"));
+  EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "leaf 0"}}, "fat_tree"),
               HasSubstr("without a way to the network"));
   ClusterSpec spec = one_gpu_nodes(8, {.kind = "fat_tree", .radix = 8});
   spec.faults = {{.part = kLink, .from = "leaf 1", .to = "spine 0"}};
@@ -154,7 +154,7 @@ TEST(Faults, RefusesWhatCannotBeSurvived) {
               HasSubstr("cannot reach each other over the fabric"));
 }
 
-ClusterSpec read(const std::string& cluster) {
+ClusterSpec read_faulty(const std::string& cluster) {
   JsonFile file = JsonFile::parse("s.json", "{\"cluster\": " + cluster + "}");
   ClusterSpec spec = read_cluster(file.root().object("cluster"));
   file.finish();
@@ -162,7 +162,7 @@ ClusterSpec read(const std::string& cluster) {
 }
 
 TEST(Faults, AreReadAndWritten) {
-  const ClusterSpec spec = read(R"({"node": "dgx_h100", "nodes": 4,
+  const ClusterSpec spec = read_faulty(R"({"node": "dgx_h100", "nodes": 4,
       "fabric": {"kind": "rail_optimized"},
       "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
                  {"rail": 1, "dead": true}, {"device": "node 2 nic 4", "dead": true}]})");
@@ -170,24 +170,25 @@ TEST(Faults, AreReadAndWritten) {
   EXPECT_EQ(spec.faults[1].part, kRail);
   const auto written = to_json(spec);
   EXPECT_EQ(written["faults"].size(), 3U);
-  EXPECT_EQ(to_json(read(written.dump())), written);
+  EXPECT_EQ(to_json(read_faulty(written.dump())), written);
 }
 
 TEST(Faults, BreakACustomClusterToo) {
   auto json = spelled_out(build_cluster(nodes_of("dgx_h100", 2, {.kind = "fat_tree"})));
   json["faults"] = {{{"device", "node 1 nic 3"}, {"dead", true}}};
-  const Cluster cluster = build_cluster(read(json.dump()));
+  const Cluster cluster = build_cluster(read_faulty(json.dump()));
   EXPECT_EQ(nic_name(cluster, 11), "node 1 nic 0");
   // Written out, the damage is part of the cluster and no longer a list.
-  const auto written = to_json(read(json.dump()));
+  const auto written = to_json(read_faulty(json.dump()));
   EXPECT_FALSE(written.contains("faults"));
-  EXPECT_EQ(nic_name(build_cluster(read(written.dump())), 11), "node 1 nic 0");
+  EXPECT_EQ(nic_name(build_cluster(read_faulty(written.dump())), 11), "node 1 nic 0");
 }
 
 TEST(Faults, AreReadStrictly) {
   const auto text = [](const std::string& fault) {
-    return complaint(
-        [&] { (void)read(R"({"node": "dgx_h100", "nodes": 2, "faults": [)" + fault + "]}"); });
+    return complaint([&] {
+      (void)read_faulty(R"({"node": "dgx_h100", "nodes": 2, "faults": [)" + fault + "]}");
+    });
   };
   EXPECT_THAT(text(R"({"rail": 1})"), HasSubstr("/cluster/faults/0"));
   EXPECT_THAT(text(R"({"rail": 1, "device": "x", "dead": true})"), HasSubstr("names one of"));

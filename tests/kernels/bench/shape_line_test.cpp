@@ -9,7 +9,7 @@
 namespace trainyard::bench {
 namespace {
 
-std::string problem_of(const std::string& line) {
+std::string line_problem(const std::string& line) {
   try {
     (void)read_shape_line(line);
   } catch (const InputError& error) {
@@ -41,18 +41,18 @@ TEST(ShapeLine, ReadsTheRowsOfExperts) {
   const GroupedGemm uneven{.rows = {300, 0, 212}, .n = 8, .k = 16, .pass = GemmPass::WeightGrad};
   EXPECT_EQ(read_shape_line("experts rows300,0,212 n8 k16 wgrad"), Task(uneven));
   EXPECT_EQ(read_shape_line(task_text(uneven)), Task(uneven));
-  EXPECT_THAT(problem_of("experts n8 k16"), ::testing::HasSubstr("has no rows with numbers"));
-  EXPECT_THAT(problem_of("experts rows3; n8 k16"), ::testing::HasSubstr("rows3;, which is"));
+  EXPECT_THAT(line_problem("experts n8 k16"), ::testing::HasSubstr("has no rows with numbers"));
+  EXPECT_THAT(line_problem("experts rows3; n8 k16"), ::testing::HasSubstr("rows3;, which is"));
 }
 
 TEST(ShapeLine, NamesTheWordThatIsWrong) {
-  EXPECT_THAT(problem_of("gemm m2 n3"), ::testing::HasSubstr("has no k with a number"));
-  EXPECT_THAT(problem_of("gemm m2 n3 k5 fp4"), ::testing::HasSubstr("\"fp4\""));
-  EXPECT_THAT(problem_of("gemm m0 n3 k5"), ::testing::HasSubstr("m0, which is not positive"));
-  EXPECT_THAT(problem_of("copy 12 B"), ::testing::HasSubstr("names no direction"));
-  EXPECT_THAT(problem_of("gelu rows1 columns8"), ::testing::HasSubstr("names no known kernel"));
-  EXPECT_THAT(problem_of(""), ::testing::HasSubstr("names no known kernel"));
-  EXPECT_THAT(problem_of("gemm m99999999999999999999 n3 k5"), ::testing::HasSubstr("has no m"));
+  EXPECT_THAT(line_problem("gemm m2 n3"), ::testing::HasSubstr("has no k with a number"));
+  EXPECT_THAT(line_problem("gemm m2 n3 k5 fp4"), ::testing::HasSubstr("\"fp4\""));
+  EXPECT_THAT(line_problem("gemm m0 n3 k5"), ::testing::HasSubstr("m0, which is not positive"));
+  EXPECT_THAT(line_problem("copy 12 B"), ::testing::HasSubstr("names no direction"));
+  EXPECT_THAT(line_problem("gelu rows1 columns8"), ::testing::HasSubstr("names no known kernel"));
+  EXPECT_THAT(line_problem(""), ::testing::HasSubstr("names no known kernel"));
+  EXPECT_THAT(line_problem("gemm m99999999999999999999 n3 k5"), ::testing::HasSubstr("has no m"));
 }
 
 // The traffic that the simulator counts for the same kernels (reference table of memory-bound

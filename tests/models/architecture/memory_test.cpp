@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-constexpr double kExact = 1e-9;
+constexpr double kSame = 1e-9;
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 double number(std::int64_t value) { return static_cast<double>(value); }
@@ -68,7 +68,7 @@ TEST(Activations, KorthikantiTable) {
       const double gib = number(a.layers) * number(layer_activations(a, columns[column]).total()) *
                          first_stage_factor(row.pipeline, row.chunks) / kGib;
       const double expected = row.activations_gib[column];
-      EXPECT_NEAR(gib, expected, kExact * expected) << row.model << " column " << column;
+      EXPECT_NEAR(gib, expected, kSame * expected) << row.model << " column " << column;
     }
   }
 }
@@ -81,7 +81,7 @@ TEST(State, KorthikantiTable) {
     const Architecture a = load_architecture(row.model);
     const std::int64_t parameters = 12 * a.layers * a.hidden * a.hidden / (8 * row.pipeline);
     const double gib = state_bytes(recipe, parameters).total() / kGib;
-    EXPECT_NEAR(gib, row.state_gib, kExact * row.state_gib) << row.model;
+    EXPECT_NEAR(gib, row.state_gib, kSame * row.state_gib) << row.model;
   }
 }
 
@@ -230,7 +230,7 @@ TEST(State, ZeroTable) {
   for (std::int64_t stage = 0; stage < 4; ++stage) {
     recipe.zero_stage = stage;
     const double expected = gigabytes.at(static_cast<std::size_t>(stage));
-    EXPECT_NEAR(state_bytes(recipe, 7'500'000'000).total() / 1e9, expected, kExact * expected);
+    EXPECT_NEAR(state_bytes(recipe, 7'500'000'000).total() / 1e9, expected, kSame * expected);
   }
 }
 

@@ -18,15 +18,6 @@ using namespace testing;
 
 constexpr const char* kNames[] = {"pairwise", "direct", "hierarchical"};
 
-Cluster four_nodes(double alpha = 1.0) {
-  return make_cluster({.nodes = 4,
-                       .gpus = 8,
-                       .nvlink = 370.8e9,
-                       .nic = 48.5e9,
-                       .intra_us = alpha * 4.0,
-                       .inter_us = alpha * 14.0});
-}
-
 using Matrix = std::vector<std::int64_t>;
 
 // Bytes of every size and some zeros, a member that sends nothing among them.

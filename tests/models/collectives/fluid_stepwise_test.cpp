@@ -29,13 +29,13 @@ Pair run_both(const Cluster& cluster, const Workload& workload, std::string_view
       .stepwise = engine_us(cluster, expand_collectives(workload, cluster), {.engine = engine})};
 }
 
-struct Row {
+struct Compared {
   CollectiveOp op;
   const char* name;
   bool shares_ports;  // several messages of a sender at once: needs an engine with contention
 };
 
-constexpr Row kRows[] = {
+constexpr Compared kRows[] = {
     {CollectiveOp::AllReduce, "ring", false},
     {CollectiveOp::AllReduce, "bidirectional_ring", true},
     {CollectiveOp::AllReduce, "multi_level", false},
@@ -63,7 +63,7 @@ TEST(FluidStepwise, AgreeOnASwitch) {
     const Cluster cluster = make_cluster({.gpus = n, .launch_us = 8.4});
     for (const std::int64_t bytes :
          {std::int64_t{1} << 10, std::int64_t{1} << 26, std::int64_t{1} << 33}) {
-      for (const Row& row : kRows) {
+      for (const Compared& row : kRows) {
         const Workload workload = one_collective(gpus_of(n), row.op, bytes, row.name);
         const Pair times = run_both(cluster, workload, row.shares_ports ? "simgrid" : "ideal");
         EXPECT_RELATIVE(times.stepwise, times.fluid)

@@ -14,16 +14,6 @@ const CollectiveAlgorithm& hierarchical() {
   return *find_algorithm(CollectiveOp::AllReduce, "hierarchical");
 }
 
-Cluster four_nodes() {
-  return make_cluster({.nodes = 4,
-                       .gpus = 8,
-                       .nvlink = 370.8e9,
-                       .nic = 48.5e9,
-                       .launch_us = 0.0,
-                       .intra_us = 4.0,
-                       .inter_us = 14.0});
-}
-
 // Oracle 8: 2(g-1)(a_i + S/(g B_i)) + 2(N-1)(a_e + S/(g N B_e)).
 TEST(Hierarchical, TakesTheClosedForm) {
   const double time =

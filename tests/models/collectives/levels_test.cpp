@@ -132,12 +132,12 @@ TEST(TorusLevels, AgreeStepByStep) {
   }
 }
 
-struct Row {
+struct NamedRow {
   CollectiveOp op;
   const char* name;
 };
 
-constexpr Row kStepSynchronous[] = {
+constexpr NamedRow kStepSynchronous[] = {
     {CollectiveOp::AllReduce, "ring"},
     {CollectiveOp::AllReduce, "bidirectional_ring"},
     {CollectiveOp::AllReduce, "hierarchical"},
@@ -163,7 +163,7 @@ TEST(HopLatency, FluidAndStepwiseAgreeAcrossLeavesAndPods) {
     const Cluster cluster = build_cluster(
         one_gpu_nodes(16, {.kind = kind, .radix = radix, .hop_latency = Seconds{2e-6}}));
     ASSERT_GT(cluster.extra_latency(0, 15).value(), 3e-6);
-    for (const Row& row : kStepSynchronous)
+    for (const NamedRow& row : kStepSynchronous)
       expect_agreement(cluster, row.op, row.name, {1 << 10, 1 << 22, std::int64_t{1} << 32});
   }
 }

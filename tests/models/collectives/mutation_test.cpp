@@ -29,7 +29,7 @@ Messages without(const Messages& messages, std::uint32_t dropped) {
   return rest;
 }
 
-struct Row {
+struct Mutated {
   const CollectiveAlgorithm& algorithm;
   SymbolicCase the_case;
   Messages messages;
@@ -50,7 +50,7 @@ void for_every_row(Check check) {
         gpus_of(algorithm->op() == CollectiveOp::SendRecv ? 2 : 8);
     const GroupPlace place{.cluster = cluster, .gpus = gpus};
     if (algorithm->refusal(place)) continue;
-    const Row row{
+    const Mutated row{
         .algorithm = *algorithm,
         .the_case = {.op = algorithm->op(),
                      .ranks = static_cast<std::uint32_t>(gpus.size()),
@@ -65,7 +65,7 @@ void for_every_row(Check check) {
 }
 
 // A switch copies to all its members, so also back to the one who gave it what it copies.
-bool returns_to_its_giver(const Row& row, const Message& message) {
+bool returns_to_its_giver(const Mutated& row, const Message& message) {
   return message.from >= row.the_case.ranks &&
          std::ranges::any_of(message.after, [&](std::uint32_t before) {
            return row.messages[before].from == message.to;
@@ -73,7 +73,7 @@ bool returns_to_its_giver(const Row& row, const Message& message) {
 }
 
 TEST(Mutation, EveryMessageIsNeeded) {
-  for_every_row([](const Row& row) {
+  for_every_row([](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index)
       EXPECT_TRUE(row.wrong(without(row.messages, index)) ||
                   returns_to_its_giver(row, row.messages[index]))
@@ -82,7 +82,7 @@ TEST(Mutation, EveryMessageIsNeeded) {
 }
 
 TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
-  for_every_row([](const Row& row) {
+  for_every_row([](const Mutated& row) {
     Messages spoilt = row.messages;
     for (Message& message : spoilt) {
       const double bytes = message.bytes;
@@ -95,7 +95,7 @@ TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
 
 // What adds may not replace, and what replaces may not add, if it meets anything at all.
 TEST(Mutation, AddingAndReplacingAreTold) {
-  for_every_row([](const Row& row) {
+  for_every_row([](const Mutated& row) {
     const bool adds = std::ranges::any_of(row.messages, &Message::reduce);
     if (!adds) return;
     Messages spoilt = row.messages;
@@ -106,7 +106,7 @@ TEST(Mutation, AddingAndReplacingAreTold) {
 }
 
 TEST(Mutation, EveryMessageGoesToItsReceiver) {
-  for_every_row([](const Row& row) {
+  for_every_row([](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index) {
       Messages spoilt = row.messages;
       Message& message = spoilt[index];
@@ -119,7 +119,7 @@ TEST(Mutation, EveryMessageGoesToItsReceiver) {
 }
 
 TEST(Mutation, WhatIsPassedOnHasArrived) {
-  for_every_row([](const Row& row) {
+  for_every_row([](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index) {
       if (row.messages[index].after.empty()) continue;
       Messages spoilt = row.messages;

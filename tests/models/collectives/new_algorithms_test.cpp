@@ -64,16 +64,6 @@ TEST(DirectGather, TakesOneStep) {
     EXPECT_RELATIVE(microseconds(star(8), op, "direct", gpus_of(8), kGibibyte), 9400.240960);
 }
 
-Cluster four_nodes() {
-  return make_cluster({.nodes = 4,
-                       .gpus = 8,
-                       .nvlink = 370.8e9,
-                       .nic = 48.5e9,
-                       .launch_us = 0.0,
-                       .intra_us = 4.0,
-                       .inter_us = 14.0});
-}
-
 // Half of oracle 8 each: 7(a_i + S/(8 B_i)) + 3(a_e + S/(32 B_e)).
 TEST(HierarchicalGather, IsHalfOfTheAllReduce) {
   double sum = 0.0;

@@ -17,7 +17,7 @@ namespace {
 using namespace testing;
 using ::testing::HasSubstr;
 
-Shape four_nodes() {
+Shape reducing_nodes() {
   return {.nodes = 4,
           .gpus = 8,
           .nvlink = 370.8e9,
@@ -29,7 +29,7 @@ Shape four_nodes() {
 
 // 14 steps of S/8 over NVLink and S/8 over the NIC; a ring's NICs would carry 1.94 S/8.
 TEST(Sharp, ClosedForms) {
-  const Cluster cluster = make_cluster(four_nodes());
+  const Cluster cluster = make_cluster(reducing_nodes());
   const auto gpus = gpus_of(32);
   EXPECT_NEAR(microseconds(cluster, CollectiveOp::AllReduce, "sharp", gpus, kGibibyte),
               7834.927593411848, 7.8e-6);
@@ -40,7 +40,7 @@ TEST(Sharp, ClosedForms) {
 // Seven steps of S/8 over NVLink, and S/8 over the NIC; a gathering NIC receives what the three
 // other nodes own of its eighth.
 TEST(Sharp, GathersAndScattersTakeTheirClosedForms) {
-  Shape shape = four_nodes();
+  Shape shape = reducing_nodes();
   shape.intra_us = 4.0;
   shape.inter_us = 14.0;
   const Cluster cluster = make_cluster(shape);
@@ -82,7 +82,7 @@ TEST(Sharp, GathersAndScattersClimbTreesOfSwitches) {
 }
 
 TEST(Sharp, EveryNicSendsAndReceivesOnePart) {
-  const Cluster cluster = make_cluster(four_nodes());
+  const Cluster cluster = make_cluster(reducing_nodes());
   const auto gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   for (const InNode in_node : {InNode::Direct, InNode::NvSwitch}) {
@@ -97,13 +97,13 @@ TEST(Sharp, EveryNicSendsAndReceivesOnePart) {
 }
 
 TEST(Sharp, RefusesWithARemedy) {
-  Shape shape = four_nodes();
+  Shape shape = reducing_nodes();
   shape.reduces = false;
   const Cluster plain = make_cluster(shape);
   const auto gpus = gpus_of(32);
   EXPECT_THAT(sharp_refusal({.cluster = plain, .gpus = gpus}, InNode::Direct).value_or(""),
               HasSubstr("\"reduces\": true"));
-  const Cluster cluster = make_cluster(four_nodes());
+  const Cluster cluster = make_cluster(reducing_nodes());
   const auto one_node = gpus_of(8);
   EXPECT_THAT(sharp_refusal({.cluster = cluster, .gpus = one_node}, InNode::Direct).value_or(""),
               HasSubstr("here is one"));

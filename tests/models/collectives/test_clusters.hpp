@@ -101,6 +101,15 @@ class Builder {
 };
 
 inline Cluster make_cluster(const Shape& shape) { return Builder(shape).build(); }
+// Four nodes of eight H100s, a NIC each, as the oracles have them.
+inline Cluster four_nodes(double latency_scale = 1.0) {
+  return make_cluster({.nodes = 4,
+                       .gpus = 8,
+                       .nvlink = 370.8e9,
+                       .nic = 48.5e9,
+                       .intra_us = latency_scale * 4.0,
+                       .inter_us = latency_scale * 14.0});
+}
 inline Cluster star(std::uint32_t gpus) { return make_cluster({.nodes = 1, .gpus = gpus}); }
 
 // GPUs 0..count-1, or every stride-th.

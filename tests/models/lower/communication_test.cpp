@@ -13,13 +13,6 @@ namespace {
 
 using namespace test;
 
-// Bytes one rank sends in a ring, of a group of n.
-double sent(const Call& call, std::int64_t n) {
-  const double share = static_cast<double>(n - 1) / static_cast<double>(n);
-  const double passes = call.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
-  return passes * share * static_cast<double>(call.bytes);
-}
-
 using LayerOfMicrobatch = std::pair<std::int32_t, std::int32_t>;
 
 // Bytes that one rank sends to its tensor group for each layer of each microbatch.

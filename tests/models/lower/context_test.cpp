@@ -256,7 +256,7 @@ TEST(ContextParallel, AllMemoryComesBack) {
 
 double seconds_of(const Kernel& kernel) { return flops(kernel).value() * 1e-12; }
 
-double makespan(const TrainingPlan& plan, double bytes_per_s, bool fold = true) {
+double linked_makespan(const TrainingPlan& plan, double bytes_per_s, bool fold = true) {
   const CallTransport transport(
       [bytes_per_s](const Call& call) { return static_cast<double>(call.bytes) / bytes_per_s; });
   return replay(lower(plan), transport, seconds_of, {.engine = "ideal", .fold = fold})
@@ -309,8 +309,8 @@ TEST(ContextParallel, ContiguousPartsTakeAsLongAsTheLast) {
 TEST(ContextParallel, FoldedIsUnfolded) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);
-    const double folded = makespan(plan, 1e9);
-    EXPECT_NEAR(makespan(plan, 1e9, false), folded, 1e-9 * folded);
+    const double folded = linked_makespan(plan, 1e9);
+    EXPECT_NEAR(linked_makespan(plan, 1e9, false), folded, 1e-9 * folded);
   }
 }
 

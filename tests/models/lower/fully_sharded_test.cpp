@@ -35,7 +35,7 @@ struct Durations {
 };
 
 // Only the groups of layers take time, not the root.
-double makespan(const TrainingPlan& plan, const Durations& seconds) {
+double sharded_makespan(const TrainingPlan& plan, const Durations& seconds) {
   const std::int64_t gathered = layer_bytes(plan, 2);
   const std::int64_t reduced = layer_bytes(plan, 4);
   const CallTransport transport([=](const Call& call) {
@@ -53,8 +53,8 @@ TEST(FullySharded, Forward) {
       sharded_plan({.data = 2, .zero_stage = 3, .reshard_after_forward = Reshard::Never});
   for (const std::int64_t ahead : {0, 1, 2}) {
     plan.parallelism.forward_prefetch = ahead;
-    EXPECT_DOUBLE_EQ(makespan(plan, {.gather = 1.0, .forward = 2.0}), 9.0);
-    EXPECT_DOUBLE_EQ(makespan(plan, {.gather = 3.0, .forward = 2.0}), 14.0);
+    EXPECT_DOUBLE_EQ(sharded_makespan(plan, {.gather = 1.0, .forward = 2.0}), 9.0);
+    EXPECT_DOUBLE_EQ(sharded_makespan(plan, {.gather = 3.0, .forward = 2.0}), 14.0);
   }
 }
 
@@ -62,30 +62,31 @@ TEST(FullySharded, Forward) {
 TEST(FullySharded, Backward) {
   TrainingPlan plan = sharded_plan({.data = 2, .zero_stage = 3});
   const Durations hidden{.gather = 1.0, .reduce = 1.0, .backward = 2.0};
-  EXPECT_DOUBLE_EQ(makespan(plan, hidden), 4 * 1.0 + 1.0 + 4 * 2.0 + 1.0);
+  EXPECT_DOUBLE_EQ(sharded_makespan(plan, hidden), 4 * 1.0 + 1.0 + 4 * 2.0 + 1.0);
   plan.parallelism.backward_prefetch = false;
-  EXPECT_DOUBLE_EQ(makespan(plan, hidden), 4 * 1.0 + 4 * (1.0 + 2.0) + 1.0);
+  EXPECT_DOUBLE_EQ(sharded_makespan(plan, hidden), 4 * 1.0 + 4 * (1.0 + 2.0) + 1.0);
 }
 
 // Before its input is written the reduction before it has ended: with s > B they follow each other.
 TEST(FullySharded, OneReductionIsUnderWay) {
   const TrainingPlan plan = sharded_plan({.data = 2, .zero_stage = 3});
-  EXPECT_DOUBLE_EQ(makespan(plan, {.reduce = 3.0, .backward = 2.0}), 2.0 + 4 * 3.0);
+  EXPECT_DOUBLE_EQ(sharded_makespan(plan, {.reduce = 3.0, .backward = 2.0}), 2.0 + 4 * 3.0);
 }
 
 // A second microbatch does the same again.
 TEST(FullySharded, EveryMicrobatch) {
   const Durations seconds{.gather = 1.0, .reduce = 1.0, .forward = 2.0, .backward = 4.0};
-  const double one = makespan(sharded_plan({.data = 2, .zero_stage = 3}, 1), seconds);
-  EXPECT_DOUBLE_EQ(makespan(sharded_plan({.data = 2, .zero_stage = 3}, 3), seconds), 3 * one);
+  const double one = sharded_makespan(sharded_plan({.data = 2, .zero_stage = 3}, 1), seconds);
+  EXPECT_DOUBLE_EQ(sharded_makespan(sharded_plan({.data = 2, .zero_stage = 3}, 3), seconds),
+                   3 * one);
 }
 
 // Oracle 82: more replicas on an infinite network change nothing.
 TEST(FullySharded, WeakScalingIsFree) {
   for (const std::int64_t zero : {0, 1, 2, 3}) {
     const auto run = [zero](std::int64_t data) {
-      return makespan(sharded_plan({.data = data, .zero_stage = zero}, 2),
-                      {.forward = 2.0, .backward = 4.0});
+      return sharded_makespan(sharded_plan({.data = data, .zero_stage = zero}, 2),
+                              {.forward = 2.0, .backward = 4.0});
     };
     EXPECT_DOUBLE_EQ(run(2), run(4)) << zero;
   }

@@ -20,7 +20,7 @@ using namespace test;
 constexpr double kGib = 1073741824.0;
 
 // Every kernel takes a while, so that no two effects meet at one instant.
-Step timed_step(const TrainingPlan& plan) {
+Step even_step(const TrainingPlan& plan) {
   return replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
 }
 
@@ -83,7 +83,7 @@ TEST(Memory, Plain1F1BIsTheMultipleToTheByte) {
          {Parallelism{.pipeline = 4}, Parallelism{.tensor = 2, .pipeline = 4, .data = 2},
           Parallelism{.tensor = 4, .sequence_parallel = true, .pipeline = 4, .zero_stage = 1}}) {
       for (const TrainingPlan& plan : plans(parallelism, 8, m)) {
-        const Step step = timed_step(plan);
+        const Step step = even_step(plan);
         const Parts parts = parts_of(plan);
         const auto peaks = peaks_by_stage(step);
         for (std::int64_t stage = 0; stage < 4; ++stage) {
@@ -143,7 +143,7 @@ TEST(Memory, EveryScheduleHoldsWhatItsListSays) {
                                   .schedule = shape.schedule};
     for (const TrainingPlan& plan :
          plans(parallelism, 2 * shape.pipeline * shape.chunks, shape.microbatches)) {
-      const Step step = timed_step(plan);
+      const Step step = even_step(plan);
       const auto peaks = peaks_by_stage(step);
       for (std::size_t stage = 0; stage < peaks.size(); ++stage) {
         EXPECT_EQ(peaks[stage].bytes,
@@ -158,7 +158,7 @@ TEST(Memory, EveryScheduleHoldsWhatItsListSays) {
 TEST(Memory, InterleavedMultiples) {
   const TrainingPlan plan = pipeline_plan({"interleaved_1f1b", 4, 8, 2});
   const Parts parts = parts_of(plan);
-  const auto peaks = peaks_by_stage(timed_step(plan));
+  const auto peaks = peaks_by_stage(even_step(plan));
   EXPECT_EQ(of(peaks[1], Category::Activations), 9 * parts.layer.kept);
   EXPECT_EQ(of(peaks[2], Category::Activations), 7 * parts.layer.kept);
   // Of the first rank's eleven, eight are chunk 0 once its last forward has run.
@@ -170,7 +170,7 @@ TEST(Memory, AllOfItComesBack) {
   for (const std::int64_t zero : {0, 1}) {
     const Parallelism parallelism{.tensor = 2, .pipeline = 2, .data = 2, .zero_stage = zero};
     for (const TrainingPlan& plan : plans(parallelism, 4, 4)) {
-      const Step step = timed_step(plan);
+      const Step step = even_step(plan);
       for (const Program& program : step.workload.programs) {
         for (const std::int64_t bytes : unreturned_bytes(step.workload, program)) {
           EXPECT_EQ(bytes, 0);
@@ -206,7 +206,7 @@ TEST(Memory, PlaceholdersAndLosses) {
   const auto peak_of = [&](const FrameworkMemory& framework, bool fused) {
     small.framework = framework;
     small.training.fused_loss = fused;
-    const Step step = timed_step(small);
+    const Step step = even_step(small);
     std::int64_t most = 0;
     for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0)) {
       const auto at = [&](Category category) {
@@ -239,7 +239,7 @@ TEST(Memory, Llama70BWorkedExample) {
   EXPECT_EQ(parts.layer.kept, 281'280'512);
   const std::vector<double> state = {15.8665, 14.9437, 14.9437, 15.8666};
   const std::vector<double> layers = {20.95703125, 15.7177734375, 10.478515625, 5.2392578125};
-  const Step step = timed_step(plan);
+  const Step step = even_step(plan);
   const auto peaks = peaks_by_stage(step);
   for (std::size_t stage = 0; stage < 4; ++stage) {
     EXPECT_NEAR(static_cast<double>(static_bytes(step, stage)) / kGib, state[stage], 5e-5);
@@ -281,7 +281,7 @@ TEST(Memory, Korthikanti175B) {
     plan.parallelism.sequence_parallel = figure.sequence_parallel;
     plan.training.recompute = figure.recompute;
     const Parts parts = parts_of(plan);
-    const auto peaks = peaks_by_stage(timed_step(plan));
+    const auto peaks = peaks_by_stage(even_step(plan));
     const double activations = static_cast<double>(of(peaks[0], Category::Activations)) / kGib;
     if (figure.relative == 1.0) everything = activations;
     const double beside = static_cast<double>(parts.layer.working + 24 * parts.embedding) / kGib;

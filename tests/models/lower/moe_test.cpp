@@ -227,7 +227,7 @@ TEST(Dispatch, RowsLeaveAsTheyArrive) {
   EXPECT_EQ(first.front().bytes, 256 * dispatch_row_bytes(256, DataType::Bf16).total());
 }
 
-double makespan(const TrainingPlan& plan, bool fold = true) {
+double expert_makespan(const TrainingPlan& plan, bool fold = true) {
   Workload workload = lower(plan);
   for (Call& call : workload.calls)
     if (call.algorithm == "nccl")
@@ -246,13 +246,13 @@ TEST(Imbalance, BalancedIsTheClosedFormAndOneProgramAStage) {
     TrainingPlan plan = plan_of(small_moe(8), layout.parallelism, layout.microbatches);
     const Workload balanced = lower(plan);
     EXPECT_EQ(balanced.programs.size(), static_cast<std::size_t>(plan.parallelism.pipeline));
-    const double even = makespan(plan);
+    const double even = expert_makespan(plan);
     plan.experts.routing = RoutingKind::Zipf;
     plan.experts.zipf_exponent = 0.0;  // the general way, with equal shares
-    EXPECT_NEAR(makespan(plan), even, 1e-9 * even);
+    EXPECT_NEAR(expert_makespan(plan), even, 1e-9 * even);
     plan.experts.zipf_exponent = 1.0;
     if (plan.parallelism.expert > 1) {
-      EXPECT_GT(makespan(plan), even);
+      EXPECT_GT(expert_makespan(plan), even);
     }
   }
 }
@@ -268,7 +268,7 @@ TEST(Imbalance, TimeGrowsWithTheExponent) {
     std::int64_t rows_before = 0;
     for (const double exponent : {0.0, 0.3, 0.6, 1.0, 1.5}) {
       plan.experts.zipf_exponent = exponent;
-      const double seconds = makespan(plan);
+      const double seconds = expert_makespan(plan);
       EXPECT_GT(seconds, before) << exponent;
       before = seconds;
       const ExpertRouting routing(plan);
@@ -289,9 +289,9 @@ TEST(Imbalance, PermutedReplicasTakeTheSameTime) {
   for (const RoutingKind kind : {RoutingKind::Balanced, RoutingKind::Zipf}) {
     plan.experts.routing = kind;
     plan.parallelism.placement.clear();
-    const double in_order = makespan(plan);
+    const double in_order = expert_makespan(plan);
     plan.parallelism.placement = {4, 5, 0, 1, 6, 7, 2, 3};  // whole replicas trade places
-    EXPECT_NEAR(makespan(plan), in_order, 1e-9 * in_order);
+    EXPECT_NEAR(expert_makespan(plan), in_order, 1e-9 * in_order);
   }
 }
 
@@ -326,8 +326,8 @@ TEST(Imbalance, FoldedIsUnfolded) {
       TrainingPlan plan = plan_of(small_moe(8), layout.parallelism, layout.microbatches);
       plan.experts.routing = RoutingKind::Dirichlet;
       plan.experts.independent_replicas = independent;
-      const double folded = makespan(plan, true);
-      EXPECT_NEAR(makespan(plan, false), folded, 1e-9 * folded);
+      const double folded = expert_makespan(plan, true);
+      EXPECT_NEAR(expert_makespan(plan, false), folded, 1e-9 * folded);
     }
   }
 }

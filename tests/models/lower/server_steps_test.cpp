@@ -19,7 +19,7 @@ using namespace test;
 TrainingPlan workers(std::int64_t count) { return plan_of(small_llama(4), {.data = count}, 2); }
 
 // Two microbatches of four layers, one second each for forward and two for backward: C = 24 s.
-double makespan(const ServerSteps& steps, double update, bool folded = true) {
+double server_makespan(const ServerSteps& steps, double update, bool folded = true) {
   const KernelSeconds core = core_seconds(1.0, 2.0);
   const KernelSeconds seconds = [&](const Kernel& kernel) {
     const auto* memory = std::get_if<MemoryBound>(&kernel);
@@ -32,15 +32,17 @@ double makespan(const ServerSteps& steps, double update, bool folded = true) {
 }
 
 TEST(ServerSteps, RunningAheadHidesTheUpdate) {
-  EXPECT_DOUBLE_EQ(makespan({.servers = {0, 1}, .steps = 3}, 5.0), 3 * (24.0 + 5.0));
-  EXPECT_DOUBLE_EQ(makespan({.servers = {0, 1}, .steps = 3, .staleness = 1}, 5.0), 3 * 24.0 + 5.0);
-  EXPECT_DOUBLE_EQ(makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 5.0), 3 * 24.0 + 5.0);
+  EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3}, 5.0), 3 * (24.0 + 5.0));
+  EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = 1}, 5.0),
+                   3 * 24.0 + 5.0);
+  EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 5.0),
+                   3 * 24.0 + 5.0);
 }
 
 TEST(ServerSteps, FoldedIsUnfolded) {
   for (const std::uint32_t staleness : {0U, 1U}) {
     const ServerSteps steps{.servers = {4}, .steps = 2, .staleness = staleness};
-    EXPECT_DOUBLE_EQ(makespan(steps, 5.0, true), makespan(steps, 5.0, false));
+    EXPECT_DOUBLE_EQ(server_makespan(steps, 5.0, true), server_makespan(steps, 5.0, false));
   }
 }
 

@@ -12,13 +12,6 @@ namespace {
 
 using namespace test;
 
-// Bytes a rank sends in a ring of n.
-double sent(const Call& call, std::size_t n) {
-  const double share = static_cast<double>(n - 1) / static_cast<double>(n);
-  const double passes = call.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
-  return passes * share * static_cast<double>(call.bytes);
-}
-
 // By operation, of one rank of the first stage.
 std::map<std::string, double> bytes_by_name(const TrainingPlan& plan) {
   const Workload workload = lower(plan);
@@ -28,7 +21,7 @@ std::map<std::string, double> bytes_by_name(const TrainingPlan& plan) {
     const GroupId group = workload.ranks.front().slots.at(view.op.slot).group;
     if (workload.groups.at(group).kind != GroupKind::Data) return;
     const Call& call = workload.calls[view.op.payload];
-    bytes[std::string(view.name)] += sent(call, workload.groups[group].members.size());
+    bytes[std::string(view.name)] += sent(call, std::ssize(workload.groups[group].members));
   });
   return bytes;
 }

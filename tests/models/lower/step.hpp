@@ -48,6 +48,13 @@ inline Architecture small_gpt(std::int64_t layers) {
   return a;
 }
 
+// Bytes that a rank of a group of n sends in a ring.
+inline double sent(const Call& call, std::int64_t n) {
+  const double share = static_cast<double>(n - 1) / static_cast<double>(n);
+  const double passes = call.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
+  return passes * share * static_cast<double>(call.bytes);
+}
+
 // Algorithms whose times follow from the links alone, and so scale with them.
 inline CollectiveChoice plain_algorithms() {
   CollectiveChoice choice;

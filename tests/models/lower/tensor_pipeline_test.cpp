@@ -15,8 +15,8 @@ TrainingPlan chunked_plan(std::int64_t tensor, bool chunked) {
   return plan;
 }
 
-double makespan(const TrainingPlan& plan, const KernelSeconds& kernel, double message,
-                const Replay& how = {}) {
+double transfer_makespan(const TrainingPlan& plan, const KernelSeconds& kernel, double message,
+                         const Replay& how = {}) {
   const CallTransport transport(
       [message](const Call& call) { return call.op == CollectiveOp::SendRecv ? message : 0.0; });
   return replay(lower(plan), transport, kernel, how).timeline.makespan_s;
@@ -42,8 +42,10 @@ TEST(TensorPipeline, TakesTheLongerOfBothAndOnePiece) {
       const double pair = std::max(pieces * g, (pieces - 1.0) * m + g);
       const auto up = only(2 * 512 / t, 256, GemmPass::Forward, pieces * g);
       const auto down = only(256, 512 / t, GemmPass::Forward, pieces * g);
-      EXPECT_NEAR(makespan(plan, up, m), idle + pair, 1e-9 * (idle + pair)) << "gather, product";
-      EXPECT_NEAR(makespan(plan, down, m), idle + pair, 1e-9 * (idle + pair)) << "and scatter";
+      EXPECT_NEAR(transfer_makespan(plan, up, m), idle + pair, 1e-9 * (idle + pair))
+          << "gather, product";
+      EXPECT_NEAR(transfer_makespan(plan, down, m), idle + pair, 1e-9 * (idle + pair))
+          << "and scatter";
     }
   }
 }
@@ -72,8 +74,8 @@ TEST(TensorPipeline, ThePiecesAreTheWhole) {
 TEST(TensorPipeline, FoldedIsUnfolded) {
   const TrainingPlan plan = chunked_plan(4, true);
   const auto seconds = [](const Kernel& kernel) { return flops(kernel).value() * 1e-9; };
-  const double folded = makespan(plan, seconds, 1e-3);
-  EXPECT_NEAR(makespan(plan, seconds, 1e-3, {.engine = "ideal", .fold = false}), folded,
+  const double folded = transfer_makespan(plan, seconds, 1e-3);
+  EXPECT_NEAR(transfer_makespan(plan, seconds, 1e-3, {.engine = "ideal", .fold = false}), folded,
               1e-9 * folded);
 }
 

@@ -9,6 +9,8 @@
 #include "scenarios/collective/interference.hpp"
 #include "scenarios/collective/study.hpp"
 #include "sim/base/error.hpp"
+#include "tests/agreement.hpp"
+#include "tests/topologies/clusters.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -16,13 +18,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr double kAgreement = 1e-9;
-
-Cluster h100s(std::uint32_t nodes) {
-  return build_cluster(
-      {.node = load_node("dgx_h100"), .nodes = nodes, .fabric = {.kind = "rail_optimized"}});
-}
 
 std::vector<std::uint32_t> first_ranks(std::uint32_t count) {
   std::vector<std::uint32_t> ranks(count);

@@ -12,14 +12,13 @@
 #include "scenarios/collective/rows.hpp"
 #include "scenarios/collective/svg.hpp"
 #include "sim/base/error.hpp"
+#include "tests/agreement.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr double kAgreement = 1e-9;
 
 MeasuredRun run_of(std::vector<RunRow> rows) {
   return {.file = "a.log",

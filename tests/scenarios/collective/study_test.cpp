@@ -12,6 +12,8 @@
 #include "scenarios/collective/rows.hpp"
 #include "scenarios/collective/sizes.hpp"
 #include "sim/base/error.hpp"
+#include "tests/agreement.hpp"
+#include "tests/topologies/clusters.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -19,13 +21,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr double kAgreement = 1e-9;
-
-Cluster h100s(std::uint32_t nodes) {
-  return build_cluster(
-      {.node = load_node("dgx_h100"), .nodes = nodes, .fabric = {.kind = "rail_optimized"}});
-}
 
 std::vector<std::uint32_t> all_gpus(const Cluster& cluster) {
   std::vector<std::uint32_t> gpus;

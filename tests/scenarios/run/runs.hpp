@@ -19,14 +19,13 @@
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "tests/agreement.hpp"
 #include "tests/scenarios/sample.hpp"
 
 namespace trainyard {
 
 // Within a TEST `Run` is a member of GoogleTest's base class.
 using ScenarioRun = Run;
-
-inline constexpr double kAgreement = 1e-9;  // relative, design section 5
 
 inline bool agree(double a, double b) {
   return std::abs(a - b) <= kAgreement * std::max(std::abs(a), std::abs(b)) + 1e-15;

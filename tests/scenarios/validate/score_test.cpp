@@ -14,7 +14,7 @@
 namespace trainyard {
 namespace {
 
-MeasuredRow row_of(const std::string& id, double seconds) {
+MeasuredRow timed_row(const std::string& id, double seconds) {
   MeasuredRow row{.id = id, .source = id.substr(0, id.find('-')), .step_time_s = seconds};
   row.description = nlohmann::ordered_json::parse(
       R"({"hardware": {"gpu": "H100", "num_gpus": 16}, "parallel": {"tp": 8, "dp": 2}})");
@@ -53,10 +53,10 @@ TEST(Score, ThePercentileIsTheNearestRank) {
 }
 
 TEST(Score, RowsWithoutPredictionAreCountedWithTheirReason) {
-  const std::vector<Outcome> outcomes = {predicted(row_of("a-1", 10.0), 11.0),
-                                         predicted(row_of("a-2", 10.0), 8.0),
-                                         refused(row_of("b-1", 1.0), "no such precision"),
-                                         refused(row_of("b-2", 1.0), "no such precision")};
+  const std::vector<Outcome> outcomes = {predicted(timed_row("a-1", 10.0), 11.0),
+                                         predicted(timed_row("a-2", 10.0), 8.0),
+                                         refused(timed_row("b-1", 1.0), "no such precision"),
+                                         refused(timed_row("b-2", 1.0), "no such precision")};
   const std::vector<GroupScore> sources = scores_by(outcomes, Feature::Source);
   ASSERT_EQ(sources.size(), 2U);
   EXPECT_NEAR(sources[0].score.mape, 0.15, 1e-12);
@@ -68,8 +68,8 @@ TEST(Score, RowsWithoutPredictionAreCountedWithTheirReason) {
 }
 
 TEST(Report, NamesScoresWorstRowsAndReasons) {
-  const std::vector<Outcome> outcomes = {predicted(row_of("a-1", 10.0), 11.0),
-                                         refused(row_of("b-1", 1.0), "no such precision")};
+  const std::vector<Outcome> outcomes = {predicted(timed_row("a-1", 10.0), 11.0),
+                                         refused(timed_row("b-1", 1.0), "no such precision")};
   const std::string text = validation_text(outcomes, {});
   EXPECT_NE(text.find("2 measured runs: 1 predicted, 1 not"), std::string::npos) << text;
   EXPECT_NE(text.find("compute: gemm 75 %, bubble 25 %"), std::string::npos) << text;
@@ -131,7 +131,7 @@ TEST(ConstantFit, LeavesEachSourceOutOnce) {
   EXPECT_GT(fit.spread[0], 0.1) << "sources that disagree make a constant uncertain";
 }
 
-std::filesystem::path written(const std::string& name, const std::string& text) {
+std::filesystem::path dataset_file(const std::string& name, const std::string& text) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / name;
   std::ofstream(file) << text;
   return file;
@@ -139,7 +139,7 @@ std::filesystem::path written(const std::string& name, const std::string& text) 
 
 // Two points of the H100 table, one of them measured three times.
 TEST(CollectiveRows, ArePricedAsNcclChooses) {
-  const auto file = written("h100_sxm.csv",
+  const auto file = dataset_file("h100_sxm.csv",
                             "op,dtype,gpus,nccl_version,size_bytes,time_us,busbw_GBps\n"
                             "all_reduce,half,8,2.29,268435456,1000,0\n"
                             "alltoall,half,8,2.29,8388608,44,0\n"
@@ -164,7 +164,7 @@ TEST(CollectiveRows, ArePricedAsNcclChooses) {
 }
 
 TEST(CollectiveRows, OfAMachineNobodyDescribedAreRefused) {
-  const auto file = written("my_log.json", R"({"n_ranks": 8, "rows": [{"op": "all_reduce",
+  const auto file = dataset_file("my_log.json", R"({"n_ranks": 8, "rows": [{"op": "all_reduce",
       "size_bytes": 8, "time_us": 12.0}]})");
   ASSERT_TRUE(is_collective_dataset(file));
   try {
@@ -173,7 +173,7 @@ TEST(CollectiveRows, OfAMachineNobodyDescribedAreRefused) {
   } catch (const InputError& error) {
     EXPECT_NE(std::string(error.what()).find("measured_platforms.json"), std::string::npos);
   }
-  EXPECT_FALSE(is_collective_dataset(written("runs.json", "[]")));
+  EXPECT_FALSE(is_collective_dataset(dataset_file("runs.json", "[]")));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kSeeds = 60;
 constexpr std::uint32_t kRanks = 4;
-constexpr double kCapacity = 1e9;
+constexpr double kDagCapacity = 1e9;
 
 struct DagShape {
   bool own_links = false;  // every communication has a link of its own: nothing is shared
@@ -38,7 +38,7 @@ class DagWriter {
   DagWriter(std::uint32_t seed, const DagShape& shape)
       : random_(seed),
         shape_(shape),
-        dag_{Script(std::vector<double>(shape.own_links ? 64 : 4, kCapacity)),
+        dag_{Script(std::vector<double>(shape.own_links ? 64 : 4, kDagCapacity)),
              {},
              std::vector<double>(64)} {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
@@ -92,7 +92,7 @@ class DagWriter {
       dag_.bytes_on_link[link] += 2.0 * bytes;
     }
     const auto call = dag_.script.call(CollectiveOp::AllReduce, phases);
-    Event event{{}, shape_.moves_bytes ? latency + 2.0 * bytes / kCapacity : 0.0};
+    Event event{{}, shape_.moves_bytes ? latency + 2.0 * bytes / kDagCapacity : 0.0};
     for (std::uint32_t rank = first; rank < first + (slot == 0 ? 4 : 2); ++rank) {
       const auto stream = static_cast<std::uint8_t>(1 + slot);
       event.parts.emplace_back(rank, dag_.script.communicate(rank, OpKind::Collective, slot, call,
@@ -192,7 +192,7 @@ TEST(Dag, SharingOnlyDelays) {  // oracles 77 and 78
       }
     }
     for (const double bytes : dag.bytes_on_link) {
-      ASSERT_GE(timeline.makespan_s * (1.0 + kAgreement), bytes / kCapacity);
+      ASSERT_GE(timeline.makespan_s * (1.0 + kAgreement), bytes / kDagCapacity);
     }
   }
 }

@@ -9,7 +9,7 @@
 namespace trainyard::test {
 namespace {
 
-constexpr std::uint32_t kSeeds = 150;
+constexpr std::uint32_t kInstances = 150;
 
 struct RandomFlows {
   std::vector<double> capacities;
@@ -56,7 +56,7 @@ std::vector<FillingFlow> filling_flows(const RandomFlows& instance) {
 }
 
 TEST(RandomFlows, EndWhenProgressiveFillingSays) {  // oracle 24, through its consequence
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const std::vector<double> expected = filled_ends(instance.capacities, filling_flows(instance));
     for (const auto& engine : {make_engine("simgrid"), simgrid_without_timers()}) {
@@ -71,7 +71,7 @@ TEST(RandomFlows, EndWhenProgressiveFillingSays) {  // oracle 24, through its co
 // Between two events rates are constant: the bytes of the interval over its length. Every flow must
 // be at its cap or cross a full link on which nobody is faster.
 TEST(RandomFlows, RatesCarryTheMaxMinCertificate) {  // oracle 24
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const std::vector<FillingFlow> flows = filling_flows(instance);
     const std::vector<double> rates =
@@ -110,7 +110,7 @@ TEST(RandomFlows, RatesCarryTheMaxMinCertificate) {  // oracle 24
 }
 
 TEST(RandomFlows, BytesOnLinksAreThoseOfTheFlows) {  // oracles 23 and 78
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     std::vector<double> expected(instance.capacities.size(), 0.0);
     for (const Transfer& transfer : instance.transfers) {
@@ -137,7 +137,7 @@ TEST(RandomFlows, BytesOnLinksAreThoseOfTheFlows) {  // oracles 23 and 78
 }
 
 TEST(RandomFlows, NeverFasterThanAlone) {
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const auto alone = ends_of(*make_engine("ideal"), instance.capacities, instance.transfers);
     const auto together = ends_of(*make_engine("simgrid"), instance.capacities, instance.transfers);
@@ -165,7 +165,7 @@ TEST(RandomFlows, ScaleWithSizesAndCapacities) {  // oracles 27 and 84
 }
 
 TEST(RandomFlows, FlowsInFlightIntegrateToTheirDurations) {  // oracle 29, Little's law
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const Timeline timeline =
         transfers_script(instance.capacities, instance.transfers).run(*make_engine("simgrid"));

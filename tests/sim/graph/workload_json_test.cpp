@@ -31,7 +31,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(place, what.size(), with);
 }
 
-std::string problems(const std::string& json) {
+std::string problems_in(const std::string& json) {
   try {
     static_cast<void>(parse_workload("step.json", json));
   } catch (const InputError& error) {
@@ -127,38 +127,39 @@ TEST(WorkloadJson, ReadsFilesAndNamesThem) {
 }
 
 TEST(WorkloadJson, RefusesUnknownKeysAndWords) {
-  EXPECT_THAT(problems(replaced(example(), "\"stream\": \"network\"", "\"stream\": \"networks\"")),
-              HasSubstr("/programs/0/operations/1/stream"));
-  EXPECT_THAT(problems(replaced(example(), "\"label\": \"dp0\"", "\"lable\": \"dp0\"")),
+  EXPECT_THAT(
+      problems_in(replaced(example(), "\"stream\": \"network\"", "\"stream\": \"networks\"")),
+      HasSubstr("/programs/0/operations/1/stream"));
+  EXPECT_THAT(problems_in(replaced(example(), "\"label\": \"dp0\"", "\"lable\": \"dp0\"")),
               HasSubstr("/ranks/0/lable: unknown key"));
-  EXPECT_THAT(problems(replaced(example(), "\"all_reduce\"", "\"allreduce\"")),
+  EXPECT_THAT(problems_in(replaced(example(), "\"all_reduce\"", "\"allreduce\"")),
               HasSubstr("/programs/0/operations/1/call/op"));
 }
 
 TEST(WorkloadJson, RefusesWaitingForWhatIsNotThere) {
-  EXPECT_THAT(problems(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [\"adam\"]")),
+  EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [\"adam\"]")),
               HasSubstr("/programs/0/operations/2/after: \"adam\" is not an earlier operation"));
-  EXPECT_THAT(problems(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [2]")),
+  EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [2]")),
               HasSubstr("2 is not an earlier operation"));
   const std::string twins = replaced(example(), "\"name\": \"reduce\"", "\"name\": \"backward\"");
-  EXPECT_THAT(problems(replaced(twins, "\"after\": [\"reduce\"]", "\"after\": [\"backward\"]")),
+  EXPECT_THAT(problems_in(replaced(twins, "\"after\": [\"reduce\"]", "\"after\": [\"backward\"]")),
               HasSubstr("\"backward\" is not the name of only one operation"));
 }
 
 TEST(WorkloadJson, RefusesNumbersOutOfRange) {
   EXPECT_THAT(
-      problems(replaced(example(), "\"program\": 0, \"gpu\": 1", "\"program\": 3, \"gpu\": 1")),
+      problems_in(replaced(example(), "\"program\": 0, \"gpu\": 1", "\"program\": 3, \"gpu\": 1")),
       HasSubstr("/ranks/1/program: there is no program 3"));
-  EXPECT_THAT(problems(replaced(example(), "\"data\": 0", "\"data\": 4")),
+  EXPECT_THAT(problems_in(replaced(example(), "\"data\": 0", "\"data\": 4")),
               HasSubstr("/ranks/0/slots/data: rank 0 is not a member of group 4"));
-  EXPECT_THAT(problems(replaced(example(), "\"32 MiB\", \"when\"", "\"0.3 B\", \"when\"")),
+  EXPECT_THAT(problems_in(replaced(example(), "\"32 MiB\", \"when\"", "\"0.3 B\", \"when\"")),
               HasSubstr("is not a whole number"));
 }
 
 TEST(WorkloadJson, ReportsAllProblemsTogether) {
   std::string json = replaced(example(), "\"m\": 4096", "\"m\": 0");
   json = replaced(json, "\"gpu\": 1", "\"gpu\": -1");
-  const std::string text = problems(json);
+  const std::string text = problems_in(json);
   EXPECT_THAT(text, HasSubstr("/programs/0/operations/0/kernel/m"));
   EXPECT_THAT(text, HasSubstr("/ranks/1/gpu"));
 }
@@ -172,9 +173,9 @@ TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
   const std::string written = to_json(workload);
   EXPECT_THAT(written, HasSubstr("\"matrix\":[0,30,10,5]"));
   EXPECT_EQ(parse_workload("again.json", written).calls, workload.calls);
-  EXPECT_THAT(problems(replaced(uneven, "[0, 30, 10, 5]", "[0, \"many\"]")),
+  EXPECT_THAT(problems_in(replaced(uneven, "[0, 30, 10, 5]", "[0, \"many\"]")),
               HasSubstr("call/matrix: \"many\" is not a whole number of bytes"));
-  EXPECT_THAT(problems(replaced(uneven, "[0, 30, 10, 5]", "[]")), HasSubstr("has no numbers"));
+  EXPECT_THAT(problems_in(replaced(uneven, "[0, 30, 10, 5]", "[]")), HasSubstr("has no numbers"));
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 namespace trainyard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 
-std::vector<std::string> keys(const Json& object) {
+std::vector<std::string> keys(const OrderedJson& object) {
   std::vector<std::string> result;
   for (const auto& [key, value] : object.items()) result.push_back(key);
   return result;
@@ -31,7 +31,7 @@ TEST(ResultJson, HasTheStableKeysInOrder) {
 
 TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
   const SmallRun small;
-  const Json result = result_json(small.view());
+  const OrderedJson result = result_json(small.view());
   EXPECT_EQ(result["step_time_s"], 5.0);
   EXPECT_EQ(result["tokens_per_s"], 200.0);
   EXPECT_EQ(result["tokens_per_s_per_gpu"], 100.0);
@@ -45,7 +45,7 @@ TEST(ResultJson, WhatDoesNotApplyIsNull) {
   SmallRun small;
   small.facts = {};
   small.facts.engine = "ideal";
-  const Json result = result_json(small.view());
+  const OrderedJson result = result_json(small.view());
   for (const char* key :
        {"scenario", "tokens_per_s", "mfu", "hfu", "model_tflops_per_gpu", "published"}) {
     EXPECT_TRUE(result[key].is_null()) << key;
@@ -57,9 +57,9 @@ TEST(ResultJson, WhatDoesNotApplyIsNull) {
 
 TEST(ResultJson, BreakdownSumsToTheStep) {
   const SmallRun small;
-  const Json rows = result_json(small.view())["breakdown_s"];
+  const OrderedJson rows = result_json(small.view())["breakdown_s"];
   ASSERT_EQ(rows.size(), 2U);
-  for (const Json& row : rows) {
+  for (const OrderedJson& row : rows) {
     double sum = 0.0;
     for (std::size_t share = 0; share < kTimeShares; ++share) {
       sum += row.at(std::string(to_string(static_cast<TimeShare>(share)))).get<double>();
@@ -78,7 +78,7 @@ TEST(ResultJson, BreakdownSumsToTheStep) {
 TEST(ResultJson, MemoryIsTheWorstClassOfEachStage) {
   SmallRun small;
   small.run.workload.programs[1].stage = 0;  // both in one stage: rank 1 holds more
-  const Json rows = result_json(small.view())["memory"];
+  const OrderedJson rows = result_json(small.view())["memory"];
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0]["class"], 1);
   EXPECT_EQ(rows[0]["peak_bytes"], 650);
@@ -91,7 +91,7 @@ TEST(ResultJson, MemoryIsTheWorstClassOfEachStage) {
 TEST(ResultJson, AStepThatDoesNotFitSaysSo) {
   SmallRun small;
   small.facts.gpu_memory = Bytes{640};
-  const Json rows = result_json(small.view())["memory"];
+  const OrderedJson rows = result_json(small.view())["memory"];
   EXPECT_EQ(rows[0]["fits"], true);  // 500 + 2 * 50 while a message overlaps the next forward
   EXPECT_EQ(rows[0]["peak_bytes"], 600);
   EXPECT_EQ(rows[1]["fits"], false);
@@ -99,7 +99,7 @@ TEST(ResultJson, AStepThatDoesNotFitSaysSo) {
 
 TEST(ResultJson, LinksAreJoinedByKind) {
   const SmallRun small;
-  const Json rows = result_json(small.view())["links"];
+  const OrderedJson rows = result_json(small.view())["links"];
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0]["kind"], "nvlink");
   EXPECT_EQ(rows[0]["links"], 2);
@@ -111,7 +111,7 @@ TEST(ResultJson, LinksAreJoinedByKind) {
 
 TEST(ResultJson, CollectivesAreCountedOncePerGroup) {
   const SmallRun small;
-  const Json rows = result_json(small.view())["collectives"];
+  const OrderedJson rows = result_json(small.view())["collectives"];
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0]["group"], "pipeline");
   EXPECT_EQ(rows[0]["op"], "send_recv");
@@ -133,7 +133,7 @@ TEST(ResultJson, CollectivesSayWhatCarriedThem) {
                                    .protocol = "LL",
                                    .channels = 2,
                                    .label = "nccl: Tree/LL, 2 channels"};
-  const Json rows = result_json(small.view())["collectives"];
+  const OrderedJson rows = result_json(small.view())["collectives"];
   ASSERT_EQ(rows.size(), 2U);
   const std::string asked = rows[0]["requested"];
   EXPECT_EQ(rows[0]["algorithm"], asked);
@@ -149,7 +149,7 @@ TEST(ResultJson, CollectivesSayWhatCarriedThem) {
 TEST(ResultJson, FoldedClassesCountForAllTheirGroups) {
   SmallRun small;
   for (RankClass& ranks : small.run.partition.ranks) ranks.members = 2;
-  const Json rows = result_json(small.view())["collectives"];
+  const OrderedJson rows = result_json(small.view())["collectives"];
   EXPECT_EQ(rows[0]["count"], 4);
   EXPECT_EQ(rows[1]["count"], 2);
   EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);
@@ -166,7 +166,7 @@ TEST(ResultJson, BusBandwidthIsThatOfNcclTests) {
 
 TEST(ResultJson, CostsAreSharesOfBusyTime) {
   const SmallRun small;
-  const Json costs = result_json(small.view())["costs"];
+  const OrderedJson costs = result_json(small.view())["costs"];
   EXPECT_DOUBLE_EQ(costs["measured"], 5.0 / 5.5);  // 2 + 3 s of forward, 0.5 s of optimizer
   EXPECT_EQ(costs["interpolated"], 0.0);
   EXPECT_DOUBLE_EQ(costs["extrapolated"], 0.5 / 5.5);
@@ -176,14 +176,14 @@ TEST(ResultJson, CostsAreSharesOfBusyTime) {
 
 TEST(ResultJson, PublishedFiguresStandBesideTheirDifference) {
   const SmallRun small;
-  const Json published = result_json(small.view())["published"];
+  const OrderedJson published = result_json(small.view())["published"];
   EXPECT_EQ(published["source"], "worked by hand");
   EXPECT_DOUBLE_EQ(published["figures"][0]["difference"], 0.25);
 }
 
 TEST(ResultJson, ApproximationsAreNamedCountedAndExplained) {
   const SmallRun small;
-  const Json result = result_json(small.view());
+  const OrderedJson result = result_json(small.view());
   EXPECT_EQ(result["approximations"]["kernel_extrapolated"]["count"], 2);
   EXPECT_EQ(result["fold"]["classes"], 2);
   EXPECT_EQ(result["fold"]["engine_activities"], 3);
@@ -193,7 +193,7 @@ TEST(ResultJson, ApproximationsAreNamedCountedAndExplained) {
 TEST(ResultJson, NumbersReadBackTheSame) {
   SmallRun small;
   small.run.timeline.makespan_s = 5.000000000000001;
-  const Json back = Json::parse(to_text(result_json(small.view())));
+  const OrderedJson back = OrderedJson::parse(to_text(result_json(small.view())));
   EXPECT_EQ(back["step_time_s"].get<double>(), 5.000000000000001);
   EXPECT_EQ(to_text(back), to_text(result_json(small.view())));
 }

@@ -12,20 +12,20 @@ using namespace testing;
 
 constexpr double kLarge = 1 << 28;
 
-Algorithm chosen(const char* algorithms, CollectiveOp op = CollectiveOp::AllReduce) {
+Algorithm chosen_algorithm(const char* algorithms, CollectiveOp op = CollectiveOp::AllReduce) {
   Options options;
   options.algorithms = parse_algorithms(algorithms);
   return choose(h100(1, options), {.op = op, .bytes = kLarge}).method.algorithm;
 }
 
 TEST(Options, AlgorithmsByNcclsSyntax) {
-  EXPECT_EQ(chosen(""), Algorithm::Nvls);
-  EXPECT_EQ(chosen("Ring"), Algorithm::Ring);
-  EXPECT_EQ(chosen("tree"), Algorithm::Tree);
-  EXPECT_EQ(chosen("^NVLS"), Algorithm::Ring);
-  EXPECT_EQ(chosen("^nvls,ring"), Algorithm::Tree);
-  EXPECT_EQ(chosen("Ring;allreduce:Tree"), Algorithm::Tree);
-  EXPECT_EQ(chosen("allgather:Ring"), Algorithm::Nvls);
+  EXPECT_EQ(chosen_algorithm(""), Algorithm::Nvls);
+  EXPECT_EQ(chosen_algorithm("Ring"), Algorithm::Ring);
+  EXPECT_EQ(chosen_algorithm("tree"), Algorithm::Tree);
+  EXPECT_EQ(chosen_algorithm("^NVLS"), Algorithm::Ring);
+  EXPECT_EQ(chosen_algorithm("^nvls,ring"), Algorithm::Tree);
+  EXPECT_EQ(chosen_algorithm("Ring;allreduce:Tree"), Algorithm::Tree);
+  EXPECT_EQ(chosen_algorithm("allgather:Ring"), Algorithm::Nvls);
 }
 
 TEST(Options, Protocols) {

@@ -13,14 +13,14 @@
 #include "sim/base/files.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/graph/fold.hpp"
+#include "tests/agreement.hpp"
+#include "tests/topologies/clusters.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr double kAgreement = 1e-9;
 
 // 12 us + S / 100 GB/s from 1 KiB to 64 MiB, in and out of place.
 MeasuredRun run_of(CollectiveOp op, std::uint32_t ranks, std::uint32_t nodes) {
@@ -36,11 +36,6 @@ MeasuredRun run_of(CollectiveOp op, std::uint32_t ranks, std::uint32_t nodes) {
 
 CollectiveProfile profile_of(CollectiveOp op, std::uint32_t ranks, std::uint32_t nodes) {
   return make_collective_profile({run_of(op, ranks, nodes)}, "2026-01-31");
-}
-
-Cluster h100s(std::uint32_t nodes) {
-  return build_cluster(
-      {.node = load_node("dgx_h100"), .nodes = nodes, .fabric = {.kind = "rail_optimized"}});
 }
 
 struct Folder {

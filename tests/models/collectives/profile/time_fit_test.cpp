@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "models/collectives/profile/measured_curve.hpp"
+#include "tests/agreement.hpp"
 
 namespace trainyard {
 namespace {
-
-constexpr double kAgreement = 1e-9;
 
 template <class Time>
 std::vector<SizeTime> doubled(std::int64_t from, std::int64_t last, Time time_s) {
