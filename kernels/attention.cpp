@@ -98,7 +98,7 @@ Cost attention_cost(const GpuSheet& sheet, const AttentionModel& model,
   const Seconds time = attention_model_time(sheet, model, attention) * found.factor;
   const Seconds bound =
       roofline(flops(attention), hbm_bytes(attention), sheet.peak(attention.dtype), sheet.hbm);
-  return {std::max(time, bound), found.provenance};
+  return at_least({time, found.provenance}, bound);
 }
 
 }  // namespace trainyard

@@ -108,11 +108,6 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
   return found;
 }
 
-Seconds at_least_roofline(const GpuSheet& sheet, const Kernel& kernel, DataType dtype,
-                          Seconds time) {
-  return std::max(time, roofline(flops(kernel), hbm_bytes(kernel), sheet.peak(dtype), sheet.hbm));
-}
-
 }  // namespace
 
 Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm) {
@@ -129,8 +124,8 @@ Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) 
       correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
   const Seconds time = sustained(model, tile_model_time(sheet, model.tile, gemm) * found.factor);
   const bool known = gemm.batch == 1;
-  return {at_least_roofline(sheet, gemm, gemm.dtype, time),
-          known ? found.provenance : Provenance::Extrapolated};
+  return at_least({time, known ? found.provenance : Provenance::Extrapolated},
+                  roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(gemm.dtype), sheet.hbm));
 }
 
 }  // namespace trainyard

@@ -61,7 +61,7 @@ struct GemmModel {
 
 // Model and measurements together, at least the roofline. Measured: an exact node of the table of
 // this dtype, forward, unbatched and at the tables' own burst clock. Interpolated: inside the grid.
-// Extrapolated: everything else.
+// Roofline: both would beat the data sheet. Extrapolated: everything else.
 [[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm);
 
 // For products made otherwise of the same tiles (grouped_gemm.hpp): the time of one wave's worth of

@@ -29,10 +29,10 @@ class ProfileCostModel final : public CostModel {
     Cost found = modelled(kernel);
     if (measured_.empty()) return found;
     const auto reading = measured_.correction(kernel);
-    found.time = at_least_roofline(kernel, found.time * std::exp(reading.log_factor));
-    if (reading.near && found.provenance == Provenance::Extrapolated)
+    found.time = found.time * std::exp(reading.log_factor);
+    if (reading.near && found.provenance != Provenance::Measured)
       found.provenance = Provenance::Interpolated;
-    return found;
+    return at_least(found, bound_of(kernel));
   }
 
  private:
@@ -40,7 +40,8 @@ class ProfileCostModel final : public CostModel {
   [[nodiscard]] Cost modelled(const Kernel& kernel) const {
     Cost found = std::visit([this](const auto& k) { return of(k); }, kernel);
     const bool own_memory = profile_.memory.measured_here && flops(kernel).value() == 0.0;
-    if (!profile_.sheet.derived_from.empty() && !own_memory)
+    const bool bound = found.provenance == Provenance::Roofline;
+    if (!profile_.sheet.derived_from.empty() && !own_memory && !bound)
       found.provenance = Provenance::Extrapolated;
     return found;
   }
@@ -50,17 +51,16 @@ class ProfileCostModel final : public CostModel {
         std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel);
     return product ? sustained(profile_.gemm, burst) : burst;
   }
-  [[nodiscard]] Seconds at_least_roofline(const Kernel& kernel, Seconds time) const {
+  // The roofline of what has arithmetic.
+  [[nodiscard]] Seconds bound_of(const Kernel& kernel) const {
     const auto bound = [&](DataType dtype) {
       return roofline(flops(kernel), hbm_bytes(kernel), profile_.sheet.peak(dtype),
                       profile_.sheet.hbm);
     };
-    if (const auto* gemm = std::get_if<Gemm>(&kernel)) return std::max(time, bound(gemm->dtype));
-    if (const auto* grouped = std::get_if<GroupedGemm>(&kernel))
-      return std::max(time, bound(grouped->dtype));
-    if (const auto* attention = std::get_if<Attention>(&kernel))
-      return std::max(time, bound(attention->dtype));
-    return time;
+    if (const auto* gemm = std::get_if<Gemm>(&kernel)) return bound(gemm->dtype);
+    if (const auto* grouped = std::get_if<GroupedGemm>(&kernel)) return bound(grouped->dtype);
+    if (const auto* attention = std::get_if<Attention>(&kernel)) return bound(attention->dtype);
+    return Seconds{0};
   }
   void require(DataType dtype) const {
     if (profile_.sheet.peak(dtype).value() > 0.0) return;

@@ -27,7 +27,7 @@ Cost copy_cost(const GpuSheet& sheet, const MemoryModel& model, const Copy& copy
     return {model.floor + streaming(sheet, model, hbm_bytes(copy)),
             model.measured_here ? Provenance::Interpolated : Provenance::Extrapolated};
   const BytesPerSecond link{sheet.host_link.value() * packet_payload_share};
-  return {model.floor + hbm_bytes(copy) / link, Provenance::Extrapolated};
+  return {model.floor + hbm_bytes(copy) / link, Provenance::Roofline};
 }
 
 }  // namespace trainyard

@@ -20,7 +20,8 @@ struct MemoryModel {
 
 [[nodiscard]] Cost memory_bound_cost(const GpuSheet& sheet, const MemoryModel& model,
                                      const MemoryBound& kernel);
-// Between device and host at the host link's rate; within the device the bytes cross HBM twice.
+// Between device and host at the host link's rate, of which nothing but the data sheet tells;
+// within the device the bytes cross HBM twice.
 [[nodiscard]] Cost copy_cost(const GpuSheet& sheet, const MemoryModel& model, const Copy& copy);
 
 }  // namespace trainyard

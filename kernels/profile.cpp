@@ -37,7 +37,8 @@ CommunicationSms read_communication_sms(JsonObject held, std::int64_t sms) {
   return {.intra = count("intra"),
           .inter = count("inter"),
           .send_recv = count("send_recv"),
-          .slowed = held.number("slowed", {.fallback = 0.0, .least = 0.0, .most = 0.9})};
+          .slowed = held.number("slowed", {.fallback = 0.0, .least = 0.0, .most = 0.9}),
+          .compute_loss = held.number("compute_loss", {.fallback = 1.0, .least = 0.0, .most = 10})};
 }
 
 GpuSheet read_sheet(const std::filesystem::path& path, JsonObject& root) {

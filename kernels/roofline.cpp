@@ -10,6 +10,13 @@ Seconds roofline(Flops flops, Bytes bytes, FlopsPerSecond peak, BytesPerSecond h
   return std::max(arithmetic, traffic);
 }
 
+Cost at_least(const Cost& found, Seconds bound) {
+  // Tables hold shares of the roofline in ten-thousandths: equal up to rounding is no correction.
+  constexpr double rounding = 1.0 + 1e-9;
+  if (bound.value() > found.time.value() * rounding) return {bound, Provenance::Roofline};
+  return {std::max(found.time, bound), found.provenance};
+}
+
 double ridge(FlopsPerSecond peak, BytesPerSecond hbm) { return peak.value() / hbm.value(); }
 
 }  // namespace trainyard

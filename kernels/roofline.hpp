@@ -10,6 +10,7 @@
 #pragma once
 
 #include "sim/base/units.hpp"
+#include "sim/engine/cost_model.hpp"
 
 namespace trainyard {
 
@@ -17,6 +18,9 @@ namespace trainyard {
 // number: a bf16 product with m = 64, n = k = 8192 on an H100 reads 136.3 MB, 40.691 us; its FLOPs
 // need 8.68 us.
 [[nodiscard]] Seconds roofline(Flops flops, Bytes bytes, FlopsPerSecond peak, BytesPerSecond hbm);
+
+// The answer, or the bound, tagged Roofline, where the answer is less.
+[[nodiscard]] Cost at_least(const Cost& found, Seconds bound);
 
 // The arithmetic intensity (FLOP per byte) at which the two bounds meet: R / W.
 [[nodiscard]] double ridge(FlopsPerSecond peak, BytesPerSecond hbm);

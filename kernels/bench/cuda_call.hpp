@@ -8,15 +8,9 @@
 
 #include <string_view>
 
-#include "sim/base/error.hpp"
+#include "kernels/bench/measured_profile.hpp"
 
 namespace trainyard::bench {
-
-// This GPU or library cannot do the task (fp8 before Hopper, too little memory): it is left out and
-// listed, and the others go on.
-struct Unsupported : RunError {
-  using RunError::RunError;
-};
 
 // Throws RunError "DOING: what CUDA says"; Unsupported when memory ran out, after which a GPU is as
 // good as before.

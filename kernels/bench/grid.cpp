@@ -68,10 +68,11 @@ void add_default_gemms(std::vector<Task>& tasks) {
 
 // The experts of one rank, evenly and unevenly filled; both products and their gradients.
 void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t rows,
-                 const Weight& weight) {
+                 const Weight& weight, DataType dtype = DataType::Bf16) {
   GroupedGemm gemm{.rows = std::vector<std::int64_t>(static_cast<std::size_t>(experts), rows),
                    .n = weight.n,
-                   .k = weight.k};
+                   .k = weight.k,
+                   .dtype = dtype};
   for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad}) {
     gemm.pass = pass;
     tasks.emplace_back(gemm);
@@ -82,6 +83,53 @@ void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t ro
     gemm.rows[i + 1] -= rows / 2;
   }
   tasks.emplace_back(gemm);
+}
+
+// Whole sequences, forward and backward.
+void add_attention(std::vector<Task>& tasks, Attention attention) {
+  attention.kv_length = attention.query_length;
+  attention.pairs = attention.causal ? attention.query_length * (attention.query_length + 1) / 2
+                                     : attention.query_length * attention.kv_length;
+  for (const bool backward : {false, true}) {
+    attention.backward = backward;
+    tasks.emplace_back(attention);
+  }
+}
+
+void add_unfused(std::vector<Task>& tasks, const Attention& attention) {
+  std::vector<Task> fused;
+  add_attention(fused, attention);
+  for (const Task& task : fused) tasks.emplace_back(UnfusedAttention{std::get<Attention>(task)});
+}
+
+struct Heads {
+  std::int64_t query, kv, dim_qk, dim_v;
+};
+Attention attention_of(const Heads& heads, std::int64_t length) {
+  return {.query_heads = heads.query,
+          .kv_heads = heads.kv,
+          .query_length = length,
+          .head_dim_qk = heads.dim_qk,
+          .head_dim_v = heads.dim_v};
+}
+
+// Heads of one rank: of many sizes, grouped, those of latent attention (192 and 128), long
+// sequences, one without a mask; and the parts that an unfused one is made of, as a whole.
+void add_attentions(std::vector<Task>& tasks) {
+  constexpr Heads plain{32, 32, 128, 128}, grouped{32, 8, 128, 128}, one_group{8, 1, 128, 128};
+  constexpr Heads small{32, 32, 64, 64}, latent{16, 16, 192, 128};
+  for (const std::int64_t length : {512, 1024, 2048, 4096, 8192})
+    for (const Heads& heads : {plain, grouped}) add_attention(tasks, attention_of(heads, length));
+  for (const std::int64_t length : {4096, 8192, 32768})
+    add_attention(tasks, attention_of(one_group, length));
+  for (const Heads& heads : {small, latent})
+    for (const std::int64_t length : {1024, 4096})
+      add_attention(tasks, attention_of(heads, length));
+  Attention unmasked = attention_of(plain, 2048);
+  unmasked.causal = false;
+  add_attention(tasks, unmasked);
+  for (const std::int64_t length : {1024, 2048, 4096})
+    add_unfused(tasks, attention_of(plain, length));
 }
 
 void add_rows(std::vector<Task>& tasks, const Extents& rows, const Extents& columns) {
@@ -132,6 +180,13 @@ struct OneRun {
   double operator()(const Attention& attention) const {
     return flops(attention).value() / (312e12 * 0.3) + hbm_bytes(attention).value() / 1.3e12;
   }
+  double operator()(const UnfusedAttention& task) const {
+    // Scores and weights go through memory about four times, and no product skips the masked half.
+    const Attention& a = task.attention;
+    const double entries = static_cast<double>(a.batch * a.query_heads) *
+                           static_cast<double>(a.query_length) * static_cast<double>(a.kv_length);
+    return 2.0 * flops(a).value() / (312e12 * 0.4) + 4.0 * 2.0 * entries / 1.3e12;
+  }
 };
 
 }  // namespace
@@ -143,6 +198,9 @@ std::vector<Task> grid_tasks(Grid grid) {
     for (const std::int64_t rows : {64, 256, 1024})
       for (const Weight& weight : {Weight{4096, 7168}, Weight{7168, 2048}})
         for (const std::int64_t experts : {2, 8, 32}) add_experts(tasks, experts, rows, weight);
+    for (const Weight& weight : {Weight{4096, 7168}, Weight{7168, 2048}})
+      add_experts(tasks, 8, 512, weight, DataType::Fp8);
+    add_attentions(tasks);
     add_rows(tasks, {512, 4096, 16384}, {1024, 4096, 8192, 14336});
     add_copies(tasks, std::int64_t{1} << 30, 4);
     add_launches(tasks, {10, 100, 1000});
@@ -154,6 +212,9 @@ std::vector<Task> grid_tasks(Grid grid) {
       add_passes(tasks, 1024, {.n = 2048, .k = 4096}, dtype);
     tasks.emplace_back(Gemm{.m = 512, .n = 512, .k = 128, .batch = 32});
     add_experts(tasks, 4, 256, {.n = 1024, .k = 2048});
+    add_experts(tasks, 4, 256, {.n = 1024, .k = 2048}, DataType::Fp8);
+    add_attention(tasks, attention_of({8, 2, 128, 128}, 2048));
+    add_unfused(tasks, attention_of({8, 8, 128, 128}, 1024));
     add_rows(tasks, {4096}, {4096});
     add_copies(tasks, std::int64_t{64} << 20, 128);
     add_launches(tasks, {100});
@@ -167,7 +228,9 @@ std::vector<Task> grid_tasks(Grid grid) {
 
 Seconds estimated_duration(const Task& task) {
   // Allocation, operands, the heuristic; and the check's sums on the CPU: about 100 ns a term.
-  constexpr double preparation = 0.1;
+  // cuDNN compiles attention for the shape, a second or two each way.
+  const bool fused = std::holds_alternative<Attention>(task);
+  const double preparation = fused ? 3.0 : 0.1;
   constexpr double checked_entries = 34;
   constexpr double flush = 150e-6;
   const auto* gemm = std::get_if<Gemm>(&task);

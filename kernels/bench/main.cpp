@@ -9,30 +9,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <optional>
 
+#include "kernels/bench/front.hpp"
 #include "kernels/bench/grid.hpp"
 #include "kernels/bench/measure.hpp"
 #include "kernels/bench/provenance.hpp"
+#include "kernels/bench/run_tasks.hpp"
 #include "kernels/bench/shape_line.hpp"
 #include "kernels/bench/shapes_file.hpp"
 
 namespace trainyard::bench {
 
 namespace {
-
-struct Options {
-  std::string out;
-  std::vector<std::string> only;
-  Grid grid = Grid::Default;
-  std::vector<std::string> shapes;
-  std::string shapes_file;
-  bool list = false;
-};
 
 constexpr int exit_wrong = 1;
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells say it
@@ -51,7 +42,7 @@ bool interrupted() {
   return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
 }
 
-std::vector<Task> wanted_tasks(const Options& options) {
+std::vector<Task> wanted_tasks(const KernelOptions& options) {
   std::vector<Task> tasks;
   for (const std::string& line : options.shapes) tasks.push_back(read_shape_line(line));
   if (!options.shapes_file.empty())
@@ -74,95 +65,51 @@ int list_tasks(const std::vector<Task>& tasks) {
   return 0;
 }
 
-// One run: the tasks, what became of them.
-class Run {
- public:
-  explicit Run(const Options& options, MeasuredProfile profile)
-      : out_(options.out), profile_(std::move(profile)) {}
+void progress(const std::string& line) {
+  if (isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\033[K{}", line);
+}
+void say(const std::string& line) {
+  progress("");
+  fmt::print(stderr, "{}\n", line);
+}
 
-  int measure_all(const std::vector<Task>& tasks) {
-    const Bench bench;
-    for (std::size_t i = 0; i < tasks.size() && !interrupted(); ++i) {
-      progress(fmt::format("{}/{} {}", i + 1, tasks.size(), task_text(tasks[i])));
-      if (!profile_.has(tasks[i])) measure_one(bench, tasks[i]);
-    }
-    progress("");
-    if (!interrupted()) note_load(bench);
-    finish_profile(profile_, out_);
-    fmt::print("{}: {} rows, {} left out, {} wrong\n", out_, profile_.rows.size(), left_out_,
-               wrong_);
-    if (interrupted()) {
-      fmt::print(stderr, "interrupted: start the same command again to go on\n");
-      return exit_interrupted;
-    }
-    return wrong_ > 0 ? exit_wrong : 0;
+void note_load(const Bench& bench, MeasuredProfile& profile) {
+  try {
+    profile.provenance["under_load"] = readings_under_load(bench);
+  } catch (const Unsupported& reason) {
+    say(fmt::format("left out: clocks under load: {}", reason.what()));
   }
+}
 
- private:
-  void measure_one(const Bench& bench, const Task& task) {
-    try {
-      profile_.rows.push_back(measure(bench, task));
-      write_partial(profile_, out_);
-    } catch (const Unsupported& reason) {
-      ++left_out_;
-      say(fmt::format("left out: {}: {}", task_text(task), reason.what()));
-    } catch (const WrongResult& reason) {
-      ++wrong_;
-      say(fmt::format("wrong result: {}: {}", task_text(task), reason.what()));
-    }
+int measure_all(const std::string& out, MeasuredProfile profile, const std::vector<Task>& tasks) {
+  const Bench bench;
+  const std::size_t before = profile.rows.size();
+  say(fmt::format("{} tasks, {} rows from before, about {:.0f} s", tasks.size(), before,
+                  time_left(profile, tasks).value()));
+  const Outcome outcome =
+      run_tasks(profile, tasks, out,
+                {.measure = [&bench](const Task& task) { return measure(bench, task); },
+                 .interrupted = interrupted,
+                 .say = say,
+                 .progress = progress});
+  if (!outcome.interrupted) note_load(bench, profile);
+  finish_profile(profile, out);
+  fmt::print("{}: {} rows, {} left out, {} wrong\n", out, profile.rows.size(), outcome.left_out,
+             outcome.wrong);
+  if (outcome.interrupted) {
+    fmt::print(stderr, "interrupted: start the same command again to go on\n");
+    return exit_interrupted;
   }
+  return outcome.wrong > 0 ? exit_wrong : 0;
+}
 
-  void note_load(const Bench& bench) {
-    try {
-      profile_.provenance["under_load"] = readings_under_load(bench);
-    } catch (const Unsupported& reason) {
-      say(fmt::format("left out: clocks under load: {}", reason.what()));
-    }
-  }
-
-  void say(const std::string& line) const {
-    progress("");
-    fmt::print(stderr, "{}\n", line);
-  }
-  void progress(const std::string& line) const {
-    if (terminal_) fmt::print(stderr, "\r\033[K{}", line);
-  }
-
-  std::string out_;
-  MeasuredProfile profile_;
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
-  int left_out_ = 0;
-  int wrong_ = 0;
-};
-
-int profile(const Options& options, const std::vector<std::string>& command) {
+int profile(const KernelOptions& options, const std::vector<std::string>& command) {
   const std::vector<Task> tasks = wanted_tasks(options);
   if (options.list) return list_tasks(tasks);
   select_device();
-  Run run(options, resume_profile(options.out, provenance(command)));
-  return run.measure_all(tasks);
-}
-
-// Throws CLI::ParseError.
-Options read_options(CLI::App& app, int count, char** values) {
-  Options options;
-  const std::map<std::string, Grid> grids = {{"default", Grid::Default}, {"small", Grid::Small}};
-  CLI::Option* list = app.add_flag("--list", options.list, "Print the tasks, measure nothing");
-  app.add_option("--out", options.out, "The profile to write or to go on with (JSON)");
-  app.add_option("--only", options.only, "Measure only these")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"gemm", "experts", "memory", "copy", "launch", "interference"}));
-  CLI::Option* grid = app.add_option("--grid", options.grid, "default: under eight minutes; small")
-                          ->transform(CLI::CheckedTransformer(grids));
-  app.add_option("--shape", options.shapes, "Measure this instead of a grid; may be repeated")
-      ->excludes(grid);
-  app.add_option("--shapes", options.shapes_file,
-                 "Measure the shapes of this file (trainyard run --missing) instead of a grid")
-      ->excludes(grid);
-  app.set_version_flag("--version", version_text());
-  app.parse(count, values);
-  if (options.out.empty() && list->count() == 0) throw CLI::RequiredError("--out");
-  return options;
+  nlohmann::ordered_json origin = provenance(command);
+  if (!cudnn_version().empty()) origin["cudnn"] = cudnn_version();
+  return measure_all(options.out, resume_profile(options.out, origin), tasks);
 }
 
 }  // namespace
@@ -171,15 +118,13 @@ Options read_options(CLI::App& app, int count, char** values) {
 
 int main(int count, char** values) {
   namespace bench = trainyard::bench;
-  CLI::App app("Measures kernels on the GPU at hand and writes them as a profile.");
+  const auto line = bench::read_kernel_options(count, values, bench::version_text());
+  if (line.exit_code) return *line.exit_code;
   try {
-    const bench::Options options = bench::read_options(app, count, values);
     const sigset_t signals = bench::interruptions();
     // Before CUDA starts its threads, so that they inherit the mask.
     sigprocmask(SIG_BLOCK, &signals, nullptr);
-    return bench::profile(options, {values, values + count});
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return bench::profile(line.options, {values, values + count});
   } catch (const trainyard::InputError& error) {
     fmt::print(stderr, "trainyard-profile: {}\n", error.what());
     return 2;

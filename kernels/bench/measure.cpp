@@ -18,9 +18,11 @@ struct Measure {
     return measure_interference(bench, task);
   }
   MeasuredRow operator()(const FusedGemm& fused) const { return measure_fused(bench, fused); }
-  // Its unfused parts (batched products, softmax) are tasks of their own.
-  MeasuredRow operator()(const Attention&) const {
-    throw Unsupported("fused attention is not measured by this program; import a table of it");
+  MeasuredRow operator()(const Attention& attention) const {
+    return measure_attention(bench, attention);
+  }
+  MeasuredRow operator()(const UnfusedAttention& task) const {
+    return measure_unfused(bench, task);
   }
   MeasuredRow operator()(const RowKernel& kernel) const { return measure_rows(bench, kernel); }
   MeasuredRow operator()(const Copy& copy) const { return measure_copy(bench, copy); }

@@ -16,11 +16,6 @@
 
 namespace trainyard::bench {
 
-// The GPU computed something else than the reference. Such a row is not written.
-struct WrongResult : RunError {
-  using RunError::RunError;
-};
-
 struct DestroyCublasLt {
   void operator()(cublasLtHandle_t handle) const { (void)cublasLtDestroy(handle); }
 };
@@ -44,12 +39,18 @@ struct Bench {
 [[nodiscard]] nlohmann::ordered_json readings_under_load(const Bench& bench);
 
 [[nodiscard]] MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm);
-// Experts of bf16 or fp16 in one call of cuBLAS. Throws Unsupported for other precisions.
+// Experts of bf16 or fp16 in one call of cuBLAS; of other precisions one product after another.
 [[nodiscard]] MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm);
 // Throws Unsupported for products that are batched, accumulate, or are no forward ones.
 [[nodiscard]] MeasuredRow measure_fused(const Bench& bench, const FusedGemm& fused);
-// The row's text says what the occupying kernel copied, beside the product and alone.
+// The row says besides what the occupying kernel copied, beside the product and by itself.
 [[nodiscard]] MeasuredRow measure_interference(const Bench& bench, const Interference& task);
+// Through cuDNN's graph API, forward or backward; whatever unfit_for_cudnn (attention_graph.hpp)
+// names, and what cuDNN has no engine for on this GPU, is Unsupported.
+[[nodiscard]] MeasuredRow measure_attention(const Bench& bench, const Attention& attention);
+// "9.19.0"; empty where the program was built without cuDNN.
+[[nodiscard]] std::string cudnn_version();
+[[nodiscard]] MeasuredRow measure_unfused(const Bench& bench, const UnfusedAttention& task);
 [[nodiscard]] MeasuredRow measure_rows(const Bench& bench, const RowKernel& kernel);
 [[nodiscard]] MeasuredRow measure_copy(const Bench& bench, const Copy& copy);
 [[nodiscard]] MeasuredRow measure_launches(const Bench& bench, const Launches& launches);

@@ -195,7 +195,7 @@ class Occupier {
   Stream stream_;
 };
 
-// GB/s that it copies while the work runs again and again, or nothing else does.
+// Bytes a second that it copies while the work runs again and again, or nothing else does.
 double copied_rate(const Bench& bench, const Occupier& occupier, const std::function<void()>& work,
                    int times) {
   constexpr double microseconds = 10'000.0;
@@ -203,7 +203,7 @@ double copied_rate(const Bench& bench, const Occupier& occupier, const std::func
   for (int i = 0; i < times; ++i) work();
   const double bytes = occupier.finish();
   bench.watch.wait();
-  return bytes / microseconds * 1e-3;
+  return bytes / (microseconds * 1e-6);
 }
 
 }  // namespace
@@ -234,9 +234,10 @@ MeasuredRow measure_interference(const Bench& bench, const Interference& task) {
   const int filling = static_cast<int>(10'000.0 / alone_us) + 1;
   const double beside = copied_rate(bench, occupier, run, filling);
   const double by_itself = copied_rate(bench, occupier, run, 0);
-  return {task, spread_of(std::move(times)),
-          fmt::format("alone {:.2f} us; copied {:.1f} GB/s beside it, {:.1f} GB/s by itself",
-                      alone_us, beside, by_itself)};
+  return {task, spread_of(std::move(times)), algorithm_text(chosen),
+          Beside{.alone_us = alone_us,
+                 .copied_bytes_per_s = beside,
+                 .copied_alone_bytes_per_s = by_itself}};
 }
 
 nlohmann::ordered_json readings_under_load(const Bench& bench) {

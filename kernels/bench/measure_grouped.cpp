@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "kernels/bench/gemm_plan.hpp"
 #include "kernels/bench/protocol.hpp"
@@ -15,9 +16,12 @@ namespace trainyard::bench {
 
 namespace {
 
-constexpr std::uint64_t a_seed = 8;
-constexpr std::uint64_t b_seed = 9;
-constexpr int entries_checked = 8;  // of each expert that is looked at
+constexpr std::uint64_t grouped_a_seed = 8;
+constexpr std::uint64_t grouped_b_seed = 9;
+constexpr int expert_entries_checked = 8;  // of each expert that is looked at
+// fp8 tensor cores take extents in sixteens, so training pads the rows of each expert
+// (Transformer Engine, documentation of fp8 padding).
+constexpr std::int64_t fp8_rows = 16;
 
 struct DestroyCublas {
   void operator()(cublasHandle_t handle) const { (void)cublasDestroy(handle); }
@@ -30,12 +34,17 @@ struct Expert {
   std::int64_t a = 0, b = 0, result = 0;  // elements
 };
 
+std::int64_t padded(const GroupedGemm& grouped, std::int64_t rows) {
+  return grouped.dtype == DataType::Fp8 ? (rows + fp8_rows - 1) / fp8_rows * fp8_rows : rows;
+}
+
 // Experts without rows have no product. A weight gradient multiplies over an expert's rows.
 std::vector<Expert> experts_of(const GroupedGemm& grouped) {
   std::vector<Expert> experts;
   Expert next;
-  for (const std::int64_t rows : grouped.rows) {
-    if (rows == 0) continue;
+  for (const std::int64_t filled : grouped.rows) {
+    if (filled == 0) continue;
+    const std::int64_t rows = padded(grouped, filled);
     const bool weight = grouped.pass == GemmPass::WeightGrad;
     next.gemm = {.m = weight ? grouped.n : rows,
                  .n = weight ? grouped.k : grouped.n,
@@ -44,7 +53,7 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
                  .pass = grouped.pass};
     experts.push_back(next);
     // 16 bytes: what tensor cores want of an operand's beginning.
-    constexpr std::int64_t elements_aligned = 8;
+    constexpr std::int64_t elements_aligned = 16;  // of fp8, and more than enough of two bytes
     const auto after = [](std::int64_t begin, std::int64_t count) {
       return (begin + count + elements_aligned - 1) / elements_aligned * elements_aligned;
     };
@@ -57,15 +66,29 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
   return experts;
 }
 
-// The arrays that cuBLAS takes, one entry for each expert.
+// The operands of all experts, filled, and their results.
+struct ExpertMemory {
+  ExpertMemory(const Bench& bench, DataType dtype, const Expert& end)
+      : a(end.a * static_cast<std::int64_t>(element_bytes(dtype))),
+        b(end.b * static_cast<std::int64_t>(element_bytes(dtype))),
+        result(end.result * static_cast<std::int64_t>(element_bytes(result_dtype(end.gemm)))) {
+    const auto fill = [&](const DeviceMemory& into, std::int64_t elements, std::uint64_t seed) {
+      check(fill_random({into.get(), elements, dtype, seed}, bench.watch.stream()),
+            "filling operands");
+    };
+    fill(a, end.a, grouped_a_seed);
+    fill(b, end.b, grouped_b_seed);
+  }
+  DeviceMemory a, b, result;
+};
+
+// One call of cuBLAS for all, of bf16 or fp16: the arrays that it takes, an entry for each expert.
 class GroupedCall {
  public:
-  GroupedCall(const Bench& bench, DataType dtype, const std::vector<Expert>& experts)
+  GroupedCall(const Bench& bench, DataType dtype, const std::vector<Expert>& experts,
+              const ExpertMemory& memory)
       : type_(dtype == DataType::Bf16 ? CUDA_R_16BF : CUDA_R_16F),
         count_(experts.size() - 1),
-        a_(2 * experts.back().a),
-        b_(2 * experts.back().b),
-        result_(2 * experts.back().result),
         pointers_(static_cast<std::int64_t>(3 * count_ * sizeof(void*))),
         ones_(count_, 1.0F),
         zeros_(count_, 0.0F),
@@ -74,14 +97,7 @@ class GroupedCall {
     check(cublasCreate(&made), "starting cuBLAS");
     handle_.reset(made);
     check(cublasSetStream(made, bench.watch.stream()), "choosing the stream");
-    const auto fill = [&bench, dtype](const DeviceMemory& into, std::uint64_t seed) {
-      const auto elements = static_cast<std::int64_t>(into.bytes() / 2);
-      check(fill_random({into.get(), elements, dtype, seed}, bench.watch.stream()),
-            "filling operands");
-    };
-    fill(a_, a_seed);
-    fill(b_, b_seed);
-    describe(experts);
+    describe(experts, memory);
   }
 
   // cuBLAS counts column-major: the row-major product A B is its B' A' (gemm_plan.cpp).
@@ -96,10 +112,8 @@ class GroupedCall {
           "multiplying");
   }
 
-  [[nodiscard]] const DeviceMemory& result() const { return result_; }
-
  private:
-  void describe(const std::vector<Expert>& experts) {
+  void describe(const std::vector<Expert>& experts, const ExpertMemory& memory) {
     std::vector<void*> places(3 * count_);
     for (std::size_t i = 0; i < count_; ++i) {
       const Expert& e = experts[i];
@@ -112,9 +126,9 @@ class GroupedCall {
       k_.push_back(static_cast<int>(e.gemm.k));
       first_step_.push_back(b_turned ? k_.back() : n_.back());
       second_step_.push_back(a_turned ? m_.back() : k_.back());
-      places[i] = b_.at(2 * e.b);
-      places[count_ + i] = a_.at(2 * e.a);
-      places[2 * count_ + i] = result_.at(2 * e.result);
+      places[i] = memory.b.at(2 * e.b);
+      places[count_ + i] = memory.a.at(2 * e.a);
+      places[2 * count_ + i] = memory.result.at(2 * e.result);
     }
     check(cudaMemcpy(pointers_.get(), places.data(), places.size() * sizeof(void*),
                      cudaMemcpyHostToDevice),
@@ -124,11 +138,40 @@ class GroupedCall {
   Cublas handle_;
   cudaDataType_t type_;
   std::size_t count_;
-  DeviceMemory a_, b_, result_, pointers_;
+  DeviceMemory pointers_;
   std::vector<float> ones_, zeros_;
   std::vector<int> each_;
   std::vector<cublasOperation_t> first_turned_, second_turned_;
   std::vector<int> m_, n_, k_, first_step_, second_step_;
+};
+
+// One product of cuBLASLt after another on one stream, where cuBLAS has no call for all: each by
+// the algorithm that the heuristic puts first for its height.
+class ProductsInTurn {
+ public:
+  ProductsInTurn(const Bench& bench, const std::vector<Expert>& experts,
+                 const ExpertMemory& memory) {
+    for (std::size_t i = 0; i + 1 < experts.size(); ++i) {
+      const Expert& e = experts[i];
+      const auto width = static_cast<std::int64_t>(element_bytes(e.gemm.dtype));
+      const auto result_width = static_cast<std::int64_t>(element_bytes(result_dtype(e.gemm)));
+      const GemmPlan& plan = plans_.try_emplace(e.gemm, bench, e.gemm).first->second;
+      calls_.push_back({&plan,
+                        {memory.a.at(width * e.a), memory.b.at(width * e.b),
+                         memory.result.at(result_width * e.result)}});
+    }
+  }
+  void run() const {
+    for (const Call& call : calls_) call.plan->run(call.plan->algorithms().front(), call.operands);
+  }
+
+ private:
+  struct Call {
+    const GemmPlan* plan;
+    GemmOperands operands;
+  };
+  std::map<Gemm, GemmPlan> plans_;
+  std::vector<Call> calls_;
 };
 
 void check_expert(const Expert& expert, const DeviceMemory& result) {
@@ -138,38 +181,54 @@ void check_expert(const Expert& expert, const DeviceMemory& result) {
                                 static_cast<double>(random_value(seed, begin + place)));
     };
   };
-  for (std::uint64_t i = 0; i < entries_checked; ++i) {
+  for (std::uint64_t i = 0; i < expert_entries_checked; ++i) {
     const auto draw = [i](std::uint64_t what, std::int64_t below) {
       return static_cast<std::int64_t>(mixed_bits(2 * i + what + 1) %
                                        static_cast<std::uint64_t>(below));
     };
     const reference::GemmEntry entry{0, draw(0, expert.gemm.m), draw(1, expert.gemm.n)};
-    const double expected = reference::gemm_entry(expert.gemm, entry, stored(a_seed, expert.a),
-                                                  stored(b_seed, expert.b));
+    const double expected = reference::gemm_entry(
+        expert.gemm, entry, stored(grouped_a_seed, expert.a), stored(grouped_b_seed, expert.b));
     const std::int64_t place = expert.result + reference::result_place(expert.gemm, entry);
     const double computed =
-        read_stored(result, {.dtype = expert.gemm.dtype, .first = place, .count = 1}).front();
+        read_stored(result, {.dtype = result_dtype(expert.gemm), .first = place, .count = 1})
+            .front();
     if (!(std::abs(computed - expected) <= product_tolerance(expert.gemm, expected)))
       throw WrongResult(fmt::format("entry ({}, {}) of an expert is {}, the reference says {}",
                                     entry.row, entry.column, computed, expected));
   }
 }
 
-}  // namespace
-
-MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm) {
-  if (gemm.dtype != DataType::Bf16 && gemm.dtype != DataType::Fp16)
-    throw Unsupported("cuBLAS has grouped products of bf16 and fp16 only");
-  const std::vector<Expert> experts = experts_of(gemm);
-  if (experts.size() == 1) throw Unsupported("no expert has a row");
-  const GroupedCall call(bench, gemm.dtype, experts);
+// The result of one run is checked, then the call is timed.
+template <class Call>
+MeasuredRow measured(const Bench& bench, const GroupedGemm& gemm, const Call& call,
+                     const std::vector<Expert>& experts, const ExpertMemory& memory) {
   const auto run = [&call] { call.run(); };
   run();
   bench.watch.wait();
   for (const std::size_t i : {std::size_t{0}, (experts.size() - 1) / 2, experts.size() - 2})
-    check_expert(experts[i], call.result());
+    check_expert(experts[i], memory.result);
   bench.watch.warm_up(run);
   return {gemm, spread_of(bench.watch.times_us(run, timed_runs)), ""};
+}
+
+}  // namespace
+
+MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm) {
+  const std::vector<Expert> experts = experts_of(gemm);
+  if (experts.size() == 1) throw Unsupported("no expert has a row");
+  const ExpertMemory memory(bench, gemm.dtype, experts.back());
+  MeasuredRow row{gemm, {}, {}};
+  if (gemm.dtype == DataType::Bf16 || gemm.dtype == DataType::Fp16) {
+    row = measured(bench, gemm, GroupedCall(bench, gemm.dtype, experts, memory), experts, memory);
+    row.chosen = "cublasGemmGroupedBatchedEx, one call";
+  } else {
+    row = measured(bench, gemm, ProductsInTurn(bench, experts, memory), experts, memory);
+    row.chosen = gemm.dtype == DataType::Fp8
+                     ? "cuBLASLt, one product after another, rows padded to 16"
+                     : "cuBLASLt, one product after another";
+  }
+  return row;
 }
 
 }  // namespace trainyard::bench

@@ -16,7 +16,7 @@ constexpr const char* schema_name = "trainyard.measured_kernels";
 constexpr std::int64_t schema_version = 1;
 
 // What makes rows comparable. Date, clocks and command may differ.
-constexpr std::array same_throughout = {"gpu", "driver", "cuda_runtime", "cublaslt"};
+constexpr std::array same_throughout = {"gpu", "driver", "cuda_runtime", "cublaslt", "cudnn"};
 
 Json row_to_json(const MeasuredRow& row) {
   Json json = {{"kernel", task_to_json(row.task)},
@@ -24,6 +24,10 @@ Json row_to_json(const MeasuredRow& row) {
                {"time_us_p10", row.time_us.p10},
                {"time_us_p90", row.time_us.p90}};
   if (!row.chosen.empty()) json["chosen"] = row.chosen;
+  if (row.beside)
+    json["beside"] = {{"alone_us", row.beside->alone_us},
+                      {"copied_bytes_per_s", row.beside->copied_bytes_per_s},
+                      {"copied_alone_bytes_per_s", row.beside->copied_alone_bytes_per_s}};
   json["checked"] = true;
   return json;
 }
@@ -34,6 +38,16 @@ MeasuredRow read_row(JsonObject& row) {
                                .p10 = row.number("time_us_p10", {.least = 0}),
                                .p90 = row.number("time_us_p90", {.least = 0})},
                    .chosen = row.text("chosen", "")};
+  if (std::holds_alternative<Interference>(read.task)) {
+    JsonObject beside = row.object("beside");
+    constexpr double positive = 1e-6;
+    const auto figure = [&beside](const char* key) {
+      return beside.number(key, {.least = positive});
+    };
+    read.beside = {.alone_us = figure("alone_us"),
+                   .copied_bytes_per_s = figure("copied_bytes_per_s"),
+                   .copied_alone_bytes_per_s = figure("copied_alone_bytes_per_s")};
+  }
   if (!row.boolean("checked"))
     row.report("checked", "is false", "a row is kept only when its result was checked");
   if (read.time_us.p10 > read.time_us.median || read.time_us.median > read.time_us.p90)

@@ -9,19 +9,41 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/bench/statistics.hpp"
 #include "kernels/bench/task.hpp"
+#include "sim/base/error.hpp"
 
 namespace trainyard::bench {
+
+// This GPU or library cannot do the task (fp8 before Hopper, too little memory): it is left out and
+// listed, and the others go on.
+struct Unsupported : RunError {
+  using RunError::RunError;
+};
+// The GPU computed something else than the reference. Such a row is not written.
+struct WrongResult : RunError {
+  using RunError::RunError;
+};
+
+// What interference measures besides the product's time: the product alone, and what the kernel
+// that holds SMs copies beside it and by itself.
+struct Beside {
+  double alone_us = 0.0;
+  double copied_bytes_per_s = 0.0;
+  double copied_alone_bytes_per_s = 0.0;
+  bool operator==(const Beside&) const = default;
+};
 
 // Rows exist only for results that agreed with the CPU reference.
 struct MeasuredRow {
   Task task;
   Spread time_us;
   std::string chosen;  // the algorithm a library ran; empty for our own kernels
+  std::optional<Beside> beside = std::nullopt;  // of interference
   bool operator==(const MeasuredRow&) const = default;
 };
 

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -23,6 +22,7 @@
 
 #include "kernels/bench/collective_rows.hpp"
 #include "kernels/bench/device_memory.hpp"
+#include "kernels/bench/front.hpp"
 #include "kernels/bench/provenance.hpp"
 #include "kernels/bench/statistics.hpp"
 #include "sim/base/files.hpp"
@@ -39,12 +39,6 @@ constexpr int repeats = 5;
 constexpr int large_iterations = 5;
 constexpr int small_iterations = 20;
 constexpr std::int64_t large_bytes = std::int64_t{64} << 20;
-
-struct Options {
-  std::string out, least = "8", most = "8GiB", id_file;
-  std::int64_t factor = 2;
-  std::vector<std::string> operations, algorithms, protocols;
-};
 
 using bench::check;  // of CUDA's codes
 void check(ncclResult_t code, std::string_view doing) {
@@ -72,7 +66,8 @@ Place place_among_nodes() {
 }
 
 // The first node writes the id, the others wait for it.
-ncclUniqueId shared_id(const Options& options, const Place& place, const std::string& suffix) {
+ncclUniqueId shared_id(const CollectiveOptions& options, const Place& place,
+                       const std::string& suffix) {
   ncclUniqueId id{};
   if (place.node == 0) check(ncclGetUniqueId(&id), "making an id");
   if (place.nodes == 1) return id;
@@ -109,7 +104,7 @@ struct Rank {
 
 class Node {
  public:
-  Node(const Options& options, const std::string& suffix) : place_(place_among_nodes()) {
+  Node(const CollectiveOptions& options, const std::string& suffix) : place_(place_among_nodes()) {
     check(cudaGetDeviceCount(&devices_), "counting GPUs");
     const ncclUniqueId id = shared_id(options, place_, suffix);
     const std::int64_t bytes = read_bytes("--max", options.most);
@@ -265,7 +260,7 @@ std::string nccl_version() {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
-std::vector<CollectiveRun> measure_all(const Options& options, const std::string& forced,
+std::vector<CollectiveRun> measure_all(const CollectiveOptions& options, const std::string& forced,
                                        const std::string& suffix, const std::string& gpu) {
   const Node node(options, suffix);
   std::vector<CollectiveRun> runs;
@@ -294,8 +289,8 @@ std::vector<CollectiveRun> measure_all(const Options& options, const std::string
 
 // NCCL reads what is forced once in a process, so each combination has its own. Its file is empty
 // of runs when NCCL does not offer the combination here.
-void measure_part(const Options& options, const std::string& algorithm, const std::string& protocol,
-                  const std::string& file) {
+void measure_part(const CollectiveOptions& options, const std::string& algorithm,
+                  const std::string& protocol, const std::string& file) {
   const auto upper = [](std::string word) {
     for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     return word;
@@ -315,7 +310,7 @@ void measure_part(const Options& options, const std::string& algorithm, const st
   if (!runs.empty()) write_file(file, collective_json(runs, origin).dump(1) + "\n");
 }
 
-int run_parts(const Options& options) {
+int run_parts(const CollectiveOptions& options) {
   const std::vector<std::string> any = {""};
   Json all;
   int failures = 0;
@@ -352,39 +347,15 @@ int run_parts(const Options& options) {
   return failures > 0 ? 1 : 0;
 }
 
-Options read_options(CLI::App& app, int count, char** values) {
-  Options options;
-  app.add_option("--out", options.out, "The profile to write (JSON)")->required();
-  app.add_option("--op", options.operations, "Only these operations")
-      ->delimiter(',')
-      ->check(CLI::IsMember(collective_operations()));
-  app.add_option("--min", options.least, "Least size")->capture_default_str();
-  app.add_option("--max", options.most, "Largest size")->capture_default_str();
-  app.add_option("--factor", options.factor, "From one size to the next")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1024));
-  app.add_option("--algorithms", options.algorithms, "Force each: ring, tree, nvls, nvlstree, ...")
-      ->delimiter(',');
-  app.add_option("--protocols", options.protocols, "Force each: ll, ll128, simple")->delimiter(',');
-  app.add_option("--id-file", options.id_file, "On a shared file system, for several nodes");
-  app.parse(count, values);
-  if (options.operations.empty()) options.operations = collective_operations();
-  (void)read_bytes("--min", options.least);
-  (void)read_bytes("--max", options.most);
-  return options;
-}
-
 }  // namespace
 
 }  // namespace trainyard::bench
 
 int main(int count, char** values) {
   namespace bench = trainyard::bench;
-  CLI::App app("Measures NCCL's collectives on all GPUs of this node.");
   try {
-    return bench::run_parts(bench::read_options(app, count, values));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    const auto line = bench::read_collective_options(count, values);
+    return line.exit_code ? *line.exit_code : bench::run_parts(line.options);
   } catch (const trainyard::InputError& error) {
     fmt::print(stderr, "trainyard-profile-nccl: {}\n", error.what());
     return 2;

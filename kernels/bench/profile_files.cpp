@@ -9,6 +9,7 @@
 #include "kernels/fit/samples.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/median.hpp"
 #include "sim/graph/kernel_json.hpp"
 
 namespace trainyard::bench {
@@ -27,6 +28,7 @@ struct KernelOf {
   std::optional<Kernel> operator()(const Launches&) const { return std::nullopt; }
   std::optional<Kernel> operator()(const Interference&) const { return std::nullopt; }
   std::optional<Kernel> operator()(const FusedGemm&) const { return std::nullopt; }
+  std::optional<Kernel> operator()(const UnfusedAttention&) const { return std::nullopt; }
   template <class Same>
   std::optional<Kernel> operator()(const Same& kernel) const {
     return kernel;
@@ -83,6 +85,19 @@ Attention csv_attention(const fit::CsvTable& table, std::size_t row, DataType dt
           .dtype = dtype};
 }
 
+// The profile's counts of channels stay; how much they cost becomes what was measured.
+void add_interference(Json& gpu_profile, const MeasuredProfile& rows) {
+  const auto sms = gpu_profile["sheet"]["sms"]["value"].get<std::int64_t>();
+  const auto factors = interference_factors(rows, sms);
+  if (!factors) return;
+  Json& held = gpu_profile["communication_sms"];
+  held["slowed"] = factors->slowed;
+  held["compute_loss"] = factors->compute_loss;
+  held["source"] =
+      fmt::format("{}; slowed and compute_loss: medians of {} rows, {}",
+                  held.value("source", std::string()), factors->rows, summary_of(rows.provenance));
+}
+
 bool whole_attention(const fit::CsvTable& table, std::size_t row) {
   return !table.has("window") || table.integer(row, "window") == 0;
 }
@@ -128,7 +143,26 @@ Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
   section = {{"source", "trainyard profile: " + summary_of(rows.provenance)},
              {"provenance", rows.provenance},
              {"rows", std::move(kept)}};
+  add_interference(gpu_profile, rows);
   return gpu_profile;
+}
+
+std::optional<InterferenceFactors> interference_factors(const MeasuredProfile& rows,
+                                                        std::int64_t sms) {
+  std::vector<double> slowed, losses;
+  for (const MeasuredRow& row : rows.rows) {
+    const auto* task = std::get_if<Interference>(&row.task);
+    if (task == nullptr || !row.beside) continue;
+    const double held = static_cast<double>(task->sms) / static_cast<double>(sms);
+    slowed.push_back(
+        std::max(0.0, 1.0 - row.beside->copied_bytes_per_s / row.beside->copied_alone_bytes_per_s));
+    losses.push_back(std::max(0.0, 1.0 - row.beside->alone_us / row.time_us.median) / held);
+  }
+  if (slowed.empty()) return std::nullopt;
+  const std::size_t count = slowed.size();
+  return InterferenceFactors{.rows = count,
+                             .slowed = median(std::move(slowed)),
+                             .compute_loss = median(std::move(losses))};
 }
 
 ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after) {

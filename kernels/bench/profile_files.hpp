@@ -15,8 +15,8 @@
 
 namespace trainyard::bench {
 
-// The kernel that a row answers in a simulation; launches, interference and fused products answer
-// none.
+// The kernel that a row answers in a simulation; launches, interference, fused products and
+// unfused attention answer none.
 [[nodiscard]] std::optional<Kernel> kernel_of(const Task& task);
 
 // The rows of all; of a task that several measured, the last one's. Throws InputError where they
@@ -24,7 +24,8 @@ namespace trainyard::bench {
 [[nodiscard]] MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles);
 
 // A GPU's profile (`kernels/profiles/<gpu>.json`) whose section "measured" holds the rows, besides
-// those it held before; of a kernel in both, the new one.
+// those it held before; of a kernel in both, the new one. Rows of interference become its
+// `communication_sms.slowed` and `compute_loss`.
 [[nodiscard]] nlohmann::ordered_json with_measured(nlohmann::ordered_json gpu_profile,
                                                    const MeasuredProfile& rows);
 
@@ -51,6 +52,18 @@ struct ProfileDiff {
 [[nodiscard]] ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after);
 // For a terminal: what differs in provenance, each group, the `most` rows that changed most.
 [[nodiscard]] std::string diff_text(const ProfileDiff& diff, std::size_t most);
+
+// What rows of interference say, medians of all of them: `slowed` is the share of its rate that the
+// copying kernel loses beside the product; `compute_loss` the share of its speed that the product
+// loses, for each share of the GPU's SMs that were held. 16 of 132 SMs held, 100 us alone and 116
+// beside: (1 - 100 / 116) / (16 / 132) = 1.138. Nothing without such rows. REQUIRES: sms > 0.
+struct InterferenceFactors {
+  std::size_t rows = 0;
+  double slowed = 0.0;
+  double compute_loss = 0.0;
+};
+[[nodiscard]] std::optional<InterferenceFactors> interference_factors(const MeasuredProfile& rows,
+                                                                      std::int64_t sms);
 
 // A table of kernels measured elsewhere (comma-separated, a header line). Columns of products:
 // dtype, m, n, k, time_us; of attention: dtype, batch, seq, heads, kv_heads, head_dim, time_us

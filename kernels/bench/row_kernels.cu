@@ -5,63 +5,13 @@
 #include <algorithm>
 
 #include "kernels/bench/random_value.hpp"
+#include "kernels/bench/row_block.cuh"
 #include "kernels/bench/row_kernels.hpp"
 #include "kernels/reference/rows.hpp"
 
 namespace trainyard::bench {
 
 namespace {
-
-constexpr int block_threads = 256;
-constexpr int vector_elements = 8;  // of bf16: 16 bytes, the widest load
-// Each thread of a reducing kernel keeps its part of the row in registers.
-constexpr int vectors_per_thread =
-    static_cast<int>(row_columns_most) / (block_threads * vector_elements);
-
-struct Eight {
-  float value[vector_elements];
-};
-
-__device__ Eight load(const __nv_bfloat16* from, std::int64_t vector) {
-  const uint4 raw = reinterpret_cast<const uint4*>(from)[vector];
-  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&raw);
-  Eight loaded;
-  for (int i = 0; i < vector_elements / 2; ++i) {
-    const float2 pair = __bfloat1622float2(pairs[i]);
-    loaded.value[2 * i] = pair.x;
-    loaded.value[2 * i + 1] = pair.y;
-  }
-  return loaded;
-}
-
-__device__ void store(__nv_bfloat16* to, std::int64_t vector, const Eight& stored) {
-  uint4 raw;
-  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&raw);
-  for (int i = 0; i < vector_elements / 2; ++i)
-    pairs[i] = __floats2bfloat162_rn(stored.value[2 * i], stored.value[2 * i + 1]);
-  reinterpret_cast<uint4*>(to)[vector] = raw;
-}
-
-struct Sum {
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Largest {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-// The same value in every thread of the block.
-template <class Combine>
-__device__ float over_block(float value, Combine combine) {
-  __shared__ float of_warp[block_threads / 32];
-  for (int step = 16; step > 0; step /= 2)
-    value = combine(value, __shfl_xor_sync(0xffffffffU, value, step));
-  __syncthreads();  // the last reduction's readers are done
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = of_warp[0];
-  for (int warp = 1; warp < block_threads / 32; ++warp) value = combine(value, of_warp[warp]);
-  return value;
-}
 
 // One thread for each vector of eight results.
 __global__ void copy_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, std::int64_t vectors) {

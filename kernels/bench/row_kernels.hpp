@@ -37,6 +37,33 @@ inline constexpr std::int64_t row_columns_most = 16384;
 [[nodiscard]] cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& operands,
                                             cudaStream_t stream);
 
+// The middle of unfused attention, one row of bf16 scores at a time: softmax of scale * scores over
+// the columns that a query may see (causal: up to its own), 0 elsewhere.
+struct AttentionWeights {
+  const void* scores = nullptr;
+  void* weights = nullptr;
+  std::int64_t rows = 0;  // of all heads and sequences
+  std::int64_t columns = 0;
+  std::int64_t rows_of_head = 0;
+  float scale = 1.0F;
+  bool causal = true;
+};
+// REQUIRES: columns divisible by 8 and at most row_columns_most; likewise below.
+[[nodiscard]] cudaError_t launch_attention_weights(const AttentionWeights& weights,
+                                                   cudaStream_t stream);
+
+// Its gradient: result = scale * weights * (gradient - the row's sum of weights * gradient).
+struct AttentionWeightsGradient {
+  const void* weights = nullptr;
+  const void* gradient = nullptr;
+  void* result = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  float scale = 1.0F;
+};
+[[nodiscard]] cudaError_t launch_attention_weights_gradient(const AttentionWeightsGradient& g,
+                                                            cudaStream_t stream);
+
 // A kernel as a communication's: it holds `sms` SMs alone for that long and copies memory on them.
 struct Occupation {
   const void* from = nullptr;

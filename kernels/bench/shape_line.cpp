@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -13,8 +14,8 @@ namespace trainyard::bench {
 namespace {
 
 constexpr const char* forms =
-    "write \"gemm m8192 n1280 k8192 bf16 forward\", \"experts rows256x8 n4096 k7168\", \"swiglu "
-    "rows4096 columns14336\", \"copy "
+    "write \"gemm m8192 n1280 k8192 bf16 forward\", \"experts rows256x8 n4096 k7168\", "
+    "\"attention heads32/8 q4096 d128 backward\", \"swiglu rows4096 columns14336\", \"copy "
     "host_to_device 1048576 B\" or \"launch stream count1000\"";
 
 // The words of a line, taken one by one; what nobody took is a problem.
@@ -77,6 +78,21 @@ class Words {
     return *fallback;
   }
 
+  // Two numbers, "heads32/8", or twice the same, "heads32".
+  std::pair<std::int64_t, std::int64_t> pair(const std::string& name) {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const std::size_t slash = words_[i].find('/');
+      if (!words_[i].starts_with(name) || slash == std::string::npos) continue;
+      const std::string second = name + words_[i].substr(slash + 1);
+      words_[i].resize(slash);
+      const std::int64_t first = number(name);
+      words_.push_back(second);
+      return {first, number(name)};
+    }
+    const std::int64_t both = number(name);
+    return {both, both};
+  }
+
   template <class Enum>
   Enum enumerator(Enum last, std::optional<Enum> fallback, const std::string& what) {
     for (int i = 0; i <= static_cast<int>(last); ++i)
@@ -113,6 +129,25 @@ Task read_experts(Words& words) {
       .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass")};
 }
 
+// "heads32/8" and "d192/128" are two numbers, "heads32" and "d128" twice the same; without kv as
+// many keys as queries. No documents: all pairs that the mask leaves.
+Attention read_attention(Words& words) {
+  Attention read{.batch = words.number("batch", 1), .causal = !words.take("full")};
+  (void)words.take("causal");
+  std::tie(read.query_heads, read.kv_heads) = words.pair("heads");
+  std::tie(read.head_dim_qk, read.head_dim_v) = words.pair("d");
+  read.query_length = words.number("q");
+  read.kv_length = words.number("kv", read.query_length);
+  if (read.causal && read.kv_length != read.query_length)
+    words.fail("is causal but has not as many keys as queries; add \"full\"");
+  read.pairs = read.causal ? read.query_length * (read.query_length + 1) / 2
+                           : read.query_length * read.kv_length;
+  read.dtype = words.enumerator(DataType::Fp8, std::optional(DataType::Bf16), "dtype");
+  read.backward = words.take("backward");
+  (void)words.take("forward");
+  return read;
+}
+
 Task read_copy(Words& words) {
   const auto direction =
       words.enumerator(CopyKind::DeviceToHost, std::optional<CopyKind>{}, "direction");
@@ -140,6 +175,9 @@ Task read_fused(Words& words) {
 }
 
 Task read_any(Words& words) {
+  if (words.take("unfused") && words.take("attention"))
+    return UnfusedAttention{read_attention(words)};
+  if (words.take("attention")) return read_attention(words);
   if (words.take("fused")) return read_fused(words);
   if (words.take("interference")) return read_interference(words);
   if (words.take("gemm")) return read_gemm(words);

@@ -29,6 +29,9 @@ struct TextOf {
   std::string operator()(const FusedGemm& task) const {
     return fmt::format("fused {} {}", to_string(task.epilogue), to_text(Kernel{task.gemm}));
   }
+  std::string operator()(const UnfusedAttention& task) const {
+    return "unfused " + to_text(Kernel{task.attention});
+  }
   template <class Same>
   std::string operator()(const Same& kernel) const {
     return to_text(Kernel{kernel});
@@ -50,6 +53,9 @@ struct JsonOf {
     return {{"kind", "fused_gemm"},
             {"epilogue", to_string(task.epilogue)},
             {"gemm", kernel_to_json(task.gemm)}};
+  }
+  Json operator()(const UnfusedAttention& task) const {
+    return {{"kind", "unfused_attention"}, {"attention", kernel_to_json(task.attention)}};
   }
   template <class Same>
   Json operator()(const Same& kernel) const {
@@ -76,6 +82,7 @@ struct GroupOf {
   std::string_view operator()(const Attention&) const { return "attention"; }
   std::string_view operator()(const Interference&) const { return "interference"; }
   std::string_view operator()(const FusedGemm&) const { return "gemm"; }
+  std::string_view operator()(const UnfusedAttention&) const { return "attention"; }
 };
 
 Task read_row_kernel(JsonObject& object) {
@@ -90,11 +97,13 @@ Task read_row_kernel(JsonObject& object) {
   return kernel;
 }
 
-Gemm read_product(JsonObject& object) {
-  JsonObject gemm = object.object("gemm");
-  const Kernel kernel = read_kernel(gemm);
-  if (const auto* product = std::get_if<Gemm>(&kernel)) return *product;
-  object.report("gemm", "is no product", "write {\"kind\": \"gemm\", ...}");
+// The kernel under the key, which must be of that kind.
+template <class Wanted>
+Wanted read_part(JsonObject& object, const std::string& kind) {
+  JsonObject part = object.object(kind);
+  const Kernel kernel = read_kernel(part);
+  if (const auto* wanted = std::get_if<Wanted>(&kernel)) return *wanted;
+  object.report(kind, "is another kind of kernel", "write {\"kind\": \"" + kind + "\", ...}");
   return {};
 }
 
@@ -203,10 +212,13 @@ Task read_task(JsonObject object) {
   const Json& kind = object.raw("kind");
   if (kind == "memory_bound") return read_row_kernel(object);
   if (kind == "interference")
-    return Interference{.sms = object.integer("sms", {.least = 1}), .gemm = read_product(object)};
+    return Interference{.sms = object.integer("sms", {.least = 1}),
+                        .gemm = read_part<Gemm>(object, "gemm")};
   if (kind == "fused_gemm")
     return FusedGemm{.epilogue = read_enumerator(object, "epilogue", Epilogue::GeluBias),
-                     .gemm = read_product(object)};
+                     .gemm = read_part<Gemm>(object, "gemm")};
+  if (kind == "unfused_attention")
+    return UnfusedAttention{read_part<Attention>(object, "attention")};
   if (kind == "launch")
     return Launches{.style = read_enumerator(object, "style", LaunchStyle::Graph),
                     .count = object.integer("count", {.least = 1})};

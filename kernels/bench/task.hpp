@@ -1,5 +1,5 @@
-// One thing that the profilers measure: a product, a memory-bound kernel of ours, a copy, or
-// launches.
+// One thing that the profilers measure: a product, attention, a memory-bound kernel of ours, a
+// copy, or launches.
 //
 //   Task task = RowKernel{.operation = RowOperation::Swiglu, .rows = 4096, .columns = 14336};
 //   task_text(task);   // "swiglu rows4096 columns14336": also the key by which a profile knows it
@@ -72,8 +72,15 @@ struct FusedGemm {
   auto operator<=>(const FusedGemm&) const = default;
 };
 
-using Task =
-    std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention, Interference, FusedGemm>;
+// Attention as products, a softmax of the scores in memory, and products: what frameworks run where
+// no fused kernel fits. Backward needs forward's weights, whose making is not part of the time.
+struct UnfusedAttention {
+  Attention attention;
+  auto operator<=>(const UnfusedAttention&) const = default;
+};
+
+using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attention, Interference,
+                          FusedGemm, UnfusedAttention>;
 
 [[nodiscard]] std::string task_text(const Task& task);
 // "gemm", "memory", "copy", "launch", "experts", "attention" or "interference": the word of --only.

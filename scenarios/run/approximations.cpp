@@ -63,16 +63,20 @@ void add_cost_approximations(const Workload& workload, const Partition& partitio
       if (op.kind == OpKind::Compute) used[op.payload] = true;
     }
   }
-  std::uint64_t extrapolated = 0;
-  for (std::size_t kernel = 0; kernel < costs.size(); ++kernel) {
-    if (used[kernel] && costs[kernel].provenance == Provenance::Extrapolated) ++extrapolated;
-  }
-  if (extrapolated == 0) return;
-  facts.approximations.push_back({.name = "profile_extrapolated",
-                                  .count = extrapolated,
-                                  .sentence = "kernel shapes lie outside what was measured on this "
-                                              "GPU; their times follow from its data sheet "
-                                              "and the nearest measured efficiency"});
+  const auto note = [&](Provenance provenance, const char* name, const char* sentence) {
+    std::uint64_t count = 0;
+    for (std::size_t kernel = 0; kernel < costs.size(); ++kernel) {
+      if (used[kernel] && costs[kernel].provenance == provenance) ++count;
+    }
+    if (count > 0)
+      facts.approximations.push_back({.name = name, .count = count, .sentence = sentence});
+  };
+  note(Provenance::Extrapolated, "profile_extrapolated",
+       "kernel shapes lie outside what was measured on this GPU; their times follow from its data "
+       "sheet and the nearest measured efficiency");
+  note(Provenance::Roofline, "profile_roofline",
+       "kernels take what the GPU's data sheet says they need at least: nothing was measured that "
+       "tells more");
 }
 
 void add_nccl_approximations(const Workload& workload, const Cluster& cluster,

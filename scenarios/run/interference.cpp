@@ -45,7 +45,9 @@ std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& 
       const auto sms = channels > 0
                            ? static_cast<double>(channels)
                            : static_cast<double>(sms_by_sheet(gpu.communication_sms, op, across));
-      losses[group_class][call] = std::min(sms / static_cast<double>(gpu.sms), kComputeLossMost);
+      const double share = sms / static_cast<double>(gpu.sms);
+      losses[group_class][call] =
+          std::min(share * gpu.communication_sms.compute_loss, kComputeLossMost);
     }
   }
   return losses;

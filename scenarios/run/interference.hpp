@@ -12,7 +12,8 @@
 
 namespace trainyard {
 
-// By group class and call, for EngineInput::compute_loss. A collective holds one SM for each of the
+// By group class and call, for EngineInput::compute_loss: the share of the SMs that the call holds,
+// times the profile's `compute_loss`. A collective holds one SM for each of the
 // channels that NCCL chose for it (an all_reduce of 1 KiB on A100: 1 of 108 SMs, 0.0093; of 1 GiB:
 // 24, 0.222). Where the carrier has no channels, as algorithms that the user named, and for
 // messages and all_to_all, the sheet's count holds: what a collective takes within a node or across

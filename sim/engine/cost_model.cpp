@@ -10,6 +10,8 @@ std::string_view to_string(Provenance provenance) {
       return "interpolated";
     case Provenance::Extrapolated:
       return "extrapolated";
+    case Provenance::Roofline:
+      return "roofline";
   }
   return "";
 }

@@ -1,6 +1,7 @@
 // The seam to kernels/: what one kernel costs on one GPU, and how well that is known (design D5).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -9,8 +10,10 @@
 
 namespace trainyard {
 
-// How an answer was found, best first.
-enum class Provenance : std::uint8_t { Measured, Interpolated, Extrapolated };
+// How an answer was found, best first. Roofline: the data sheet's bound is the answer, since what
+// measurements promise would beat it or nothing else is known.
+enum class Provenance : std::uint8_t { Measured, Interpolated, Extrapolated, Roofline };
+inline constexpr std::size_t provenances = 4;
 [[nodiscard]] std::string_view to_string(Provenance provenance);
 
 struct Cost {

@@ -1,5 +1,6 @@
 // How well the durations are known: the share of busy time whose kernels were measured,
-// interpolated or extrapolated, and which shapes would be most worth measuring (design D5).
+// interpolated, extrapolated or the roofline, and which shapes would be most worth measuring
+// (design D5).
 #pragma once
 
 #include <array>
@@ -18,9 +19,9 @@ struct KernelUse {
 };
 
 struct CostSummary {
-  double busy_s = 0.0;                     // kernel time of all ranks together
-  std::array<double, 3> share{};           // by Provenance; sums to 1 unless nothing ran
-  std::vector<KernelUse> worth_measuring;  // not measured, largest share first
+  double busy_s = 0.0;                      // kernel time of all ranks together
+  std::array<double, provenances> share{};  // by Provenance; sums to 1 unless nothing ran
+  std::vector<KernelUse> worth_measuring;   // not measured, largest share first
   [[nodiscard]] double of(Provenance provenance) const {
     return share[static_cast<std::size_t>(provenance)];
   }

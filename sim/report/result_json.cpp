@@ -165,6 +165,7 @@ Json costs_json(const RunView& view) {
   return {{"measured", costs.of(Provenance::Measured)},
           {"interpolated", costs.of(Provenance::Interpolated)},
           {"extrapolated", costs.of(Provenance::Extrapolated)},
+          {"roofline", costs.of(Provenance::Roofline)},
           {"worth_measuring", std::move(shapes)}};
 }
 

@@ -287,10 +287,12 @@ std::string placement_section(const RunView& view) {
 std::string costs_section(const RunView& view) {
   const CostSummary costs = cost_summary(view);
   if (costs.busy_s <= 0.0) return "";
-  std::string text = fmt::format("Kernel time: {} measured, {} interpolated, {} extrapolated\n",
+  std::string text = fmt::format("Kernel time: {} measured, {} interpolated, {} extrapolated",
                                  percent(costs.of(Provenance::Measured)),
                                  percent(costs.of(Provenance::Interpolated)),
                                  percent(costs.of(Provenance::Extrapolated)));
+  const double bound = costs.of(Provenance::Roofline);
+  text += bound > 0.0 ? fmt::format(", {} the data sheet's roofline\n", percent(bound)) : "\n";
   constexpr std::size_t kShown = 3;
   for (std::size_t i = 0; i < std::min(kShown, costs.worth_measuring.size()); ++i) {
     const KernelUse& use = costs.worth_measuring[i];

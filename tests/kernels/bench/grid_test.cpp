@@ -39,7 +39,7 @@ TEST(Grid, CoversEveryGroupDtypePassAndOperation) {
       if (const auto* gemm = std::get_if<Gemm>(&task)) products.insert({gemm->dtype, gemm->pass});
       if (const auto* row = std::get_if<RowKernel>(&task)) operations.insert(row->operation);
     }
-    EXPECT_EQ(groups.size(), 6U);
+    EXPECT_EQ(groups.size(), 7U);
     for (const DataType dtype : {DataType::Bf16, DataType::Fp8})
       for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad})
         EXPECT_TRUE(products.contains({dtype, pass})) << to_string(dtype) << to_string(pass);

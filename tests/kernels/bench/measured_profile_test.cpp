@@ -50,8 +50,11 @@ std::string problem_of(const fs::path& file) {
 TEST_F(MeasuredProfileTest, EveryTaskOfTheGridComesBackAsWritten) {
   MeasuredProfile profile{.provenance = h200, .rows = {}};
   double time = 1.0;
-  for (const Task& task : grid_tasks(Grid::Default))
+  for (const Task& task : grid_tasks(Grid::Default)) {
     profile.rows.push_back({task, {time += 0.125, time - 0.0625, time + 0.1}, "tile 1"});
+    if (std::holds_alternative<Interference>(task))
+      profile.rows.back().beside = Beside{0.5 * time, 90e9, 100e9};
+  }
   finish_profile(profile, file());
   const MeasuredProfile read = read_profile(file());
   EXPECT_EQ(read.rows, profile.rows);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/reference/attention.hpp"
 #include "kernels/reference/gemm.hpp"
 #include "kernels/reference/rows.hpp"
 
@@ -118,6 +119,98 @@ TEST(RowReference, AdamKeepsItsMomentum) {
       .rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 0.0, .decay = 0.0};
   const AdamState after = adam_step({.weight = 1.0, .momentum = 1.0}, 4.0, constants);
   EXPECT_NEAR(after.weight, 0.675, relative);
+}
+
+// With queries of zero every visible key weighs the same: values 1 and 3 make 1, then 2.
+TEST(AttentionReference, EqualScoresAverageTheValuesSeen) {
+  const std::vector<double> nothing = {0, 0}, v = {1, 3};
+  const AttentionOperands operands{values(nothing), values(nothing), values(v)};
+  Attention attention{.query_heads = 1,
+                      .kv_heads = 1,
+                      .query_length = 2,
+                      .kv_length = 2,
+                      .head_dim_qk = 1,
+                      .head_dim_v = 1};
+  EXPECT_NEAR(attention_row(attention, {}, operands).values[0], 1.0, relative);
+  const ResultRow last = attention_row(attention, {.position = 1}, operands);
+  EXPECT_NEAR(last.values[0], 2.0, relative);
+  EXPECT_NEAR(last.log_sum, std::log(2.0), relative);
+  attention.causal = false;
+  EXPECT_NEAR(attention_row(attention, {}, operands).values[0], 2.0, relative);
+}
+
+// Two sequences of five, four query heads on two key heads: every gradient against the slope of the
+// sum of result times result gradient.
+struct SmallAttention {
+  Attention attention{.batch = 2,
+                      .query_heads = 4,
+                      .kv_heads = 2,
+                      .query_length = 5,
+                      .kv_length = 5,
+                      .head_dim_qk = 3,
+                      .head_dim_v = 2};
+  std::vector<double> q, k, v, gradient;
+  SmallAttention() {
+    for (std::size_t i = 0; i < 120; ++i) q.push_back(std::sin(static_cast<double>(i)));
+    for (std::size_t i = 0; i < 60; ++i) k.push_back(std::cos(static_cast<double>(3 * i)));
+    for (std::size_t i = 0; i < 40; ++i) v.push_back(std::sin(static_cast<double>(5 * i + 1)));
+    for (std::size_t i = 0; i < 80; ++i)
+      gradient.push_back(std::cos(static_cast<double>(7 * i + 2)));
+  }
+  [[nodiscard]] AttentionOperands operands() const { return {values(q), values(k), values(v)}; }
+  template <class Each>
+  void for_queries(const Each& each) const {
+    for (std::int64_t batch = 0; batch < 2; ++batch)
+      for (std::int64_t head = 0; head < 4; ++head)
+        for (std::int64_t position = 0; position < 5; ++position)
+          each(AttentionRow{batch, head, position});
+  }
+  [[nodiscard]] double loss() const {
+    double sum = 0.0;
+    for_queries([&](const AttentionRow& row) {
+      const auto result = attention_row(attention, row, operands()).values;
+      const auto first = static_cast<std::size_t>(row_place(row, 5, 4, 2));
+      sum += result[0] * gradient[first] + result[1] * gradient[first + 1];
+    });
+    return sum;
+  }
+  // By central difference, off by the third derivative times the square of the step.
+  [[nodiscard]] double slope(std::vector<double> SmallAttention::*of, std::int64_t place) const {
+    constexpr double step = 1e-4;
+    SmallAttention up = *this, down = *this;
+    (up.*of)[static_cast<std::size_t>(place)] += step;
+    (down.*of)[static_cast<std::size_t>(place)] -= step;
+    return (up.loss() - down.loss()) / (2 * step);
+  }
+};
+
+TEST(AttentionReference, GradientsAreTheSlopesOfTheResult) {
+  for (const bool causal : {true, false}) {
+    SmallAttention small;
+    small.attention.causal = causal;
+    std::vector<double> result(80), log_sum(40);
+    small.for_queries([&](const AttentionRow& row) {
+      const ResultRow found = attention_row(small.attention, row, small.operands());
+      const auto first = static_cast<std::size_t>(row_place(row, 5, 4, 2));
+      result[first] = found.values[0];
+      result[first + 1] = found.values[1];
+      log_sum[static_cast<std::size_t>((row.batch * 4 + row.head) * 5 + row.position)] =
+          found.log_sum;
+    });
+    const GradientOperands operands{small.operands(), values(result), values(small.gradient),
+                                    values(log_sum)};
+    const AttentionRow query{1, 2, 3}, key{1, 1, 2};
+    const auto q = query_gradient_row(small.attention, query, operands);
+    const auto [k, v] = key_gradient_row(small.attention, key, operands);
+    constexpr double tolerance = 1e-7;
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      EXPECT_NEAR(q[at], small.slope(&SmallAttention::q, row_place(query, 5, 4, 3) + i), tolerance);
+      EXPECT_NEAR(k[at], small.slope(&SmallAttention::k, row_place(key, 5, 2, 3) + i), tolerance);
+      if (i == 2) break;  // values have two columns
+      EXPECT_NEAR(v[at], small.slope(&SmallAttention::v, row_place(key, 5, 2, 2) + i), tolerance);
+    }
+  }
 }
 
 }  // namespace

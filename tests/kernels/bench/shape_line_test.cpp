@@ -45,6 +45,32 @@ TEST(ShapeLine, ReadsTheRowsOfExperts) {
   EXPECT_THAT(line_problem("experts rows3; n8 k16"), ::testing::HasSubstr("rows3;, which is"));
 }
 
+TEST(ShapeLine, ReadsAttention) {
+  const Attention expected{.query_heads = 32,
+                           .kv_heads = 8,
+                           .query_length = 4096,
+                           .kv_length = 4096,
+                           .head_dim_qk = 192,
+                           .head_dim_v = 128,
+                           .pairs = 4096 * 4097 / 2,
+                           .backward = true};
+  EXPECT_EQ(read_shape_line("attention heads32/8 q4096 d192/128 backward"), Task(expected));
+  EXPECT_EQ(read_shape_line("unfused attention heads32/8 q4096 d192/128 backward"),
+            Task(UnfusedAttention{expected}));
+  const Attention full{.batch = 2,
+                       .query_heads = 4,
+                       .kv_heads = 4,
+                       .query_length = 8,
+                       .kv_length = 16,
+                       .head_dim_qk = 64,
+                       .head_dim_v = 64,
+                       .pairs = 128,
+                       .causal = false,
+                       .dtype = DataType::Fp16};
+  EXPECT_EQ(read_shape_line("attention full batch2 heads4 q8 kv16 d64 fp16"), Task(full));
+  EXPECT_THAT(problem_of("attention heads4 q8 kv16 d64"), ::testing::HasSubstr("add \"full\""));
+}
+
 TEST(ShapeLine, NamesTheWordThatIsWrong) {
   EXPECT_THAT(line_problem("gemm m2 n3"), ::testing::HasSubstr("has no k with a number"));
   EXPECT_THAT(line_problem("gemm m2 n3 k5 fp4"), ::testing::HasSubstr("\"fp4\""));

@@ -1,0 +1,45 @@
+// The command lines of both profilers. They are read in one file, since the compiler takes long for
+// CLI11, and passed on as plain values.
+//
+//   const auto read = read_kernel_options(count, values, version_text());
+//   if (read.exit_code) return *read.exit_code;   // --help, --version or wrong usage, said already
+//   measure(read.options);
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/bench/grid.hpp"
+
+namespace trainyard::bench {
+
+template <class Options>
+struct CommandLine {
+  Options options;
+  std::optional<int> exit_code;
+};
+
+// Of trainyard-profile.
+struct KernelOptions {
+  std::string out;
+  std::vector<std::string> only;
+  Grid grid = Grid::Default;
+  std::vector<std::string> shapes;
+  std::string shapes_file;
+  bool list = false;
+};
+[[nodiscard]] CommandLine<KernelOptions> read_kernel_options(int count, char** values,
+                                                             const std::string& version);
+
+// Of trainyard-profile-nccl.
+struct CollectiveOptions {
+  std::string out, least = "8", most = "8GiB", id_file;
+  std::int64_t factor = 2;
+  std::vector<std::string> operations, algorithms, protocols;
+};
+// Throws InputError for sizes that are none.
+[[nodiscard]] CommandLine<CollectiveOptions> read_collective_options(int count, char** values);
+
+}  // namespace trainyard::bench
