@@ -324,7 +324,11 @@ int run_parts(const CollectiveOptions& options) {
           measure_part(options, algorithm, protocol, file);
           std::_Exit(0);
         } catch (const std::exception& error) {
-          fmt::print(stderr, "{} {}: {}\n", algorithm, protocol, error.what());
+          fmt::print(stderr, "trainyard-profile-nccl: {}{}\n",
+                     algorithm.empty() && protocol.empty()
+                         ? ""
+                         : fmt::format("{} {}: ", algorithm, protocol),
+                     error.what());
           std::_Exit(1);
         }
       }

@@ -103,7 +103,7 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
 // 16 and 32 of an H200's 132 SMs held: (1 - 100 / 116) / (16 / 132) = 1.1379 and (1 - 100 / 136) /
 // (32 / 132) = 1.0919, of which the median is 1.1149; copying loses 10 and 20 %.
 TEST(ProfileFiles, InterferenceBecomesTheProfilesFactors) {
-  const Interference less{.sms = 16, .gemm = product}, more{.sms = 32, .gemm = product};
+  const Interference less{.sms = 16, .gemm = wide_product}, more{.sms = 32, .gemm = wide_product};
   const auto rows = profile_of("580", {{less, {116, 115, 117}, "", Beside{100, 90e9, 100e9}},
                                        {more, {136, 135, 137}, "", Beside{100, 160e9, 200e9}}});
   const auto factors = interference_factors(rows, 132);

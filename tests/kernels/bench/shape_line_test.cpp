@@ -68,7 +68,7 @@ TEST(ShapeLine, ReadsAttention) {
                        .causal = false,
                        .dtype = DataType::Fp16};
   EXPECT_EQ(read_shape_line("attention full batch2 heads4 q8 kv16 d64 fp16"), Task(full));
-  EXPECT_THAT(problem_of("attention heads4 q8 kv16 d64"), ::testing::HasSubstr("add \"full\""));
+  EXPECT_THAT(line_problem("attention heads4 q8 kv16 d64"), ::testing::HasSubstr("add \"full\""));
 }
 
 TEST(ShapeLine, NamesTheWordThatIsWrong) {
