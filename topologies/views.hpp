@@ -23,4 +23,11 @@ namespace trainyard {
 inline constexpr std::uint32_t kDotNodesMost = 64;
 [[nodiscard]] std::string topology_dot(const Cluster& cluster);
 
+// A platform file of SimGrid: GPUs as hosts of `speed`, each direction of a wire as a link with its
+// usable rate, the route of every pair. Where messages are dealt to several paths in equal shares,
+// those links are one of their rate together: two NICs of 50 GB/s into 4 spines each see one of
+// 200 GB/s. Throws InputError above kSimgridGpusMost GPUs, as routes grow with their square.
+inline constexpr std::size_t kSimgridGpusMost = 512;
+[[nodiscard]] std::string to_simgrid_xml(const Cluster& cluster, FlopsPerSecond speed);
+
 }  // namespace trainyard

@@ -235,12 +235,20 @@ std::string steps_text(const Comparison& comparison) {
 
 }  // namespace
 
+ComparisonSections comparison_sections(const Comparison& comparison) {
+  return {.sides = sides_text(comparison),
+          .inputs = differences_text(comparison),
+          .figures = figures_text(comparison),
+          .breakdown = breakdown_text(comparison),
+          .collectives = collectives_text(comparison),
+          .links = links_text(comparison),
+          .steps = steps_text(comparison)};
+}
+
 std::string comparison_text(const Comparison& comparison) {
-  std::string text = sides_text(comparison) + "\n" + differences_text(comparison) + "\n" +
-                     figures_text(comparison) + "\n" + breakdown_text(comparison);
-  text += collectives_text(comparison);
-  text += links_text(comparison);
-  return text + steps_text(comparison);
+  const ComparisonSections parts = comparison_sections(comparison);
+  return parts.sides + "\n" + parts.inputs + "\n" + parts.figures + "\n" + parts.breakdown +
+         parts.collectives + parts.links + parts.steps;
 }
 
 Json comparison_json(const Comparison& comparison) {

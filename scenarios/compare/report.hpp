@@ -8,6 +8,12 @@
 
 namespace trainyard {
 
+// The parts of comparison_text, each a table; empty where there is nothing to say.
+struct ComparisonSections {
+  std::string sides, inputs, figures, breakdown, collectives, links, steps;
+};
+[[nodiscard]] ComparisonSections comparison_sections(const Comparison& comparison);
+
 // Side by side: the sides, the inputs that differ, key figures with their change against the first
 // side, where the time goes, collectives, links, and the way from the first side to each other one.
 [[nodiscard]] std::string comparison_text(const Comparison& comparison);

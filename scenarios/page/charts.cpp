@@ -197,6 +197,12 @@ std::string bundle_line(double from_y, double to_y, std::size_t number, const st
 
 }  // namespace
 
+std::string_view share_colour(std::string_view name) {
+  for (std::size_t share = 0; share < kTimeShares; ++share)
+    if (to_string(static_cast<TimeShare>(share)) == name) return kShareColours[share];
+  return "#BBBBBB";
+}
+
 std::string breakdown_chart(const RunView& view) {
   const std::vector<StageBreakdown> stages = stage_breakdown(view);
   const double step_s = view.timeline.makespan_s;

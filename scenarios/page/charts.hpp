@@ -4,10 +4,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
+
+// What a share of the breakdown, by its name ("exposed_tensor"), is coloured; grey for unknown
+// ones.
+[[nodiscard]] std::string_view share_colour(std::string_view name);
 
 // One bar for each stage: the shares of the step (sim/timeline/breakdown.hpp), with their legend.
 [[nodiscard]] std::string breakdown_chart(const RunView& view);

@@ -26,7 +26,7 @@ std::string table(const std::string& indent, std::string_view key,
   return text + (lines.empty() ? "]" : fmt::format("\n{}]", indent));
 }
 
-std::string call_line(const Call& call) {
+Json call_json(const Call& call) {
   Json json{{"op", to_string(call.op)},
             {"bytes", call.bytes},
             {"dtype", to_string(call.dtype)},
@@ -34,10 +34,10 @@ std::string call_line(const Call& call) {
   if (!call.matrix.empty()) json["matrix"] = call.matrix;
   for (const RelayHop& hop : call.relay)
     json["relay"].push_back({{"from", hop.from}, {"to", hop.to}, {"bytes", hop.bytes}});
-  return one_line(json);
+  return json;
 }
 
-void add_payload(Json& json, const Workload& workload, const Operation& op) {
+void add_number(Json& json, const Workload& workload, const Operation& op) {
   if (op.kind == OpKind::Compute) {
     json["kernel"] = op.payload;
   } else if (op.kind == OpKind::Delay) {
@@ -48,7 +48,21 @@ void add_payload(Json& json, const Workload& workload, const Operation& op) {
   }
 }
 
-std::string operation_line(const Workload& workload, const Program& program, const Operation& op) {
+void add_in_place(Json& json, const Workload& workload, const Operation& op) {
+  if (op.kind == OpKind::Compute) {
+    json["kernel"] = kernel_to_json(workload.kernels[op.payload]);
+  } else if (op.kind == OpKind::Delay) {
+    json["delay"] = fmt::format("{} s", workload.delays[op.payload].value());
+  } else {
+    json["slot"] = workload.slots[op.slot];
+    json["call"] = call_json(workload.calls[op.payload]);
+  }
+}
+
+using AddPayload = void (*)(Json&, const Workload&, const Operation&);
+
+Json operation_json(const Workload& workload, const Program& program, const Operation& op,
+                    AddPayload add_payload) {
   Json json{{"kind", to_string(op.kind)},
             {"name", workload.names[op.name]},
             {"stream", workload.streams[op.stream]}};
@@ -63,7 +77,7 @@ std::string operation_line(const Workload& workload, const Program& program, con
                               {"bytes", effect.bytes},
                               {"when", effect.at_end ? "end" : "start"}});
   }
-  return one_line(json);
+  return json;
 }
 
 std::string program_text(const Workload& workload, const Program& program) {
@@ -74,7 +88,7 @@ std::string program_text(const Workload& workload, const Program& program) {
   }
   std::vector<std::string> operations;
   for (const Operation& op : program.operations) {
-    operations.push_back(operation_line(workload, program, op));
+    operations.push_back(one_line(operation_json(workload, program, op, add_number)));
   }
   return fmt::format("{{\n      \"name\": {},\n      \"stage\": {},\n{},\n{}\n    }}",
                      one_line(program.name), program.stage, table("      ", "resident", resident),
@@ -102,6 +116,10 @@ std::vector<std::string> lines(const std::vector<Element>& elements, Line line) 
 
 }  // namespace
 
+Json operation_to_json(const Workload& workload, const Program& program, const Operation& op) {
+  return operation_json(workload, program, op, add_in_place);
+}
+
 std::string to_json(const Workload& workload) {
   const auto text = [](const std::string& word) { return one_line(word); };
   std::string json = "{\n";
@@ -114,7 +132,7 @@ std::string to_json(const Workload& workload) {
   add("names", lines(workload.names, text));
   add("kernels",
       lines(workload.kernels, [](const Kernel& k) { return one_line(kernel_to_json(k)); }));
-  add("calls", lines(workload.calls, call_line));
+  add("calls", lines(workload.calls, [](const Call& c) { return one_line(call_json(c)); }));
   add("delays", lines(workload.delays, [](Seconds delay) { return one_line(delay.value()); }));
   add("programs", lines(workload.programs,
                         [&](const Program& program) { return program_text(workload, program); }));

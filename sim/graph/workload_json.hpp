@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ namespace trainyard {
 
 // One operation per line. REQUIRES: the workload is valid.
 [[nodiscard]] std::string to_json(const Workload& workload);
+
+// One operation as in such a file, with its kernel, call or delay in place instead of a number.
+[[nodiscard]] nlohmann::ordered_json operation_to_json(const Workload& workload,
+                                                       const Program& program, const Operation& op);
 
 // Reads, validates and checks for deadlock. Throws InputError with all problems found.
 [[nodiscard]] Workload read_workload(const std::filesystem::path& file);

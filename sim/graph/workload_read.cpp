@@ -69,7 +69,7 @@ std::vector<RelayHop> read_relay(JsonObject& object) {
 }
 
 Call read_call(JsonObject& object) {
-  return {.op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::SendRecv),
+  return {.op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::HostCopy),
           .bytes = read_size(object, "bytes", 0),
           .dtype = read_enumerator(object, "dtype", DataType::Fp8, std::optional(DataType::Bf16)),
           .algorithm = object.text("algorithm", "ring"),

@@ -41,12 +41,31 @@ void expect_answer(const Scratch& scratch, const std::string& line) {
 
 TEST(Examples, EveryHelpHasOneThatRuns) {
   const Scratch scratch;
-  for (const std::string command :
-       {"trainyard", "trainyard run", "trainyard memory", "trainyard schedule", "trainyard show",
-        "trainyard show topology", "trainyard show workload", "trainyard show cost",
-        "trainyard compare", "trainyard explain", "trainyard search", "trainyard sweep",
-        "trainyard list", "trainyard schema", "trainyard collective", "trainyard import",
-        "trainyard import nccl-tests"}) {
+  for (const std::string command : {"trainyard",
+                                    "trainyard run",
+                                    "trainyard memory",
+                                    "trainyard schedule",
+                                    "trainyard show",
+                                    "trainyard show topology",
+                                    "trainyard show workload",
+                                    "trainyard show cost",
+                                    "trainyard compare",
+                                    "trainyard explain",
+                                    "trainyard search",
+                                    "trainyard sweep",
+                                    "trainyard list",
+                                    "trainyard schema",
+                                    "trainyard collective",
+                                    "trainyard import",
+                                    "trainyard import nccl-tests",
+                                    "trainyard import chakra",
+                                    "trainyard import hf-config",
+                                    "trainyard import megatron",
+                                    "trainyard import nccl-topo",
+                                    "trainyard import topo-m",
+                                    "trainyard init",
+                                    "trainyard man",
+                                    "trainyard completion"}) {
     const Outcome help = scratch.sh(command + " --help");
     ASSERT_EQ(help.exit, 0) << command;
     EXPECT_EQ(help.err, "");

@@ -23,8 +23,8 @@ const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
 std::vector<Refusal> refusals() {
   return {
       {"trainyard",
-       "trainyard what? run, memory, compare, explain, search, sweep, schedule, collective, "
-       "import, show, list, schema, validate, calibrate, profile (`trainyard "
+       "trainyard what? run, init, memory, compare, explain, search, sweep, schedule, collective, "
+       "import, show, list, schema, validate, calibrate, profile, man, completion (`trainyard "
        "--help` "
        "shows what it takes)"},
       {"trainyard collective all_redcue",

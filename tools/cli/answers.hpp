@@ -7,6 +7,7 @@
 namespace trainyard {
 
 void add_compare(CLI::App& app, Action& action);
+void add_init(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);

@@ -27,6 +27,7 @@ void add_collective(CLI::App& app, Action& action);
 void add_import(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_list(CLI::App& app, Action& action);
+void add_pages(CLI::App& app, Action& action);  // man, completion
 void add_schema(CLI::App& app, Action& action);
 void add_validate(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);

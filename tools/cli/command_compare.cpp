@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/compare/comparison.hpp"
+#include "scenarios/compare/page.hpp"
 #include "scenarios/compare/report.hpp"
 #include "scenarios/sweep/grid.hpp"
 #include "sim/base/error.hpp"
@@ -17,7 +18,7 @@ namespace {
 struct CompareChoice {
   std::vector<std::string> scenarios;
   std::vector<std::vector<std::string>> sets;
-  std::string json, csv;
+  std::string json, csv, html;
   std::size_t processes = 0;
 };
 
@@ -53,6 +54,7 @@ Exit compare_sides(const CompareChoice& choice) {
                }});
   if (!choice.json.empty()) write_file(choice.json, to_text(comparison_json(comparison)));
   if (!choice.csv.empty()) write_file(choice.csv, comparison_csv(comparison));
+  if (!choice.html.empty()) write_file(choice.html, comparison_page(comparison));
   fmt::print("{}", comparison_text(comparison));
   for (const ComparedSide& side : comparison.sides)
     if (side.figures.status == "fits") return Exit::Fine;
@@ -72,6 +74,7 @@ void add_compare(CLI::App& app, Action& action) {
       ->type_name("PATH=VALUE ...");
   command->add_option("--json", choice->json, "Write the comparison as JSON");
   command->add_option("--csv", choice->csv, "Write the comparison as a table");
+  command->add_option("--html", choice->html, "Write the comparison as a page");
   command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
   command->footer(
       "Example:\n"

@@ -9,8 +9,8 @@ namespace trainyard {
 namespace {
 
 // One subcommand each.
-constexpr std::array kFormats{add_import_hf_config, add_import_megatron, add_import_nccl_tests,
-                              add_import_nccl_topo, add_import_topo_m};
+constexpr std::array kFormats{add_import_chakra,     add_import_hf_config, add_import_megatron,
+                              add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
 
 }  // namespace
 

@@ -77,7 +77,7 @@ void refuse_contradictions(const RunChoice& choice) {
          "use --report critical_path");
   }
   if (!choice.trace_ranks.empty() && choice.outputs.trace.empty() && choice.outputs.out.empty() &&
-      choice.outputs.trace_folder.empty()) {
+      choice.outputs.trace_folder.empty() && choice.outputs.chakra.empty()) {
     fail("--trace-ranks needs a trace", "add --trace trace.json.gz");
   }
 }
@@ -146,6 +146,8 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--trace", choice->outputs.trace, "Write a Chrome trace (.json or .json.gz)");
   command->add_option("--trace-dir", choice->outputs.trace_folder,
                       "Write a trace file for each rank into this folder");
+  command->add_option("--chakra", choice->outputs.chakra,
+                      "Write Chakra execution traces, one for each rank, into this folder");
   command
       ->add_option("--trace-ranks", choice->trace_ranks,
                    "Ranks to show in the trace (default: one for each class)")

@@ -29,6 +29,7 @@ struct ShowChoice {
   bool dot = false;
   bool json = false;
   bool nccl_xml = false;
+  bool simgrid_xml = false;
 };
 
 ClusterSpec cluster_of(const ShowChoice& choice) {
@@ -52,6 +53,11 @@ Exit show_topology(const ShowChoice& choice) {
   const Cluster cluster = build_cluster(spec);
   if (choice.nccl_xml) {
     fmt::print("{}", to_nccl_xml(cluster, 0));
+    return Exit::Fine;
+  }
+  if (choice.simgrid_xml) {
+    const GpuSheet gpu = load_gpu_sheet(cluster.facts().gpu);
+    fmt::print("{}", to_simgrid_xml(cluster, gpu.bf16.value() > 0.0 ? gpu.bf16 : gpu.fp16));
     return Exit::Fine;
   }
   fmt::print("{}", choice.matrix ? topology_matrix(cluster, 0)
@@ -115,6 +121,11 @@ void add_show(CLI::App& app, Action& action) {
       ->excludes(dot);
   matrix->excludes(dot);
   topology->add_flag("--nccl-xml", choice->nccl_xml, "The first node as NCCL_TOPO_FILE reads it")
+      ->excludes(matrix)
+      ->excludes(dot);
+  topology
+      ->add_flag("--simgrid-xml", choice->simgrid_xml,
+                 "As a platform file of SimGrid: every GPU's route to every other")
       ->excludes(matrix)
       ->excludes(dot);
   topology->footer(

@@ -6,6 +6,7 @@
 
 namespace trainyard {
 
+void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
 void add_import_megatron(CLI::App& import, Action& action);
 void add_import_nccl_tests(CLI::App& import, Action& action);

@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
       "`trainyard COMMAND --help` shows each command with an example.");
   trainyard::Action action;
   trainyard::add_run(app, action);
+  trainyard::add_init(app, action);
   trainyard::add_memory(app, action);
   trainyard::add_compare(app, action);
   trainyard::add_explain(app, action);
@@ -77,6 +78,7 @@ int main(int argc, char** argv) {
   trainyard::add_validate(app, action);
   trainyard::add_calibrate(app, action);
   trainyard::add_profile(app, action);
+  trainyard::add_pages(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

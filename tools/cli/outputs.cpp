@@ -8,6 +8,7 @@
 #include "scenarios/page/page.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/chakra/export.hpp"
 #include "sim/report/csv.hpp"
 #include "sim/report/result_json.hpp"
 
@@ -61,6 +62,7 @@ Outputs outputs_of(const OutputChoice& choice) {
   }
   if (!choice.trace.empty()) outputs.trace = choice.trace;
   if (!choice.trace_folder.empty()) outputs.trace_folder = choice.trace_folder;
+  if (!choice.chakra.empty()) outputs.chakra = choice.chakra;
   if (!choice.json.empty()) {
     outputs.json = choice.json;
     outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
@@ -77,6 +79,8 @@ void refuse_unwritable(const Outputs& outputs) {
   refuse_unwritable_file(outputs.html);
   refuse_unwritable_folder(outputs.csv);
   refuse_unwritable_folder(outputs.trace_folder);
+  refuse_unwritable_folder(outputs.chakra);
+  if (outputs.chakra) chakra::refuse_unless_built_in(outputs.chakra->string());
 }
 
 // The trace goes first: it alone may refuse what it is asked for (a rank that is not there), and
@@ -95,6 +99,10 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
   if (outputs.trace_folder) {
     write_trace_directory(view, *outputs.trace_folder, options);
     say("Traces", *outputs.trace_folder, "   (a file for each rank, for HolisticTraceAnalysis)");
+  }
+  if (outputs.chakra) {
+    chakra::write_traces(view, *outputs.chakra, options.ranks);
+    say("Chakra traces", *outputs.chakra, "   (a file for each rank; trainyard import chakra)");
   }
   if (outputs.scenario && !view.facts.scenario.is_null()) {
     write_file(*outputs.scenario, to_text(view.facts.scenario));

@@ -25,12 +25,13 @@ struct OutputChoice {
   std::string csv = {};
   std::string html = {};
   std::string trace_folder = {};
+  std::string chakra = {};
 };
 
 // Where each result goes; nothing where it was not asked for.
 struct Outputs {
   std::optional<std::filesystem::path> trace = {}, trace_folder = {}, json = {}, csv = {},
-                                       scenario = {}, html = {};
+                                       scenario = {}, html = {}, chakra = {};
 };
 
 [[nodiscard]] Outputs outputs_of(const OutputChoice& choice);

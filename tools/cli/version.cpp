@@ -15,4 +15,6 @@ std::string version_text() {
       NLOHMANN_JSON_VERSION_PATCH, FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100);
 }
 
+std::string version_number() { return TRAINYARD_VERSION; }
+
 }  // namespace trainyard

@@ -1,10 +1,13 @@
 // Are the differences those that were made, and does the way from one side to the other add up?
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "scenarios/compare/comparison.hpp"
+#include "scenarios/compare/page.hpp"
 #include "scenarios/compare/report.hpp"
 
 namespace trainyard {
@@ -68,6 +71,20 @@ TEST(Compare, TextJsonAndCsvSayTheSame) {
   EXPECT_EQ(line, "section,name,A,B");
   std::getline(csv, line);
   EXPECT_EQ(line, "input,parallelism.tensor,2,4");
+}
+
+TEST(Compare, ThePageTellsTheVerdictAndEveryChange) {
+  const double ratio =
+      sample().sides[1].figures.step_time_s / sample().sides[0].figures.step_time_s;
+  const std::string verdict = comparison_verdict(sample(), 1);
+  EXPECT_THAT(verdict, HasSubstr(fmt::format("{:.1f} %", 100.0 * std::abs(ratio - 1.0))));
+  EXPECT_THAT(verdict, HasSubstr(ratio < 1.0 ? "B is" : "slower than A"));
+  const std::string page = comparison_page(sample());
+  for (const std::string& part :
+       {verdict, std::string("<h3>From A to B</h3>"), std::string("training.recompute: +"),
+        std::string("id=\"links\"")})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_THAT(page, testing::Not(HasSubstr("http"))) << "it opens from disk, offline";
 }
 
 TEST(Compare, EqualSidesDifferInNothing) {

@@ -1,0 +1,189 @@
+// Chakra traces: a step that goes out and comes back is the same step; traces of others are read by
+// their conventions; what does not match is named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.hpp"
+#include "sim/chakra/import.hpp"
+#include "sim/chakra/trace_file.hpp"
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+using chakra::Conventions;
+using chakra::Node;
+using chakra::NodeType;
+using chakra::RankTrace;
+using test::Outcome;
+using test::Scratch;
+using testing::HasSubstr;
+
+class Chakra : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      chakra::refuse_unless_built_in("");
+    } catch (const InputError&) {
+      GTEST_SKIP() << "SKIPPED, NOT TESTED: Chakra traces need libprotobuf-dev, protobuf-compiler";
+    }
+  }
+  // Writes the traces, one rank each, and reads them back as a workload.
+  chakra::Imported imported(const std::vector<RankTrace>& traces, const Conventions& how = {}) {
+    for (std::size_t rank = 0; rank < traces.size(); ++rank) {
+      write_file(scratch.folder() / "et" / ("step." + std::to_string(rank) + ".et"),
+                 chakra::to_bytes(traces[rank]));
+    }
+    return chakra::read_traces(scratch.folder() / "et", how);
+  }
+  std::string problem(const std::vector<RankTrace>& traces, const Conventions& how = {}) {
+    try {
+      static_cast<void>(imported(traces, how));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  Scratch scratch;
+};
+
+Node collective(std::uint64_t id, std::int64_t type, std::int64_t bytes,
+                const std::string& group = "") {
+  return {.id = id,
+          .name = "collective",
+          .type = NodeType::Collective,
+          .attributes = {{"comm_type", type}, {"comm_size", bytes}, {"pg_name", group}}};
+}
+
+Node message(std::uint64_t id, NodeType type, std::int32_t from, std::int32_t to,
+             std::int32_t tag) {
+  return {.id = id,
+          .name = type == NodeType::Send ? "send" : "recv",
+          .type = type,
+          .attributes = {{"comm_size", std::int64_t{1024}},
+                         {"comm_src", from},
+                         {"comm_dst", to},
+                         {"comm_tag", tag}}};
+}
+
+TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
+  struct Shipped {
+    std::string scenario, sets;
+  };
+  for (const Shipped& one :
+       {Shipped{"scenarios/first/two_gpus.json", ""},
+        Shipped{"scenarios/what_if/tensor.json",
+                " --set parallelism.pipeline=2 --set parallelism.tensor=2 --set "
+                "training.global_batch_size=8"}}) {
+    SCOPED_TRACE(one.scenario + one.sets);
+    const std::string sets = one.sets;
+    const Outcome run = scratch.sh("trainyard run " + one.scenario + sets +
+                                   " --json a.json --chakra out && "
+                                   "trainyard show topology " +
+                                   one.scenario + " --json > c.json");
+    ASSERT_EQ(run.exit, 0) << run.err;
+    for (const std::string convention : {"best", "recorded"}) {
+      const Outcome back =
+          scratch.sh("trainyard import chakra out -o w.json --durations " + convention +
+                     " && trainyard run --workload w.json --cluster c.json "
+                     "--json b.json");
+      ASSERT_EQ(back.exit, 0) << back.err;
+      const auto ours = nlohmann::json::parse(scratch.read("a.json"));
+      const auto theirs = nlohmann::json::parse(scratch.read("b.json"));
+      const double expected = ours.at("step_time_s");
+      EXPECT_NEAR(theirs.at("step_time_s").get<double>(), expected, 1e-9 * expected) << convention;
+    }
+    ASSERT_EQ(scratch.sh("rm -r out").exit, 0);
+  }
+}
+
+// Written by protoc from text, as ASTRA-sim's generators lay them out. A100: 312 TFLOP/s bf16.
+TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
+  const Outcome outcome = scratch.sh(
+      "trainyard import chakra tests/tools/chakra_traces -o w.json && "
+      "trainyard show topology scenarios/first/two_gpus.json --json > c.json && "
+      "trainyard run --workload w.json --cluster c.json --engine ideal --json r.json --trace "
+      "t.json "
+      "--trace-ranks 1");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("computation: 0 by kernel, 1 as recorded, 2 by roofline, 0 "));
+  std::map<std::string, double> seconds;
+  const auto trace = nlohmann::json::parse(scratch.read("t.json"));
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.value("ph", "") == "X") seconds[event["name"]] = event["dur"].get<double>() * 1e-6;
+  EXPECT_NEAR(seconds.at("layer"), 312e9 / 312e12, 1e-9);
+  EXPECT_NEAR(seconds.at("next layer"), 250e-6, 1e-9);
+}
+
+TEST_F(Chakra, SizesFollowTheConvention) {
+  const auto bytes = [&](std::int64_t type, const Conventions& how) {
+    const RankTrace trace{.nodes = {collective(1, type, 100)}};
+    return imported({trace, trace, trace, trace}, how).workload.calls.at(0).bytes;
+  };
+  constexpr std::int64_t kAllReduce = 0, kAllGather = 2, kReduceScatter = 7;
+  EXPECT_EQ(bytes(kAllReduce, {}), 100);
+  EXPECT_EQ(bytes(kAllGather, {}), 400) << "what a rank puts in, of four";
+  EXPECT_EQ(bytes(kAllGather, {.all_gather_output = true}), 100);
+  EXPECT_EQ(bytes(kReduceScatter, {}), 100);
+  EXPECT_EQ(bytes(kReduceScatter, {.reduce_scatter_output = true}), 400);
+}
+
+TEST_F(Chakra, DimensionsChooseAmongRanks) {
+  Node along = collective(1, 0, 8);
+  along.attributes["involved_dim"] = std::vector<std::int64_t>{0, 1};
+  const RankTrace trace{.nodes = {along}};
+  const std::vector<RankTrace> four(4, trace);
+  EXPECT_THAT(problem(four), HasSubstr("rank 0 node 1 \"collective\" takes part in some of 2"));
+  const Workload workload = imported(four, {.dimensions = {2, 2}}).workload;
+  ASSERT_EQ(workload.groups.size(), 2U);
+  EXPECT_THAT(workload.groups[0].members, testing::ElementsAre(0U, 2U));
+  EXPECT_THAT(workload.groups[1].members, testing::ElementsAre(1U, 3U));
+  EXPECT_EQ(workload.programs.size(), 1U) << "they all do the same";
+}
+
+TEST_F(Chakra, MessagesMeetByTagWhereOrdersDiffer) {
+  const RankTrace sends{
+      .nodes = {message(1, NodeType::Send, 0, 1, 7), message(2, NodeType::Send, 0, 1, 8)}};
+  RankTrace takes{
+      .nodes = {message(1, NodeType::Recv, 0, 1, 7), message(2, NodeType::Recv, 0, 1, 8)}};
+  EXPECT_EQ(imported({sends, takes}).workload.groups.size(), 1U) << "one queue";
+  std::swap(takes.nodes[0].attributes, takes.nodes[1].attributes);
+  EXPECT_THAT(problem({sends, takes}), HasSubstr("deadlock"))
+      << "a stream in order cannot take the second first";
+}
+
+TEST_F(Chakra, WhatDoesNotMatchIsNamed) {
+  const RankTrace one{.nodes = {collective(1, 0, 8)}};
+  const RankTrace other{.nodes = {collective(5, 0, 16)}};
+  EXPECT_THAT(problem({one, other}),
+              HasSubstr("call 1 of group \"\" of ranks 0, 1: rank 0 node 1 \"collective\" is "
+                        "all_reduce of 8 B, rank 1 node 5 \"collective\" is all_reduce of 16 B"));
+  EXPECT_THAT(
+      problem({one, {}}),
+      HasSubstr("rank 0 node 1 \"collective\" (all_reduce of 8 B) finds no partner on rank 1"));
+  EXPECT_THAT(problem({{.nodes = {message(4, NodeType::Send, 0, 1, 7)}}, {}}),
+              HasSubstr("call 1 of messages from rank 0 to rank 1"));
+  EXPECT_THAT(problem({{.nodes = {collective(1, 3, 8)}}}),
+              HasSubstr("is a collective of GATHER, which cannot be replayed"));
+  EXPECT_THAT(problem({{.nodes = {collective(1, 0, 8, "12")}}}),
+              HasSubstr("names group \"12\", which nothing defines"));
+}
+
+TEST_F(Chakra, ATraceThatCannotHaveRunIsRefused) {
+  const auto waits = [](std::uint64_t id, std::uint64_t before) {
+    return Node{.id = id, .name = "work", .type = NodeType::Compute, .data = {before}};
+  };
+  EXPECT_THAT(
+      problem({{.nodes = {waits(1, 2), waits(2, 1)}}}),
+      HasSubstr("its nodes wait in a circle: node 1 \"work\" waits for node 2 \"work\" waits "
+                "for node 1 \"work\""));
+  EXPECT_THAT(problem({{.nodes = {waits(1, 9)}}}),
+              HasSubstr("node 1 \"work\" waits for node 9, which is not in the trace"));
+  write_file(scratch.folder() / "et" / "step.0.et", "no trace");
+  EXPECT_THROW(static_cast<void>(chakra::read_traces(scratch.folder() / "et", {})), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,89 @@
+// Does a page show what the program prints? Commands in blocks fenced as console ("$ ...") are run,
+// and the lines below each must be its output, to the letter. TRAINYARD_BLESS=1 (tools/bless)
+// rewrites the pages; the difference is then read before it is committed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Outcome;
+using test::Scratch;
+
+struct Retold {
+  std::string text;  // the page with what the commands print now
+  std::size_t commands = 0;
+};
+
+std::string answer(const Scratch& scratch, const std::string& command) {
+  const Outcome outcome = scratch.sh(command);
+  const bool says_no = outcome.exit == 1 && outcome.err.empty();
+  EXPECT_TRUE(outcome.exit == 0 || says_no) << command << "\n" << outcome.err;
+  return outcome.out;
+}
+
+Retold retold(const fs::path& page) {
+  const Scratch scratch;
+  Retold told;
+  bool console = false;
+  std::istringstream lines(read_file(page));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) console = line == "```console";
+    const bool command = console && line.starts_with("$ ");
+    if (console && !command && line != "```console") continue;  // what it printed before
+    told.text += line + "\n";
+    if (!command) continue;
+    ++told.commands;
+    told.text += answer(scratch, line.substr(2));
+  }
+  return told;
+}
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> all{Scratch::kTree / "README.md"};
+  for (const auto& entry : fs::recursive_directory_iterator(Scratch::kTree / "scenarios"))
+    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(Tutorial, PagesShowWhatTheProgramPrints) {
+  std::size_t commands = 0;
+  for (const fs::path& page : pages()) {
+    const std::string kept = read_file(page);
+    if (kept.find("```console") == std::string::npos) continue;
+    const Retold told = retold(page);
+    commands += told.commands;
+    if (std::getenv("TRAINYARD_BLESS") != nullptr) {
+      write_file(page, told.text);
+    } else {
+      EXPECT_EQ(kept, told.text) << page
+                                 << " shows other words: tools/bless, and read the difference";
+    }
+  }
+  EXPECT_GE(commands, 17U) << "the ten what-ifs and the concepts";
+}
+
+// The block of the front page is cut from what the golden test keeps of that very run.
+TEST(Tutorial, TheFrontPageShowsTheGoldenRun) {
+  const std::string page = read_file(Scratch::kTree / "README.md");
+  const std::size_t begin = page.find("```text\n") + 8;
+  std::istringstream block(page.substr(begin, page.find("```", begin) - begin));
+  const std::string golden =
+      read_file(Scratch::kTree / "tests/golden/gpt3_175b_64xa100_selective/stdout.txt");
+  std::size_t from = 0;
+  for (std::string line; std::getline(block, line);) {
+    const std::size_t at = golden.find(line + "\n", from);
+    ASSERT_NE(at, std::string::npos) << "README.md: the run does not print (here): " << line;
+    from = at + line.size();
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,234 @@
+// `trainyard init`: a commented scenario from a few answers, with a layout that fits.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/architecture/architecture.hpp"
+#include "scenarios/run/run.hpp"
+#include "scenarios/scenario_document.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/base/nearest.hpp"
+#include "sim/report/stage_memory.hpp"
+#include "tools/cli/answers.hpp"
+#include "tools/cli/outputs.hpp"
+#include "topologies/cluster_reader.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InitChoice {
+  std::string out = "scenario.json";
+  std::string model = "llama3-8b";
+  std::string node = "dgx_h100";
+  std::int64_t nodes = 1;
+  std::int64_t sequence = 8192;
+  std::int64_t batch = 0;  // 0: 16 sequences a GPU
+  bool yes = false;
+  bool force = false;
+};
+
+// A layout of the GPUs: tensor ranks within a node, stages across, replicas of what is left.
+struct Layout {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::string recompute = "none";
+};
+
+std::string asked(const std::string& question, const std::string& otherwise) {
+  fmt::print(stderr, "{} [{}] ", question, otherwise);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer.empty() ? otherwise : answer;
+}
+
+std::int64_t asked_number(const std::string& question, std::int64_t otherwise) {
+  for (;;) {
+    const std::string answer = asked(question, fmt::format("{}", otherwise));
+    const bool digits = std::all_of(answer.begin(), answer.end(),
+                                    [](char letter) { return letter >= '0' && letter <= '9'; });
+    if (digits && answer.size() < 10 && std::stoll(answer) > 0) return std::stoll(answer);
+    fmt::print(stderr, "\"{}\" is not a whole number above 0.\n", answer);
+  }
+}
+
+std::string asked_name(const std::string& question, const std::string& otherwise,
+                       const std::vector<std::string>& names) {
+  for (;;) {
+    const std::string answer = asked(question, otherwise);
+    const bool path = answer.find('/') != std::string::npos || answer.ends_with(".json");
+    if (path || std::find(names.begin(), names.end(), answer) != names.end()) return answer;
+    fmt::print(stderr, "There is no \"{}\" ({}).\n", answer, suggestion(answer, names));
+  }
+}
+
+InitChoice answered(InitChoice choice) {
+  choice.model = asked_name("Which model (a name of `trainyard list models`, or a config.json)?",
+                            choice.model, architecture_names());
+  choice.node =
+      asked_name("Which nodes (a name of `trainyard list nodes`)?", choice.node, node_names());
+  choice.nodes = asked_number("How many nodes?", choice.nodes);
+  choice.sequence = asked_number("Tokens in a sequence?", choice.sequence);
+  return choice;
+}
+
+Json document_of(const InitChoice& choice, const Layout& layout, std::int64_t gpus) {
+  const std::int64_t data = gpus / (layout.tensor * layout.pipeline);
+  Json cluster{{"node", choice.node}, {"nodes", choice.nodes}};
+  if (choice.nodes > 1) cluster["fabric"] = {{"kind", "rail_optimized"}};
+  Json parallelism{{"tensor", layout.tensor},
+                   {"sequence_parallel", layout.tensor > 1},
+                   {"pipeline", layout.pipeline},
+                   {"data", data},
+                   {"zero_stage", 1}};
+  return {{"model", choice.model},
+          {"cluster", std::move(cluster)},
+          {"parallelism", std::move(parallelism)},
+          {"training",
+           {{"sequence_length", choice.sequence},
+            {"micro_batch_size", 1},
+            {"global_batch_size", choice.batch > 0 ? choice.batch : 16 * gpus},
+            {"recompute", layout.recompute}}}};
+}
+
+// Least communication first: fewer tensor ranks, then fewer stages, then recomputation.
+std::vector<Layout> layouts(std::int64_t gpus, std::int64_t gpus_per_node) {
+  std::vector<Layout> all;
+  for (const char* recompute : {"none", "selective", "full"})
+    for (std::int64_t pipeline = 1; pipeline <= gpus; pipeline *= 2)
+      for (std::int64_t tensor = 1; tensor <= gpus_per_node; tensor *= 2)
+        if (gpus % (tensor * pipeline) == 0 && gpus_per_node % tensor == 0)
+          all.push_back({tensor, pipeline, recompute});
+  std::stable_sort(all.begin(), all.end(), [](const Layout& a, const Layout& b) {
+    return a.tensor * a.pipeline < b.tensor * b.pipeline;
+  });
+  return all;
+}
+
+bool fits(const Run& run) {
+  const std::vector<StageMemory> stages = stage_memory(run.view());
+  return std::all_of(stages.begin(), stages.end(),
+                     [](const StageMemory& stage) { return stage.fits; });
+}
+
+struct Found {
+  Layout layout;
+  Json document;
+  double step_time_s = 0.0;
+};
+
+// The first layout that is legal and fits. Throws RunError where none does.
+Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts) {
+  const auto gpus = static_cast<std::int64_t>(facts.nodes) * facts.gpus_per_node;
+  std::optional<InputError> refused;
+  bool ran = false;
+  for (const Layout& layout : layouts(gpus, facts.gpus_per_node)) {
+    const Json document = document_of(choice, layout, gpus);
+    try {
+      const Run run = run_scenario(read_scenario_document(choice.out, document), {});
+      ran = true;
+      if (fits(run)) return {layout, document, run.timeline.makespan_s};
+    } catch (const InputError& error) {
+      refused = error;  // not legal for this model; another may be
+    }
+  }
+  if (!ran && refused) throw InputError(*refused);
+  throw RunError(
+      fmt::format("no layout of {} on {} GPUs fits their memory: take more nodes, or shorter "
+                  "sequences",
+                  choice.model, gpus));
+}
+
+// A section of the document as text, after a comment.
+std::string commented(const std::string& comment, const std::string& key, const Json& value,
+                      bool last = false) {
+  return fmt::format("\n  // {}\n  \"{}\": {}{}\n", comment, key, value.dump(), last ? "" : ",");
+}
+
+std::string scenario_text(const InitChoice& choice, const Found& found) {
+  const Json& document = found.document;
+  const std::string title = fmt::format("{} on {} x {}", choice.model, choice.nodes, choice.node);
+  return fmt::format("{{\n  \"description\": {},\n", Json(title).dump()) +
+         commented(
+             "A name (trainyard list models), the config.json beside weights on Hugging "
+             "Face, or a shape.",
+             "model", document["model"]) +
+         commented("Node type (trainyard list nodes), how many, and how they are joined.",
+                   "cluster", document["cluster"]) +
+         commented(
+             "tensor x pipeline x data is the number of GPUs. This is the first layout that "
+             "fits;\n  // `trainyard search` finds the best.",
+             "parallelism", document["parallelism"]) +
+         commented(
+             "recompute: none, selective or full. More: precision, recipe, optimizer "
+             "(trainyard schema).",
+             "training", document["training"], true) +
+         "}\n";
+}
+
+ClusterFacts facts_of(const InitChoice& choice) {
+  JsonFile json = JsonFile::parse(choice.out, document_of(choice, {}, choice.nodes).dump());
+  JsonObject root = json.root();
+  const ClusterSpec spec = read_cluster(root.object("cluster"));
+  for (const std::string& key : root.keys())
+    if (key != "cluster") root.ignore(key);
+  json.finish();
+  return build_cluster(spec).facts();
+}
+
+Exit init(InitChoice choice) {
+  refuse_unwritable(outputs_of({.json = choice.out}));
+  if (!choice.force && std::filesystem::exists(choice.out)) {
+    throw InputError(Problem{.file = choice.out,
+                             .pointer = {},
+                             .problem = "is already there",
+                             .hint = "name another file with --out, or say --force"});
+  }
+  if (!choice.yes && isatty(STDIN_FILENO) != 0) choice = answered(std::move(choice));
+  const ClusterFacts facts = facts_of(choice);
+  const Found found = first_that_fits(choice, facts);
+  write_file(choice.out, scenario_text(choice, found));
+  fmt::print(
+      "Scenario  {}   ({} GPUs: {} tensor x {} pipeline x {} data, recompute {}; a step of {})\n"
+      "Next: trainyard run {} ; trainyard search {}\n",
+      choice.out, facts.nodes * facts.gpus_per_node, found.layout.tensor, found.layout.pipeline,
+      found.document["parallelism"]["data"].get<std::int64_t>(), found.layout.recompute,
+      to_text(Seconds{found.step_time_s}), choice.out, choice.out);
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<InitChoice>();
+  CLI::App* command = app.add_subcommand(
+      "init", "Write a commented scenario from a few answers, that runs as it is");
+  const auto with_default = [&](const char* name, auto& value, const char* what) {
+    return command->add_option(name, value, what)->capture_default_str();
+  };
+  with_default("-o,--out", choice->out, "The scenario to write");
+  with_default("--model", choice->model, "A name of `trainyard list models`, or a config.json");
+  with_default("--node", choice->node, "A name of `trainyard list nodes`");
+  with_default("--nodes", choice->nodes, "How many")->check(CLI::Range(1, 65536));
+  with_default("--sequence", choice->sequence, "Tokens in a sequence")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--batch", choice->batch, "Sequences in a step (default: 16 a GPU)")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_flag("-y,--yes", choice->yes, "Ask nothing: take the options and their defaults");
+  command->add_flag("--force", choice->force, "Replace a scenario that is there");
+  command->footer(
+      "Example:\n  trainyard init --yes --model llama3-8b --node dgx_h100 --nodes 2 "
+      "--out mine.json\nOn a terminal it asks for what --yes would take for granted.");
+  command->callback([choice, &action] { action = [choice] { return init(*choice); }; });
+}
+
+}  // namespace trainyard
