@@ -109,6 +109,11 @@ void fit_dtype(const Target& target, const GpuSheet& sheet, const GemmSamples& s
                                                   {"shapes", samples.medians.size()},
                                                   {"unseen_shapes", errors_json(unseen)},
                                                   {"unseen_widths", errors_json(widths)}};
+  if (!samples.taken_out.empty()) {
+    json& evidence = part.evidence[std::string(to_string(dtype))];
+    evidence["quantisation_taken_out"] = samples.taken_out;
+    evidence["shapes_mostly_quantisation"] = samples.left_out;
+  }
 }
 
 GemmPart fit_gemm(const Target& target, const GpuSheet& sheet, const FitRequest& request,

@@ -142,7 +142,7 @@ Errors judge(const GpuSheet& sheet, DataType dtype, const GemmFit& fit,
   const GemmModel model{.tile = fit.tile, .tables = {table_of(sheet, dtype, fit)}};
   std::vector<double> ratios;
   for (const Sample& sample : unseen)
-    ratios.push_back(gemm_cost(sheet, model, gemm_of(sample, dtype)).time.value() / sample.seconds);
+    ratios.push_back(sample.ratio(gemm_cost(sheet, model, gemm_of(sample, dtype)).time.value()));
   return errors_of(std::move(ratios));
 }
 

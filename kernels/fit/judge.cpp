@@ -59,11 +59,14 @@ std::string name_of(const GemmRows& rows) { return fmt::format("gemm {}", to_str
 class Tally {
  public:
   Tally(std::string gpu, std::string what) : judgement_{std::move(gpu), std::move(what), 0, {}} {}
-  void add(const Cost& answer, double measured) {
-    if (answer.provenance == Provenance::Measured)
+  void add(Provenance provenance, double ratio) {
+    if (provenance == Provenance::Measured)
       ++judgement_.known;
     else
-      ratios_.push_back(answer.time.value() / measured);
+      ratios_.push_back(ratio);
+  }
+  void add(const Cost& answer, double measured) {
+    add(answer.provenance, answer.time.value() / measured);
   }
   [[nodiscard]] Judgement judged() && {
     if (!ratios_.empty()) judgement_.errors = errors_of(std::move(ratios_));
@@ -80,10 +83,11 @@ void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& j
   const auto model = load_cost_model(target.profile, Clock::Burst);
   for (const GemmRows& products : rows.products) {
     Tally tally(target.profile, name_of(products));
-    for (const Sample& s : products.medians)
-      tally.add(model->cost(Gemm{
-                    .m = s.shape[0], .n = s.shape[1], .k = s.shape[2], .dtype = products.dtype}),
-                s.seconds);
+    for (const Sample& s : products.medians) {
+      const Cost answer = model->cost(
+          Gemm{.m = s.shape[0], .n = s.shape[1], .k = s.shape[2], .dtype = products.dtype});
+      tally.add(answer.provenance, s.ratio(answer.time.value()));
+    }
     judgements.push_back(std::move(tally).judged());
   }
   if (!rows.attention.empty()) {

@@ -1,5 +1,7 @@
 #include "kernels/fit/samples.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -7,6 +9,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "kernels/fit/quantisation.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -80,18 +83,68 @@ double median(std::vector<double> values) {
   return low > 0.0 ? std::sqrt(low * high) : (low + high) / 2.0;
 }
 
-GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::string& dtype) {
-  const CsvTable table(file);
-  std::map<std::array<std::int64_t, 3>, std::vector<double>> by_shape;
-  GemmSamples samples;
+namespace {
+
+// One backend's time for a shape.
+struct TimedProduct {
+  double whole_s = 0.0;
+  double quantising_s = 0.0;
+};
+using TimedProducts = std::map<std::array<std::int64_t, 3>, std::vector<TimedProduct>>;
+
+TimedProducts read_gemm_rows(const CsvTable& table, const std::string& dtype,
+                        const std::map<std::string, Quantisation>& beside) {
+  TimedProducts rows;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "dtype") != dtype) continue;
-    by_shape[{table.integer(row, "m"), table.integer(row, "n"), table.integer(row, "k")}].push_back(
-        table.number(row, "time_us") * microsecond);
-    ++samples.rows;
+    const std::int64_t m = table.integer(row, "m"), k = table.integer(row, "k");
+    const auto cost = beside.find(table.text(row, "backend"));
+    rows[{m, table.integer(row, "n"), k}].push_back(
+        {table.number(row, "time_us") * microsecond,
+         cost == beside.end() ? 0.0 : cost->second.seconds(m, k)});
   }
-  for (auto& [shape, times] : by_shape)
-    samples.medians.push_back({shape, median(std::move(times))});
+  return rows;
+}
+
+Sample product_alone(const std::array<std::int64_t, 3>& shape, const std::vector<TimedProduct>& rows) {
+  Sample mean{.shape = shape};
+  double weights = 0.0;
+  for (const TimedProduct& row : rows) {
+    const double weight = 1.0 / (row.whole_s * row.whole_s);
+    weights += weight;
+    mean.seconds += weight * (row.whole_s - row.quantising_s);
+    mean.beside_s += weight * row.quantising_s;
+  }
+  mean.seconds /= weights;
+  mean.beside_s /= weights;
+  return mean;
+}
+
+}  // namespace
+
+GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::string& dtype) {
+  const CsvTable table(file);
+  const auto beside = dtype == "fp8" ? quantisations(table) : std::map<std::string, Quantisation>{};
+  GemmSamples samples;
+  for (const auto& [backend, cost] : beside)
+    samples.taken_out.push_back(
+        fmt::format("{}: {:.2f} us and {:.3f} ps for each element of x, from {} pairs of m and k",
+                    backend, cost.constant_s * 1e6, cost.element_s * 1e12, cost.lines));
+  constexpr double product_share_least = 1.0 / 3.0;
+  for (const auto& [shape, rows] : read_gemm_rows(table, dtype, beside)) {
+    samples.rows += rows.size();
+    if (beside.empty()) {
+      std::vector<double> times;
+      for (const TimedProduct& row : rows) times.push_back(row.whole_s);
+      samples.medians.push_back({shape, median(std::move(times))});
+      continue;
+    }
+    const Sample alone = product_alone(shape, rows);
+    if (alone.seconds < product_share_least * (alone.seconds + alone.beside_s))
+      ++samples.left_out;
+    else
+      samples.medians.push_back(alone);
+  }
   return samples;
 }
 

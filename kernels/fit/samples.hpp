@@ -18,11 +18,18 @@ namespace trainyard::fit {
 struct Sample {
   std::array<std::int64_t, 3> shape{};  // m, n, k of a product
   double seconds = 0.0;
+  double beside_s = 0.0;  // what the row timed besides
+  // Of a time predicted for the product: what it makes of the row, over what the row says.
+  [[nodiscard]] double ratio(double predicted_s) const {
+    return (predicted_s + beside_s) / (seconds + beside_s);
+  }
 };
 
 struct GemmSamples {
-  std::vector<Sample> medians;  // of the backends, by ascending shape
+  std::vector<Sample> medians;  // over the backends, by ascending shape
   std::size_t rows = 0;
+  std::vector<std::string> taken_out;  // of each backend's fp8 rows, in words
+  std::size_t left_out = 0;            // shapes that are quantisation more than product
 };
 
 struct AttentionSample {
@@ -59,6 +66,8 @@ class CsvTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Of fp8, products alone (quantisation.hpp): means over the backends, weighted as times of equal
+// relative error are; where the product is less than a third of the time the shape is left out.
 [[nodiscard]] GemmSamples read_gemm_samples(const std::filesystem::path& file,
                                             const std::string& dtype);
 // Full causal attention in bf16 by one backend, keys and values cached in bf16.

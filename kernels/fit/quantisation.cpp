@@ -1,0 +1,97 @@
+#include "kernels/fit/quantisation.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "sim/base/median.hpp"
+
+namespace trainyard::fit {
+
+namespace {
+
+using Widths = std::map<std::int64_t, std::vector<double>>;             // seconds by n
+using Lines = std::map<std::pair<std::int64_t, std::int64_t>, Widths>;  // by m and k
+
+// Wider products run in several waves at falling clocks: their line is another one.
+constexpr std::int64_t width_most = 8192;
+constexpr std::size_t widths_least = 5;
+constexpr std::size_t lines_least = 8;
+// Elements of x below which the constant is nearly all, and above which the rest is.
+constexpr double few_elements = 1 << 19;
+constexpr double many_elements = 1 << 23;
+
+// Where the line of least relative error through the points meets n = 0.
+double at_no_width(const std::vector<std::pair<double, double>>& points) {
+  double weights = 0.0, n = 0.0, t = 0.0;
+  for (const auto& [width, seconds] : points) {
+    const double weight = 1.0 / (seconds * seconds);
+    weights += weight;
+    n += weight * width;
+    t += weight * seconds;
+  }
+  n /= weights;
+  t /= weights;
+  double rise = 0.0, run = 0.0;
+  for (const auto& [width, seconds] : points) {
+    const double weight = 1.0 / (seconds * seconds);
+    rise += weight * (width - n) * (seconds - t);
+    run += weight * (width - n) * (width - n);
+  }
+  return t - rise / run * n;
+}
+
+// How much higher fp8 meets n = 0 than bf16, over the widths that both have.
+std::optional<double> difference(const Widths& fp8, const Widths& bf16) {
+  std::vector<std::pair<double, double>> eight, sixteen;
+  for (const auto& [n, seconds] : fp8) {
+    const auto other = bf16.find(n);
+    if (n > width_most || other == bf16.end()) continue;
+    eight.emplace_back(static_cast<double>(n), trainyard::median(seconds));
+    sixteen.emplace_back(static_cast<double>(n), trainyard::median(other->second));
+  }
+  if (eight.size() < widths_least) return std::nullopt;
+  return at_no_width(eight) - at_no_width(sixteen);
+}
+
+std::optional<Quantisation> quantisation_of(const Lines& fp8, const Lines& bf16) {
+  std::vector<std::pair<double, double>> found;  // elements, seconds
+  for (const auto& [place, widths] : fp8) {
+    const auto other = bf16.find(place);
+    if (other == bf16.end()) continue;
+    if (const auto more = difference(widths, other->second))
+      found.emplace_back(static_cast<double>(place.first * place.second), *more);
+  }
+  Quantisation cost{.lines = found.size()};
+  // Each of the two is read off where the other hardly matters; a few rounds take that rest out.
+  for (int round = 0; round < 4; ++round) {
+    std::vector<double> at_rest, by_element;
+    for (const auto& [elements, seconds] : found) {
+      if (elements <= few_elements) at_rest.push_back(seconds - cost.element_s * elements);
+      if (elements >= many_elements) by_element.push_back((seconds - cost.constant_s) / elements);
+    }
+    if (std::min(at_rest.size(), by_element.size()) < lines_least) return std::nullopt;
+    cost.constant_s = std::max(0.0, trainyard::median(std::move(at_rest)));
+    cost.element_s = std::max(0.0, trainyard::median(std::move(by_element)));
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::map<std::string, Quantisation> quantisations(const CsvTable& table) {
+  std::map<std::string, Lines> fp8, bf16;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const std::string& dtype = table.text(row, "dtype");
+    if (dtype != "fp8" && dtype != "bf16") continue;
+    Lines& lines = (dtype == "fp8" ? fp8 : bf16)[table.text(row, "backend")];
+    lines[{table.integer(row, "m"), table.integer(row, "k")}][table.integer(row, "n")].push_back(
+        table.number(row, "time_us") * 1e-6);
+  }
+  std::map<std::string, Quantisation> found;
+  for (const auto& [backend, lines] : fp8)
+    if (const auto cost = quantisation_of(lines, bf16[backend])) found[backend] = *cost;
+  return found;
+}
+
+}  // namespace trainyard::fit

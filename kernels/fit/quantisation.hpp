@@ -1,0 +1,34 @@
+// What an fp8 row of the tables times besides its product: making x[m, k] fp8, by the same backend.
+//
+//   const auto found = quantisations(table);            // by backend
+//   row_seconds - found.at("sglang").seconds(m, k);      // the product alone
+//
+// Quantising does not depend on n. At one m and k, the line through a backend's times over n meets
+// n = 0 where everything but the product's own work is left; fp8's line meets it higher than bf16's
+// by the quantisation. Over (m, k) the difference is a constant and a time per element of x: on the
+// H100 2.7 us and 1.62 ps (sglang), 9.9 us and 2.35 ps (trtllm), which at 3.35 TB/s are 5.4 and 7.9
+// bytes: x read twice, for its largest value and to be divided by it, and written once. A training
+// step names these casts as kernels of their own, so a product must not hold them too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "kernels/fit/samples.hpp"
+
+namespace trainyard::fit {
+
+struct Quantisation {
+  double constant_s = 0.0;
+  double element_s = 0.0;
+  std::size_t lines = 0;  // pairs of (m, k) that it was read off
+  [[nodiscard]] double seconds(std::int64_t m, std::int64_t k) const {
+    return constant_s + element_s * static_cast<double>(m) * static_cast<double>(k);
+  }
+};
+
+// Of each backend with fp8 and bf16 rows at enough (m, k); none where there are not.
+[[nodiscard]] std::map<std::string, Quantisation> quantisations(const CsvTable& table);
+
+}  // namespace trainyard::fit
