@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "runs.hpp"
+#include "scenarios/run/interference.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/graph/workload_json.hpp"
 
 namespace trainyard {
@@ -142,6 +145,61 @@ TEST(Run, OverlapIsWorthItsName) {
         small_document({.pipeline = 4, .interleave = interleave, .data = 2, .microbatches = 8});
     EXPECT_LT(step_time(stages, "overlap_p2p", true), step_time(stages, "overlap_p2p", false));
   }
+}
+
+// An A100's profile in which computation loses so much for each share of the SMs held, and
+// communication so much of its rate beside computation.
+std::string profile_with(double compute_loss, double slowed) {
+  auto profile =
+      nlohmann::ordered_json::parse(read_file(data_file("kernels/profiles", "a100_80gb")));
+  profile["communication_sms"]["compute_loss"] = compute_loss;
+  profile["communication_sms"]["slowed"] = slowed;
+  const std::string file =
+      fmt::format("{}trainyard_losses_{}_{}.json", testing::TempDir(), compute_loss, slowed);
+  write_file(file, profile.dump(1));
+  return file;
+}
+
+// What a profile says of interference is what the step pays, in both engines; nothing of it is left
+// where the scenario switches interference off.
+TEST(Run, TheProfileSaysWhatInterferenceCosts) {
+  for (const char* engine : {"ideal", "simgrid"}) {
+    auto document = small_document({.data = 8, .zero_stage = 1});
+    document["engine"] = engine;
+    const auto step = [&](double compute_loss, double slowed) {
+      Scenario scenario = load(document);
+      scenario.cluster.node.gpu = profile_with(compute_loss, slowed);
+      const ScenarioRun run = run_scenario(scenario, {});
+      expect_sound(run);
+      return run.timeline.makespan_s;
+    };
+    const double free = step(0.0, 0.0);
+    const double held = step(1.0, 0.0);
+    EXPECT_LT(free, held) << engine;
+    EXPECT_LT(held, step(3.0, 0.0)) << engine;
+    EXPECT_LT(free, step(0.0, 0.5)) << engine;
+    document["interference"] = false;
+    EXPECT_NEAR(step(3.0, 0.5), free, kAgreement * free) << engine;
+  }
+}
+
+// Each call's loss is the sheet's factor times the share of the SMs that it holds.
+TEST(Run, LossesGrowWithTheProfilesFactor) {
+  const ScenarioRun run = run_scenario(small_scenario({.data = 8, .zero_stage = 1}), {});
+  GpuSheet sheet = load_gpu_sheet("a100_80gb");
+  const auto plain = compute_losses(run, sheet);
+  sheet.communication_sms.compute_loss = 0.25;
+  const auto quarter = compute_losses(run, sheet);
+  double most = 0.0;
+  for (std::size_t group = 0; group < plain.size(); ++group)
+    for (std::size_t call = 0; call < plain[group].size(); ++call) {
+      EXPECT_NEAR(quarter[group][call], 0.25 * plain[group][call], 1e-15);
+      most = std::max(most, plain[group][call]);
+    }
+  EXPECT_GT(most, 0.0);
+  EXPECT_TRUE(communication_losses(run.partition, sheet).empty());
+  sheet.communication_sms.slowed = 0.3;
+  for (const double loss : communication_losses(run.partition, sheet)) EXPECT_EQ(loss, 0.3);
 }
 
 }  // namespace
