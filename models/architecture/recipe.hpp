@@ -25,6 +25,8 @@ struct Recipe {
   double gradient_copy_bytes = 0.0;         // fp32 copies of 16-bit gradients, with the optimizer's
   std::optional<DataType> weight_wire = {};  // in which new weights are gathered
   std::optional<DataType> products = {};     // of the linear layers
+  // In which sequence parallelism gathers the operands of these products.
+  std::optional<DataType> sequence_wire = {};
   // In how many bytes a number is kept for the backward, scales included: of the inputs of linear
   // layers (whose source, where the backward of attention reads it too, stays beside) and of
   // activation functions. Absent: as wide as activations are.

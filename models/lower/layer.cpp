@@ -56,11 +56,11 @@ Gemm LayerLowering::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, Ge
 }
 
 OpIndex LayerLowering::tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
-                                         bool blocking) {
+                                         bool blocking, std::optional<DataType> wire) {
   if (shape_.tensor == 1) return kNone;
   const Call call{.op = op,
                   .bytes = bytes,
-                  .dtype = shape_.dtype,
+                  .dtype = wire.value_or(shape_.dtype),
                   .algorithm = plan_.collectives.of(GroupKind::Tensor, op)};
   const OpIndex index =
       build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
@@ -77,6 +77,20 @@ void LayerLowering::join_partial_sums(std::string_view name) {
 void LayerLowering::gather_sequence(std::string_view name) {
   if (shape_.sequence_parallel)
     tensor_collective(CollectiveOp::AllGather, shape_.message, name, true);
+}
+
+OpIndex LayerLowering::gather_operand(std::string_view name, DataType product, bool blocking) {
+  if (!shape_.sequence_parallel) return kNone;
+  const bool narrow = product == plan_.recipe.products && plan_.recipe.sequence_wire.has_value();
+  if (!narrow) return tensor_collective(CollectiveOp::AllGather, shape_.message, name, blocking);
+  return tensor_collective(CollectiveOp::AllGather, wire_bytes(), name, blocking,
+                           *plan_.recipe.sequence_wire);
+}
+
+// Of all rows of an operand as they are gathered.
+std::int64_t LayerLowering::wire_bytes() const {
+  const DataType wire = plan_.recipe.sequence_wire.value_or(shape_.dtype);
+  return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
 }
 
 OpIndex LayerLowering::memory_bound(std::string_view name, MemoryBoundKind kind,
@@ -121,10 +135,11 @@ TensorPipeline LayerLowering::tensor_pipeline() const {
 void LayerLowering::column_forward(std::string_view gather, std::string_view name,
                                    const Gemm& product) {
   if (chunked()) {
-    tensor_pipeline().gather_then(name, product);
+    const bool narrow = product.dtype == plan_.recipe.products;
+    tensor_pipeline().gather_then(name, product, narrow ? wire_bytes() : shape_.message);
     return;
   }
-  gather_sequence(gather);
+  gather_operand(gather, product.dtype, true);
   build_.compute(name, product);
 }
 
@@ -155,17 +170,10 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
   if (part == BackwardPart::Weight) return column_wgrad(name, outputs);
   const std::string text(name);
   const bool overlap = plan_.parallelism.overlap_tensor;
-  OpIndex gathered = kNone;
-  if (shape_.sequence_parallel) {
-    gathered = tensor_collective(CollectiveOp::AllGather, shape_.message,
-                                 text + "_input_all_gather", !overlap);
-  }
   Gemm dgrad = product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad);
-  if (name == "head") {
-    dgrad.dtype = shape_.dtype;
-  } else {
-    prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
-  }
+  if (name == "head") dgrad.dtype = shape_.dtype;
+  const OpIndex gathered = gather_operand(text + "_input_all_gather", dgrad.dtype, !overlap);
+  if (name != "head") prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
   build_.compute(text + "_dgrad", dgrad);
   adapters_dgrad(name);
   const CollectiveOp op =
@@ -180,7 +188,7 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
 
 OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
   const std::string text(name);
-  prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden);
+  prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden, Rows::Gathered);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",
                  product(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
   adapters_dgrad(name);
@@ -206,7 +214,8 @@ void LayerLowering::head_norms(std::string_view name, std::int64_t passes) {
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   norm_forward("attention_norm");
-  prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden);
+  prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden,
+          Rows::Gathered);
   column_forward(
       "attention_all_gather", "qkv_gemm",
       product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
@@ -256,7 +265,8 @@ void LayerLowering::ffn_forward() {
 
 void LayerLowering::ffn_matrices_forward() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  prepare("ffn_up", arch_.ffn_inputs() * arch_.hidden * local_ffn, shape_.tokens * arch_.hidden);
+  prepare("ffn_up", arch_.ffn_inputs() * arch_.hidden * local_ffn, shape_.tokens * arch_.hidden,
+          Rows::Gathered);
   column_forward(
       "ffn_all_gather", "ffn_up_gemm",
       product(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "models/adapters.hpp"
@@ -68,12 +69,16 @@ class LayerLowering {
 
   // A tensor-parallel collective over `bytes` after the last compute operation; kNone without
   // tensor parallelism. `blocking`: the next compute operation waits for it.
+  // In the precision of training unless `wire` says otherwise.
   OpIndex tensor_collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
-                            bool blocking);
+                            bool blocking, std::optional<DataType> wire = {});
   // Joins the partial sums of a row-parallel product, as all_reduce, or reduce_scatter over the
   // sequence.
   void join_partial_sums(std::string_view name);
   void gather_sequence(std::string_view name);  // nothing without sequence parallelism
+  // The rows of an operand of a linear layer's product, in the recipe's sequence_wire if this
+  // product is one of the recipe's; kNone without sequence parallelism.
+  OpIndex gather_operand(std::string_view name, DataType product, bool blocking);
   // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication;
   // the wgrad, or kNone for the input part.
   OpIndex column_backward(std::string_view name, std::int64_t outputs, BackwardPart part);
@@ -141,8 +146,12 @@ class LayerLowering {
   void adapters_dgrad(std::string_view name);
   OpIndex adapters_wgrad(std::string_view name);
   // What comes before a product: a frozen matrix kept in four bits is written out, and where the
-  // recipe multiplies in 8 bits the activation or gradient of so many elements is quantised.
-  void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements);
+  // recipe multiplies in 8 bits the activation or gradient of so many elements is quantised, each
+  // rank its own rows where these are gathered in 8 bits.
+  enum class Rows { OwnedWhole, Gathered };
+  void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
+               Rows rows = Rows::OwnedWhole);
+  [[nodiscard]] std::int64_t wire_bytes() const;
   [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
   // Of the layer that the tags name.
   [[nodiscard]] std::vector<Adapter> adapters_here() const;

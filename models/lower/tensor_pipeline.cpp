@@ -6,8 +6,9 @@
 
 namespace trainyard {
 
-OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& product) {
-  const std::int64_t bytes = shape_.message / shape_.tensor;
+OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& product,
+                                    std::int64_t input_bytes) {
+  const std::int64_t bytes = input_bytes / shape_.tensor;
   OpIndex held = build_.last_compute();
   OpIndex arrived = kNone;
   OpIndex last = kNone;

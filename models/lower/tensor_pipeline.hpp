@@ -28,8 +28,9 @@ class TensorPipeline {
   TensorPipeline(const StepShape& shape, ProgramBuilder& build, std::string algorithm)
       : shape_(shape), build_(build), algorithm_(std::move(algorithm)) {}
 
-  // The product over all rows of an input of which every rank holds T/t; its last piece.
-  OpIndex gather_then(std::string_view name, const Gemm& product);
+  // The product over all rows of an input of which every rank holds T/t, all of it `input_bytes`;
+  // its last piece.
+  OpIndex gather_then(std::string_view name, const Gemm& product, std::int64_t input_bytes);
   // The product whose result is summed over the ranks and of which each keeps T/t rows.
   OpIndex then_scatter(std::string_view name, const Gemm& product);
 

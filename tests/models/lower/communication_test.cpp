@@ -60,6 +60,17 @@ TEST(TensorVolume, EightUnitsPlainAndTenWithSequenceParallelism) {
   }
 }
 
+// Of the ten units with sequence parallelism six are gathers: forward, of gradients, and again for
+// the weight gradients, of two products each. In 8 bits they are half as large; sums are not.
+TEST(TensorVolume, OperandsOfProductsInEightBitsAreGatheredInThem) {
+  TrainingPlan plan =
+      plan_of(small_llama(4), {.tensor = 4, .sequence_parallel = true, .pipeline = 2}, 4);
+  plan.recipe = load_recipe("fp8");
+  expect_units(plan, 7.0);
+  plan.recipe = load_recipe("fp8_blockwise");
+  expect_units(plan, 10.0);
+}
+
 TEST(TensorVolume, NothingWithoutTensorParallelism) {
   TrainingPlan plan = plan_of(small_llama(4), {.sequence_parallel = true, .pipeline = 2}, 4);
   EXPECT_TRUE(tensor_bytes(plan).empty());
