@@ -38,6 +38,7 @@ struct GpuSheet {
   Bytes memory;
   Bytes l2;
   BytesPerSecond host_link;  // to the CPU, one direction, payload and headers
+  double power_w = 0.0;      // that the GPU may draw for long; 0: not told
   CommunicationSms communication_sms;
   std::string derived_from;  // the GPU whose measurements serve this one too; empty: its own
   [[nodiscard]] FlopsPerSecond peak(DataType dtype) const;

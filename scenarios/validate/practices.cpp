@@ -46,6 +46,7 @@ std::vector<Practice> load_practices() {
     all.push_back({.framework = entry.text("framework", ""),
                    .precision = entry.text("precision", ""),
                    .id = entry.text("id", ""),
+                   .notes = entry.text("notes", ""),
                    .scenario = entry.raw("scenario")});
   }
   file.finish();
@@ -117,11 +118,12 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
 Json with_practices(const RowTables& tables, const MeasuredRow& row, Json document) {
   const std::string framework = text_at(row.description, "/framework");
   const std::string precision = text_at(row.description, "/precision");
+  const std::string notes = text_at(row.description, "/notes");
   for (const Practice& practice : tables.practices) {
-    if (!framework.starts_with(practice.framework) || !precision.starts_with(practice.precision) ||
-        !row.id.starts_with(practice.id)) {
-      continue;
-    }
+    const bool applies = framework.starts_with(practice.framework) &&
+                         precision.starts_with(practice.precision) &&
+                         row.id.starts_with(practice.id) && notes.starts_with(practice.notes);
+    if (!applies) continue;
     document.merge_patch(practice.scenario);
     if (document.contains("model_patch")) {
       document["model"].merge_patch(document["model_patch"]);

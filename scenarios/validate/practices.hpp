@@ -21,12 +21,13 @@ struct RowPlatform {
   bool domain = false;           // the node is an NVLink domain, of which jobs take a part
 };
 
-// Where the framework, and the precision and the id where given, begin so: `scenario` goes over the
-// scenario. Its "model_patch" goes over the model's shape.
+// Where the framework, and the precision, the id and the notes where given, begin so: `scenario`
+// goes over the scenario. Its "model_patch" goes over the model's shape.
 struct Practice {
   std::string framework;
   std::string precision;
   std::string id;
+  std::string notes;
   nlohmann::ordered_json scenario;
 };
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -144,6 +145,16 @@ TEST_F(BrokenProfile, NamesTheFieldThatIsWrong) {
     EXPECT_THAT(error.what(), HasSubstr("/sheet/sms/source"));
     EXPECT_THAT(error.what(), HasSubstr("colour"));
   }
+}
+
+// Does a sibling of more power hold a higher clock, by the cube root, and never above boost?
+TEST(Profile, MorePowerHoldsAHigherClock) {
+  const auto sustained = [](const char* gpu) { return load_profile(gpu).gemm.sustained_time; };
+  EXPECT_NEAR(sustained("gb200"), sustained("b200") * std::cbrt(1000.0 / 1200.0), 1e-12);
+  EXPECT_NEAR(sustained("h100_96gb"), sustained("h100") * std::cbrt(700.0 / 500.0), 1e-12);
+  EXPECT_EQ(sustained("h200"), sustained("h100"));
+  for (const std::string& gpu : data_names("kernels/profiles"))
+    EXPECT_GE(sustained(gpu.c_str()), 1.0) << gpu;
 }
 
 TEST_F(BrokenProfile, RefusesAnotherVersionAndADerivedSibling) {

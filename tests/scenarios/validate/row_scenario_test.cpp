@@ -57,6 +57,22 @@ std::string refusal_of(const Json& json) {
   return "";
 }
 
+// Is what a row says in its notes heard?
+TEST(RowScenario, NotesOfAsynchronousTensorParallelismAreHeard) {
+  Json row = gpt3();
+  row["framework"] = "torchtitan (FSDP2) + torch.compile";
+  row["precision"] = "BF16";
+  const auto chunked = [&](const char* notes) {
+    row["notes"] = notes;
+    return row_scenario(load_row_tables(), row_of(row))
+        .at("parallelism")
+        .value("chunked_tensor", false);
+  };
+  EXPECT_TRUE(chunked("async TP"));
+  EXPECT_FALSE(chunked("vanilla TP"));
+  EXPECT_FALSE(chunked(""));
+}
+
 // The same scenario as the shipped one, which was written by hand.
 TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
   const Scenario made = scenario_of(gpt3());
