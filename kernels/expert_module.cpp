@@ -103,9 +103,11 @@ Seconds module_rest_time(const GpuProfile& profile, const ExpertModule& m) {
   // Rows are written in order and read again to be added up into every token of the group.
   const double permuting = (3.0 * rows + static_cast<double>(m.tokens)) * hidden * bf16_bytes +
                            (m.gated ? 3.0 : 2.0) * rows * inner * bf16_bytes;
+  // In 8 bits both inputs are quantised: two bytes read, one written, of each number.
+  const double quantising = dtype_of(m) == DataType::Fp8 ? 3.0 * rows * (hidden + inner) : 0.0;
   const BytesPerSecond bandwidth{profile.sheet.hbm.value() * profile.memory.bandwidth_efficiency};
   return profile.grouped.module_overhead +
-         Bytes{permuting * profile.grouped.module_traffic} / bandwidth;
+         Bytes{(permuting + quantising) * profile.grouped.module_traffic} / bandwidth;
 }
 
 Seconds module_model_time(const GpuProfile& profile, const ExpertModule& module) {
