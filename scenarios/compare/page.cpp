@@ -100,8 +100,10 @@ std::string way_chart(const Comparison& comparison, std::size_t to) {
     body += bar(kLabels, y, least / longest * kSpan, "#56B4E9", title);
     body += bar(kLabels + least / longest * kSpan, y, std::abs(now - before) / longest * kSpan,
                 now < before ? "#009E73" : "#D55E00", title);
-    body += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\">{}</text>\n", kLabels + 6.0, y + 14.0,
-                        svg_escaped(title));
+    body += fmt::format(
+        "<text x=\"{:.0f}\" y=\"{:.1f}\" fill=\"#111\" "
+        "stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>\n",
+        kLabels + 6.0, y + 14.0, svg_escaped(title));
     before = now;
     y += kRow;
   }

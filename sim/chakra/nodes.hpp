@@ -1,7 +1,6 @@
 // The nodes of one trace in an order in which they can be issued.
 //
-//   for (const Issued& one : issue_order(trace, is_replayed, "step.0.et")) issue(*one.node,
-//   one.after);
+//   for (const Issued& one : issue_order(trace, is_replayed, file)) issue(*one.node, one.after);
 #pragma once
 
 #include <functional>

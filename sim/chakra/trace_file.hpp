@@ -2,7 +2,7 @@
 // attributes. The file is protobuf messages, each after its length; the first is the metadata.
 //
 //   RankTrace trace = from_bytes(read_file("step.0.et"), "step.0.et");
-//   trace.nodes[0].text("pg_name");    // "1"
+//   text(trace.nodes[0].attributes, "pg_name");    // "1"
 //   write_file("copy.0.et", to_bytes(trace));
 //
 // This box needs protobuf (Debian: libprotobuf-dev, protobuf-compiler). Without it everything else

@@ -118,11 +118,16 @@ TEST(Refusals, OneMessageAndExitCodeTwo) {
 
 TEST(Refusals, AChoiceNamesWhatCanBeChosen) {
   const Scratch scratch;
-  for (const std::string line : {"--engine real", "--report everything"}) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"--engine real", "not in {s"},
+      {"--report linkz",
+       R"(there is no report "linkz" (did you mean "links"?; a page ends in .html))"},
+      {"--report foo", R"(there is no report "foo" (known: summary, breakdown, )"}};
+  for (const auto& [line, said] : cases) {
     const Outcome outcome = scratch.sh(kRun + line);
     EXPECT_EQ(outcome.exit, 2);
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_THAT(outcome.err, testing::HasSubstr("not in {s")) << line;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(said)) << line;
     EXPECT_EQ(outcome.out, "");
   }
 }

@@ -82,6 +82,31 @@ TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")).size(), 4U);
 }
 
+// The example script; Debian's pandas belongs to Debian's Python.
+TEST(SweepCommand, TheJournalOpensInPandas) {
+  const Scratch scratch;
+  ASSERT_EQ(scratch.sh(kSweep + "--out sweep.jsonl").exit, 0);
+  const std::string script = (Scratch::kTree / "tools" / "read_sweep.py").string();
+  const Outcome read = scratch.sh(
+      "python=python3; $python -c 'import pandas' 2>/dev/null || python=/usr/bin/python3; $python "
+      "'" +
+      script + "' sweep.jsonl training.global_batch_size");
+  if (read.exit == 77) GTEST_SKIP() << "SKIPPED, NOT TESTED: " << read.err;
+  ASSERT_EQ(read.exit, 0) << read.err;
+  std::istringstream lines(read.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "training.global_batch_size\tstep_time_s");
+  double before = 0.0;
+  std::size_t rows = 0;
+  for (; std::getline(lines, line); ++rows) {
+    const double seconds = std::stod(line.substr(line.find('\t')));
+    EXPECT_GE(seconds, before) << "the quickest first";
+    before = seconds;
+  }
+  EXPECT_EQ(rows, 8U) << read.out;
+}
+
 TEST(SweepCommand, WhatNothingComesOfIsSaid) {
   const Scratch scratch;
   const Outcome none =

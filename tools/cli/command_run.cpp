@@ -1,6 +1,7 @@
 // `trainyard run`: simulates one step and reports it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/bench/shapes_file.hpp"
@@ -8,6 +9,7 @@
 #include "scenarios/run/workload_question.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/report.hpp"
@@ -118,17 +120,22 @@ Exit run(const RunChoice& choice) {
   return verdict(view);
 }
 
-CLI::Validator ends_in_html() {
-  return {[](const std::string& text) {
-            return text.ends_with(".html") ? std::string() : text + " is not a name in .html";
-          },
-          "FILE.html", "html"};
-}
-
 std::vector<std::string> names(auto registry) {
   std::vector<std::string> all;
   for (const auto& entry : registry) all.emplace_back(entry.name);
   return all;
+}
+
+// The name of a report, or of a page to write.
+CLI::Validator a_report() {
+  const std::vector<std::string> known = names(reports());
+  return {[known](const std::string& text) {
+            if (text.ends_with(".html") || std::ranges::count(known, text) > 0)
+              return std::string();
+            return fmt::format("there is no report \"{}\" ({}; a page ends in .html)", text,
+                               suggestion(text, known));
+          },
+          fmt::format("{{{}}}", fmt::join(known, ",")), "report"};
 }
 
 }  // namespace
@@ -159,7 +166,7 @@ void add_run(CLI::App& app, Action& action) {
   command
       ->add_option("--report", choice->report,
                    "What to print (see `trainyard list reports`); a name in .html is as --html")
-      ->check(CLI::IsMember(names(reports())) | ends_in_html());
+      ->check(a_report());
   command->add_option("--missing", choice->missing,
                       "Write the shapes nobody measured, for `profile measure --shapes` (JSON)");
   command->add_option("--engine", choice->engine, "simgrid (contention) or ideal (without)")
