@@ -93,7 +93,7 @@ struct TimedProduct {
 using TimedProducts = std::map<std::array<std::int64_t, 3>, std::vector<TimedProduct>>;
 
 TimedProducts read_gemm_rows(const CsvTable& table, const std::string& dtype,
-                        const std::map<std::string, Quantisation>& beside) {
+                             const std::map<std::string, Quantisation>& beside) {
   TimedProducts rows;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "dtype") != dtype) continue;
@@ -106,7 +106,8 @@ TimedProducts read_gemm_rows(const CsvTable& table, const std::string& dtype,
   return rows;
 }
 
-Sample product_alone(const std::array<std::int64_t, 3>& shape, const std::vector<TimedProduct>& rows) {
+Sample product_alone(const std::array<std::int64_t, 3>& shape,
+                     const std::vector<TimedProduct>& rows) {
   Sample mean{.shape = shape};
   double weights = 0.0;
   for (const TimedProduct& row : rows) {

@@ -140,11 +140,11 @@ std::filesystem::path dataset_file(const std::string& name, const std::string& t
 // Two points of the H100 table, one of them measured three times.
 TEST(CollectiveRows, ArePricedAsNcclChooses) {
   const auto file = dataset_file("h100_sxm.csv",
-                            "op,dtype,gpus,nccl_version,size_bytes,time_us,busbw_GBps\n"
-                            "all_reduce,half,8,2.29,268435456,1000,0\n"
-                            "alltoall,half,8,2.29,8388608,44,0\n"
-                            "alltoall,half,8,2.29,8388608,48,0\n"
-                            "alltoall,half,8,2.29,8388608,45,0\n");
+                                 "op,dtype,gpus,nccl_version,size_bytes,time_us,busbw_GBps\n"
+                                 "all_reduce,half,8,2.29,268435456,1000,0\n"
+                                 "alltoall,half,8,2.29,8388608,44,0\n"
+                                 "alltoall,half,8,2.29,8388608,48,0\n"
+                                 "alltoall,half,8,2.29,8388608,45,0\n");
   ASSERT_TRUE(is_collective_dataset(file));
   const std::vector<Outcome> outcomes = validate_collectives(file);
   ASSERT_EQ(outcomes.size(), 2U);
