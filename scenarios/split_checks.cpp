@@ -29,10 +29,6 @@ void check_frozen(JsonFile& file, const Scenario& scenario, const SoundSections&
                 fmt::format("{} has one matrix for embedding and head, which is trained or not",
                             plan.architecture.name),
                 "set frozen_embedding and frozen_head alike");
-  if (sound.parallelism && plan.parallelism.zero_stage > 2)
-    file.report("/training/frozen_layers",
-                "the frozen weights are held whole, which zero_stage 3 does not do",
-                "set zero_stage to 2 or less");
 }
 
 namespace {

@@ -89,11 +89,6 @@ void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSection
                 "experts or latent attention",
                 "set lora_rank to 0, or take a dense model");
   }
-  if (sound.parallelism && scenario.plan.parallelism.zero_stage > 2) {
-    file.report("/training/lora_rank",
-                "the frozen weights are held whole, which zero_stage 3 does not do",
-                "set zero_stage to 2 or less");
-  }
 }
 
 }  // namespace trainyard

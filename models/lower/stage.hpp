@@ -57,7 +57,6 @@ class StageLowering {
   // Of the layer and microbatch that the tags name.
   [[nodiscard]] LayerMemory memory_of(const Tags& tags) const;
   void hold_frozen();
-  void hold_untrained();
   void hold_fetched();
   [[nodiscard]] std::int64_t replicated_adapters() const;
   void forward(const ScheduleStep& step);

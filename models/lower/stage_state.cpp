@@ -5,6 +5,7 @@
 #include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
 #include "models/frozen.hpp"
+#include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/stage.hpp"
 
 namespace trainyard {
@@ -72,42 +73,35 @@ std::int64_t StageLowering::replicated_adapters() const {
   return sum;
 }
 
-// Beside the adapters: the layers' matrices as they are kept, the rest in the training precision,
-// and one matrix at a time written out for its product.
+// What is not trained: beside adapters the layers' matrices as they are kept and the rest in the
+// training precision; without adapters all as what is trained. Sharded where weights are. Of
+// matrices in four bits one at a time is written out for its product.
 void StageLowering::hold_frozen() {
-  if (plan_.training.lora_rank == 0) return hold_untrained();
-  const LayerShard layer = layer_shard(plan_.architecture, shape_.tensor);
-  const EndParameters ends = end_parameters(plan_);
-  std::int64_t matrices = 0;
-  std::int64_t others = 0;
-  for (const Chunk& chunk : chunks_) {
-    matrices += chunk.layers * layer.sharded;
-    others += chunk.layers * layer.replicated;
-    if (chunk.has_embedding) others += ends.embedding + ends.positions;
-    if (chunk.has_head) others += ends.head + ends.final_norm;
+  const Parallelism& p = plan_.parallelism;
+  const bool adapted = plan_.training.lora_rank > 0;
+  const double each = adapted ? static_cast<double>(shape_.element)
+                              : state_bytes_per_parameter(state_recipe(plan_, 1)).weights;
+  double dense = 0.0;
+  double experts = 0.0;
+  for (const ChunkWeights& weights : weights_) {
+    for (const WeightUnit& unit : weights.units) {
+      for (const Tensor& tensor : unit.frozen)
+        dense += frozen_element_bytes(plan_, unit, tensor, each) *
+                 static_cast<double>(tensor.elements());
+      for (const Tensor& tensor : unit.frozen_experts)
+        experts += each * static_cast<double>(tensor.elements());
+    }
   }
-  const double bytes = frozen_bytes(plan_.training) * static_cast<double>(matrices);
-  build_.hold(Category::Weights, std::llround(bytes) + others * shape_.element);
-  if (!dequantises(plan_.training)) return;
+  if (p.zero_stage == 3) {
+    dense /= static_cast<double>(optimizer_shards(p));
+    experts /= static_cast<double>(expert_shards(p));
+  }
+  build_.hold(Category::Weights, std::llround(dense + experts));
+  if (!adapted || !dequantises(plan_.training)) return;
   std::int64_t largest = 0;
   for (const Weight& weight : layer_weights(plan_.architecture, LayerKind::Dense))
     largest = std::max(largest, split_parameters(weight, shape_.tensor));
   build_.hold(Category::Workspace, largest * shape_.element);
-}
-
-// Without adapters: what the chunks would train were nothing frozen, less what they do train.
-void StageLowering::hold_untrained() {
-  if (!freezes(plan_.training)) return;
-  TrainingPlan whole = plan_;
-  whole.training.frozen_layers.clear();
-  whole.training.frozen_embedding = whole.training.frozen_head = false;
-  std::int64_t parameters = -parameters_.total - parameters_.experts;
-  for (const Chunk& chunk : chunks_) {
-    const ChunkWeights weights = chunk_weights(whole, layers_of(chunk));
-    parameters += weights.parameters() + weights.expert_parameters();
-  }
-  const double each = state_bytes_per_parameter(state_recipe(plan_, 1)).weights;
-  build_.hold(Category::Weights, std::llround(each * static_cast<double>(parameters)));
 }
 
 // Weights that stand on the host and are fetched for every use: those of the layers.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "models/adapters.hpp"
 #include "models/frozen.hpp"
@@ -36,15 +37,66 @@ std::vector<GradientEntry> adapter_entries(const TrainingPlan& plan) {
           {}};
 }
 
-void append_unit(ChunkWeights& weights, const std::vector<GradientEntry>& entries,
-                 std::int32_t layer, const std::vector<GradientEntry>& experts = {}) {
-  WeightUnit unit{.begin = weights.entries.size(), .layer = layer};
+std::vector<Tensor> tensors_of(const std::vector<GradientEntry>& entries) {
+  std::vector<Tensor> tensors;
+  for (const GradientEntry& entry : entries)
+    tensors.insert(tensors.end(), entry.tensors.begin(), entry.tensors.end());
+  return tensors;
+}
+
+// In front of the others, with its trained entries behind theirs.
+void append_unit(ChunkWeights& weights, WeightUnit unit, const std::vector<GradientEntry>& entries,
+                 const std::vector<GradientEntry>& experts = {}) {
+  unit.begin = weights.entries.size();
   unit.experts_begin = weights.experts.size();
   weights.entries.insert(weights.entries.end(), entries.begin(), entries.end());
   weights.experts.insert(weights.experts.end(), experts.begin(), experts.end());
   unit.end = weights.entries.size();
   unit.experts_end = weights.experts.size();
-  weights.units.insert(weights.units.begin(), unit);
+  weights.units.insert(weights.units.begin(), std::move(unit));
+}
+
+// What stands before or behind the layers.
+void append_end(ChunkWeights& weights, const std::vector<GradientEntry>& entries, bool trained,
+                bool reached) {
+  WeightUnit unit{.reached = reached};
+  if (!trained) unit.frozen = tensors_of(entries);
+  append_unit(weights, std::move(unit), trained ? entries : std::vector<GradientEntry>{});
+}
+
+void append_layer(ChunkWeights& weights, const TrainingPlan& plan, std::int64_t layer) {
+  const LayerKind kind = plan.architecture.kind_of(layer);
+  WeightUnit unit{.layer = static_cast<std::int32_t>(layer), .reached = reaches(plan, layer)};
+  std::vector<GradientEntry> entries = layer_entries(plan, kind);
+  std::vector<GradientEntry> experts = expert_entries(plan, kind);
+  const bool trained = trains_layer(plan, layer);
+  const bool adapted = plan.training.lora_rank > 0;
+  if (!trained || adapted) {
+    unit.frozen = tensors_of(entries);
+    unit.frozen_experts = tensors_of(experts);
+    entries = trained ? adapter_entries(plan) : std::vector<GradientEntry>{};
+    experts.clear();
+  }
+  append_unit(weights, std::move(unit), entries, experts);
+}
+
+std::vector<GradientEntry> head_entries(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const std::int64_t head = end_parameters(plan).head;
+  std::vector<GradientEntry> entries;
+  if (head > 0) entries.push_back({.tensors = {{.rows = head / a.hidden, .columns = a.hidden}}});
+  entries.push_back(norm_entry(a));
+  return entries;
+}
+
+GradientEntry embedding_entry(const TrainingPlan& plan) {
+  const std::int64_t hidden = plan.architecture.hidden;
+  const EndParameters ends = end_parameters(plan);
+  GradientEntry entry;
+  if (ends.positions > 0)
+    entry.tensors.push_back({.rows = ends.positions / hidden, .columns = hidden});
+  entry.tensors.push_back({.rows = ends.embedding / hidden, .columns = hidden});
+  return entry;
 }
 
 // A layer that predicts a token further ahead, with what stands around it.
@@ -55,7 +107,8 @@ void append_further(ChunkWeights& weights, const TrainingPlan& plan, std::int64_
   std::vector<GradientEntry> entries = further.behind;
   for (const GradientEntry& entry : layer_entries(plan, kind)) entries.push_back(entry);
   entries.insert(entries.end(), further.before.begin(), further.before.end());
-  append_unit(weights, entries, static_cast<std::int32_t>(layer), expert_entries(plan, kind));
+  append_unit(weights, {.layer = static_cast<std::int32_t>(layer)}, entries,
+              expert_entries(plan, kind));
 }
 
 }  // namespace
@@ -84,40 +137,23 @@ std::int64_t ChunkWeights::expert_parameters() const {
   return sum;
 }
 
+double frozen_element_bytes(const TrainingPlan& plan, const WeightUnit& unit, const Tensor& tensor,
+                            double otherwise) {
+  const bool beside_adapters = plan.training.lora_rank > 0 && unit.is_layer() && tensor.columns > 1;
+  return beside_adapters ? frozen_bytes(plan.training) : otherwise;
+}
+
 ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) {
-  const Architecture& a = plan.architecture;
-  const EndParameters ends = end_parameters(plan);
   ChunkWeights weights;
-  if (layers.has_head)
+  if (layers.has_head) {
     for (std::int64_t i = plan.training.mtp_layers; i-- > 0;) append_further(weights, plan, i);
-  if (layers.has_head && !trains_head(plan)) {
-    append_unit(weights, {}, -1);
-  } else if (layers.has_head) {
-    std::vector<GradientEntry> head;
-    if (ends.head > 0)
-      head.push_back({.tensors = {{.rows = ends.head / a.hidden, .columns = a.hidden}}});
-    head.push_back(norm_entry(a));
-    append_unit(weights, head, -1);
+    append_end(weights, head_entries(plan), trains_head(plan), true);
   }
-  for (std::int64_t i = layers.layers; i-- > 0;) {
-    const std::int64_t layer = layers.first_layer + i;
-    const LayerKind kind = a.kind_of(layer);
-    const bool adapted = plan.training.lora_rank > 0;
-    if (!trains_layer(plan, layer)) {
-      append_unit(weights, {}, static_cast<std::int32_t>(layer));
-      continue;
-    }
-    append_unit(weights, adapted ? adapter_entries(plan) : layer_entries(plan, kind),
-                static_cast<std::int32_t>(layer), expert_entries(plan, kind));
-  }
-  if (layers.has_embedding && !trains_embedding(plan)) {
-    append_unit(weights, {}, -1);
-  } else if (layers.has_embedding) {
-    GradientEntry embedding;
-    if (ends.positions > 0)
-      embedding.tensors.push_back({.rows = ends.positions / a.hidden, .columns = a.hidden});
-    embedding.tensors.push_back({.rows = ends.embedding / a.hidden, .columns = a.hidden});
-    append_unit(weights, {embedding}, -1);
+  for (std::int64_t i = layers.layers; i-- > 0;)
+    append_layer(weights, plan, layers.first_layer + i);
+  if (layers.has_embedding) {
+    const bool trained = trains_embedding(plan);
+    append_end(weights, {embedding_entry(plan)}, trained, trained);
   }
   return weights;
 }

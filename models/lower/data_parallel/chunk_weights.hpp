@@ -33,6 +33,9 @@ struct WeightUnit {
   std::int32_t layer = -1;        // of the model; -1: before or after the layers
   std::size_t experts_begin = 0;  // the same among the experts' entries
   std::size_t experts_end = 0;
+  bool reached = true;              // a gradient comes back to it (models/frozen.hpp)
+  std::vector<Tensor> frozen = {};  // beside its entries: weights that are not trained
+  std::vector<Tensor> frozen_experts = {};
   [[nodiscard]] bool is_layer() const { return layer >= 0; }
 };
 
@@ -47,6 +50,11 @@ struct ChunkWeights {
   [[nodiscard]] std::int64_t parameters() const;  // without the experts
   [[nodiscard]] std::int64_t expert_parameters() const;
 };
+
+// Bytes of a number of a frozen tensor: matrices of layers beside adapters are kept and travel as
+// training.frozen_weights says, all others in `otherwise` bytes.
+[[nodiscard]] double frozen_element_bytes(const TrainingPlan& plan, const WeightUnit& unit,
+                                          const Tensor& tensor, double otherwise);
 
 // Where a chunk stands in the model.
 struct ChunkLayers {

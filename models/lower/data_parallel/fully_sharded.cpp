@@ -1,6 +1,7 @@
 #include "models/lower/data_parallel/fully_sharded.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace trainyard {
@@ -11,6 +12,18 @@ namespace {
 // parts, the last of which may be short or empty.
 std::int64_t padded(const Tensor& tensor, std::int64_t shards) {
   return (tensor.rows + shards - 1) / shards * shards * tensor.columns;
+}
+
+std::int64_t padded(const std::vector<Tensor>& tensors, std::int64_t shards) {
+  std::int64_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += padded(tensor, shards);
+  return sum;
+}
+
+// The first unit of a chunk that a gradient comes back to: the end of its backward.
+std::size_t first_reached(const ChunkWeights& weights) {
+  const auto first = std::ranges::find_if(weights.units, &WeightUnit::reached);
+  return static_cast<std::size_t>(first - weights.units.begin());
 }
 
 }  // namespace
@@ -34,34 +47,44 @@ FullySharded::FullySharded(const DataParallelParts& parts)
   }
 }
 
-// The root first: it is gathered before anything else.
+// The root first: it is gathered before anything else. Where it has both ends of the model, its
+// backward ends with the chunk's.
 std::vector<FullySharded::Group> FullySharded::groups_of(const ChunkWeights& weights) const {
   std::vector<Group> groups;
-  for (std::size_t unit = 0; unit < weights.units.size(); ++unit) {
-    const WeightUnit& part = weights.units[unit];
-    std::int64_t parameters = 0;
-    for (std::size_t entry = part.begin; entry < part.end; ++entry) {
-      for (const Tensor& tensor : weights.entries[entry].tensors)
-        parameters += padded(tensor, slots_.shards);
-    }
-    if (!part.is_layer() && !groups.empty() && groups.front().is_root()) {
-      groups.front().last_unit = unit;
-      groups.front().parameters += parameters;
-      continue;
-    }
-    const auto where = part.is_layer() ? groups.end() : groups.begin();
-    Group group;
-    for (std::size_t entry = part.experts_begin; entry < part.experts_end; ++entry) {
-      if (expert_slots_.shards == 1) break;  // held whole: nothing is gathered or reduced
-      for (const Tensor& tensor : weights.experts[entry].tensors)
-        group.experts += padded(tensor, expert_slots_.shards);
-    }
-    group.layer = part.layer;
-    group.first_unit = group.last_unit = unit;
-    group.parameters = parameters;
-    groups.insert(where, group);
-  }
+  for (std::size_t unit = 0; unit < weights.units.size(); ++unit)
+    append_unit(groups, weights, unit);
+  if (groups.empty()) return groups;
+  Group& root = groups.front();
+  if (root.is_root() && root.first_unit != root.last_unit) root.ends_at = first_reached(weights);
   return groups;
+}
+
+void FullySharded::append_unit(std::vector<Group>& groups, const ChunkWeights& weights,
+                               std::size_t number) const {
+  const WeightUnit& unit = weights.units[number];
+  const bool joins_root = !unit.is_layer() && !groups.empty() && groups.front().is_root();
+  if (!joins_root) {
+    const auto where = unit.is_layer() ? groups.end() : groups.begin();
+    groups.insert(where, Group{.layer = unit.layer, .first_unit = number});
+  }
+  Group& group = unit.is_layer() ? groups.back() : groups.front();
+  group.last_unit = number;
+  if (unit.reached && !group.ends_at) group.ends_at = number;
+  std::int64_t parameters = 0;
+  for (std::size_t entry = unit.begin; entry < unit.end; ++entry)
+    parameters += padded(weights.entries[entry].tensors, slots_.shards);
+  const auto element = static_cast<double>(shape_.element);
+  double frozen = 0.0;
+  for (const Tensor& tensor : unit.frozen)
+    frozen += frozen_element_bytes(plan_, unit, tensor, element) *
+              static_cast<double>(padded(tensor, slots_.shards));
+  group.parameters += parameters;
+  group.wire += parameters * shape_.element + std::llround(frozen);
+  if (expert_slots_.shards == 1) return;  // held whole: nothing is gathered or reduced
+  for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry)
+    group.experts += padded(weights.experts[entry].tensors, expert_slots_.shards);
+  group.expert_wire =
+      (group.experts + padded(unit.frozen_experts, expert_slots_.shards)) * shape_.element;
 }
 
 FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
@@ -88,9 +111,9 @@ bool FullySharded::keeps_between_microbatches() const {
 
 void FullySharded::begin_step() { hold_state(plan_, parameters_, {}, build_); }
 
-OpIndex FullySharded::gather_part(std::string_view name, std::int64_t parameters, Slot slot) {
+OpIndex FullySharded::gather_part(std::string_view name, std::int64_t bytes, Slot slot) {
   const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = parameters * shape_.element,
+                  .bytes = bytes,
                   .dtype = shape_.dtype,
                   .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
   const OpIndex op = build_.collective(name, Stream::AllGather, slot, call, {gather_after_});
@@ -108,11 +131,10 @@ void FullySharded::gather(Group& group, bool backward) {
   tags.part = StepPart::ParamSync;
   tags.layer = group.layer;
   build_.tag(tags);
-  group.gather =
-      gather_part("weight_all_gather", group.parameters, part ? Slot::Reshard : slots_.shard);
-  if (group.experts > 0)
+  group.gather = gather_part("weight_all_gather", group.wire, part ? Slot::Reshard : slots_.shard);
+  if (group.expert_wire > 0)
     group.expert_gather =
-        gather_part("expert_weight_all_gather", group.experts, expert_slots_.shard);
+        gather_part("expert_weight_all_gather", group.expert_wire, expert_slots_.shard);
   build_.tag(before);
   group.weights = Weights::Gathered;
 }
@@ -121,7 +143,7 @@ void FullySharded::gather(Group& group, bool backward) {
 void FullySharded::use(Group& group, bool backward) {
   gather(group, backward);
   if (group.weights != Weights::Gathered) return;
-  const std::int64_t bytes = group.all() * shape_.element;
+  const std::int64_t bytes = group.gathered();
   const OpIndex before = copied_out_;
   build_.wait_for(group.gather);
   build_.wait_for(group.expert_gather);
@@ -141,8 +163,7 @@ void FullySharded::use(Group& group, bool backward) {
 
 void FullySharded::give_back(Group& group, std::int64_t kept) {
   if (group.weights != Weights::Whole) return;
-  build_.release(build_.last_compute(), Category::UnshardedWeights,
-                 group.all() * shape_.element - kept);
+  build_.release(build_.last_compute(), Category::UnshardedWeights, group.gathered() - kept);
   group.kept = kept;
   group.weights = Weights::Sharded;
 }
@@ -164,13 +185,14 @@ void FullySharded::after_forward(const UnitPlace& place) {
   Group& group = group_at(place);
   if (place.unit != group.last_unit || !gives_back(group)) return;
   const std::int64_t part = plan_.parallelism.reshard_group;
-  give_back(group, part > 0 ? group.parameters * shape_.element / part : 0);
+  give_back(group, part > 0 ? group.wire / part : 0);
 }
 
 // The group that the backward needs next: one ahead.
 void FullySharded::gather_ahead(const UnitPlace& place) {
   if (!plan_.parallelism.backward_prefetch || place.unit == 0) return;
-  gather(group_at({.chunk = place.chunk, .unit = place.unit - 1}), true);
+  const UnitPlace before{.chunk = place.chunk, .unit = place.unit - 1};
+  if (weights_[before.chunk].units[before.unit].reached) gather(group_at(before), true);
 }
 
 void FullySharded::before_backward(const UnitBackward& backward) {
@@ -196,19 +218,28 @@ void FullySharded::before_backward(const UnitBackward& backward) {
 
 void FullySharded::after_backward(const UnitBackward& backward,
                                   const std::vector<ReadyGradient>& /*ready*/) {
-  Group& group = group_at(backward.place);
-  const bool ends = backward.place.unit == group.first_unit;
+  const UnitPlace& place = backward.place;
+  Group& own = group_at(place);
+  Group& root = groups_[place.chunk].front();
+  for (Group* group : {&own, &root}) {
+    if (group->ends_at == place.unit) end_backward(*group, backward);
+    if (&own == &root) break;
+  }
+  const bool last = place.unit == first_reached(weights_[place.chunk]);
+  if (!last || backward.part == BackwardPart::Input || plan_.parallelism.pipeline > 1) return;
+  build_.wait_for(reduce_scatter_);
+  build_.wait_for(all_reduce_);
+}
+
+void FullySharded::end_backward(Group& group, const UnitBackward& backward) {
   const bool keeps = keeps_between_microbatches();
-  if (ends && (keeps ? backward.last : backward.part != BackwardPart::Weight || group.is_root()))
+  if (keeps ? backward.last : backward.part != BackwardPart::Weight || group.is_root())
     give_back(group, 0);
-  if (!ends || backward.part == BackwardPart::Input) return;
+  if (backward.part == BackwardPart::Input || group.trained() == 0) return;
   const bool every = plan_.parallelism.reduce_every_microbatch && plan_.parallelism.pipeline == 1;
   if (!every && (!backward.last || group.accumulated > 0)) accumulate(group);
   if (!every && !backward.last) return;
   reduce(group);
-  if (backward.place.unit > 0 || plan_.parallelism.pipeline > 1) return;
-  build_.wait_for(reduce_scatter_);
-  build_.wait_for(all_reduce_);
 }
 
 // Adds this microbatch's gradients to those kept, which are as wide as what is reduced.
@@ -241,7 +272,7 @@ void FullySharded::reduce(Group& group) {
   build_.wait_for(reduce_scatter_);  // one at a time is under way
   const OpIndex copy_in = build_.compute(
       "gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
-                                      .bytes = source + group.all() * shape_.gradient,
+                                      .bytes = source + group.trained() * shape_.gradient,
                                       .launches = 1});
   build_.release(copy_in, Category::Gradients, source);
   group.gradients = group.accumulated = 0;
@@ -273,7 +304,10 @@ OpIndex FullySharded::reduce_part(std::string_view name, std::int64_t parameters
   return op;
 }
 
+// What no backward came by, or only a split one's first part, has stayed whole.
 void FullySharded::end_step() {
+  for (std::vector<Group>& groups : groups_)
+    for (Group& group : groups) give_back(group, 0);
   const OpIndex reductions[] = {reduce_scatter_, all_reduce_};
   gradients_.finish(parameters_, reductions);
 }

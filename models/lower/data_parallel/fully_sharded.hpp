@@ -11,9 +11,16 @@
 //
 // Bytes sent by a rank and microbatch, f = (s-1)/s, P parameters: fP(2 w_p + w_g), of which the
 // root saves one gather unless it is given back too. A copy of the shards in less precision is
-// written by the gather's own kernel; its 1/s is not counted.
+// written by the gather's own kernel; its 1/s is not counted. Frozen weights are sharded and
+// gathered with the others of their group, backward where a gradient comes by, and not reduced:
+// with P trained and Q frozen parameters f(P + Q) w_p a gather and fP w_g
+// (tests/models/lower/frozen_test.cpp). PyTorch also asks for the layer before the first trained
+// one during the backward, and drops it unread; that is left out.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/lower/data_parallel/data_parallel.hpp"
@@ -37,10 +44,15 @@ class FullySharded final : public DataParallel {
   enum class Weights : std::uint8_t { Sharded, Gathered, Whole };
   struct Group {
     std::int32_t layer = -1;
-    std::size_t first_unit = 0;   // units that it holds: where its backward ends
-    std::size_t last_unit = 0;    // and where it begins
-    std::int64_t parameters = 0;  // each tensor's rows padded to a multiple of the shards
-    std::int64_t experts = 0;     // of the rank's experts, sharded over their own replicas
+    std::size_t first_unit = 0;  // units that it holds
+    std::size_t last_unit = 0;
+    // Trained parameters, each tensor's rows padded to a multiple of the shards.
+    std::int64_t parameters = 0;
+    std::int64_t experts = 0;  // of the rank's experts, sharded over their own replicas
+    // Bytes of all its weights, frozen ones included, as they are gathered.
+    std::int64_t wire = 0;
+    std::int64_t expert_wire = 0;
+    std::optional<std::size_t> ends_at = {};  // the unit whose backward is the last to need it
     Weights weights = Weights::Sharded;
     OpIndex gather = kNone;
     OpIndex expert_gather = kNone;
@@ -48,20 +60,23 @@ class FullySharded final : public DataParallel {
     std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
     std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
     [[nodiscard]] bool is_root() const { return layer < 0; }
-    [[nodiscard]] std::int64_t all() const { return parameters + experts; }
+    [[nodiscard]] std::int64_t trained() const { return parameters + experts; }
+    [[nodiscard]] std::int64_t gathered() const { return wire + expert_wire; }
   };
 
   [[nodiscard]] std::vector<Group> groups_of(const ChunkWeights& weights) const;
+  void append_unit(std::vector<Group>& groups, const ChunkWeights& weights, std::size_t unit) const;
   [[nodiscard]] Group& group_at(const UnitPlace& place);
   [[nodiscard]] bool gives_back(const Group& group) const;
   [[nodiscard]] bool keeps_between_microbatches() const;
   void gather(Group& group, bool backward);
-  OpIndex gather_part(std::string_view name, std::int64_t parameters, Slot slot);
+  OpIndex gather_part(std::string_view name, std::int64_t bytes, Slot slot);
   OpIndex reduce_part(std::string_view name, std::int64_t parameters, const ShardSlots& slots,
                       OpIndex after);
   void use(Group& group, bool backward);
   void give_back(Group& group, std::int64_t kept);
   void gather_ahead(const UnitPlace& place);
+  void end_backward(Group& group, const UnitBackward& backward);
   void accumulate(Group& group);
   void reduce(Group& group);
 

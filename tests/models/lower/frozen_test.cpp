@@ -92,6 +92,112 @@ TEST(Frozen, PipelineStagesBeforeItHaveNoBackward) {
   }
 }
 
+// --- beside weights gathered layer by layer ---
+
+struct Moved {
+  std::int64_t gathered = 0;
+  std::int64_t gathers = 0;
+  std::int64_t reduced = 0;
+};
+
+Moved moved_by(const Workload& workload) {
+  Moved moved;
+  for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+    if (view.op.kind != OpKind::Collective) return;
+    const Call& call = workload.calls[view.op.payload];
+    if (view.name == "weight_all_gather") moved.gathered += call.bytes, ++moved.gathers;
+    if (view.name == "gradient_reduce_scatter") moved.reduced += call.bytes;
+  });
+  return moved;
+}
+
+TrainingPlan sharded(TrainingPlan plan) {
+  plan.parallelism.data = 4;
+  plan.parallelism.zero_stage = 3;
+  plan.training.global_batch_size = 4;
+  return plan;
+}
+
+void expect_all_back(const Workload& workload) {
+  ASSERT_NO_THROW(validate(workload, ""));
+  ASSERT_NO_THROW(check_progress(workload, ""));
+  for (const Program& program : workload.programs)
+    for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
+}
+
+// All weights forward, backward those that a gradient comes by; reduced what is trained.
+TEST(FrozenShards, GatheredWhereNeededAndReducedWhereTrained) {
+  const std::int64_t layer = layer_shard(small_llama(4), 1).total();
+  const std::int64_t root = parameter_count(small_llama(4)) - 4 * layer;
+  const auto first = moved_by(lower(sharded(frozen({0, 1}, true, {}))));
+  EXPECT_EQ(first.gathers, 1 + 4 + 2);
+  EXPECT_EQ(first.gathered, 2 * (root + 6 * layer));
+  EXPECT_EQ(first.reduced, 4 * 2 * layer);
+  const auto middle = moved_by(lower(sharded(frozen({2}, false, {}))));
+  EXPECT_EQ(middle.gathers, 1 + 4 + 4);
+  EXPECT_EQ(middle.gathered, 2 * (root + 8 * layer));
+  EXPECT_EQ(middle.reduced, 4 * (root + 3 * layer));
+}
+
+// With nothing trained in it the head's group is still needed until the last backward.
+TEST(FrozenShards, HoldTheirShareAndGiveAllBack) {
+  for (const bool ends : {false, true}) {
+    const TrainingPlan plan = sharded(frozen({0, 3}, ends, {}));
+    const Workload workload = lower(plan);
+    expect_all_back(workload);
+    const std::int64_t all = parameter_count(plan.architecture);
+    const std::int64_t layer = layer_shard(plan.architecture, 1).total();
+    const std::int64_t trained = ends ? 2 * layer : all - 2 * layer;
+    const auto resident = resident_bytes(workload, workload.programs[0]);
+    EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)], 4 * all / 4);
+    EXPECT_EQ(resident[static_cast<std::size_t>(Category::Gradients)], 4 * trained / 4);
+    EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 8 * trained / 4);
+  }
+}
+
+TEST(FrozenShards, OnPipelinesAndEveryKindOfReshard) {
+  for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
+    for (const Reshard reshard : {Reshard::Auto, Reshard::Always, Reshard::Never}) {
+      for (const std::int64_t adapters : {0, 8}) {
+        TrainingPlan plan = sharded(
+            frozen({0, 1}, adapters == 0,
+                   {.pipeline = 2, .schedule = schedule, .reshard_after_forward = reshard}));
+        plan.training.lora_rank = adapters;
+        plan.training.global_batch_size = 4 * 4;
+        expect_all_back(lower(plan));
+      }
+    }
+  }
+}
+
+// A layer's gather carries its matrices as they are kept, four bits wide (QLoRA), and its adapters;
+// only these are reduced.
+TEST(FrozenShards, AdaptersAreReducedAndFourBitsGathered) {
+  TrainingPlan plan = sharded(frozen({}, false, {}));
+  plan.training.lora_rank = 8;
+  const Architecture& a = plan.architecture;
+  const std::int64_t trained = adapter_parameters(a, plan.training);
+  const LayerShard layer = layer_shard(a, 1);
+  const std::int64_t root = parameter_count(a) - 4 * layer.total();
+  const auto whole = moved_by(lower(plan));
+  EXPECT_EQ(whole.gathered, 2 * (root + 2 * (4 * layer.total() + trained)));
+  EXPECT_EQ(whole.reduced, 4 * trained);
+  plan.training.frozen_weights = "nf4";
+  const Workload workload = lower(plan);
+  expect_all_back(workload);
+  const double matrices = frozen_bytes(plan.training) * static_cast<double>(4 * layer.sharded);
+  const auto others = static_cast<double>(root + 4 * layer.replicated);
+  const auto packed = moved_by(workload);
+  EXPECT_NEAR(static_cast<double>(packed.gathered),
+              2.0 * matrices + 2.0 * (others + static_cast<double>(4 * layer.replicated)) +
+                  4.0 * static_cast<double>(trained),
+              8.0);
+  EXPECT_EQ(packed.reduced, 4 * trained);
+  const auto held = resident_bytes(workload, workload.programs[0]);
+  EXPECT_NEAR(static_cast<double>(held[static_cast<std::size_t>(Category::Weights)]),
+              (matrices + 2.0 * others + 4.0 * static_cast<double>(trained)) / 4.0, 2.0);
+}
+
 TEST(Frozen, AdaptersStandOnTheOtherLayersAlone) {
   TrainingPlan plan = frozen({0, 1}, false, {});
   plan.training.lora_rank = 8;
