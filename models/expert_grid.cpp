@@ -28,12 +28,34 @@ bool ExpertGrid::keeps_stages(const Parallelism& parallelism) {
   return true;
 }
 
+namespace {
+
+// Each sharded copy of the model has its part of an expert's replicas; as add_shard_groups.
+void add_expert_shard_groups(const Parallelism& p, const ExpertGrid& grid, Workload& workload) {
+  if (p.zero_stage == 0) return;
+  if (p.copies() > 1) {
+    const std::int64_t shards = p.expert_replicas() / p.copies();
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::ExpertShard),
+                  [shards](ExpertPosition at) { return at.replica -= at.replica % shards, at; });
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::ExpertReplica),
+                  [shards](ExpertPosition at) { return at.replica %= shards, at; });
+  }
+  if (p.zero_stage == 3 && p.reshard_group > 0) {
+    const std::int64_t part = p.expert_reshard_group();
+    add_groups_by(workload, grid, GroupKind::Data, number(Slot::ExpertReshard),
+                  [part](ExpertPosition at) { return at.replica -= at.replica % part, at; });
+  }
+}
+
+}  // namespace
+
 void add_expert_groups(const Parallelism& p, Workload& workload) {
   const ExpertGrid grid(p);
   add_groups_by(workload, grid, GroupKind::Expert, number(Slot::Expert),
                 [](ExpertPosition at) { return at.expert = 0, at; });
   add_groups_by(workload, grid, GroupKind::Expert, number(Slot::ExpertTensor),
                 [](ExpertPosition at) { return at.tensor = 0, at; });
+  add_expert_shard_groups(p, grid, workload);
   if (placement_of(p) != StagePlacement::Bidirectional) {
     add_groups_by(workload, grid, GroupKind::Data, number(Slot::ExpertData),
                   [](ExpertPosition at) { return at.replica = 0, at; });

@@ -102,9 +102,15 @@ struct Parallelism {
   [[nodiscard]] std::int64_t expert_tensor_size() const {
     return expert_tensor > 0 ? expert_tensor : tensor;
   }
+  // Sharded copies of the model. REQUIRES: as shard_size.
+  [[nodiscard]] std::int64_t copies() const { return data / shard_size(); }
   // Replicas of an expert. REQUIRES: the ranks divide (checked by the reader).
   [[nodiscard]] std::int64_t expert_replicas() const {
     return tensor * context * data / (expert_tensor_size() * expert);
+  }
+  // Those among the ranks of `reshard_group` replicas of the model. REQUIRES: as above.
+  [[nodiscard]] std::int64_t expert_reshard_group() const {
+    return tensor * context * reshard_group / (expert_tensor_size() * expert);
   }
 };
 

@@ -196,6 +196,9 @@ std::vector<std::string> slot_names() {
           "expert_tensor",
           "expert_data",
           "expert_data_mirror",
+          "expert_shard",
+          "expert_replica",
+          "expert_reshard",
           "host"};
 }
 

@@ -72,7 +72,10 @@ enum class Slot : std::uint16_t {
   ExpertTensor,      // those that share each expert
   ExpertData,        // replicas of the experts
   ExpertDataMirror,  // as DataMirror
-  Host,              // the rank alone, for copies to and from the memory of its CPU
+  ExpertShard,       // as Shard, Replica and Reshard, of the experts
+  ExpertReplica,
+  ExpertReshard,
+  Host,  // the rank alone, for copies to and from the memory of its CPU
 };
 [[nodiscard]] std::vector<std::string> slot_names();
 [[nodiscard]] constexpr std::size_t number(Slot slot) { return static_cast<std::size_t>(slot); }

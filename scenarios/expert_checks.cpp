@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+#include <string>
+
 #include "models/expert_grid.hpp"
 
 namespace trainyard {
@@ -58,6 +61,23 @@ void check_expert_sizes(JsonFile& file, const Scenario& scenario) {
   }
 }
 
+// A sharded copy, and what is kept between forward and backward, are of whole sets of experts.
+void check_expert_shards(JsonFile& file, const Parallelism& p) {
+  const std::int64_t set = p.expert * p.expert_tensor_size();
+  const auto check = [&](const char* field, std::int64_t replicas) {
+    const std::int64_t ranks = p.tensor * p.context * replicas;
+    if (replicas == 0 || ranks % set == 0) return;
+    file.report(
+        std::string("/parallelism/") + field,
+        fmt::format("{} replicas have {} ranks (tensor {} x context {}) of a stage, which "
+                    "do not hold whole sets of experts on {} (expert {} x expert_tensor {})",
+                    replicas, ranks, p.tensor, p.context, set, p.expert, p.expert_tensor_size()),
+        fmt::format("choose a multiple of {}", set / std::gcd(set, p.tensor * p.context)));
+  };
+  check("shard", p.shard);
+  check("reshard_group", p.reshard_group);
+}
+
 }  // namespace
 
 void check_experts(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
@@ -76,11 +96,7 @@ void check_experts(JsonFile& file, const Scenario& scenario, const SoundSections
                 "experts with tensor ranks that all hold the same tokens are not modelled",
                 "set it to true, as Megatron-LM asks of a mixture of experts");
   check_expert_sizes(file, scenario);
-  if (p.shard > 0 || p.reshard_group > 0)
-    file.report(p.shard > 0 ? "/parallelism/shard" : "/parallelism/reshard_group",
-                "experts are sharded over all of their replicas, which are not those of the "
-                "rest: groups of the latter do not divide them",
-                "leave it out");
+  check_expert_shards(file, p);
   check_expert_overlap(file, scenario);
   if (!file.is_sound("/experts")) return;
   const ExpertSettings& experts = scenario.plan.experts;

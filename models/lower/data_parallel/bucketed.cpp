@@ -235,7 +235,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
     call.op = CollectiveOp::AllReduce;
     call.bytes /= slots.shards;
     call.algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
-    reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, Slot::Replica, call,
+    reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, slots.replica, call,
                                        {reductions_[0]});
   }
   build_.tag(before);

@@ -70,21 +70,24 @@ void FullySharded::append_unit(std::vector<Group>& groups, const ChunkWeights& w
   Group& group = unit.is_layer() ? groups.back() : groups.front();
   group.last_unit = number;
   if (unit.reached && !group.ends_at) group.ends_at = number;
-  std::int64_t parameters = 0;
+  const std::vector<GradientEntry>& entries = weights.entries;
+  std::int64_t trained = 0;
   for (std::size_t entry = unit.begin; entry < unit.end; ++entry)
-    parameters += padded(weights.entries[entry].tensors, slots_.shards);
+    trained += padded(entries[entry].tensors, slots_.shards);
   const auto element = static_cast<double>(shape_.element);
   double frozen = 0.0;
   for (const Tensor& tensor : unit.frozen)
     frozen += frozen_element_bytes(plan_, unit, tensor, element) *
               static_cast<double>(padded(tensor, slots_.shards));
-  group.parameters += parameters;
-  group.wire += parameters * shape_.element + std::llround(frozen);
-  if (expert_slots_.shards == 1) return;  // held whole: nothing is gathered or reduced
+  group.dense.trained += trained;
+  if (slots_.shards > 1) group.dense.wire += trained * shape_.element + std::llround(frozen);
+  if (expert_slots_.all == 1) return;  // held whole and reduced with nobody
   for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry)
-    group.experts += padded(weights.experts[entry].tensors, expert_slots_.shards);
-  group.expert_wire =
-      (group.experts + padded(unit.frozen_experts, expert_slots_.shards)) * shape_.element;
+    group.experts.trained += padded(weights.experts[entry].tensors, expert_slots_.shards);
+  if (expert_slots_.shards > 1)
+    group.experts.wire =
+        (group.experts.trained + padded(unit.frozen_experts, expert_slots_.shards)) *
+        shape_.element;
 }
 
 FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
@@ -111,60 +114,74 @@ bool FullySharded::keeps_between_microbatches() const {
 
 void FullySharded::begin_step() { hold_state(plan_, parameters_, {}, build_); }
 
-OpIndex FullySharded::gather_part(std::string_view name, std::int64_t bytes, Slot slot) {
+void FullySharded::gather_part(std::string_view name, Part& part, const ShardSlots& slots) {
+  if (part.kept == part.wire) return;
   const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = bytes,
+                  .bytes = part.wire,
                   .dtype = shape_.dtype,
                   .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
-  const OpIndex op = build_.collective(name, Stream::AllGather, slot, call, {gather_after_});
-  build_.allocate(op, Category::Communication, call.bytes);
-  return op;
+  part.gather = build_.collective(
+      name, Stream::AllGather, part.kept > 0 ? slots.reshard : slots.shard, call, {gather_after_});
+  build_.allocate(part.gather, Category::Communication, call.bytes);
 }
 
 // Brings the whole of a group into a buffer, and its experts, who have replicas of their own, into
 // another one behind it.
-void FullySharded::gather(Group& group, bool backward) {
-  if (group.weights != Weights::Sharded || slots_.shards == 1) return;
-  const bool part = backward && group.kept > 0;
+void FullySharded::gather(Group& group) {
+  if (group.weights != Weights::Sharded || group.wire() == 0) return;
   const Tags before = build_.tags();
   Tags tags = before;
   tags.part = StepPart::ParamSync;
   tags.layer = group.layer;
   build_.tag(tags);
-  group.gather = gather_part("weight_all_gather", group.wire, part ? Slot::Reshard : slots_.shard);
-  if (group.expert_wire > 0)
-    group.expert_gather =
-        gather_part("expert_weight_all_gather", group.expert_wire, expert_slots_.shard);
+  gather_part("weight_all_gather", group.dense, slots_);
+  gather_part("expert_weight_all_gather", group.experts, expert_slots_);
   build_.tag(before);
   group.weights = Weights::Gathered;
 }
 
+// The bytes that the next compute operation copies out of what has been gathered.
+std::int64_t FullySharded::take(Part& part) {
+  const std::int64_t gathered = part.gather == kNone ? 0 : part.wire;
+  build_.wait_for(part.gather);
+  part.gather = kNone;
+  return gathered;
+}
+
 // The next compute operation finds the group's weights.
 void FullySharded::use(Group& group, bool backward) {
-  gather(group, backward);
+  gather(group);
   if (group.weights != Weights::Gathered) return;
-  const std::int64_t bytes = group.gathered();
-  const OpIndex before = copied_out_;
-  build_.wait_for(group.gather);
-  build_.wait_for(group.expert_gather);
-  copied_out_ = build_.compute(
-      "weight_copy_out",
-      MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = 2 * bytes, .launches = 1});
-  build_.allocate(copied_out_, Category::UnshardedWeights, bytes);
-  build_.release(copied_out_, Category::Communication, bytes);
-  build_.release(copied_out_, Category::UnshardedWeights, group.kept);
-  group.kept = 0;
   group.weights = Weights::Whole;
+  const OpIndex before = copied_out_;
+  const std::int64_t bytes = take(group.dense) + take(group.experts);
+  if (bytes > 0) {
+    copied_out_ = build_.compute(
+        "weight_copy_out",
+        MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = 2 * bytes, .launches = 1});
+    build_.allocate(copied_out_, Category::UnshardedWeights, bytes);
+    build_.release(copied_out_, Category::Communication, bytes);
+  }
+  for (Part* part : {&group.dense, &group.experts}) {
+    if (part->kept < part->wire)
+      build_.release(copied_out_, Category::UnshardedWeights, part->kept);
+    part->kept = 0;
+  }
   // A forward leaves its buffer to be read while the next one is filled.
   const OpIndex free_after = backward ? copied_out_ : before;
   if (free_after == kNone) return;
   gather_after_ = gather_after_ == kNone ? free_after : std::max(gather_after_, free_after);
 }
 
-void FullySharded::give_back(Group& group, std::int64_t kept) {
+void FullySharded::give_back(Group& group, bool keeps) {
   if (group.weights != Weights::Whole) return;
-  build_.release(build_.last_compute(), Category::UnshardedWeights, group.gathered() - kept);
-  group.kept = kept;
+  const auto kept = [keeps](const Part& part, const ShardSlots& slots) {
+    return keeps && slots.kept_by > 0 ? part.wire / slots.kept_by : 0;
+  };
+  group.dense.kept = kept(group.dense, slots_);
+  group.experts.kept = kept(group.experts, expert_slots_);
+  build_.release(build_.last_compute(), Category::UnshardedWeights,
+                 group.wire() - group.dense.kept - group.experts.kept);
   group.weights = Weights::Sharded;
 }
 
@@ -178,21 +195,20 @@ void FullySharded::before_forward(const UnitPlace& place) {
   use(groups[number], false);
   const auto ahead = static_cast<std::size_t>(plan_.parallelism.forward_prefetch);
   for (std::size_t next = number + 1; next < groups.size() && next <= number + ahead; ++next)
-    gather(groups[next], false);
+    gather(groups[next]);
 }
 
 void FullySharded::after_forward(const UnitPlace& place) {
   Group& group = group_at(place);
   if (place.unit != group.last_unit || !gives_back(group)) return;
-  const std::int64_t part = plan_.parallelism.reshard_group;
-  give_back(group, part > 0 ? group.wire / part : 0);
+  give_back(group, group.ends_at.has_value());
 }
 
 // The group that the backward needs next: one ahead.
 void FullySharded::gather_ahead(const UnitPlace& place) {
   if (!plan_.parallelism.backward_prefetch || place.unit == 0) return;
   const UnitPlace before{.chunk = place.chunk, .unit = place.unit - 1};
-  if (weights_[before.chunk].units[before.unit].reached) gather(group_at(before), true);
+  if (weights_[before.chunk].units[before.unit].reached) gather(group_at(before));
 }
 
 void FullySharded::before_backward(const UnitBackward& backward) {
@@ -209,7 +225,7 @@ void FullySharded::before_backward(const UnitBackward& backward) {
   const WeightUnit& unit = weights.units[backward.place.unit];
   std::int64_t parameters = weights.parameters(unit);
   for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry) {
-    if (expert_slots_.shards > 1) parameters += weights.experts[entry].parameters();
+    if (expert_slots_.all > 1) parameters += weights.experts[entry].parameters();
   }
   const std::int64_t bytes = parameters * shape_.element;
   build_.allocate(build_.next(), Category::Gradients, bytes);
@@ -234,7 +250,7 @@ void FullySharded::after_backward(const UnitBackward& backward,
 void FullySharded::end_backward(Group& group, const UnitBackward& backward) {
   const bool keeps = keeps_between_microbatches();
   if (keeps ? backward.last : backward.part != BackwardPart::Weight || group.is_root())
-    give_back(group, 0);
+    give_back(group, false);
   if (backward.part == BackwardPart::Input || group.trained() == 0) return;
   const bool every = plan_.parallelism.reduce_every_microbatch && plan_.parallelism.pipeline == 1;
   if (!every && (!backward.last || group.accumulated > 0)) accumulate(group);
@@ -258,56 +274,55 @@ void FullySharded::accumulate(Group& group) {
 }
 
 void FullySharded::reduce(Group& group) {
-  if (slots_.all == 1) {
-    build_.release(build_.last_compute(), Category::Gradients, group.gradients + group.accumulated);
-    group.gradients = group.accumulated = 0;
+  const std::int64_t dense = slots_.all > 1 ? group.dense.trained : 0;
+  const std::int64_t reduced = dense + group.experts.trained;
+  const std::int64_t source = group.gradients + group.accumulated;
+  group.gradients = group.accumulated = 0;
+  if (reduced == 0) {
+    build_.release(build_.last_compute(), Category::Gradients, source);
     return;
   }
-  const std::int64_t source = group.gradients + group.accumulated;
   const Tags before = build_.tags();
   Tags tags = before;
   tags.part = StepPart::GradSync;
   tags.layer = group.layer;
   build_.tag(tags);
   build_.wait_for(reduce_scatter_);  // one at a time is under way
-  const OpIndex copy_in = build_.compute(
-      "gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
-                                      .bytes = source + group.trained() * shape_.gradient,
-                                      .launches = 1});
+  const OpIndex copy_in =
+      build_.compute("gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
+                                                     .bytes = source + reduced * shape_.gradient,
+                                                     .launches = 1});
   build_.release(copy_in, Category::Gradients, source);
-  group.gradients = group.accumulated = 0;
-  reduce_scatter_ = reduce_part("gradient_", group.parameters, slots_, copy_in);
-  if (slots_.shards > 1 && slots_.replicas > 1) {
-    Call call{.op = CollectiveOp::AllReduce,
-              .bytes = group.parameters * shape_.gradient / slots_.shards,
-              .dtype = plan_.training.gradient_precision,
-              .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce)};
-    all_reduce_ = build_.collective("gradient_all_reduce", Stream::Replica, Slot::Replica, call,
-                                    {reduce_scatter_});
-  }
-  if (group.experts > 0)
-    reduce_scatter_ = reduce_part("expert_gradient_", group.experts, expert_slots_, copy_in);
+  if (dense > 0) reduce_part("gradient_", group.dense, slots_, copy_in);
+  if (group.experts.trained > 0)
+    reduce_part("expert_gradient_", group.experts, expert_slots_, copy_in);
   build_.tag(before);
 }
 
-// From a buffer that is filled by `after`.
-OpIndex FullySharded::reduce_part(std::string_view name, std::int64_t parameters,
-                                  const ShardSlots& slots, OpIndex after) {
+// From a buffer that is filled by `after`; what copies have shards of they then add up among them.
+void FullySharded::reduce_part(std::string_view name, const Part& part, const ShardSlots& slots,
+                               OpIndex after) {
   Call call{.op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce,
-            .bytes = parameters * shape_.gradient,
+            .bytes = part.trained * shape_.gradient,
             .dtype = plan_.training.gradient_precision};
   call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
   build_.allocate(after, Category::Communication, call.bytes);
-  const OpIndex op = build_.collective(std::string(name) + std::string(to_string(call.op)),
-                                       Stream::ReduceScatter, slots.shard, call, {after});
-  build_.release(op, Category::Communication, call.bytes);
-  return op;
+  const std::string text(name);
+  reduce_scatter_ = build_.collective(text + std::string(to_string(call.op)), Stream::ReduceScatter,
+                                      slots.shard, call, {after});
+  build_.release(reduce_scatter_, Category::Communication, call.bytes);
+  if (slots.shards == 1 || slots.replicas == 1) return;
+  call.op = CollectiveOp::AllReduce;
+  call.bytes /= slots.shards;
+  call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
+  all_reduce_ = build_.collective(text + "all_reduce", Stream::Replica, slots.replica, call,
+                                  {reduce_scatter_});
 }
 
 // What no backward came by, or only a split one's first part, has stayed whole.
 void FullySharded::end_step() {
   for (std::vector<Group>& groups : groups_)
-    for (Group& group : groups) give_back(group, 0);
+    for (Group& group : groups) give_back(group, false);
   const OpIndex reductions[] = {reduce_scatter_, all_reduce_};
   gradients_.finish(parameters_, reductions);
 }

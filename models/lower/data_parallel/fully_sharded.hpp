@@ -42,26 +42,26 @@ class FullySharded final : public DataParallel {
 
  private:
   enum class Weights : std::uint8_t { Sharded, Gathered, Whole };
+  // What has the same replicas: the experts of a group, or all else.
+  struct Part {
+    std::int64_t trained = 0;  // parameters, each tensor's rows padded to a multiple of the shards
+    std::int64_t wire = 0;     // bytes of all, frozen ones included, as gathered; 0: held whole
+    std::int64_t kept = 0;     // bytes that outlive the forward; all: the backward gathers nothing
+    OpIndex gather = kNone;
+  };
   struct Group {
     std::int32_t layer = -1;
     std::size_t first_unit = 0;  // units that it holds
     std::size_t last_unit = 0;
-    // Trained parameters, each tensor's rows padded to a multiple of the shards.
-    std::int64_t parameters = 0;
-    std::int64_t experts = 0;  // of the rank's experts, sharded over their own replicas
-    // Bytes of all its weights, frozen ones included, as they are gathered.
-    std::int64_t wire = 0;
-    std::int64_t expert_wire = 0;
     std::optional<std::size_t> ends_at = {};  // the unit whose backward is the last to need it
+    Part dense = {};
+    Part experts = {};
     Weights weights = Weights::Sharded;
-    OpIndex gather = kNone;
-    OpIndex expert_gather = kNone;
-    std::int64_t kept = 0;         // bytes of a part that outlives the forward
     std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
     std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
     [[nodiscard]] bool is_root() const { return layer < 0; }
-    [[nodiscard]] std::int64_t trained() const { return parameters + experts; }
-    [[nodiscard]] std::int64_t gathered() const { return wire + expert_wire; }
+    [[nodiscard]] std::int64_t trained() const { return dense.trained + experts.trained; }
+    [[nodiscard]] std::int64_t wire() const { return dense.wire + experts.wire; }
   };
 
   [[nodiscard]] std::vector<Group> groups_of(const ChunkWeights& weights) const;
@@ -69,12 +69,13 @@ class FullySharded final : public DataParallel {
   [[nodiscard]] Group& group_at(const UnitPlace& place);
   [[nodiscard]] bool gives_back(const Group& group) const;
   [[nodiscard]] bool keeps_between_microbatches() const;
-  void gather(Group& group, bool backward);
-  OpIndex gather_part(std::string_view name, std::int64_t bytes, Slot slot);
-  OpIndex reduce_part(std::string_view name, std::int64_t parameters, const ShardSlots& slots,
-                      OpIndex after);
+  void gather(Group& group);
+  void gather_part(std::string_view name, Part& part, const ShardSlots& slots);
+  void reduce_part(std::string_view name, const Part& part, const ShardSlots& slots, OpIndex after);
   void use(Group& group, bool backward);
-  void give_back(Group& group, std::int64_t kept);
+  [[nodiscard]] std::int64_t take(Part& part);
+  // `keeps`: the part that the backward starts from stays.
+  void give_back(Group& group, bool keeps);
   void gather_ahead(const UnitPlace& place);
   void end_backward(Group& group, const UnitBackward& backward);
   void accumulate(Group& group);

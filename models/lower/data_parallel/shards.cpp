@@ -19,17 +19,25 @@ ShardSlots shard_slots(const Parallelism& parallelism, Slot data) {
   return {.all = all,
           .shards = shards,
           .replicas = all / shards,
-          .shard = shards > 1 && shards < all ? Slot::Shard : data};
+          .shard = shards > 1 && shards < all ? Slot::Shard : data,
+          .kept_by = parallelism.reshard_group};
 }
 
 std::int64_t expert_shards(const Parallelism& parallelism) {
-  return parallelism.zero_stage > 0 ? expert_copies(parallelism) : 1;
+  if (parallelism.zero_stage == 0) return 1;
+  return expert_copies(parallelism) / parallelism.copies();
 }
 
 ShardSlots expert_shard_slots(const Parallelism& parallelism, Slot data) {
   const std::int64_t all = expert_copies(parallelism);
   const std::int64_t shards = expert_shards(parallelism);
-  return {.all = all, .shards = shards, .replicas = all / shards, .shard = data};
+  return {.all = all,
+          .shards = shards,
+          .replicas = all / shards,
+          .shard = shards > 1 && shards < all ? Slot::ExpertShard : data,
+          .replica = Slot::ExpertReplica,
+          .reshard = Slot::ExpertReshard,
+          .kept_by = parallelism.expert_reshard_group()};
 }
 
 }  // namespace trainyard

@@ -170,6 +170,22 @@ TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
       << "with reduced gradients";
 }
 
+// Kept over a group of one, weights are not gathered again for the backward.
+TEST(FullySharded, AGroupOfOneKeepsAll) {
+  const auto gathers = [](const Parallelism& parallelism) {
+    const Step step = timed_step(sharded_plan(parallelism));
+    std::int64_t count = 0;
+    for_each_operation(step.workload, step.workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "weight_all_gather") ++count;
+    });
+    for (const std::int64_t bytes : unreturned_bytes(step.workload, step.workload.programs[0]))
+      EXPECT_EQ(bytes, 0);
+    return count;
+  };
+  EXPECT_EQ(gathers({.data = 4, .zero_stage = 3, .reshard_group = 1}), 1 + 4);
+  EXPECT_EQ(gathers({.data = 4, .zero_stage = 3, .reshard_group = 2}), 1 + 4 + 4);
+}
+
 // A rank holds fp32 weights, gradients and moments of its share, and nothing else of the state.
 TEST(FullySharded, HoldsItsShareOfTheState) {
   const TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3, .shard = 2});

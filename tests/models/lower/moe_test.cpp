@@ -18,18 +18,6 @@ namespace {
 
 using namespace test;
 
-// Eight experts, two a token, one dense layer before those with experts, a shared one.
-Architecture small_moe(std::int64_t layers) {
-  Architecture a = small_llama(layers);
-  a.name = "small mixture";
-  a.experts = 8;
-  a.experts_per_token = 2;
-  a.expert_ffn = 128;
-  a.shared_ffn = 64;
-  a.dense_layers = 1;
-  return a;
-}
-
 Architecture small_latent(std::int64_t layers) {
   Architecture a = with_latents(small_moe(layers));
   a.name = "small latent mixture";

@@ -48,6 +48,18 @@ inline Architecture small_gpt(std::int64_t layers) {
   return a;
 }
 
+// Eight experts, two a token, one dense layer before those with experts, a shared one.
+inline Architecture small_moe(std::int64_t layers) {
+  Architecture a = small_llama(layers);
+  a.name = "small mixture";
+  a.experts = 8;
+  a.experts_per_token = 2;
+  a.expert_ffn = 128;
+  a.shared_ffn = 64;
+  a.dense_layers = 1;
+  return a;
+}
+
 // Bytes that a rank of a group of n sends in a ring.
 inline double sent(const Call& call, std::int64_t n) {
   const double share = static_cast<double>(n - 1) / static_cast<double>(n);
