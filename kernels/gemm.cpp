@@ -30,10 +30,8 @@ double pass_factor(const PassFactors& factors, GemmPass pass) {
   return 1.0;
 }
 
-// A slower clock stretches the work, not the launch.
-Seconds sustained(const GemmModel& model, Seconds burst) {
-  const Seconds launch = std::min(model.tile.launch, burst);
-  return launch + (burst - launch) * model.sustained_time;
+Seconds accumulation_time(const GpuSheet& sheet, const GemmModel& model, Bytes further_traffic) {
+  return (further_traffic / sheet.hbm) * model.accumulation_exposed;
 }
 
 namespace {
@@ -54,10 +52,12 @@ Seconds waves_time(const GpuSheet& sheet, const TileModel& model, const Tile& ti
 }
 
 // The best over tiles and splits of k. `tiles_of(tile)` counts the tiles of the whole launch,
-// `partial` is the fp32 traffic of one extra part of k.
+// `partial` is the fp32 traffic of one extra part of k, `stretch` what arithmetic takes over that
+// of the tables.
 template <class TilesOf>
 Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& kernel,
-                  DataType dtype, std::int64_t k, Bytes partial, const TilesOf& tiles_of) {
+                  DataType dtype, std::int64_t k, Bytes partial, double stretch,
+                  const TilesOf& tiles_of) {
   const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
   Seconds best{std::numeric_limits<double>::infinity()};
   for (const Tile& tile : tile_set(sheet.generation)) {
@@ -65,7 +65,7 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
     for (const std::int64_t split : splits) {
       if (split > 1 && k < split * tile.k * 4) break;
       const Seconds compute =
-          waves_time(sheet, model, tile, dtype, tiles * split, (k + split - 1) / split);
+          waves_time(sheet, model, tile, dtype, tiles * split, (k + split - 1) / split) * stretch;
       const Bytes traffic =
           hbm_bytes(kernel) + partial * (split > 1 ? static_cast<double>(split) : 0.0);
       best = std::min(best, std::max(compute, traffic / bandwidth));
@@ -110,10 +110,11 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
 
 }  // namespace
 
-Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm) {
+Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm,
+                        double stretch) {
   TY_CHECK(gemm.m > 0 && gemm.n > 0 && gemm.k > 0 && gemm.batch > 0, gemm.m, gemm.n, gemm.k);
   const Bytes partial{8.0 * static_cast<double>(gemm.m * gemm.n * gemm.batch)};
-  return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, [&](const Tile& tile) {
+  return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, stretch, [&](const Tile& tile) {
     return count_tiles({.m = gemm.m, .n = gemm.n, .batch = gemm.batch}, tile, sheet.sms).tiles;
   });
 }
@@ -122,7 +123,11 @@ Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) 
   // Equal products side by side fill the GPU like one product of all their rows.
   const auto found =
       correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
-  const Seconds time = sustained(model, tile_model_time(sheet, model.tile, gemm) * found.factor);
+  Gemm alone = gemm;
+  alone.accumulate_fp32 = false;
+  const Seconds time =
+      tile_model_time(sheet, model.tile, alone, model.sustained_time) * found.factor +
+      accumulation_time(sheet, model, hbm_bytes(gemm) - hbm_bytes(alone));
   const bool known = gemm.batch == 1;
   return at_least({time, known ? found.provenance : Provenance::Extrapolated},
                   roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(gemm.dtype), sheet.hbm));

@@ -48,26 +48,33 @@ struct PassFactors {
 struct GemmModel {
   TileModel tile{};
   PassFactors pass{};
-  // Time of the same product where layers follow each other without pause, relative to the tables,
-  // which were taken in short bursts at boost clock. 1 where nobody compared the two.
+  // Time of the same arithmetic where layers follow each other without pause, relative to the
+  // tables, which were taken in short bursts at boost clock. 1 where nobody compared the two. The
+  // memory keeps its clock.
   double sustained_time = 1.0;
+  // Adding to fp32 gradients reads and writes 8 bytes of each where a product by itself writes 2:
+  // the share of what this further traffic takes at the data sheet's bandwidth that arithmetic does
+  // not hide, since a tile adds when its main loop is over.
+  double accumulation_exposed = 1.0;
   std::vector<GemmTable> tables{};
 };
 
 // The physical model alone: never faster than the roofline, and never faster for a larger m, n or
-// k.
+// k. The arithmetic takes `stretch` times as long as at the clock of the tables.
 [[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
-                                      const Gemm& gemm);
+                                      const Gemm& gemm, double stretch = 1.0);
 
 // Model and measurements together, at least the roofline. Measured: an exact node of the table of
 // this dtype, forward, unbatched and at the tables' own burst clock. Interpolated: inside the grid.
 // Roofline: both would beat the data sheet. Extrapolated: everything else.
 [[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm);
 
-// For products made otherwise of the same tiles (grouped_gemm.hpp): the time of one wave's worth of
-// arithmetic, the factor of a pass, and the clock of a step.
+// For products made otherwise of the same tiles (grouped_gemm.hpp): the share of an SM's peak that
+// a tile reaches, the factor of a pass, and the time that adding to fp32 gradients takes beside the
+// product.
 [[nodiscard]] double tile_rate(const TileModel& model, const Tile& tile);
 [[nodiscard]] double pass_factor(const PassFactors& factors, GemmPass pass);
-[[nodiscard]] Seconds sustained(const GemmModel& model, Seconds burst);
+[[nodiscard]] Seconds accumulation_time(const GpuSheet& sheet, const GemmModel& model,
+                                        Bytes further_traffic);
 
 }  // namespace trainyard

@@ -45,11 +45,14 @@ class ProfileCostModel final : public CostModel {
       found.provenance = Provenance::Extrapolated;
     return found;
   }
-  // Measurements are single kernels at burst clock; products slow down in a step.
+  // Measurements are single kernels at burst clock; products slow down in a step, their launch does
+  // not.
   [[nodiscard]] Seconds at_clock(const Kernel& kernel, Seconds burst) const {
     const bool product =
         std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel);
-    return product ? sustained(profile_.gemm, burst) : burst;
+    if (!product) return burst;
+    const Seconds launch = std::min(profile_.gemm.tile.launch, burst);
+    return launch + (burst - launch) * profile_.gemm.sustained_time;
   }
   // The roofline of what has arithmetic.
   [[nodiscard]] Seconds bound_of(const Kernel& kernel) const {

@@ -75,7 +75,8 @@ std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm) {
           std::max<std::int64_t>(1, gemm.n * gemm.k / kWeights)};
 }
 
-Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm) {
+Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm,
+                        double stretch) {
   TY_CHECK(total_rows(gemm) > 0 && gemm.n > 0 && gemm.k > 0, total_rows(gemm), gemm.n, gemm.k);
   const auto sms = static_cast<double>(sheet.sms);
   const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
@@ -86,14 +87,42 @@ Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gro
     const Flops step{2.0 * static_cast<double>(tile.m * tile.n * tile.k)};
     const FlopsPerSecond rate{sheet.peak(gemm.dtype).value() / sms * tile_rate(model, tile)};
     const Seconds compute = (step / rate) * wave_steps(gemm, work, sms) + model.prologue;
-    best = std::min(best, std::max(compute, traffic));
+    best = std::min(best, std::max(compute * stretch, traffic));
   }
   return best + model.launch;
 }
 
-Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model, const GroupedModel& model,
-                  const GroupedGemm& gemm) {
-  if (total_rows(gemm) == 0) return {gemm_model.tile.launch, Provenance::Extrapolated};
+Gemm product_of_expert(const GroupedGemm& gemm, std::int64_t rows) {
+  const bool weight = gemm.pass == GemmPass::WeightGrad;
+  return {.m = weight ? gemm.n : rows,
+          .n = weight ? gemm.k : gemm.n,
+          .k = weight ? rows : gemm.k,
+          .batch = 1,
+          .dtype = gemm.dtype,
+          .pass = gemm.pass,
+          .accumulate_fp32 = gemm.accumulate_fp32};
+}
+
+namespace {
+
+// Experts with as many rows as the one before cost as much.
+Cost cost_per_expert(const GpuSheet& sheet, const GemmModel& gemm_model, const GroupedModel& model,
+                     const GroupedGemm& gemm) {
+  Cost all{Seconds{0.0}, Provenance::Measured};
+  Cost one{};
+  std::int64_t priced = 0;
+  for (const std::int64_t rows : gemm.rows) {
+    if (rows == 0) continue;
+    if (rows != priced) one = gemm_cost(sheet, gemm_model, product_of_expert(gemm, rows));
+    priced = rows;
+    all.time += std::max(one.time, model.issue);
+    all.provenance = std::max(all.provenance, one.provenance);
+  }
+  return all;
+}
+
+Cost cost_in_one_launch(const GpuSheet& sheet, const GemmModel& gemm_model,
+                        const GroupedModel& model, const GroupedGemm& gemm) {
   const auto place = grouped_coordinates(gemm);
   double factor = pass_factor(gemm_model.pass, gemm.pass);
   bool inside = false;
@@ -102,11 +131,24 @@ Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model, const Grou
     factor *= std::exp(reading.value);
     inside = reading.inside && gemm.pass == GemmPass::Forward;
   }
-  const FlopsPerSecond reached{sheet.peak(gemm.dtype).value() * best_share(gemm_model, gemm.dtype)};
-  const Seconds burst = std::max(tile_model_time(sheet, gemm_model.tile, gemm) * factor,
-                                 roofline(flops(gemm), hbm_bytes(gemm), reached, sheet.hbm));
-  return {sustained(gemm_model, burst),
-          inside ? Provenance::Interpolated : Provenance::Extrapolated};
+  GroupedGemm alone = gemm;
+  alone.accumulate_fp32 = false;
+  const double stretch = gemm_model.sustained_time;
+  const FlopsPerSecond reached{sheet.peak(gemm.dtype).value() * best_share(gemm_model, gemm.dtype) /
+                               stretch};
+  const Seconds time = std::max(tile_model_time(sheet, gemm_model.tile, alone, stretch) * factor,
+                                roofline(flops(gemm), hbm_bytes(alone), reached, sheet.hbm)) +
+                       accumulation_time(sheet, gemm_model, hbm_bytes(gemm) - hbm_bytes(alone));
+  return {time, inside ? Provenance::Interpolated : Provenance::Extrapolated};
+}
+
+}  // namespace
+
+Cost grouped_cost(const GpuSheet& sheet, const GemmModel& gemm_model, const GroupedModel& model,
+                  const GroupedGemm& gemm) {
+  if (total_rows(gemm) == 0) return {gemm_model.tile.launch, Provenance::Extrapolated};
+  return gemm.per_expert ? cost_per_expert(sheet, gemm_model, model, gemm)
+                         : cost_in_one_launch(sheet, gemm_model, model, gemm);
 }
 
 }  // namespace trainyard

@@ -31,7 +31,8 @@ struct PlaceOf {
   Place operator()(const GroupedGemm& g) const {
     const auto experts = static_cast<std::int64_t>(g.rows.size());
     const std::int64_t rows = std::accumulate(g.rows.begin(), g.rows.end(), std::int64_t{0});
-    return {fmt::format("grouped {} {}", to_string(g.dtype), to_string(g.pass)),
+    return {fmt::format("grouped {} {} {} {}", to_string(g.dtype), to_string(g.pass),
+                        g.accumulate_fp32, g.per_expert),
             {octaves(static_cast<double>(rows) /
                      static_cast<double>(std::max<std::int64_t>(1, experts))),
              octaves(experts), octaves(g.n), octaves(g.k)}};

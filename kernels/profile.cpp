@@ -164,6 +164,8 @@ GemmModel read_gemm(const GpuSheet& sheet, JsonObject& root) {
   model.tile.tile_exponent = section.number("tile_exponent", {.least = 0, .most = 1});
   model.sustained_time =
       sourced(section, "sustained_time").number("value", {.least = 1, .most = 10});
+  model.accumulation_exposed =
+      sourced(section, "accumulation_exposed").number("value", {.least = 0, .most = 2});
   model.pass.data_grad =
       sourced(section, "data_grad_time").number("value", {.least = 0.1, .most = 10});
   model.pass.weight_grad =
@@ -208,6 +210,7 @@ GroupedModel read_grouped(JsonObject& root) {
     model.module_traffic =
         sourced(section, "module_traffic").number("value", {.least = 0, .most = 1});
   }
+  if (section.has("issue")) model.issue = sourced(section, "issue").time("value");
   JsonObject axes = section.object("axes");
   const std::array grid = {read_axis(axes, "rows"), read_axis(axes, "experts"),
                            read_axis(axes, "weights_1024")};

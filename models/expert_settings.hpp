@@ -22,6 +22,11 @@ enum class RoutingKind : std::uint8_t { Balanced, Zipf, Dirichlet, Recorded };
 // (DeepSeek-V3, arXiv 2412.19437 section 3.2.2; DeepEP).
 enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
 
+// How the products of a rank's experts are issued. PerExpert: one after another, as Transformer
+// Engine's GroupedLinear has cuBLAS do it. OneLaunch: a kernel for all of them (CUTLASS,
+// torch._grouped_mm, DeepGEMM).
+enum class ExpertProducts : std::uint8_t { PerExpert, OneLaunch };
+
 struct ExpertSettings {
   RoutingKind routing = RoutingKind::Balanced;
   double zipf_exponent = 1.0;    // s; 0 is balanced
@@ -35,7 +40,8 @@ struct ExpertSettings {
   bool pad_to_capacity = false;  // every expert gets that many, filled with zeros
   Dispatcher dispatcher = Dispatcher::AllToAll;
   DataType dispatch_precision = DataType::Bf16;  // fp8: one byte, and 4 of scale for 128 numbers
-  bool overlap_shared = false;                   // the shared experts compute while the rows travel
+  ExpertProducts products = ExpertProducts::PerExpert;
+  bool overlap_shared = false;  // the shared experts compute while the rows travel
   // Every rank runs one forward further ahead, and each backward as one block with the forward
   // before it, so that the rows of one travel under the computation of the other (Megatron-LM's
   // overlap_moe_expert_parallel_comm; DualPipe does so by itself).

@@ -46,6 +46,8 @@ constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
                                           {RoutingKind::Zipf, "zipf"},
                                           {RoutingKind::Dirichlet, "dirichlet"},
                                           {RoutingKind::Recorded, "recorded"}}};
+constexpr Words<ExpertProducts, 2> kExpertProducts{
+    {{ExpertProducts::PerExpert, "per_expert"}, {ExpertProducts::OneLaunch, "one_launch"}}};
 constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
                                             {Dispatcher::AllGather, "all_gather"},
                                             {Dispatcher::NodeLimited, "node_limited"}}};
@@ -247,6 +249,8 @@ const Field<E> kExperts[] = {
     {"dispatcher", "how rows reach their experts", word_of<E, &E::dispatcher, kDispatcher>()},
     {"dispatch_precision", "of the rows on their way to the experts",
      word_of<E, &E::dispatch_precision, kDispatchPrecision>()},
+    {"products", "the matrix products of a rank's experts: issued one by one, or in one launch",
+     word_of<E, &E::products, kExpertProducts>()},
     {"overlap_shared", "the experts of all tokens compute while the rows travel",
      Flag<E>{&E::overlap_shared}},
     {"overlap_exchanges",

@@ -66,7 +66,8 @@ void add_default_gemms(std::vector<Task>& tasks) {
     }
 }
 
-// The experts of one rank, evenly and unevenly filled; both products and their gradients.
+// The experts of one rank, evenly and unevenly filled; both products and their gradients, in one
+// launch and, evenly filled, one product after another with gradients that add up in fp32.
 void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t rows,
                  const Weight& weight, DataType dtype = DataType::Bf16) {
   GroupedGemm gemm{.rows = std::vector<std::int64_t>(static_cast<std::size_t>(experts), rows),
@@ -76,6 +77,10 @@ void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t ro
   for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad}) {
     gemm.pass = pass;
     tasks.emplace_back(gemm);
+    GroupedGemm in_turn = gemm;
+    in_turn.per_expert = true;
+    in_turn.accumulate_fp32 = pass == GemmPass::WeightGrad;
+    tasks.emplace_back(in_turn);
   }
   gemm.pass = GemmPass::Forward;
   for (std::size_t i = 0; i + 1 < gemm.rows.size(); i += 2) {

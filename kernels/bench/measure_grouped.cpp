@@ -50,7 +50,8 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
                  .n = weight ? grouped.k : grouped.n,
                  .k = weight ? rows : grouped.k,
                  .dtype = grouped.dtype,
-                 .pass = grouped.pass};
+                 .pass = grouped.pass,
+                 .accumulate_fp32 = grouped.accumulate_fp32};
     experts.push_back(next);
     // 16 bytes: what tensor cores want of an operand's beginning.
     constexpr std::int64_t elements_aligned = 16;  // of fp8, and more than enough of two bytes
@@ -78,6 +79,12 @@ struct ExpertMemory {
     };
     fill(a, end.a, grouped_a_seed);
     fill(b, end.b, grouped_b_seed);
+    // Gradients to add to begin at nothing, so that one run leaves the product alone.
+    check(cudaMemsetAsync(result.get(), 0,
+                          static_cast<std::size_t>(end.result) *
+                              static_cast<std::size_t>(element_bytes(result_dtype(end.gemm))),
+                          bench.watch.stream()),
+          "clearing the results");
   }
   DeviceMemory a, b, result;
 };
@@ -145,8 +152,8 @@ class GroupedCall {
   std::vector<int> m_, n_, k_, first_step_, second_step_;
 };
 
-// One product of cuBLASLt after another on one stream, where cuBLAS has no call for all: each by
-// the algorithm that the heuristic puts first for its height.
+// One product of cuBLASLt after another on one stream, as frameworks issue them, and where cuBLAS
+// has no call for all: each by the algorithm that the heuristic puts first for its height.
 class ProductsInTurn {
  public:
   ProductsInTurn(const Bench& bench, const std::vector<Expert>& experts,
@@ -219,7 +226,8 @@ MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm) {
   if (experts.size() == 1) throw Unsupported("no expert has a row");
   const ExpertMemory memory(bench, gemm.dtype, experts.back());
   MeasuredRow row{gemm, {}, {}};
-  if (gemm.dtype == DataType::Bf16 || gemm.dtype == DataType::Fp16) {
+  const bool half = gemm.dtype == DataType::Bf16 || gemm.dtype == DataType::Fp16;
+  if (half && !gemm.per_expert && !gemm.accumulate_fp32) {
     row = measured(bench, gemm, GroupedCall(bench, gemm.dtype, experts, memory), experts, memory);
     row.chosen = "cublasGemmGroupedBatchedEx, one call";
   } else {

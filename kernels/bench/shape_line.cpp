@@ -126,7 +126,9 @@ Task read_experts(Words& words) {
       .n = words.number("n"),
       .k = words.number("k"),
       .dtype = words.enumerator(DataType::Fp8, std::optional(DataType::Bf16), "dtype"),
-      .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass")};
+      .pass = words.enumerator(GemmPass::WeightGrad, std::optional(GemmPass::Forward), "pass"),
+      .accumulate_fp32 = words.take("accumulate_fp32"),
+      .per_expert = words.take("per_expert")};
 }
 
 // "heads32/8" and "d192/128" are two numbers, "heads32" and "d128" twice the same; without kv as

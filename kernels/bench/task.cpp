@@ -14,14 +14,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TextOf {
-  // "experts rows256x8 n4096 k7168 bf16 forward", or each expert's rows: "rows300,212".
+  // "experts rows256x8 n4096 k7168 bf16 forward per_expert", or each expert's rows: "rows300,212".
   std::string operator()(const GroupedGemm& gemm) const {
     const bool even = !gemm.rows.empty() && std::ranges::count(gemm.rows, gemm.rows.front()) ==
                                                 static_cast<std::ptrdiff_t>(gemm.rows.size());
     const std::string rows = even ? fmt::format("{}x{}", gemm.rows.front(), gemm.rows.size())
                                   : fmt::format("{}", fmt::join(gemm.rows, ","));
-    return fmt::format("experts rows{} n{} k{} {} {}", rows, gemm.n, gemm.k, to_string(gemm.dtype),
-                       to_string(gemm.pass));
+    return fmt::format("experts rows{} n{} k{} {} {}{}{}", rows, gemm.n, gemm.k,
+                       to_string(gemm.dtype), to_string(gemm.pass),
+                       gemm.accumulate_fp32 ? " accumulate_fp32" : "",
+                       gemm.per_expert ? " per_expert" : "");
   }
   std::string operator()(const Interference& task) const {
     return fmt::format("interference sms{} {}", task.sms, to_text(Kernel{task.gemm}));

@@ -50,6 +50,11 @@ constexpr std::array bests = {BestTarget{"mi300x", "h100", "MI300X"}};
 constexpr const char* command = "fit_kernels measured/kernels kernels/profiles";
 constexpr const char* csv_source = "ai-dynamo/aiconfigurator tables (Apache-2.0, NVIDIA)";
 
+std::filesystem::path profile_file(const FitRequest& request, const char* name) {
+  if (request.profiles.empty()) return data_file("kernels/profiles", name);
+  return request.profiles / (std::string(name) + ".json");
+}
+
 json errors_json(const Errors& errors) {
   const auto rounded = [](double x) { return std::round(x * 1e4) / 1e4; };
   return {{"shapes", errors.count},
@@ -90,6 +95,7 @@ struct GemmPart {
   json tables = json::array();
   json evidence = json::object();  // rows and errors of each dtype
   Figure sustained;
+  Figure accumulation;
   Figure data_grad;
   Figure weight_grad;
 };
@@ -131,11 +137,27 @@ GemmPart fit_gemm(const Target& target, const GpuSheet& sheet, const FitRequest&
     fit_dtype(target, sheet, samples, dtype, part);
   }
   part.sustained = sustained_time(sheet, part.model, published, target.layers);
-  part.data_grad = pass_time(sheet, part.model, published, target.layouts, GemmPass::DataGrad);
-  part.weight_grad = pass_time(sheet, part.model, published, target.layouts, GemmPass::WeightGrad);
-  fmt::print("{} gemm: sustained {:.3f}, dgrad {:.3f}, wgrad {:.3f}\n", target.profile,
-             part.sustained.value, part.data_grad.value, part.weight_grad.value);
   return part;
+}
+
+// The factors of the gradients' layouts, from rows of a GPU whose profile has been fitted by now.
+void fit_passes(const Target& target, const GpuSheet& timed, const GemmModel& timed_model,
+                const Published& published, GemmPart& part) {
+  GemmModel plain = timed_model;
+  plain.pass = {};
+  const auto figure = [&](GemmPass pass) {
+    return pass_time(timed, plain, published, target.layouts, pass);
+  };
+  part.data_grad = figure(GemmPass::DataGrad);
+  part.accumulation =
+      accumulation_exposed(timed, plain, published, target.layouts, part.data_grad.value);
+  plain.accumulation_exposed = part.accumulation.value;
+  part.model.accumulation_exposed = part.accumulation.value;
+  part.weight_grad = figure(GemmPass::WeightGrad);
+  part.model.pass = {part.data_grad.value, part.weight_grad.value};
+  fmt::print("{} gemm: sustained {:.3f}, accumulation {:.3f}, dgrad {:.3f}, wgrad {:.3f}\n",
+             target.profile, part.sustained.value, part.accumulation.value, part.data_grad.value,
+             part.weight_grad.value);
 }
 
 json gemm_section(const FitRequest& request, const Target& target, const GemmPart& part) {
@@ -153,6 +175,7 @@ json gemm_section(const FitRequest& request, const Target& target, const GemmPar
           {"largest_tile", tile.largest_tile},
           {"tile_exponent", tile.tile_exponent},
           {"sustained_time", figure_json(part.sustained)},
+          {"accumulation_exposed", figure_json(part.accumulation)},
           {"data_grad_time", figure_json(part.data_grad)},
           {"weight_grad_time", figure_json(part.weight_grad)},
           {"axes",
@@ -234,7 +257,7 @@ void write_modules(const Target& target, const FitRequest& request, const Module
 
 // Products of experts, beside what the memory model of the profile says of the rest of a module.
 json grouped_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
-                     const GemmPart& gemm) {
+                     const GemmPart& gemm, const Figure& issue) {
   const auto file = request.measured / "moe" / target.table;
   json provenance = {{"table", fmt::format("kernels/moe/{}, balanced rows", target.table)},
                      {"source", csv_source},
@@ -262,15 +285,17 @@ json grouped_section(const Target& target, const GpuSheet& sheet, const FitReque
   const ModulePart modules = fit_modules(target, request, profile);
   write_modules(target, request, modules);
   provenance["errors"] = fmt::format("of whole modules: kernels/modules/{}.json", target.profile);
-  return {{"provenance", provenance},
-          {"module_overhead",
-           {{"value", exact_text(rounded(profile.grouped.module_overhead))},
-            {"source", "what no product and no traffic explains of the balanced bf16 modules"}}},
-          {"module_traffic",
-           {{"value", profile.grouped.module_traffic},
-            {"source", "share of permuting and activation that explains these modules best"}}},
-          {"axes", axes},
-          {"tables", tables}};
+  return {
+      {"provenance", provenance},
+      {"module_overhead",
+       {{"value", exact_text(rounded(profile.grouped.module_overhead))},
+        {"source", "what no product and no traffic explains of the balanced bf16 modules"}}},
+      {"module_traffic",
+       {{"value", profile.grouped.module_traffic},
+        {"source", "share of permuting and activation that explains these modules best"}}},
+      {"issue", {{"value", exact_text(rounded(Seconds{issue.value}))}, {"source", issue.source}}},
+      {"axes", axes},
+      {"tables", tables}};
 }
 
 // Predicted over published rates of rows the tables were not fitted on.
@@ -342,11 +367,6 @@ json memory_section(const StreamTarget& target, const FitRequest& request,
       {"measured_here", target.measured_here}};
 }
 
-std::filesystem::path profile_file(const FitRequest& request, const char* name) {
-  if (request.profiles.empty()) return data_file("kernels/profiles", name);
-  return request.profiles / (std::string(name) + ".json");
-}
-
 // Sets sections of a profile, when profiles are written at all.
 void update(const FitRequest& request, const char* name, const json& sections) {
   if (request.profiles.empty()) return;
@@ -360,22 +380,32 @@ void update(const FitRequest& request, const char* name, const json& sections) {
 
 void fit_profiles(const FitRequest& request) {
   const Published published = read_published(request.measured / "other.json");
-  std::map<std::string, GemmModel> models;
+  const auto sheet_of = [&](const char* profile) {
+    return read_profile_sheet(profile_file(request, profile));
+  };
+  std::map<std::string, GemmPart> products;
+  for (const Target& target : targets)
+    products[target.profile] = fit_gemm(target, sheet_of(target.profile), request, published);
+  for (const Target& target : targets)
+    fit_passes(target, sheet_of(target.layouts_profile), products.at(target.layouts_profile).model,
+               published, products.at(target.profile));
+  const Figure issue =
+      issue_time(sheet_of(training_rows_profile), products.at(training_rows_profile).model,
+                 published, training_rows_gpu);
+  fmt::print("experts' products: {:.1f} us from one to the next at least\n", issue.value * 1e6);
   for (const Target& target : targets) {
-    const GpuSheet sheet = read_profile_sheet(profile_file(request, target.profile));
-    const GemmPart gemm = fit_gemm(target, sheet, request, published);
-    models[target.profile] = gemm.model;
+    const GpuSheet sheet = sheet_of(target.profile);
+    const GemmPart& gemm = products.at(target.profile);
     update(request, target.profile,
            {{"gemm", gemm_section(request, target, gemm)},
-            {"grouped_gemm", grouped_section(target, sheet, request, gemm)},
+            {"grouped_gemm", grouped_section(target, sheet, request, gemm, issue)},
             {"attention", attention_section(target, sheet, request, published)}});
   }
   for (const StreamTarget& target : streams)
     update(request, target.profile, {{"memory_bound", memory_section(target, request, published)}});
   for (const BestTarget& target : bests) {
-    const GpuSheet sheet = read_profile_sheet(profile_file(request, target.profile));
-    const Figure factor =
-        best_product_time(sheet, models.at(target.sibling), published, target.gpu);
+    const Figure factor = best_product_time(
+        sheet_of(target.profile), products.at(target.sibling).model, published, target.gpu);
     fmt::print("{} gemm: {:.3f} times the sibling's\n", target.profile, factor.value);
     update(request, target.profile, {{"gemm_time", figure_json(factor)}});
   }

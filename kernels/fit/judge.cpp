@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "kernels/expert_module.hpp"
 #include "kernels/fit/attention_fit.hpp"
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
+#include "kernels/fit/published.hpp"
 #include "kernels/fit/targets.hpp"
 #include "kernels/gpu.hpp"
+#include "kernels/grouped_gemm.hpp"
 #include "kernels/profile.hpp"
 #include "sim/base/error.hpp"
 
@@ -27,7 +31,13 @@ struct Rows {
   std::vector<GemmRows> products;
   std::vector<AttentionSample> attention;
   std::vector<std::vector<ModuleSample>> modules;  // of one precision and routing each
+  std::vector<PublishedExperts> in_turn;  // experts' products as a training framework issues them
 };
+
+// Rows with layouts that were timed on this very generation.
+bool own_layouts(const Target& target) {
+  return std::string_view(target.layouts_profile) == target.profile;
+}
 
 Rows read_rows(const fs::path& measured, const Target& target, const GpuSheet& sheet) {
   Rows rows;
@@ -45,6 +55,9 @@ Rows read_rows(const fs::path& measured, const Target& target, const GpuSheet& s
         auto samples = read_module_samples(file, precision, routing);
         if (!samples.medians.empty()) rows.modules.push_back(std::move(samples.medians));
       }
+  if (const fs::path file = measured / "other.json"; fs::exists(file) && own_layouts(target))
+    for (PublishedExperts& row : read_published(file).experts)
+      if (row.gpu == target.layouts && !row.adds_to_half) rows.in_turn.push_back(std::move(row));
   return rows;
 }
 
@@ -105,6 +118,13 @@ void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& j
       tally.add(module_cost(profile, table, s.module), s.seconds);
     judgements.push_back(std::move(tally).judged());
   }
+  if (rows.in_turn.empty()) return;
+  Tally tally(target.profile, "experts in training bf16");
+  for (const PublishedExperts& row : rows.in_turn)
+    tally.add({grouped_cost(profile.sheet, profile.gemm, profile.grouped, row.gemm).time,
+               Provenance::Interpolated},
+              row.seconds);
+  judgements.push_back(std::move(tally).judged());
 }
 
 template <class Judge>

@@ -18,6 +18,15 @@ struct PublishedProduct {
   std::string source;  // repository
   Gemm gemm;
   double seconds = 0.0;
+  bool adds_to_half = false;  // a weight gradient that adds into 16-bit gradients
+};
+
+// The products of equally filled experts as a training framework issues them, expert by expert.
+struct PublishedExperts {
+  std::string gpu;
+  GroupedGemm gemm;
+  double seconds = 0.0;
+  bool adds_to_half = false;
 };
 
 // FLOP/s of one call, causal FLOPs counted once.
@@ -52,6 +61,7 @@ struct PublishedBest {
 
 struct Published {
   std::vector<PublishedProduct> products;
+  std::vector<PublishedExperts> experts;
   std::vector<PublishedAttention> attentions;
   std::vector<PublishedStream> streams;
   std::vector<PublishedLaunch> launches;

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
 
 #include "kernels/fit/samples.hpp"
+#include "kernels/grouped_gemm.hpp"
 
 namespace trainyard::fit {
 
@@ -21,7 +26,7 @@ std::vector<double> ratios_of(const GpuSheet& sheet, const GemmModel& model, con
                               std::string_view gpu, GemmPass pass) {
   std::vector<double> ratios;
   for (const auto& row : rows.products) {
-    if (row.gpu != gpu || row.gemm.pass != pass) continue;
+    if (row.gpu != gpu || row.gemm.pass != pass || row.adds_to_half) continue;
     if (flops(row.gemm).value() < sustained_flops_least) continue;
     ratios.push_back(row.seconds / gemm_cost(sheet, model, row.gemm).time.value());
   }
@@ -46,6 +51,89 @@ Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published&
       fmt::format("{} {} against {} forward products of >= 1e11 FLOP on {}, {}", gradient.size(),
                   to_string(pass), forward.size(), gpu, repository_of(rows, gpu)),
       true};
+}
+
+namespace {
+
+// fp32 is read and written, 8 bytes; so are 16 bits, 4 bytes.
+constexpr double further_bytes = 4.0;
+
+// Each product that adds into fp32, in excess of the median of the same that add into 16 bits.
+std::vector<double> shares_of_pairs(const Published& rows, std::string_view gpu,
+                                    BytesPerSecond hbm) {
+  std::map<std::array<std::int64_t, 3>, std::vector<double>> in_half;
+  const auto shape_of = [](const Gemm& g) { return std::array{g.m, g.n, g.k}; };
+  for (const auto& row : rows.products)
+    if (row.gpu == gpu && row.adds_to_half) in_half[shape_of(row.gemm)].push_back(row.seconds);
+  std::vector<double> shares;
+  for (const auto& row : rows.products) {
+    const auto other = in_half.find(shape_of(row.gemm));
+    if (row.gpu != gpu || !row.gemm.accumulate_fp32 || other == in_half.end()) continue;
+    const Bytes further{further_bytes * static_cast<double>(row.gemm.m * row.gemm.n)};
+    shares.push_back((row.seconds - median(other->second)) / (further / hbm).value());
+  }
+  return shares;
+}
+
+}  // namespace
+
+Figure accumulation_exposed(const GpuSheet& sheet, GemmModel model, const Published& rows,
+                            std::string_view gpu, double data_grad) {
+  const auto shares = shares_of_pairs(rows, gpu, sheet.hbm);
+  if (!shares.empty())
+    return {std::clamp(median(shares), 0.0, 2.0),
+            fmt::format("{} weight gradients on {} that add into fp32, over the same into 16 bits, "
+                        "{}; of the further traffic at the data sheet's bandwidth",
+                        shares.size(), gpu, repository_of(rows, gpu)),
+            true};
+  const auto forward = ratios_of(sheet, model, rows, gpu, GemmPass::Forward);
+  if (forward.empty()) return {1.0, "no weight gradients of a training framework"};
+  Figure best{.source = fmt::format("with it, weight gradients on {} take as long as data "
+                                    "gradients otherwise, {}",
+                                    gpu, repository_of(rows, gpu)),
+              .measured = true};
+  double least = std::numeric_limits<double>::infinity();
+  constexpr int candidates = 201;
+  for (int i = 0; i < candidates; ++i) {
+    model.accumulation_exposed = i / 100.0;
+    const auto weight = ratios_of(sheet, model, rows, gpu, GemmPass::WeightGrad);
+    const double error = std::abs(median(weight) / median(forward) - data_grad);
+    if (error >= least) continue;
+    least = error;
+    best.value = model.accumulation_exposed;
+  }
+  return best;
+}
+
+Figure issue_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
+                  std::string_view gpu) {
+  struct Group {
+    double predicted, measured;  // seconds of one expert
+  };
+  std::vector<Group> groups;
+  for (const auto& row : rows.experts) {
+    if (row.gpu != gpu || row.adds_to_half) continue;
+    const auto experts = static_cast<double>(row.gemm.rows.size());
+    const Gemm one = product_of_expert(row.gemm, row.gemm.rows.front());
+    groups.push_back({gemm_cost(sheet, model, one).time.value(), row.seconds / experts});
+  }
+  if (groups.empty()) return {0.0, "no experts' products of a training framework"};
+  Figure best;
+  double least = std::numeric_limits<double>::infinity();
+  constexpr int candidates = 200;
+  for (int i = 0; i < candidates; ++i) {
+    const double issue = i * 1e-7;
+    double error = 0.0;
+    for (const Group& group : groups)
+      error += std::abs(std::log(std::max(issue, group.predicted) / group.measured));
+    if (error >= least) continue;
+    least = error;
+    best.value = issue;
+  }
+  best.source = fmt::format("explains {} groups of experts' products on {} best, {}", groups.size(),
+                            gpu, repository_of(rows, gpu));
+  best.measured = true;
+  return best;
 }
 
 Figure sustained_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,

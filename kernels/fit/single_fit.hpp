@@ -9,6 +9,7 @@
 
 #include "kernels/fit/published.hpp"
 #include "kernels/gemm.hpp"
+#include "sim/base/units.hpp"
 
 namespace trainyard::fit {
 
@@ -21,6 +22,17 @@ struct Figure {
 // Time of a gradient product over the forward one of the same m, n and k as the model prices both.
 [[nodiscard]] Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
                                std::string_view gpu, GemmPass pass);
+// Time that adding weight gradients into fp32 takes beside the product, in units of what its
+// further traffic takes at the data sheet's bandwidth. Read off products that were timed adding
+// into fp32 and into 16 bits; where a GPU has none, what makes weight gradients otherwise as slow
+// as data gradients (on the GPU that has such pairs the two agree within 1 %).
+[[nodiscard]] Figure accumulation_exposed(const GpuSheet& sheet, GemmModel model,
+                                          const Published& rows, std::string_view gpu,
+                                          double data_grad);
+// The time between two experts' products, however small, that explains those of a GPU best (mean
+// absolute logarithmic error) beside the model's own times.
+[[nodiscard]] Figure issue_time(const GpuSheet& sheet, const GemmModel& model,
+                                const Published& rows, std::string_view gpu);
 // Time of products in layers run back to back (forward, at least 1e11 FLOP) over the burst table's.
 [[nodiscard]] Figure sustained_time(const GpuSheet& sheet, const GemmModel& model,
                                     const Published& rows, std::string_view gpu);

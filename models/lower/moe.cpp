@@ -145,11 +145,15 @@ void MoeLowering::route() {
 }
 
 OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass) {
-  return build_.compute(name, GroupedGemm{.rows = rows_.received,
-                                          .n = n,
-                                          .k = k,
-                                          .dtype = plan_.recipe.products.value_or(shape_.dtype),
-                                          .pass = pass});
+  const Gemm one = layer_.product(1, n, k, pass);
+  return build_.compute(
+      name, GroupedGemm{.rows = rows_.received,
+                        .n = n,
+                        .k = k,
+                        .dtype = one.dtype,
+                        .pass = pass,
+                        .accumulate_fp32 = one.accumulate_fp32,
+                        .per_expert = plan_.experts.products == ExpertProducts::PerExpert});
 }
 
 void MoeLowering::activate_experts() {

@@ -38,8 +38,9 @@ struct BytesOf {
   double operator()(const GroupedGemm& g) const {
     const auto rows = std::accumulate(g.rows.begin(), g.rows.end(), std::int64_t{0});
     const auto experts = static_cast<std::int64_t>(g.rows.size());
-    return element_bytes(g.dtype) *
-           static_cast<double>(rows * g.k + experts * g.k * g.n + rows * g.n);
+    const double weight = g.accumulate_fp32 ? 8.0 : element_bytes(g.dtype);
+    return element_bytes(g.dtype) * static_cast<double>(rows * (g.k + g.n)) +
+           weight * static_cast<double>(experts * g.k * g.n);
   }
   double operator()(const Attention& a) const {
     const double q = static_cast<double>(a.batch * a.query_length * a.query_heads);
@@ -66,8 +67,10 @@ struct TextOf {
   }
   std::string operator()(const GroupedGemm& g) const {
     const auto rows = std::accumulate(g.rows.begin(), g.rows.end(), std::int64_t{0});
-    return fmt::format("grouped_gemm experts{} rows{} n{} k{} {} {}", g.rows.size(), rows, g.n, g.k,
-                       to_string(g.dtype), to_string(g.pass));
+    return fmt::format("grouped_gemm experts{} rows{} n{} k{} {} {}{}{}", g.rows.size(), rows, g.n,
+                       g.k, to_string(g.dtype), to_string(g.pass),
+                       g.accumulate_fp32 ? " accumulate_fp32" : "",
+                       g.per_expert ? " per_expert" : "");
   }
   std::string operator()(const Attention& a) const {
     return fmt::format("attention batch{} heads{}/{} q{} kv{} d{}/{} {} {} {}", a.batch,

@@ -46,6 +46,8 @@ struct GroupedGemm {
   std::int64_t k = 0;
   DataType dtype = DataType::Bf16;
   GemmPass pass = GemmPass::Forward;
+  bool accumulate_fp32 = false;  // adds into fp32 gradients
+  bool per_expert = false;       // one product after another, rather than all in one launch
   auto operator<=>(const GroupedGemm&) const = default;
 };
 

@@ -22,8 +22,14 @@ struct Writer {
             {"accumulate_fp32", g.accumulate_fp32}};
   }
   Json operator()(const GroupedGemm& g) const {
-    return {{"kind", "grouped_gemm"},      {"rows", g.rows},           {"n", g.n}, {"k", g.k},
-            {"dtype", to_string(g.dtype)}, {"pass", to_string(g.pass)}};
+    return {{"kind", "grouped_gemm"},
+            {"rows", g.rows},
+            {"n", g.n},
+            {"k", g.k},
+            {"dtype", to_string(g.dtype)},
+            {"pass", to_string(g.pass)},
+            {"accumulate_fp32", g.accumulate_fp32},
+            {"per_expert", g.per_expert}};
   }
   Json operator()(const Attention& a) const {
     return {{"kind", "attention"},
@@ -95,6 +101,8 @@ Kernel read_grouped_gemm(JsonObject& object) {
   gemm.k = extent(object, "k");
   gemm.dtype = read_dtype(object);
   gemm.pass = read_pass(object);
+  gemm.accumulate_fp32 = object.boolean("accumulate_fp32", false);
+  gemm.per_expert = object.boolean("per_expert", false);
   return gemm;
 }
 

