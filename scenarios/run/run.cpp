@@ -101,8 +101,11 @@ void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const std::
   const ChosenTransport chosen(cluster, options_of(choice), profile ? &*profile : nullptr,
                                choice.profile);
   const Transport& transport = chosen.get();
-  run.partition =
-      fold(cluster, run.workload, transport, {.enabled = options.fold, .drop_uncontended = true});
+  const FoldOptions folding{.enabled = options.fold, .drop_uncontended = true};
+  run.partition = fold(cluster, run.workload, transport, folding);
+  if (options.fold_reasons) {
+    run.fold_reasons = fold_reasons(cluster, run.workload, transport, folding, run.partition);
+  }
   run.carriers = carriers(run.workload, run.partition, transport);
   suppose_communication(options.suppose, run.workload, run.partition);
   run.kernel_costs = price_kernels(run.workload, gpu_of_kernel, framework, options.suppose);

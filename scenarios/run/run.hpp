@@ -17,9 +17,10 @@
 namespace trainyard {
 
 struct RunOptions {
-  bool fold = true;          // false: every rank is simulated
-  bool interference = true;  // false: communication never slows computation
-  bool timing = false;       // wall time and memory of the run itself go into the facts
+  bool fold = true;           // false: every rank is simulated
+  bool interference = true;   // false: communication never slows computation
+  bool fold_reasons = false;  // say why ranks are not of one class. REQUIRES: fold
+  bool timing = false;        // wall time and memory of the run itself go into the facts
   std::function<void(double)> progress = {};  // fraction done, now and then
   Supposition suppose = {};                   // what is not as the scenario says
 };
@@ -30,6 +31,7 @@ struct Run {
   std::unique_ptr<Cluster> cluster;
   Workload workload;
   Partition partition;
+  std::vector<ClassReason> fold_reasons;  // where they were asked for
   Carriers carriers;
   std::vector<Cost> kernel_costs;
   Timeline timeline;
@@ -41,7 +43,8 @@ struct Run {
             .partition = partition,
             .carriers = carriers,
             .timeline = timeline,
-            .kernel_costs = kernel_costs};
+            .kernel_costs = kernel_costs,
+            .fold_reasons = fold_reasons};
   }
 };
 

@@ -7,11 +7,8 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/graph/closed_phases.hpp"
-#include "sim/graph/contention.hpp"
-#include "sim/graph/joint_graph.hpp"
+#include "sim/graph/folding_graph.hpp"
 #include "sim/graph/link_classes.hpp"
-#include "sim/graph/refinement.hpp"
 
 namespace trainyard {
 
@@ -31,125 +28,17 @@ struct VertexClasses {
   Classes links;  // by position in JointGraph::links
 };
 
-// Numbers for what vertices are known by before any neighbour is looked at.
-class Colours {
- public:
-  void add(std::vector<std::uint64_t> key) {
-    const auto next = size_of(names_);
-    colours_.push_back(names_.try_emplace(std::move(key), next).first->second);
-  }
-  [[nodiscard]] const Classes& all() const { return colours_; }
-
- private:
-  std::map<std::vector<std::uint64_t>, std::uint32_t> names_;
-  Classes colours_;
-};
-
-enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink };
-
-void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
-  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-    std::vector<std::uint64_t> key{kRank, workload.ranks[rank].program};
-    key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
-    // A slot the program does not use must not tell ranks apart.
-    while (key.size() > 2 && key.back() == kNone) key.pop_back();
-    colours.add(std::move(key));
-  }
-}
-
-void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
-  for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    std::vector<std::uint64_t> key{kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
-                                   workload.groups[group].members.size()};
-    for (const GroupCall& made : joint.traffic[group]) {
-      key.push_back(made.call);
-      key.push_back(made.phases.size());
-      for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
-    }
-    colours.add(std::move(key));
-  }
-}
-
-std::uint64_t company_key(const ShapedChain& chain) {
-  return rounded_key(chain.rate_without_company.value_or(chain.rate_cap_bytes_per_s));
-}
-
-// A shape is known by the chains that have it.
-void add_shape_colours(Colours& colours, const JointGraph& joint) {
-  std::vector<std::vector<std::uint64_t>> keys(joint.group_of_shape.size(), {kShape});
-  for (const std::vector<GroupCall>& calls : joint.traffic) {
-    for (const GroupCall& made : calls) {
-      for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
-        for (const ShapedChain& chain : made.phases[phase].chains) {
-          keys[chain.shape].insert(
-              keys[chain.shape].end(),
-              {made.call, phase, rounded_key(chain.payload_bytes),
-               rounded_key(chain.rate_cap_bytes_per_s), company_key(chain), chain.count});
-        }
-      }
-    }
-  }
-  for (std::vector<std::uint64_t>& key : keys) colours.add(std::move(key));
-}
-
-void add_link_colours(Colours& colours, const Cluster& cluster, const JointGraph& joint) {
-  for (const LinkId id : joint.links) {
-    const Link& link = cluster.link(id);
-    colours.add({kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
-                 rounded_key(link.nominal.value())});
-  }
-}
-
-// First vertex of each kind in the graph that is refined.
-struct Bases {
-  std::uint32_t groups = 0;
-  std::uint32_t shapes = 0;
-  std::uint32_t links = 0;
-  std::uint32_t end = 0;
-};
-
-std::vector<LabelledEdge> joint_edges(const JointGraph& joint, const Contention& contention,
-                                      const Bases& base, std::size_t cluster_links) {
-  std::vector<std::uint32_t> position(cluster_links, kNone);
-  for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
-  std::vector<LabelledEdge> edges;
-  edges.reserve(joint.memberships.size() + joint.group_of_shape.size() + joint.shape_loads.size());
-  for (const Membership& member : joint.memberships) {
-    constexpr std::uint32_t kSlots = 1U << 16U;
-    edges.push_back({member.rank, base.groups + member.group, member.role * kSlots + member.slot});
-  }
-  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    edges.push_back({base.groups + joint.group_of_shape[shape], base.shapes + shape, 0});
-    for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
-      const auto [link, load] = joint.shape_loads[i];
-      if (!contention.contended[i]) continue;
-      edges.push_back({base.shapes + shape, base.links + position[link], load});
-    }
-  }
-  return edges;
-}
-
-VertexClasses refined(const Cluster& cluster, const Workload& workload, const JointGraph& joint,
-                      const Contention& contention) {
-  Bases base;
-  base.groups = size_of(workload.ranks);
-  base.shapes = base.groups + size_of(workload.groups);
-  base.links = base.shapes + size_of(joint.group_of_shape);
-  base.end = base.links + size_of(joint.links);
-  Colours colours;
-  add_rank_colours(colours, workload, joint);
-  add_group_colours(colours, workload, joint);
-  add_shape_colours(colours, joint);
-  add_link_colours(colours, cluster, joint);
-  const LabelledGraph graph(base.end, joint_edges(joint, contention, base, cluster.links().size()));
-  const Classes classes = refine(graph, colours.all());
+VertexClasses refined(const Cluster& cluster, const Workload& workload,
+                      const ClosedPhases& priced) {
+  const FoldingGraph folding(cluster, workload, priced);
+  const Classes classes = refine(folding.graph, folding.colours);
   const auto part = [&](std::uint32_t begin, std::uint32_t end) {
     return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
   };
-  return {.ranks = part(0, base.groups),
-          .groups = part(base.groups, base.shapes),
-          .shapes = part(base.shapes, base.links),
-          .links = part(base.links, base.end)};
+  return {.ranks = part(0, folding.groups),
+          .groups = part(folding.groups, folding.shapes),
+          .shapes = part(folding.shapes, folding.links),
+          .links = part(folding.links, folding.end)};
 }
 
 VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
@@ -162,33 +51,6 @@ VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
           .groups = numbers(workload.groups.size()),
           .shapes = numbers(joint.group_of_shape.size()),
           .links = numbers(joint.links.size())};
-}
-
-// What a chain's uncontended links allow becomes a cap of its own.
-void cap_chains(JointGraph& joint, const Contention& contention) {
-  for (std::vector<GroupCall>& calls : joint.traffic) {
-    for (GroupCall& made : calls) {
-      for (ShapedPhase& phase : made.phases) {
-        for (ShapedChain& chain : phase.chains) {
-          chain.rate_cap_bytes_per_s =
-              std::min(chain.rate_cap_bytes_per_s, contention.rate_alone[chain.shape]);
-        }
-      }
-    }
-  }
-}
-
-// What can be said of chains before any class is: caps where they are alone, times where they meet
-// only their own phase.
-ClosedPhases priced_alone(const Cluster& cluster, const Workload& workload, JointGraph joint,
-                          bool drop_uncontended) {
-  if (!drop_uncontended) {
-    Contention all = all_contended(cluster, joint);
-    return {std::move(joint), std::move(all)};
-  }
-  Contention found = find_contention(cluster, workload, joint);
-  cap_chains(joint, found);
-  return close_phases(cluster, std::move(joint), std::move(found));
 }
 
 // Builds the classes' descriptions from which class each vertex is in.
@@ -366,12 +228,11 @@ class Describer {
 
 Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
                const FoldOptions& options) {
-  auto [joint, contention] =
-      priced_alone(cluster, workload, join(cluster, workload, transport), options.drop_uncontended);
-  VertexClasses classes = options.enabled ? refined(cluster, workload, joint, contention)
-                                          : each_its_own(workload, joint);
-  return Describer(workload, joint, std::move(classes), options.enabled)
-      .described(cluster, contention);
+  const ClosedPhases priced = price_alone(cluster, workload, transport, options.drop_uncontended);
+  VertexClasses classes =
+      options.enabled ? refined(cluster, workload, priced) : each_its_own(workload, priced.joint);
+  return Describer(workload, priced.joint, std::move(classes), options.enabled)
+      .described(cluster, priced.contention);
 }
 
 }  // namespace trainyard

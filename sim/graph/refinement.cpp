@@ -55,10 +55,13 @@ class Classes {
     touched_in_.assign(ranges_.size(), 0);
   }
 
-  // Refines until no class splits.
-  std::vector<std::uint32_t> settled() {
+  // Refines until no class splits; tells `note(vertices, round, class_of)` who changed.
+  std::vector<std::uint32_t> settled(const auto& note) {
     std::vector<std::uint32_t> renamed = order_;
-    while (!renamed.empty()) renamed = split_beside(renamed);
+    for (std::uint32_t round = 0; !renamed.empty(); ++round) {
+      note(renamed, round, class_of_);
+      renamed = split_beside(renamed);
+    }
     return numbered_by_lowest(class_of_);
   }
 
@@ -176,7 +179,23 @@ LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdg
 std::vector<std::uint32_t> refine(const LabelledGraph& graph,
                                   std::span<const std::uint32_t> colours) {
   TY_CHECK(colours.size() == graph.size(), colours.size(), graph.size());
-  return Classes(graph, colours).settled();
+  return Classes(graph, colours).settled([](const auto&, std::uint32_t, const auto&) {});
+}
+
+Refinement refine_with_history(const LabelledGraph& graph, std::span<const std::uint32_t> colours) {
+  TY_CHECK(colours.size() == graph.size(), colours.size(), graph.size());
+  Refinement result;
+  result.classes =
+      Classes(graph, colours)
+          .settled([&](const auto& vertices, std::uint32_t round, const auto& class_of) {
+            if (round == 0) {
+              result.first = class_of;
+              return;
+            }
+            for (const std::uint32_t vertex : vertices)
+              result.recolourings.push_back({vertex, round, class_of[vertex]});
+          });
+  return result;
 }
 
 std::vector<std::uint32_t> numbered_by_lowest(std::span<const std::uint32_t> classes) {

@@ -51,6 +51,24 @@ class LabelledGraph {
 [[nodiscard]] std::vector<std::uint32_t> refine(const LabelledGraph& graph,
                                                 std::span<const std::uint32_t> colours);
 
+// One vertex that got a new colour in a round. In round 0 all have the colours they were given.
+struct Recolouring {
+  std::uint32_t vertex = 0;
+  std::uint32_t round = 0;
+  std::uint32_t colour = 0;
+};
+
+// What refine() did, for those who ask why two vertices parted. Two vertices are in one class after
+// a round when their colours of that round are equal. Vertices that part in a round differ in how
+// many neighbours they have, by label and colour of the round before.
+struct Refinement {
+  std::vector<std::uint32_t> classes;     // as refine()
+  std::vector<std::uint32_t> first;       // colours of round 0, by vertex
+  std::vector<Recolouring> recolourings;  // by round
+};
+[[nodiscard]] Refinement refine_with_history(const LabelledGraph& graph,
+                                             std::span<const std::uint32_t> colours);
+
 // Renames classes to 0, 1, ... in the order of their first appearance.
 [[nodiscard]] std::vector<std::uint32_t> numbered_by_lowest(std::span<const std::uint32_t> classes);
 

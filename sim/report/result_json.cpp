@@ -3,6 +3,7 @@
 #include "sim/report/collective_summary.hpp"
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/figures.hpp"
+#include "sim/report/fold_section.hpp"
 #include "sim/report/link_summary.hpp"
 #include "sim/report/placement_summary.hpp"
 #include "sim/report/stage_memory.hpp"
@@ -27,11 +28,13 @@ Json provenance_json(const RunFacts& facts) {
 }
 
 Json fold_json(const RunView& view) {
-  return {{"ranks", view.workload.ranks.size()},
-          {"classes", view.partition.ranks.size()},
-          {"operations", view.timeline.counters.operations},
-          {"engine_activities", view.timeline.counters.activities},
-          {"events", view.timeline.counters.events}};
+  Json json = {{"ranks", view.workload.ranks.size()},
+               {"classes", view.partition.ranks.size()},
+               {"operations", view.timeline.counters.operations},
+               {"engine_activities", view.timeline.counters.activities},
+               {"events", view.timeline.counters.events}};
+  if (!view.fold_reasons.empty()) json["rank_classes"] = rank_classes_json(view);
+  return json;
 }
 
 Json approximations_json(const RunFacts& facts) {

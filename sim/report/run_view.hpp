@@ -17,6 +17,7 @@
 #include "sim/graph/carriers.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/fold.hpp"
+#include "sim/graph/fold_reasons.hpp"
 #include "sim/graph/workload.hpp"
 #include "sim/timeline/timeline.hpp"
 
@@ -71,7 +72,8 @@ struct RunView {
   const Partition& partition;
   const Carriers& carriers;
   const Timeline& timeline;
-  std::span<const Cost> kernel_costs;  // by index into Workload::kernels
+  std::span<const Cost> kernel_costs;              // by index into Workload::kernels
+  std::span<const ClassReason> fold_reasons = {};  // by rank class; empty: not asked for
 
   [[nodiscard]] Carrier carrier(GroupId group, std::uint32_t call) const {
     const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);

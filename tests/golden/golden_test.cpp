@@ -2,7 +2,7 @@
 // command printed and wrote for it, compared byte by byte. TRAINYARD_BLESS=1 rewrites them
 // (tools/bless does); the difference is then read before it is committed.
 //
-// case.json: { "scenario": "scenarios/first/two_gpus.json", "trace": true }
+// case.json: { "scenario": "scenarios/first/two_gpus.json", "trace": true, "options": "--explain" }
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ Case read_case(const std::string& name) {
   Case result{.name = name,
               .scenario = json.at("scenario"),
               .files = {"result.json"},
-              .options = " --json result.json"};
+              .options = " --json result.json " + json.value("options", "")};
   if (json.value("trace", false)) {
     result.files.emplace_back("trace.json");
     result.options += " --trace trace.json";

@@ -12,6 +12,7 @@
 #include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/cost_summary.hpp"
+#include "sim/report/fold_section.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/explanation.hpp"
@@ -32,6 +33,7 @@ struct RunChoice {
   std::string report = "summary";
   std::string missing;
   bool no_fold = false;
+  bool explain_fold = false;
   bool timing = false;
   bool explain = false;
 };
@@ -47,6 +49,7 @@ std::optional<Scenario> scenario_of(const RunChoice& choice) {
 Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   Progress progress("simulating");
   const RunOptions options{.fold = !choice.no_fold,
+                           .fold_reasons = choice.explain_fold,
                            .timing = choice.timing,
                            .progress = [&progress](double fraction) { progress.show(fraction); }};
   if (!scenario) {
@@ -77,6 +80,9 @@ void refuse_contradictions(const RunChoice& choice) {
   if (!choice.workload.empty() && choice.explain) {
     fail("--explain supposes changes to a scenario, and a --workload has none",
          "use --report critical_path");
+  }
+  if (choice.no_fold && choice.explain_fold) {
+    fail("--explain-fold explains classes of ranks, and --no-fold makes none", "leave one out");
   }
   if (!choice.trace_ranks.empty() && choice.outputs.trace.empty() && choice.outputs.out.empty() &&
       choice.outputs.trace_folder.empty() && choice.outputs.chakra.empty()) {
@@ -115,7 +121,8 @@ Exit run(const RunChoice& choice) {
   // Files first: where one cannot be written, nothing is printed that looks like success.
   std::string places = write(outputs, view, {.ranks = choice.trace_ranks}, why.sensitivities);
   if (!choice.missing.empty()) places += write_missing(choice.missing, view);
-  fmt::print("{}{}{}{}", find_report(choice.report)->text(view),
+  fmt::print("{}{}{}{}{}", find_report(choice.report)->text(view),
+             choice.explain_fold ? "\n" + fold_section(view) : "",
              choice.explain ? "\n" + why.text : "", places.empty() ? "" : "\n", places);
   return verdict(view);
 }
@@ -173,6 +180,8 @@ void add_run(CLI::App& app, Action& action) {
       ->check(CLI::IsMember(names(engines())));
   command->add_flag("--no-fold", choice->no_fold,
                     "Simulate every rank instead of one for each class");
+  command->add_flag("--explain-fold", choice->explain_fold,
+                    "Add the classes of ranks, their members and why they are not one");
   command->add_flag("--timing", choice->timing,
                     "Put wall time and memory of the simulation into the result");
   command->add_flag("--explain", choice->explain,

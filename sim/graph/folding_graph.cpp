@@ -1,0 +1,147 @@
+#include "sim/graph/folding_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+std::uint32_t vertices_of(const auto& container) {
+  return static_cast<std::uint32_t>(container.size());
+}
+
+// Numbers for what vertices are known by.
+class Colours {
+ public:
+  void add(std::vector<std::uint64_t> key) {
+    const auto next = vertices_of(names_);
+    colours_.push_back(names_.try_emplace(std::move(key), next).first->second);
+  }
+  [[nodiscard]] std::vector<std::uint32_t> all() && { return std::move(colours_); }
+
+ private:
+  std::map<std::vector<std::uint64_t>, std::uint32_t> names_;
+  std::vector<std::uint32_t> colours_;
+};
+
+enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink };
+
+void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    std::vector<std::uint64_t> key{kRank, workload.ranks[rank].program};
+    key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
+    // A slot the program does not use must not tell ranks apart.
+    while (key.size() > 2 && key.back() == kNone) key.pop_back();
+    colours.add(std::move(key));
+  }
+}
+
+void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    std::vector<std::uint64_t> key{kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
+                                   workload.groups[group].members.size()};
+    for (const GroupCall& made : joint.traffic[group]) {
+      key.push_back(made.call);
+      key.push_back(made.phases.size());
+      for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
+    }
+    colours.add(std::move(key));
+  }
+}
+
+// A shape is known by the chains that have it.
+void add_shape_colours(Colours& colours, const JointGraph& joint) {
+  std::vector<std::vector<std::uint64_t>> keys(joint.group_of_shape.size(), {kShape});
+  for (const std::vector<GroupCall>& calls : joint.traffic) {
+    for (const GroupCall& made : calls) {
+      for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
+        for (const ShapedChain& chain : made.phases[phase].chains) {
+          keys[chain.shape].insert(
+              keys[chain.shape].end(),
+              {made.call, phase, rounded_key(chain.payload_bytes),
+               rounded_key(chain.rate_cap_bytes_per_s), company_key(chain), chain.count});
+        }
+      }
+    }
+  }
+  for (std::vector<std::uint64_t>& key : keys) colours.add(std::move(key));
+}
+
+void add_link_colours(Colours& colours, const Cluster& cluster, const JointGraph& joint) {
+  for (const LinkId id : joint.links) {
+    const Link& link = cluster.link(id);
+    colours.add({kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
+                 rounded_key(link.nominal.value())});
+  }
+}
+
+std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingGraph& base,
+                                      std::size_t cluster_links) {
+  const JointGraph& joint = priced.joint;
+  std::vector<std::uint32_t> position(cluster_links, kNone);
+  for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
+  std::vector<LabelledEdge> edges;
+  edges.reserve(joint.memberships.size() + joint.group_of_shape.size());
+  for (const Membership& member : joint.memberships)
+    edges.push_back({member.rank, base.groups + member.group, FoldingGraph::label(member)});
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
+    edges.push_back({base.groups + joint.group_of_shape[shape], base.shapes + shape, 0});
+    for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
+      const auto [link, load] = joint.shape_loads[i];
+      if (!priced.contention.contended[i]) continue;
+      edges.push_back({base.shapes + shape, base.links + position[link], load});
+    }
+  }
+  return edges;
+}
+
+// What a chain's uncontended links allow becomes a cap of its own.
+void cap_chains(JointGraph& joint, const Contention& contention) {
+  for (std::vector<GroupCall>& calls : joint.traffic) {
+    for (GroupCall& made : calls) {
+      for (ShapedPhase& phase : made.phases) {
+        for (ShapedChain& chain : phase.chains) {
+          chain.rate_cap_bytes_per_s =
+              std::min(chain.rate_cap_bytes_per_s, contention.rate_alone[chain.shape]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
+                         const Transport& transport, bool drop_uncontended) {
+  JointGraph joint = join(cluster, workload, transport);
+  if (!drop_uncontended) {
+    Contention all = all_contended(cluster, joint);
+    return {std::move(joint), std::move(all)};
+  }
+  Contention found = find_contention(cluster, workload, joint);
+  cap_chains(joint, found);
+  return close_phases(cluster, std::move(joint), std::move(found));
+}
+
+std::uint64_t company_key(const ShapedChain& chain) {
+  return rounded_key(chain.rate_without_company.value_or(chain.rate_cap_bytes_per_s));
+}
+
+FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
+                           const ClosedPhases& priced)
+    : groups(vertices_of(workload.ranks)),
+      shapes(groups + vertices_of(workload.groups)),
+      links(shapes + vertices_of(priced.joint.group_of_shape)),
+      end(links + vertices_of(priced.joint.links)),
+      graph(end, joint_edges(priced, *this, cluster.links().size())) {
+  Colours numbers;
+  add_rank_colours(numbers, workload, priced.joint);
+  add_group_colours(numbers, workload, priced.joint);
+  add_shape_colours(numbers, priced.joint);
+  add_link_colours(numbers, cluster, priced.joint);
+  colours = std::move(numbers).all();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,49 @@
+// What folding refines: ranks, groups, shapes of chains and links as the vertices of one labelled
+// graph, each with a colour for what it is known by before any neighbour is looked at.
+//
+// A membership joins rank and group (labelled by role and slot), a group its shapes, and a shape
+// every link on which it may meet others (labelled by its load there).
+//
+//   const ClosedPhases priced = price_alone(cluster, workload, transport, true);
+//   const FoldingGraph folding(cluster, workload, priced);
+//   refine(folding.graph, folding.colours);
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/closed_phases.hpp"
+#include "sim/graph/refinement.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// The joint graph with what can be said of chains before any class is: rate caps where they are
+// alone, times where they meet only their own phase. Without `drop_uncontended` every load counts
+// as contended.
+[[nodiscard]] ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
+                                       const Transport& transport, bool drop_uncontended);
+
+// What tells chains of one shape and phase apart: the rate they have without company.
+[[nodiscard]] std::uint64_t company_key(const ShapedChain& chain);
+
+struct FoldingGraph {
+  FoldingGraph(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced);
+
+  // First vertex of each kind: ranks from 0, then groups, shapes, links (by position in
+  // JointGraph::links), in the order of their numbers.
+  std::uint32_t groups = 0;
+  std::uint32_t shapes = 0;
+  std::uint32_t links = 0;
+  std::uint32_t end = 0;
+  std::vector<std::uint32_t> colours;  // by vertex
+  LabelledGraph graph;
+
+  // Labels of memberships.
+  static constexpr std::uint32_t kSlots = 1U << 16U;
+  [[nodiscard]] static std::uint32_t label(const Membership& member) {
+    return member.role * kSlots + member.slot;
+  }
+};
+
+}  // namespace trainyard
