@@ -77,8 +77,7 @@ std::vector<std::int64_t> apportion(std::span<const double> shares, std::int64_t
 
 ExpertRouting::ExpertRouting(const TrainingPlan& plan) : plan_(plan) {
   const Parallelism& p = plan.parallelism;
-  tokens_ = plan.training.micro_batch_size * plan.training.sequence_length /
-            (p.context * (p.sequence_parallel ? p.tensor : 1));
+  tokens_ = plan.training.micro_batch_size * plan.training.sequence_length / (p.context * p.tensor);
   if (plan.experts.routing == RoutingKind::Recorded)
     counts_ = read_expert_counts(plan.experts.counts, plan.architecture);
 }

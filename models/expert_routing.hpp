@@ -7,7 +7,8 @@
 //
 // A row is one token at one of the experts it goes to. Every rank of an expert group routes as many
 // tokens and draws the same shares, so a layer's load is one vector over the experts. A token goes
-// to an expert at most once, so none gets more rows of a rank than that has tokens.
+// to an expert at most once, so none gets more rows of a rank than that has tokens. Tensor ranks
+// that hold the same tokens send the rows of a share of them each.
 #pragma once
 
 #include <cstdint>

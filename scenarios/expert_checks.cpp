@@ -91,10 +91,15 @@ void check_experts(JsonFile& file, const Scenario& scenario, const SoundSections
                   "set it to 1, or choose a model with experts");
     return;
   }
-  if (p.tensor > 1 && !p.sequence_parallel)
-    file.report("/parallelism/sequence_parallel",
-                "experts with tensor ranks that all hold the same tokens are not modelled",
-                "set it to true, as Megatron-LM asks of a mixture of experts");
+  const std::int64_t tokens =
+      scenario.plan.training.micro_batch_size * scenario.plan.training.sequence_length / p.context;
+  if (sound.training && !p.sequence_parallel && tokens % p.tensor != 0)
+    file.report(
+        "/training/sequence_length",
+        fmt::format("{} tokens of a microbatch do not divide among {} tensor ranks, each of "
+                    "which sends a share of them to the experts",
+                    tokens, p.tensor),
+        fmt::format("choose a multiple of {}", p.tensor));
   check_expert_sizes(file, scenario);
   check_expert_shards(file, p);
   check_expert_overlap(file, scenario);

@@ -50,6 +50,7 @@ MoeLowering::MoeLowering(const TrainingPlan& plan, const StepShape& shape, Progr
                              .microbatch = build.tags().microbatch,
                              .replica = shape.seat.replica,
                              .place = shape.seat.place});
+  tokens_ = shape.tokens / shape.tensor;
   inner_ = arch_.expert_ffn / plan.parallelism.expert_tensor_size();
   shared_ = arch_.shared_ffn / shape.tensor;
 }
@@ -61,7 +62,7 @@ Call MoeLowering::exchange(Way way, DataType precision) const {
     const CollectiveOp op =
         way == Way::ToExperts ? CollectiveOp::AllGather : CollectiveOp::ReduceScatter;
     return {.op = op,
-            .bytes = shape_.local_tokens * places * (row.payload + row.scales),
+            .bytes = tokens_ * places * (row.payload + row.scales),
             .dtype = precision,
             .algorithm = plan_.collectives.of(GroupKind::Expert, op)};
   }
@@ -99,6 +100,11 @@ void MoeLowering::join_expert_tensor(std::string_view name, CollectiveOp op) {
       build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
 }
 
+void MoeLowering::gather_tokens(std::string_view name, std::int64_t bytes_each) {
+  if (shape_.sequence_parallel) return;
+  layer_.tensor_collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
+}
+
 // Rows arrive by sender; grouped products want them by expert.
 void MoeLowering::sort_rows(std::string_view name) {
   if (plan_.parallelism.expert == 1 || rows_.received.size() == 1) return;
@@ -109,8 +115,7 @@ void MoeLowering::sort_rows(std::string_view name) {
 // Reads the rows, writes a byte each.
 void MoeLowering::cast_rows(std::string_view name) {
   if (plan_.experts.dispatch_precision != DataType::Fp8) return;
-  layer_.memory_bound(name, MemoryBoundKind::Cast,
-                      (shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+  layer_.memory_bound(name, MemoryBoundKind::Cast, (shape_.element + 1) * tokens_ * arch_.hidden);
 }
 
 // Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
@@ -123,7 +128,7 @@ void MoeLowering::quantise_rows(std::string_view name, std::int64_t width) {
 // Tokens on one side, their rows on the other: one is read and the other written.
 void MoeLowering::permute(std::string_view name) {
   layer_.memory_bound(name, MemoryBoundKind::Permute,
-                      shape_.element * (shape_.local_tokens + rows_.sent) * arch_.hidden);
+                      shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
 }
 
 // In the precision of training, whatever the recipe multiplies the others in.
@@ -212,6 +217,7 @@ void MoeLowering::module_forward() {
   experts_forward();
   build_.wait_for(travel("combine", Way::ToTokens, shape_.dtype));
   permute("unpermute");
+  gather_tokens("expert_output_all_gather", arch_.hidden * shape_.element);
   if (!plan_.experts.overlap_shared) shared_forward();
   if (arch_.shared_ffn > 0) {
     layer_.memory_bound("shared_add", MemoryBoundKind::Elementwise,
@@ -268,6 +274,8 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
   experts_backward(part);
   build_.wait_for(travel("dispatch_backward", Way::ToTokens, shape_.dtype));
   permute("permute_backward");
+  gather_tokens("expert_input_gradient_all_gather",
+                arch_.hidden * shape_.element + kFp32Bytes * arch_.experts_per_token);
   if (!plan_.experts.overlap_shared) shared_backward(part);
   layer_.memory_bound("router_top_k_backward", MemoryBoundKind::Softmax,
                       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);

@@ -104,15 +104,16 @@ bool StageLowering::is_woven(const std::vector<ScheduleStep>& steps, std::size_t
 
 // The experts' rows differ from layer to layer where routing is uneven.
 LayerMemory StageLowering::memory_of(const Tags& tags) const {
-  if (!trains_layer(plan_, tags.layer))
-    return layer_memory(plan_, plan_.architecture.kind_of(tags.layer), {}, false);
-  if (plan_.architecture.kind_of(tags.layer) == LayerKind::Dense) return dense_memory_;
-  if (shape_.routing->balanced()) return moe_memory_;
+  const LayerKind kind = plan_.architecture.kind_of(tags.layer);
+  const bool trained = trains_layer(plan_, tags.layer);
+  if (kind == LayerKind::Dense)
+    return trained ? dense_memory_ : layer_memory(plan_, kind, {}, false);
+  if (trained && shape_.routing->balanced()) return moe_memory_;
   const ExpertRows rows = shape_.routing->of({.layer = tags.layer,
                                               .microbatch = tags.microbatch,
                                               .replica = shape_.seat.replica,
                                               .place = shape_.seat.place});
-  return layer_memory(plan_, LayerKind::Moe, rows.total());
+  return layer_memory(plan_, kind, rows.total(), trained);
 }
 
 // Overlapped, a receive is posted as early as its stream allows; else when the step before is done.

@@ -120,13 +120,6 @@ std::vector<TrainingPlan> variants() {
   return plans;
 }
 
-// Kernels and messages both take a while, so that everything overlaps that can.
-Step timed_step(const TrainingPlan& plan, bool folded = true) {
-  const CallTransport transport(
-      [](const Call& call) { return 1e-9 * static_cast<double>(call.bytes); });
-  return replay(lower(plan), transport, [](const Kernel&) { return 1e-3; }, {.fold = folded});
-}
-
 // Oracle 60.
 TEST(FullySharded, AllMemoryComesBack) {
   for (const TrainingPlan& plan : variants()) {

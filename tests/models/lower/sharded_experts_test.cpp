@@ -129,15 +129,9 @@ std::vector<TrainingPlan> plans() {
   return all;
 }
 
-Step timed(const TrainingPlan& plan, bool folded) {
-  const CallTransport transport(
-      [](const Call& call) { return 1e-9 * static_cast<double>(call.bytes); });
-  return replay(lower(plan), transport, [](const Kernel&) { return 1e-3; }, {.fold = folded});
-}
-
 TEST(ShardedExperts, AllMemoryComesBackAndFoldedIsUnfolded) {
   for (const TrainingPlan& plan : plans()) {
-    const Step step = timed(plan, true);
+    const Step step = timed_step(plan);
     ASSERT_NO_THROW(validate(step.workload, ""));
     ASSERT_NO_THROW(check_progress(step.workload, ""));
     for (const Program& program : step.workload.programs)
@@ -145,7 +139,7 @@ TEST(ShardedExperts, AllMemoryComesBackAndFoldedIsUnfolded) {
     for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
       for (const std::int64_t bytes : point.by_category) EXPECT_GE(bytes, 0);
     const double folded = step.timeline.makespan_s;
-    EXPECT_NEAR(timed(plan, false).timeline.makespan_s, folded, 1e-9 * folded);
+    EXPECT_NEAR(timed_step(plan, false).timeline.makespan_s, folded, 1e-9 * folded);
   }
 }
 

@@ -192,6 +192,13 @@ inline Step replay(Workload workload, const Transport& transport, const KernelSe
   return replay_on(testing::star(gpus), std::move(workload), transport, seconds, how);
 }
 
+// Kernels and messages both take a while, so that everything overlaps that can.
+inline Step timed_step(const TrainingPlan& plan, bool folded = true) {
+  const CallTransport transport(
+      [](const Call& call) { return 1e-9 * static_cast<double>(call.bytes); });
+  return replay(lower(plan), transport, [](const Kernel&) { return 1e-3; }, {.fold = folded});
+}
+
 // Everything a test may ask of one operation.
 struct OperationView {
   const Operation& op;
