@@ -1,5 +1,9 @@
 #include "models/context_shape.hpp"
 
+#include <algorithm>
+#include <cmath>
+
+#include "models/documents.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -28,6 +32,73 @@ void check_divides(const SequenceCut& cut) {
   TY_CHECK(cut.ranks == 1 || cut.sequence % pieces == 0, cut.sequence, pieces);
 }
 
+// The rectangle with so many of its pairs computed.
+AttentionBlock masked(AttentionBlock block, std::int64_t pairs) {
+  block.pairs = pairs;
+  block.causal = pairs < block.queries * block.keys;
+  return block;
+}
+
+// Of every document a rank's two chunks against those of one rank: its own, or another.
+std::int64_t zigzag_pairs(const SequenceCut& cut, bool own) {
+  double pairs = 0.0;
+  for (const std::int64_t document : cut.documents) {
+    const double part = static_cast<double>(document) / static_cast<double>(cut.ranks);
+    pairs += part * (own ? part + 1.0 : part) / 2.0;
+  }
+  return std::llround(pairs);
+}
+
+// How much of [begin, begin + length) falls into the part of a rank.
+std::int64_t overlap(std::int64_t begin, std::int64_t length, std::int64_t rank,
+                     std::int64_t part) {
+  const std::int64_t from = std::max(begin, rank * part);
+  const std::int64_t to = std::min(begin + length, (rank + 1) * part);
+  return std::max<std::int64_t>(0, to - from);
+}
+
+// Document by document the queries in one rank's part of a sequence and the keys in another's.
+std::int64_t contiguous_pairs(const SequenceCut& cut, const RingStep& step) {
+  if (step.source > step.rank) return 0;
+  const std::int64_t sequence = cut.sequence / cut.packed;
+  const std::int64_t part = sequence / cut.ranks;
+  std::int64_t pairs = 0;
+  std::int64_t begin = 0;
+  for (const std::int64_t document : cut.documents) {
+    const std::int64_t queries = overlap(begin, document, step.rank, part);
+    const std::int64_t keys = overlap(begin, document, step.source, part);
+    pairs += step.source == step.rank ? queries * (queries + 1) / 2 : queries * keys;
+    begin = (begin + document) % sequence;
+  }
+  return pairs;
+}
+
+// The rectangle is that of one document; what lies between two documents is not computed.
+std::optional<AttentionBlock> packed_ring_block(const SequenceCut& cut, const RingStep& step) {
+  const std::int64_t local = cut.local();
+  if (cut.split == ContextSplit::Contiguous) {
+    const std::int64_t pairs = contiguous_pairs(cut, step);
+    if (pairs == 0) return std::nullopt;
+    return masked(rectangle(local, local), pairs);
+  }
+  if (step.source == step.rank) return masked(causal_square(local), zigzag_pairs(cut, true));
+  const bool earlier = step.source < step.rank;
+  return masked(earlier ? rectangle(local, local / 2) : rectangle(local / 2, local),
+                zigzag_pairs(cut, false));
+}
+
+AttentionBlock packed_gathered_block(const SequenceCut& cut, std::int64_t rank) {
+  const std::int64_t local = cut.local();
+  if (cut.ranks == 1) return masked(causal_square(local), document_pairs(cut.documents));
+  if (cut.split == ContextSplit::Zigzag)
+    return masked(rectangle(local, cut.sequence),
+                  zigzag_pairs(cut, true) + (cut.ranks - 1) * zigzag_pairs(cut, false));
+  std::int64_t pairs = 0;
+  for (std::int64_t source = 0; source <= rank; ++source)
+    pairs += contiguous_pairs(cut, {.rank = rank, .source = source});
+  return masked(rectangle(local, (rank + 1) * local), pairs);
+}
+
 }  // namespace
 
 ContextShape context_shape(const Parallelism& p) {
@@ -53,6 +124,7 @@ ContextShape context_shape(const Parallelism& p) {
 
 std::optional<AttentionBlock> ring_block(const SequenceCut& cut, const RingStep& step) {
   check_divides(cut);
+  if (!cut.documents.empty()) return packed_ring_block(cut, step);
   const std::int64_t local = cut.local();
   if (step.source == step.rank) return causal_square(local);
   const bool earlier = step.source < step.rank;
@@ -65,6 +137,7 @@ std::optional<AttentionBlock> ring_block(const SequenceCut& cut, const RingStep&
 
 AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank) {
   check_divides(cut);
+  if (!cut.documents.empty()) return packed_gathered_block(cut, rank);
   const std::int64_t local = cut.local();
   if (cut.ranks == 1) return causal_square(local);
   if (cut.split == ContextSplit::Contiguous) return up_to_here(local, (rank + 1) * local);

@@ -13,10 +13,17 @@
 //                            of a later rank: the second half of the queries, all its keys
 // in total s(s+1)/(2c): s = 8192, c = 4: 8 389 632 (tests/models/lower/context_test.cpp). A
 // contiguous cut gives rank r (2r+1)/c^2 of the causal square: 1/16, 3/16, 5/16, 7/16 for c = 4.
+//
+// Of packed documents a zigzag cuts each one for itself, as TransformerEngine does (THD layout: the
+// two chunks of every document one after the other), so that the above holds for every document of
+// l_i positions with L_i = l_i/c: own keys sum L_i(L_i+1)/2, others' sum L_i^2/2, whatever the
+// rank. TransformerEngine pads documents to a multiple of 2c; here l_i/2c need not be whole, and
+// the sums are rounded. A contiguous cut looks at no document: a rank has what falls into its part.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "models/plan.hpp"
 
@@ -50,6 +57,9 @@ struct SequenceCut {
   std::int64_t sequence = 0;
   std::int64_t ranks = 1;
   ContextSplit split = ContextSplit::Zigzag;
+  // Lengths of packed documents, which fill `packed` sequences side by side; none: one for all.
+  std::vector<std::int64_t> documents = {};
+  std::int64_t packed = 1;
   [[nodiscard]] std::int64_t local() const { return sequence / ranks; }
 };
 
@@ -57,7 +67,7 @@ struct RingStep {
   std::int64_t rank = 0;
   std::int64_t source = 0;  // whose keys and values
 };
-// Nothing where all these keys lie after all these queries. REQUIRES: `ranks` divides the sequence,
+// Nothing where no query sees any of these keys. REQUIRES: `ranks` divides the sequence,
 // for a zigzag twice that.
 [[nodiscard]] std::optional<AttentionBlock> ring_block(const SequenceCut& cut,
                                                        const RingStep& step);

@@ -60,11 +60,6 @@ void check_documents(JsonFile& file, const Scenario& scenario, const SoundSectio
   }
   if (!sound.parallelism || !sound.model) return;
   const Parallelism& p = plan.parallelism;
-  if (p.context > 1 && p.context_exchange != ContextExchange::AllToAll)
-    file.report("/documents/kind",
-                "where ranks share a sequence, packed documents are modelled for the exchange "
-                "\"a2a\" alone: each rank then sees whole documents with some of the heads",
-                "set /parallelism/context_exchange to \"a2a\", or context to 1");
   const bool uneven =
       plan.architecture.has_experts() && plan.experts.routing != RoutingKind::Balanced;
   if (plan.documents.drawn() && plan.documents.independent_replicas && p.data > 1 &&

@@ -33,6 +33,9 @@ ContextAttention::ContextAttention(const TrainingPlan& plan, const StepShape& sh
           .split = plan.parallelism.context_split};
   batch_ = plan.training.micro_batch_size;
   if (plan.documents.kind != DocumentKind::None) {  // one kernel over all tokens
+    cut_.documents = microbatch_documents(
+        plan, {.microbatch = build.tags().microbatch, .replica = shape.replica});
+    cut_.packed = batch_;
     cut_.sequence *= batch_;
     batch_ = 1;
   }
@@ -43,19 +46,10 @@ ContextAttention::ContextAttention(const TrainingPlan& plan, const StepShape& sh
   element_ = shape.element;
 }
 
-// All positions, with some of the heads.
-AttentionBlock ContextAttention::whole_block() const {
-  AttentionBlock block = gathered_block(cut_, 0);
-  if (plan_.documents.kind == DocumentKind::None) return block;
-  block.pairs = document_pairs(microbatch_documents(
-      plan_, {.microbatch = build_.tags().microbatch, .replica = shape_.replica}));
-  return block;
-}
-
 void ContextAttention::forward() {
   if (context_.heads > 1) trade_inputs(false);
   if (context_.ring == 1) {
-    attend("attention", whole_block(), false);
+    attend("attention", gathered_block(cut_, 0), false);  // all positions, some of the heads
   } else if (plan_.parallelism.context_exchange == ContextExchange::AllGather) {
     gathered_forward();
   } else {
@@ -67,7 +61,7 @@ void ContextAttention::forward() {
 void ContextAttention::backward() {
   if (context_.heads > 1) trade_output(true);
   if (context_.ring == 1) {
-    attend("attention_backward", whole_block(), true);
+    attend("attention_backward", gathered_block(cut_, 0), true);
   } else if (plan_.parallelism.context_exchange == ContextExchange::AllGather) {
     gathered_backward();
   } else {

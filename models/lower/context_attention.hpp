@@ -33,7 +33,6 @@ class ContextAttention {
   [[nodiscard]] std::int64_t ring_step_bytes() const { return local() * kv_row_bytes(); }
 
  private:
-  [[nodiscard]] AttentionBlock whole_block() const;
   void ring_forward();
   void ring_backward();
   void gathered_forward();

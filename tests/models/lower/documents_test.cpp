@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "models/context_shape.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -101,6 +102,92 @@ TEST(Documents, ReplicasDrawTheirOwn) {
     slowest = std::max(slowest, own);
   }
   EXPECT_NEAR(step.timeline.makespan_s, slowest, 1e-9 * slowest);
+}
+
+std::vector<Parallelism> shared_sequences() {
+  std::vector<Parallelism> all = {{.context = 4, .context_exchange = ContextExchange::AllToAll}};
+  for (const ContextSplit split : {ContextSplit::Zigzag, ContextSplit::Contiguous}) {
+    all.push_back({.context = 4, .context_split = split});
+    all.push_back(
+        {.context = 4, .context_exchange = ContextExchange::AllGather, .context_split = split});
+    all.push_back({.context = 4,
+                   .context_exchange = ContextExchange::Hierarchical,
+                   .context_split = split,
+                   .context_all_to_all = 2});
+  }
+  return all;
+}
+
+// However a sequence is cut, its documents are worked on once: those of whole chunks to the last
+// pair, others but for the rounding of each block.
+TEST(Documents, ContextRanksTogetherDoTheWorkOfOne) {
+  for (const Parallelism& parallelism : shared_sequences()) {
+    for (const std::vector<std::int64_t>& lengths :
+         {std::vector<std::int64_t>{128}, {96, 32}, {64, 32, 16, 16}}) {
+      const Documents listed{.kind = DocumentKind::List, .lengths = lengths};
+      const double alone = attention_flops(lower(packed(listed)));
+      const double shared = attention_flops(lower(packed(listed, parallelism)));
+      EXPECT_NEAR(shared, alone, 1e-12 * alone);
+    }
+    const Documents drawn{.kind = DocumentKind::Lognormal, .mean_length = 30};
+    const double alone = attention_flops(lower(packed(drawn)));
+    EXPECT_NEAR(attention_flops(lower(packed(drawn, parallelism))), alone, 5e-3 * alone);
+  }
+}
+
+// One document in each sequence is what nobody has packed: the same operations and the same work.
+TEST(Documents, OneIsThePlainSequence) {
+  const Documents one{.kind = DocumentKind::List, .lengths = {128}};
+  for (const Parallelism& parallelism : shared_sequences()) {
+    const Workload plain = lower(packed({}, parallelism));
+    const Workload listed = lower(packed(one, parallelism));
+    ASSERT_EQ(plain.programs.size(), listed.programs.size());
+    for (std::size_t i = 0; i < plain.programs.size(); ++i) {
+      const auto& before = plain.programs[i].operations;
+      const auto& after = listed.programs[i].operations;
+      ASSERT_EQ(before.size(), after.size());
+      for (std::size_t op = 0; op < before.size(); ++op) {
+        if (before[op].kind != OpKind::Compute) continue;
+        EXPECT_EQ(flops(plain.kernels[before[op].payload]).value(),
+                  flops(listed.kernels[after[op].payload]).value())
+            << plain.names[before[op].name];
+      }
+    }
+  }
+}
+
+// A zigzag through every document leaves no rank behind; parts of the sequence are as uneven as the
+// documents that fall into them: 32 + 32 + 32 + 32 positions of one of 96 and one of 32.
+TEST(Documents, AZigzagIsEvenAndPartsAreNot) {
+  const auto pairs = [](ContextSplit split, std::int64_t rank) {
+    const SequenceCut cut{.sequence = 128, .ranks = 4, .split = split, .documents = {96, 32}};
+    std::int64_t sum = 0;
+    for (std::int64_t source = 0; source < 4; ++source)
+      if (const auto block = ring_block(cut, {.rank = rank, .source = source})) sum += block->pairs;
+    EXPECT_EQ(gathered_block(cut, rank).pairs, sum);
+    return sum;
+  };
+  for (const std::int64_t rank : {0, 1, 2, 3})
+    EXPECT_EQ(pairs(ContextSplit::Zigzag, rank), (96 * 97 / 2 + 32 * 33 / 2) / 4);
+  EXPECT_EQ(pairs(ContextSplit::Contiguous, 0), 32 * 33 / 2);
+  EXPECT_EQ(pairs(ContextSplit::Contiguous, 1), 32 * 33 / 2 + 32 * 32);
+  EXPECT_EQ(pairs(ContextSplit::Contiguous, 2), 32 * 33 / 2 + 2 * 32 * 32);
+  EXPECT_EQ(pairs(ContextSplit::Contiguous, 3), 32 * 33 / 2);
+}
+
+// Keys and values travel whatever documents they are of.
+TEST(Documents, TrafficOfContextRanksIsThatOfAllTokens) {
+  const auto sent_bytes = [](const Documents& documents, const Parallelism& parallelism) {
+    const Workload workload = lower(packed(documents, parallelism));
+    std::int64_t bytes = 0;
+    for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+      if (view.op.kind != OpKind::Compute) bytes += workload.calls[view.op.payload].bytes;
+    });
+    return bytes;
+  };
+  const Documents listed{.kind = DocumentKind::List, .lengths = {64, 32, 16, 16}};
+  for (const Parallelism& parallelism : shared_sequences())
+    EXPECT_EQ(sent_bytes(listed, parallelism), sent_bytes({}, parallelism));
 }
 
 // Ranks that trade heads for positions see whole documents: the work is divided evenly.
