@@ -68,15 +68,14 @@ void change_ports(const ClusterSpec& spec, ClusterGraph& graph) {
 }
 
 void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
-  if (spec.others.empty()) return;
-  facts.host_memory = {};
   for (std::uint32_t number = 0; number < spec.nodes; ++number) {
     const NodeSpec& node = node_at(spec, number);
-    facts.gpu_of_node.push_back(node.gpu);
-    facts.gpu_memory_of_node.push_back(node.gpu_memory);
+    for (std::uint32_t gpu = 0; gpu < node.gpus; ++gpu)
+      facts.mixed_gpus.push_back(gpu_kind(node, gpu));
     facts.host_memory =
         number == 0 ? node.host_memory : std::min(facts.host_memory, node.host_memory);
   }
+  forget_if_alike(facts);
 }
 
 ClusterFacts facts_of(const ClusterSpec& spec) {

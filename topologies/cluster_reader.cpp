@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::uint32_t kNodesMost = 1U << 20U;
+constexpr std::int64_t kNodesMost = 1U << 20U;
 
 // Problems of a file that the object names, told at the place that names it.
 void pass_on(JsonObject& object, std::string_view key, const InputError& error) {
@@ -56,12 +56,7 @@ std::vector<OtherNodes> read_others(JsonObject& cluster, const std::filesystem::
   if (!cluster.has("others")) return all;
   for (JsonObject& entry : cluster.objects("others")) {
     OtherNodes others;
-    const Json& nodes = entry.raw("nodes");
-    for (const Json& number : nodes.is_array() ? nodes : Json::array())
-      if (number.is_number_unsigned() && number <= kNodesMost)
-        others.nodes.push_back(number.get<std::uint32_t>());
-    if (!nodes.is_array() || others.nodes.size() != nodes.size() || others.nodes.empty())
-      entry.report("nodes", "must be a list of the numbers of nodes", "such as [2, 3]");
+    others.nodes = read_numbers(entry, "nodes", "nodes");
     others.node = node_of(entry, folder);
     all.push_back(std::move(others));
   }

@@ -89,13 +89,23 @@ class CustomReader {
           "leave the node out");
     }
     device.index = next_index_[{device.node, device.kind}]++;
-    if (device.kind == DeviceKind::Gpu) wanted_nic_.emplace_back(object.text("nic", ""));
+    if (device.kind == DeviceKind::Gpu) read_gpu(object);
     if (!by_name_.emplace(device.name, static_cast<DeviceId>(custom_.devices.size())).second) {
       object.report("name", fmt::format("\"{}\" is the name of two devices", device.name),
                     "give every device a name of its own");
     }
     custom_.devices.push_back(std::move(device));
     objects_.push_back(object);
+  }
+
+  // One of another kind than the cluster's says so, with its memory.
+  void read_gpu(JsonObject& object) {
+    wanted_nic_.emplace_back(object.text("nic", ""));
+    GpuKind kind{.profile = object.text("gpu", spec_.node.gpu)};
+    const bool usual = kind.profile == spec_.node.gpu;
+    kind.memory =
+        usual ? object.bytes("gpu_memory", spec_.node.gpu_memory) : object.bytes("gpu_memory");
+    kinds_.push_back(std::move(kind));
   }
 
   std::optional<DeviceId> device(JsonObject& object, std::string_view key) {
@@ -175,6 +185,7 @@ class CustomReader {
     for (const auto& [node, id, number] : order) {
       custom_.gpus.push_back(id);
       gpu_numbers_.push_back(number);
+      custom_.kinds.push_back(kinds_[number]);
     }
     spec_.node.gpus = gpus_of_node.begin()->second;
     spec_.nodes = static_cast<std::uint32_t>(gpus_of_node.size());
@@ -251,6 +262,7 @@ class CustomReader {
   std::map<std::pair<std::int32_t, DeviceKind>, std::int32_t> next_index_;
   std::vector<JsonObject> objects_;       // of every device, for messages
   std::vector<std::string> wanted_nic_;   // by GPU in the order of the list
+  std::vector<GpuKind> kinds_;            // likewise
   std::vector<std::size_t> gpu_numbers_;  // place of each GPU in that order
 };
 
@@ -311,11 +323,13 @@ Cluster build_custom(const ClusterSpec& spec) {
                      .nodes = spec.nodes,
                      .gpus_per_node = spec.node.gpus,
                      .gpu_memory = spec.node.gpu_memory,
+                     .mixed_gpus = custom.kinds,
                      .latency = custom.latency,
                      .routing = spec.fabric.routing,
                      .fabric_reduces = spec.fabric.reduces,
                      .torus = custom.torus,
                      .node_torus = custom.node_torus};
+  forget_if_alike(facts);
   return build_with_faults(spec.faults, std::move(facts), graph, custom.gpus, custom.nic_of_gpu);
 }
 
@@ -345,6 +359,11 @@ Json spelled_out(const Cluster& cluster) {
   json["devices"] = Json::array();
   for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
     json["devices"].push_back(device_json(cluster, id, nic));
+  }
+  for (std::uint32_t gpu = 0; gpu < facts.mixed_gpus.size(); ++gpu) {
+    Json& device = json["devices"][cluster.gpus()[gpu]];
+    device["gpu"] = facts.mixed_gpus[gpu].profile;
+    device["gpu_memory"] = exact_text(facts.mixed_gpus[gpu].memory);
   }
   json["links"] = links_json(cluster);
   return json;

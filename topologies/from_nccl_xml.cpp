@@ -22,22 +22,6 @@ constexpr std::string_view kSwitchClass = "0x068000";
 constexpr double kGiga = 1e9;
 constexpr double kDefaultSpeed = 10000.0;  // Mb/s of a net that does not tell
 
-// GPU profiles by PCI device id (the PCI ID database of Nvidia's GPUs).
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kProfiles = {{
-    {"0x1db1", "v100"},
-    {"0x1db5", "v100"},
-    {"0x20b0", "a100_40gb"},
-    {"0x20b2", "a100_80gb"},
-    {"0x2324", "h800"},
-    {"0x2330", "h100"},
-    {"0x2335", "h200"},
-    {"0x2336", "h100"},
-    {"0x2901", "b200"},
-    {"0x2941", "gb200"},
-    {"0x3182", "b300"},
-    {"0x26b9", "l40s"},
-}};
-
 std::string attribute(const Tree& element, const char* name) {
   return element.get<std::string>(std::string("<xmlattr>.") + name, "");
 }
@@ -131,8 +115,8 @@ class Reader {
     const std::size_t part = add(DeviceKind::Gpu, "gpu");
     wire(part, above, LinkKind::Pcie, rate);
     gpus_.push_back({.part = part, .busid = attribute(pci, "busid"), .element = &gpu, .cpu = cpu});
-    for (const auto& [id, profile] : kProfiles)
-      if (attribute(pci, "device") == id) node_.gpu = profile;
+    node_.parts[part].gpu = nccl_rates::gpu_of_device(attribute(pci, "device"));
+    if (gpus_.size() == 1) node_.gpu = node_.parts[part].gpu;
   }
 
   void read_nic(const Tree& nic, std::size_t above, BytesPerSecond rate) {

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "topologies/draft.hpp"
+#include "topologies/node.hpp"
 #include "topologies/registry.hpp"
 
 namespace trainyard {
@@ -102,6 +103,20 @@ ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const 
   return spec;
 }
 
+// Every GPU's own, where the description tells and nobody chose one for all.
+std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choice) {
+  std::vector<GpuKind> kinds;
+  if (!choice.gpu.empty()) return kinds;
+  for (std::uint32_t number = 0; number < choice.nodes; ++number) {
+    for (const std::size_t part : parts_of(node, DeviceKind::Gpu)) {
+      const std::string& own = node.parts[part].gpu;
+      const std::string& profile = own.empty() ? node.gpu : own;
+      kinds.push_back({.profile = profile, .memory = node_with_gpu(profile, node.file).gpu_memory});
+    }
+  }
+  return kinds;
+}
+
 }  // namespace
 
 NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
@@ -145,7 +160,9 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
                      .nodes = choice.nodes,
                      .gpus_per_node = spec.node.gpus,
                      .gpu_memory = like.gpu_memory,
+                     .mixed_gpus = kinds_of(node, choice),
                      .latency = like.latency};
+  forget_if_alike(facts);
   return {std::move(facts), draft.graph, draft.gpus, nic_of_gpu};
 }
 

@@ -20,6 +20,7 @@ struct ImportedNode {
   struct Part {
     DeviceKind kind = DeviceKind::Gpu;
     std::string name = {};
+    std::string gpu = {};  // profile of a GPU; empty: as the node's
   };
   struct Wire {  // both directions
     std::size_t from = 0;
@@ -28,7 +29,7 @@ struct ImportedNode {
     BytesPerSecond capacity = {};
     std::uint32_t cables = 1;
   };
-  std::string gpu = {};            // GPU profile; empty: the description does not tell
+  std::string gpu = {};            // GPU profile of the first; empty: not told
   std::vector<Part> parts = {};    // GPUs in the order of their ranks
   std::vector<Wire> wires = {};    // between parts
   std::vector<double> ports = {};  // bytes per second to the network, by NIC in order
@@ -45,7 +46,7 @@ struct ImportChoice {
 // type has, and for what build_cluster refuses.
 [[nodiscard]] Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice);
 
-// The node type of topologies/data with that GPU, for what a description leaves out.
+// The node type of topologies/data with that GPU alone, for what a description leaves out.
 [[nodiscard]] NodeSpec node_with_gpu(const std::string& gpu, const std::string& file);
 
 }  // namespace trainyard

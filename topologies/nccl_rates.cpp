@@ -30,6 +30,22 @@ constexpr std::array<Lane, 6> kLanes = {{{"2.5 GT/s PCIe", 15.0},
 constexpr double kUnknownLane = 60.0;
 constexpr std::uint32_t kUnknownWidth = 16;
 
+// The first of a profile is the one that files are written with.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kProfiles = {{
+    {"0x1db1", "v100"},
+    {"0x1db5", "v100"},
+    {"0x20b0", "a100_40gb"},
+    {"0x20b2", "a100_80gb"},
+    {"0x2324", "h800"},
+    {"0x2330", "h100"},
+    {"0x2335", "h200"},
+    {"0x2336", "h100"},
+    {"0x2901", "b200"},
+    {"0x2941", "gb200"},
+    {"0x3182", "b300"},
+    {"0x26b9", "l40s"},
+}};
+
 bool equal(double a, double b) { return std::abs(a - b) <= kTolerance * std::abs(b); }
 
 // "32.0 GT/s PCIe", "32 GT/s": the number is what counts.
@@ -95,6 +111,18 @@ std::optional<CpuName> cpu_of_rate(BytesPerSecond rate) {
                                          {"ppc64", "IBM", 0, 0}}};
   for (const CpuName& cpu : known)
     if (equal(rate.value(), socket_rate(cpu).value())) return cpu;
+  return {};
+}
+
+std::string_view gpu_of_device(std::string_view id) {
+  for (const auto& [device, profile] : kProfiles)
+    if (device == id) return profile;
+  return {};
+}
+
+std::string_view device_of_gpu(std::string_view profile) {
+  for (const auto& [device, known] : kProfiles)
+    if (known == profile) return device;
   return {};
 }
 

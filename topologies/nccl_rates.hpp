@@ -40,4 +40,9 @@ struct CpuName {
 [[nodiscard]] BytesPerSecond socket_rate(const CpuName& cpu);
 [[nodiscard]] std::optional<CpuName> cpu_of_rate(BytesPerSecond rate);
 
+// The GPU profile of a PCI device id such as "0x2330" (the PCI ID database of Nvidia's GPUs), and
+// the other way round; empty where it is none of those known.
+[[nodiscard]] std::string_view gpu_of_device(std::string_view id);
+[[nodiscard]] std::string_view device_of_gpu(std::string_view profile);
+
 }  // namespace trainyard::nccl_rates

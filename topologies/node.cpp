@@ -10,6 +10,13 @@ namespace trainyard {
 
 namespace {
 
+// The entry that the GPU stands in, if it is not one of the node's usual ones.
+const OtherGpus* other_gpus(const NodeSpec& node, std::uint32_t gpu) {
+  for (const OtherGpus& other : node.other_gpus)
+    if (std::ranges::find(other.gpus, gpu) != other.gpus.end()) return &other;
+  return nullptr;
+}
+
 // One server while it is drawn. A PCIe switch, a CPU and a NIC each serve a run of neighbouring
 // GPUs.
 class NodeDraft {
@@ -112,13 +119,22 @@ class NodeDraft {
       draft_.cable(switches_[i], cpu_of(i * node_.gpus_per_pcie_switch), pcie);
     }
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      if (!switches_.empty()) draft_.cable(gpus_[i], switch_of(i), pcie);
+      if (!switches_.empty()) draft_.cable(gpus_[i], switch_of(i), pcie_of(i, pcie));
       if (node_.chip_to_chip.value() > 0.0) draft_.cable(gpus_[i], cpu_of(i), chip);
     }
     for (std::size_t i = 0; i < nics_.size(); ++i) {
       const std::size_t gpu = i * node_.gpus / node_.nics;
       draft_.cable(nics_[i], switches_.empty() ? cpu_of(gpu) : switch_of(gpu), pcie);
     }
+  }
+
+  // The card's own rate, where it differs from the slot's.
+  [[nodiscard]] Wire pcie_of(std::size_t gpu, Wire wire) const {
+    const OtherGpus* other = other_gpus(node_, static_cast<std::uint32_t>(gpu));
+    if (other == nullptr || other->pcie.value() <= 0.0) return wire;
+    wire.capacity = other->pcie;
+    wire.nominal = other->pcie_nominal;
+    return wire;
   }
 
   [[nodiscard]] DeviceId cpu_of(std::size_t gpu) const { return cpus_[gpu / node_.gpus_per_cpu]; }
@@ -136,6 +152,18 @@ class NodeDraft {
 };
 
 }  // namespace
+
+GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu) {
+  const OtherGpus* other = other_gpus(node, gpu);
+  if (other != nullptr) return other->kind;
+  return {.profile = node.gpu, .memory = node.gpu_memory};
+}
+
+void forget_if_alike(ClusterFacts& facts) {
+  const GpuKind usual{.profile = facts.gpu, .memory = facts.gpu_memory};
+  const auto differs = [&](const GpuKind& kind) { return kind != usual; };
+  if (std::ranges::none_of(facts.mixed_gpus, differs)) facts.mixed_gpus.clear();
+}
 
 void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft) {
   NodeDraft(node, number, draft).draw();

@@ -21,6 +21,15 @@ namespace trainyard {
 // where that differs too.
 void change_nics(JsonObject object, NodeSpec& node);
 
+// A list such as [2, 3]; `what` they number, for the message.
+[[nodiscard]] std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key,
+                                                      std::string_view what);
+
+// Of a GPU of the node, by local index.
+[[nodiscard]] GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu);
+// Empties mixed_gpus where they all are what the cluster says of every GPU.
+void forget_if_alike(ClusterFacts& facts);
+
 // Draws node number `number` and appends its GPUs and NICs to the draft's lists.
 void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft);
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/quantity.hpp"
@@ -100,6 +101,30 @@ void read_nics(JsonObject object, NodeSpec& node) {
   node.nic_latency = object.time("latency");
 }
 
+// One entry of "other_gpus": {"gpus": [1], "gpu": "l40s", "gpu_memory": {"usable": "46068 MiB"}}.
+OtherGpus read_other_gpus(JsonObject object, std::uint32_t gpus, std::set<std::uint32_t>& seen) {
+  OtherGpus other;
+  object.ignore("source");
+  other.gpus = read_numbers(object, "gpus", "GPUs");
+  for (const std::uint32_t gpu : other.gpus) {
+    if (gpu >= gpus)
+      object.report("gpus", fmt::format("there is no GPU {}", gpu),
+                    fmt::format("the node's GPUs are numbered 0 to {}", gpus - 1));
+    else if (!seen.insert(gpu).second)
+      object.report("gpus", fmt::format("GPU {} is named twice", gpu), "name it once");
+  }
+  other.kind.profile = object.text("gpu");
+  JsonObject memory = object.object("gpu_memory");
+  memory.ignore("source");
+  other.kind.memory = memory.bytes("usable");
+  if (!object.has("pcie")) return other;
+  JsonObject pcie = object.object("pcie");
+  pcie.ignore("source");
+  other.pcie = wire_rate(pcie, "usable");
+  other.pcie_nominal = wire_rate(pcie, "nominal", other.pcie);
+  return other;
+}
+
 void read_latency(JsonObject object, NodeSpec& node) {
   object.ignore("source");
   node.latency.launch = object.time("launch");
@@ -118,6 +143,17 @@ Json wire_json(BytesPerSecond usable, BytesPerSecond nominal) {
   return {{"usable", exact_text(usable)}, {"nominal", exact_text(nominal)}};
 }
 
+Json other_gpus_json(const NodeSpec& node) {
+  Json all = Json::array();
+  for (const OtherGpus& other : node.other_gpus) {
+    Json json = {{"gpus", other.gpus}, {"gpu", other.kind.profile}};
+    json["gpu_memory"] = {{"usable", exact_text(other.kind.memory)}};
+    if (other.pcie.value() > 0.0) json["pcie"] = wire_json(other.pcie, other.pcie_nominal);
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
 }  // namespace
 
 NodeSpec read_node(JsonObject object, std::string name) {
@@ -130,6 +166,11 @@ NodeSpec read_node(JsonObject object, std::string name) {
   JsonObject memory = object.object("gpu_memory");
   memory.ignore("source");
   node.gpu_memory = memory.bytes("usable");
+  if (object.has("other_gpus")) {
+    std::set<std::uint32_t> seen;
+    for (const JsonObject& entry : object.objects("other_gpus"))
+      node.other_gpus.push_back(read_other_gpus(entry, node.gpus, seen));
+  }
   read_scale_up(object.object("scale_up"), node);
   read_host_side(object, node);
   if (object.has("host_memory")) read_host_memory(object.object("host_memory"), node);
@@ -146,6 +187,19 @@ NodeSpec read_node(JsonObject object, std::string name) {
   return node;
 }
 
+std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key,
+                                        std::string_view what) {
+  constexpr std::uint64_t kMost = 1U << 20U;
+  const Json& value = object.raw(key);
+  std::vector<std::uint32_t> numbers;
+  for (const Json& number : value.is_array() ? value : Json::array())
+    if (number.is_number_unsigned() && number.get<std::uint64_t>() <= kMost)
+      numbers.push_back(number.get<std::uint32_t>());
+  if (!value.is_array() || numbers.size() != value.size() || numbers.empty())
+    object.report(key, fmt::format("must be a list of the numbers of {}", what), "such as [2, 3]");
+  return numbers;
+}
+
 void change_nics(JsonObject object, NodeSpec& node) {
   object.ignore("source");
   node.nic = wire_rate(object, "usable");
@@ -157,6 +211,7 @@ Json to_json(const NodeSpec& node) {
   Json json = {
       {"name", node.name}, {"source", node.source}, {"gpu", node.gpu}, {"gpus", node.gpus}};
   json["gpu_memory"] = {{"usable", exact_text(node.gpu_memory)}};
+  if (!node.other_gpus.empty()) json["other_gpus"] = other_gpus_json(node);
   Json& scale_up = json["scale_up"];
   for (const auto& [name, kind] : kScaleUps) {
     if (kind == node.scale_up) scale_up["kind"] = name;

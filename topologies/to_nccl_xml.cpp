@@ -1,6 +1,7 @@
 // One node of a cluster in the form that from_nccl_xml.cpp reads.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -72,13 +73,13 @@ class Writer {
       const DeviceKind kind = cluster_.device(link.to).kind;
       const std::string pad(2 * depth, ' ');
       text_ += fmt::format(
-          "{}<pci busid=\"{}\" class=\"{}\" device=\"0x{:04x}\" link_speed=\"{}\" "
+          "{}<pci busid=\"{}\" class=\"{}\" device=\"{}\" link_speed=\"{}\" "
           "link_width=\"{}\">\n",
           pad, busid(link.to),
           kind == DeviceKind::Gpu   ? "0x030200"
           : kind == DeviceKind::Nic ? "0x020700"
                                     : "0x060400",
-          kind == DeviceKind::PcieSwitch ? link.to : 0, pcie->speed, pcie->width);
+          device_id(link.to), pcie->speed, pcie->width);
       if (kind == DeviceKind::Gpu)
         write_gpu(link.to, pad + "  ");
       else if (kind == DeviceKind::Nic)
@@ -87,6 +88,18 @@ class Writer {
         write_children(link.to, depth + 1);
       text_ += pad + "</pci>\n";
     }
+  }
+
+  // A number of its own for a switch: levels of one switch have the same.
+  std::string device_id(DeviceId device) const {
+    const DeviceKind kind = cluster_.device(device).kind;
+    if (kind == DeviceKind::PcieSwitch) return fmt::format("0x{:04x}", device);
+    const auto& gpus = cluster_.gpus();
+    const auto place = std::ranges::find(gpus, device);
+    if (place == gpus.end()) return "0x0000";
+    const auto gpu = static_cast<std::uint32_t>(place - gpus.begin());
+    const std::string_view known = nccl_rates::device_of_gpu(cluster_.gpu_kind(gpu).profile);
+    return known.empty() ? "0x0000" : std::string(known);
   }
 
   void write_gpu(DeviceId gpu, const std::string& pad) {

@@ -16,6 +16,14 @@
 
 namespace trainyard {
 
+// GPUs of a node that are of another kind than the rest, such as the second card of a workstation.
+struct OtherGpus {
+  std::vector<std::uint32_t> gpus = {};  // their local indices
+  GpuKind kind = {};
+  BytesPerSecond pcie = {};  // usable, to its switch; zero: as the node's
+  BytesPerSecond pcie_nominal = {};
+};
+
 // One server, or one NVLink domain of several (NVL72). Rates are per direction. `usable` figures
 // are what collectives reach, `nominal` as sold.
 struct NodeSpec {
@@ -23,6 +31,7 @@ struct NodeSpec {
   std::string gpu = {};  // GPU profile (kernels/profiles)
   std::uint32_t gpus = 8;
   Bytes gpu_memory = {};
+  std::vector<OtherGpus> other_gpus = {};
   enum class ScaleUp : std::uint8_t {
     NvSwitch,
     FullMesh,
@@ -97,6 +106,7 @@ struct CustomSpec {
   std::vector<Device> devices = {};
   std::vector<Link> links = {};           // directed; ids are not used
   std::vector<DeviceId> gpus = {};        // in rank order
+  std::vector<GpuKind> kinds = {};        // of them; empty: all as the node says
   std::vector<DeviceId> nic_of_gpu = {};  // empty where the cluster has one node
   CollectiveLatency latency = {};
   std::vector<std::uint32_t> torus = {};       // ClusterFacts::torus

@@ -89,13 +89,33 @@ std::string routing_text(const Cluster& cluster) {
   return "";
 }
 
+// "7 x a100_80gb, 80 GiB usable each; 1 x l40s, 44.99 GiB": in the order they first appear.
+std::string gpus_text(const Cluster& cluster) {
+  std::vector<std::pair<GpuKind, std::size_t>> kinds;
+  for (std::uint32_t gpu = 0; gpu < cluster.gpus().size(); ++gpu) {
+    const GpuKind kind = cluster.gpu_kind(gpu);
+    const auto known = std::ranges::find(kinds, kind, &std::pair<GpuKind, std::size_t>::first);
+    if (known == kinds.end()) {
+      kinds.emplace_back(kind, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  std::string text;
+  for (const auto& [kind, count] : kinds) {
+    if (!text.empty()) text += "; ";
+    if (kinds.size() > 1) text += fmt::format("{} x ", count);
+    text += fmt::format("{}, {} usable each", kind.profile, to_text(kind.memory));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string topology_table(const Cluster& cluster) {
   const ClusterFacts& facts = cluster.facts();
-  std::string text =
-      fmt::format("{}\n{} GPUs ({}, {} usable each) on {} node(s)\n\n", facts.name,
-                  cluster.gpus().size(), facts.gpu, to_text(facts.gpu_memory), facts.nodes);
+  std::string text = fmt::format("{}\n{} GPUs ({}) on {} node(s)\n\n", facts.name,
+                                 cluster.gpus().size(), gpus_text(cluster), facts.nodes);
   text += devices_text(cluster) + "\n" + links_text(cluster) + "\n" + bisection_text(cluster);
   text += fmt::format("collectives   launch {}, a step inside a node {}, across the network {}\n",
                       to_text(facts.latency.launch), to_text(facts.latency.intra_step),

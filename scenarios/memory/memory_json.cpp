@@ -39,6 +39,7 @@ Json stages_json(const RunView& view) {
                     {"by_category_bytes", std::move(composition)},
                     {"fits", stage.capacity_bytes > 0 ? Json(stage.fits) : Json(nullptr)},
                     {"curve", curve_json(view, stage)}});
+    if (!stage.gpu.empty()) rows.back()["gpu"] = stage.gpu;
   }
   return rows;
 }

@@ -12,12 +12,12 @@ std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Clus
                                                   std::vector<std::string>& gpu_of_kernel) {
   const std::size_t count = workload.kernels.size();
   std::map<std::string, std::uint32_t> first{{cluster.facts().gpu, 0}};
-  for (const std::string& kind : cluster.facts().gpu_of_node) {
-    if (!first.try_emplace(kind, static_cast<std::uint32_t>(workload.kernels.size())).second)
+  for (const auto& [profile, memory] : cluster.facts().mixed_gpus) {
+    if (!first.try_emplace(profile, static_cast<std::uint32_t>(workload.kernels.size())).second)
       continue;
     for (std::size_t kernel = 0; kernel < count; ++kernel)
       workload.kernels.push_back(Kernel(workload.kernels[kernel]));
-    gpu_of_kernel.resize(workload.kernels.size(), kind);
+    gpu_of_kernel.resize(workload.kernels.size(), profile);
   }
   return first;
 }
@@ -31,23 +31,23 @@ void move_kernels(Program& program, std::uint32_t first) {
 
 std::vector<std::string> specialise(Workload& workload, const Cluster& cluster) {
   std::vector<std::string> gpu_of_kernel(workload.kernels.size(), cluster.facts().gpu);
-  if (cluster.facts().gpu_of_node.empty()) return gpu_of_kernel;
+  if (!cluster.has_mixed_gpus()) return gpu_of_kernel;
   const auto first = copy_kernels(workload, cluster, gpu_of_kernel);
   const std::vector<Program> plain = workload.programs;
-  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> made;
+  std::map<std::pair<std::uint32_t, GpuKind>, std::uint32_t> made;
   std::vector<bool> taken(plain.size(), false);
   for (Rank& rank : workload.ranks) {
     const std::uint32_t from = rank.program;
-    const std::string& kind = cluster.gpu_kind(rank.gpu);
+    const GpuKind kind = cluster.gpu_kind(rank.gpu);
     const auto [entry, fresh] = made.try_emplace({from, kind}, from);
     if (fresh) {
       if (taken[from]) {  // another kind has the program's own place
         entry->second = static_cast<std::uint32_t>(workload.programs.size());
         workload.programs.push_back(plain[from]);
-        workload.programs.back().name += " on " + kind;
+        workload.programs.back().name += " on " + kind.profile;
       }
       taken[from] = true;
-      move_kernels(workload.programs[entry->second], first.at(kind));
+      move_kernels(workload.programs[entry->second], first.at(kind.profile));
     }
     rank.program = entry->second;
   }

@@ -70,9 +70,13 @@ std::vector<Cost> price_kernels(const Workload& workload,
 // Where GPUs differ, what they reach on average.
 FlopsPerSecond mean_peak(const Cluster& cluster, DataType precision) {
   double sum = 0.0;
-  for (const std::string& gpu : cluster.facts().gpu_of_node)
-    sum += load_gpu_sheet(gpu).peak(precision).value();
-  return FlopsPerSecond{sum / static_cast<double>(cluster.facts().gpu_of_node.size())};
+  std::map<std::string, double> peaks;
+  for (const GpuKind& gpu : cluster.facts().mixed_gpus) {
+    const auto [peak, fresh] = peaks.try_emplace(gpu.profile, 0.0);
+    if (fresh) peak->second = load_gpu_sheet(gpu.profile).peak(precision).value();
+    sum += peak->second;
+  }
+  return FlopsPerSecond{sum / static_cast<double>(cluster.facts().mixed_gpus.size())};
 }
 
 nccl::Options options_of(const CollectiveChoice& choice) {
@@ -153,7 +157,7 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
   Run run;
   run.cluster = cluster_of(scenario.cluster, options.suppose);
   run.facts = scenario_facts(scenario, load_gpu_sheet(run.cluster->facts().gpu));
-  if (!run.cluster->facts().gpu_of_node.empty())
+  if (run.cluster->has_mixed_gpus())
     run.facts.gpu_peak = mean_peak(*run.cluster, scenario.plan.training.precision);
   run.workload = scenario_workload(scenario, *run.cluster);
   add_plan_approximations(scenario, run.facts);

@@ -70,6 +70,7 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
   TY_CHECK(!gpus_.empty());
   TY_CHECK(gpus_.size() == std::size_t{facts_.nodes} * facts_.gpus_per_node, gpus_.size());
   TY_CHECK(nic_of_gpu_.empty() || nic_of_gpu_.size() == gpus_.size(), nic_of_gpu_.size());
+  TY_CHECK(!has_mixed_gpus() || facts_.mixed_gpus.size() == gpus_.size(), facts_.mixed_gpus.size());
   TY_CHECK(!nic_of_gpu_.empty() || facts_.nodes == 1, facts_.nodes);
   copy_numbered(graph);
   check_links();
@@ -87,13 +88,9 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
 std::uint32_t Cluster::node_of(std::uint32_t gpu) const { return gpu / facts_.gpus_per_node; }
 std::uint32_t Cluster::local_index(std::uint32_t gpu) const { return gpu % facts_.gpus_per_node; }
 
-const std::string& Cluster::gpu_kind(std::uint32_t gpu) const {
-  return facts_.gpu_of_node.empty() ? facts_.gpu : facts_.gpu_of_node.at(node_of(gpu));
-}
-
-Bytes Cluster::gpu_memory(std::uint32_t gpu) const {
-  return facts_.gpu_memory_of_node.empty() ? facts_.gpu_memory
-                                           : facts_.gpu_memory_of_node.at(node_of(gpu));
+GpuKind Cluster::gpu_kind(std::uint32_t gpu) const {
+  if (has_mixed_gpus()) return facts_.mixed_gpus.at(gpu);
+  return {.profile = facts_.gpu, .memory = facts_.gpu_memory};
 }
 
 // Boost's own copy of a graph does not give links their numbers.

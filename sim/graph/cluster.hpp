@@ -105,17 +105,22 @@ struct Routing {
   bool operator==(const Routing&) const = default;
 };
 
+// What a GPU is: its profile and the memory that training can use.
+struct GpuKind {
+  std::string profile = {};
+  Bytes memory = {};
+  auto operator<=>(const GpuKind&) const = default;
+};
+
 struct ClusterFacts {
   std::string name = {};  // "16 x dgx_a100_80gb, rail_optimized"
   std::string node = {};  // node type
   std::string gpu = {};   // GPU profile name, "a100_80gb"
   std::uint32_t nodes = 0;
   std::uint32_t gpus_per_node = 0;
-  Bytes gpu_memory = {};  // usable capacity of one GPU
-  // By node, where they are not all alike; else empty.
-  std::vector<std::string> gpu_of_node = {};
-  std::vector<Bytes> gpu_memory_of_node = {};
-  Bytes host_memory = {};  // of one node's CPUs together; zero: not known
+  Bytes gpu_memory = {};                 // usable capacity of one GPU
+  std::vector<GpuKind> mixed_gpus = {};  // by GPU, where they are not all alike; else empty
+  Bytes host_memory = {};                // of one node's CPUs together; zero: not known
   CollectiveLatency latency = {};
   Routing routing = {};
   bool fabric_reduces = false;  // its switches add what passes through them (SHARP)
@@ -142,10 +147,10 @@ class Cluster {
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
   [[nodiscard]] const Link& link(LinkId id) const { return links_.at(id); }
   [[nodiscard]] const Device& device(DeviceId id) const { return (*graph_)[id]; }
-  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;        // gpu: index into gpus()
-  [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;    // 0..gpus_per_node-1
-  [[nodiscard]] const std::string& gpu_kind(std::uint32_t gpu) const;  // its profile
-  [[nodiscard]] Bytes gpu_memory(std::uint32_t gpu) const;
+  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;      // gpu: index into gpus()
+  [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;  // 0..gpus_per_node-1
+  [[nodiscard]] bool has_mixed_gpus() const { return !facts_.mixed_gpus.empty(); }
+  [[nodiscard]] GpuKind gpu_kind(std::uint32_t gpu) const;
 
   // How a message travels from GPU to GPU. In a node: over NVLink where both have it, else PCIe.
   // Between nodes: through the source's own NIC, then over the shortest paths of the fabric as

@@ -159,18 +159,23 @@ std::uint32_t most_alike(const Workload& workload, const Partition& partition,
   return 0;
 }
 
+std::string difference_of(const GpuKind& gpu, const GpuKind& other) {
+  if (gpu.profile != other.profile) return fmt::format("{}, not {}", gpu.profile, other.profile);
+  return fmt::format("{} with {}, not {}", gpu.profile, to_text(gpu.memory), to_text(other.memory));
+}
+
 ClassReason reason_of(const Cluster& cluster, const Workload& workload, const Partition& partition,
                       const ReasonSearch& search, std::uint32_t rank_class) {
   const std::uint32_t unlike = most_alike(workload, partition, search, rank_class);
   const RankClass& mine = partition.ranks[rank_class];
   const RankClass& other = partition.ranks[unlike];
   ClassReason reason{.rank_class = rank_class, .unlike = unlike};
-  const std::string& gpu = cluster.gpu_kind(workload.ranks[mine.representative].gpu);
-  const std::string& other_gpu = cluster.gpu_kind(workload.ranks[other.representative].gpu);
+  const GpuKind gpu = cluster.gpu_kind(workload.ranks[mine.representative].gpu);
+  const GpuKind other_gpu = cluster.gpu_kind(workload.ranks[other.representative].gpu);
   if (mine.program == other.program) {
     reason.difference = search.follow(mine.representative, other.representative, reason.path);
   } else if (gpu != other_gpu) {
-    reason.difference = {PartingCause::Gpu, fmt::format("{}, not {}", gpu, other_gpu)};
+    reason.difference = {PartingCause::Gpu, difference_of(gpu, other_gpu)};
   } else {
     reason.difference = {PartingCause::Program,
                          program_difference(workload, mine.program, other.program)};

@@ -99,6 +99,7 @@ Json memory_json(const RunView& view) {
                     {"peak_operation", peak_operation(view, stage)},
                     {"by_category_bytes", std::move(composition)},
                     {"fits", bounded ? Json(stage.fits) : Json(nullptr)}});
+    if (!stage.gpu.empty()) rows.back()["gpu"] = stage.gpu;
   }
   return rows;
 }

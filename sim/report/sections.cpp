@@ -218,13 +218,20 @@ std::string breakdown_section(const RunView& view) {
 std::string memory_section(const RunView& view) {
   const std::vector<StageMemory> stages = stage_memory(view);
   if (stages.empty()) return "";
-  TextTable table({"stage", "peak", "of", "fits", "at", "when"});
+  const bool mixed = view.cluster.has_mixed_gpus();
+  std::vector<std::string> titles{"stage", "peak", "of", "fits", "at", "when"};
+  if (mixed) titles.insert(titles.begin() + 1, "GPU");
+  TextTable table(titles);
   for (const StageMemory& stage : stages) {
     const bool bounded = stage.capacity_bytes > 0;
-    table.row({fmt::format("{}", stage.stage), gib(stage.peak.bytes),
-               bounded ? gib(stage.capacity_bytes) : "-",
-               bounded ? (stage.fits ? "yes" : "NO") : "-", to_text(Seconds{stage.peak.at_s}),
-               peak_operation(view, stage)});
+    std::vector<std::string> cells{fmt::format("{}", stage.stage),
+                                   gib(stage.peak.bytes),
+                                   bounded ? gib(stage.capacity_bytes) : "-",
+                                   bounded ? (stage.fits ? "yes" : "NO") : "-",
+                                   to_text(Seconds{stage.peak.at_s}),
+                                   peak_operation(view, stage)};
+    if (mixed) cells.insert(cells.begin() + 1, stage.gpu);
+    table.row(std::move(cells));
   }
   std::string text = "Peak memory of a rank, by stage\n" + table.text();
   for (const StageMemory& stage : stages) {

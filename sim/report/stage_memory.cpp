@@ -12,12 +12,10 @@ namespace trainyard {
 namespace {
 
 // Of the GPUs of a rank class, which are all of one kind.
-std::int64_t capacity_of(const RunView& view, std::uint32_t rank_class) {
+GpuKind gpu_of(const RunView& view, std::uint32_t rank_class) {
+  if (!view.cluster.has_mixed_gpus()) return {.profile = {}, .memory = view.facts.gpu_memory};
   const RankId rank = view.partition.ranks[rank_class].representative;
-  const bool mixed = !view.cluster.facts().gpu_memory_of_node.empty();
-  const Bytes memory =
-      mixed ? view.cluster.gpu_memory(view.workload.ranks[rank].gpu) : view.facts.gpu_memory;
-  return static_cast<std::int64_t>(std::floor(memory.value()));
+  return view.cluster.gpu_kind(view.workload.ranks[rank].gpu);
 }
 
 }  // namespace
@@ -27,7 +25,8 @@ std::vector<StageMemory> stage_memory(const RunView& view) {
   for (std::uint32_t index = 0; index < view.partition.ranks.size(); ++index) {
     const std::uint32_t stage =
         view.workload.programs.at(view.partition.ranks[index].program).stage;
-    const std::int64_t capacity = capacity_of(view, index);
+    GpuKind gpu = gpu_of(view, index);
+    const auto capacity = static_cast<std::int64_t>(std::floor(gpu.memory.value()));
     MemoryPeak peak = memory_peak(view.workload, view.partition, view.timeline, index);
     const auto known = worst.find(stage);
     if (known != worst.end() &&
@@ -38,7 +37,8 @@ std::vector<StageMemory> stage_memory(const RunView& view) {
                     .rank_class = index,
                     .peak = std::move(peak),
                     .capacity_bytes = capacity,
-                    .fits = fits};
+                    .fits = fits,
+                    .gpu = std::move(gpu.profile)};
   }
   std::vector<StageMemory> stages;
   stages.reserve(worst.size());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sim/report/run_view.hpp"
@@ -17,6 +18,7 @@ struct StageMemory {
   MemoryPeak peak;
   std::int64_t capacity_bytes = 0;  // 0: not known, then `fits` is true
   bool fits = true;
+  std::string gpu = {};  // profile, where the cluster's GPUs are not all alike
 };
 
 // By stage number.

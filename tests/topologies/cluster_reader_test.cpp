@@ -109,5 +109,38 @@ TEST(ReadCluster, InlineNodeIsReadStrictly) {
   EXPECT_THAT(text, HasSubstr("/cluster/node/gpu_memory/usable: must be a size with its unit"));
 }
 
+TEST(ReadCluster, OtherGpusOfANode) {
+  Json node = to_json(load_node("dgx_a100_80gb"));
+  node["other_gpus"] = Json::parse(
+      R"([{"gpus": [6, 7], "gpu": "l40s", "gpu_memory": {"usable": "46068 MiB"},
+           "pcie": {"usable": "12 GB/s"}}])");
+  const ClusterSpec spec = read(Json{{"node", node}}.dump());
+  const Cluster cluster = build_cluster(spec);
+  EXPECT_EQ(cluster.gpu_kind(5).profile, "a100_80gb");
+  EXPECT_EQ(cluster.gpu_kind(7).profile, "l40s");
+  EXPECT_EQ(to_json(spec)["node"]["other_gpus"][0]["pcie"]["usable"], "12 GB/s");
+  // Its own slot is slower; the switch above is the node's.
+  const auto slowest = [&](std::uint32_t gpu) {
+    double rate = 1e300;
+    for (const RouteHop& hop : cluster.route_to_host(gpu))
+      rate = std::min(rate, cluster.link(hop.link).capacity.value());
+    return rate;
+  };
+  EXPECT_DOUBLE_EQ(slowest(5), 24e9);
+  EXPECT_DOUBLE_EQ(slowest(6), 12e9);
+}
+
+TEST(ReadCluster, OtherGpusAreReadStrictly) {
+  Json node = to_json(load_node("dgx_h100"));
+  node["other_gpus"] = Json::parse(
+      R"([{"gpus": [8], "gpu": "l40s", "gpu_memory": {"usable": "44 GiB"}},
+          {"gpus": [1, 1], "gpu": "l40s"}, {"gpus": "all", "gpu": "l40s"}])");
+  const std::string text = refusal(Json{{"node", node}}.dump());
+  EXPECT_THAT(text, HasSubstr("/cluster/node/other_gpus/0/gpus: there is no GPU 8"));
+  EXPECT_THAT(text, HasSubstr("/cluster/node/other_gpus/1/gpus: GPU 1 is named twice"));
+  EXPECT_THAT(text, HasSubstr("/cluster/node/other_gpus/1/gpu_memory"));
+  EXPECT_THAT(text, HasSubstr("/cluster/node/other_gpus/2/gpus: must be a list"));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -14,6 +14,7 @@
 #include "sim/base/error.hpp"
 #include "tests/topologies/clusters.hpp"
 #include "topologies/bisection.hpp"
+#include "topologies/views.hpp"
 
 namespace trainyard {
 namespace {
@@ -54,6 +55,23 @@ TEST(CustomCluster, IsWhatItSays) {
   EXPECT_DOUBLE_EQ(cluster.link(route[1].link).latency.value(), 1e-6);
   EXPECT_DOUBLE_EQ(cluster.link(route[2].link).capacity.value(), 25e9);
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 25e9);
+}
+
+// GPUs of several kinds, in one node too, say what they are; a kind without its memory is no kind.
+TEST(CustomCluster, GpusOfSeveralKinds) {
+  Json json = two_nodes();
+  json["devices"][2]["gpu"] = "l40s";
+  EXPECT_THROW((void)build(json), InputError);
+  json["devices"][2]["gpu_memory"] = "46068 MiB";
+  const Cluster cluster = build(json);
+  ASSERT_TRUE(cluster.has_mixed_gpus());
+  EXPECT_EQ(cluster.gpu_kind(0).profile, "h100");
+  EXPECT_EQ(cluster.gpu_kind(1).profile, "l40s");
+  EXPECT_EQ(cluster.gpu_kind(1).memory, Bytes{46068.0 * 1048576.0});
+  const Json text = spelled_out(cluster);
+  EXPECT_EQ(spelled_out(build(text)), text);
+  EXPECT_EQ(build(text).facts().mixed_gpus, cluster.facts().mixed_gpus);
+  EXPECT_THAT(topology_table(cluster), HasSubstr("1 x l40s, 44.99 GiB usable each"));
 }
 
 // A link without its number, which depends on the order in the file.

@@ -101,6 +101,24 @@ TEST(ImportNcclXml, ExportKeepsAllLinkBandwidths) {
   }
 }
 
+// A second card of another kind: each has its own profile and memory, and the file written from the
+// cluster says so again.
+TEST(ImportNcclXml, GpusOfSeveralKinds) {
+  std::string text(kMinimal);
+  text.insert(text.rfind("  <pci busid=\"0000:18:00.0\""),
+              R"(  <pci busid="0000:1c:00.0" class="0x030200" vendor="0x10de" device="0x2335"
+       link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="1" sm="90" rank="1" gdr="1"/></pci>
+)");
+  const Cluster cluster = imported_cluster(from_nccl_xml(text, "two.xml"), {});
+  ASSERT_TRUE(cluster.has_mixed_gpus());
+  EXPECT_EQ(cluster.gpu_kind(0).profile, "h100");
+  EXPECT_EQ(cluster.gpu_kind(1).profile, "h200");
+  EXPECT_GT(cluster.gpu_kind(1).memory, cluster.gpu_kind(0).memory);
+  const Cluster again = imported_cluster(from_nccl_xml(to_nccl_xml(cluster, 0), "again.xml"), {});
+  EXPECT_EQ(again.facts().mixed_gpus, cluster.facts().mixed_gpus);
+  EXPECT_FALSE(imported_cluster(from_nccl_xml(text, "two.xml"), {.gpu = "h100"}).has_mixed_gpus());
+}
+
 TEST(ImportNcclXml, FourNodesOnRails) {
   const Cluster cluster = imported("h100_x8.xml", {.nodes = 4, .fabric = "rail_optimized"});
   EXPECT_EQ(cluster.gpus().size(), 32U);

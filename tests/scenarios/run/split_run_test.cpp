@@ -2,8 +2,12 @@
 // stages on unequal GPUs, parameter servers, frozen layers.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/collectives/collective.hpp"
 #include "runs.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/link_summary.hpp"
 #include "sim/timeline/memory.hpp"
@@ -106,8 +110,55 @@ TEST(Unequal, EachStageHasThePaceOfItsOwnGpus) {
   EXPECT_LT(compute(mixed, 0), compute(slow, 0));
   EXPECT_LT(fast.timeline.makespan_s, mixed.timeline.makespan_s);
   EXPECT_LT(mixed.timeline.makespan_s, slow.timeline.makespan_s);
-  EXPECT_EQ(mixed.cluster->gpu_kind(0), "h100");
-  EXPECT_EQ(mixed.cluster->gpu_kind(8), "a100_80gb");
+  EXPECT_EQ(mixed.cluster->gpu_kind(0).profile, "h100");
+  EXPECT_EQ(mixed.cluster->gpu_kind(8).profile, "a100_80gb");
+}
+
+// Two cards of one workstation: each stage has the pace of its own card and is held to its memory,
+// and the rank that a program is for decides, not the node.
+TEST(Unequal, GpusOfOneNodeAreEachTheirOwn) {
+  auto document = small_document({.pipeline = 2, .data = 4});
+  document["interference"] = false;
+  auto node =
+      nlohmann::ordered_json::parse(read_file(data_file("topologies/data", "dgx_a100_80gb")));
+  const auto compute = [&](const ScenarioRun& run, std::size_t rank) {
+    return breakdown(run.workload, run.partition, run.timeline, run.partition.class_of_rank[rank])
+        .of(TimeShare::Compute);
+  };
+  const ScenarioRun first = run_scenario(load(document), {});
+  node["other_gpus"] = {
+      {{"gpus", {1}}, {"gpu", "l40s"}, {"gpu_memory", {{"usable", "46068 MiB"}}}}};
+  document["cluster"]["node"] = node;
+  const ScenarioRun mixed = run_scenario(load(document), {});
+  node.erase("other_gpus");
+  node["gpu"] = "l40s";
+  document["cluster"]["node"] = node;
+  const ScenarioRun second = run_scenario(load(document), {});
+  expect_sound(mixed);
+  EXPECT_NEAR(compute(mixed, 0), compute(first, 0), kAgreement);
+  EXPECT_NEAR(compute(mixed, 4), compute(second, 4), kAgreement);
+  EXPECT_GT(std::abs(compute(first, 4) / compute(second, 4) - 1.0), 0.05);
+  const std::vector<StageMemory> stages = stage_memory(mixed.view());
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[0].gpu, "a100_80gb");
+  EXPECT_EQ(stages[1].gpu, "l40s");
+  EXPECT_EQ(stages[0].capacity_bytes, std::int64_t{81920} << 20);
+  EXPECT_EQ(stages[1].capacity_bytes, std::int64_t{46068} << 20);
+}
+
+// The same card twice, once with less memory: what does not fit on the lesser one alone is said.
+TEST(Unequal, EachGpuIsHeldToItsOwnMemory) {
+  auto document = small_document({.data = 8});
+  auto node =
+      nlohmann::ordered_json::parse(read_file(data_file("topologies/data", "dgx_a100_80gb")));
+  node["other_gpus"] = {
+      {{"gpus", {1}}, {"gpu", "a100_80gb"}, {"gpu_memory", {{"usable", "1 MiB"}}}}};
+  document["cluster"]["node"] = node;
+  const ScenarioRun run = run_scenario(load(document), {});
+  const std::vector<StageMemory> stages = stage_memory(run.view());
+  ASSERT_EQ(stages.size(), 1U);
+  EXPECT_FALSE(stages[0].fits);
+  EXPECT_EQ(stages[0].capacity_bytes, 1 << 20);
 }
 
 // Replicas on unequal GPUs run one program each; the step takes what the slower ones need.
