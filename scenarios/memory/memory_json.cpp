@@ -49,10 +49,15 @@ Json ways_json(const std::vector<Way>& ways) {
   for (const Way& way : ways) {
     Json changes = Json::object();
     for (const Override& change : way.changes) changes[change.path] = change.value;
-    rows.push_back({{"changes", std::move(changes)},
-                    {"peak_bytes", way.peak_bytes},
-                    {"step_time_s", way.step_time_s},
-                    {"fits", way.fits}});
+    const FitFigures& figures = way.figures;
+    Json row{{"changes", std::move(changes)}, {"peak_bytes", figures.peak_bytes},
+             {"step_time_s", nullptr},        {"gpus", nullptr},
+             {"fits", figures.fits},          {"simulated", way.simulated}};
+    if (way.simulated) {
+      row["step_time_s"] = figures.step_time_s;
+      row["gpus"] = figures.gpus;
+    }
+    rows.push_back(std::move(row));
   }
   return rows;
 }

@@ -13,17 +13,21 @@ namespace {
 
 constexpr double kGib = 1073741824.0;
 
-std::string ways_table(const FitSearch& search, double step_s) {
+std::string ways_table(const FitSearch& search) {
   std::string html =
       "<h2>What would fit</h2>\n<table><tr><th>change</th><th>peak GiB</th><th>step</th>"
-      "<th>against now</th></tr>\n";
+      "<th>against now</th><th>GPU time</th></tr>\n";
+  const FitFigures& now = search.now;
   for (const Way& way : search.ways) {
-    html +=
-        fmt::format("<tr><td>{}</td><td>{:.1f}</td><td>{:.4g} s</td><td>{:+.1f} %</td></tr>\n",
-                    svg_escaped(to_text(way.changes)), static_cast<double>(way.peak_bytes) / kGib,
-                    way.step_time_s, 100.0 * (way.step_time_s / step_s - 1.0));
+    const FitFigures& figures = way.figures;
+    html += fmt::format(
+        "<tr><td>{}</td><td>{:.1f}</td><td>{:.4g} s</td><td>{:+.1f} %</td><td>{:+.1f} "
+        "%</td></tr>\n",
+        svg_escaped(to_text(way.changes)), static_cast<double>(figures.peak_bytes) / kGib,
+        figures.step_time_s, 100.0 * (figures.step_time_s / now.step_time_s - 1.0),
+        100.0 * (figures.gpu_seconds() / now.gpu_seconds() - 1.0));
   }
-  if (search.ways.empty()) html += "<tr><td colspan=\"4\">nothing that was tried</td></tr>\n";
+  if (search.ways.empty()) html += "<tr><td colspan=\"5\">nothing that was tried</td></tr>\n";
   return html + "</table>\n";
 }
 
@@ -47,7 +51,7 @@ std::string memory_page(const MemoryReport& report) {
                         svg_escaped(peak_operation(view, stage)));
     html += memory_chart(view, stage, most_bytes);
   }
-  if (report.search) html += ways_table(*report.search, view.timeline.makespan_s);
+  if (report.search) html += ways_table(*report.search);
   return html + "</html>\n";
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <sstream>
 
 #include "scenarios/memory/memory_report.hpp"
 #include "scenarios/memory/rule_of_thumb.hpp"
@@ -81,28 +82,53 @@ std::string categories(const RunView& view) {
   return table.text();
 }
 
-std::string way_table(const std::vector<Way>& ways, double step_s) {
-  TextTable table({"change", "peak", "fits", "step", "against now"});
+constexpr std::size_t kShown = 8;
+
+// Each way in two lines: its figures below the titles, and its changes, which may be long. GPU
+// time: step time x GPUs, which a change may double.
+std::string way_table(const FitSearch& search, const std::vector<Way>& ways) {
+  TextTable table({"peak", "frees", "step", "against now", "GPU time"});
+  const FitFigures& now = search.now;
   for (const Way& way : ways) {
-    table.row({to_text(way.changes), bytes_text(way.peak_bytes), way.fits ? "yes" : "no",
-               to_text(Seconds{way.step_time_s}), signed_percent(way.step_time_s / step_s - 1.0)});
+    const FitFigures& figures = way.figures;
+    if (!way.simulated) {
+      table.row({"over " + bytes_text(figures.peak_bytes), "", "", "", ""});
+      continue;
+    }
+    table.row({bytes_text(figures.peak_bytes), bytes_text(now.peak_bytes - figures.peak_bytes),
+               to_text(Seconds{figures.step_time_s}),
+               signed_percent(figures.step_time_s / now.step_time_s - 1.0),
+               signed_percent(figures.gpu_seconds() / now.gpu_seconds() - 1.0)});
   }
-  return table.text();
+  std::istringstream lines(table.text());
+  std::string text;
+  std::string line;
+  std::getline(lines, line);
+  text += line + "\n";
+  for (const Way& way : ways) {
+    std::getline(lines, line);
+    text += line + "\n" + wrapped("      " + to_text(way.changes), 6);
+  }
+  return text;
 }
 
-std::string ways(const FitSearch& search, double step_s) {
+std::string ways(const FitSearch& search) {
   if (search.ways.empty()) {
     return fmt::format(
                "Nothing that was tried fits ({} simulations, up to {} changes at once). Alone:\n",
                search.runs, search.changes_at_once) +
-           way_table(search.singles, step_s);
+           way_table(search, search.singles);
   }
+  const std::size_t shown = std::min(kShown, search.ways.size());
+  const std::size_t others = search.ways.size() - shown;
+  const auto first = search.ways.begin();
   return fmt::format("What fits, with {} at once ({} simulations)\n",
                      search.changes_at_once == 1
                          ? std::string("one change")
                          : fmt::format("{} changes", search.changes_at_once),
                      search.runs) +
-         way_table(search.ways, step_s);
+         way_table(search, {first, first + static_cast<std::ptrdiff_t>(shown)}) +
+         (others > 0 ? fmt::format("  and {} more (--json)\n", others) : "");
 }
 
 }  // namespace
@@ -112,7 +138,7 @@ std::string memory_text(const MemoryReport& report) {
   std::string text = verdict_line(view);
   text += rule_of_thumb_line(report.scenario.plan, view.facts.gpu_memory);
   text += "\n" + memory_section(view) + "\n" + categories(view) + "\n" + over_time(view);
-  if (report.search) text += "\n" + ways(*report.search, view.timeline.makespan_s);
+  if (report.search) text += "\n" + ways(*report.search);
   return text;
 }
 

@@ -64,7 +64,37 @@ LayoutBound coarse_bound(const Workload& workload, std::span<const double> kerne
   return bound;
 }
 
+StepLeast least_of(const StepLeast& a, const StepLeast& b) {
+  return {.occupied_s = std::min(a.occupied_s, b.occupied_s),
+          .output_s = std::min(a.output_s, b.output_s),
+          .kept_bytes = std::min(a.kept_bytes, b.kept_bytes),
+          .needed_bytes = std::min(a.needed_bytes, b.needed_bytes)};
+}
+
+// What every rank of a stage needs where they run different programs, as those that share a
+// sequence do.
+RankLeast least_of(RankLeast a, const RankLeast& b) {
+  a.head_s = std::min(a.head_s, b.head_s);
+  a.tail_s = std::min(a.tail_s, b.tail_s);
+  a.held_bytes = std::min(a.held_bytes, b.held_bytes);
+  for (std::size_t chunk = 0; chunk < a.forward.size(); ++chunk) {
+    a.forward[chunk] = least_of(a.forward[chunk], b.forward.at(chunk));
+    a.backward[chunk] = least_of(a.backward[chunk], b.backward.at(chunk));
+  }
+  return a;
+}
+
 }  // namespace
+
+std::optional<std::string_view> unbounded_part(const Scenario& scenario) {
+  const TrainingPlan& plan = scenario.plan;
+  if (!scenario.cluster.others.empty()) return "/cluster/others";
+  if (plan.servers.servers > 0) return "/parameter_servers";
+  if (plan.offload.any()) return "/offload";
+  if (plan.documents.drawn() && plan.documents.independent_replicas)
+    return "/documents/independent_replicas";
+  return std::nullopt;
+}
 
 struct Bounder::Machine {
   explicit Machine(const Scenario& scenario)
@@ -110,16 +140,19 @@ LayoutBound Bounder::bound(const TrainingPlan& plan) const {
   const Workload workload = lower(few);
   const std::vector<double> seconds = machine_->seconds(workload);
   const ScheduleLists few_lists = all_steps(*schedule, pipeline_shape(few));
-  std::vector<RankLeast> ranks;
-  for (std::uint32_t stage = 0; stage < workload.programs.size(); ++stage) {
+  std::vector<RankLeast> ranks(lists.size());
+  std::vector<bool> seen(lists.size(), false);
+  for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
+    const std::uint32_t stage = workload.programs[program].stage;
     const auto least = rank_least({.workload = workload,
-                                   .program = stage,
+                                   .program = program,
                                    .kernel_seconds = seconds,
                                    .steps = few_lists.at(stage),
                                    .chunks = static_cast<std::size_t>(shape.chunks),
                                    .times = machine_->times});
     if (!least) return coarse_bound(workload, seconds);
-    ranks.push_back(*least);
+    ranks.at(stage) = seen[stage] ? least_of(ranks[stage], *least) : *least;
+    seen[stage] = true;
   }
   return least_play(lists, shape, ranks);
 }

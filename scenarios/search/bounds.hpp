@@ -24,6 +24,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "models/plan.hpp"
 #include "scenarios/scenario.hpp"
@@ -35,8 +37,12 @@ struct LayoutBound {
   double peak_bytes = 0.0;
 };
 
+// The place of what the bounds do not hold for; nothing where they hold.
+[[nodiscard]] std::optional<std::string_view> unbounded_part(const Scenario& scenario);
+
 class Bounder {
  public:
+  // REQUIRES: !unbounded_part(scenario).
   explicit Bounder(const Scenario& scenario);
   Bounder(const Bounder&) = delete;
   Bounder& operator=(const Bounder&) = delete;

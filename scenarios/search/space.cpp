@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/schedules/schedule.hpp"
+#include "scenarios/search/bounds.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -258,24 +259,15 @@ std::optional<Scenario> family_base(const Variant& variant, const Scenario& scen
   return std::nullopt;
 }
 
-// What the bounds of the search do not hold for.
 void refuse_unbounded(const Scenario& scenario) {
-  const TrainingPlan& plan = scenario.plan;
-  const std::array<std::pair<bool, std::string_view>, 4> reasons{
-      {{!scenario.cluster.others.empty(), "/cluster/others"},
-       {plan.servers.servers > 0, "/parameter_servers"},
-       {plan.offload.any(), "/offload"},
-       {plan.documents.drawn() && plan.documents.independent_replicas,
-        "/documents/independent_replicas"}}};
-  for (const auto& [there, pointer] : reasons) {
-    if (!there) continue;
-    throw InputError(
-        Problem{.file = scenario.file,
-                .pointer = std::string(pointer),
-                .problem = "has no lower bound that a search could cut layouts by",
-                .hint = "leave it out here, and compare the best layouts with it by `trainyard "
-                        "sweep`"});
-  }
+  const std::optional<std::string_view> pointer = unbounded_part(scenario);
+  if (!pointer) return;
+  throw InputError(
+      Problem{.file = scenario.file,
+              .pointer = std::string(*pointer),
+              .problem = "has no lower bound that a search could cut layouts by",
+              .hint = "leave it out here, and compare the best layouts with it by `trainyard "
+                      "sweep`"});
 }
 
 }  // namespace

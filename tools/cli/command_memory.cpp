@@ -6,7 +6,6 @@
 #include "scenarios/memory/memory_report.hpp"
 #include "scenarios/run/run.hpp"
 #include "sim/base/files.hpp"
-#include "sim/report/stage_memory.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/progress.hpp"
@@ -39,10 +38,11 @@ Exit memory(const MemoryChoice& choice) {
   MemoryReport report{.scenario = scenario, .run = run, .search = {}};
   const Exit exit = verdict(run.view());
   if (exit != Exit::Fine && !choice.no_search) {
-    const std::vector<StageMemory> stages = stage_memory(run.view());
-    report.search =
-        ways_to_fit({.file = choice.scenario.file, .overrides = overrides_of(choice.scenario)},
-                    scenario, worst_stage(stages)->peak.bytes);
+    Progress progress("looking for what fits");
+    report.search = ways_to_fit({.file = choice.scenario.file,
+                                 .overrides = overrides_of(choice.scenario),
+                                 .progress = [&](double fraction) { progress.show(fraction); }},
+                                scenario, fit_figures(scenario, run));
   }
   if (outputs.json) write_file(*outputs.json, memory_json(report).dump(2) + "\n");
   if (!choice.html.empty()) write_file(choice.html, memory_page(report));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/bench/shapes_file.hpp"
+#include "scenarios/memory/ways_to_fit.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/run/workload_question.hpp"
 #include "sim/base/error.hpp"
@@ -14,6 +15,7 @@
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/fold_section.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/text_table.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/outputs.hpp"
@@ -36,6 +38,7 @@ struct RunChoice {
   bool explain_fold = false;
   bool timing = false;
   bool explain = false;
+  bool no_search = false;
 };
 
 // The scenario, with the engine of the command line; nothing for a bare workload.
@@ -104,6 +107,20 @@ std::string write_missing(const std::string& file, const RunView& view) {
                      file, shapes.size(), file);
 }
 
+// Where a scenario does not fit: the least single change with which it would.
+std::string what_would_fit(const RunChoice& choice, const Scenario& scenario, const Run& result) {
+  Progress progress("looking for what fits");
+  std::vector<Override> overrides = overrides_of(choice.scenario);
+  if (!choice.engine.empty()) overrides.push_back({"engine", choice.engine});
+  const FitSearch search =
+      ways_to_fit({.file = choice.scenario.file,
+                   .overrides = std::move(overrides),
+                   .changes_most = 1,
+                   .progress = [&](double fraction) { progress.show(fraction); }},
+                  scenario, fit_figures(scenario, result));
+  return "\n" + wrapped(first_way_line(search) + "; `trainyard memory` says more", 2);
+}
+
 Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
   const Outputs outputs = outputs_of(choice.outputs);
@@ -121,10 +138,14 @@ Exit run(const RunChoice& choice) {
   // Files first: where one cannot be written, nothing is printed that looks like success.
   std::string places = write(outputs, view, {.ranks = choice.trace_ranks}, why.sensitivities);
   if (!choice.missing.empty()) places += write_missing(choice.missing, view);
-  fmt::print("{}{}{}{}{}", find_report(choice.report)->text(view),
+  const Exit exit = verdict(view);
+  const bool searches = exit != Exit::Fine && scenario && !choice.no_search;
+  fmt::print("{}{}{}{}{}{}", find_report(choice.report)->text(view),
              choice.explain_fold ? "\n" + fold_section(view) : "",
-             choice.explain ? "\n" + why.text : "", places.empty() ? "" : "\n", places);
-  return verdict(view);
+             choice.explain ? "\n" + why.text : "",
+             searches ? what_would_fit(choice, *scenario, result) : "", places.empty() ? "" : "\n",
+             places);
+  return exit;
 }
 
 std::vector<std::string> names(auto registry) {
@@ -186,6 +207,8 @@ void add_run(CLI::App& app, Action& action) {
                     "Put wall time and memory of the simulation into the result");
   command->add_flag("--explain", choice->explain,
                     "Add the critical path and what would make the step shorter");
+  command->add_flag("--no-search", choice->no_search,
+                    "Where it does not fit: do not look for a change with which it would");
   command->footer(
       "Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --html report.html\n"

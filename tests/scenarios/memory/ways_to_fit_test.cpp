@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "scenarios/memory/changes.hpp"
 #include "scenarios/memory/memory_report.hpp"
 #include "scenarios/memory/rule_of_thumb.hpp"
 #include "sim/report/stage_memory.hpp"
@@ -41,18 +43,19 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   const ScenarioRun run = run_scenario(scenario, {});
   ASSERT_EQ(worst_stage(stage_memory(run.view()))->fits, false);
   const FitSearch search = ways_to_fit({.file = kFile, .overrides = too_much, .runs_most = 30},
-                                       scenario, worst_peak(run));
+                                       scenario, fit_figures(scenario, run));
   ASSERT_FALSE(search.ways.empty());
   EXPECT_LE(search.runs, 30U);
   EXPECT_FALSE(search.singles.empty());
-  for (const Way& way : search.ways) EXPECT_TRUE(way.fits);
+  for (const Way& way : search.ways) EXPECT_TRUE(way.figures.fits && way.simulated);
   // The first, run by hand, gives what the search says of it.
   std::vector<Override> overrides = too_much;
   const Way& first = search.ways.front();
   overrides.insert(overrides.end(), first.changes.begin(), first.changes.end());
   const ScenarioRun changed = run_scenario(load_scenario(kFile, overrides), {});
-  EXPECT_EQ(worst_peak(changed), first.peak_bytes);
-  EXPECT_NEAR(changed.timeline.makespan_s, first.step_time_s, 1e-9 * first.step_time_s);
+  EXPECT_EQ(worst_peak(changed), first.figures.peak_bytes);
+  EXPECT_NEAR(changed.timeline.makespan_s, first.figures.step_time_s,
+              1e-9 * first.figures.step_time_s);
 
   const MemoryReport report{.scenario = scenario, .run = run, .search = search};
   EXPECT_THAT(memory_text(report), HasSubstr(to_text(first.changes)));
@@ -63,6 +66,60 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   EXPECT_EQ(json["stages"][0]["peak_bytes"], worst_peak(run));
   EXPECT_EQ(json["stages"][0]["curve"]["time_s"].size(),
             json["stages"][0]["curve"]["by_category_bytes"]["weights"].size());
+}
+
+// Every change a plan has room for says what it changes, in words that the reader takes back.
+TEST(WaysToFit, ChangesSayWhatTheyChange) {
+  const Scenario scenario = load_scenario(kFile, {{"parallelism.zero_stage", "1"}});
+  std::set<std::string> said;
+  for (const FitChange& change : fit_changes()) {
+    Knobs knobs = knobs_of(scenario);
+    if (!change.apply(knobs)) continue;
+    const std::vector<Override> overrides = difference(scenario, knobs);
+    EXPECT_FALSE(overrides.empty()) << change.kind;
+    EXPECT_TRUE(said.insert(to_text(overrides)).second) << "twice: " << to_text(overrides);
+  }
+  EXPECT_TRUE(said.contains("training.recompute=full"));
+  EXPECT_TRUE(said.contains("parallelism.zero_stage=3"));
+  EXPECT_TRUE(said.contains("parallelism.tensor=4, parallelism.data=2"))
+      << "half of the replicas for twice the tensor ranks";
+  EXPECT_TRUE(said.contains("training.optimizer=adam_8bit"));
+  EXPECT_TRUE(said.contains("offload.activations=0.5"));
+  EXPECT_TRUE(said.contains("parallelism.data=8, cluster.nodes=2")) << "twice the GPUs";
+}
+
+// Weights, gradients and states of 70B that no single change makes small enough: pairs are found,
+// and what was left out by its least memory does not fit indeed.
+TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
+  const std::string file = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_70b_64xh100.json";
+  const std::vector<Override> too_much = {{"parallelism.tensor", "2"},
+                                          {"parallelism.pipeline", "2"},
+                                          {"parallelism.data", "16"},
+                                          {"training.recompute", "none"}};
+  const Scenario scenario = load_scenario(file, too_much);
+  const FitSearch search = ways_to_fit({.file = file, .overrides = too_much}, scenario,
+                                       fit_figures(scenario, run_scenario(scenario, {})));
+  EXPECT_EQ(search.changes_at_once, 2U);
+  ASSERT_FALSE(search.ways.empty());
+  double before = 0.0;
+  for (const Way& way : search.ways) {
+    EXPECT_TRUE(way.figures.fits);
+    EXPECT_LE(way.figures.peak_bytes, way.figures.capacity_bytes);
+    EXPECT_GE(way.figures.gpu_seconds(), before) << "sorted by what they cost";
+    before = way.figures.gpu_seconds();
+  }
+  EXPECT_THAT(first_way_line(search), HasSubstr(to_text(search.ways.front().changes)));
+  std::size_t left_out = 0;
+  for (const Way& way : search.singles) {
+    if (way.simulated || ++left_out > 3) continue;
+    std::vector<Override> overrides = too_much;
+    overrides.insert(overrides.end(), way.changes.begin(), way.changes.end());
+    const Scenario changed = load_scenario(file, overrides);
+    const FitFigures figures = fit_figures(changed, run_scenario(changed, {}));
+    EXPECT_FALSE(figures.fits) << to_text(way.changes);
+    EXPECT_GE(figures.peak_bytes, way.figures.peak_bytes) << to_text(way.changes);
+  }
+  EXPECT_GT(left_out, 0U);
 }
 
 }  // namespace

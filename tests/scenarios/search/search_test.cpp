@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "megatron/gpt_22b_8xa100_selective.json", "megatron/gpt_7p5b_128xa100.json",
                     "fsdp/llama3_8b_8xh100_fsdp.json", "fsdp/llama3_8b_128xh100_hsdp.json",
                     "replicas/gpt2_124m_8xa100_ddp.json", "what_if/all_reduce.json",
-                    "what_if/dead_rail.json"));
+                    "what_if/dead_rail.json", "context/ring_llama3_8b_128k_32xh100.json"));
 
 // A small space whose every layout is simulated as well.
 SearchSpace of_four_layers() {
