@@ -58,16 +58,10 @@ void check_documents(JsonFile& file, const Scenario& scenario, const SoundSectio
       file.report("/documents/kind", "only the fused attention kernel skips other documents",
                   "set /training/attention to \"flash\"");
   }
-  if (!sound.parallelism || !sound.model) return;
-  const Parallelism& p = plan.parallelism;
-  const bool uneven =
-      plan.architecture.has_experts() && plan.experts.routing != RoutingKind::Balanced;
-  if (plan.documents.drawn() && plan.documents.independent_replicas && p.data > 1 &&
-      (uneven || plan.servers.servers > 0))
+  if (sound.parallelism && plan.documents.drawn() && plan.documents.independent_replicas &&
+      plan.parallelism.data > 1 && plan.servers.servers > 0)
     file.report("/documents/independent_replicas",
-                fmt::format("replicas cannot read other documents beside {}",
-                            uneven ? "uneven experts" : "parameter servers"),
-                "set it to false");
+                "replicas cannot read other documents beside parameter servers", "set it to false");
 }
 
 void check_servers(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {

@@ -1,6 +1,8 @@
 #include "models/lower/lower.hpp"
 
+#include <iterator>
 #include <optional>
+#include <set>
 
 #include "models/context_shape.hpp"
 #include "models/expert_grid.hpp"
@@ -47,47 +49,54 @@ namespace {
 
 // Which of a stage's ranks a program is for.
 struct Seat {
-  ExpertSeat expert;
-  std::int64_t replica = 0;
+  std::int64_t replica = 0;         // that reads documents of its own
+  std::int64_t expert_replica = 0;  // that draws shares of its own
+  std::int64_t place = 0;           // among the experts, where their loads differ
+  auto operator<=>(const Seat&) const = default;
 };
 
-bool replicas_differ(const TrainingPlan& plan) {
-  return plan.documents.drawn() && plan.documents.independent_replicas && plan.parallelism.data > 1;
-}
-
-// The programs of a stage: one, or with uneven experts one for each place among them, or one for
-// each replica that reads documents of its own. REQUIRES: not both.
-std::vector<Seat> seats_of(const TrainingPlan& plan, const ExpertRouting* routing) {
-  std::vector<Seat> seats;
-  if (replicas_differ(plan)) {
-    for (std::int64_t data = 0; data < plan.parallelism.data; ++data)
-      seats.push_back({.expert = {}, .replica = data});
-    return seats;
+// The seat of every rank; 0 in what makes no difference.
+class Seating {
+ public:
+  Seating(const TrainingPlan& plan, const ExpertRouting* routing)
+      : by_replica_(plan.documents.drawn() && plan.documents.independent_replicas),
+        by_place_(routing != nullptr && !routing->balanced()),
+        by_expert_replica_(by_place_ && routing->by_replica()),
+        ranks_(plan.parallelism),
+        experts_(plan.parallelism) {
+    for (RankId rank = 0; rank < static_cast<RankId>(ranks_.world()); ++rank)
+      seats_.insert(seat_of(rank));
   }
-  const bool uneven = routing != nullptr && !routing->balanced();
-  const std::int64_t replicas =
-      uneven && routing->by_replica() ? plan.parallelism.expert_replicas() : 1;
-  for (std::int64_t replica = 0; replica < replicas; ++replica)
-    for (std::int64_t place = 0; place < (uneven ? plan.parallelism.expert : 1); ++place)
-      seats.push_back({.expert = {.place = place, .replica = replica}});
-  return seats;
-}
+
+  // The programs of a stage, in order.
+  [[nodiscard]] const std::set<Seat>& seats() const { return seats_; }
+  [[nodiscard]] std::uint32_t number_of(RankId rank) const {
+    return static_cast<std::uint32_t>(std::distance(seats_.begin(), seats_.find(seat_of(rank))));
+  }
+
+ private:
+  [[nodiscard]] Seat seat_of(RankId rank) const {
+    const ExpertPosition at = experts_.position(rank);
+    return {.replica = by_replica_ ? ranks_.position(rank).data : 0,
+            .expert_replica = by_expert_replica_ ? at.replica : 0,
+            .place = by_place_ ? at.expert : 0};
+  }
+
+  bool by_replica_;
+  bool by_place_;
+  bool by_expert_replica_;
+  RankGrid ranks_;
+  ExpertGrid experts_;
+  std::set<Seat> seats_;
+};
 
 // Gives every rank, which has its stage's place on the ring by now, the program of its seat.
-void seat_ranks(const TrainingPlan& plan, const std::vector<Seat>& seats, Workload& workload) {
-  if (seats.size() == 1) return;
-  const bool by_replica = replicas_differ(plan);
-  const RankGrid ranks(plan.parallelism);
-  const ExpertGrid experts(plan.parallelism);
-  const std::int64_t places = plan.parallelism.expert;
-  const auto expert_seat = [&](const ExpertPosition& at) {
-    return at.expert + (static_cast<std::int64_t>(seats.size()) > places ? at.replica * places : 0);
-  };
+void seat_ranks(const Seating& seating, Workload& workload) {
+  const auto seats = static_cast<std::uint32_t>(seating.seats().size());
+  if (seats == 1) return;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-    const std::int64_t seat =
-        by_replica ? ranks.position(rank).data : expert_seat(experts.position(rank));
     std::uint32_t& program = workload.ranks[rank].program;
-    program = program * static_cast<std::uint32_t>(seats.size()) + static_cast<std::uint32_t>(seat);
+    program = program * seats + seating.number_of(rank);
   }
 }
 
@@ -102,18 +111,18 @@ Workload lower(const TrainingPlan& plan) {
   const bool experts = plan.architecture.has_experts();
   std::optional<ExpertRouting> routing;
   if (experts) routing.emplace(plan);
-  const auto seats = seats_of(plan, routing ? &*routing : nullptr);
+  const Seating seating(plan, routing ? &*routing : nullptr);
   Workload workload;
   workload.streams = stream_names();
   workload.categories = category_names();
   Interner interner(workload);
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
     for (std::int64_t place = 0; place < context.programs; ++place) {
-      for (const Seat& seat : seats) {
+      for (const Seat& seat : seating.seats()) {
         StageLowering lowering(plan, split,
                                {.stage = stage,
                                 .ring_place = place,
-                                .seat = seat.expert,
+                                .seat = {.place = seat.place, .replica = seat.expert_replica},
                                 .replica = seat.replica,
                                 .routing = routing ? &*routing : nullptr},
                                interner);
@@ -126,7 +135,7 @@ Workload lower(const TrainingPlan& plan) {
   shared.tied_embeddings = shares_embedding(plan);
   add_groups(plan.parallelism, shared, workload);
   if (plan.offload.any()) add_host_groups(workload);
-  seat_ranks(plan, seats, workload);
+  seat_ranks(seating, workload);
   return workload;
 }
 

@@ -104,6 +104,47 @@ TEST(Documents, ReplicasDrawTheirOwn) {
   EXPECT_NEAR(step.timeline.makespan_s, slowest, 1e-9 * slowest);
 }
 
+double grouped_flops(const Workload& workload) {
+  double sum = 0.0;
+  for (const Rank& rank : workload.ranks)
+    for (const Operation& op : workload.programs[rank.program].operations)
+      if (op.kind == OpKind::Compute &&
+          std::holds_alternative<GroupedGemm>(workload.kernels[op.payload]))
+        sum += flops(workload.kernels[op.payload]).value();
+  return sum;
+}
+
+// A program for every replica and place among the experts that there is; experts have the work of
+// the same tokens, attention that of each replica's documents.
+TEST(Documents, BesideUnevenExperts) {
+  for (const std::int64_t tensor : {1, 2}) {
+    TrainingPlan plan = packed({.kind = DocumentKind::Lognormal, .mean_length = 30},
+                               {.tensor = tensor,
+                                .sequence_parallel = tensor > 1,
+                                .data = 4,
+                                .expert = 2,
+                                .expert_tensor = 1});
+    plan.architecture = small_moe(4);
+    plan.experts.routing = RoutingKind::Zipf;
+    const Workload both = lower(plan);
+    // Places follow from the replica on one tensor rank; on two each replica has both.
+    EXPECT_EQ(both.programs.size(), static_cast<std::size_t>(4 * tensor));
+    double pairs = 0.0;
+    for (const std::int64_t replica : {0, 1, 2, 3})
+      for (const std::int64_t microbatch : {0, 1, 2})
+        pairs += static_cast<double>(document_pairs(
+            microbatch_documents(plan, {.microbatch = microbatch, .replica = replica})));
+    const double wanted = 4 * 3.5 * 4.0 * 256.0 * pairs;
+    EXPECT_NEAR(attention_flops(both), wanted, 1e-12 * wanted);
+    const double folded = timed_step(plan).timeline.makespan_s;
+    EXPECT_NEAR(timed_step(plan, false).timeline.makespan_s, folded, 1e-9 * folded);
+    plan.documents = {};
+    const double experts = grouped_flops(lower(plan));
+    EXPECT_NEAR(grouped_flops(both), experts, 1e-12 * experts);
+    EXPECT_NO_THROW(validate(both, ""));
+  }
+}
+
 std::vector<Parallelism> shared_sequences() {
   std::vector<Parallelism> all = {{.context = 4, .context_exchange = ContextExchange::AllToAll}};
   for (const ContextSplit split : {ContextSplit::Zigzag, ContextSplit::Contiguous}) {
