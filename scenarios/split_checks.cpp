@@ -97,18 +97,14 @@ void check_offloaded_weights(JsonFile& file, const TrainingPlan& plan) {
   const auto refuse = [&](const std::string& problem, const std::string& hint) {
     file.report("/offload/weights", problem, hint);
   };
-  const Training& training = plan.training;
-  if (plan.parallelism.zero_stage > 0)
-    refuse(fmt::format("zero_stage {} gathers new weights among the GPUs",
-                       plan.parallelism.zero_stage),
-           "set /parallelism/zero_stage to 0, or weights to false");
-  if (plan.architecture.has_experts())
-    refuse("experts that are fetched for every use are not modelled", "set it to false");
-  if (training.lora_rank > 0 || freezes(training))
-    refuse("frozen weights that are fetched for every use are not modelled", "set it to false");
-  if (training.recompute == Recompute::Full && training.recompute_num_layers > 1)
-    refuse("a group of layers that is computed again at once needs all their weights",
-           "set /training/recompute_num_layers to 1");
+  const Parallelism& p = plan.parallelism;
+  if (p.zero_stage == 1 || p.zero_stage == 2)
+    refuse(fmt::format("zero_stage {} gathers new weights among the GPUs, which keep them",
+                       p.zero_stage),
+           "set /parallelism/zero_stage to 0 or 3, or weights to false");
+  if (p.zero_stage == 3 && p.context * p.shard_size() == 1)
+    refuse("zero_stage 3 fetches shards, and one rank has no shards",
+           "set /parallelism/zero_stage to 0, or shard to more than 1");
 }
 
 }  // namespace
@@ -127,8 +123,7 @@ void check_offload(JsonFile& file, const Scenario& scenario, const SoundSections
                 fmt::format("{} makes whole matrices orthogonal, which pieces of state cannot",
                             plan.training.optimizer),
                 "set it to \"none\", or take another optimizer");
-  if (sound.model && sound.parallelism && sound.training && plan.offload.weights)
-    check_offloaded_weights(file, plan);
+  if (sound.parallelism && plan.offload.weights) check_offloaded_weights(file, plan);
 }
 
 void check_reduction_order(JsonFile& file, const Scenario& scenario, const Schedule& schedule) {

@@ -36,11 +36,16 @@ OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_
 
 // ---- activations
 
-void OffloadLowering::forward_enters(std::size_t chunk) { fetch_first_weights(chunk, true); }
+void OffloadLowering::forward_enters(std::size_t chunk) {
+  const std::vector<WeightUnit>& units = weights_[chunk].units;
+  const auto first = std::ranges::find_if(units, &WeightUnit::is_layer);
+  if (fetches_weights() && first != units.end())
+    fetch_weights(chunk, static_cast<std::size_t>(first - units.begin()));
+}
 
 void OffloadLowering::backward_enters(std::size_t chunk, std::int64_t layers,
-                                      std::int32_t microbatch) {
-  fetch_first_weights(chunk, false);
+                                      std::int32_t microbatch, std::optional<std::size_t> first) {
+  if (fetches_weights() && first) fetch_weights(chunk, *first);
   const auto found = held_.find({chunk, microbatch});
   if (found != held_.end()) fetch_ahead(found->second, layers);
 }
@@ -49,7 +54,7 @@ void OffloadLowering::forward_begins(const OffloadPlace& place) {
   const std::size_t units = weights_[place.chunk].units.size();
   const bool more =
       place.unit + 1 < units && weights_[place.chunk].units[place.unit + 1].is_layer();
-  need_weights(place.chunk, place.unit, more ? std::optional(place.unit + 1) : std::nullopt);
+  weights_begin(place.chunk, place.unit, more ? std::optional(place.unit + 1) : std::nullopt);
   if (stores_.size() >= 2) build_.wait_for(stores_[stores_.size() - 2]);
 }
 
@@ -83,8 +88,6 @@ void OffloadLowering::fetch_ahead(Held& held, std::int64_t layer) {
 }
 
 void OffloadLowering::backward_begins(const OffloadPlace& place) {
-  const bool more = place.unit > 0 && weights_[place.chunk].units[place.unit - 1].is_layer();
-  need_weights(place.chunk, place.unit, more ? std::optional(place.unit - 1) : std::nullopt);
   const auto found = held_.find({place.chunk, place.microbatch});
   if (found == held_.end()) return;
   Held& held = found->second;
@@ -102,31 +105,22 @@ void OffloadLowering::backward_begins(const OffloadPlace& place) {
 
 // ---- weights
 
+bool OffloadLowering::fetches_weights() const {
+  return plan_.offload.weights && plan_.parallelism.zero_stage < 3;
+}
+
 void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
   if (fetched_.contains({chunk, unit})) return;
-  const WeightUnit& weights = weights_[chunk].units[unit];
-  const auto element = static_cast<std::int64_t>(element_bytes(plan_.training.precision));
-  const std::int64_t bytes = weights_[chunk].parameters(weights) * element;
+  const std::int64_t bytes = unit_bytes(plan_, weights_[chunk], weights_[chunk].units[unit]);
   const OpIndex fetch = copy_from_host(build_, "weight_fetch", bytes, {build_.last_compute()});
   build_.allocate(fetch, Category::UnshardedWeights, bytes);
   fetched_[{chunk, unit}] = fetch;
 }
 
-void OffloadLowering::fetch_first_weights(std::size_t chunk, bool forward) {
-  if (!plan_.offload.weights) return;
-  const std::vector<WeightUnit>& units = weights_[chunk].units;
-  const auto is_layer = [](const WeightUnit& unit) { return unit.is_layer(); };
-  const auto first = std::ranges::find_if(units, is_layer);
-  if (first == units.end()) return;
-  const auto last = std::find_if(units.rbegin(), units.rend(), is_layer);
-  fetch_weights(chunk, forward ? static_cast<std::size_t>(first - units.begin())
-                               : static_cast<std::size_t>(units.rend() - last - 1));
-}
-
 // The layer's own, and those of the one that is used next.
-void OffloadLowering::need_weights(std::size_t chunk, std::size_t unit,
-                                   std::optional<std::size_t> next) {
-  if (!plan_.offload.weights) return;
+void OffloadLowering::weights_begin(std::size_t chunk, std::size_t unit,
+                                    std::optional<std::size_t> next) {
+  if (!fetches_weights()) return;
   fetch_weights(chunk, unit);
   build_.wait_for(fetched_.at({chunk, unit}));
   in_use_ = {chunk, unit};
@@ -135,11 +129,10 @@ void OffloadLowering::need_weights(std::size_t chunk, std::size_t unit,
 
 void OffloadLowering::weights_used() {
   const auto found = fetched_.find(in_use_);
-  if (!plan_.offload.weights || found == fetched_.end()) return;
+  if (!fetches_weights() || found == fetched_.end()) return;
   const ChunkWeights& weights = weights_[in_use_.first];
-  const auto element = static_cast<std::int64_t>(element_bytes(plan_.training.precision));
   build_.release(build_.last_compute(), Category::UnshardedWeights,
-                 weights.parameters(weights.units[in_use_.second]) * element);
+                 unit_bytes(plan_, weights, weights.units[in_use_.second]));
   fetched_.erase(found);
 }
 
@@ -172,7 +165,10 @@ void fetched_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>
                        std::int64_t gradient, ProgramBuilder& build) {
   const StateRecipe recipe = state_recipe(plan, 1);
   const StateBytes state = state_bytes_per_parameter(recipe);
-  const double kept = state.master + state.first_moment + state.second_moment;
+  // Weights that are their own master copy come, and leave, with the moments.
+  const bool masters = plan.offload.weights && state.master == 0.0;
+  const double kept =
+      state.master + state.first_moment + state.second_moment + (masters ? state.weights : 0.0);
   const double clip = plan.training.gradient_clipping ? 2.0 * static_cast<double>(gradient) : 0.0;
   const double step = optimizer_step_bytes(recipe) + clip;
   std::array<OpIndex, 2> stored{kNone, kNone};
@@ -190,7 +186,7 @@ void fetched_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>
                                                            .launches = 1});
     stored[i % 2] = copy_to_host(build, "optimizer_state_store", bytes, {update});
     build.release(stored[i % 2], Category::OptimizerState, bytes);
-    if (plan.offload.weights)
+    if (plan.offload.weights && !masters)
       copy_to_host(build, "weight_store", std::llround(state.weights * piece), {update});
   }
 }

@@ -10,7 +10,12 @@
 // 2F + (k - 2) t: 8 s and not 4 for k = 4, F = 1 s, t = 3 s (tests/models/lower/offload_test.cpp).
 //
 //   offload.forward_begins(place);  layer.forward();  offload.forward_ended(place, kept);
-//   offload.backward_begins(place); layer.backward(); offload.weights_used();
+//   offload.weights_begin(chunk, unit, next); offload.backward_begins(place);
+//   layer.backward(); offload.weights_used();
+//
+// A group of k layers that is computed again at once reads its weights once more: they come k times
+// forward, k times then, and k - 1 times for the backward, as the last layer's stay between the
+// two. Shards of weights (ZeRO 3) are fetched by the scheme that gathers them (data_parallel/).
 #pragma once
 
 #include <cstdint>
@@ -42,13 +47,17 @@ class OffloadLowering {
 
   // Before anything of a forward or backward step of a chunk: asks for what its first layer needs.
   void forward_enters(std::size_t chunk);
-  void backward_enters(std::size_t chunk, std::int64_t layers, std::int32_t microbatch);
+  // `first`: the unit whose weights the backward reads first.
+  void backward_enters(std::size_t chunk, std::int64_t layers, std::int32_t microbatch,
+                       std::optional<std::size_t> first);
   // Before the layer's first kernel, and after its last one with what it keeps for its backward.
   void forward_begins(const OffloadPlace& place);
   void forward_ended(const OffloadPlace& place, std::int64_t kept);
   // Before the kernels of a backward, recomputation included, that read what forward_ended was told
   // of: once for each layer it was told of, from the last to the first.
   void backward_begins(const OffloadPlace& place);
+  // Before the kernels that read a unit's weights; those of the one used `next` are asked for.
+  void weights_begin(std::size_t chunk, std::size_t unit, std::optional<std::size_t> next);
   // After the last kernel of a layer that read its weights.
   void weights_used();
 
@@ -63,8 +72,7 @@ class OffloadLowering {
 
   void fetch(Stored& stored);
   void fetch_ahead(Held& held, std::int64_t layer);
-  void fetch_first_weights(std::size_t chunk, bool forward);
-  void need_weights(std::size_t chunk, std::size_t unit, std::optional<std::size_t> next);
+  [[nodiscard]] bool fetches_weights() const;
   void fetch_weights(std::size_t chunk, std::size_t unit);
 
   const TrainingPlan& plan_;

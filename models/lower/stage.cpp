@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "models/context_shape.hpp"
@@ -260,7 +261,9 @@ void StageLowering::backward(const ScheduleStep& step) {
   further_backward(chunk, unit);
   if (chunk.has_head) --unit.place.unit;
   if (unit.part != BackwardPart::Weight)
-    offload_.backward_enters(number, chunk.layers, step.microbatch);
+    offload_.backward_enters(
+        number, chunk.layers, step.microbatch,
+        chunk.units.empty() ? std::nullopt : used_first(chunk, chunk.units.back()));
   enter_backward(chunk, unit);
   for (auto again = chunk.units.rbegin(); again != chunk.units.rend(); ++again) {
     for (std::int64_t i = again->first + again->layers; i-- > again->first;) {
@@ -301,6 +304,36 @@ void StageLowering::leave_backward(const Chunk& chunk, const UnitBackward& step)
   }
 }
 
+std::size_t StageLowering::unit_of(const Chunk& chunk, std::int64_t layer) {
+  return static_cast<std::size_t>(layer + (chunk.has_embedding ? 1 : 0));
+}
+
+// Nothing where no gradient comes back to them. What is computed again begins with its first layer.
+std::optional<std::size_t> StageLowering::used_first(const Chunk& chunk,
+                                                     const RecomputeUnit& again) const {
+  const std::int64_t last = again.first + again.layers - 1;
+  if (!reaches(plan_, chunk.first_layer + last)) return std::nullopt;
+  return unit_of(chunk, again.again ? again.first : last);
+}
+
+std::optional<std::size_t> StageLowering::used_after(const Chunk& chunk, const RecomputeUnit& again,
+                                                     std::int64_t layer) const {
+  if (layer > again.first) {
+    if (!reaches(plan_, chunk.first_layer + layer - 1)) return std::nullopt;
+    return unit_of(chunk, layer - 1);
+  }
+  const auto unit = std::ranges::find(chunk.units, again.first, &RecomputeUnit::first);
+  if (unit == chunk.units.begin()) return std::nullopt;
+  return used_first(chunk, *std::prev(unit));
+}
+
+std::optional<std::size_t> StageLowering::used_again_after(const Chunk& chunk,
+                                                           const RecomputeUnit& again,
+                                                           std::int64_t layer) const {
+  const bool last = layer + 1 == again.first + again.layers;
+  return last ? used_after(chunk, again, layer) : unit_of(chunk, layer + 1);
+}
+
 // What layer `layer` of a chunk keeps from its forward to its backward.
 std::int64_t StageLowering::kept_by(const RecomputeUnit& unit, std::int64_t layer,
                                     const LayerMemory& memory) const {
@@ -309,20 +342,43 @@ std::int64_t StageLowering::kept_by(const RecomputeUnit& unit, std::int64_t laye
   return plan_.training.recompute == Recompute::Full ? memory.everything() : memory.kept;
 }
 
-// The unit's layers once more, in order, each keeping all that its backward reads.
-void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit) {
+// The unit's layers once more, in order, each keeping all that its backward reads. The last one's
+// weights stay for its backward.
+void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit,
+                                  std::size_t number) {
   const Tags before = build_.tags();
   Tags tags = before;
   tags.part = StepPart::Recompute;
   for (std::int64_t i = unit.first; i < unit.first + unit.layers; ++i) {
     tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
     build_.tag(tags);
+    if (i > unit.first) {
+      offload_.weights_used();
+      offload_.weights_begin(number, unit_of(chunk, i), used_again_after(chunk, unit, i));
+    }
     const OpIndex first = build_.next();
     layer_.forward();
     const LayerMemory memory = memory_of(tags);
     build_.allocate(first, Category::Activations, memory.everything() - kept_by(unit, i, memory));
   }
   build_.tag(before);
+}
+
+// What its kernels read from the host, and the forward once more if it has to be.
+void StageLowering::begin_layer_backward(const Chunk& chunk, const RecomputeUnit& again,
+                                         std::int64_t layer, const UnitPlace& place) {
+  const bool begins = layer == again.first + again.layers - 1;
+  const bool repeats = again.again && begins;
+  const std::int64_t read = repeats ? again.first : layer;
+  offload_.weights_begin(
+      place.chunk, unit_of(chunk, read),
+      repeats ? used_again_after(chunk, again, read) : used_after(chunk, again, layer));
+  if (again.again && !begins) return;
+  offload_.backward_begins({.chunk = place.chunk,
+                            .layer = read,
+                            .unit = place.unit,
+                            .microbatch = build_.tags().microbatch});
+  if (repeats) compute_again(chunk, again, place.chunk);
 }
 
 void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& again,
@@ -342,15 +398,7 @@ void StageLowering::write_layer_backward(const Chunk& chunk, const RecomputeUnit
   const bool trained = trains_layer(plan_, chunk.first_layer + layer);
   const BackwardPart part = trained ? step.part : BackwardPart::Input;
   const LayerMemory memory = memory_of(build_.tags());
-  const bool begins = layer == again.first + again.layers - 1;
-  if (part != BackwardPart::Weight && (!again.again || begins)) {
-    const std::int64_t kept = again.again ? again.first : layer;
-    offload_.backward_begins({.chunk = step.place.chunk,
-                              .layer = kept,
-                              .unit = step.place.unit,
-                              .microbatch = build_.tags().microbatch});
-  }
-  if (again.again && begins && part != BackwardPart::Weight) compute_again(chunk, again);
+  if (part != BackwardPart::Weight) begin_layer_backward(chunk, again, layer, step.place);
   const OpIndex first = build_.next();
   layer_.backward(part, trained ? &ready_ : nullptr);
   const OpIndex end = build_.last_compute();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "models/lower/data_parallel/data_parallel.hpp"
@@ -58,6 +59,12 @@ class StageLowering {
   [[nodiscard]] LayerMemory memory_of(const Tags& tags) const;
   void hold_frozen();
   void hold_fetched();
+  struct WeightBytes {
+    double dense = 0.0;
+    double experts = 0.0;
+  };
+  [[nodiscard]] WeightBytes frozen_weights() const;
+  [[nodiscard]] double sharded_weights() const;
   [[nodiscard]] std::int64_t replicated_adapters() const;
   void forward(const ScheduleStep& step);
   void backward(const ScheduleStep& step);
@@ -73,9 +80,22 @@ class StageLowering {
   [[nodiscard]] RecomputeUnit further_unit(const Chunk& chunk, std::int64_t number) const;
   void further_forward(const Chunk& chunk, UnitPlace place);
   void further_backward(const Chunk& chunk, UnitBackward& step);
+  // Units whose weights a backward reads: the first of some layers', the one behind a layer's, and
+  // while they are computed again the one behind that.
+  [[nodiscard]] static std::size_t unit_of(const Chunk& chunk, std::int64_t layer);
+  [[nodiscard]] std::optional<std::size_t> used_first(const Chunk& chunk,
+                                                      const RecomputeUnit& again) const;
+  [[nodiscard]] std::optional<std::size_t> used_after(const Chunk& chunk,
+                                                      const RecomputeUnit& again,
+                                                      std::int64_t layer) const;
+  [[nodiscard]] std::optional<std::size_t> used_again_after(const Chunk& chunk,
+                                                            const RecomputeUnit& again,
+                                                            std::int64_t layer) const;
+  void begin_layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
+                            const UnitPlace& place);
   [[nodiscard]] std::int64_t kept_by(const RecomputeUnit& unit, std::int64_t layer,
                                      const LayerMemory& memory) const;
-  void compute_again(const Chunk& chunk, const RecomputeUnit& unit);
+  void compute_again(const Chunk& chunk, const RecomputeUnit& unit, std::size_t number);
   void layer_forward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
                      const UnitPlace& place);
   // Does a gradient come back into the chunk, or leave it for the one before?

@@ -74,44 +74,65 @@ std::int64_t StageLowering::replicated_adapters() const {
 }
 
 // What is not trained: beside adapters the layers' matrices as they are kept and the rest in the
-// training precision; without adapters all as what is trained. Sharded where weights are. Of
-// matrices in four bits one at a time is written out for its product.
-void StageLowering::hold_frozen() {
+// training precision; without adapters all as what is trained. Sharded where weights are.
+StageLowering::WeightBytes StageLowering::frozen_weights() const {
   const Parallelism& p = plan_.parallelism;
-  const bool adapted = plan_.training.lora_rank > 0;
-  const double each = adapted ? static_cast<double>(shape_.element)
-                              : state_bytes_per_parameter(state_recipe(plan_, 1)).weights;
-  double dense = 0.0;
-  double experts = 0.0;
+  const double each = plan_.training.lora_rank > 0
+                          ? static_cast<double>(shape_.element)
+                          : state_bytes_per_parameter(state_recipe(plan_, 1)).weights;
+  WeightBytes bytes;
   for (const ChunkWeights& weights : weights_) {
     for (const WeightUnit& unit : weights.units) {
       for (const Tensor& tensor : unit.frozen)
-        dense += frozen_element_bytes(plan_, unit, tensor, each) *
-                 static_cast<double>(tensor.elements());
+        bytes.dense += frozen_element_bytes(plan_, unit, tensor, each) *
+                       static_cast<double>(tensor.elements());
       for (const Tensor& tensor : unit.frozen_experts)
-        experts += each * static_cast<double>(tensor.elements());
+        bytes.experts += each * static_cast<double>(tensor.elements());
     }
   }
-  if (p.zero_stage == 3) {
-    dense /= static_cast<double>(optimizer_shards(p));
-    experts /= static_cast<double>(expert_shards(p));
-  }
-  build_.hold(Category::Weights, std::llround(dense + experts));
-  if (!adapted || !dequantises(plan_.training)) return;
+  if (p.zero_stage < 3) return bytes;
+  return {.dense = bytes.dense / static_cast<double>(optimizer_shards(p)),
+          .experts = bytes.experts / static_cast<double>(expert_shards(p))};
+}
+
+// Of matrices in four bits one at a time is written out for its product.
+void StageLowering::hold_frozen() {
+  const WeightBytes bytes = frozen_weights();
+  build_.hold(Category::Weights, std::llround(bytes.dense + bytes.experts));
+  if (plan_.training.lora_rank == 0 || !dequantises(plan_.training)) return;
   std::int64_t largest = 0;
   for (const Weight& weight : layer_weights(plan_.architecture, LayerKind::Dense))
     largest = std::max(largest, split_parameters(weight, shape_.tensor));
   build_.hold(Category::Workspace, largest * shape_.element);
 }
 
-// Weights that stand on the host and are fetched for every use: those of the layers.
+// Of the shards of weights that are gathered; what one rank has whole is not.
+double StageLowering::sharded_weights() const {
+  const Parallelism& p = plan_.parallelism;
+  const WeightBytes frozen = frozen_weights();
+  const auto trained = [this](std::int64_t parameters, std::int64_t shards) {
+    return state_bytes(state_recipe(plan_, shards), parameters).weights;
+  };
+  double bytes = 0.0;
+  if (optimizer_shards(p) > 1)
+    bytes += trained(parameters_.total, optimizer_shards(p)) + frozen.dense;
+  if (expert_shards(p) > 1)
+    bytes += trained(parameters_.experts, expert_shards(p)) + frozen.experts;
+  return bytes;
+}
+
+// Weights that stand on the host: those of the layers, fetched whole for every use, or with ZeRO 3
+// all shards.
 void StageLowering::hold_fetched() {
   if (!plan_.offload.weights) return;
-  std::int64_t parameters = 0;
-  for (const ChunkWeights& weights : weights_)
-    for (const WeightUnit& unit : weights.units)
-      if (unit.is_layer()) parameters += weights.parameters(unit);
-  const std::int64_t bytes = parameters * shape_.element;
+  std::int64_t bytes = 0;
+  if (plan_.parallelism.zero_stage == 3) {
+    bytes = static_cast<std::int64_t>(sharded_weights());
+  } else {
+    for (const ChunkWeights& weights : weights_)
+      for (const WeightUnit& unit : weights.units)
+        if (unit.is_layer()) bytes += unit_bytes(plan_, weights, unit);
+  }
   build_.hold(Category::Weights, -bytes);
   build_.hold(Category::Host, bytes);
 }

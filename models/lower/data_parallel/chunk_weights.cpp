@@ -1,6 +1,7 @@
 #include "models/lower/data_parallel/chunk_weights.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -125,6 +126,13 @@ std::int64_t ChunkWeights::parameters(const WeightUnit& unit) const {
   return sum;
 }
 
+std::int64_t ChunkWeights::expert_parameters(const WeightUnit& unit) const {
+  std::int64_t sum = 0;
+  for (std::size_t i = unit.experts_begin; i < unit.experts_end; ++i)
+    sum += experts[i].parameters();
+  return sum;
+}
+
 std::int64_t ChunkWeights::parameters() const {
   std::int64_t sum = 0;
   for (const GradientEntry& entry : entries) sum += entry.parameters();
@@ -141,6 +149,19 @@ double frozen_element_bytes(const TrainingPlan& plan, const WeightUnit& unit, co
                             double otherwise) {
   const bool beside_adapters = plan.training.lora_rank > 0 && unit.is_layer() && tensor.columns > 1;
   return beside_adapters ? frozen_bytes(plan.training) : otherwise;
+}
+
+std::int64_t unit_bytes(const TrainingPlan& plan, const ChunkWeights& weights,
+                        const WeightUnit& unit) {
+  const double element = element_bytes(plan.training.precision);
+  double bytes =
+      element * static_cast<double>(weights.parameters(unit) + weights.expert_parameters(unit));
+  for (const Tensor& tensor : unit.frozen)
+    bytes +=
+        frozen_element_bytes(plan, unit, tensor, element) * static_cast<double>(tensor.elements());
+  for (const Tensor& tensor : unit.frozen_experts)
+    bytes += element * static_cast<double>(tensor.elements());
+  return std::llround(bytes);
 }
 
 ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) {

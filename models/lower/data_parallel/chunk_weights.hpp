@@ -47,6 +47,7 @@ struct ChunkWeights {
   std::vector<GradientEntry> experts;  // those of experts, reduced over replicas of their own
   std::vector<WeightUnit> units;       // in forward order: the first unit's entries are the last
   [[nodiscard]] std::int64_t parameters(const WeightUnit& unit) const;
+  [[nodiscard]] std::int64_t expert_parameters(const WeightUnit& unit) const;
   [[nodiscard]] std::int64_t parameters() const;  // without the experts
   [[nodiscard]] std::int64_t expert_parameters() const;
 };
@@ -55,6 +56,10 @@ struct ChunkWeights {
 // training.frozen_weights says, all others in `otherwise` bytes.
 [[nodiscard]] double frozen_element_bytes(const TrainingPlan& plan, const WeightUnit& unit,
                                           const Tensor& tensor, double otherwise);
+
+// Bytes of all weights of a unit as its kernels find them: experts, adapters and frozen ones too.
+[[nodiscard]] std::int64_t unit_bytes(const TrainingPlan& plan, const ChunkWeights& weights,
+                                      const WeightUnit& unit);
 
 // Where a chunk stands in the model.
 struct ChunkLayers {

@@ -4,9 +4,13 @@
 #include <cmath>
 #include <string>
 
+#include "models/lower/offload.hpp"
+
 namespace trainyard {
 
 namespace {
+
+constexpr std::int64_t kMasterBytes = 4;  // the weights themselves are kept in fp32
 
 // Of what one gather brings or one reduce_scatter takes: the first dimension is cut into equal
 // parts, the last of which may be short or empty.
@@ -74,20 +78,27 @@ void FullySharded::append_unit(std::vector<Group>& groups, const ChunkWeights& w
   std::int64_t trained = 0;
   for (std::size_t entry = unit.begin; entry < unit.end; ++entry)
     trained += padded(entries[entry].tensors, slots_.shards);
-  const auto element = static_cast<double>(shape_.element);
-  double frozen = 0.0;
-  for (const Tensor& tensor : unit.frozen)
-    frozen += frozen_element_bytes(plan_, unit, tensor, element) *
-              static_cast<double>(padded(tensor, slots_.shards));
+  const auto frozen = [&](std::int64_t otherwise) {
+    double bytes = 0.0;
+    for (const Tensor& tensor : unit.frozen)
+      bytes += frozen_element_bytes(plan_, unit, tensor, static_cast<double>(otherwise)) *
+               static_cast<double>(padded(tensor, slots_.shards));
+    return std::llround(bytes);
+  };
   group.dense.trained += trained;
-  if (slots_.shards > 1) group.dense.wire += trained * shape_.element + std::llround(frozen);
+  if (slots_.shards > 1) {
+    const std::int64_t kept = plan_.training.lora_rank > 0 ? shape_.element : kMasterBytes;
+    group.dense.wire += trained * shape_.element + frozen(shape_.element);
+    group.dense.shard += (trained * kMasterBytes + frozen(kept)) / slots_.shards;
+  }
   if (expert_slots_.all == 1) return;  // held whole and reduced with nobody
   for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry)
     group.experts.trained += padded(weights.experts[entry].tensors, expert_slots_.shards);
-  if (expert_slots_.shards > 1)
-    group.experts.wire =
-        (group.experts.trained + padded(unit.frozen_experts, expert_slots_.shards)) *
-        shape_.element;
+  if (expert_slots_.shards == 1) return;
+  const std::int64_t all =
+      group.experts.trained + padded(unit.frozen_experts, expert_slots_.shards);
+  group.experts.wire = all * shape_.element;
+  group.experts.shard = all * kMasterBytes / expert_slots_.shards;
 }
 
 FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
@@ -116,13 +127,20 @@ void FullySharded::begin_step() { hold_state(plan_, parameters_, {}, build_); }
 
 void FullySharded::gather_part(std::string_view name, Part& part, const ShardSlots& slots) {
   if (part.kept == part.wire) return;
+  const bool fetches = plan_.offload.weights && part.kept == 0;
   const Call call{.op = CollectiveOp::AllGather,
                   .bytes = part.wire,
                   .dtype = shape_.dtype,
                   .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
-  part.gather = build_.collective(
-      name, Stream::AllGather, part.kept > 0 ? slots.reshard : slots.shard, call, {gather_after_});
+  const OpIndex fetched =
+      fetches ? copy_from_host(build_, "weight_shard_fetch", part.shard, {gather_after_}) : kNone;
+  part.gather =
+      build_.collective(name, Stream::AllGather, part.kept > 0 ? slots.reshard : slots.shard, call,
+                        {fetches ? fetched : gather_after_});
   build_.allocate(part.gather, Category::Communication, call.bytes);
+  if (!fetches) return;
+  build_.allocate(fetched, Category::Communication, part.shard);
+  build_.release(part.gather, Category::Communication, part.shard);
 }
 
 // Brings the whole of a group into a buffer, and its experts, who have replicas of their own, into
@@ -224,9 +242,7 @@ void FullySharded::before_backward(const UnitBackward& backward) {
   const ChunkWeights& weights = weights_[backward.place.chunk];
   const WeightUnit& unit = weights.units[backward.place.unit];
   std::int64_t parameters = weights.parameters(unit);
-  for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry) {
-    if (expert_slots_.all > 1) parameters += weights.experts[entry].parameters();
-  }
+  if (expert_slots_.all > 1) parameters += weights.expert_parameters(unit);
   const std::int64_t bytes = parameters * shape_.element;
   build_.allocate(build_.next(), Category::Gradients, bytes);
   group.gradients += bytes;

@@ -16,6 +16,10 @@
 // with P trained and Q frozen parameters f(P + Q) w_p a gather and fP w_g
 // (tests/models/lower/frozen_test.cpp). PyTorch also asks for the layer before the first trained
 // one during the backward, and drops it unread; that is left out.
+//
+// Shards that stand on the host (offload.weights; FSDP2's CPUOffloadPolicy, ZeRO-Infinity,
+// Rajbhandari et al. 2104.07857) are fetched as they are kept before every gather that starts from
+// them: 4P/s bytes (tests/models/lower/offload_test.cpp).
 #pragma once
 
 #include <cstdint>
@@ -46,6 +50,7 @@ class FullySharded final : public DataParallel {
   struct Part {
     std::int64_t trained = 0;  // parameters, each tensor's rows padded to a multiple of the shards
     std::int64_t wire = 0;     // bytes of all, frozen ones included, as gathered; 0: held whole
+    std::int64_t shard = 0;    // bytes of this rank's part, as it is kept
     std::int64_t kept = 0;     // bytes that outlive the forward; all: the backward gathers nothing
     OpIndex gather = kNone;
   };

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "models/adapters.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "sim/graph/progress.hpp"
@@ -150,6 +151,128 @@ TEST(Offload, WeightsComeForEveryUse) {
     most = std::max(most, point.by_category[static_cast<std::size_t>(Category::UnshardedWeights)]);
   EXPECT_EQ(most, layers / 2);
   EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), layers);
+}
+
+std::int64_t bytes_of_layers(const TrainingPlan& plan, bool reached) {
+  const ChunkWeights weights = chunk_weights(plan, {0, 4, true, true});
+  std::int64_t bytes = 0;
+  for (const WeightUnit& unit : weights.units)
+    if (unit.is_layer() && (unit.reached || !reached)) bytes += unit_bytes(plan, weights, unit);
+  return bytes;
+}
+
+// Experts, adapters, frozen weights in as many bits as they are kept: all of a layer comes forward,
+// and again where a gradient comes by.
+TEST(Offload, AllWeightsOfALayerCome) {
+  std::vector<TrainingPlan> plans;
+  for (const char* format : {"as_trained", "nf4"}) {
+    plans.push_back(offloaded({.weights = true}));
+    plans.back().training.lora_rank = 8;
+    plans.back().training.frozen_weights = format;
+  }
+  for (const bool ends : {false, true}) {
+    plans.push_back(offloaded({.weights = true}));
+    plans.back().training.frozen_layers = {0, 1};
+    plans.back().training.frozen_embedding = plans.back().training.frozen_head = ends;
+  }
+  plans.push_back(plan_of(small_moe(4), {.data = 4, .expert = 4, .expert_tensor = 1}, 2));
+  plans.back().offload.weights = true;
+  for (const TrainingPlan& plan : plans) {
+    const Step step = played(plan, 0.5);
+    expect_returned(step.workload);
+    const std::int64_t all = bytes_of_layers(plan, false);
+    EXPECT_EQ(copied(step.workload)[kFromHost], 2 * (all + bytes_of_layers(plan, true)));
+    EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), all);
+    const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
+    EXPECT_GT(resident[static_cast<std::size_t>(Category::Weights)], 0) << "embedding and head";
+  }
+}
+
+// The experts of a rank and, in four bits, a seventh of a layer's bytes at most.
+TEST(Offload, BytesOfALayer) {
+  TrainingPlan plan = offloaded({.weights = true});
+  const std::int64_t layer = bytes_of_layers(plan, false) / 4;
+  EXPECT_EQ(layer, 2 * (256 * (256 + 2 * 128) + 256 * 256 + 3 * 256 * 512 + 2 * 256));
+  plan.training.lora_rank = 8;
+  plan.training.frozen_weights = "nf4";
+  const std::int64_t matrices = layer / 2 - 2 * 256;
+  const std::int64_t adapters = adapter_parameters(plan.architecture, plan.training) / 4;
+  EXPECT_NEAR(static_cast<double>(bytes_of_layers(plan, false)) / 4.0,
+              frozen_bytes(plan.training) * static_cast<double>(matrices) +
+                  2.0 * static_cast<double>(2 * 256 + adapters),
+              1.0);
+}
+
+// Two groups of two layers: 4 forward, 4 when they are computed again, and of each group the first
+// once more for its backward.
+TEST(Offload, AGroupThatIsComputedAgainReadsItsWeightsOnceMore) {
+  TrainingPlan plan = offloaded({.activations = 1.0, .weights = true}, 1);
+  plan.training.recompute = Recompute::Full;
+  for (const auto& [together, uses] : {std::pair{1, 8}, {2, 10}, {4, 11}}) {
+    plan.training.recompute_num_layers = together;
+    const Step step = played(plan, 0.5);
+    expect_returned(step.workload);
+    const std::int64_t layer = bytes_of_layers(plan, false) / 4;
+    std::int64_t fetched = 0;
+    for_each_operation(step.workload, step.workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "weight_fetch") fetched += step.workload.calls[view.op.payload].bytes;
+    });
+    EXPECT_EQ(fetched, uses * layer) << together;
+    for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
+      EXPECT_LE(point.by_category[static_cast<std::size_t>(Category::UnshardedWeights)], 2 * layer);
+  }
+}
+
+TrainingPlan infinity(std::int64_t reshard) {
+  TrainingPlan plan =
+      plan_of(small_llama(4), {.data = 4, .zero_stage = 3, .reshard_group = reshard}, 2);
+  plan.offload = {.optimizer = OffloadedOptimizer::Cpu, .weights = true};
+  plan.host.bandwidth = BytesPerSecond{1e9};
+  return plan;
+}
+
+// ZeRO 3: before every gather the rank's fp32 shard comes, 4P/s bytes, but where the backward
+// starts from what was kept on the GPU; its gradients go, 4P/s once, and no weight stays.
+TEST(Offload, ShardsComeBeforeTheyAreGathered) {
+  for (const std::int64_t reshard : {0, 2}) {
+    const TrainingPlan plan = infinity(reshard);
+    const Step step = played(plan, 0.5);
+    expect_returned(step.workload);
+    const std::int64_t all = parameter_count(plan.architecture);
+    const std::int64_t layers = bytes_of_layers(plan, false) / 2;
+    const std::int64_t uses = all - layers + (reshard > 0 ? 1 : 2) * layers;
+    EXPECT_EQ(copied(step.workload)[kFromHost], 2 * 4 * uses / 4);
+    EXPECT_EQ(copied(step.workload)[kToHost], 4 * all / 4);
+    const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
+    EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)], 0);
+    EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), (4 + 8) * all / 4);
+  }
+}
+
+// The GPU's own step takes weights and moments there and back.
+TEST(Offload, ShardsAreUpdatedOnTheGpu) {
+  TrainingPlan plan = infinity(0);
+  plan.offload.optimizer = OffloadedOptimizer::Fetch;
+  const Workload workload = lower(plan);
+  expect_returned(workload);
+  EXPECT_EQ(copied(workload)[kToHost], 12 * parameter_count(plan.architecture) / 4);
+}
+
+TEST(Offload, ShardsOfExpertsAndFrozenWeightsComeToo) {
+  TrainingPlan experts = plan_of(
+      small_moe(4), {.data = 8, .expert = 2, .expert_tensor = 1, .zero_stage = 3, .shard = 4}, 2);
+  experts.offload.weights = true;
+  TrainingPlan adapted = infinity(0);
+  adapted.training.lora_rank = 8;
+  adapted.training.frozen_weights = "nf4";
+  for (const TrainingPlan& plan : {experts, adapted}) {
+    const Workload workload = lower(plan);
+    expect_returned(workload);
+    const auto resident = resident_bytes(workload, workload.programs[0]);
+    EXPECT_NEAR(static_cast<double>(resident[static_cast<std::size_t>(Category::Weights)]), 0.0,
+                2.0);
+    EXPECT_GT(copied(workload)[kFromHost], 0);
+  }
 }
 
 }  // namespace
