@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "sim/graph/kernel.hpp"
 
@@ -26,6 +27,10 @@ enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
 // Engine's GroupedLinear has cuBLAS do it. OneLaunch: a kernel for all of them (CUTLASS,
 // torch._grouped_mm, DeepGEMM).
 enum class ExpertProducts : std::uint8_t { PerExpert, OneLaunch };
+
+// The operation by which ranks learn how many rows of each expert come to them. The host reads the
+// counts, to size what follows.
+inline constexpr std::string_view kExpertCountsOperation = "expert_counts_all_gather";
 
 struct ExpertSettings {
   RoutingKind routing = RoutingKind::Balanced;

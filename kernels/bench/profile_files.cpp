@@ -64,14 +64,14 @@ std::optional<DataType> dtype_named(const std::string& name) {
   return std::nullopt;
 }
 
-Gemm csv_gemm(const fit::CsvTable& table, std::size_t row, DataType dtype) {
+Gemm csv_gemm(const CsvTable& table, std::size_t row, DataType dtype) {
   return {.m = table.integer(row, "m"),
           .n = table.integer(row, "n"),
           .k = table.integer(row, "k"),
           .dtype = dtype};
 }
 
-Attention csv_attention(const fit::CsvTable& table, std::size_t row, DataType dtype) {
+Attention csv_attention(const CsvTable& table, std::size_t row, DataType dtype) {
   const std::int64_t sequence = table.integer(row, "seq");
   const std::int64_t dim = table.integer(row, "head_dim");
   return {.batch = table.integer(row, "batch"),
@@ -98,7 +98,7 @@ void add_interference(Json& gpu_profile, const MeasuredProfile& rows) {
                   held.value("source", std::string()), factors->rows, summary_of(rows.provenance));
 }
 
-bool whole_attention(const fit::CsvTable& table, std::size_t row) {
+bool whole_attention(const CsvTable& table, std::size_t row) {
   return !table.has("window") || table.integer(row, "window") == 0;
 }
 
@@ -219,7 +219,7 @@ std::string diff_text(const ProfileDiff& diff, std::size_t most) {
 }
 
 MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& origin) {
-  const fit::CsvTable table(file);
+  const CsvTable table(file);
   const bool attention = table.has("head_dim");
   if (!attention && !table.has("n"))
     throw InputError(Problem{file.string(), "", "has neither columns m, n, k nor seq, head_dim",

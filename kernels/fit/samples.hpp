@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/csv_table.hpp"
+
 namespace trainyard::fit {
 
 struct Sample {
@@ -44,26 +46,6 @@ struct AttentionSample {
 struct AttentionSamples {
   std::vector<AttentionSample> medians;
   std::size_t rows = 0;
-};
-
-// One line of a table, cut at the commas, under the names of its header.
-class CsvTable {
- public:
-  explicit CsvTable(const std::filesystem::path& file);
-  [[nodiscard]] std::size_t rows() const { return rows_.size(); }
-  [[nodiscard]] bool has(const std::string& column) const {
-    return std::find(header_.begin(), header_.end(), column) != header_.end();
-  }
-  [[nodiscard]] const std::string& text(std::size_t row, const std::string& column) const;
-  [[nodiscard]] std::int64_t integer(std::size_t row, const std::string& column) const;
-  [[nodiscard]] double number(std::size_t row, const std::string& column) const;
-
- private:
-  template <class Number>
-  [[nodiscard]] Number parsed(std::size_t row, const std::string& column) const;
-  std::string file_;
-  std::vector<std::string> header_;
-  std::vector<std::vector<std::string>> rows_;
 };
 
 // Of fp8, products alone (quantisation.hpp): means over the backends, weighted as times of equal

@@ -4,6 +4,9 @@
 //
 //   T = alpha + max(S d_n/K (N-1)/N / B_e, what a GPU sends inside its node / B_i)
 //
+// B_i is NVLink's, or less: what the SMs of the exchange copy, where alpha is as measured
+// (deepep/pace.hpp).
+//
 // S bytes of all the K rows of each token, N nodes; a token's K experts lie on d_n of the nodes on
 // average (distinct_units). Forwarding runs beside crossing, token by token, so both are one flow a
 // sender. The name takes what says d_n: "node_limited:K-E-g-G", K experts a token out of E, which
@@ -16,10 +19,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "models/collectives/all_to_all.hpp"
+#include "models/collectives/deepep/pace.hpp"
 #include "models/collectives/node_limited.hpp"
 #include "models/collectives/placement.hpp"
+#include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -143,6 +149,31 @@ class Crossing {
   std::vector<Message> messages_;
 };
 
+// What each sender copies inside its node, in the order of senders; those that send nothing left
+// out.
+std::vector<double> handed_on_of(const std::vector<Message>& messages) {
+  std::map<std::uint32_t, double> bytes;
+  for (const Message& message : messages)
+    bytes[message.from] += message.step == 1 ? message.bytes : 0.0;
+  std::vector<double> of_senders;
+  for (const auto& [sender, sum] : bytes) of_senders.push_back(sum);
+  return of_senders;
+}
+
+// A chain for each sender: none ends before the sender's SMs have copied its rows.
+void hold_back(Phase& phase, const std::vector<double>& handed_on, const ExchangePace& pace) {
+  TY_CHECK(phase.chains.size() == handed_on.size() || phase.chains.empty(), phase.chains.size(),
+           handed_on.size());
+  phase.latency = std::max(phase.latency, pace.start);
+  for (std::size_t i = 0; i < phase.chains.size(); ++i) {
+    Chain& chain = phase.chains[i];
+    if (handed_on[i] <= 0.0) continue;
+    const double most = std::ranges::max(chain.loads, {}, &LinkLoad::bytes).bytes;
+    chain.rate_cap_bytes_per_s =
+        std::min(chain.rate_cap_bytes_per_s, most / handed_on[i] * pace.rate.value());
+  }
+}
+
 class NodeLimitedAllToAll final : public CollectiveAlgorithm {
  public:
   NodeLimitedAllToAll(std::optional<TokenChoice> choice, std::string name)
@@ -170,8 +201,12 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
   // Forwarding runs beside crossing, token by token: one phase.
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     std::vector<Message> together = messages(place, bytes);
+    const std::vector<double> handed_on = handed_on_of(together);
     for (Message& message : together) message.step = 0;
-    return phases_of_all_to_all(place, together, ChainOf::Sender);
+    std::vector<Phase> phases = phases_of_all_to_all(place, together, ChainOf::Sender);
+    const auto nodes = static_cast<std::int64_t>(placement_of(place).nodes.size());
+    hold_back(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
+    return phases;
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return Crossing(place, bytes, choice_).messages();

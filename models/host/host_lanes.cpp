@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/expert_settings.hpp"
+
 namespace trainyard {
 
 namespace {
@@ -53,7 +55,8 @@ class LaneWriter {
     const bool received = habits_.waits_for_receives && op.kind == OpKind::Recv;
     // A message that its receiver is not ready for would hold the sender's host for good.
     const bool blocked = costs_.blocking && op.kind != OpKind::Send;
-    if (norm || sum || received || blocked) wait(index);
+    const bool counts = collective && workload_.names[op.name] == kExpertCountsOperation;
+    if (norm || sum || received || counts || blocked) wait(index);
   }
 
   // Is the norm of this rank summed over others at once?

@@ -6,6 +6,8 @@
 //     .item() on it; fp16 reads there whether a gradient overflowed), and
 //   - with messages that do not overlap, after each receive: Megatron-LM's batched exchange
 //     synchronises the device (p2p_communication.py, batch_p2p_sync).
+//   - where it reads how many rows of each expert come to its rank, to size what follows
+//     (Megatron-LM's token dispatchers copy tokens_per_expert to the host), and
 //   - after every kernel and every communication but a send, where the host is `blocking`.
 // Loss and data of a step are read when everything of it has ended, so every step begins anew.
 //

@@ -201,15 +201,18 @@ void MoeLowering::module_forward() {
   route();
   cast_rows("dispatch_cast");
   permute("permute");
-  if (plan_.parallelism.expert > 1 && plan_.experts.dispatcher != Dispatcher::AllGather) {
+  const bool told = plan_.parallelism.expert > 1 &&
+                    plan_.experts.dispatcher != Dispatcher::AllGather &&
+                    !plan_.experts.pad_to_capacity;
+  if (told) {
     // Everyone tells everyone how many rows of each expert it has.
     const Call counts{
         .op = CollectiveOp::AllGather,
         .bytes = kFp32Bytes * arch_.experts * plan_.parallelism.expert,
         .dtype = DataType::Fp32,
         .algorithm = plan_.collectives.of(GroupKind::Expert, CollectiveOp::AllGather)};
-    build_.wait_for(build_.collective("expert_counts_all_gather", Stream::Expert, Slot::Expert,
-                                      counts, {build_.last_compute()}));
+    build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, counts,
+                                      {build_.last_compute()}));
   }
   const OpIndex dispatched = travel("dispatch", Way::ToExperts, plan_.experts.dispatch_precision);
   if (plan_.experts.overlap_shared) shared_forward();

@@ -74,6 +74,19 @@ TEST(HostLanes, OverlappedMessagesAreNotWaitedFor) {
     EXPECT_EQ(lane.syncs.size(), 1U);  // the gradient norm
 }
 
+// The rows of each expert are counted once a layer and microbatch; the host needs the numbers. With
+// a capacity to which all are padded they are known.
+TEST(HostLanes, CountsOfExpertsAreWaitedFor) {
+  TrainingPlan plan = plan_of(small_moe(3), {.data = 2, .expert = 2}, 8);
+  const auto syncs = [&plan] { return host_lanes(lower(plan), kHost, {}).front().syncs.size(); };
+  const auto microbatches = static_cast<std::size_t>(plan.microbatches());
+  const auto layers = static_cast<std::size_t>(plan.architecture.layers_of(LayerKind::Moe));
+  EXPECT_EQ(syncs(), layers * microbatches + 1);  // and the gradient norm
+  plan.experts.capacity_factor = 1.0;
+  plan.experts.pad_to_capacity = true;
+  EXPECT_EQ(syncs(), 1U);
+}
+
 TEST(HostLanes, AFreeHostHasNoLanes) {
   const TrainingPlan plan = plan_of(small_gpt(4), {}, 4);
   EXPECT_TRUE(host_lanes(lower(plan), {}, {}).empty());

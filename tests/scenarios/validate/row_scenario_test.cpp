@@ -74,6 +74,23 @@ TEST(RowScenario, NotesOfAsynchronousTensorParallelismAreHeard) {
 }
 
 // The same scenario as the shipped one, which was written by hand.
+// A recipe may say that exchanges of experts overlap; plain 1F1B on several stages cannot do it.
+TEST(RowScenario, ExchangesOverlapWhereTheRecipeSaysSo) {
+  Json row = gpt3();
+  row["model"]["moe"] = {{"experts", 8}, {"topk", 2}, {"expert_ffn", 49152}};
+  row["parallel"]["dp"] = 8;
+  row["parallel"]["tp"] = 1;
+  row["parallel"]["sequence_parallel"] = false;
+  row["parallel"]["ep"] = 8;
+  const auto document = [&row] { return row_scenario(load_row_tables(), row_of(row)); };
+  EXPECT_FALSE(document().contains("experts"));
+  row["recipe"] = {{"moe_a2a_overlap", true}};
+  EXPECT_TRUE(document()["experts"]["overlap_exchanges"].get<bool>());
+  row["parallel"]["vp"] = 1;
+  EXPECT_FALSE(document().contains("experts"));
+  EXPECT_NE(document()["assumptions"].dump().find("overlap of exchanges"), std::string::npos);
+}
+
 TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
   const Scenario made = scenario_of(gpt3());
   const Scenario hand = load_scenario(

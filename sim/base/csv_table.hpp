@@ -1,0 +1,38 @@
+// A comma-separated table with a header line, read whole.
+//
+//   const CsvTable table("h100_sxm.csv");
+//   table.number(0, "time_us");
+//
+// Throws InputError that names the file, the line and the column for what is not there or no
+// number.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+// Fields are cut at the commas; none is quoted.
+class CsvTable {
+ public:
+  explicit CsvTable(const std::filesystem::path& file);
+  [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] bool has(const std::string& column) const {
+    return std::find(header_.begin(), header_.end(), column) != header_.end();
+  }
+  [[nodiscard]] const std::string& text(std::size_t row, const std::string& column) const;
+  [[nodiscard]] std::int64_t integer(std::size_t row, const std::string& column) const;
+  [[nodiscard]] double number(std::size_t row, const std::string& column) const;
+
+ private:
+  template <class Number>
+  [[nodiscard]] Number parsed(std::size_t row, const std::string& column) const;
+  std::string file_;
+  std::vector<std::string> header_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace trainyard

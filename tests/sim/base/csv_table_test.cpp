@@ -1,0 +1,44 @@
+// Is a table read by the names of its columns, and is what is wrong with it said?
+#include "sim/base/csv_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+std::filesystem::path table_of(const std::string& text) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "table.csv";
+  write_file(file, text);
+  return file;
+}
+
+std::string problem_of(const std::string& text, const std::string& column) {
+  try {
+    (void)CsvTable(table_of(text)).number(0, column);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CsvTable, IsReadByColumn) {
+  const CsvTable table(table_of("gpu,rows,time_us\nh100,12,3.5\n\nb200,7,1e3\n"));
+  ASSERT_EQ(table.rows(), 2U);
+  EXPECT_TRUE(table.has("rows"));
+  EXPECT_FALSE(table.has("columns"));
+  EXPECT_EQ(table.text(0, "gpu"), "h100");
+  EXPECT_EQ(table.integer(1, "rows"), 7);
+  EXPECT_DOUBLE_EQ(table.number(1, "time_us"), 1000.0);
+}
+
+TEST(CsvTable, SaysWhatIsWrong) {
+  EXPECT_NE(problem_of("a,b\n1\n", "a").find("has a line of 1 fields"), std::string::npos);
+  EXPECT_NE(problem_of("a,b\n1,2\n", "c").find("has no column \"c\""), std::string::npos);
+  EXPECT_NE(problem_of("a,b\n1,x\n", "b").find("line 2 has b \"x\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trainyard
