@@ -127,7 +127,7 @@ TEST(Unequal, GpusOfOneNodeAreEachTheirOwn) {
   };
   const ScenarioRun first = run_scenario(load(document), {});
   node["other_gpus"] = {
-      {{"gpus", {1}}, {"gpu", "l40s"}, {"gpu_memory", {{"usable", "46068 MiB"}}}}};
+      {{"gpus", {4, 5, 6, 7}}, {"gpu", "l40s"}, {"gpu_memory", {{"usable", "46068 MiB"}}}}};
   document["cluster"]["node"] = node;
   const ScenarioRun mixed = run_scenario(load(document), {});
   node.erase("other_gpus");
