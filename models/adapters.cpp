@@ -13,11 +13,12 @@ struct Target {
   bool row_parallel = false;
 };
 
-std::vector<Target> targets(const Architecture& a) {
+std::vector<Target> targets(const Architecture& a, LayerKind kind) {
   std::vector<Target> all = {{"query", a.hidden, a.query_width()},
                              {"key", a.hidden, a.kv_width()},
                              {"value", a.hidden, a.kv_width()},
                              {"projection", a.output_width(), a.hidden, true}};
+  if (kind == LayerKind::Moe) return all;
   if (a.gated_ffn) all.push_back({"gate", a.hidden, a.ffn});
   all.push_back({"up", a.hidden, a.ffn});
   all.push_back({"down", a.ffn, a.hidden, true});
@@ -35,10 +36,10 @@ std::vector<std::string> adapter_target_names() {
 }
 
 std::vector<Adapter> layer_adapters(const Architecture& a, const Training& training,
-                                    std::int64_t tensor) {
+                                    std::int64_t tensor, LayerKind kind) {
   std::vector<Adapter> adapters;
   if (training.lora_rank == 0) return adapters;
-  for (const Target& target : targets(a)) {
+  for (const Target& target : targets(a, kind)) {
     if (!contains(training.lora_targets, target.name)) continue;
     adapters.push_back({.target = target.name,
                         .inputs = target.row_parallel ? target.inputs / tensor : target.inputs,
@@ -50,9 +51,11 @@ std::vector<Adapter> layer_adapters(const Architecture& a, const Training& train
 
 std::int64_t adapter_parameters(const Architecture& architecture, const Training& training) {
   std::int64_t sum = 0;
-  for (const Adapter& adapter : layer_adapters(architecture, training, 1))
-    sum += adapter.parameters();
-  return sum * architecture.layers;
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer)
+    for (const Adapter& adapter :
+         layer_adapters(architecture, training, 1, architecture.kind_of(layer)))
+      sum += adapter.parameters();
+  return sum;
 }
 
 std::vector<std::string> frozen_formats() { return {"as_trained", "nf4"}; }

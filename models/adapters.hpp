@@ -28,9 +28,12 @@ struct Adapter {
 
 // The matrices of a layer that can have one: query, key, value, projection, gate, up, down.
 [[nodiscard]] std::vector<std::string> adapter_target_names();
-// Of one layer of one of `tensor` ranks; empty without adapters. A layer without a gate has none.
+// Of one layer of one of `tensor` ranks; empty without adapters. A layer without a gate has none,
+// one with experts has those of its attention alone: experts, router and shared experts stay
+// frozen.
 [[nodiscard]] std::vector<Adapter> layer_adapters(const Architecture& architecture,
-                                                  const Training& training, std::int64_t tensor);
+                                                  const Training& training, std::int64_t tensor,
+                                                  LayerKind kind = LayerKind::Dense);
 // Of the whole model, undivided.
 [[nodiscard]] std::int64_t adapter_parameters(const Architecture& architecture,
                                               const Training& training);

@@ -22,7 +22,8 @@ struct OffloadSettings {
   double activations = 0.0;  // the share of what a layer keeps that goes to the host, 0 to 1
   std::int64_t activation_layers = 0;  // of the first so many layers of a chunk; 0: of all
   OffloadedOptimizer optimizer = OffloadedOptimizer::None;
-  bool weights = false;  // of the layers; embedding and head stay
+  // Of the layers; embedding and head stay. With zero_stage 3 the shards of all.
+  bool weights = false;
   [[nodiscard]] bool any() const {
     return activations > 0.0 || optimizer != OffloadedOptimizer::None || weights;
   }

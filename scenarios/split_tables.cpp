@@ -33,7 +33,9 @@ const Field<O> kOffload[] = {
      Whole<O>{&O::activation_layers, 0}},
     {"optimizer", "its state stands on the host, updated by the CPU, or fetched for the GPU",
      word_of<O, &O::optimizer, kOffloadedOptimizer>()},
-    {"weights", "the layers' weights stand on the host and are fetched for every use",
+    {"weights",
+     "the layers' weights stand on the host and are fetched for every use; zero_stage 3: all "
+     "shards, fetched before they are gathered",
      Flag<O>{&O::weights}},
 };
 

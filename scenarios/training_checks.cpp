@@ -81,14 +81,19 @@ void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSection
                 fmt::format("there is no matrix \"{}\" to adapt", chosen[i]),
                 fmt::format("choose from {}", fmt::join(known, ", ")));
   }
-  const bool dense =
-      !scenario.plan.architecture.has_experts() && !scenario.plan.architecture.latent();
-  if (sound.model && !dense) {
+  const Architecture& a = scenario.plan.architecture;
+  if (!sound.model) return;
+  if (a.latent())
     file.report("/training/lora_rank",
-                "adapters stand on dense layers with ordinary attention; this model has "
-                "experts or latent attention",
-                "set lora_rank to 0, or take a dense model");
-  }
+                "adapters stand on ordinary attention; this model has latent attention",
+                "set lora_rank to 0, or take another model");
+  else if (adapter_parameters(a, training) == 0)
+    file.report(
+        "/training/lora_targets",
+        fmt::format("leave nothing to train: layers with experts, all of {}, have adapters on "
+                    "their attention alone",
+                    a.name),
+        "name query, key, value or projection");
 }
 
 }  // namespace trainyard

@@ -64,17 +64,20 @@ OpIndex LayerLowering::adapters_wgrad(std::string_view name) {
   return build_.last_compute();
 }
 
+void LayerLowering::dequantise(std::string_view name, std::int64_t parameters) {
+  if (!frozen() || !dequantises(plan_.training)) return;
+  const double bytes = frozen_bytes(plan_.training) + static_cast<double>(shape_.element);
+  memory_bound(std::string(name) + "_dequantise", MemoryBoundKind::Cast,
+               std::llround(static_cast<double>(parameters) * bytes));
+}
+
 // Quantised as it stands and transposed, for the product and for the weight gradient: 2 bytes read,
 // 1 + 1 written. What is gathered in 8 bits is quantised before, 2 bytes read and 1 written of each
 // rank's share, and transposed after, 1 read and 1 written of all.
 void LayerLowering::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                             Rows rows) {
   const std::string text(name);
-  if (frozen() && dequantises(plan_.training)) {
-    const double bytes = frozen_bytes(plan_.training) + static_cast<double>(shape_.element);
-    memory_bound(text + "_dequantise", MemoryBoundKind::Cast,
-                 std::llround(static_cast<double>(parameters) * bytes));
-  }
+  dequantise(name, parameters);
   if (plan_.recipe.products != DataType::Fp8) return;
   const bool shared = rows == Rows::Gathered && shape_.sequence_parallel && shape_.tensor > 1 &&
                       plan_.recipe.sequence_wire == DataType::Fp8;

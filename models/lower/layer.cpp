@@ -187,6 +187,7 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
 }
 
 OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
+  if (part == BackwardPart::Weight) return row_wgrad(name, inputs);
   const std::string text(name);
   prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden, Rows::Gathered);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",

@@ -82,6 +82,10 @@ class LayerLowering {
   // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication;
   // the wgrad, or kNone for the input part.
   OpIndex column_backward(std::string_view name, std::int64_t outputs, BackwardPart part);
+  // Adapters are trained, and no matrix itself.
+  [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
+  // Writes out so many numbers of a frozen matrix that is kept in four bits.
+  void dequantise(std::string_view name, std::int64_t parameters);
   OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
@@ -152,7 +156,6 @@ class LayerLowering {
   void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                Rows rows = Rows::OwnedWhole);
   [[nodiscard]] std::int64_t wire_bytes() const;
-  [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
   // Of the layer that the tags name.
   [[nodiscard]] std::vector<Adapter> adapters_here() const;
   [[nodiscard]] Attention flash(bool backward) const;

@@ -118,10 +118,26 @@ std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::i
          std::max(element * numbers, element * attention - kept.ffn - kept.experts);
 }
 
+// What the products of a layer's experts would keep for their weights: the rows, the router's
+// input, and what lies between the two products.
+std::int64_t frozen_expert_inputs(const TrainingPlan& plan, std::int64_t rows) {
+  const Architecture& a = plan.architecture;
+  const Parallelism& p = plan.parallelism;
+  const double element = element_bytes(plan.training.precision);
+  const double each = plan.recipe.product_input_bytes.value_or(element);
+  const std::int64_t tokens =
+      plan.training.micro_batch_size * plan.training.sequence_length / p.context;
+  const std::int64_t own = tokens / (p.sequence_parallel ? p.tensor : 1);
+  const std::int64_t inner = a.expert_ffn / p.expert_tensor_size();
+  return std::llround(each * static_cast<double>(rows * (a.hidden + inner)) +
+                      element * static_cast<double>(own * a.hidden));
+}
+
 // What frozen matrices change: those without an adapter do not need their input again, and each
 // adapter keeps what lies between its factors. The projection's input is the fused core's output,
 // which its backward reads.
-std::int64_t adapter_difference(const TrainingPlan& plan, LayerKind kind, bool trained) {
+std::int64_t adapter_difference(const TrainingPlan& plan, LayerKind kind, std::int64_t rows,
+                                bool trained) {
   const Training& t = plan.training;
   if (t.lora_rank == 0 && trained) return 0;
   const Architecture& a = plan.architecture;
@@ -135,13 +151,16 @@ std::int64_t adapter_difference(const TrainingPlan& plan, LayerKind kind, bool t
                        t.recompute_modules != std::vector<std::string>{"core_attn"};
   const std::int64_t region = p.sequence_parallel ? p.tensor : 1;
   std::int64_t columns =
-      trained ? t.lora_rank * static_cast<std::int64_t>(layer_adapters(a, t, p.tensor).size()) : 0;
+      trained ? t.lora_rank * static_cast<std::int64_t>(layer_adapters(a, t, p.tensor, kind).size())
+              : 0;
   if (!rebuilt && !has("query") && !has("key") && !has("value")) columns -= a.hidden / region;
   const bool dense = kind == LayerKind::Dense;
   if (dense && !rebuilt && !has("gate") && !has("up")) columns -= a.hidden / region;
   if (dense && !rebuilt && !has("down")) columns -= a.ffn / p.tensor;
   const std::int64_t tokens = t.micro_batch_size * t.sequence_length / p.context;
-  return columns * tokens * static_cast<std::int64_t>(element_bytes(t.precision));
+  const std::int64_t kept =
+      columns * tokens * static_cast<std::int64_t>(element_bytes(t.precision));
+  return dense || rebuilt ? kept : kept - frozen_expert_inputs(plan, rows);
 }
 
 }  // namespace
@@ -204,7 +223,7 @@ LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
   query.kind = kind;
   query.expert_rows = expert_rows;
   query.expert_tensor = plan.parallelism.expert_tensor_size();
-  const std::int64_t adapters = adapter_difference(plan, kind, trained);
+  const std::int64_t adapters = adapter_difference(plan, kind, expert_rows.value_or(0), trained);
   const bool full = plan.training.recompute == Recompute::Full;
   const std::int64_t rows = expert_rows.value_or(0);
   return {.kept = layer_activations(plan.architecture, query).total() + (full ? 0 : adapters),

@@ -151,6 +151,7 @@ void MoeLowering::route() {
 
 OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass) {
   const Gemm one = layer_.product(1, n, k, pass);
+  if (pass != GemmPass::WeightGrad) layer_.dequantise(name, std::ssize(rows_.received) * n * k);
   return build_.compute(
       name, GroupedGemm{.rows = rows_.received,
                         .n = n,
@@ -182,10 +183,12 @@ void MoeLowering::shared_forward() {
   if (arch_.shared_ffn == 0) return;
   const std::int64_t tokens = shape_.tokens;
   layer_.gather_sequence("shared_all_gather");
+  layer_.dequantise("shared_up", arch_.ffn_inputs() * shared_ * arch_.hidden);
   build_.compute("shared_up_gemm", layer_.product(tokens, arch_.ffn_inputs() * shared_,
                                                   arch_.hidden, GemmPass::Forward));
   layer_.memory_bound("shared_activation", MemoryBoundKind::Activation,
                       (arch_.ffn_inputs() + 1) * shape_.element * tokens * shared_);
+  layer_.dequantise("shared_down", shared_ * arch_.hidden);
   build_.compute("shared_down_gemm",
                  layer_.product(tokens, arch_.hidden, shared_, GemmPass::Forward));
   layer_.join_partial_sums("shared_join");
@@ -229,7 +232,7 @@ void MoeLowering::module_forward() {
 }
 
 void MoeLowering::experts_backward(BackwardPart part) {
-  const bool full = part == BackwardPart::Full;
+  const bool full = part == BackwardPart::Full && !layer_.frozen();
   const std::int64_t columns = arch_.ffn_inputs() * inner_;
   sort_rows("expert_unsort_backward");
   join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
@@ -284,7 +287,7 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
                       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
   build_.compute("router_dgrad", router_product(shape_.local_tokens, arch_.hidden, arch_.experts,
                                                 GemmPass::DataGrad));
-  if (part == BackwardPart::Full)
+  if (part == BackwardPart::Full && !layer_.frozen())
     router_ = build_.compute(
         "router_wgrad",
         router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
@@ -292,6 +295,7 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
 }
 
 void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
+  if (layer_.frozen()) return report(ready, build_.last_compute());
   down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
   up_ = grouped("expert_up_wgrad", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::WeightGrad);
   if (arch_.shared_ffn > 0) {
@@ -305,16 +309,20 @@ void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
   report(ready, router_);
 }
 
-// In the order of layer_entries (entries.hpp).
+// In the order of layer_entries (entries.hpp). Beside adapters nothing of it is trained: the
+// entries are empty, and final with the norm.
 void MoeLowering::report(std::vector<ReadyGradient>* ready, OpIndex norm) {
   if (ready == nullptr) return;
-  ready->push_back({.op = down_, .expert = true});
-  ready->push_back({.op = up_, .expert = true});
-  if (arch_.shared_ffn > 0) {
-    ready->push_back({.op = shared_down_});
-    ready->push_back({.op = shared_up_});
+  const bool frozen = layer_.frozen();
+  if (!frozen) {
+    ready->push_back({.op = down_, .expert = true});
+    ready->push_back({.op = up_, .expert = true});
   }
-  ready->push_back({.op = router_});
+  if (arch_.shared_ffn > 0) {
+    ready->push_back({.op = frozen ? norm : shared_down_});
+    ready->push_back({.op = frozen ? norm : shared_up_});
+  }
+  ready->push_back({.op = frozen ? norm : router_});
   ready->push_back({.op = norm});
 }
 

@@ -62,13 +62,17 @@ StageParameters StageLowering::stage_parameters() const {
 
 // The factors of adapters that stand on every tensor rank.
 std::int64_t StageLowering::replicated_adapters() const {
+  const Architecture& a = plan_.architecture;
   std::int64_t sum = 0;
-  for (const Adapter& adapter : layer_adapters(plan_.architecture, plan_.training, shape_.tensor)) {
-    const bool row = adapter.target == "projection" || adapter.target == "down";
-    for (const Chunk& chunk : chunks_)
-      for (std::int64_t i = 0; i < chunk.layers; ++i)
-        if (trains_layer(plan_, chunk.first_layer + i))
-          sum += adapter.rank * (row ? adapter.outputs : adapter.inputs);
+  for (const Chunk& chunk : chunks_) {
+    for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i) {
+      if (!trains_layer(plan_, i)) continue;
+      for (const Adapter& adapter :
+           layer_adapters(a, plan_.training, shape_.tensor, a.kind_of(i))) {
+        const bool row = adapter.target == "projection" || adapter.target == "down";
+        sum += adapter.rank * (row ? adapter.outputs : adapter.inputs);
+      }
+    }
   }
   return sum;
 }
@@ -87,7 +91,8 @@ StageLowering::WeightBytes StageLowering::frozen_weights() const {
         bytes.dense += frozen_element_bytes(plan_, unit, tensor, each) *
                        static_cast<double>(tensor.elements());
       for (const Tensor& tensor : unit.frozen_experts)
-        bytes.experts += each * static_cast<double>(tensor.elements());
+        bytes.experts += frozen_element_bytes(plan_, unit, tensor, each) *
+                         static_cast<double>(tensor.elements());
     }
   }
   if (p.zero_stage < 3) return bytes;
@@ -101,8 +106,15 @@ void StageLowering::hold_frozen() {
   build_.hold(Category::Weights, std::llround(bytes.dense + bytes.experts));
   if (plan_.training.lora_rank == 0 || !dequantises(plan_.training)) return;
   std::int64_t largest = 0;
-  for (const Weight& weight : layer_weights(plan_.architecture, LayerKind::Dense))
-    largest = std::max(largest, split_parameters(weight, shape_.tensor));
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
+    if (kind == LayerKind::Moe && !plan_.architecture.has_experts()) continue;
+    for (const Weight& weight : layer_weights(plan_.architecture, kind)) {
+      const Parallelism& p = plan_.parallelism;
+      const std::int64_t own = weight.copies / (weight.expert() ? p.expert : 1);
+      const std::int64_t ranks = weight.expert() ? p.expert_tensor_size() : shape_.tensor;
+      largest = std::max(largest, own * split_parameters(weight, ranks));
+    }
+  }
   build_.hold(Category::Workspace, largest * shape_.element);
 }
 

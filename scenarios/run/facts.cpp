@@ -52,17 +52,20 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
       {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = convention});
   const double core = token.attention_layer * attention_share(plan);
   const bool adapted = plan.training.lora_rank > 0;
-  const std::int64_t layers = plan.architecture.layers;
-  const double adapters =
-      static_cast<double>(adapter_parameters(plan.architecture, plan.training) / layers);
+  const auto adapters = [&plan](LayerKind kind) {
+    double parameters = 0.0;
+    for (const Adapter& adapter : layer_adapters(plan.architecture, plan.training, 1, kind))
+      parameters += static_cast<double>(adapter.parameters());
+    return parameters;
+  };
   double sum = token.head * (trains_head(plan) ? 3.0 : 2.0);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    const bool moe = plan.architecture.kind_of(layer) == LayerKind::Moe;
-    const double linear = moe ? token.moe_layer : token.linear_layer;
+  for (std::int64_t layer = 0; layer < plan.architecture.layers; ++layer) {
+    const LayerKind kind = plan.architecture.kind_of(layer);
+    const double linear = kind == LayerKind::Moe ? token.moe_layer : token.linear_layer;
     const bool trained = trains_layer(plan, layer);
     sum += linear + core;
     if (reaches(plan, layer)) sum += linear + 2.0 * core;
-    if (trained) sum += adapted ? 6.0 * adapters : linear;
+    if (trained) sum += adapted ? 6.0 * adapters(kind) : linear;
   }
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }

@@ -27,15 +27,20 @@ GradientEntry adapter_entry(const std::vector<Adapter>& adapters,
 }
 
 // The same places as the frozen matrices and norms have, of which nothing is trained.
-std::vector<GradientEntry> adapter_entries(const TrainingPlan& plan) {
-  const std::vector<Adapter> all =
-      layer_adapters(plan.architecture, plan.training, plan.parallelism.tensor);
-  return {adapter_entry(all, {"down"}),
-          adapter_entry(all, {"gate", "up"}),
-          {},
-          adapter_entry(all, {"projection"}),
-          adapter_entry(all, {"query", "key", "value"}),
-          {}};
+std::vector<GradientEntry> adapter_entries(const TrainingPlan& plan, LayerKind kind) {
+  const Architecture& a = plan.architecture;
+  const std::vector<Adapter> all = layer_adapters(a, plan.training, plan.parallelism.tensor, kind);
+  std::vector<GradientEntry> entries;
+  if (kind == LayerKind::Dense) {
+    entries = {adapter_entry(all, {"down"}), adapter_entry(all, {"gate", "up"})};
+  } else {
+    entries.resize(a.shared_ffn > 0 ? 3 : 1);  // shared experts, router
+  }
+  entries.push_back({});
+  entries.push_back(adapter_entry(all, {"projection"}));
+  entries.push_back(adapter_entry(all, {"query", "key", "value"}));
+  entries.push_back({});
+  return entries;
 }
 
 std::vector<Tensor> tensors_of(const std::vector<GradientEntry>& entries) {
@@ -75,7 +80,7 @@ void append_layer(ChunkWeights& weights, const TrainingPlan& plan, std::int64_t 
   if (!trained || adapted) {
     unit.frozen = tensors_of(entries);
     unit.frozen_experts = tensors_of(experts);
-    entries = trained ? adapter_entries(plan) : std::vector<GradientEntry>{};
+    entries = trained ? adapter_entries(plan, kind) : std::vector<GradientEntry>{};
     experts.clear();
   }
   append_unit(weights, std::move(unit), entries, experts);
@@ -160,7 +165,8 @@ std::int64_t unit_bytes(const TrainingPlan& plan, const ChunkWeights& weights,
     bytes +=
         frozen_element_bytes(plan, unit, tensor, element) * static_cast<double>(tensor.elements());
   for (const Tensor& tensor : unit.frozen_experts)
-    bytes += element * static_cast<double>(tensor.elements());
+    bytes +=
+        frozen_element_bytes(plan, unit, tensor, element) * static_cast<double>(tensor.elements());
   return std::llround(bytes);
 }
 

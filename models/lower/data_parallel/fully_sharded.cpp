@@ -78,27 +78,32 @@ void FullySharded::append_unit(std::vector<Group>& groups, const ChunkWeights& w
   std::int64_t trained = 0;
   for (std::size_t entry = unit.begin; entry < unit.end; ++entry)
     trained += padded(entries[entry].tensors, slots_.shards);
-  const auto frozen = [&](std::int64_t otherwise) {
+  const auto frozen = [&](const std::vector<Tensor>& tensors, std::int64_t otherwise,
+                          std::int64_t shards) {
     double bytes = 0.0;
-    for (const Tensor& tensor : unit.frozen)
+    for (const Tensor& tensor : tensors)
       bytes += frozen_element_bytes(plan_, unit, tensor, static_cast<double>(otherwise)) *
-               static_cast<double>(padded(tensor, slots_.shards));
+               static_cast<double>(padded(tensor, shards));
     return std::llround(bytes);
   };
+  const std::int64_t kept = plan_.training.lora_rank > 0 ? shape_.element : kMasterBytes;
   group.dense.trained += trained;
   if (slots_.shards > 1) {
-    const std::int64_t kept = plan_.training.lora_rank > 0 ? shape_.element : kMasterBytes;
-    group.dense.wire += trained * shape_.element + frozen(shape_.element);
-    group.dense.shard += (trained * kMasterBytes + frozen(kept)) / slots_.shards;
+    group.dense.wire +=
+        trained * shape_.element + frozen(unit.frozen, shape_.element, slots_.shards);
+    group.dense.shard +=
+        (trained * kMasterBytes + frozen(unit.frozen, kept, slots_.shards)) / slots_.shards;
   }
   if (expert_slots_.all == 1) return;  // held whole and reduced with nobody
   for (std::size_t entry = unit.experts_begin; entry < unit.experts_end; ++entry)
     group.experts.trained += padded(weights.experts[entry].tensors, expert_slots_.shards);
-  if (expert_slots_.shards == 1) return;
-  const std::int64_t all =
-      group.experts.trained + padded(unit.frozen_experts, expert_slots_.shards);
-  group.experts.wire = all * shape_.element;
-  group.experts.shard = all * kMasterBytes / expert_slots_.shards;
+  const std::int64_t shards = expert_slots_.shards;
+  if (shards == 1) return;
+  const std::int64_t experts = group.experts.trained;
+  group.experts.wire =
+      experts * shape_.element + frozen(unit.frozen_experts, shape_.element, shards);
+  group.experts.shard =
+      (experts * kMasterBytes + frozen(unit.frozen_experts, kept, shards)) / shards;
 }
 
 FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "models/architecture/flops.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
@@ -98,6 +99,83 @@ TEST(Adapters, StateAndLeaks) {
   EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 12 * trained);
   for (const std::int64_t bytes : unreturned_bytes(step.workload, step.workload.programs[0]))
     EXPECT_EQ(bytes, 0);
+}
+
+// --- on the attention of layers with experts ---
+
+std::vector<TrainingPlan> adapted_experts() {
+  const Parallelism divided{.data = 4, .expert = 4, .expert_tensor = 1};
+  Parallelism sharded = divided;
+  sharded.zero_stage = 3;
+  Parallelism staged = divided;
+  staged.pipeline = 2;
+  staged.schedule = "zb_h1";
+  std::vector<TrainingPlan> plans;
+  for (const Parallelism& parallelism :
+       {Parallelism{.expert_tensor = 1}, divided, sharded, staged}) {
+    plans.push_back(plan_of(small_moe(4), parallelism, 4));
+    plans.back().training.lora_rank = 8;
+    plans.back().training.lora_targets = {"query", "value"};
+  }
+  return plans;
+}
+
+TEST(Adapters, ExpertsStayFrozen) {
+  TrainingPlan plan = adapted_experts().front();
+  std::set<std::string> names = kernels(plan);
+  for (const char* frozen : {"expert_up_wgrad", "expert_down_wgrad", "router_wgrad",
+                             "shared_up_wgrad", "shared_down_wgrad", "qkv_wgrad"})
+    EXPECT_FALSE(names.contains(frozen)) << frozen;
+  for (const char* there :
+       {"expert_up_dgrad", "router_dgrad", "query_adapter_in", "value_adapter_out_wgrad"})
+    EXPECT_TRUE(names.contains(there)) << there;
+  plan.training.frozen_weights = "nf4";
+  names = kernels(plan);
+  for (const char* there : {"expert_up_gemm_dequantise", "expert_down_dgrad_dequantise",
+                            "shared_up_dequantise", "qkv_dequantise"})
+    EXPECT_TRUE(names.contains(there)) << there;
+}
+
+TEST(Adapters, FlopsBesideExpertsAreFourAndSix) {
+  for (const TrainingPlan& plan : adapted_experts()) {
+    const TokenFlops token =
+        token_flops(plan.architecture,
+                    {.sequence_length = plan.training.sequence_length + 1, .vocab = plan.vocab()});
+    const double tokens = static_cast<double>(plan.training.global_batch_size * 128);
+    const double trained =
+        static_cast<double>(adapter_parameters(plan.architecture, plan.training));
+    EXPECT_EQ(trained, 4 * 8 * (256 + 256 + 256 + 128));
+    const double wanted = tokens * (2.0 * (token.linear() + token.projection + token.head) +
+                                    3.5 * token.attention() + 6.0 * trained);
+    EXPECT_NEAR(executed_flops(lower(plan)).value(), wanted, 1e-12 * wanted);
+  }
+}
+
+TEST(Adapters, StateAndLeaksBesideExperts) {
+  for (TrainingPlan plan : adapted_experts()) {
+    const Workload workload = lower(plan);
+    ASSERT_NO_THROW(validate(workload, ""));
+    for (const Program& program : workload.programs)
+      for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
+  }
+  const TrainingPlan plan = adapted_experts().front();
+  const Workload workload = lower(plan);
+  const auto resident = resident_bytes(workload, workload.programs[0]);
+  const std::int64_t trained = adapter_parameters(plan.architecture, plan.training);
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)],
+            2 * (parameter_count(plan.architecture) + trained));
+  EXPECT_EQ(resident[static_cast<std::size_t>(Category::Gradients)], 4 * trained);
+}
+
+// Rows, the router's input and what lies between an expert's products are not read again.
+TEST(Adapters, FrozenExpertsKeepNoInputs) {
+  const TrainingPlan plan = adapted_experts().front();
+  TrainingPlan whole = plan;
+  whole.training.lora_rank = 0;
+  const std::int64_t rows = 128 * 2;
+  const std::int64_t saved = layer_memory(whole, LayerKind::Moe, rows).kept -
+                             layer_memory(plan, LayerKind::Moe, rows).kept;
+  EXPECT_EQ(saved, 2 * (rows * (256 + 128) + 128 * 256) - 2 * 128 * 8 * 2);
 }
 
 }  // namespace

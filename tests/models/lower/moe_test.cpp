@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "models/architecture/flops.hpp"
@@ -129,6 +130,21 @@ TEST(FurtherTokens, EndsShareTheEmbedding) {
   EXPECT_EQ(joins({.pipeline = 4}), 2U);
   EXPECT_EQ(joins({}), 0U);
   EXPECT_EQ(joins({.pipeline = 4, .interleave = 2, .schedule = "dualpipe"}), 0U);
+}
+
+// A split backward leaves the weight gradients of shared experts, and only those, to its second
+// part.
+TEST(MoeFlops, SharedExpertsSplitTheirBackwardToo) {
+  const TrainingPlan plan =
+      plan_of(small_moe(4), {.pipeline = 2, .expert_tensor = 1, .schedule = "zb_h1"}, 4);
+  const Workload workload = lower(plan);
+  std::map<std::string, int> count;
+  for (const Program& program : workload.programs)
+    for_each_operation(workload, program,
+                       [&](const OperationView& view) { ++count[std::string(view.name)]; });
+  for (const char* name :
+       {"shared_up_dgrad", "shared_down_dgrad", "shared_up_wgrad", "shared_down_wgrad"})
+    EXPECT_EQ(count[name], 3 * 4) << name;
 }
 
 TEST(MoeFlops, UnevenRoutingMovesWorkAndLosesNone) {
