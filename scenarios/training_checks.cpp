@@ -62,9 +62,6 @@ void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundS
            "set mtp_layers to 0, or leave frozen weights and offload out");
   if (!sound.parallelism) return;
   const Parallelism& p = scenario.plan.parallelism;
-  if (p.zero_stage == 3)
-    refuse("needs the head twice, before and behind its own layer; zero_stage 3 gathers it once",
-           "set zero_stage to 2 or less");
   if (sound.model && scenario.plan.architecture.hidden % p.tensor != 0)
     refuse("has a projection whose columns do not divide among the tensor ranks",
            "choose a tensor that divides the model's hidden width");

@@ -60,6 +60,9 @@ std::vector<FullySharded::Group> FullySharded::groups_of(const ChunkWeights& wei
   if (groups.empty()) return groups;
   Group& root = groups.front();
   if (root.is_root() && root.first_unit != root.last_unit) root.ends_at = first_reached(weights);
+  // Layers of multi-token prediction stand behind the head and use it once more.
+  const bool further = root.is_root() && weights.units.back().layer >= plan_.architecture.layers;
+  if (further) root.forward_ends_at = weights.units.size() - 1;
   return groups;
 }
 
@@ -72,7 +75,7 @@ void FullySharded::append_unit(std::vector<Group>& groups, const ChunkWeights& w
     groups.insert(where, Group{.layer = unit.layer, .first_unit = number});
   }
   Group& group = unit.is_layer() ? groups.back() : groups.front();
-  group.last_unit = number;
+  group.last_unit = group.forward_ends_at = number;
   if (unit.reached && !group.ends_at) group.ends_at = number;
   const std::vector<GradientEntry>& entries = weights.entries;
   std::int64_t trained = 0;
@@ -222,9 +225,13 @@ void FullySharded::before_forward(const UnitPlace& place) {
 }
 
 void FullySharded::after_forward(const UnitPlace& place) {
-  Group& group = group_at(place);
-  if (place.unit != group.last_unit || !gives_back(group)) return;
-  give_back(group, group.ends_at.has_value());
+  Group& own = group_at(place);
+  Group& root = groups_[place.chunk].front();
+  for (Group* group : {&own, &root}) {
+    if (place.unit == group->forward_ends_at && gives_back(*group))
+      give_back(*group, group->ends_at.has_value());
+    if (&own == &root) break;
+  }
 }
 
 // The group that the backward needs next: one ahead.
@@ -240,6 +247,9 @@ void FullySharded::before_backward(const UnitBackward& backward) {
     // Nothing is asked for ahead of the backward, nor without prefetch ahead of a unit's own.
     const bool enters = backward.place.unit + 1 == weights_[backward.place.chunk].units.size();
     if (enters || !plan_.parallelism.backward_prefetch) gather_after_ = build_.last_compute();
+    Group& root = groups_[backward.place.chunk].front();
+    const bool further = root.forward_ends_at > root.last_unit;
+    if (further && backward.place.unit > root.last_unit) use(root, true);
     use(group, true);
     gather_ahead(backward.place);
   }

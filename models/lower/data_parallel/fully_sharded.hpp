@@ -58,6 +58,7 @@ class FullySharded final : public DataParallel {
     std::int32_t layer = -1;
     std::size_t first_unit = 0;  // units that it holds
     std::size_t last_unit = 0;
+    std::size_t forward_ends_at = 0;          // the unit whose forward is the last to need it
     std::optional<std::size_t> ends_at = {};  // the unit whose backward is the last to need it
     Part dense = {};
     Part experts = {};

@@ -163,6 +163,54 @@ TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
       << "with reduced gradients";
 }
 
+// Layers of multi-token prediction are groups of their own behind the root, which serves them too.
+TEST(FullySharded, FurtherTokens) {
+  for (const std::int64_t pipeline : {1, 2}) {
+    for (const Reshard reshard : {Reshard::Auto, Reshard::Always, Reshard::Never}) {
+      TrainingPlan plan = sharded_plan(
+          {.pipeline = pipeline, .data = 4, .zero_stage = 3, .reshard_after_forward = reshard}, 2);
+      plan.training.mtp_layers = 2;
+      const Step step = timed_step(plan);
+      std::int64_t gathers = 0;
+      std::int64_t reduced = 0;
+      for (const Program& program : step.workload.programs) {
+        for (const std::int64_t bytes : unreturned_bytes(step.workload, program))
+          EXPECT_EQ(bytes, 0);
+        for_each_operation(step.workload, program, [&](const OperationView& view) {
+          if (view.name == "weight_all_gather") ++gathers;
+          if (view.name == "gradient_reduce_scatter")
+            reduced += step.workload.calls[view.op.payload].bytes;
+        });
+      }
+      // Six layers and the root or, on two stages, both of its parts.
+      const std::int64_t groups = 6 + pipeline;
+      const std::int64_t roots = pipeline;
+      if (reshard == Reshard::Always) {
+        // Where the embedding alone is the root, its backward does not read it, but asks for it.
+        EXPECT_EQ(gathers, 2 * 2 * groups);
+      } else if (pipeline > 1) {
+        EXPECT_EQ(gathers, groups) << "kept from microbatch to microbatch";
+      } else {
+        EXPECT_EQ(gathers, 2 * (reshard == Reshard::Auto ? 2 * groups - roots : groups));
+      }
+      const double flops = executed_flops(step.workload).value();
+      plan.parallelism.zero_stage = 0;
+      plan.parallelism.reshard_after_forward = Reshard::Auto;
+      EXPECT_EQ(flops, executed_flops(lower(plan)).value());
+      const std::int64_t times = pipeline == 1 ? 2 : 1;
+      std::int64_t trained = 0;
+      const std::int64_t layers = 4 / pipeline;
+      for (std::int64_t stage = 0; stage < pipeline; ++stage)
+        trained += chunk_weights(plan, {.first_layer = stage * layers,
+                                        .layers = layers,
+                                        .has_embedding = stage == 0,
+                                        .has_head = stage + 1 == pipeline})
+                       .parameters();
+      EXPECT_EQ(reduced, times * 4 * trained);
+    }
+  }
+}
+
 // Kept over a group of one, weights are not gathered again for the backward.
 TEST(FullySharded, AGroupOfOneKeepsAll) {
   const auto gathers = [](const Parallelism& parallelism) {
