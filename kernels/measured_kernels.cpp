@@ -54,10 +54,16 @@ struct PlaceOf {
   Place operator()(const Recorded& r) const { return {to_text(r), {}}; }
 };
 
+// A block of a ring is measured as any other attention of its shape.
+Kernel measured_alone(Kernel kernel) {
+  if (auto* attention = std::get_if<Attention>(&kernel)) attention->of_ring = false;
+  return kernel;
+}
+
 // The text of a group of products tells their rows in sum; here each counts.
 std::string key_of(const Kernel& kernel) {
   const auto* grouped = std::get_if<GroupedGemm>(&kernel);
-  if (grouped == nullptr) return to_text(kernel);
+  if (grouped == nullptr) return to_text(measured_alone(kernel));
   return fmt::format("{} rows {}", to_text(kernel), fmt::join(grouped->rows, ","));
 }
 

@@ -27,7 +27,8 @@ double FrameworkTimes::of(const Kernel& kernel) const {
     return product->dtype == DataType::Fp8 ? fp8_gemm : gemm;
   if (const auto* products = std::get_if<GroupedGemm>(&kernel))
     return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
-  if (std::holds_alternative<Attention>(kernel)) return attention;
+  if (const auto* block = std::get_if<Attention>(&kernel))
+    return block->of_ring ? ring_attention : attention;
   return memory_bound;
 }
 
@@ -55,6 +56,7 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
       times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);
       times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", times.grouped_gemm, rule);
       times.attention = figure(own, "attention", 1.0, rule);
+      times.ring_attention = figure(own, "ring_attention", times.attention, rule);
       times.memory_bound = figure(own, "memory_bound", 1.0, rule);
     }
   }

@@ -32,8 +32,9 @@ struct FrameworkTimes {
   double grouped_gemm = 1.0;
   double fp8_grouped_gemm = 1.0;
   double attention = 1.0;
-  double memory_bound = 1.0;  // and copies
-  double jitter = 0.0;        // sigma above
+  double ring_attention = 1.0;  // of the blocks of a context ring
+  double memory_bound = 1.0;    // and copies
+  double jitter = 0.0;          // sigma above
 
   [[nodiscard]] double of(const Kernel& kernel) const;
 

@@ -44,6 +44,7 @@ ContextAttention::ContextAttention(const TrainingPlan& plan, const StepShape& sh
   qk_ = a.head_dim;
   v_ = a.value_head();
   element_ = shape.element;
+  of_ring_ = context_.ring > 1 && plan.parallelism.context_exchange != ContextExchange::AllGather;
 }
 
 void ContextAttention::forward() {
@@ -214,7 +215,8 @@ OpIndex ContextAttention::attend(std::string_view name, const AttentionBlock& bl
                                         .pairs = block.pairs,
                                         .causal = block.causal,
                                         .backward = backward,
-                                        .dtype = shape_.dtype});
+                                        .dtype = shape_.dtype,
+                                        .of_ring = of_ring_});
 }
 
 OpIndex ContextAttention::context_collective(std::string_view name, CollectiveOp op,

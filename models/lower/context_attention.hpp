@@ -51,6 +51,7 @@ class ContextAttention {
   [[nodiscard]] std::int64_t local() const { return cut_.local() * batch_; }  // rows of this rank
   // Of one position, on this rank once heads have been traded.
   [[nodiscard]] std::int64_t query_row_bytes() const { return query_heads_ * qk_ * element_; }
+  bool of_ring_ = false;  // keys and values come round in blocks
   [[nodiscard]] std::int64_t output_row_bytes() const { return query_heads_ * v_ * element_; }
   [[nodiscard]] std::int64_t kv_row_bytes() const { return kv_heads_ * (qk_ + v_) * element_; }
 

@@ -73,10 +73,10 @@ struct TextOf {
                        g.per_expert ? " per_expert" : "");
   }
   std::string operator()(const Attention& a) const {
-    return fmt::format("attention batch{} heads{}/{} q{} kv{} d{}/{} {} {} {}", a.batch,
+    return fmt::format("attention batch{} heads{}/{} q{} kv{} d{}/{} {} {} {}{}", a.batch,
                        a.query_heads, a.kv_heads, a.query_length, a.kv_length, a.head_dim_qk,
                        a.head_dim_v, a.causal ? "causal" : "full", to_string(a.dtype),
-                       a.backward ? "backward" : "forward");
+                       a.backward ? "backward" : "forward", a.of_ring ? " of_ring" : "");
   }
   std::string operator()(const MemoryBound& m) const {
     return fmt::format("{} {} B", to_string(m.kind), m.bytes);

@@ -65,6 +65,7 @@ struct Attention {
   bool causal = true;
   bool backward = false;
   DataType dtype = DataType::Bf16;
+  bool of_ring = false;  // a block of keys that came round a ring: its result joins those before
   auto operator<=>(const Attention&) const = default;
 };
 

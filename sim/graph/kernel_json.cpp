@@ -43,7 +43,8 @@ struct Writer {
             {"pairs", a.pairs},
             {"causal", a.causal},
             {"backward", a.backward},
-            {"dtype", to_string(a.dtype)}};
+            {"dtype", to_string(a.dtype)},
+            {"of_ring", a.of_ring}};
   }
   Json operator()(const MemoryBound& m) const {
     return {{"kind", "memory_bound"},
@@ -117,7 +118,8 @@ Kernel read_attention(JsonObject& object) {
                    .pairs = extent(object, "pairs"),
                    .causal = object.boolean("causal", false),
                    .backward = object.boolean("backward", false),
-                   .dtype = read_dtype(object)};
+                   .dtype = read_dtype(object),
+                   .of_ring = object.boolean("of_ring", false)};
 }
 
 Kernel read_memory_bound(JsonObject& object) {

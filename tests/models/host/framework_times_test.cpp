@@ -24,12 +24,14 @@ TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
                              .grouped_gemm = 4.0,
                              .fp8_grouped_gemm = 4.5,
                              .attention = 5.0,
+                             .ring_attention = 5.5,
                              .memory_bound = 6.0};
   EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
   EXPECT_DOUBLE_EQ(times.of(Gemm{.dtype = DataType::Fp8}), 3.0);
   EXPECT_DOUBLE_EQ(times.of(GroupedGemm{}), 4.0);
   EXPECT_DOUBLE_EQ(times.of(GroupedGemm{.rows = {}, .dtype = DataType::Fp8}), 4.5);
   EXPECT_DOUBLE_EQ(times.of(Attention{}), 5.0);
+  EXPECT_DOUBLE_EQ(times.of(Attention{.of_ring = true}), 5.5);
   EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);
 }
 

@@ -233,6 +233,20 @@ TEST(ContextTraffic, HierarchicalIsATradeAndARing) {
 
 // Oracle 60, and what a rank keeps is a part of what one rank alone would keep; where heads are
 // traded, attention's output as it is before it is traded back comes to it.
+// Only where keys come round in blocks are the cores parts of a ring.
+TEST(ContextParallel, BlocksOfARingAreNamedSo) {
+  const auto of_ring = [](ContextExchange exchange) {
+    Parallelism layout{.context = 4, .context_exchange = exchange};
+    std::size_t blocks = 0;
+    for (const Kernel& kernel : lower(context_plan(layout)).kernels)
+      if (const auto* core = std::get_if<Attention>(&kernel)) blocks += core->of_ring ? 1 : 0;
+    return blocks;
+  };
+  EXPECT_GT(of_ring(ContextExchange::Ring), 0U);
+  EXPECT_EQ(of_ring(ContextExchange::AllGather), 0U);
+  EXPECT_EQ(of_ring(ContextExchange::AllToAll), 0U);
+}
+
 TEST(ContextParallel, AllMemoryComesBack) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);

@@ -99,7 +99,8 @@ TEST(WorkloadJson, RoundTripsToTheLastBit) {
                                        .head_dim_qk = 64,
                                        .head_dim_v = 64,
                                        .pairs = 136,
-                                       .backward = true});
+                                       .backward = true,
+                                       .of_ring = true});
   workload.kernels.push_back(MemoryBound{.kind = MemoryBoundKind::GradNorm, .bytes = 1LL << 60U});
   workload.kernels.push_back(Copy{.kind = CopyKind::HostToDevice, .bytes = 3});
   workload.kernels.push_back(Gemm{.m = 1, .n = 2, .k = 3, .pass = GemmPass::WeightGrad});
