@@ -40,13 +40,6 @@ void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSe
                 fmt::format("choose from {}", fmt::join(known, ", ")));
   }
   check_second_products(file, scenario, sound);
-  const bool grouped = training.recompute == Recompute::Full &&
-                       training.recompute_method == "uniform" && training.recompute_num_layers > 1;
-  if (!sound.parallelism || scenario.plan.parallelism.zero_stage < 3 || !grouped) return;
-  file.report("/training/recompute_num_layers",
-              "a group of layers that is computed again at once needs all their weights, "
-              "which zero_stage 3 gathers layer by layer",
-              "set recompute_num_layers to 1");
 }
 
 void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {

@@ -352,14 +352,18 @@ void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit,
   for (std::int64_t i = unit.first; i < unit.first + unit.layers; ++i) {
     tags.layer = static_cast<std::int32_t>(chunk.first_layer + i);
     build_.tag(tags);
-    if (i > unit.first) {
-      offload_.weights_used();
+    if (i > unit.first)
       offload_.weights_begin(number, unit_of(chunk, i), used_again_after(chunk, unit, i));
-    }
+    const UnitPlace place{.chunk = number, .unit = unit_of(chunk, i)};
+    const bool behind = i + 1 < unit.first + unit.layers;  // a layer whose backward comes first
+    if (behind) replicas_->before_again(place);
     const OpIndex first = build_.next();
     layer_.forward();
     const LayerMemory memory = memory_of(tags);
     build_.allocate(first, Category::Activations, memory.everything() - kept_by(unit, i, memory));
+    if (!behind) continue;
+    offload_.weights_used();
+    replicas_->after_again(place);
   }
   build_.tag(before);
 }

@@ -234,6 +234,13 @@ void FullySharded::after_forward(const UnitPlace& place) {
   }
 }
 
+void FullySharded::before_again(const UnitPlace& place) { use(group_at(place), true); }
+
+void FullySharded::after_again(const UnitPlace& place) {
+  Group& group = group_at(place);
+  if (gives_back(group)) give_back(group, true);
+}
+
 // The group that the backward needs next: one ahead.
 void FullySharded::gather_ahead(const UnitPlace& place) {
   if (!plan_.parallelism.backward_prefetch || place.unit == 0) return;

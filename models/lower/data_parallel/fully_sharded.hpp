@@ -17,6 +17,9 @@
 // (tests/models/lower/frozen_test.cpp). PyTorch also asks for the layer before the first trained
 // one during the backward, and drops it unread; that is left out.
 //
+// Of k layers that are computed again at once all but the last are gathered for that and once more
+// for their backward: 2k - 1 gathers (tests/models/lower/fully_sharded_test.cpp).
+//
 // Shards that stand on the host (offload.weights; FSDP2's CPUOffloadPolicy, ZeRO-Infinity,
 // Rajbhandari et al. 2104.07857) are fetched as they are kept before every gather that starts from
 // them: 4P/s bytes (tests/models/lower/offload_test.cpp).
@@ -39,6 +42,8 @@ class FullySharded final : public DataParallel {
   void begin_step() override;
   void before_forward(const UnitPlace& place) override;
   void after_forward(const UnitPlace& place) override;
+  void before_again(const UnitPlace& place) override;
+  void after_again(const UnitPlace& place) override;
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;

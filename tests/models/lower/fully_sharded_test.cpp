@@ -211,6 +211,26 @@ TEST(FullySharded, FurtherTokens) {
   }
 }
 
+// Groups of k layers: k gathers forward, and 2k - 1 for recomputation and backward together.
+TEST(FullySharded, LayersThatAreComputedAgainTogether) {
+  for (const auto& [together, gathers] :
+       {std::pair{1, 1 + 4 + 4}, {2, 1 + 4 + 6}, {4, 1 + 4 + 7}}) {
+    TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3});
+    plan.training.recompute = Recompute::Full;
+    plan.training.recompute_num_layers = together;
+    const Step step = timed_step(plan);
+    std::int64_t count = 0;
+    for_each_operation(step.workload, step.workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "weight_all_gather") ++count;
+    });
+    EXPECT_EQ(count, gathers) << together;
+    for (const std::int64_t bytes : unreturned_bytes(step.workload, step.workload.programs[0]))
+      EXPECT_EQ(bytes, 0);
+    plan.parallelism.zero_stage = 0;
+    EXPECT_EQ(executed_flops(step.workload).value(), executed_flops(lower(plan)).value());
+  }
+}
+
 // Kept over a group of one, weights are not gathered again for the backward.
 TEST(FullySharded, AGroupOfOneKeepsAll) {
   const auto gathers = [](const Parallelism& parallelism) {
