@@ -75,15 +75,19 @@ class Describer {
     loads_ = std::move(links.loads_of_shape_class);
     members_of_shape_class_.assign(loads_.size(), 0);
     for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
-    result_.class_of_link.assign(cluster.links().size(), kNone);
+    std::vector<std::uint32_t>& class_of = result_.class_of_link;
+    class_of.assign(cluster.links().size(), kNone);
     for (std::size_t i = 0; i < joint_.links.size(); ++i) {
       const std::uint32_t link_class = links.of_link[i];
-      result_.class_of_link[joint_.links[i]] = link_class;
+      class_of[joint_.links[i]] = link_class;
       if (link_class == result_.links.size()) {
         result_.links.push_back({.representative = joint_.links[i], .members = 0});
       }
-      ++result_.links[link_class].members;
+      result_.links[link_class].members += joint_.bundle_size[joint_.links[i]];
     }
+    // The others of a bundle stand behind its lowest.
+    for (LinkId link = 0; link < class_of.size(); ++link)
+      class_of[link] = class_of[joint_.bundle_of[link]];
   }
 
   void describe_ranks() {

@@ -1,7 +1,7 @@
 #include "sim/graph/folding_graph.hpp"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace trainyard {
@@ -22,7 +22,7 @@ class Colours {
   [[nodiscard]] std::vector<std::uint32_t> all() && { return std::move(colours_); }
 
  private:
-  std::map<std::vector<std::uint64_t>, std::uint32_t> names_;
+  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> names_;
   std::vector<std::uint32_t> colours_;
 };
 
@@ -73,7 +73,7 @@ void add_link_colours(Colours& colours, const Cluster& cluster, const JointGraph
   for (const LinkId id : joint.links) {
     const Link& link = cluster.link(id);
     colours.add({kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
-                 rounded_key(link.nominal.value())});
+                 rounded_key(link.nominal.value()), joint.bundle_size[id]});
   }
 }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
+#include <cmath>
+#include <numeric>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/graph/call_sequences.hpp"
+#include "sim/graph/link_bundles.hpp"
 
 namespace trainyard {
 
@@ -32,14 +35,24 @@ SlotCalls slot_calls(const Program& program, std::size_t slots) {
 
 class Joiner {
  public:
-  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport)
-      : cluster_(cluster), workload_(workload), transport_(transport) {}
+  // `bundle_of` as link_bundles().
+  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport,
+         std::vector<LinkId> bundle_of)
+      : cluster_(cluster), workload_(workload), transport_(transport) {
+    joint_.bundle_size.assign(bundle_of.size(), 0);
+    for (const LinkId lowest : bundle_of) ++joint_.bundle_size[lowest];
+    joint_.bundle_of = std::move(bundle_of);
+    met_.resize(joint_.bundle_size.size());
+  }
 
-  JointGraph joined() {
+  // Nothing where a chain loads the links of a bundle unequally.
+  std::optional<JointGraph> joined() {
     collect_memberships();
     joint_.shape_offsets = {0};
     joint_.traffic.resize(workload_.groups.size());
-    for (GroupId group = 0; group < workload_.groups.size(); ++group) shape_group(group);
+    for (GroupId group = 0; group < workload_.groups.size() && bundles_hold_; ++group)
+      shape_group(group);
+    if (!bundles_hold_) return std::nullopt;
     collect_links();
     return std::move(joint_);
   }
@@ -132,16 +145,45 @@ class Joiner {
     return result;
   }
 
-  // The shape of the chain among those of its group; a new one if it has no like.
-  std::uint32_t shape_of(const Chain& chain, double payload, GroupId group) {
+  // What the chain puts on the lowest link of each bundle. A bundle must be loaded in all its links
+  // alike, or it is none.
+  std::vector<ShapeLoad> loads_of(const Chain& chain, double payload) {
     std::vector<ShapeLoad> shape;
-    shape.reserve(chain.loads.size());
+    bundled_.clear();
     for (const LinkLoad& load : chain.loads) {
       if (load.bytes <= 0.0) continue;
       TY_CHECK(load.link < cluster_.links().size(), load.link, cluster_.links().size());
-      shape.push_back({load.link, load_index(load.bytes / payload)});
+      const LinkId lowest = joint_.bundle_of[load.link];
+      const bool alone = joint_.bundle_size[lowest] == 1;
+      if (alone || meet(lowest, load.bytes))
+        shape.push_back({lowest, load_index(load.bytes / payload)});
     }
-    std::ranges::sort(shape, {}, &ShapeLoad::link);
+    for (const LinkId lowest : bundled_) {
+      if (met_[lowest].links != joint_.bundle_size[lowest]) bundles_hold_ = false;
+      met_[lowest] = {};
+    }
+    if (!std::ranges::is_sorted(shape, {}, &ShapeLoad::link))
+      std::ranges::sort(shape, {}, &ShapeLoad::link);
+    return shape;
+  }
+
+  // Whether the chain at hand has not met the bundle before.
+  bool meet(LinkId lowest, double bytes) {
+    constexpr double kAlike = 0x1p-40;  // of sums in another order
+    BundleLoad& met = met_[lowest];
+    const bool first = met.links++ == 0;
+    if (first) {
+      met.bytes = bytes;
+      bundled_.push_back(lowest);
+    } else if (std::abs(bytes - met.bytes) > kAlike * met.bytes) {
+      bundles_hold_ = false;
+    }
+    return first;
+  }
+
+  // The shape of the chain among those of its group; a new one if it has no like.
+  std::uint32_t shape_of(const Chain& chain, double payload, GroupId group) {
+    const std::vector<ShapeLoad> shape = loads_of(chain, payload);
     std::uint64_t hash = shape.size();
     for (const ShapeLoad& load : shape) {
       hash = (hash ^ ((std::uint64_t{load.link} << 32U) | load.load)) * 0x9e3779b97f4a7c15ULL;
@@ -179,10 +221,19 @@ class Joiner {
     }
   }
 
+  // What a chain puts on a bundle.
+  struct BundleLoad {
+    std::uint32_t links = 0;
+    double bytes = 0.0;  // on each
+  };
+
   const Cluster& cluster_;
   const Workload& workload_;
   const Transport& transport_;
   JointGraph joint_;
+  bool bundles_hold_ = true;
+  std::vector<BundleLoad> met_;  // by lowest link, of the chain at hand; zero in between
+  std::vector<LinkId> bundled_;  // those that are not zero
   std::vector<std::vector<std::uint32_t>> calls_of_;  // [group]
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
@@ -190,8 +241,27 @@ class Joiner {
 
 }  // namespace
 
+// Where a transport loads switches by name, links are no longer alike.
 JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport) {
-  return Joiner(cluster, workload, transport).joined();
+  std::optional<JointGraph> joint =
+      Joiner(cluster, workload, transport, link_bundles(cluster)).joined();
+  return joint ? std::move(*joint) : join_unbundled(cluster, workload, transport);
+}
+
+JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
+                          const Transport& transport) {
+  std::vector<LinkId> alone(cluster.links().size());
+  std::iota(alone.begin(), alone.end(), 0U);
+  return Joiner(cluster, workload, transport, std::move(alone)).joined().value();
+}
+
+std::size_t KeyHash::operator()(const std::vector<std::uint64_t>& key) const {
+  std::uint64_t hash = key.size();
+  for (const std::uint64_t word : key) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    hash ^= hash >> 29U;
+  }
+  return hash;
 }
 
 std::uint64_t rounded_key(double value) {

@@ -4,6 +4,10 @@
 // the same links in the same proportions share one *shape*, whatever their size, so that a group
 // with forty calls of the same ring keeps one list of links.
 //
+// Of a bundle of links that carry the same whatever is sent (link_bundles.hpp) only the lowest is
+// in a shape; it stands for all. Where a transport loads one of them by itself there are no
+// bundles.
+//
 //   JointGraph joint = join(cluster, workload, transport);
 //   joint.traffic[group][0].phases[0].chains[0].shape;
 #pragma once
@@ -64,6 +68,8 @@ struct JointGraph {
   std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
   std::vector<double> loads;               // distinct relative loads, 0 < load <= 1
   std::vector<LinkId> links;               // in use, ascending
+  std::vector<LinkId> bundle_of;           // by link of the cluster: the lowest of its bundle
+  std::vector<std::uint32_t> bundle_size;  // by link of the cluster, of the lowest of a bundle
 
   [[nodiscard]] std::span<const ShapeLoad> shape(std::uint32_t index) const {
     return std::span(shape_loads)
@@ -75,6 +81,15 @@ struct JointGraph {
 // cluster.
 [[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
                               const Transport& transport);
+
+// The same with every link a bundle of its own: to hold join() against.
+[[nodiscard]] JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
+                                        const Transport& transport);
+
+// Of keys made of numbers.
+struct KeyHash {
+  [[nodiscard]] std::size_t operator()(const std::vector<std::uint64_t>& key) const;
+};
 
 // A number as an exact key, with numbers nearer than 2^-40 of their size made one: sums in another
 // order must not tell links apart.

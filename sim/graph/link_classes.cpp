@@ -1,7 +1,8 @@
 #include "sim/graph/link_classes.hpp"
 
 #include <algorithm>
-#include <map>
+#include <span>
+#include <unordered_map>
 
 namespace trainyard {
 
@@ -12,6 +13,12 @@ struct Crossing {
   std::uint32_t shape_class = 0;
   std::uint32_t load = 0;  // index into JointGraph::loads
   bool contended = false;
+};
+
+// What a class of shapes puts on one link.
+struct Load {
+  std::uint32_t shape_class = 0;
+  ClassLoad sum = {};
 };
 
 // What crosses each link, in compressed rows.
@@ -33,25 +40,28 @@ class Crossings {
     }
   }
 
-  // What each class of shapes puts on the link, by class.
-  [[nodiscard]] std::map<std::uint32_t, ClassLoad> loads(const JointGraph& joint,
-                                                         std::size_t position) const {
-    std::map<std::uint32_t, ClassLoad> result;
-    for (std::size_t i = begin_[position]; i < begin_[position + 1]; ++i) {
-      const Crossing& crossing = crossings_[i];
+  // What each class of shapes puts on the link, by class; until the next link is asked for.
+  std::span<const Load> loads(const JointGraph& joint, std::size_t position) {
+    const std::span<Crossing> here =
+        std::span(crossings_).subspan(begin_[position], begin_[position + 1] - begin_[position]);
+    std::ranges::stable_sort(here, {}, &Crossing::shape_class);
+    sums_.clear();
+    for (const Crossing& crossing : here) {
+      if (sums_.empty() || sums_.back().shape_class != crossing.shape_class)
+        sums_.push_back({crossing.shape_class, ClassLoad{.contended = false}});
+      ClassLoad& sum = sums_.back().sum;
       const double load = joint.loads[crossing.load];
-      ClassLoad& sum =
-          result.try_emplace(crossing.shape_class, ClassLoad{.contended = false}).first->second;
       sum.together += load;
       sum.most = std::max(sum.most, load);
       sum.contended = sum.contended || crossing.contended;
     }
-    return result;
+    return sums_;
   }
 
  private:
   std::vector<std::size_t> begin_;  // by position of the link
   std::vector<Crossing> crossings_;
+  std::vector<Load> sums_;  // of the link last asked for
 };
 
 }  // namespace
@@ -59,22 +69,22 @@ class Crossings {
 LinkClasses classify_links(const JointGraph& joint, const Contention& contention,
                            const std::vector<std::uint32_t>& refined_links,
                            const std::vector<std::uint32_t>& shape_classes) {
-  const Crossings crossings(joint, contention, shape_classes);
+  Crossings crossings(joint, contention, shape_classes);
   LinkClasses result;
   std::uint32_t shape_class_count = 0;
   for (const std::uint32_t shape_class : shape_classes) {
     shape_class_count = std::max(shape_class_count, shape_class + 1);
   }
   result.loads_of_shape_class.resize(shape_class_count);
-  std::map<std::vector<std::uint64_t>, std::uint32_t> names;
+  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> names;
+  std::vector<std::uint64_t> key;
   for (std::size_t i = 0; i < joint.links.size(); ++i) {
-    const auto loads = crossings.loads(joint, i);
-    std::vector<std::uint64_t> key{refined_links[i]};
+    const std::span<const Load> loads = crossings.loads(joint, i);
+    key.assign(1, refined_links[i]);
     for (const auto& [shape_class, load] : loads) {
       key.insert(key.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
     }
-    const auto [entry, fresh] =
-        names.try_emplace(std::move(key), static_cast<std::uint32_t>(names.size()));
+    const auto [entry, fresh] = names.try_emplace(key, static_cast<std::uint32_t>(names.size()));
     result.of_link.push_back(entry->second);
     if (!fresh) continue;
     for (auto [shape_class, load] : loads) {

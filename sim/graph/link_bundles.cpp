@@ -1,0 +1,114 @@
+#include "sim/graph/link_bundles.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+#include "sim/graph/refinement.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+namespace {
+
+bool between_switches(const Cluster& cluster, const Link& link) {
+  const auto is_switch = [&](DeviceId id) {
+    const DeviceKind kind = cluster.device(id).kind;
+    return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
+           kind == DeviceKind::CoreSwitch;
+  };
+  return is_switch(link.from) && is_switch(link.to);
+}
+
+// What links are known by, and switches without endpoints; others by their own number.
+class FabricColours {
+ public:
+  std::uint32_t of_link(const Link& link) {
+    return number({1.0, static_cast<double>(link.kind), link.capacity.value(), link.nominal.value(),
+                   link.latency.value(), static_cast<double>(link.cables)});
+  }
+  std::uint32_t of_switch(DeviceKind kind) {
+    return number({0.0, static_cast<double>(kind), 0.0, 0.0, 0.0, 0.0});
+  }
+  std::uint32_t of_one(DeviceId id) {
+    return number({2.0, static_cast<double>(id), 0.0, 0.0, 0.0, 0.0});
+  }
+
+ private:
+  using Key = std::tuple<double, double, double, double, double, double>;
+  std::uint32_t number(const Key& key) {
+    return numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first->second;
+  }
+  std::map<Key, std::uint32_t> numbers_;
+};
+
+// Devices and links between switches as vertices, so that an edge has a direction.
+class FabricGraph {
+ public:
+  explicit FabricGraph(const Cluster& cluster)
+      : cluster_(cluster), has_endpoints_(boost::num_vertices(cluster.graph()), false) {
+    for (const Link& link : cluster.links()) {
+      if (between_switches(cluster, link)) {
+        inner_.push_back(link.id);
+      } else {
+        has_endpoints_[link.from] = has_endpoints_[link.to] = true;
+      }
+    }
+    for (const LinkId id : inner_) add(cluster.link(id));
+  }
+
+  // The lowest link of each class, for the links of the class.
+  void name(std::vector<LinkId>& bundle) const {
+    const auto size = static_cast<std::uint32_t>(colours_.size());
+    const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours_);
+    std::vector<LinkId> lowest(size, kNone);
+    for (std::size_t i = 0; i < inner_.size(); ++i) {
+      LinkId& first = lowest[classes[vertex_of_link_[i]]];
+      first = std::min(first, inner_[i]);
+      bundle[inner_[i]] = first;
+    }
+  }
+
+ private:
+  void add(const Link& link) {
+    const std::uint32_t from = vertex(link.from);
+    const std::uint32_t to = vertex(link.to);
+    const auto self = static_cast<std::uint32_t>(colours_.size());
+    colours_.push_back(numbers_.of_link(link));
+    vertex_of_link_.push_back(self);
+    edges_.push_back({from, self, 0});
+    edges_.push_back({self, to, 1});
+  }
+
+  std::uint32_t vertex(DeviceId id) {
+    const auto next = static_cast<std::uint32_t>(colours_.size());
+    const auto [entry, fresh] = vertices_.try_emplace(id, next);
+    if (!fresh) return entry->second;
+    colours_.push_back(has_endpoints_[id] ? numbers_.of_one(id)
+                                          : numbers_.of_switch(cluster_.device(id).kind));
+    return next;
+  }
+
+  const Cluster& cluster_;
+  std::vector<bool> has_endpoints_;
+  FabricColours numbers_;
+  std::vector<LinkId> inner_;
+  std::vector<std::uint32_t> vertex_of_link_;
+  std::vector<std::uint32_t> colours_;
+  std::vector<LabelledEdge> edges_;
+  std::unordered_map<DeviceId, std::uint32_t> vertices_;
+};
+
+}  // namespace
+
+std::vector<LinkId> link_bundles(const Cluster& cluster) {
+  std::vector<LinkId> bundle(cluster.links().size());
+  std::iota(bundle.begin(), bundle.end(), 0U);
+  if (cluster.facts().routing.kind == Routing::Kind::Ideal) FabricGraph(cluster).name(bundle);
+  return bundle;
+}
+
+}  // namespace trainyard

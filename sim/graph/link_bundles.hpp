@@ -1,0 +1,26 @@
+// Links that carry the same whatever is sent: the uplinks of a leaf to the equal spines of its pod.
+//
+// Under ideal routing a switch deals what it gets to its shortest paths in equal shares per cable.
+// So switches that are wired alike (the coarsest equitable partition of the fabric, with every
+// switch that has endpoints in a class of its own) get alike and pass on alike, and links between
+// two such classes always carry the same. One of a bundle can stand for all: where the others are
+// full it is, so they add nothing to what limits a flow.
+//
+// Worked: a pod of 16 leaves, 16 spines and 16 cores to each spine has 16 bundles of 16 uplinks and
+// one of 256 links to the cores, in place of 512 links; downwards the same.
+//
+//   const std::vector<LinkId> bundle = link_bundles(cluster);   // bundle[l]: the lowest of l's
+#pragma once
+
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+
+namespace trainyard {
+
+// By link, the lowest link of its bundle; itself where it is alone. Links within a server and to
+// endpoints are alone, and all of them are where routing is not ideal. Whether a transport really
+// loads them alike is for its user to check: it may address a switch by name.
+[[nodiscard]] std::vector<LinkId> link_bundles(const Cluster& cluster);
+
+}  // namespace trainyard
