@@ -132,7 +132,8 @@ void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const std::
                               .progress = options.progress,
                               .compute_loss = compute_loss,
                               .communication_loss = communication_loss,
-                              .hosts = hosts});
+                              .hosts = hosts,
+                              .contract = options.contract});
   if (run.facts.engine == "simgrid")
     run.facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
   run.facts.gpu_memory = cluster.facts().gpu_memory;

@@ -18,6 +18,7 @@ namespace trainyard {
 
 struct RunOptions {
   bool fold = true;           // false: every rank is simulated
+  bool contract = true;       // false: every operation has events of its own
   bool interference = true;   // false: communication never slows computation
   bool fold_reasons = false;  // say why ranks are not of one class. REQUIRES: fold
   bool timing = false;        // wall time and memory of the run itself go into the facts

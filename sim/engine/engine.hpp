@@ -14,6 +14,8 @@
 //    kComputeLossMost; the rest of a running kernel is priced anew at every change. The other way
 //    round, a communication's flows can move `communication_loss` less while a member computes.
 //  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
+//  - Stretches of operations that nothing outside can hold up are run as one event (stretches.hpp):
+//    times are the same, to 1e-9 relative.
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
 //  - One run at a time in a process (SimGrid is global).
 #pragma once
@@ -49,6 +51,7 @@ struct EngineInput {
   std::span<const double> communication_loss = {};
   // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
   std::span<const HostLane> hosts = {};
+  bool contract = true;  // false: every operation has events of its own
 };
 
 class Engine {

@@ -20,6 +20,8 @@ class LinkLedger {
 
   void started(std::uint32_t flow_class, double now_s);
   void ended(std::uint32_t flow_class, double now_s);
+  // One that loads no set has moved its bytes.
+  void passed(std::uint32_t flow_class) { ++flows_ended_[flow_class]; }
   void reached(std::uint32_t set, double utilisation) {
     if (utilisation > use_[set].peak) use_[set].peak = utilisation;
   }

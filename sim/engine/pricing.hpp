@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/timeline/timeline.hpp"
@@ -44,6 +45,13 @@ class Pricing {
   [[nodiscard]] virtual double now() const = 0;
   // REQUIRES: called from settled(); seconds > 0.
   virtual void start_delay(Token token, double seconds) = 0;
+  // Likewise, to a date from now on, to the last bit.
+  virtual void start_delay_until(Token token, double date_s) = 0;
+  // What a flow takes that its own cap alone limits, whatever is alive beside it; nothing for one
+  // that shares links. REQUIRES: the flow class has bytes to move.
+  [[nodiscard]] virtual std::optional<double> seconds_unshared(std::uint32_t flow_class) const = 0;
+  // A flow that nobody started here has moved its bytes. REQUIRES: seconds_unshared gives its time.
+  virtual void passed(std::uint32_t flow_class) = 0;
   // REQUIRES: called from settled(); the flow class has bytes to move.
   virtual void start_flow(Token token, std::uint32_t flow_class) = 0;
   // From now on the class's flows, alive or to come, can move at most this share of what each

@@ -15,6 +15,7 @@
 #include "sim/engine/link_sweep.hpp"
 #include "sim/engine/meetings.hpp"
 #include "sim/engine/slowed_compute.hpp"
+#include "sim/engine/stretch_flights.hpp"
 #include "sim/engine/successors.hpp"
 
 namespace trainyard {
@@ -29,15 +30,21 @@ constexpr Token kSlowedToken = Token{1} << 62;
 // The host issues an operation that is ready but for that.
 constexpr Token kIssueToken = Token{1} << 61;
 
+// A date of the stretch under way of a rank class, with the ticket of its plan.
+constexpr Token kStretchToken = Token{1} << 60;
+
 constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
   return Token{rank_class} << 32 | op;
 }
 constexpr Token call_token(std::uint32_t live_call, std::uint32_t flow_class) {
   return kCallToken | Token{live_call} << 32 | flow_class;
 }
+constexpr Token stretch_token(std::uint32_t rank_class, std::uint32_t ticket) {
+  return kStretchToken | operation_token(rank_class, ticket);
+}
 constexpr std::uint32_t low_half(Token token) { return static_cast<std::uint32_t>(token); }
 constexpr std::uint32_t high_half(Token token) {
-  return static_cast<std::uint32_t>((token & ~kCallToken) >> 32);
+  return static_cast<std::uint32_t>((token & ~(kCallToken | kStretchToken)) >> 32);
 }
 
 constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
@@ -73,6 +80,11 @@ class Replay final : public CompletionSink {
   void begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds);
   void slow(const LiveCall& call, double sign);
   void finish(std::uint32_t rank_class, OpIndex op);
+  void release(std::uint32_t rank_class, OpIndex op);
+  void count_finished(std::size_t operations);
+  void begin_stretch(std::uint32_t rank_class, OpIndex head);
+  void pass_stretch(std::uint32_t rank_class, std::uint32_t ticket);
+  void wake_for_stretch(std::uint32_t rank_class);
   void begin_call(const Meetings::Meeting& meeting);
   void advance_call(std::uint32_t live_call);
   [[nodiscard]] bool start_phase(std::uint32_t live_call);
@@ -88,6 +100,7 @@ class Replay final : public CompletionSink {
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
   HostClocks hosts_;
   SlowedCompute slowed_;
+  StretchFlights flights_;
   BusyMembers busy_;
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
@@ -103,6 +116,7 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
       meetings_(input.workload, input.partition),
       hosts_(input.hosts, input.workload, input.partition),
       slowed_(input.partition.ranks.size()),
+      flights_(input, pricing),
       busy_(input.partition, input.communication_loss) {
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
@@ -111,8 +125,10 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   waits_for_.resize(input.partition.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < waits_for_.size(); ++rank_class) {
     const Program& program = program_of(rank_class);
-    Successors& edges = successors_[input.partition.ranks[rank_class].program];
-    if (edges.begin.empty()) edges = successors(program);
+    const std::uint32_t index = input.partition.ranks[rank_class].program;
+    const ProgramStretches& stretches = flights_.of_program(index);
+    Successors& edges = successors_[index];
+    if (edges.begin.empty()) edges = successors(program, stretches);
     waits_for_[rank_class] = edges.waits_for;
     OpTimes& times = timeline_.classes[rank_class];
     times.ready_s.assign(program.operations.size(), kNotYet);
@@ -120,7 +136,8 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
     times.end_s.assign(program.operations.size(), kNotYet);
     operations_ += program.operations.size();
     for (OpIndex op = 0; op < program.operations.size(); ++op) {
-      if (edges.waits_for[op] == 0) ready_.push(operation_token(rank_class, op));
+      if (edges.waits_for[op] == 0 && !stretches.within(op))
+        ready_.push(operation_token(rank_class, op));
     }
   }
 }
@@ -152,6 +169,7 @@ void Replay::completed(Token token) {
     return;
   }
   if ((token & kIssueToken) != 0) return ready_.push(token & ~kIssueToken);
+  if ((token & kStretchToken) != 0) return pass_stretch(high_half(token), low_half(token));
   if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
   LiveCall& call = calls_[high_half(token)];
   const std::uint32_t flow_class = low_half(token);
@@ -199,6 +217,7 @@ bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
 }
 
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
+  if (flights_.begins_with(rank_class, op)) return begin_stretch(rank_class, op);
   if (!issued(rank_class, op)) return;
   const Operation& operation = program_of(rank_class).operations[op];
   timeline_.classes[rank_class].ready_s[op] = pricing_.now();
@@ -241,22 +260,55 @@ void Replay::slow(const LiveCall& live, double sign) {
     for (const Announcement& end : slowed_.change(party.rank_class, sign * loss, pricing_.now())) {
       pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
     }
+    if (!flights_.alive(party.rank_class)) continue;
+    flights_.change(party.rank_class, slowed_.loss(party.rank_class), pricing_.now());
+    wake_for_stretch(party.rank_class);
   }
+}
+
+void Replay::begin_stretch(std::uint32_t rank_class, OpIndex head) {
+  flights_.start(rank_class, head, pricing_.now(), slowed_.loss(rank_class));
+  wake_for_stretch(rank_class);
+}
+
+void Replay::wake_for_stretch(std::uint32_t rank_class) {
+  const Token token = stretch_token(rank_class, flights_.ticket(rank_class));
+  for (const double date : flights_.dates(rank_class))
+    pricing_.start_delay_until(token, std::max(date, pricing_.now()));
+}
+
+void Replay::pass_stretch(std::uint32_t rank_class, std::uint32_t ticket) {
+  const bool told = flights_.pass(rank_class, ticket, pricing_.now(),
+                                  [&](OpIndex ended) { release(rank_class, ended); });
+  if (!told || !flights_.over(rank_class)) return;
+  timeline_.makespan_s = pricing_.now();
+  count_finished(flights_.land(rank_class, timeline_));
 }
 
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
   timeline_.classes[rank_class].end_s[op] = pricing_.now();
   timeline_.makespan_s = pricing_.now();
   if (program_of(rank_class).operations[op].kind == OpKind::Compute) busy_.ended(rank_class);
+  release(rank_class, op);
+  for (const OpIndex freed : hosts_.ended(rank_class, op, pricing_.now())) {
+    ready_.push(operation_token(rank_class, freed));
+  }
+  count_finished(1);
+}
+
+// What waits for nothing else is ready.
+void Replay::release(std::uint32_t rank_class, OpIndex op) {
   std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
   for (const OpIndex next : successors_[input_.partition.ranks[rank_class].program].of(op)) {
     if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));
   }
-  for (const OpIndex freed : hosts_.ended(rank_class, op, pricing_.now())) {
-    ready_.push(operation_token(rank_class, freed));
-  }
-  ++finished_;
-  if (finished_ % kOperationsBetweenProgress == 0 && input_.progress) {
+}
+
+void Replay::count_finished(std::size_t operations) {
+  const bool tell = (finished_ + operations) / kOperationsBetweenProgress >
+                    finished_ / kOperationsBetweenProgress;
+  finished_ += operations;
+  if (tell && input_.progress) {
     input_.progress(static_cast<double>(finished_) / static_cast<double>(operations_));
   }
 }

@@ -41,6 +41,8 @@ class SlowedCompute {
                                    double now);
   // Adds `loss` (negative: takes it away) to the class and announces its running kernels anew.
   [[nodiscard]] std::vector<Announcement> change(std::uint32_t rank_class, double loss, double now);
+  // What the communications alive on the class take.
+  [[nodiscard]] double loss(std::uint32_t rank_class) const { return classes_[rank_class].loss; }
   // The kernel whose announced end has come; nothing when the ticket is stale.
   [[nodiscard]] std::optional<FinishedCompute> finish(std::uint32_t ticket);
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -10,14 +11,14 @@ namespace {
 
 // Calls edge(from, to) for every edge of the program, in order of `to`.
 template <class Edge>
-void for_each_edge(const Program& program, const Edge& edge) {
+void for_each_edge(const Program& program, const ProgramStretches& stretches, const Edge& edge) {
   std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream{};
   last_on_stream.fill(kNone);
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
-    OpIndex& last = last_on_stream[operation.stream];
+    const OpIndex last = std::exchange(last_on_stream[operation.stream], op);
+    if (stretches.within(op)) continue;
     if (last != kNone) edge(last, op);
-    last = op;
     for (const OpIndex before : program.dependencies_of(operation)) {
       TY_CHECK(before < op, program.name, before, op);
       edge(before, op);
@@ -27,19 +28,20 @@ void for_each_edge(const Program& program, const Edge& edge) {
 
 }  // namespace
 
-Successors successors(const Program& program) {
+Successors successors(const Program& program, const ProgramStretches& stretches) {
   const std::size_t count = program.operations.size();
   Successors result;
   result.begin.assign(count + 1, 0);
   result.waits_for.assign(count, 0);
-  for_each_edge(program, [&](OpIndex from, OpIndex to) {
+  for_each_edge(program, stretches, [&](OpIndex from, OpIndex to) {
     ++result.begin[from + 1];
     ++result.waits_for[to];
   });
   for (std::size_t op = 0; op < count; ++op) result.begin[op + 1] += result.begin[op];
   result.operations.resize(result.begin[count]);
   std::vector<std::uint32_t> place(result.begin.begin(), result.begin.end() - 1);
-  for_each_edge(program, [&](OpIndex from, OpIndex to) { result.operations[place[from]++] = to; });
+  for_each_edge(program, stretches,
+                [&](OpIndex from, OpIndex to) { result.operations[place[from]++] = to; });
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/engine/stretches.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
@@ -26,6 +27,8 @@ struct Successors {
   }
 };
 
-[[nodiscard]] Successors successors(const Program& program);
+// Operations within a stretch follow from its head: they wait for nothing here, and nobody has to
+// tell them.
+[[nodiscard]] Successors successors(const Program& program, const ProgramStretches& stretches = {});
 
 }  // namespace trainyard

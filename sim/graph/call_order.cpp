@@ -3,37 +3,21 @@
 #include <algorithm>
 
 #include "sim/graph/call_sequences.hpp"
+#include "sim/graph/program_order.hpp"
 
 namespace trainyard {
 
 CallOrder::CallOrder(const Workload& workload) {
-  for (const Program& program : workload.programs) {
-    for (const Operation& op : program.operations) {
-      streams_ = std::max(streams_, std::size_t{op.stream} + 1);
-    }
-  }
+  for (const Program& program : workload.programs)
+    streams_ = std::max(streams_, streams_in_use(program));
   for (const Program& program : workload.programs) add_program(program);
 }
 
 void CallOrder::add_program(const Program& program) {
   Slots& slots = programs_.emplace_back();
-  std::vector<OpIndex> after(program.operations.size() * streams_, 0);
-  std::vector<OpIndex> last_of_stream(streams_, kNone);
+  const ProgramOrder order(program, streams_);
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
-    const auto row = after.begin() + static_cast<std::ptrdiff_t>(op * streams_);
-    const auto follow = [&](OpIndex before) {
-      const auto other = after.begin() + static_cast<std::ptrdiff_t>(before * streams_);
-      for (std::size_t i = 0; i < streams_; ++i) {
-        const auto step = static_cast<std::ptrdiff_t>(i);
-        row[step] = std::max(row[step], other[step]);
-      }
-      OpIndex& own = row[program.operations[before].stream];
-      own = std::max(own, before + 1);
-    };
-    if (last_of_stream[operation.stream] != kNone) follow(last_of_stream[operation.stream]);
-    for (const OpIndex before : program.dependencies_of(operation)) follow(before);
-    last_of_stream[operation.stream] = op;
     if (!communicates(operation.kind)) continue;
     std::vector<Lane>& lanes = slots[operation.slot];
     auto lane = std::ranges::find(lanes, operation.stream, &Lane::stream);
@@ -42,7 +26,8 @@ void CallOrder::add_program(const Program& program) {
       lane = lanes.end() - 1;
     }
     lane->operations.push_back(op);
-    lane->after.insert(lane->after.end(), row, row + static_cast<std::ptrdiff_t>(streams_));
+    const std::span<const OpIndex> after = order.after(op);
+    lane->after.insert(lane->after.end(), after.begin(), after.end());
   }
 }
 

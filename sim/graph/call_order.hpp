@@ -1,8 +1,7 @@
 // Whether two slots of a program are ever in use at the same time.
 //
 // An operation surely ends before another starts when a path of stream order and dependencies leads
-// from one to the other. Operations of a stream are in order, so what an operation comes after is
-// one number per stream: the last operation of that stream on such a path.
+// from one to the other (program_order.hpp).
 //
 //   CallOrder order(workload);
 //   if (order.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap

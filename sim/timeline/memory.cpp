@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -14,19 +15,23 @@ const Program& program_of(const Workload& workload, const Partition& partition,
   return workload.programs.at(partition.ranks.at(rank_class).program);
 }
 
-// Applies the changes instant by instant; `visit` sees the state after each, and the last change of
-// it.
+// Changes nearer than this are of one instant: the sums of durations that lead to it were rounded
+// in different orders. A hundredth of a nanosecond, far below any kernel.
+constexpr double kInstant_s = 1e-11;
+
+// Applies the changes instant by instant; `visit` sees the state after each, and the last operation
+// that allocated then, or else freed.
 template <class Visit>
 void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& changes,
           const Visit& visit) {
   for (auto change = changes.begin(); change != changes.end();) {
     const double instant_s = change->time_s;
-    OpIndex operation = change->operation;
-    for (; change != changes.end() && change->time_s == instant_s; ++change) {
+    std::pair<bool, OpIndex> last{false, 0};
+    for (; change != changes.end() && change->time_s <= instant_s + kInstant_s; ++change) {
       bytes.at(change->category) += change->bytes;
-      operation = change->operation;
+      last = std::max(last, {change->bytes > 0, change->operation});
     }
-    visit(instant_s, operation);
+    visit(instant_s, last.second);
   }
 }
 

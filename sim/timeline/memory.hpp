@@ -2,7 +2,8 @@
 //
 // A class starts with its program's resident memory; operations allocate and free when they start
 // or end. At one instant frees come before allocations, as a caching allocator reuses a block that
-// a kernel earlier on the stream has released; among these, program order.
+// a kernel earlier on the stream has released; among these, program order. Dates less than 1e-11 s
+// apart are one instant, or rounding would decide.
 //
 //   MemoryPeak peak = memory_peak(workload, partition, timeline, /*rank_class=*/0);
 //   peak.bytes; peak.at_s; peak.by_category;   // how much, when, of what

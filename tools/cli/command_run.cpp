@@ -36,6 +36,7 @@ struct RunChoice {
   std::string missing;
   bool no_fold = false;
   bool explain_fold = false;
+  bool no_contract = false;
   bool timing = false;
   bool explain = false;
   bool no_search = false;
@@ -52,6 +53,7 @@ std::optional<Scenario> scenario_of(const RunChoice& choice) {
 Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   Progress progress("simulating");
   const RunOptions options{.fold = !choice.no_fold,
+                           .contract = !choice.no_contract,
                            .fold_reasons = choice.explain_fold,
                            .timing = choice.timing,
                            .progress = [&progress](double fraction) { progress.show(fraction); }};
@@ -203,6 +205,8 @@ void add_run(CLI::App& app, Action& action) {
                     "Simulate every rank instead of one for each class");
   command->add_flag("--explain-fold", choice->explain_fold,
                     "Add the classes of ranks, their members and why they are not one");
+  command->add_flag("--no-contract", choice->no_contract,
+                    "Simulate every operation instead of stretches that nothing else can hold up");
   command->add_flag("--timing", choice->timing,
                     "Put wall time and memory of the simulation into the result");
   command->add_flag("--explain", choice->explain,

@@ -34,6 +34,15 @@ class IdealPricing final : public Pricing {
     deadlines_.add(now_s_ + seconds, {token});
   }
 
+  void start_delay_until(Token token, double date_s) override { deadlines_.add(date_s, {token}); }
+
+  [[nodiscard]] std::optional<double> seconds_unshared(std::uint32_t flow_class) const override {
+    if (!sets_.of_flow[flow_class].empty()) return std::nullopt;
+    return seconds_[flow_class];
+  }
+
+  void passed(std::uint32_t flow_class) override { ledger_.passed(flow_class); }
+
   void start_flow(Token token, std::uint32_t flow_class) override {
     ledger_.started(flow_class, now_s_);
     change_utilisation(flow_class, +1.0);

@@ -77,6 +77,15 @@ class SimgridPricing final : public Pricing {
     deadlines_.add(now_s_ + seconds, {token});
   }
 
+  void start_delay_until(Token token, double date_s) override { deadlines_.add(date_s, {token}); }
+
+  [[nodiscard]] std::optional<double> seconds_unshared(std::uint32_t flow_class) const override {
+    if (!sets_.of_flow[flow_class].empty()) return std::nullopt;
+    return platform_.routes[flow_class].seconds_alone;
+  }
+
+  void passed(std::uint32_t flow_class) override { ledger_.passed(flow_class); }
+
   void start_flow(Token token, std::uint32_t flow_class) override;
   void set_speed(std::uint32_t group_class, double speed) override;
   void run(CompletionSink& sink) override;

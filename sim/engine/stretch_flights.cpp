@@ -1,0 +1,197 @@
+#include "sim/engine/stretch_flights.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "sim/base/check.hpp"
+#include "sim/engine/meetings.hpp"
+
+namespace trainyard {
+namespace {
+
+// Plans kept of a shape, by loss; the sums of losses that occur are few.
+constexpr std::size_t kPlansKept = 16;
+
+bool applies(const EngineInput& input) {
+  return input.contract && input.hosts.empty() && input.communication_loss.empty();
+}
+
+}  // namespace
+
+StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
+    : input_(input), pricing_(pricing), stretches_(input.workload.programs.size()) {
+  const Partition& partition = input.partition;
+  std::vector<std::vector<std::uint32_t>> classes_of(stretches_.size());
+  for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
+    program_of_.push_back(partition.ranks[rank_class].program);
+    classes_of[program_of_.back()].push_back(rank_class);
+  }
+  flights_.resize(partition.ranks.size());
+  priced_.resize(partition.ranks.size());
+  if (!applies(input)) return;
+  for (std::uint32_t program = 0; program < stretches_.size(); ++program) {
+    if (classes_of[program].empty()) continue;
+    stretches_[program] =
+        find_stretches(input.workload.programs[program], joinable(program, classes_of[program]));
+  }
+  for (std::uint32_t rank_class = 0; rank_class < priced_.size(); ++rank_class)
+    priced_[rank_class].resize(stretches_[program_of_[rank_class]].shapes.size());
+}
+
+// Collectives that are closed for every class that runs the program.
+std::vector<bool> StretchFlights::joinable(std::uint32_t program,
+                                           std::span<const std::uint32_t> rank_classes) {
+  std::unordered_map<std::uint64_t, bool> known;  // by slot and call
+  std::vector<bool> result;
+  for (const Operation& op : input_.workload.programs[program].operations) {
+    if (op.kind != OpKind::Collective) {
+      result.push_back(!is_communication(op.kind));
+      continue;
+    }
+    const auto [entry, fresh] = known.try_emplace(std::uint64_t{op.slot} << 32U | op.payload, true);
+    if (fresh) {
+      entry->second = std::ranges::all_of(rank_classes, [&](std::uint32_t rank_class) {
+        const SlotPlace place = input_.partition.places[rank_class][op.slot];
+        return closed_call(place.group_class, op.payload) != nullptr;
+      });
+    }
+    result.push_back(entry->second);
+  }
+  return result;
+}
+
+const StretchFlights::ClosedCall* StretchFlights::closed_call(std::uint32_t group_class,
+                                                              std::uint32_t call) {
+  const auto [entry, fresh] = calls_.try_emplace({group_class, call});
+  if (fresh) entry->second = priced_call(group_class, call);
+  return entry->second ? &*entry->second : nullptr;
+}
+
+// Nothing where others than the ranks of one class take part, or a flow shares a link that may
+// hold it back.
+std::optional<StretchFlights::ClosedCall> StretchFlights::priced_call(std::uint32_t group_class,
+                                                                      std::uint32_t call) const {
+  if (input_.partition.groups[group_class].parties.size() != 1) return std::nullopt;
+  ClosedCall result;
+  for (const FoldedPhase& phase : input_.partition.phases[group_class].at(call)) {
+    result.seconds += std::max(0.0, phase.latency_s);
+    double longest = 0.0;
+    for (const std::uint32_t flow : phase.flows) {
+      if (input_.partition.flows[flow].payload_bytes <= 0.0) continue;
+      const std::optional<double> seconds = pricing_.seconds_unshared(flow);
+      if (!seconds) return std::nullopt;
+      result.flows.push_back({flow, result.seconds, result.seconds + *seconds});
+      longest = std::max(longest, *seconds);
+    }
+    result.seconds += longest;
+  }
+  return result;
+}
+
+PieceCost StretchFlights::cost(std::uint32_t rank_class, const StretchShape::Piece& piece) {
+  if (piece.kind == OpKind::Compute) return {.seconds = input_.kernel_seconds[piece.payload]};
+  if (piece.kind == OpKind::Delay)
+    return {.seconds = input_.workload.delays[piece.payload].value()};
+  const std::uint32_t group_class = input_.partition.places[rank_class][piece.slot].group_class;
+  const ClosedCall* call = closed_call(group_class, piece.payload);
+  TY_CHECK(call != nullptr, group_class, piece.payload);
+  const double loss =
+      input_.compute_loss.empty() ? 0.0 : input_.compute_loss[group_class].at(piece.payload);
+  return {.seconds = call->seconds, .loss = loss, .flows = &call->flows};
+}
+
+StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, std::uint32_t shape) {
+  PricedShape& result = priced_[rank_class][shape];
+  if (!result.costs.empty()) return result;
+  for (const StretchShape::Piece& piece :
+       stretches_[program_of_[rank_class]].shapes[shape].pieces) {
+    result.costs.push_back(cost(rank_class, piece));
+    const double seconds = result.costs.back().seconds;
+    TY_CHECK(seconds >= 0.0 && std::isfinite(seconds), rank_class, seconds);
+  }
+  return result;
+}
+
+void StretchFlights::start(std::uint32_t rank_class, OpIndex head, double now, double loss) {
+  Flight& flight = flights_[rank_class];
+  TY_CHECK(flight.times == nullptr, rank_class, flight.head, head);
+  const ProgramStretches& stretches = stretches_[program_of_[rank_class]];
+  const std::uint32_t shape = stretches.shape_of[head];
+  flight.head = head;
+  flight.shape = &stretches.shapes[shape];
+  flight.priced = &priced(rank_class, shape);
+  flight.outside = {{.from_s = 0.0, .loss = loss}};
+  flight.start_s = now;
+  flight.passed = 0;
+  plan(flight);
+}
+
+void StretchFlights::change(std::uint32_t rank_class, double loss, double now) {
+  Flight& flight = flights_[rank_class];
+  if (flight.outside.back().loss == loss) return;
+  const double from_s = std::max(0.0, now - flight.start_s);
+  if (flight.outside.back().from_s == from_s) {
+    flight.outside.back().loss = loss;
+  } else {
+    flight.outside.push_back({.from_s = from_s, .loss = loss});
+  }
+  plan(flight);
+}
+
+void StretchFlights::plan(Flight& flight) {
+  ++flight.ticket;
+  flight.own.reset();
+  std::vector<Plan>& plans = flight.priced->plans;
+  const bool constant = flight.outside.size() == 1;
+  if (constant) {
+    const auto known = std::ranges::find(plans, flight.outside.front().loss, &Plan::loss);
+    if (known != plans.end()) {
+      flight.times = known->times.get();
+      return;
+    }
+  }
+  auto times = std::make_unique<StretchTimes>(
+      stretch_times(*flight.shape, flight.priced->costs, flight.outside));
+  flight.times = times.get();
+  if (constant && plans.size() < kPlansKept) {
+    plans.push_back({.loss = flight.outside.front().loss, .times = std::move(times)});
+  } else {
+    flight.own = std::move(times);
+  }
+}
+
+std::vector<double> StretchFlights::dates(std::uint32_t rank_class) const {
+  const Flight& flight = flights_[rank_class];
+  std::vector<double> result;
+  for (std::size_t i = flight.passed; i < flight.times->seen.size(); ++i) {
+    const double date = flight.start_s + flight.times->end_s[flight.times->seen[i]];
+    if (result.empty() || result.back() < date) result.push_back(date);
+  }
+  return result;
+}
+
+std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
+  Flight& flight = flights_[rank_class];
+  OpTimes& times = timeline.classes[rank_class];
+  const std::vector<StretchShape::Piece>& pieces = flight.shape->pieces;
+  for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
+    const OpIndex op = flight.head + pieces[piece].offset;
+    const double start_s = flight.start_s + flight.times->start_s[piece];
+    times.ready_s[op] = start_s;
+    times.start_s[op] = start_s;
+    times.end_s[op] = flight.start_s + flight.times->end_s[piece];
+    const std::vector<FlowSpan>* flows = flight.priced->costs[piece].flows;
+    if (flows == nullptr) continue;
+    for (const FlowSpan& flow : *flows) {
+      timeline.flows.push_back({flow.flow_class, start_s + flow.start_s, start_s + flow.end_s});
+      pricing_.passed(flow.flow_class);
+    }
+  }
+  flight.times = nullptr;
+  flight.own.reset();
+  ++timeline.counters.stretches;
+  return pieces.size();
+}
+
+}  // namespace trainyard

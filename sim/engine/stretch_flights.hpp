@@ -1,0 +1,127 @@
+// The stretches (stretches.hpp) under way: at most one of a rank class.
+//
+// A stretch is planned when its head starts: the dates at which something outside may go on are
+// known at once, and nothing else of it needs an event. When a communication outside starts or ends
+// and takes more or less of the computation, what is left is planned anew; what has happened by
+// then stays as it is, to the last bit. Plans of equal stretches under equal loss are made once.
+//
+//   StretchFlights flights(input, pricing);
+//   if (flights.begins_with(rank_class, op)) flights.start(rank_class, op, now, loss);
+//   for (double date : flights.dates(rank_class)) wake_at(date, flights.ticket(rank_class));
+//   flights.pass(rank_class, ticket, now, [](OpIndex ended) { ... });
+//   if (flights.over(rank_class)) flights.land(rank_class, timeline);
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/engine.hpp"
+#include "sim/engine/pricing.hpp"
+#include "sim/engine/stretch_times.hpp"
+#include "sim/engine/stretches.hpp"
+
+namespace trainyard {
+
+class StretchFlights {
+ public:
+  // Finds the stretches of all programs. None where the input forbids it, where hosts take time to
+  // issue operations, or where computation slows communication: then all that happens inside
+  // matters outside.
+  StretchFlights(const EngineInput& input, Pricing& pricing);
+
+  [[nodiscard]] const ProgramStretches& of_program(std::uint32_t program) const {
+    return stretches_[program];
+  }
+  [[nodiscard]] bool begins_with(std::uint32_t rank_class, OpIndex op) const {
+    const std::vector<std::uint32_t>& shapes = stretches_[program_of_[rank_class]].shape_of;
+    return !shapes.empty() && shapes[op] < kWithin;
+  }
+  [[nodiscard]] bool alive(std::uint32_t rank_class) const {
+    return flights_[rank_class].times != nullptr;
+  }
+  // The stretch that begins with `head` starts; communications outside take `loss`. REQUIRES: none
+  // of the class is alive.
+  void start(std::uint32_t rank_class, OpIndex head, double now, double loss);
+  // They take `loss` from now on. REQUIRES: alive.
+  void change(std::uint32_t rank_class, double loss, double now);
+
+  // Known by it, the dates of a plan are told from those of plans before. REQUIRES: alive.
+  [[nodiscard]] std::uint32_t ticket(std::uint32_t rank_class) const {
+    return flights_[rank_class].ticket;
+  }
+  // When something outside may go on, or all is over: what has not been passed, ascending.
+  [[nodiscard]] std::vector<double> dates(std::uint32_t rank_class) const;
+
+  // Tells `ended` of all operations that something outside waits for and that end by now. False
+  // when the ticket is of an older plan.
+  template <class Ended>
+  bool pass(std::uint32_t rank_class, std::uint32_t ticket, double now, const Ended& ended) {
+    Flight& flight = flights_[rank_class];
+    if (flight.times == nullptr || flight.ticket != ticket) return false;
+    const StretchTimes& times = *flight.times;
+    for (; flight.passed < times.seen.size(); ++flight.passed) {
+      const std::uint32_t piece = times.seen[flight.passed];
+      if (flight.start_s + times.end_s[piece] > now) break;
+      ended(flight.head + flight.shape->pieces[piece].offset);
+    }
+    return true;
+  }
+  [[nodiscard]] bool over(std::uint32_t rank_class) const {
+    const Flight& flight = flights_[rank_class];
+    return flight.passed == flight.times->seen.size();
+  }
+  // Writes the times of its operations and flows, and gives the number of operations. REQUIRES:
+  // over.
+  std::size_t land(std::uint32_t rank_class, Timeline& timeline);
+
+ private:
+  // A collective that may be a member: what it takes, and its flows from its start.
+  struct ClosedCall {
+    double seconds = 0.0;
+    std::vector<FlowSpan> flows;
+  };
+  struct Plan {
+    double loss = 0.0;
+    std::unique_ptr<StretchTimes> times;
+  };
+  // A shape as one rank class plays it.
+  struct PricedShape {
+    std::vector<PieceCost> costs;
+    std::vector<Plan> plans;
+  };
+  struct Flight {
+    OpIndex head = 0;
+    const StretchShape* shape = nullptr;
+    PricedShape* priced = nullptr;
+    const StretchTimes* times = nullptr;  // null: none is alive
+    std::unique_ptr<StretchTimes> own;    // where the plan changed on the way
+    std::vector<OutsideLoss> outside;
+    double start_s = 0.0;
+    std::uint32_t passed = 0;  // of times->seen
+    std::uint32_t ticket = 0;
+  };
+
+  [[nodiscard]] std::vector<bool> joinable(std::uint32_t program,
+                                           std::span<const std::uint32_t> rank_classes);
+  [[nodiscard]] const ClosedCall* closed_call(std::uint32_t group_class, std::uint32_t call);
+  [[nodiscard]] std::optional<ClosedCall> priced_call(std::uint32_t group_class,
+                                                      std::uint32_t call) const;
+  [[nodiscard]] PricedShape& priced(std::uint32_t rank_class, std::uint32_t shape);
+  [[nodiscard]] PieceCost cost(std::uint32_t rank_class, const StretchShape::Piece& piece);
+  void plan(Flight& flight);
+
+  const EngineInput& input_;
+  Pricing& pricing_;
+  std::vector<std::uint32_t> program_of_;    // by rank class
+  std::vector<ProgramStretches> stretches_;  // by program
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::optional<ClosedCall>> calls_;
+  std::vector<std::vector<PricedShape>> priced_;  // [rank class][shape]
+  std::vector<Flight> flights_;                   // by rank class
+};
+
+}  // namespace trainyard

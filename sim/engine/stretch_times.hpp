@@ -1,0 +1,50 @@
+// When the pieces of a stretch start and end, worked out at once.
+//
+// Nothing inside waits for anything outside, so the times follow from the durations and from what
+// communication takes from computation: a computation runs at speed 1 less the losses of the
+// collectives inside that run beside it and of the communications outside, which come and go.
+//
+// Worked: 2 s of computation beside a collective of 1 s that takes half of the speed: after 1 s,
+// when the collective ends, 0.5 s are done, and the rest takes 1.5 s: 2.5 s
+// (tests/sim/engine/stretch_test.cpp).
+//
+//   StretchTimes times = stretch_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/engine/stretches.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+// What a piece takes: at full speed for computations, in all for others.
+struct PieceCost {
+  double seconds = 0.0;
+  double loss = 0.0;                             // of the computation beside it; 0 for computations
+  const std::vector<FlowSpan>* flows = nullptr;  // of a collective, from its start; may be null
+};
+
+// From then on communications outside take this share of the speed of computations.
+struct OutsideLoss {
+  double from_s = 0.0;
+  double loss = 0.0;
+  bool operator==(const OutsideLoss&) const = default;
+};
+
+// Seconds since the head started.
+struct StretchTimes {
+  std::vector<double> start_s;  // by piece; a piece starts when it is ready
+  std::vector<double> end_s;
+  std::vector<std::uint32_t> seen;  // pieces that others wait for, in order of their ends
+  double seconds = 0.0;             // of all
+};
+
+// REQUIRES: `outside` begins with an entry from 0 on, and rises.
+[[nodiscard]] StretchTimes stretch_times(const StretchShape& shape,
+                                         std::span<const PieceCost> costs,
+                                         std::span<const OutsideLoss> outside);
+
+}  // namespace trainyard

@@ -1,0 +1,214 @@
+#include "sim/engine/stretches.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "sim/graph/program_order.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::size_t kMostPieces = 4096;
+
+class StretchFinder {
+ public:
+  StretchFinder(const Program& program, const std::vector<bool>& joinable)
+      : program_(program),
+        joinable_(joinable),
+        order_(program),
+        computations_(streams_in_use(program)),
+        number_(program.operations.size(), kNone) {
+    std::vector<OpIndex> last(streams_in_use(program), kNone);
+    for (OpIndex op = 0; op < program.operations.size(); ++op) {
+      const Operation& operation = program.operations[op];
+      previous_.push_back(std::exchange(last[operation.stream], op));
+      if (operation.kind == OpKind::Compute) computations_[operation.stream].push_back(op);
+    }
+  }
+
+  // The members of all stretches, each in issue order.
+  std::vector<std::vector<OpIndex>> found() {
+    std::vector<std::vector<OpIndex>> stretches;
+    const auto count = static_cast<OpIndex>(program_.operations.size());
+    for (OpIndex op = 0; op < count; ++op) {
+      if (program_.operations[op].kind != OpKind::Compute || !joinable_[op]) continue;
+      if (!computes_alone_from(op)) continue;
+      std::vector<OpIndex> members = grown(op);
+      if (members.size() < 2 || !computes_alone_to(members.back())) continue;
+      op = members.back();
+      stretches.push_back(std::move(members));
+    }
+    return stretches;
+  }
+
+  template <class Visit>
+  void for_each_input(OpIndex op, const Visit& visit) const {
+    if (previous_[op] != kNone) visit(previous_[op]);
+    for (const OpIndex input : program_.dependencies_of(program_.operations[op])) visit(input);
+  }
+
+ private:
+  // Every computation issued earlier has ended when `head` starts.
+  [[nodiscard]] bool computes_alone_from(OpIndex head) const {
+    return std::ranges::all_of(computations_, [&](const std::vector<OpIndex>& stream) {
+      const auto at = std::ranges::lower_bound(stream, head);
+      return at == stream.begin() || order_.before(*(at - 1), head);
+    });
+  }
+  // No computation issued later starts before `last` has ended.
+  [[nodiscard]] bool computes_alone_to(OpIndex last) const {
+    return std::ranges::all_of(computations_, [&](const std::vector<OpIndex>& stream) {
+      const auto next = std::ranges::upper_bound(stream, last);
+      return next == stream.end() || order_.before(last, *next);
+    });
+  }
+
+  // From the head to the last operation that comes after all others.
+  std::vector<OpIndex> grown(OpIndex head) {
+    std::vector<OpIndex> members = {head};
+    number_[head] = head;
+    std::size_t kept = 1;
+    for (OpIndex op = head + 1; op < program_.operations.size() && members.size() < kMostPieces;
+         ++op) {
+      if (program_.operations[op].microbatch != program_.operations[head].microbatch) break;
+      if (!joinable_[op] || !follows(op, head)) {
+        if (program_.operations[op].kind == OpKind::Compute) break;
+        continue;
+      }
+      number_[op] = head;
+      members.push_back(op);
+      if (comes_last(op, members)) kept = members.size();
+    }
+    members.resize(kept);
+    return members;
+  }
+
+  // Whether all that `op` waits for is of the head's stretch or done before the head starts.
+  [[nodiscard]] bool follows(OpIndex op, OpIndex head) const {
+    bool inside = false;
+    bool outside = false;
+    for_each_input(op, [&](OpIndex input) {
+      if (number_[input] == head) {
+        inside = true;
+      } else if (!order_.before(input, head)) {
+        outside = true;
+      }
+    });
+    return inside && !outside;
+  }
+
+  // The last member of each stream speaks for those before it.
+  [[nodiscard]] bool comes_last(OpIndex op, const std::vector<OpIndex>& members) {
+    const std::uint8_t own = program_.operations[op].stream;
+    if (members.size() == 2) tails_.assign(computations_.size(), kNone);
+    if (members.size() == 2) tails_[program_.operations[members[0]].stream] = members[0];
+    tails_[own] = op;
+    return std::ranges::all_of(tails_, [&](OpIndex tail) {
+      return tail == kNone || tail == op || order_.before(tail, op);
+    });
+  }
+
+  const Program& program_;
+  const std::vector<bool>& joinable_;
+  ProgramOrder order_;
+  std::vector<std::vector<OpIndex>> computations_;  // by stream
+  std::vector<OpIndex> previous_;                   // on its stream
+  std::vector<OpIndex> number_;                     // head of the stretch tried last
+  std::vector<OpIndex> tails_;                      // by stream, of the stretch being grown
+};
+
+class ShapeWriter {
+ public:
+  ShapeWriter(const Program& program, const StretchFinder& finder, ProgramStretches& result)
+      : program_(program),
+        finder_(finder),
+        result_(result),
+        piece_(program.operations.size(), kNone),
+        seen_(program.operations.size(), false) {
+    result.shape_of.assign(program.operations.size(), kAlone);
+  }
+
+  void write(const std::vector<std::vector<OpIndex>>& stretches) {
+    for (const std::vector<OpIndex>& members : stretches) {
+      for (const OpIndex op : members) result_.shape_of[op] = kWithin;
+      result_.shape_of[members.front()] = kAlone;
+    }
+    // What a later member of a stretch waits for outside comes before its head: nobody needs to
+    // tell it.
+    for (OpIndex op = 0; op < program_.operations.size(); ++op) {
+      if (result_.shape_of[op] == kWithin) continue;
+      finder_.for_each_input(op, [&](OpIndex input) { seen_[input] = true; });
+    }
+    for (const std::vector<OpIndex>& members : stretches) add(members);
+    result_.stretches = static_cast<std::uint32_t>(stretches.size());
+  }
+
+ private:
+  void add(const std::vector<OpIndex>& members) {
+    const OpIndex head = members.front();
+    for (std::uint32_t i = 0; i < members.size(); ++i) piece_[members[i]] = i;
+    // Pairs (from, to) of pieces: enough, with the pieces themselves, to tell shapes apart.
+    std::vector<std::uint32_t> key;
+    for (const OpIndex op : members) {
+      const Operation& operation = program_.operations[op];
+      const bool seen = seen_[op] || op == members.back();
+      key.insert(key.end(), {op - head, static_cast<std::uint32_t>(operation.kind), operation.slot,
+                             operation.payload, seen ? 1U : 0U});
+      finder_.for_each_input(op, [&](OpIndex input) {
+        if (input >= head && piece_[input] != kNone) key.push_back(piece_[input]);
+      });
+      key.push_back(kNone);
+    }
+    const auto [entry, fresh] =
+        known_.try_emplace(std::move(key), static_cast<std::uint32_t>(result_.shapes.size()));
+    if (fresh) result_.shapes.push_back(shape(members));
+    result_.shape_of[head] = entry->second;
+    for (const OpIndex op : members) piece_[op] = kNone;
+  }
+
+  [[nodiscard]] StretchShape shape(const std::vector<OpIndex>& members) const {
+    StretchShape result;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+    for (std::uint32_t i = 0; i < members.size(); ++i) {
+      const Operation& operation = program_.operations[members[i]];
+      result.pieces.push_back({.offset = members[i] - members.front(),
+                               .kind = operation.kind,
+                               .slot = operation.slot,
+                               .payload = operation.payload,
+                               .seen = seen_[members[i]] || i + 1 == members.size()});
+      finder_.for_each_input(members[i], [&](OpIndex input) {
+        if (input < members.front() || piece_[input] == kNone) return;
+        edges.emplace_back(piece_[input], i);
+        ++result.pieces.back().waits_for;
+      });
+    }
+    std::ranges::sort(edges);
+    for (const auto& [from, to] : edges) {
+      StretchShape::Piece& piece = result.pieces[from];
+      if (piece.next_end == piece.next_begin)
+        piece.next_begin = piece.next_end = static_cast<std::uint32_t>(result.next.size());
+      ++piece.next_end;
+      result.next.push_back(to);
+    }
+    return result;
+  }
+
+  const Program& program_;
+  const StretchFinder& finder_;
+  ProgramStretches& result_;
+  std::vector<std::uint32_t> piece_;  // by operation, of the stretch at hand
+  std::vector<bool> seen_;            // by operation: one outside waits for it
+  std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
+};
+
+}  // namespace
+
+ProgramStretches find_stretches(const Program& program, const std::vector<bool>& joinable) {
+  ProgramStretches result;
+  StretchFinder finder(program, joinable);
+  ShapeWriter(program, finder, result).write(finder.found());
+  return result;
+}
+
+}  // namespace trainyard

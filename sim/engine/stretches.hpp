@@ -1,0 +1,64 @@
+// Stretches: parts of a program that nothing outside can hold up on the way, run as one event.
+//
+// A stretch is a set of operations of one program with one beginning and one end: every other
+// operation of it comes after the first, the head, and before the last. What they wait for lies
+// inside or comes before the head anyway. So once the head may start, all times inside follow from
+// the operations' own durations and from the computation speed of the rank class (design D7).
+// Members are computations, delays and those collectives that the caller names: of ranks of one
+// class among themselves, on links that no other flow ever holds back. Computations outside come
+// surely before the head or after the end, so that no collective inside slows them; messages and
+// other calls may come and go beside a stretch (stretch_flights.hpp).
+//
+// Stretches that are alike, such as those of all microbatches of a stage, share one shape.
+//
+//   ProgramStretches stretches = find_stretches(program, joinable);
+//   stretches.shape_of[op];   // the shape of the stretch that begins with op
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+struct StretchShape {
+  struct Piece {
+    OpIndex offset = 0;  // operation number, from the head's
+    OpKind kind = OpKind::Compute;
+    std::uint16_t slot = 0;
+    std::uint32_t payload = 0;
+    std::uint32_t waits_for = 0;   // pieces that lead to it
+    std::uint32_t next_begin = 0;  // range in `next`
+    std::uint32_t next_end = 0;    //
+    bool seen = false;             // something outside waits for it
+    bool operator==(const Piece&) const = default;
+  };
+  std::vector<Piece> pieces;        // in issue order; [0] is the head
+  std::vector<std::uint32_t> next;  // pieces that wait for a piece, by number
+
+  [[nodiscard]] std::span<const std::uint32_t> next_of(const Piece& piece) const {
+    return std::span(next).subspan(piece.next_begin, piece.next_end - piece.next_begin);
+  }
+};
+
+inline constexpr std::uint32_t kAlone = kNone;       // no part of a stretch
+inline constexpr std::uint32_t kWithin = kNone - 1;  // of a stretch that began before
+
+struct ProgramStretches {
+  std::vector<StretchShape> shapes;
+  std::vector<std::uint32_t> shape_of;  // by operation; kAlone, kWithin
+  std::uint32_t stretches = 0;
+
+  [[nodiscard]] bool within(OpIndex op) const {
+    return !shape_of.empty() && shape_of[op] == kWithin;
+  }
+};
+
+// `joinable`: by operation, whether it may be a member. Every stretch has at least two members and
+// is as long as the rules allow, within one microbatch.
+[[nodiscard]] ProgramStretches find_stretches(const Program& program,
+                                              const std::vector<bool>& joinable);
+
+}  // namespace trainyard

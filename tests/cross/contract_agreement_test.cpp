@@ -1,0 +1,179 @@
+// Is a run in stretches the same run as one of single operations? Every span of every class agrees
+// to 1e-9, with contention and without, while communications that take from computation come and go
+// at random; and so do all shipped scenarios up to 512 GPUs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <set>
+
+#include "models/collectives/collective.hpp"
+#include "random_workload.hpp"
+#include "scenarios/run/run.hpp"
+#include "sim/engine/engine.hpp"
+#include "tests/agreement.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+using ScenarioRun = Run;
+
+bool near(double a, double b) {
+  return std::abs(a - b) <= kAgreement * std::max(std::abs(a), std::abs(b)) + 1e-15;
+}
+
+bool full() { return std::getenv("TRAINYARD_FULL") != nullptr; }
+
+void expect_same_spans(const Timeline& a, const Timeline& b) {
+  std::size_t differing = 0;
+  ASSERT_EQ(a.classes.size(), b.classes.size());
+  for (std::size_t rank_class = 0; rank_class < a.classes.size(); ++rank_class) {
+    const OpTimes& x = a.classes[rank_class];
+    const OpTimes& y = b.classes[rank_class];
+    for (std::size_t op = 0; op < y.end_s.size(); ++op) {
+      const bool same = near(x.ready_s[op], y.ready_s[op]) && near(x.start_s[op], y.start_s[op]) &&
+                        near(x.end_s[op], y.end_s[op]);
+      differing += same ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(differing, 0U);
+  EXPECT_TRUE(near(a.makespan_s, b.makespan_s)) << a.makespan_s << " " << b.makespan_s;
+}
+
+void expect_same_links(const Timeline& a, const Timeline& b) {
+  EXPECT_EQ(a.flows.size(), b.flows.size());
+  ASSERT_EQ(a.links.size(), b.links.size());
+  for (std::size_t link = 0; link < b.links.size(); ++link) {
+    EXPECT_TRUE(near(a.links[link].bytes, b.links[link].bytes)) << link;
+    EXPECT_NEAR(a.links[link].busy_s, b.links[link].busy_s, kAgreement * b.makespan_s) << link;
+    EXPECT_NEAR(a.links[link].peak_utilisation, b.links[link].peak_utilisation, 1e-6) << link;
+  }
+}
+
+struct RandomCase {
+  Workload workload;
+  std::unique_ptr<Cluster> cluster;
+  Partition partition;
+  std::vector<double> seconds;
+  std::vector<std::vector<double>> losses;
+
+  [[nodiscard]] Timeline run(std::string_view engine, bool contract) const {
+    return make_engine(engine)->run({.cluster = *cluster,
+                                     .workload = workload,
+                                     .partition = partition,
+                                     .kernel_seconds = seconds,
+                                     .progress = {},
+                                     .compute_loss = losses,
+                                     .contract = contract});
+  }
+};
+
+// Losses of 0 to 0.4 a call, so that several at once reach the most there may be.
+RandomCase random_case(std::uint32_t seed) {
+  RandomCase result;
+  result.workload = random_workload({.seed = seed, .ranks = 16, .events = 60});
+  ClusterSpec spec;
+  spec.node = load_node(seed % 2 == 0 ? "dgx_a100_80gb" : "dgx_h100");
+  spec.nodes = 2;
+  spec.fabric.kind = "rail_optimized";
+  result.cluster = std::make_unique<Cluster>(build_cluster(spec));
+  result.partition = fold(*result.cluster, result.workload, CollectiveTransport(*result.cluster),
+                          {.enabled = seed % 3 != 0, .drop_uncontended = seed % 4 != 3});
+  std::mt19937 random(seed);
+  for (const Kernel& kernel : result.workload.kernels)
+    result.seconds.push_back(1e-6 * static_cast<double>(std::get<Gemm>(kernel).m));
+  for (const auto& calls : result.partition.phases) {
+    result.losses.emplace_back();
+    for (std::size_t call = 0; call < calls.size(); ++call)
+      result.losses.back().push_back(0.1 * static_cast<double>(random() % 5));
+  }
+  return result;
+}
+
+class ContractAgreement : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(ContractAgreement, OfRandomWorkloads) {
+  const RandomCase it = random_case(GetParam());
+  for (const std::string_view engine : {"ideal", "simgrid"}) {
+    const Timeline contracted = it.run(engine, true);
+    const Timeline plain = it.run(engine, false);
+    EXPECT_EQ(plain.counters.stretches, 0U);
+    expect_same_spans(contracted, plain);
+    expect_same_links(contracted, plain);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ContractAgreement, testing::Range(0U, full() ? 500U : 60U));
+
+// The test above is not about nothing: there are stretches, and what passes beside them changes
+// their pace on the way.
+TEST(ContractAgreementSeeds, ContractAndAreDisturbed) {
+  std::uint32_t contracted = 0;
+  std::uint32_t slower = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    RandomCase it = random_case(seed);
+    const Timeline timeline = it.run("ideal", true);
+    if (timeline.counters.stretches >= 4) ++contracted;
+    for (std::vector<double>& calls : it.losses) calls.assign(calls.size(), 0.0);
+    if (it.run("ideal", true).makespan_s < timeline.makespan_s * (1.0 - kAgreement)) ++slower;
+  }
+  EXPECT_GE(contracted, 20U);
+  EXPECT_GE(slower, 20U);
+}
+
+// Every check takes these: tensor groups in step and overlapped, contended and not, a single
+// program, interleaving, experts, shards, context rings, offload.
+const std::set<std::string> kSample = {"two_gpus",
+                                       "llama3_8b_8xh100",
+                                       "gpt_22b_8xa100_selective",
+                                       "gpt3_175b_64xa100_selective",
+                                       "mixtral_8x7b_64xh100",
+                                       "mixtral_8x7b_64xh100_zipf",
+                                       "gpt_3p6b_64xa100",
+                                       "llama3_8b_8xh100_fsdp",
+                                       "ring_llama3_8b_128k_32xh100",
+                                       "llama3_8b_8xh100_8xa100",
+                                       "llama3_8b_8xa100_40gb_cpu_adam",
+                                       "gpt2_124m_8xa100_ddp"};
+
+// Shipped scenarios of 512 GPUs at most.
+std::vector<std::string> scenarios() {
+  const fs::path folder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool data = entry.path().parent_path().filename() == "data";  // of validation
+    if (!name.ends_with(".json") || name == "scenario.schema.json" || data) continue;
+    if (!full() && !kSample.contains(entry.path().stem().string())) continue;
+    if (load_scenario(entry.path().string(), {}).plan.world() > 512) continue;
+    files.insert(entry.path().string());
+  }
+  return {files.begin(), files.end()};
+}
+
+class ContractedScenario : public testing::TestWithParam<std::string> {};
+
+TEST_P(ContractedScenario, IsTheSameRun) {
+  const Scenario scenario = load_scenario(GetParam(), {});
+  const ScenarioRun contracted = run_scenario(scenario, {});
+  const ScenarioRun plain = run_scenario(scenario, {.contract = false});
+  expect_same_spans(contracted.timeline, plain.timeline);
+  expect_same_links(contracted.timeline, plain.timeline);
+  EXPECT_LE(contracted.timeline.counters.events, plain.timeline.counters.events);
+  std::cout << "  " << contracted.timeline.counters.stretches << " stretches, "
+            << contracted.timeline.counters.events << " events of "
+            << plain.timeline.counters.events << "\n";
+}
+
+std::string stem(const testing::TestParamInfo<std::string>& scenario) {
+  return fs::path(scenario.param).stem().string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, ContractedScenario, testing::ValuesIn(scenarios()), stem);
+
+}  // namespace
+}  // namespace trainyard

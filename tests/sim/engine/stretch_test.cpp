@@ -1,0 +1,144 @@
+// Which operations form a stretch, and when do its pieces end?
+#include <gtest/gtest.h>
+
+#include "builders.hpp"
+#include "sim/engine/stretch_times.hpp"
+#include "sim/engine/stretches.hpp"
+
+namespace trainyard::test {
+namespace {
+
+// Messages (slot 1) may not join, everything else may.
+std::vector<bool> joinable(const Program& program) {
+  std::vector<bool> result;
+  for (const Operation& op : program.operations)
+    result.push_back(op.kind != OpKind::Send && op.kind != OpKind::Recv);
+  return result;
+}
+
+// A microbatch as a stage runs it: receive, two kernels with a collective beside the second, a
+// kernel that waits for both, and the message on.
+void add_microbatch(Script& script, std::uint32_t program, std::uint32_t call) {
+  const OpIndex received =
+      script.communicate(program, OpKind::Recv, 1, call, {.stream = 2, .after = {}});
+  const OpIndex first = script.compute(program, 1.0, {.stream = 0, .after = {received}});
+  const OpIndex reduced =
+      script.communicate(program, OpKind::Collective, 0, call, {.stream = 1, .after = {first}});
+  script.compute(program, 2.0);
+  const OpIndex last = script.compute(program, 1.0, {.stream = 0, .after = {reduced}});
+  script.communicate(program, OpKind::Send, 2, call, {.stream = 2, .after = {last}});
+}
+
+TEST(Stretches, EqualMicrobatchesShareOneShape) {
+  Script script({1e9, 1e9});
+  const auto call = script.call(CollectiveOp::AllReduce, {});
+  const auto program = script.program("stage");
+  for (int microbatch = 0; microbatch < 3; ++microbatch) add_microbatch(script, program, call);
+  Program& written = script.workload().programs[program];
+  for (Operation& op : written.operations) op.payload = 0;  // kernels alike
+  const ProgramStretches found = find_stretches(written, joinable(written));
+  EXPECT_EQ(found.stretches, 3U);
+  ASSERT_EQ(found.shapes.size(), 1U);
+  const StretchShape& shape = found.shapes[0];
+  ASSERT_EQ(shape.pieces.size(), 4U);
+  EXPECT_EQ(shape.pieces[3].offset, 3U);
+  EXPECT_EQ(shape.pieces[3].waits_for, 2U);
+  EXPECT_TRUE(shape.pieces[3].seen);   // the message waits for it
+  EXPECT_FALSE(shape.pieces[1].seen);  // the next collective is in a stretch itself
+  EXPECT_EQ(found.shape_of[0], kAlone);
+  EXPECT_EQ(found.shape_of[1], 0U);
+  EXPECT_EQ(found.shape_of[4], kWithin);
+}
+
+// The second kernel waits for a message that may come late: a stretch begins with it.
+TEST(Stretches, EndWhereSomethingOutsideIsAwaited) {
+  Script script({1e9, 1e9});
+  const auto call = script.call(CollectiveOp::AllReduce, {});
+  const auto program = script.program("stage");
+  script.compute(program, 1.0);
+  script.compute(program, 1.0);
+  const OpIndex received = script.communicate(program, OpKind::Recv, 1, call, {.stream = 2});
+  script.compute(program, 1.0, {.stream = 0, .after = {received}});
+  script.compute(program, 1.0);
+  const Program& written = script.workload().programs[program];
+  const ProgramStretches found = find_stretches(written, joinable(written));
+  EXPECT_EQ(found.shape_of[0], 0U);
+  EXPECT_EQ(found.shape_of[1], kWithin);
+  EXPECT_LT(found.shape_of[3], kWithin);
+  EXPECT_EQ(found.shape_of[4], kWithin);
+}
+
+// A collective that nobody in the stretch waits for may run beyond its end: it stays outside.
+TEST(Stretches, LeaveOutWhatMayOutlastThem) {
+  Script script({1e9, 1e9});
+  const auto call = script.call(CollectiveOp::AllReduce, {});
+  const auto program = script.program("stage");
+  const OpIndex first = script.compute(program, 1.0);
+  script.compute(program, 1.0);
+  script.communicate(program, OpKind::Collective, 0, call, {.stream = 1, .after = {first}});
+  script.compute(program, 1.0);
+  const Program& written = script.workload().programs[program];
+  const ProgramStretches found = find_stretches(written, joinable(written));
+  EXPECT_EQ(found.shape_of[0], 0U);
+  EXPECT_EQ(found.shape_of[1], kWithin);
+  EXPECT_EQ(found.shape_of[2], kAlone);
+}
+
+// A kernel on another stream, bound to nothing, could be slowed by the collective inside.
+TEST(Stretches, NeedTheComputationToThemselves) {
+  Script script({1e9, 1e9});
+  const auto call = script.call(CollectiveOp::AllReduce, {});
+  const auto program = script.program("stage");
+  script.compute(program, 1.0, {.stream = 2});
+  const OpIndex first = script.compute(program, 1.0);
+  const OpIndex reduced =
+      script.communicate(program, OpKind::Collective, 0, call, {.stream = 1, .after = {first}});
+  script.compute(program, 1.0, {.stream = 0, .after = {reduced}});
+  const Program& written = script.workload().programs[program];
+  EXPECT_EQ(find_stretches(written, joinable(written)).stretches, 0U);
+}
+
+// 2 s of computation beside a collective of 1 s.
+StretchShape beside() {
+  StretchShape shape;
+  shape.pieces = {
+      {.offset = 0, .kind = OpKind::Compute, .next_begin = 0, .next_end = 2},
+      {.offset = 1, .kind = OpKind::Collective, .waits_for = 1, .next_begin = 2, .next_end = 3},
+      {.offset = 2, .kind = OpKind::Compute, .waits_for = 1, .next_begin = 3, .next_end = 4},
+      {.offset = 3, .kind = OpKind::Compute, .waits_for = 2, .seen = true}};
+  shape.next = {1, 2, 3, 3};
+  return shape;
+}
+const std::vector<PieceCost> kBeside = {
+    {.seconds = 0.0}, {.seconds = 1.0, .loss = 0.5}, {.seconds = 2.0}, {.seconds = 1.0}};
+
+// Half the speed for a second: 2.5 s.
+TEST(StretchTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
+  const std::vector<OutsideLoss> none = {{.from_s = 0.0, .loss = 0.0}};
+  const StretchTimes times = stretch_times(beside(), kBeside, none);
+  EXPECT_DOUBLE_EQ(times.end_s[1], 1.0);
+  EXPECT_DOUBLE_EQ(times.end_s[2], 2.5);
+  EXPECT_DOUBLE_EQ(times.start_s[3], 2.5);
+  EXPECT_DOUBLE_EQ(times.seconds, 3.5);
+  EXPECT_EQ(times.seen, std::vector<std::uint32_t>{3});
+}
+
+// From 2 s to 2.5 s half again: 0.25 s of work remain at 2.5 s, done at 2.75 s; then 1 s.
+TEST(StretchTimes, CommunicationOutsideTakesWhileItIsAlive) {
+  const std::vector<OutsideLoss> losses = {
+      {.from_s = 0.0, .loss = 0.0}, {.from_s = 2.0, .loss = 0.5}, {.from_s = 2.5, .loss = 0.0}};
+  const StretchTimes times = stretch_times(beside(), kBeside, losses);
+  EXPECT_DOUBLE_EQ(times.end_s[2], 2.75);
+  EXPECT_DOUBLE_EQ(times.seconds, 3.75);
+}
+
+// However much is asked for, a tenth is left.
+TEST(StretchTimes, LossesAddUpToTheMostThereMayBe) {
+  const std::vector<OutsideLoss> much = {{.from_s = 0.0, .loss = 0.8}};
+  const StretchTimes times = stretch_times(beside(), kBeside, much);
+  // 0.1 s done after the first second, 1.9 s at a fifth of the speed.
+  EXPECT_DOUBLE_EQ(times.end_s[2], 1.0 + 1.9 / 0.2);
+}
+
+}  // namespace
+}  // namespace trainyard::test
