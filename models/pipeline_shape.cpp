@@ -66,6 +66,7 @@ std::int64_t expert_copies(const Parallelism& parallelism) {
 }
 
 bool ends_on_one_rank(const Parallelism& parallelism) {
+  if (!parallelism.operator_devices.empty()) return true;  // where a table is tied
   return parallelism.pipeline == 1 || placement_of(parallelism) != StagePlacement::Wrap;
 }
 

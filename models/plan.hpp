@@ -46,6 +46,12 @@ enum class ContextExchange : std::uint8_t { Ring, AllGather, AllToAll, Hierarchi
 // or one piece.
 enum class ContextSplit : std::uint8_t { Zigzag, Contiguous };
 
+// Where the operators of a model split by hand stand (operator_devices.hpp).
+struct OperatorRule {
+  std::string operators = {};  // "mlp_block 0-11"
+  std::int64_t device = 0;     // of the replica's
+};
+
 struct Parallelism {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
@@ -82,6 +88,7 @@ struct Parallelism {
   std::optional<std::int64_t> first_stage_layers = {};  // uneven splits, per pipeline *rank*
   std::optional<std::int64_t> last_stage_layers = {};
   std::vector<std::int64_t> layers_per_stage = {};  // of every virtual stage; empty: by the above
+  std::vector<OperatorRule> operator_devices = {};  // operator by operator; then `pipeline` devices
   bool embedding_in_split = false;  // the embedding counts as one layer of the split
   bool loss_in_split = false;
   bool scatter_gather = true;  // p2p without sequence parallelism sends 1/t per rank, then gathers

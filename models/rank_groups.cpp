@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/context_shape.hpp"
 #include "models/expert_grid.hpp"
@@ -107,7 +108,7 @@ void add_reverse_pairs(const RankGrid& grid, Workload& workload) {
 void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid,
                         StagePlacement placement, Workload& workload) {
   const std::int64_t stages = parallelism.pipeline;
-  if (stages == 1) return;
+  if (stages == 1 || !parallelism.operator_devices.empty()) return;
   const bool wraps = parallelism.interleave > 1 && placement == StagePlacement::Wrap;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition next = grid.position(rank);
@@ -243,6 +244,29 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
     return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;
   });
   drop_unused_slots(workload);
+}
+
+void add_peer_groups(const Parallelism& parallelism, const std::vector<PeerPair>& pairs,
+                     Workload& workload) {
+  const RankGrid grid(parallelism);
+  workload.slots = slot_names();
+  for (std::int64_t device = 0; device < parallelism.pipeline; ++device)
+    for (const char* use :
+         {"send_forward_to", "recv_forward_from", "send_backward_to", "recv_backward_from"})
+      workload.slots.push_back(fmt::format("{}_{}", use, device));
+  for (Rank& rank : workload.ranks) rank.slots.resize(workload.slots.size());
+  for (const PeerPair& pair : std::set<PeerPair>(pairs.begin(), pairs.end())) {
+    for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+      GridPosition position = grid.position(rank);
+      if (position.pipeline != pair.from) continue;
+      position.pipeline = pair.to;
+      const RankId peer = grid.rank(position);
+      add_pair(workload, rank, peer_slot(PeerUse::SendForward, pair.to), peer,
+               peer_slot(PeerUse::RecvForward, pair.from));
+      add_pair(workload, peer, peer_slot(PeerUse::SendBackward, pair.from), rank,
+               peer_slot(PeerUse::RecvBackward, pair.to));
+    }
+  }
 }
 
 void add_host_groups(Workload& workload) {

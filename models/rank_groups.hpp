@@ -75,7 +75,8 @@ enum class Slot : std::uint16_t {
   ExpertShard,       // as Shard, Replica and Reshard, of the experts
   ExpertReplica,
   ExpertReshard,
-  Host,  // the rank alone, for copies to and from the memory of its CPU
+  Host,   // the rank alone, for copies to and from the memory of its CPU
+  Peers,  // from here on four for each device of a model split by hand (peer_slot)
 };
 [[nodiscard]] std::vector<std::string> slot_names();
 [[nodiscard]] constexpr std::size_t number(Slot slot) { return static_cast<std::size_t>(slot); }
@@ -91,6 +92,23 @@ enum class Slot : std::uint16_t {
 // first) when chunks are interleaved.
 void add_groups(const Parallelism& parallelism, const Architecture& architecture,
                 Workload& workload);
+
+// Of a device of a replica whose model is split by hand: what goes to or comes from another one.
+enum class PeerUse : std::uint16_t { SendForward, RecvForward, SendBackward, RecvBackward };
+[[nodiscard]] constexpr Slot peer_slot(PeerUse use, std::int64_t device) {
+  return static_cast<Slot>(number(Slot::Peers) + 4 * static_cast<std::size_t>(device) +
+                           static_cast<std::size_t>(use));
+}
+// Outputs go forward from a device to another, their gradients back.
+struct PeerPair {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  auto operator<=>(const PeerPair&) const = default;
+};
+// Binds those slots, for every replica; a pair may be named several times. REQUIRES: add_groups has
+// been there.
+void add_peer_groups(const Parallelism& parallelism, const std::vector<PeerPair>& pairs,
+                     Workload& workload);
 
 // Binds Slot::Host of every rank to a group of its own. REQUIRES: add_groups has been there.
 void add_host_groups(Workload& workload);

@@ -8,6 +8,7 @@
 #include "models/context_shape.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/device_checks.hpp"
 #include "scenarios/expert_checks.hpp"
 #include "scenarios/split_checks.hpp"
 
@@ -191,7 +192,7 @@ void check_sequence(const Check& check) {
 }
 
 void check_layers(const Check& check) {
-  if (!check.model || !check.parallelism) return;
+  if (!check.model || !check.parallelism || !check.sizes().operator_devices.empty()) return;
   const Parallelism& p = check.sizes();
   if (!p.layers_per_stage.empty() &&
       (p.embedding_in_split || p.loss_in_split || p.first_stage_layers || p.last_stage_layers)) {
@@ -361,6 +362,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_recomputation(file, scenario, sound);
   check_adapters(file, scenario, sound);
   check_frozen(file, scenario, sound);
+  check_operator_devices(file, scenario, sound);
   check_documents(file, scenario, sound);
   check_servers(file, scenario, sound);
   check_offload(file, scenario, sound);

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -83,6 +84,16 @@ struct Wholes {
   std::int64_t most = kCountMost;
 };
 
+// Whole numbers by names of the user's, in the order of the file; none is the default.
+template <class Owner>
+struct NamedWholes {
+  using Entries = std::vector<std::pair<std::string, std::int64_t>>;
+  Entries (*get)(const Owner&);
+  void (*add)(Owner&, const std::string& name, std::int64_t number);
+  std::int64_t least = 0;
+  std::int64_t most = kCountMost;
+};
+
 // One word of a closed set: a registry, or the names of an enumeration. Where the registry can be
 // extended by the user, also the path of a file.
 template <class Owner>
@@ -114,8 +125,8 @@ struct Field {
   std::string_view key;
   std::string_view meaning;  // for editors; a phrase
   std::variant<Whole<Owner>, OptionalWhole<Owner>, Real<Owner>, Seed<Owner>, Flag<Owner>,
-               Text<Owner>, Texts<Owner>, Wholes<Owner>, Choice<Owner>, OptionalNumber<Owner>,
-               OptionalTime<Owner>, OptionalFlopsRate<Owner>>
+               Text<Owner>, Texts<Owner>, Wholes<Owner>, NamedWholes<Owner>, Choice<Owner>,
+               OptionalNumber<Owner>, OptionalTime<Owner>, OptionalFlopsRate<Owner>>
       kind;
 };
 
@@ -179,6 +190,13 @@ void read(JsonObject& object, std::string_view key, const Wholes<Owner>& kind, O
   owner.*kind.member = list.template get<std::vector<std::int64_t>>();
 }
 template <class Owner>
+void read(JsonObject& object, std::string_view key, const NamedWholes<Owner>& kind, Owner& owner) {
+  if (!object.has(key)) return;
+  JsonObject entries = object.object(key);
+  for (const std::string& name : entries.keys())
+    kind.add(owner, name, entries.integer(name, {.least = kind.least, .most = kind.most}));
+}
+template <class Owner>
 void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, Owner& owner) {
   if (kind.or_file && object.has(key) && names_json_file(object.raw(key))) {
     kind.set(owner, object.raw(key).template get<std::string>());
@@ -211,6 +229,12 @@ Json written(const Kind& kind, const Owner& owner) {
 template <class Owner>
 Json written(const OptionalWhole<Owner>& kind, const Owner& owner) {
   return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
+}
+template <class Owner>
+Json written(const NamedWholes<Owner>& kind, const Owner& owner) {
+  Json json;
+  for (const auto& [name, number] : kind.get(owner)) json[name] = number;
+  return json;
 }
 template <class Owner>
 Json written(const Choice<Owner>& kind, const Owner& owner) {
@@ -272,6 +296,12 @@ template <class Owner>
 Json schema(const Wholes<Owner>& kind, const Owner&) {
   return {{"type", "array"},
           {"items", {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}}}};
+}
+template <class Owner>
+Json schema(const NamedWholes<Owner>& kind, const Owner&) {
+  return {{"type", "object"},
+          {"additionalProperties",
+           {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}}}};
 }
 template <class Owner>
 Json schema(const Choice<Owner>& kind, const Owner& owner) {

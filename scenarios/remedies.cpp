@@ -26,6 +26,7 @@ constexpr Word kEquivalents[] = {
     {"pipeline_parallel", "\"parallelism\": {\"pipeline\": ...}"},
     {"pp", "\"parallelism\": {\"pipeline\": ...}"},
     {"pp_size", "\"parallelism\": {\"pipeline\": ...}"},
+    {"device_map", "\"parallelism\": {\"operator_devices\": ...}"},
     {"data_parallel_size", "\"parallelism\": {\"data\": ...}"},
     {"data_parallel", "\"parallelism\": {\"data\": ...}"},
     {"dp", "\"parallelism\": {\"data\": ...}"},

@@ -157,6 +157,20 @@ const Field<P> kParallelism[] = {
      OptionalWhole<P>{&P::last_stage_layers, 0}},
     {"layers_per_stage", "layers of every virtual stage in model order, where the split is by hand",
      Wholes<P>{&P::layers_per_stage, 0}},
+    {"operator_devices",
+     "the device of every operator, where a model is split by hand over `pipeline` devices: "
+     "{\"attention_block 0-15\": 0}; operators are embedding, attention_norm, attention, mlp_norm, "
+     "mlp, experts, final_norm, head, loss, and layer, attention_block, mlp_block, head_block of "
+     "several",
+     NamedWholes<P>{[](const P& p) {
+                      NamedWholes<P>::Entries entries;
+                      for (const OperatorRule& rule : p.operator_devices)
+                        entries.emplace_back(rule.operators, rule.device);
+                      return entries;
+                    },
+                    [](P& p, const std::string& operators, std::int64_t device) {
+                      p.operator_devices.push_back({.operators = operators, .device = device});
+                    }}},
     {"embedding_in_split", "the embedding takes the place of one layer of the split",
      Flag<P>{&P::embedding_in_split}},
     {"loss_in_split", "head and loss take the place of one layer of the split",

@@ -85,11 +85,22 @@ void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
   ready->push_back({.op = last});
 }
 
-void EndLowering::head_forward() {
+void EndLowering::head_forward(const HeadParts& parts) {
+  const HeadActivations memory = head_memory();
+  if (parts.norm) {
+    const OpIndex first = build_.next();
+    layer_.norm_forward("final_norm");
+    const std::int64_t output = parts.matrix ? memory.head_input : 0;
+    build_.allocate(first, Category::Activations, memory.final_norm + output);
+  }
+  if (parts.matrix) matrix_forward(parts);
+  if (parts.loss) loss_forward(parts);
+}
+
+void EndLowering::matrix_forward(const HeadParts& parts) {
   const HeadActivations memory = head_memory();
   const OpIndex first = build_.next();
-  layer_.norm_forward("final_norm");
-  build_.allocate(first, Category::Activations, memory.final_norm + memory.head_input);
+  if (!parts.norm) build_.allocate(first, Category::Activations, memory.head_input);
   layer_.gather_sequence("head_all_gather");
   const OpIndex head = build_.compute("head_gemm", Gemm{.m = shape_.tokens,
                                                         .n = plan_.vocab() / shape_.tensor,
@@ -98,12 +109,17 @@ void EndLowering::head_forward() {
                                                         .dtype = shape_.dtype,
                                                         .pass = GemmPass::Forward,
                                                         .accumulate_fp32 = false});
-  build_.allocate(head, Category::Logits, memory.logits + memory.logits_fp32);
+  build_.allocate(head, Category::Logits, memory.logits + (parts.loss ? memory.logits_fp32 : 0));
+}
+
+void EndLowering::loss_forward(const HeadParts& parts) {
+  const HeadActivations memory = head_memory();
   // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
   // Fused: read for both, and once more to write the gradient in its place.
   const std::int64_t bytes = plan_.training.fused_loss ? 3 * shape_.element : shape_.element + 16;
   const OpIndex loss =
       layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy, bytes * logits());
+  if (!parts.matrix) build_.allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
   if (loss_copies() > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
     build_.allocate(loss, Category::Workspace, memory.logits_fp32);
     build_.release(loss, Category::Workspace, memory.logits_fp32);
@@ -153,28 +169,38 @@ void EndLowering::reduce_loss() {
   layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
-void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
+void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
+                                const HeadParts& parts) {
   const HeadActivations memory = head_memory();
   const bool trained = trains_head(plan_);
   if (part == BackwardPart::Weight && !trained) return;
-  const BackwardPart own = trained ? part : BackwardPart::Input;
   const bool last = part != BackwardPart::Input || !trained;
-  if (part != BackwardPart::Weight) loss_backward();
-  const OpIndex first = build_.next();
-  const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor, own);
-  const OpIndex end = build_.last_compute();
-  build_.allocate(first, Category::Workspace, head_workspace(own));
-  build_.release(end, Category::Workspace, head_workspace(own));
-  if (last) build_.release(end, Category::Logits, memory.logits);
-  OpIndex norm = end;
-  if (part != BackwardPart::Weight) {
+  if (part != BackwardPart::Weight && parts.loss) loss_backward();
+  const OpIndex head = parts.matrix ? matrix_backward(trained ? part : BackwardPart::Input, parts)
+                                    : build_.last_compute();
+  OpIndex norm = build_.last_compute();
+  if (part != BackwardPart::Weight && parts.norm) {
     norm = layer_.norm_backward("final_norm_backward");
     build_.release(norm, Category::Activations, memory.final_norm);
   }
-  if (last) build_.release(norm, Category::Activations, memory.head_input);
+  if (last && parts.matrix) build_.release(norm, Category::Activations, memory.head_input);
   if (ready == nullptr || !trained) return;
-  if (end_parameters(plan_).head > 0) ready->push_back({.op = head});
-  ready->push_back({.op = norm});
+  if (parts.matrix && end_parameters(plan_).head > 0) ready->push_back({.op = head});
+  if (parts.norm) ready->push_back({.op = norm});
+}
+
+// Frees the logits where nothing reads them after it.
+OpIndex EndLowering::matrix_backward(BackwardPart part, const HeadParts& parts) {
+  const std::int64_t logits = head_memory().logits;
+  const OpIndex first = build_.next();
+  const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor, part);
+  const OpIndex end = build_.last_compute();
+  build_.allocate(first, Category::Workspace, head_workspace(part));
+  build_.release(end, Category::Workspace, head_workspace(part));
+  if (!parts.loss) build_.allocate(first, Category::Logits, logits);  // their gradient has come
+  const bool last = part != BackwardPart::Input || !trains_head(plan_);
+  if (last) build_.release(end, Category::Logits, logits);
+  return head;
 }
 
 void EndLowering::further_forward() {

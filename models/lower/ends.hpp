@@ -30,6 +30,13 @@ struct FurtherEntries {
 };
 [[nodiscard]] FurtherEntries further_entries(const TrainingPlan& plan);
 
+// What of the model's end stands on one device: all, unless it is split by hand.
+struct HeadParts {
+  bool norm = true;
+  bool matrix = true;
+  bool loss = true;
+};
+
 class EndLowering {
  public:
   EndLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
@@ -38,17 +45,22 @@ class EndLowering {
   void embedding_forward();
   void embedding_backward(std::vector<ReadyGradient>* ready);
   // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits until `head_backward`.
-  void head_forward();
+  // Logits, or their gradient, that go to another device are the caller's to free.
+  void head_forward(const HeadParts& parts = {});
   // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
   // them the product holds its input's gradient, the input it gathers again where the sequence is
   // split, and a placeholder of its weight (layer_memory.hpp).
-  void head_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  void head_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
+                     const HeadParts& parts = {});
   // Before a layer of multi-token prediction: the next token's embedding and what the layer before
   // made, each normed, side by side through a projection of 2h to h.
   void further_forward();
   void further_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
 
  private:
+  void matrix_forward(const HeadParts& parts);
+  void loss_forward(const HeadParts& parts);
+  OpIndex matrix_backward(BackwardPart part, const HeadParts& parts);
   void reduce_loss();
   [[nodiscard]] std::int64_t logits() const;  // elements on this rank
   [[nodiscard]] HeadActivations head_memory() const;

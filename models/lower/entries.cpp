@@ -86,6 +86,19 @@ void add_attention(const Architecture& a, const Layer& layer, Entries& entries) 
   if (a.query_latent > 0) entries.push_back(layer.with("query_down", a.query_latent));
 }
 
+void add_feed_forward(const Architecture& a, LayerKind kind, const Layer& layer, Entries& entries) {
+  if (kind == LayerKind::Dense) {
+    entries.push_back(layer.of("down"));
+    entries.push_back(layer.of("up", a.ffn_inputs()));
+    return;
+  }
+  if (a.shared_ffn > 0) {
+    entries.push_back(layer.of("shared_down"));
+    entries.push_back(layer.of("shared_up", a.ffn_inputs()));
+  }
+  entries.push_back(layer.with("router", a.router_bias ? a.experts : 0));
+}
+
 }  // namespace
 
 GradientEntry norm_entry(const Architecture& a) {
@@ -94,20 +107,16 @@ GradientEntry norm_entry(const Architecture& a) {
   return entry;
 }
 
-std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kind) {
+std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kind,
+                                         const LayerParts& parts) {
   const Architecture& a = plan.architecture;
   const Layer layer(plan, kind);
   Entries entries;
-  if (kind == LayerKind::Dense) {
-    entries = {layer.of("down"), layer.of("up", a.ffn_inputs())};
-  } else {
-    if (a.shared_ffn > 0)
-      entries = {layer.of("shared_down"), layer.of("shared_up", a.ffn_inputs())};
-    entries.push_back(layer.with("router", a.router_bias ? a.experts : 0));
-  }
-  entries.push_back(norm_entry(a));
-  add_attention(a, layer, entries);
-  entries.push_back(norm_entry(a));
+  if (parts.ffn) add_feed_forward(a, kind, layer, entries);
+  if (parts.ffn_norm) entries.push_back(norm_entry(a));
+  if (parts.attention) add_attention(a, layer, entries);
+  if (parts.attention_norm) entries.push_back(norm_entry(a));
+  if (!parts.whole()) return entries;
   const LayerShard shard = layer_shard(a, plan.parallelism.tensor, {.kind = kind});
   std::int64_t sum = 0;
   for (const GradientEntry& entry : entries) sum += entry.parameters();

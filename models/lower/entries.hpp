@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/layer_parts.hpp"
 #include "models/plan.hpp"
 
 namespace trainyard {
@@ -14,7 +15,8 @@ namespace trainyard {
 // Of one tensor rank, in backward order; gradients that are reduced over the replicas of the model.
 // A model with biases has one tensor for queries, keys and values, as GPT-2; others have three, and
 // a gated one two for gate and up, as Llama.
-[[nodiscard]] std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kind);
+[[nodiscard]] std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kind,
+                                                       const LayerParts& parts = {});
 // Of the rank's experts, reduced over their own replicas: down, up. Empty for a dense layer.
 [[nodiscard]] std::vector<GradientEntry> expert_entries(const TrainingPlan& plan, LayerKind kind);
 

@@ -196,8 +196,11 @@ OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, 
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }
 
-void LayerLowering::forward() {
-  arch_.latent() ? latent_attention_forward() : attention_forward();
+void LayerLowering::forward(const LayerParts& parts) {
+  if (parts.attention_norm) norm_forward("attention_norm");
+  if (parts.attention) arch_.latent() ? latent_attention_forward() : attention_forward();
+  if (parts.ffn_norm) norm_forward("ffn_norm");
+  if (!parts.ffn) return;
   if (has_experts()) {
     MoeLowering(plan_, shape_, build_, *this).forward();
   } else {
@@ -214,7 +217,6 @@ void LayerLowering::head_norms(std::string_view name, std::int64_t passes) {
 
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
-  norm_forward("attention_norm");
   prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden,
           Rows::Gathered);
   column_forward(
@@ -259,7 +261,6 @@ void LayerLowering::second_products_again() {
 }
 
 void LayerLowering::ffn_forward() {
-  norm_forward("ffn_norm");
   ffn_matrices_forward();
   residual_forward("ffn_residual");
 }
@@ -284,26 +285,37 @@ bool LayerLowering::has_experts() const {
   return arch_.kind_of(build_.tags().layer) == LayerKind::Moe;
 }
 
-void LayerLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
-  if (has_experts()) {
+void LayerLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready,
+                             const LayerParts& parts) {
+  const bool weights = part == BackwardPart::Weight;
+  if (parts.ffn && has_experts()) {
     MoeLowering(plan_, shape_, build_, *this).backward(part, ready);
-  } else {
-    part == BackwardPart::Weight ? ffn_weights(ready) : ffn_backward(part, ready);
+  } else if (parts.ffn) {
+    weights ? ffn_weights(ready) : ffn_backward(part, ready);
   }
-  if (arch_.latent()) {
+  if (parts.ffn_norm) norm_back("ffn_norm_backward", part, ready);
+  if (parts.attention && arch_.latent()) {
     latent_attention_backward(part, ready);
-  } else {
-    part == BackwardPart::Weight ? attention_weights(ready) : attention_backward(part, ready);
+  } else if (parts.attention) {
+    weights ? attention_weights(ready) : attention_backward(part, ready);
   }
+  if (parts.attention_norm) norm_back("attention_norm_backward", part, ready);
 }
 
-// The gradients of the norms were final with the input gradients, which are all done by now.
+// The gradient of a norm was final with the input gradients: those are all done before any weight
+// part.
+void LayerLowering::norm_back(std::string_view name, BackwardPart part,
+                              std::vector<ReadyGradient>* ready) {
+  const OpIndex op = part == BackwardPart::Weight ? build_.last_compute() : norm_backward(name);
+  if (ready != nullptr) ready->push_back({.op = op});
+}
+
 void LayerLowering::ffn_weights(std::vector<ReadyGradient>* ready) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   const OpIndex down = row_wgrad("ffn_down", local_ffn);
   const OpIndex up = column_wgrad("ffn_up", arch_.ffn_inputs() * local_ffn);
   if (ready == nullptr) return;
-  for (const OpIndex op : {down, up, up}) ready->push_back({.op = op});
+  for (const OpIndex op : {down, up}) ready->push_back({.op = op});
 }
 
 void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
@@ -311,7 +323,7 @@ void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
   const OpIndex projection = row_wgrad("projection", arch_.query_width() / shape_.tensor);
   const OpIndex qkv = column_wgrad("qkv", qkv_width / shape_.tensor);
   if (ready == nullptr) return;
-  for (const OpIndex op : {projection, qkv, qkv}) ready->push_back({.op = op});
+  for (const OpIndex op : {projection, qkv}) ready->push_back({.op = op});
 }
 
 void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
@@ -325,9 +337,8 @@ void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* 
   memory_bound("ffn_activation_backward", MemoryBoundKind::Activation,
                (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
   const OpIndex up = column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);
-  const OpIndex norm = norm_backward("ffn_norm_backward");
   if (ready == nullptr) return;
-  for (const OpIndex op : {down, up, norm}) ready->push_back({.op = op});
+  for (const OpIndex op : {down, up}) ready->push_back({.op = op});
 }
 
 void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
@@ -343,9 +354,8 @@ void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradi
   head_norms("qk_norm_backward", 3);
   if (again_.norms) repeat([this] { norm_forward("attention_norm"); });
   const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor, part);
-  const OpIndex norm = norm_backward("attention_norm_backward");
   if (ready == nullptr) return;
-  for (const OpIndex op : {projection, qkv, norm}) ready->push_back({.op = op});
+  for (const OpIndex op : {projection, qkv}) ready->push_back({.op = op});
 }
 
 }  // namespace trainyard

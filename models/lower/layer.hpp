@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/adapters.hpp"
+#include "models/lower/layer_parts.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/plan.hpp"
 
@@ -60,12 +61,12 @@ class LayerLowering {
  public:
   LayerLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build);
 
-  // Forward of one layer; the tags say which, and whether it is the forward step or a
-  // recomputation.
-  void forward();
+  // Forward of one layer, or of the parts of it that stand here; the tags say which, and whether it
+  // is the forward step or a recomputation.
+  void forward(const LayerParts& parts = {});
   // Backward of one layer, or a part of it. Where `ready` is given, appends the gradients in the
   // order they become final.
-  void backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  void backward(BackwardPart part, std::vector<ReadyGradient>* ready, const LayerParts& parts = {});
 
   // A tensor-parallel collective over `bytes` after the last compute operation; kNone without
   // tensor parallelism. `blocking`: the next compute operation waits for it.
@@ -127,6 +128,7 @@ class LayerLowering {
   [[nodiscard]] std::int64_t query_inputs() const;
   [[nodiscard]] bool has_experts() const;  // the layer that the tags name
   void head_norms(std::string_view name, std::int64_t passes);
+  void norm_back(std::string_view name, BackwardPart part, std::vector<ReadyGradient>* ready);
   void ffn_weights(std::vector<ReadyGradient>* ready);
   void attention_weights(std::vector<ReadyGradient>* ready);
   void attention_forward();

@@ -86,7 +86,8 @@ std::int64_t activation_gradients(const Architecture& a, std::int64_t output, st
   return std::max(output + width, a.ffn_inputs() * width);
 }
 
-std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::int64_t rows) {
+std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::int64_t rows,
+                                const LayerParts& parts) {
   const Architecture& a = plan.architecture;
   const Parallelism& p = plan.parallelism;
   const std::int64_t tokens =
@@ -114,8 +115,15 @@ std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::i
   const std::int64_t attention =
       tokens * (a.output_width() + a.query_width() + keys + values) / p.tensor;
   const auto element = static_cast<std::int64_t>(element_bytes(plan.training.precision));
-  return element * stream +
-         std::max(element * numbers, element * attention - kept.ffn - kept.experts);
+  const std::int64_t freed = parts.ffn ? kept.ffn + kept.experts : 0;  // by the attention's turn
+  return element * stream + std::max(parts.ffn ? element * numbers : 0,
+                                     parts.attention ? element * attention - freed : 0);
+}
+
+std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
+  const std::int64_t norms = (parts.attention_norm ? 1 : 0) + (parts.ffn_norm ? 1 : 0);
+  return all.norms * norms / 2 + (parts.attention ? all.attention + all.core : 0) +
+         (parts.ffn ? all.ffn + all.experts : 0) + all.checkpoint;
 }
 
 // What the products of a layer's experts would keep for their weights: the rows, the router's
@@ -171,13 +179,22 @@ bool has_placeholders(const TrainingPlan& plan) {
 }
 
 std::int64_t layer_placeholders(const TrainingPlan& plan, std::span<const LayerKind> kinds) {
+  std::vector<PlacedParts> whole;
+  for (const LayerKind kind : kinds) whole.push_back({.kind = kind});
+  return layer_placeholders(plan, whole);
+}
+
+std::int64_t layer_placeholders(const TrainingPlan& plan, std::span<const PlacedParts> layers) {
   if (!has_placeholders(plan)) return 0;
   const Architecture& a = plan.architecture;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // inputs, parameters
-  for (const LayerKind kind : kinds) {
+  for (const auto& [kind, parts] : layers) {
     std::int64_t queries = 0;  // of one matrix with keys and values
+    bool attention = true;     // its weights come first, the projection last
     for (const Weight& weight : layer_weights(a, kind)) {
-      if (weight.name == "router") continue;  // an ordinary product
+      const bool here = attention ? parts.attention : parts.ffn;
+      if (weight.name == "projection") attention = false;
+      if (!here || weight.name == "router") continue;  // that is an ordinary product
       const std::int64_t ranks =
           weight.expert() ? plan.parallelism.expert_tensor_size() : plan.parallelism.tensor;
       const bool whole = weight.split == Split::None;
@@ -218,7 +235,8 @@ std::int64_t rows_under_way(const TrainingPlan& plan, std::int64_t rows) {
 }  // namespace
 
 LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
-                         std::optional<std::int64_t> expert_rows, bool trained) {
+                         std::optional<std::int64_t> expert_rows, bool trained,
+                         const LayerParts& parts) {
   ActivationQuery query = activation_query(plan);
   query.kind = kind;
   query.expert_rows = expert_rows;
@@ -226,11 +244,14 @@ LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
   const std::int64_t adapters = adapter_difference(plan, kind, expert_rows.value_or(0), trained);
   const bool full = plan.training.recompute == Recompute::Full;
   const std::int64_t rows = expert_rows.value_or(0);
-  return {.kept = layer_activations(plan.architecture, query).total() + (full ? 0 : adapters),
-          .working = recomputed_activations(plan.architecture, query) + (full ? adapters : 0),
+  const std::int64_t kept = bytes_of(layer_activations(plan.architecture, query), parts);
+  query.recompute = Recompute::None;
+  const std::int64_t all = bytes_of(layer_activations(plan.architecture, query), parts);
+  return {.kept = kept + (full ? 0 : adapters),
+          .working = all - kept + (full ? adapters : 0),
           .for_weights = held_for_weights(plan, kind, rows),
-          .workspace = gradient_workspace(plan, kind, rows),
-          .forward_workspace = rows_under_way(plan, rows)};
+          .workspace = gradient_workspace(plan, kind, rows, parts),
+          .forward_workspace = parts.ffn ? rows_under_way(plan, rows) : 0};
 }
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "models/architecture/memory.hpp"
+#include "models/lower/layer_parts.hpp"
 #include "models/plan.hpp"
 
 namespace trainyard {
@@ -30,15 +31,23 @@ struct LayerMemory {
 // The plan as the memory formulas ask for it.
 [[nodiscard]] ActivationQuery activation_query(const TrainingPlan& plan);
 // `trained`: false for a layer of frozen weights (models/frozen.hpp). `expert_rows`: rows that the
-// rank's experts work on; none: as many as its own tokens make.
+// rank's experts work on; none: as many as its own tokens make. `parts`: of those alone; of a split
+// backward only the whole layer is known.
 [[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind = LayerKind::Dense,
                                        std::optional<std::int64_t> expert_rows = {},
-                                       bool trained = true);
+                                       bool trained = true, const LayerParts& parts = {});
 // Tensors that stand in for weight gradients which kernels add to the accumulated ones themselves
 // (FrameworkMemory): one for each distinct shape among the layers of these kinds. Llama-3 70B, t =
 // 1: 2 (10 240 + 8192 + 3 * 28 672) 8192 bytes, 1 632 MiB.
 [[nodiscard]] std::int64_t layer_placeholders(const TrainingPlan& plan,
                                               std::span<const LayerKind> kinds);
+// The same where layers stand here in parts.
+struct PlacedParts {
+  LayerKind kind = LayerKind::Dense;
+  LayerParts parts = {};
+};
+[[nodiscard]] std::int64_t layer_placeholders(const TrainingPlan& plan,
+                                              std::span<const PlacedParts> layers);
 [[nodiscard]] bool has_placeholders(const TrainingPlan& plan);
 // The plan's precision and optimizer, its state divided over so many shards.
 [[nodiscard]] StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards);

@@ -8,6 +8,7 @@
 #include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/server_steps.hpp"
+#include "models/lower/device_program.hpp"
 #include "models/lower/ends.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
@@ -104,6 +105,7 @@ void seat_ranks(const Seating& seating, Workload& workload) {
 
 Workload lower(const TrainingPlan& plan) {
   if (plan.servers.servers > 0) return server_steps(plan);
+  if (!plan.parallelism.operator_devices.empty()) return operator_step(plan);
   const std::vector<std::int64_t> split = layer_split(plan);
   const PipelineShape shape = pipeline_shape(plan);
   const ScheduleLists lists = schedule_lists(plan, shape);

@@ -8,7 +8,8 @@
 //
 // Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
 // transformer layer), moe.cpp and mla.cpp (experts, latent attention), ends.cpp (embedding, head
-// and loss), data_parallel/ (weights and gradients around them), gradients.cpp (norm, optimizer).
+// and loss), device_program.cpp (a model split by hand), data_parallel/ (weights and gradients
+// around them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>

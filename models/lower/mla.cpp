@@ -38,7 +38,6 @@ void LayerLowering::latent_down(std::string_view name, std::int64_t width, std::
 }
 
 void LayerLowering::latent_attention_forward() {
-  norm_forward("attention_norm");
   if (arch_.query_latent > 0) {
     latent_down("query_down", arch_.query_latent, 0);
   } else {
@@ -151,18 +150,14 @@ void LayerLowering::latent_attention_backward(BackwardPart part,
   } else {
     query = column_backward("query", queries, part);
   }
-  OpIndex norm = query_down != kNone ? query_down : query;
-  if (inputs) {
-    // Both ways lead to the same input.
+  if (inputs) {  // both ways lead to the same input
     memory_bound("latent_gradient_add", MemoryBoundKind::Elementwise,
                  3 * shape_.element * shape_.local_tokens * arch_.hidden);
-    norm = norm_backward("attention_norm_backward");
   }
   if (ready == nullptr) return;
   for (const OpIndex op : {projection, key_value, key_value_down, query})
     ready->push_back({.op = op});
   if (arch_.query_latent > 0) ready->push_back({.op = query_down});
-  ready->push_back({.op = norm});
 }
 
 }  // namespace trainyard

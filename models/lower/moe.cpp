@@ -195,7 +195,6 @@ void MoeLowering::shared_forward() {
 }
 
 void MoeLowering::forward() {
-  layer_.norm_forward("ffn_norm");
   module_forward();
   layer_.residual_forward("ffn_residual");
 }
@@ -291,11 +290,11 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
     router_ = build_.compute(
         "router_wgrad",
         router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
-  report(ready, layer_.norm_backward("ffn_norm_backward"));
+  report(ready);
 }
 
 void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
-  if (layer_.frozen()) return report(ready, build_.last_compute());
+  if (layer_.frozen()) return report(ready);
   down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
   up_ = grouped("expert_up_wgrad", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::WeightGrad);
   if (arch_.shared_ffn > 0) {
@@ -306,24 +305,24 @@ void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
   router_ = build_.compute(
       "router_wgrad",
       router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
-  report(ready, router_);
+  report(ready);
 }
 
 // In the order of layer_entries (entries.hpp). Beside adapters nothing of it is trained: the
-// entries are empty, and final with the norm.
-void MoeLowering::report(std::vector<ReadyGradient>* ready, OpIndex norm) {
+// entries are empty, and final with whatever came last.
+void MoeLowering::report(std::vector<ReadyGradient>* ready) {
   if (ready == nullptr) return;
   const bool frozen = layer_.frozen();
+  const OpIndex last = build_.last_compute();
   if (!frozen) {
     ready->push_back({.op = down_, .expert = true});
     ready->push_back({.op = up_, .expert = true});
   }
   if (arch_.shared_ffn > 0) {
-    ready->push_back({.op = frozen ? norm : shared_down_});
-    ready->push_back({.op = frozen ? norm : shared_up_});
+    ready->push_back({.op = frozen ? last : shared_down_});
+    ready->push_back({.op = frozen ? last : shared_up_});
   }
-  ready->push_back({.op = frozen ? norm : router_});
-  ready->push_back({.op = norm});
+  ready->push_back({.op = frozen ? last : router_});
 }
 
 }  // namespace trainyard

@@ -68,7 +68,7 @@ class MoeLowering {
   void experts_backward(BackwardPart part);
   OpIndex grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass);
   void weight_backward(std::vector<ReadyGradient>* ready);
-  void report(std::vector<ReadyGradient>* ready, OpIndex norm);
+  void report(std::vector<ReadyGradient>* ready);
 
   const TrainingPlan& plan_;
   const Architecture& arch_;

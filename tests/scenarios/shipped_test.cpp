@@ -44,7 +44,7 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("replicas/"), 3);
   EXPECT_EQ(count("context/"), 5) << "ring, Ulysses, both, packed documents, and the published one";
   EXPECT_EQ(count("offload/"), 2);
-  EXPECT_EQ(count("unequal/"), 2) << "unequal nodes, and unequal GPUs of one node";
+  EXPECT_EQ(count("unequal/"), 3) << "unequal nodes, and unequal GPUs of one node split twice";
   EXPECT_EQ(count("moe/"), 6);
   EXPECT_EQ(count("first/"), 1);
 }

@@ -86,12 +86,15 @@ void append_layer(ChunkWeights& weights, const TrainingPlan& plan, std::int64_t 
   append_unit(weights, std::move(unit), entries, experts);
 }
 
+GradientEntry head_matrix_entry(const TrainingPlan& plan) {
+  const std::int64_t hidden = plan.architecture.hidden;
+  return {.tensors = {{.rows = end_parameters(plan).head / hidden, .columns = hidden}}};
+}
+
 std::vector<GradientEntry> head_entries(const TrainingPlan& plan) {
-  const Architecture& a = plan.architecture;
-  const std::int64_t head = end_parameters(plan).head;
   std::vector<GradientEntry> entries;
-  if (head > 0) entries.push_back({.tensors = {{.rows = head / a.hidden, .columns = a.hidden}}});
-  entries.push_back(norm_entry(a));
+  if (end_parameters(plan).head > 0) entries.push_back(head_matrix_entry(plan));
+  entries.push_back(norm_entry(plan.architecture));
   return entries;
 }
 
@@ -181,6 +184,26 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
   if (layers.has_embedding) {
     const bool trained = trains_embedding(plan);
     append_end(weights, {embedding_entry(plan)}, trained, trained);
+  }
+  return weights;
+}
+
+ChunkWeights segment_weights(const TrainingPlan& plan, const std::vector<Segment>& segments) {
+  ChunkWeights weights;
+  for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
+    if (segment->layer >= 0) {
+      const LayerKind kind = plan.architecture.kind_of(segment->layer);
+      const LayerParts parts = layer_parts(*segment);
+      append_unit(weights, {.layer = segment->layer}, layer_entries(plan, kind, parts),
+                  parts.ffn ? expert_entries(plan, kind) : std::vector<GradientEntry>{});
+      continue;
+    }
+    std::vector<GradientEntry> entries;
+    if (segment->holds(Operator::Embedding)) entries.push_back(embedding_entry(plan));
+    if (segment->holds(Operator::Head) && end_parameters(plan).head > 0)
+      entries.push_back(head_matrix_entry(plan));
+    if (segment->holds(Operator::FinalNorm)) entries.push_back(norm_entry(plan.architecture));
+    append_unit(weights, {}, entries);
   }
   return weights;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/operator_devices.hpp"
 #include "models/plan.hpp"
 
 namespace trainyard {
@@ -70,5 +71,9 @@ struct ChunkLayers {
 };
 // `number`, `rank` and `stage` are left to the caller.
 [[nodiscard]] ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers);
+// The same for what a device of a model split by hand holds, a unit a segment. REQUIRES: all of it
+// is trained.
+[[nodiscard]] ChunkWeights segment_weights(const TrainingPlan& plan,
+                                           const std::vector<Segment>& segments);
 
 }  // namespace trainyard

@@ -1,0 +1,268 @@
+#include "models/lower/device_program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "models/expert_routing.hpp"
+#include "models/rank_groups.hpp"
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+StepShape shape_of(const TrainingPlan& plan, const ExpertRouting* routing) {
+  StepShape shape(plan);
+  shape.routing = routing;
+  return shape;
+}
+
+std::vector<Segment> segments_on(const OperatorSplit& split, std::int64_t device) {
+  std::vector<Segment> own;
+  for (const Segment& segment : split.segments)
+    if (segment.device == device) own.push_back(segment);
+  return own;
+}
+
+bool is_head(const Segment& segment) { return segment.first >= Operator::FinalNorm; }
+
+HeadParts head_parts(const Segment& segment) {
+  return {.norm = segment.holds(Operator::FinalNorm),
+          .matrix = segment.holds(Operator::Head),
+          .loss = segment.holds(Operator::Loss)};
+}
+
+}  // namespace
+
+DeviceLowering::DeviceLowering(const TrainingPlan& plan, const OperatorSplit& split,
+                               const DevicePlace& place, Interner& interner)
+    : plan_(plan),
+      split_(split),
+      device_(place.device),
+      shape_(shape_of(plan, place.routing)),
+      build_(interner, fmt::format("device {}", place.device),
+             static_cast<std::uint32_t>(place.device)),
+      layer_(plan, shape_, build_),
+      ends_(plan, shape_, build_),
+      forward_end_(split.segments.size(), kNone),
+      backward_end_(split.segments.size(), kNone) {
+  weights_.push_back(segment_weights(plan, segments_on(split, device_)));
+  weights_.front().rank = weights_.front().stage = device_;
+  parameters_ = parameters();
+  replicas_ = make_data_parallel({plan_, shape_, build_, weights_, parameters_});
+}
+
+bool DeviceLowering::mine(std::size_t segment) const {
+  return split_.segments[segment].device == device_;
+}
+
+StageParameters DeviceLowering::parameters() const {
+  return {.total = weights_.front().parameters(), .experts = weights_.front().expert_parameters()};
+}
+
+void DeviceLowering::hold_memory() {
+  build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
+  std::vector<PlacedParts> parts;
+  for (const Segment& segment : segments_on(split_, device_))
+    if (segment.layer >= 0)
+      parts.push_back({plan_.architecture.kind_of(segment.layer), layer_parts(segment)});
+  const std::int64_t placeholders = layer_placeholders(plan_, parts);
+  if (placeholders > 0) build_.hold(Category::Workspace, placeholders);
+}
+
+Program DeviceLowering::lower() {
+  hold_memory();
+  replicas_->begin_step();
+  for (std::int32_t microbatch = 0; microbatch < plan_.microbatches(); ++microbatch) {
+    forward(microbatch);
+    backward(microbatch);
+  }
+  replicas_->end_step();
+  return build_.take();
+}
+
+void DeviceLowering::forward(std::int32_t microbatch) {
+  Tags tags{.part = StepPart::Forward, .microbatch = microbatch};
+  UnitPlace place;
+  for (std::size_t segment = 0; segment < split_.segments.size(); ++segment) {
+    tags.layer = -1;
+    build_.tag(tags);
+    exchange_forward(segment);
+    if (!mine(segment)) continue;
+    tags.layer = split_.segments[segment].layer;
+    build_.tag(tags);
+    forward_segment(segment, place);
+    ++place.unit;
+  }
+}
+
+void DeviceLowering::backward(std::int32_t microbatch) {
+  Tags tags{.part = StepPart::Backward, .microbatch = microbatch};
+  UnitBackward step{.place = {.chunk = 0, .unit = weights_.front().units.size()},
+                    .last = microbatch + 1 == plan_.microbatches()};
+  ready_.clear();
+  for (std::size_t segment = split_.segments.size(); segment-- > 0;) {
+    tags.layer = -1;
+    build_.tag(tags);
+    exchange_backward(segment);
+    if (!mine(segment)) continue;
+    tags.layer = split_.segments[segment].layer;
+    build_.tag(tags);
+    --step.place.unit;
+    backward_segment(segment, step);
+  }
+  const std::size_t entries = weights_.front().entries.size() + weights_.front().experts.size();
+  TY_CHECK(ready_.size() == entries, ready_.size(), entries);
+}
+
+void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place) {
+  const Segment& segment = split_.segments[number];
+  replicas_->before_forward(place);
+  if (segment.layer >= 0) {
+    layer_forward(segment);
+  } else if (is_head(segment)) {
+    ends_.head_forward(head_parts(segment));
+  } else {
+    ends_.embedding_forward();
+  }
+  replicas_->after_forward(place);
+  forward_end_[number] = build_.last_compute();
+}
+
+void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& step) {
+  const Segment& segment = split_.segments[number];
+  replicas_->before_backward(step);
+  sum_gradients(number);
+  if (segment.layer >= 0) {
+    layer_backward(segment);
+  } else if (is_head(segment)) {
+    ends_.head_backward(BackwardPart::Full, &ready_, head_parts(segment));
+  } else {
+    ends_.embedding_backward(&ready_);
+  }
+  replicas_->after_backward(step, ready_);
+  backward_end_[number] = build_.last_compute();
+}
+
+LayerMemory DeviceLowering::memory_of(const Segment& segment) const {
+  const LayerKind kind = plan_.architecture.kind_of(segment.layer);
+  std::optional<std::int64_t> rows;
+  if (kind == LayerKind::Moe) rows = shape_.routing->of({}).total();
+  return layer_memory(plan_, kind, rows, true, layer_parts(segment));
+}
+
+std::int64_t DeviceLowering::borrowed_stream(const Segment& segment) const {
+  const bool normed_elsewhere =
+      segment.first == Operator::Attention || segment.first == Operator::FeedForward;
+  return normed_elsewhere ? shape_.message : 0;
+}
+
+void DeviceLowering::layer_forward(const Segment& segment) {
+  const LayerMemory memory = memory_of(segment);
+  const OpIndex first = build_.next();
+  layer_.forward(layer_parts(segment));
+  build_.allocate(first, Category::Activations, memory.kept);
+  const std::int64_t beside = memory.forward_workspace + borrowed_stream(segment);
+  if (beside == 0) return;
+  build_.allocate(first, Category::Workspace, beside);
+  build_.release(build_.last_compute(), Category::Workspace, beside);
+}
+
+void DeviceLowering::layer_backward(const Segment& segment) {
+  const LayerMemory memory = memory_of(segment);
+  const OpIndex first = build_.next();
+  layer_.backward(BackwardPart::Full, &ready_, layer_parts(segment));
+  const OpIndex end = build_.last_compute();
+  build_.allocate(first, Category::Activations, memory.working);
+  build_.allocate(first, Category::Workspace, memory.workspace);
+  build_.release(end, Category::Activations, memory.everything());
+  build_.release(end, Category::Workspace, memory.workspace);
+}
+
+// Gradients of one tensor that come from several devices: two are read and their sum written.
+void DeviceLowering::sum_gradients(std::size_t segment) {
+  for (std::int64_t sum = split_.gradient_sums[segment]; sum > 0; --sum)
+    layer_.memory_bound("gradient_sum", MemoryBoundKind::Elementwise, 3 * shape_.message);
+}
+
+void DeviceLowering::exchange_forward(std::size_t segment) {
+  for (const Transfer& transfer : split_.transfers) {
+    if (transfer.before != segment) continue;
+    if (transfer.from == device_)
+      free_logits(transfer, send(transfer, true, forward_end_[transfer.output.segment]));
+    if (transfer.to == device_) receive(transfer, true);
+  }
+}
+
+// What was copied last is done with first.
+void DeviceLowering::exchange_backward(std::size_t segment) {
+  for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
+    if (transfer->output.segment != segment) continue;
+    if (transfer->to == device_)
+      free_logits(*transfer, send(*transfer, false, backward_end_[transfer->before]));
+    if (transfer->from == device_) receive(*transfer, false);
+  }
+}
+
+Call DeviceLowering::call_of(const Transfer& transfer) const {
+  const bool logits = split_.carries_logits(transfer);
+  return {.op = CollectiveOp::SendRecv,
+          .bytes = logits ? shape_.tokens * plan_.vocab() * shape_.element : shape_.message,
+          .dtype = shape_.dtype,
+          .algorithm = plan_.collectives.of(GroupKind::Pipeline, CollectiveOp::SendRecv)};
+}
+
+OpIndex DeviceLowering::send(const Transfer& transfer, bool forward, OpIndex after) {
+  const std::int64_t to = forward ? transfer.to : transfer.from;
+  const OpIndex message =
+      build_.send(forward ? "send_forward" : "send_backward",
+                  forward ? Stream::SendForward : Stream::SendBackward,
+                  peer_slot(forward ? PeerUse::SendForward : PeerUse::SendBackward, to),
+                  call_of(transfer), {after});
+  if (!plan_.parallelism.overlap_p2p) build_.wait_for(message);
+  return message;
+}
+
+void DeviceLowering::receive(const Transfer& transfer, bool forward) {
+  const std::int64_t from = forward ? transfer.from : transfer.to;
+  const OpIndex after = plan_.parallelism.overlap_p2p ? kNone : build_.last_compute();
+  build_.wait_for(
+      build_.recv(forward ? "recv_forward" : "recv_backward",
+                  forward ? Stream::RecvForward : Stream::RecvBackward,
+                  peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
+                  call_of(transfer), {after}));
+}
+
+// Logits, or their gradient, are of no use where they were made once they are away.
+void DeviceLowering::free_logits(const Transfer& transfer, OpIndex after) {
+  if (split_.carries_logits(transfer))
+    build_.release(after, Category::Logits, call_of(transfer).bytes);
+}
+
+Workload operator_step(const TrainingPlan& plan) {
+  const OperatorSplit split = operator_split(plan);
+  std::optional<ExpertRouting> routing;
+  if (plan.architecture.has_experts()) routing.emplace(plan);
+  Workload workload;
+  workload.streams = stream_names();
+  workload.categories = category_names();
+  Interner interner(workload);
+  for (std::int64_t device = 0; device < plan.parallelism.pipeline; ++device) {
+    DeviceLowering lowering(plan, split,
+                            {.device = device, .routing = routing ? &*routing : nullptr}, interner);
+    workload.programs.push_back(lowering.lower());
+  }
+  drop_unused_names(workload);
+  Architecture shared = plan.architecture;  // a tied table stands on one device
+  shared.tied_embeddings = false;
+  add_groups(plan.parallelism, shared, workload);
+  std::vector<PeerPair> pairs;
+  for (const Transfer& transfer : split.transfers)
+    pairs.push_back({.from = transfer.from, .to = transfer.to});
+  add_peer_groups(plan.parallelism, pairs, workload);
+  return workload;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,75 @@
+// The program of one device of a replica whose model is split by hand, operator by operator
+// (operator_devices.hpp): its segments, microbatch after microbatch forward and backward, and what
+// it sends to and receives from the other devices in between.
+//
+//   DeviceLowering lowering(plan, split, {.device = 1}, interner);
+//   workload.programs.push_back(lowering.lower());
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/lower/data_parallel/data_parallel.hpp"
+#include "models/lower/ends.hpp"
+#include "models/lower/layer.hpp"
+#include "models/lower/layer_memory.hpp"
+#include "models/operator_devices.hpp"
+
+namespace trainyard {
+
+struct DevicePlace {
+  std::int64_t device = 0;
+  const ExpertRouting* routing = nullptr;  // of a model with experts
+};
+
+class DeviceLowering {
+ public:
+  // `split` outlives the lowering.
+  DeviceLowering(const TrainingPlan& plan, const OperatorSplit& split, const DevicePlace& place,
+                 Interner& interner);
+
+  [[nodiscard]] Program lower();
+
+ private:
+  [[nodiscard]] bool mine(std::size_t segment) const;
+  [[nodiscard]] StageParameters parameters() const;
+  void hold_memory();
+  void forward(std::int32_t microbatch);
+  void backward(std::int32_t microbatch);
+  void forward_segment(std::size_t segment, const UnitPlace& place);
+  void backward_segment(std::size_t segment, const UnitBackward& step);
+  void layer_forward(const Segment& segment);
+  void layer_backward(const Segment& segment);
+  // What crosses before a segment's forward, or before its backward on the way back.
+  void exchange_forward(std::size_t segment);
+  void exchange_backward(std::size_t segment);
+  OpIndex send(const Transfer& transfer, bool forward, OpIndex after);
+  void receive(const Transfer& transfer, bool forward);
+  void free_logits(const Transfer& transfer, OpIndex after);
+  void sum_gradients(std::size_t segment);
+  [[nodiscard]] Call call_of(const Transfer& transfer) const;
+  [[nodiscard]] LayerMemory memory_of(const Segment& segment) const;
+  // Of the residual stream, held where no norm keeps it.
+  [[nodiscard]] std::int64_t borrowed_stream(const Segment& segment) const;
+
+  const TrainingPlan& plan_;
+  const OperatorSplit& split_;
+  const std::int64_t device_;
+  const StepShape shape_;
+  ProgramBuilder build_;
+  LayerLowering layer_;
+  EndLowering ends_;
+  std::vector<ChunkWeights> weights_;  // one
+  StageParameters parameters_;
+  std::unique_ptr<DataParallel> replicas_;
+  std::vector<ReadyGradient> ready_;  // of the microbatch whose backward is written
+  std::vector<OpIndex> forward_end_;  // by segment, of those written so far
+  std::vector<OpIndex> backward_end_;
+};
+
+// The whole step: one program for each device, replicas alike. REQUIRES: the plan's rules have
+// passed operator_split and the scenario's checks.
+[[nodiscard]] Workload operator_step(const TrainingPlan& plan);
+
+}  // namespace trainyard
