@@ -13,6 +13,7 @@ template <class Owner>
 void expect_all_written(std::span<const Field<Owner>> rows, const Json& section) {
   for (const Field<Owner>& row : rows) {
     if (std::holds_alternative<OptionalWhole<Owner>>(row.kind)) continue;
+    if (std::holds_alternative<NamedWholes<Owner>>(row.kind)) continue;  // no names, nothing to say
     EXPECT_TRUE(section.contains(row.key)) << row.key;
   }
 }
