@@ -1,5 +1,6 @@
 #include "models/framework_times.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/check.hpp"
@@ -11,6 +12,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kTimesMost = 20.0;
+constexpr double kLossMost = 0.9;
 
 // {"value": ..., "source": ...}; `otherwise` where it is not there.
 double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
@@ -37,13 +39,29 @@ double FrameworkTimes::slowest_of(std::int64_t ranks) const {
   return 1.0 + jitter * std::sqrt(2.0 * std::log(static_cast<double>(ranks)));
 }
 
+double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,
+                                        double compute_loss) const {
+  TY_CHECK(exchange_sms < sms, exchange_sms, sms);
+  const bool on_sms = std::holds_alternative<Gemm>(kernel) ||
+                      std::holds_alternative<GroupedGemm>(kernel) ||
+                      std::holds_alternative<Attention>(kernel);
+  if (!on_sms) return 1.0;
+  const double share = static_cast<double>(exchange_sms) / static_cast<double>(sms);
+  return 1.0 / (1.0 - std::min(share * compute_loss, kLossMost));
+}
+
 FrameworkTimes load_framework_times(const std::string& name, const std::string& generation) {
   JsonFile file = JsonFile::read(data_file("models/frameworks", name));
   JsonObject root = file.root();
   // framework.hpp reads the others, and refuses strange ones.
   for (const std::string& key : root.keys())
-    if (key != "jitter" && key != "kernel_time") root.ignore(key);
+    if (key != "jitter" && key != "kernel_time" && key != "exchange_sms") root.ignore(key);
   FrameworkTimes times{.jitter = figure(root, "jitter", 0.0, {.least = 0.0, .most = 1.0})};
+  if (root.has("exchange_sms")) {
+    JsonObject kept = root.object("exchange_sms");
+    static_cast<void>(kept.text("source"));
+    times.exchange_sms = kept.integer("value", {.least = 0, .most = 64});
+  }
   if (root.has("kernel_time")) {
     JsonObject all = root.object("kernel_time");
     for (const std::string& key : all.keys())

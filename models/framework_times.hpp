@@ -35,8 +35,18 @@ struct FrameworkTimes {
   double ring_attention = 1.0;  // of the blocks of a context ring
   double memory_bound = 1.0;    // and copies
   double jitter = 0.0;          // sigma above
+  // SMs that the exchanges of experts keep throughout the step, whether rows travel or not; 0: an
+  // exchange holds SMs only while it runs.
+  std::int64_t exchange_sms = 0;
 
   [[nodiscard]] double of(const Kernel& kernel) const;
+
+  // How much longer a kernel takes on the SMs that the exchanges leave: products and attention
+  // 1 / (1 - exchange_sms / sms * compute_loss), for a GPU's `sms` and its profile's
+  // `compute_loss`; kernels that memory bounds need fewer SMs than all and take as long. 20 of
+  // 132: 1.1786. REQUIRES: exchange_sms < sms.
+  [[nodiscard]] double beside_exchanges(const Kernel& kernel, std::int64_t sms,
+                                        double compute_loss) const;
 
   // The time of the slowest of so many ranks over that of one. REQUIRES: ranks >= 1.
   [[nodiscard]] double slowest_of(std::int64_t ranks) const;

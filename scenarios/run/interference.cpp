@@ -28,7 +28,8 @@ bool is_exchange(CollectiveOp op) {
 
 }  // namespace
 
-std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu) {
+std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu,
+                                                std::int64_t exchange_sms) {
   const std::vector<GroupClass>& classes = run.partition.groups;
   std::vector<std::vector<double>> losses(classes.size());
   for (std::uint32_t group_class = 0; group_class < classes.size(); ++group_class) {
@@ -40,6 +41,8 @@ std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& 
       if (calls[call].empty()) continue;  // the class never makes it
       const CollectiveOp op = run.workload.calls[call].op;
       if (op == CollectiveOp::HostCopy) continue;  // copy engines, which hold no SMs
+      const GroupKind kind = run.workload.groups[classes[group_class].representative].kind;
+      if (exchange_sms > 0 && kind == GroupKind::Expert && op == CollectiveOp::AllToAll) continue;
       const std::uint32_t channels =
           is_exchange(op) ? 0 : carrier_of(run.carriers, run.workload, group_class, call).channels;
       const auto sms = channels > 0
@@ -51,6 +54,13 @@ std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& 
     }
   }
   return losses;
+}
+
+bool exchanges_rows(const Workload& workload) {
+  return std::any_of(workload.calls.begin(), workload.calls.end(),
+                     [](const Call& call) { return call.op == CollectiveOp::AllToAll; }) &&
+         std::any_of(workload.groups.begin(), workload.groups.end(),
+                     [](const Group& group) { return group.kind == GroupKind::Expert; });
 }
 
 std::vector<double> communication_losses(const Partition& partition, const GpuSheet& gpu) {

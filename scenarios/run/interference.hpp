@@ -5,6 +5,7 @@
 //   losses[group_class][call];     // NVLS on 16 of 132 SMs: 0.121
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "kernels/gpu.hpp"
@@ -17,8 +18,13 @@ namespace trainyard {
 // channels that NCCL chose for it (an all_reduce of 1 KiB on A100: 1 of 108 SMs, 0.0093; of 1 GiB:
 // 24, 0.222). Where the carrier has no channels, as algorithms that the user named, and for
 // messages and all_to_all, the sheet's count holds: what a collective takes within a node or across
-// nodes, and what a message takes across nodes. REQUIRES: the run has its partition and carriers.
-[[nodiscard]] std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu);
+// nodes, and what a message takes across nodes. Exchanges of experts that keep SMs of their own
+// (`exchange_sms` > 0) take no others. REQUIRES: the run has its partition and carriers.
+[[nodiscard]] std::vector<std::vector<double>> compute_losses(const Run& run, const GpuSheet& gpu,
+                                                              std::int64_t exchange_sms = 0);
+
+// Does a step exchange rows between experts?
+[[nodiscard]] bool exchanges_rows(const Workload& workload);
 
 // By group class, for EngineInput::communication_loss: what the GPU's profile says, for every kind.
 [[nodiscard]] std::vector<double> communication_losses(const Partition& partition,

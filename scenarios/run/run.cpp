@@ -41,17 +41,20 @@ class Stopwatch {
 // Kernels of a kind of GPU as a framework's software runs them; without a name as in its profile.
 struct KernelPricing {
   explicit KernelPricing(const std::string& gpu, const std::string& framework)
-      : model(load_cost_model(gpu)) {
-    if (!framework.empty()) times = load_framework_times(framework, load_gpu_sheet(gpu).generation);
+      : model(load_cost_model(gpu)), sheet(load_gpu_sheet(gpu)) {
+    if (!framework.empty()) times = load_framework_times(framework, sheet.generation);
   }
   std::unique_ptr<CostModel> model;
+  GpuSheet sheet;
   FrameworkTimes times = {};
 };
 
-// `gpu_of_kernel`: on which GPU each of them runs, there on the slowest rank.
+// `gpu_of_kernel`: on which GPU each of them runs, there on the slowest rank. `keeps_sms`: whether
+// exchanges of experts keep the SMs that the framework gives them.
 std::vector<Cost> price_kernels(const Workload& workload,
                                 const std::vector<std::string>& gpu_of_kernel,
-                                const std::string& framework, const Supposition& suppose) {
+                                const std::string& framework, bool keeps_sms,
+                                const Supposition& suppose) {
   const auto ranks = static_cast<std::int64_t>(workload.ranks.size());
   std::map<std::string, KernelPricing> pricings;
   std::vector<Cost> costs;
@@ -62,6 +65,11 @@ std::vector<Cost> price_kernels(const Workload& workload,
     const Kernel& kernel = workload.kernels[index];
     Cost cost = pricing.model->cost(kernel);
     cost.time = cost.time * (pricing.times.of(kernel) * pricing.times.slowest_of(ranks));
+    if (keeps_sms) {
+      const GpuSheet& sheet = pricing.sheet;
+      cost.time = cost.time * pricing.times.beside_exchanges(kernel, sheet.sms,
+                                                             sheet.communication_sms.compute_loss);
+    }
     costs.push_back(supposed_cost(suppose, kernel, cost));
   }
   return costs;
@@ -112,16 +120,19 @@ void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const std::
   }
   run.carriers = carriers(run.workload, run.partition, transport);
   suppose_communication(options.suppose, run.workload, run.partition);
-  run.kernel_costs = price_kernels(run.workload, gpu_of_kernel, framework, options.suppose);
+  const bool interferes = options.interference && options.suppose.interference;
+  const bool keeps_sms = interferes && exchanges_rows(run.workload);
+  run.kernel_costs =
+      price_kernels(run.workload, gpu_of_kernel, framework, keeps_sms, options.suppose);
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
   std::vector<std::vector<double>> compute_loss;
   std::vector<double> communication_loss;
-  if (options.interference && options.suppose.interference) {
-    const GpuSheet gpu = load_gpu_sheet(cluster.facts().gpu);
-    compute_loss = compute_losses(run, gpu);
-    communication_loss = communication_losses(run.partition, gpu);
+  if (interferes) {
+    const KernelPricing gpu(cluster.facts().gpu, framework);
+    compute_loss = compute_losses(run, gpu.sheet, gpu.times.exchange_sms);
+    communication_loss = communication_losses(run.partition, gpu.sheet);
   }
   if (!options.suppose.contention) run.facts.engine = "ideal";
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);

@@ -79,6 +79,10 @@ Json parts_json(const Run& run) {
   return json;
 }
 
+double category_bytes(const StageMemory& stage, Category category) {
+  return static_cast<double>(stage.peak.by_category[static_cast<std::size_t>(category)]);
+}
+
 }  // namespace
 
 std::optional<double> Outcome::memory_error() const {
@@ -90,19 +94,26 @@ Json simulate_document(const std::string& name, const Json& document) {
   const Scenario scenario = read_scenario_document(name, document);
   const Run run = run_scenario(scenario, {.timing = true, .progress = {}});
   const FrameworkMemory& framework = scenario.plan.framework;
-  double peak =
-      0.0;  // of what the allocator gave out: not the context, NCCL's buffers, its reserve
+  double peak = 0.0;      // of what the allocator gave out: not the context, NCCL's buffers
+  double reserved = 0.0;  // and what it kept beside that
   bool fits = true;
-  for (const StageMemory& stage : stage_memory(run.view())) {
-    const std::int64_t beside =
-        framework.context_bytes + communicator_bytes(run, stage.rank_class, framework) +
-        stage.peak.by_category[static_cast<std::size_t>(Category::Fragmentation)];
-    peak = std::max(peak, static_cast<double>(stage.peak.bytes - beside));
+  const std::vector<StageMemory> stages = stage_memory(run.view());
+  for (const StageMemory& stage : stages) {
+    const auto all = static_cast<double>(stage.peak.bytes - framework.context_bytes -
+                                         communicator_bytes(run, stage.rank_class, framework));
+    reserved = std::max(reserved, all);
+    peak = std::max(peak, all - category_bytes(stage, Category::Fragmentation));
     fits = fits && stage.fits;
   }
+  const StageMemory& first = stages.front();
+  const double state = category_bytes(first, Category::Weights) +
+                       category_bytes(first, Category::Gradients) +
+                       category_bytes(first, Category::OptimizerState);
   return {{"step_time_s", run.timeline.makespan_s},
           {"parts", parts_json(run)},
           {"peak_memory_gib", peak / kGib},
+          {"memory_gib",
+           {reserved / kGib, state / kGib, category_bytes(first, Category::Activations) / kGib}},
           {"fits", fits},
           {"wall_s", run.facts.wall_s.value_or(0.0)}};
 }
@@ -111,6 +122,10 @@ Outcome outcome_of(const MeasuredRow& row, const Json& answer) {
   Outcome outcome{.row = row};
   outcome.predicted_s = answer.at("step_time_s").get<double>();
   outcome.peak_memory_gib = answer.at("peak_memory_gib").get<double>();
+  const Json& memory = answer.at("memory_gib");
+  outcome.memory = {.reserved = memory.at(0).get<double>(),
+                    .first_state = memory.at(1).get<double>(),
+                    .first_activations = memory.at(2).get<double>()};
   outcome.fits = answer.at("fits").get<bool>();
   outcome.wall_s = answer.at("wall_s").get<double>();
   for (const auto& [name, seconds] : answer.at("parts").items()) {

@@ -19,24 +19,33 @@ struct TimePart {
   double seconds = 0.0;
 };
 
+// What a rank is predicted to hold, in GiB.
+struct PredictedMemory {
+  double reserved = 0.0;  // by the allocator, on the fullest rank
+  // Of the first stage, at its peak: weights, gradients and optimizer state; activations.
+  double first_state = 0.0;
+  double first_activations = 0.0;
+};
+
 struct Outcome {
   MeasuredRow row;
   std::string reason = {};  // why there is no prediction; empty where there is one
   double predicted_s = 0.0;
   double peak_memory_gib = 0.0;  // given out by the allocator on the fullest rank
+  PredictedMemory memory = {};
   bool fits = true;
   double wall_s = 0.0;                   // that the simulation took
   std::vector<TimePart> parts = {};      // largest first; together the step
   nlohmann::ordered_json scenario = {};  // as simulated; null where none could be made
 
   [[nodiscard]] bool predicted() const { return reason.empty(); }
-  // predicted / measured - 1. REQUIRES: predicted().
+  // predicted / measured - 1. REQUIRES: predicted(), and the row has a time.
   [[nodiscard]] double error() const { return predicted_s / row.step_time_s - 1.0; }
   [[nodiscard]] std::optional<double> memory_error() const;
 };
 
-// Simulates a scenario here and now: step_time_s, parts, peak_memory_gib, fits, wall_s. Throws what
-// reading and running a scenario throw.
+// Simulates a scenario here and now: step_time_s, parts, peak_memory_gib, memory_gib, fits, wall_s.
+// Throws what reading and running a scenario throw.
 [[nodiscard]] nlohmann::ordered_json simulate_document(const std::string& name,
                                                        const nlohmann::ordered_json& document);
 

@@ -258,8 +258,9 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
   add_parallelism(draft);
   add_training(draft);
   add_exchanges(draft);
-  draft.document["published"] = {{"source", source_of(row.description)},
-                                 {"step_time", fmt::format("{} s", row.step_time_s)}};
+  if (row.step_time_s > 0.0)
+    draft.document["published"] = {{"source", source_of(row.description)},
+                                   {"step_time", fmt::format("{} s", row.step_time_s)}};
   draft.document = with_practices(tables, row, std::move(draft.document));
   draft.document["assumptions"] = std::move(draft.assumptions);
   return draft.document;

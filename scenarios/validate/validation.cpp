@@ -43,7 +43,7 @@ std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::stri
   std::vector<Task> tasks;
   for (const MeasuredRow& row : rows) {
     Task& task = tasks.emplace_back();
-    if (!(row.step_time_s > 0.0)) {
+    if (!(row.step_time_s > 0.0) && !row.peak_memory_gib) {
       task.reason = "no step time was measured";
       continue;
     }

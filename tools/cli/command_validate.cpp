@@ -7,6 +7,7 @@
 #include "scenarios/run/run.hpp"
 #include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/dataset.hpp"
+#include "scenarios/validate/memory_rows.hpp"
 #include "scenarios/validate/report.hpp"
 #include "scenarios/validate/step_profile.hpp"
 #include "scenarios/validate/validation.hpp"
@@ -34,17 +35,22 @@ struct ValidateChoice {
   std::uint32_t rank = 0;
 };
 
-bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
-  if (!row.complete && !choice.all) return false;
+bool named(const ValidateChoice& choice, const std::string& id) {
   if (choice.only.empty()) return true;
   return std::any_of(choice.only.begin(), choice.only.end(),
-                     [&](const std::string& begin) { return row.id.starts_with(begin); });
+                     [&](const std::string& begin) { return id.starts_with(begin); });
 }
 
-// Of runs of training, which are simulated, and of collectives, which are priced at once.
+bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
+  return (row.complete || choice.all) && named(choice, row.id);
+}
+
+// Of runs of training, which are simulated, and of collectives, which are priced at once; files of
+// measured memory.
 struct ChosenRows {
   std::vector<MeasuredRow> runs;
   std::vector<Outcome> collectives;
+  std::vector<std::string> memory;
 };
 
 ChosenRows chosen_rows(const ValidateChoice& choice) {
@@ -56,11 +62,15 @@ ChosenRows chosen_rows(const ValidateChoice& choice) {
       }
       continue;
     }
+    if (is_memory_dataset(file)) {
+      rows.memory.push_back(file);
+      continue;
+    }
     for (MeasuredRow& row : read_dataset(file)) {
       if (chosen(choice, row)) rows.runs.push_back(std::move(row));
     }
   }
-  if (!rows.runs.empty() || !rows.collectives.empty()) return rows;
+  if (!rows.runs.empty() || !rows.collectives.empty() || !rows.memory.empty()) return rows;
   throw InputError(Problem{"", "", "no row of the data sets is chosen",
                            "widen --only, or take incomplete rows too with --all"});
 }
@@ -80,6 +90,16 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
   return report;
 }
 
+void write_files(const ValidateChoice& choice, const ReportChoice& report,
+                 const std::vector<Outcome>& outcomes, const std::vector<MemoryOutcome>& memory) {
+  if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes));
+  if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
+  if (choice.json.empty()) return;
+  nlohmann::ordered_json json = validation_json(outcomes, report);
+  if (!memory.empty()) json["memory"] = memory_rows_json(memory);
+  write_file(choice.json, json.dump(2) + "\n");
+}
+
 Exit validate_rows(const ValidateChoice& choice) {
   for (const std::string& file : {choice.csv, choice.json, choice.svg}) {
     Outputs outputs;
@@ -88,23 +108,27 @@ Exit validate_rows(const ValidateChoice& choice) {
   }
   const ChosenRows rows = chosen_rows(choice);
   const ReportChoice report = report_choice(choice, rows.runs.empty());
+  Progress progress("validating");
+  const ValidateOptions options{.processes = choice.processes,
+                                .cache = choice.cache,
+                                .scenarios = choice.scenarios,
+                                .progress = [&](double fraction) { progress.show(fraction); }};
   std::vector<Outcome> outcomes = rows.collectives;
   if (!rows.runs.empty()) {
-    Progress progress("validating");
-    const std::vector<Outcome> simulated =
-        validate(rows.runs, {.processes = choice.processes,
-                             .cache = choice.cache,
-                             .scenarios = choice.scenarios,
-                             .progress = [&](double fraction) { progress.show(fraction); }});
+    const std::vector<Outcome> simulated = validate(rows.runs, options);
     outcomes.insert(outcomes.end(), simulated.begin(), simulated.end());
   }
-  if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes));
-  if (!choice.json.empty()) {
-    write_file(choice.json, validation_json(outcomes, report).dump(2) + "\n");
+  std::vector<MemoryOutcome> memory;
+  for (const std::string& file : rows.memory) {
+    const auto wanted = [&](const std::string& id) { return named(choice, id); };
+    const std::vector<MemoryOutcome> found = validate_memory(file, wanted, options);
+    memory.insert(memory.end(), found.begin(), found.end());
   }
-  if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
-  fmt::print("{}", choice.markdown ? validation_markdown(outcomes, report)
-                                   : validation_text(outcomes, report));
+  write_files(choice, report, outcomes, memory);
+  if (!outcomes.empty())
+    fmt::print("{}", choice.markdown ? validation_markdown(outcomes, report)
+                                     : validation_text(outcomes, report));
+  if (!memory.empty()) fmt::print("{}", memory_rows_text(memory));
   return Exit::Fine;
 }
 
@@ -132,7 +156,7 @@ void add_validate(CLI::App& app, Action& action) {
   auto choice = std::make_shared<ValidateChoice>();
   CLI::App* command = app.add_subcommand(
       "validate",
-      "Predict measured runs of training, or measured collectives, and say how far off that is");
+      "Predict measured runs of training, collectives or memory, and say how far off that is");
   command
       ->add_option("datasets", choice->datasets,
                    "Files of measured rows (see scenarios/validate/README.md)")
@@ -168,7 +192,8 @@ void add_validate(CLI::App& app, Action& action) {
       "Example:\n  trainyard validate scenarios/validate/data/published.json --group-by gpu,scale\n"
       "  trainyard validate scenario.json --against trace.json.gz --rank 3\n"
       "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl\n"
-      "  trainyard validate measured/collectives/h100_sxm.csv measured/collectives/logs/*.json");
+      "  trainyard validate measured/collectives/h100_sxm.csv measured/collectives/logs/*.json\n"
+      "  trainyard validate measured/memory.json");
   command->callback([choice, &action] {
     action = [choice] {
       return choice->against.empty() ? validate_rows(*choice) : compare_with_trace(*choice);

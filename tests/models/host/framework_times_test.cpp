@@ -46,6 +46,17 @@ TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
   EXPECT_DOUBLE_EQ(other.gemm, 1.0);
 }
 
+// DeepSeek-V3's 20 of 132 SMs: products and attention run on 112, what memory bounds does not wait.
+TEST(FrameworkTimes, ExchangesKeepTheirSms) {
+  const FrameworkTimes times = load_framework_times("hai_llm", "hopper");
+  EXPECT_EQ(times.exchange_sms, 20);
+  EXPECT_DOUBLE_EQ(times.beside_exchanges(Gemm{}, 132, 1.0), 132.0 / 112.0);
+  EXPECT_DOUBLE_EQ(times.beside_exchanges(GroupedGemm{}, 132, 1.0), 132.0 / 112.0);
+  EXPECT_DOUBLE_EQ(times.beside_exchanges(Attention{}, 132, 0.5), 132.0 / 122.0);
+  EXPECT_DOUBLE_EQ(times.beside_exchanges(MemoryBound{}, 132, 1.0), 1.0);
+  EXPECT_DOUBLE_EQ(FrameworkTimes{}.beside_exchanges(Gemm{}, 132, 1.0), 1.0);
+}
+
 TEST(FrameworkTimes, AMistypedKindIsRefused) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "typo.json";
   write_file(file, R"({"kernel_time": {"ampere": {"gems": {"value": 1.1, "source": "a table"}}}})");
