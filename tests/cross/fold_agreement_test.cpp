@@ -1,6 +1,7 @@
 // Folded and unfolded runs are the same run: every span of every rank agrees to 1e-9, on clusters
 // as they are sold, with workloads drawn at random, a rank that does more, ranks that changed
-// places and a slow link. And without contention the two engines are the same engine.
+// places, uneven exchanges and a slow link. And without contention the two engines are the same
+// engine.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -148,7 +149,8 @@ class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
                                  .ranks = nodes * 8,
                                  .events = 24,
                                  .odd_rank = seed % 4 == 2,
-                                 .swaps = seed % 8 == 4 ? 1U : 0U});
+                                 .swaps = seed % 8 == 4 ? 1U : 0U,
+                                 .exchanges = seed % 6 == 4 ? 3U : 0U});
     cluster_ = std::make_unique<Cluster>(random_cluster(seed, nodes));
     if (seed % 8 != 0) return;
     const auto links = static_cast<std::uint32_t>(cluster_->links().size());

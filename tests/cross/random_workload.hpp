@@ -29,8 +29,9 @@ struct RandomShape {
   std::uint32_t seed = 0;
   std::uint32_t ranks = 16;  // a power of two, 2 or more
   std::uint32_t events = 24;
-  bool odd_rank = false;    // one rank does more than its fellows
-  std::uint32_t swaps = 0;  // pairs of ranks that changed GPUs
+  bool odd_rank = false;        // one rank does more than its fellows
+  std::uint32_t swaps = 0;      // pairs of ranks that changed GPUs
+  std::uint32_t exchanges = 0;  // uneven all_to_alls, as of experts that are not equally wanted
 };
 
 class RandomWorkload {
@@ -46,6 +47,7 @@ class RandomWorkload {
     for (std::uint32_t stage = 0; stage < stages_; ++stage) add_program(stage, "stage ");
     if (odd_rank_ != kNone) add_program(stage_of(odd_rank_), "odd one of stage ");
     for (std::uint32_t i = 0; i < shape_.events; ++i) add_event();
+    for (std::uint32_t i = 0; i < shape_.exchanges; ++i) add_exchange(draw(stages_));
     std::vector<std::uint32_t> gpus(shape_.ranks);
     std::iota(gpus.begin(), gpus.end(), 0U);
     for (std::uint32_t i = 0; i < shape_.swaps; ++i) {
@@ -126,10 +128,37 @@ class RandomWorkload {
     each_program(stage, [&](ProgramWriter& program, std::size_t, const auto& after) {
       program.collective(slot, slot, call, after);
     });
+    bind_grid_once(stage, over_tensor, slot);
+  }
+
+  void bind_grid_once(std::uint32_t stage, bool over_tensor, const std::string& slot) {
     if (bound_.insert({slot, stage}).second) {
       bindings_.emplace_back(
           [this, stage, over_tensor, slot] { bind_grid(stage, over_tensor, slot); });
     }
+  }
+
+  // Every member deals sixteen pieces to the others as chance says: equal sums keep the shares of
+  // links small whole numbers, which engines need not round.
+  void add_exchange(std::uint32_t stage) {
+    const bool over_tensor = tensor_ > 1 && (data_ == 1 || draw(2) == 0);
+    const std::uint32_t size = over_tensor ? tensor_ : data_;
+    if (size == 1) return;
+    constexpr std::int64_t kPiece = 262'144;
+    constexpr std::uint32_t kPieces = 16;
+    Call call{.op = CollectiveOp::AllToAll, .bytes = kPieces * kPiece, .algorithm = "direct"};
+    call.matrix.assign(std::size_t{size} * size, 0);
+    for (std::uint32_t from = 0; from < size; ++from) {
+      for (std::uint32_t piece = 0; piece < kPieces; ++piece) {
+        const std::uint32_t to = (from + 1 + draw(size - 1)) % size;
+        call.matrix[std::size_t{from} * size + to] += kPiece;
+      }
+    }
+    const std::string slot = over_tensor ? "tensor" : "data";
+    each_program(stage, [&](ProgramWriter& program, std::size_t, const auto& after) {
+      program.collective(slot, slot, call, after);
+    });
+    bind_grid_once(stage, over_tensor, slot);
   }
 
   void bind_grid(std::uint32_t stage, bool over_tensor, const std::string& slot) {
