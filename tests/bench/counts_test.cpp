@@ -1,0 +1,50 @@
+// Does a run do the work it did, and no more? Times say nothing on a busy machine; how many
+// classes, operations, activities and events a run takes, and what its links carry, is exact. With
+// TRAINYARD_BLESS=1 (tools/bless) the counts are rewritten; with TRAINYARD_FULL=1 the large runs
+// are played too.
+#include <gtest/gtest.h>
+
+#include "tests/bench/whole_runs.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TEST(Counts, AreThoseOfTheBaseline) {
+  std::vector<WholeRun> runs = read_whole_runs();
+  const bool bless = std::getenv("TRAINYARD_BLESS") != nullptr;
+  const bool full = std::getenv("TRAINYARD_FULL") != nullptr;
+  std::size_t played = 0;
+  for (WholeRun& run : runs) {
+    if (!run.quick && !full) continue;
+    SCOPED_TRACE(run.name);
+    const Played now = play(run);
+    EXPECT_TRUE(now.exit == 0 || now.exit == 1) << "exit " << now.exit;  // 1: it does not fit
+    ASSERT_FALSE(now.counts.empty());
+    if (bless) run.counts = now.counts;
+    EXPECT_EQ(now.counts, run.counts) << "if that is meant: tools/bless, and say why";
+    ++played;
+  }
+  EXPECT_GE(played, 3U);
+  if (bless) write_whole_runs(runs);
+}
+
+// Time must not grow with the number of GPUs: twice the replicas of one model are the same
+// classes and no more operations.
+TEST(Counts, DoNotGrowWithReplicas) {
+  const std::vector<WholeRun> runs = read_whole_runs();
+  const auto of = [&](const std::string& name) {
+    const auto run = std::ranges::find(runs, name, &WholeRun::name);
+    EXPECT_TRUE(run != runs.end()) << name;
+    return run->counts;
+  };
+  const Counts small = of("llama3_405b_16384");
+  const Counts large = of("llama3_405b_32768");
+  EXPECT_EQ(large.at("ranks"), 2 * small.at("ranks"));
+  EXPECT_EQ(large.at("classes"), small.at("classes"));
+  EXPECT_LE(large.at("operations"), small.at("operations"));
+}
+
+}  // namespace
+}  // namespace trainyard
