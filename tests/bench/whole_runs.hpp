@@ -66,12 +66,23 @@ inline void write_whole_runs(const std::vector<WholeRun>& runs) {
 
 inline Counts counts_of(const nlohmann::json& result) {
   Counts counts;
-  for (const char* name : {"ranks", "classes", "operations", "engine_activities", "events"})
+  for (const char* name :
+       {"ranks", "classes", "operations", "engine_activities", "stretches", "events"})
     counts[name] = result.at("fold").at(name);
   double bytes = 0.0;
   for (const auto& row : result.at("links")) bytes += row.at("bytes").get<double>();
   counts["link_bytes"] = static_cast<std::int64_t>(bytes);
   return counts;
+}
+
+// What differs from the baseline, of all that it keeps; "" where nothing does.
+inline std::string difference(const Counts& kept, const Counts& now) {
+  std::string text;
+  for (const auto& [name, count] : kept) {
+    if (now.at(name) != count)
+      text += name + " " + std::to_string(now.at(name)) + ", not " + std::to_string(count) + "; ";
+  }
+  return text;
 }
 
 // A process of its own, so that its memory and its time are its own.
