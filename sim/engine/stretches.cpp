@@ -1,7 +1,7 @@
 #include "sim/engine/stretches.hpp"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/graph/program_order.hpp"
@@ -118,6 +118,14 @@ class StretchFinder {
   std::vector<OpIndex> tails_;                      // by stream, of the stretch being grown
 };
 
+struct KeyHash {
+  std::size_t operator()(const std::vector<std::uint32_t>& key) const {
+    std::uint64_t hash = key.size();
+    for (const std::uint32_t word : key) hash = (hash ^ word) * 0x9E3779B97F4A7C15U ^ hash >> 29U;
+    return hash;
+  }
+};
+
 class ShapeWriter {
  public:
   ShapeWriter(const Program& program, const StretchFinder& finder, ProgramStretches& result)
@@ -199,7 +207,7 @@ class ShapeWriter {
   ProgramStretches& result_;
   std::vector<std::uint32_t> piece_;  // by operation, of the stretch at hand
   std::vector<bool> seen_;            // by operation: one outside waits for it
-  std::map<std::vector<std::uint32_t>, std::uint32_t> known_;
+  std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, KeyHash> known_;
 };
 
 }  // namespace
