@@ -23,24 +23,7 @@ __global__ void weights_kernel(const __nv_bfloat16* scores, __nv_bfloat16* weigh
       largest = fmaxf(largest, value);
     }
   }
-  largest = over_block(largest, Largest{});
-  float sum = 0.0F;
-#pragma unroll
-  for (int part = 0; part < vectors_per_thread; ++part) {
-    if (part * block_threads + static_cast<int>(threadIdx.x) >= row_vectors) break;
-    for (float& value : kept[part].value) {
-      value = __expf(value - largest);
-      sum += value;
-    }
-  }
-  const float share = 1.0F / over_block(sum, Sum{});
-#pragma unroll
-  for (int part = 0; part < vectors_per_thread; ++part) {
-    const int i = part * block_threads + static_cast<int>(threadIdx.x);
-    if (i >= row_vectors) break;
-    for (float& value : kept[part].value) value *= share;
-    store(weights, first + i, kept[part]);
-  }
+  store_softmax(weights, first, row_vectors, kept, largest);
 }
 
 __global__ void weights_gradient_kernel(const __nv_bfloat16* weights, const __nv_bfloat16* gradient,

@@ -63,4 +63,28 @@ __device__ float over_block(float value, Combine combine) {
   return value;
 }
 
+// The softmax of a row of `row_vectors` vectors from `first` on that the block has read, each
+// thread its part in `kept` and the largest of them in `largest`.
+inline __device__ void store_softmax(__nv_bfloat16* to, std::int64_t first, int row_vectors,
+                                     Eight (&kept)[vectors_per_thread], float largest) {
+  largest = over_block(largest, Largest{});
+  float sum = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    if (part * block_threads + static_cast<int>(threadIdx.x) >= row_vectors) break;
+    for (float& value : kept[part].value) {
+      value = __expf(value - largest);
+      sum += value;
+    }
+  }
+  const float share = 1.0F / over_block(sum, Sum{});
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    for (float& value : kept[part].value) value *= share;
+    store(to, first + i, kept[part]);
+  }
+}
+
 }  // namespace trainyard::bench

@@ -77,24 +77,7 @@ __global__ void softmax_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, in
     kept[part] = load(x, first + i);
     for (const float value : kept[part].value) largest = fmaxf(largest, value);
   }
-  largest = over_block(largest, Largest{});
-  float sum = 0.0F;
-#pragma unroll
-  for (int part = 0; part < vectors_per_thread; ++part) {
-    if (part * block_threads + static_cast<int>(threadIdx.x) >= row_vectors) break;
-    for (float& value : kept[part].value) {
-      value = __expf(value - largest);
-      sum += value;
-    }
-  }
-  const float scale = 1.0F / over_block(sum, Sum{});
-#pragma unroll
-  for (int part = 0; part < vectors_per_thread; ++part) {
-    const int i = part * block_threads + static_cast<int>(threadIdx.x);
-    if (i >= row_vectors) break;
-    for (float& value : kept[part].value) value *= scale;
-    store(result, first + i, kept[part]);
-  }
+  store_softmax(result, first, row_vectors, kept, largest);
 }
 
 // One thread turns eight columns of the first half of a head and their partners in the second.
