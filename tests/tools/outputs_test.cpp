@@ -59,6 +59,22 @@ TEST(Outputs, ATraceFolderHoldsOneFileForEachRank) {
   }
 }
 
+// Where a step does not fit, `run` simulates what would on a few GPUs; on many that would take many
+// times as long as the run, and it says where to ask.
+TEST(Outputs, WhatWouldFitIsLookedForWhereItIsSoonFound) {
+  const Scratch scratch;
+  const std::string large = " --set training.micro_batch_size=8 --set training.recompute=none";
+  const Outcome few = scratch.sh("trainyard run scenarios/llama3/llama3_8b_8xh100.json" + large);
+  EXPECT_EQ(few.exit, 1) << few.err;
+  EXPECT_THAT(few.out, testing::HasSubstr("The least change that fits"));
+  const Outcome many = scratch.sh(
+      "trainyard run scenarios/megatron/gpt_39p1b_512xa100.json --set training.recompute=none");
+  EXPECT_EQ(many.exit, 1) << many.err;
+  EXPECT_THAT(many.out,
+              testing::HasSubstr("`trainyard memory scenarios/megatron/gpt_39p1b_512xa100.json`"));
+  EXPECT_THAT(many.out, testing::Not(testing::HasSubstr("least change that fits:")));
+}
+
 TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(

@@ -109,8 +109,15 @@ std::string write_missing(const std::string& file, const RunView& view) {
                      file, shapes.size(), file);
 }
 
-// Where a scenario does not fit: the least single change with which it would.
+// Some thirty changes are simulated: on more GPUs that takes many times as long as the run.
+constexpr std::size_t kSearchedGpusMost = 128;
+
+// Where a scenario does not fit: the least single change with which it would, or, for large ones,
+// where to ask.
 std::string what_would_fit(const RunChoice& choice, const Scenario& scenario, const Run& result) {
+  if (result.workload.ranks.size() > kSearchedGpusMost)
+    return fmt::format("\n  `trainyard memory {}` looks for the least change that fits.\n",
+                       choice.scenario.file);
   Progress progress("looking for what fits");
   std::vector<Override> overrides = overrides_of(choice.scenario);
   if (!choice.engine.empty()) overrides.push_back({"engine", choice.engine});
