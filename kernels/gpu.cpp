@@ -12,6 +12,8 @@ namespace trainyard {
 
 namespace {
 
+constexpr const char* kProfileFolder = "kernels/profiles";
+
 // Answers from a profile. What a derived GPU says was never measured on it.
 class ProfileCostModel final : public CostModel {
  public:
@@ -123,13 +125,20 @@ FlopsPerSecond GpuSheet::peak(DataType dtype) const {
 }
 
 GpuSheet load_gpu_sheet(const std::string& name_or_path) {
-  return load_profile(name_or_path).sheet;
+  return read_profile_sheet(data_file(kProfileFolder, name_or_path));
+}
+
+PricedGpu load_gpu(const std::string& name_or_path, Clock clock) {
+  GpuProfile profile = load_profile(name_or_path);
+  GpuSheet sheet = profile.sheet;
+  return {.sheet = std::move(sheet),
+          .model = std::make_unique<ProfileCostModel>(std::move(profile), clock)};
 }
 
 std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path, Clock clock) {
-  return std::make_unique<ProfileCostModel>(load_profile(name_or_path), clock);
+  return load_gpu(name_or_path, clock).model;
 }
 
-std::vector<std::string> gpu_names() { return data_names("kernels/profiles"); }
+std::vector<std::string> gpu_names() { return data_names(kProfileFolder); }
 
 }  // namespace trainyard

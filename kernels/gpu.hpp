@@ -48,9 +48,17 @@ struct GpuSheet {
 // another as a training step runs them, slower by the profile's `sustained_time`.
 enum class Clock : std::uint8_t { Sustained, Burst };
 
-// The cost model of a GPU, from its profile. Throws InputError for an unknown name, and for a
-// kernel of a precision the GPU does not have.
+// A GPU with the cost model of its kernels.
+struct PricedGpu {
+  GpuSheet sheet;
+  std::unique_ptr<CostModel> model;
+};
+
+// From a GPU's profile. Throws InputError for an unknown name or a malformed file; the cost model
+// also for a kernel of a precision the GPU does not have. The sheet alone is read for itself, what
+// was fitted is not looked at.
 [[nodiscard]] GpuSheet load_gpu_sheet(const std::string& name_or_path);
+[[nodiscard]] PricedGpu load_gpu(const std::string& name_or_path, Clock clock = Clock::Sustained);
 [[nodiscard]] std::unique_ptr<CostModel> load_cost_model(const std::string& name_or_path,
                                                          Clock clock = Clock::Sustained);
 [[nodiscard]] std::vector<std::string> gpu_names();

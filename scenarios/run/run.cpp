@@ -40,33 +40,44 @@ class Stopwatch {
 
 // Kernels of a kind of GPU as a framework's software runs them; without a name as in its profile.
 struct KernelPricing {
-  explicit KernelPricing(const std::string& gpu, const std::string& framework)
-      : model(load_cost_model(gpu)), sheet(load_gpu_sheet(gpu)) {
-    if (!framework.empty()) times = load_framework_times(framework, sheet.generation);
+  explicit KernelPricing(const std::string& name, const std::string& framework)
+      : gpu(load_gpu(name)) {
+    if (!framework.empty()) times = load_framework_times(framework, gpu.sheet.generation);
   }
-  std::unique_ptr<CostModel> model;
-  GpuSheet sheet;
+  PricedGpu gpu;
   FrameworkTimes times = {};
+};
+
+// Of each kind of GPU once, when it is first asked for.
+class KernelPricings {
+ public:
+  explicit KernelPricings(std::string framework) : framework_(std::move(framework)) {}
+
+  [[nodiscard]] const KernelPricing& of(const std::string& gpu) {
+    return pricings_.try_emplace(gpu, gpu, framework_).first->second;
+  }
+
+ private:
+  std::string framework_;
+  std::map<std::string, KernelPricing> pricings_;
 };
 
 // `gpu_of_kernel`: on which GPU each of them runs, there on the slowest rank. `keeps_sms`: whether
 // exchanges of experts keep the SMs that the framework gives them.
 std::vector<Cost> price_kernels(const Workload& workload,
                                 const std::vector<std::string>& gpu_of_kernel,
-                                const std::string& framework, bool keeps_sms,
+                                KernelPricings& pricings, bool keeps_sms,
                                 const Supposition& suppose) {
   const auto ranks = static_cast<std::int64_t>(workload.ranks.size());
-  std::map<std::string, KernelPricing> pricings;
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
   for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
-    const std::string& gpu = gpu_of_kernel[index];
-    const KernelPricing& pricing = pricings.try_emplace(gpu, gpu, framework).first->second;
+    const KernelPricing& pricing = pricings.of(gpu_of_kernel[index]);
     const Kernel& kernel = workload.kernels[index];
-    Cost cost = pricing.model->cost(kernel);
+    Cost cost = pricing.gpu.model->cost(kernel);
     cost.time = cost.time * (pricing.times.of(kernel) * pricing.times.slowest_of(ranks));
     if (keeps_sms) {
-      const GpuSheet& sheet = pricing.sheet;
+      const GpuSheet& sheet = pricing.gpu.sheet;
       cost.time = cost.time * pricing.times.beside_exchanges(kernel, sheet.sms,
                                                              sheet.communication_sms.compute_loss);
     }
@@ -122,17 +133,18 @@ void replay(Run& run, const std::vector<std::string>& gpu_of_kernel, const std::
   suppose_communication(options.suppose, run.workload, run.partition);
   const bool interferes = options.interference && options.suppose.interference;
   const bool keeps_sms = interferes && exchanges_rows(run.workload);
+  KernelPricings pricings(framework);
   run.kernel_costs =
-      price_kernels(run.workload, gpu_of_kernel, framework, keeps_sms, options.suppose);
+      price_kernels(run.workload, gpu_of_kernel, pricings, keeps_sms, options.suppose);
   std::vector<double> seconds;
   seconds.reserve(run.kernel_costs.size());
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
   std::vector<std::vector<double>> compute_loss;
   std::vector<double> communication_loss;
   if (interferes) {
-    const KernelPricing gpu(cluster.facts().gpu, framework);
-    compute_loss = compute_losses(run, gpu.sheet, gpu.times.exchange_sms);
-    communication_loss = communication_losses(run.partition, gpu.sheet);
+    const KernelPricing& pricing = pricings.of(cluster.facts().gpu);
+    compute_loss = compute_losses(run, pricing.gpu.sheet, pricing.times.exchange_sms);
+    communication_loss = communication_losses(run.partition, pricing.gpu.sheet);
   }
   if (!options.suppose.contention) run.facts.engine = "ideal";
   const std::unique_ptr<Engine> engine = make_engine(run.facts.engine);

@@ -147,6 +147,19 @@ TEST_F(BrokenProfile, NamesTheFieldThatIsWrong) {
   }
 }
 
+// Is the sheet read for itself, whatever became of the fits, and is it the sheet that pricing uses?
+TEST_F(BrokenProfile, GivesItsSheetWhenItsFitsAreLost) {
+  json profile = json::parse(read_file(data_file("kernels/profiles", "h100")));
+  profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);
+  const std::string file = written(profile);
+  EXPECT_EQ(load_gpu_sheet(file).hbm.value(), 3350e9);
+  EXPECT_THROW((void)load_gpu(file), InputError);
+  profile["sheet"]["hbm"]["value"] = "fast";
+  EXPECT_THROW((void)load_gpu_sheet(written(profile)), InputError);
+  for (const std::string& name : gpu_names())
+    EXPECT_EQ(load_gpu(name).sheet.hbm.value(), load_gpu_sheet(name).hbm.value()) << name;
+}
+
 // Does a sibling of more power hold a higher clock, by the cube root, and never above boost?
 TEST(Profile, MorePowerHoldsAHigherClock) {
   const auto sustained = [](const char* gpu) { return load_profile(gpu).gemm.sustained_time; };

@@ -154,7 +154,7 @@ Exit merge_profiles(const ProfileChoice& choice) {
     const fs::path base = data_file("kernels/profiles", choice.gpu);
     const auto document = nlohmann::ordered_json::parse(read_file(base));
     write_file(choice.out, bench::with_measured(document, all).dump(1) + "\n");
-    (void)load_gpu_sheet(choice.out);
+    (void)load_cost_model(choice.out);
   }
   fmt::print("{} rows of {} files  {}\n", all.rows.size(), profiles.size(), choice.out);
   return Exit::Fine;
