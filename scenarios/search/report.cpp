@@ -128,6 +128,14 @@ std::string counts_text(const SearchCounts& counts) {
       2);
 }
 
+// Why a layout that the search takes for legal is none.
+std::string refusal_text(const SearchResult& result) {
+  if (!result.refused_first) return "";
+  return wrapped("The first refused, " + layout_name(result.refused_first->layout) + ": " +
+                     result.refused_first->message,
+                 2);
+}
+
 Json layout_json(const FoundLayout& found, const SearchResult& result, const SearchPrice& price) {
   Json set = Json::object();
   for (const Override& change : found.layout.variant.changes) set[change.path] = change.value;
@@ -160,7 +168,11 @@ double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& re
 }
 
 std::string search_text(const SearchResult& result, const SearchPrice& price) {
-  if (result.best.empty()) return "No layout fits.\n" + counts_text(result.counts);
+  const std::string counts = counts_text(result.counts) + refusal_text(result);
+  if (result.best.empty()) {
+    const bool none = result.counts.refused == result.counts.legal;
+    return (none ? "Every layout is refused.\n" : "No layout fits.\n") + counts;
+  }
   std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
                      best_table(result, price) + why_text(result);
   text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result) + "\n";
@@ -169,7 +181,7 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
     command += fmt::format(" --set {}={}", change.path, change.value);
   text += wrapped(
       "The first again: trainyard run " + result.best.front().layout.variant.file + command, 4);
-  return text + counts_text(result.counts);
+  return text + counts;
 }
 
 Json search_json(const SearchResult& result, const SearchPrice& price) {
@@ -187,7 +199,11 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
             {"out_by_memory", counts.too_large},
             {"out_by_time", counts.too_slow},
             {"simulated", counts.simulated},
-            {"do_not_fit", counts.do_not_fit}}}};
+            {"do_not_fit", counts.do_not_fit}}},
+          {"refused_first", result.refused_first
+                                ? Json{{"layout", layout_name(result.refused_first->layout)},
+                                       {"message", result.refused_first->message}}
+                                : Json()}};
 }
 
 std::string search_csv(const SearchResult& result, const SearchPrice& price) {

@@ -21,7 +21,8 @@ struct SearchPrice {
 // The best with what their time is made of, why the first wins, the Pareto front of time against
 // memory, and how much was pruned by what.
 [[nodiscard]] std::string search_text(const SearchResult& result, const SearchPrice& price);
-// {best: [{layout, set, step_time_s, ...}], front: [...], counts: {...}}
+// {best: [{layout, set, step_time_s, ...}], front: [...], counts: {...}, refused_first: {layout,
+// message} or null}
 [[nodiscard]] nlohmann::ordered_json search_json(const SearchResult& result,
                                                  const SearchPrice& price);
 // The best and the front, one line each: list, place, layout, figures, bounds.

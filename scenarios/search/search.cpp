@@ -25,7 +25,7 @@ constexpr std::size_t kRunsAtOnce = 16;
 struct Candidate {
   const Layout* layout = nullptr;
   LayoutBound bound;
-  bool refused = false;
+  std::string refusal;  // why it is none; empty for all others
 };
 
 // The cluster of a layout is that of its family; one bounder serves all that share it.
@@ -39,8 +39,8 @@ std::string bounds_text(const SearchQuestion& question, const Scenario& scenario
       const LayoutBound bound =
           question.exhaustive ? LayoutBound{} : bounder.bound(layouts[i].plan);
       rows.push_back({bound.step_time_s, bound.peak_bytes});
-    } catch (const InputError&) {
-      rows.push_back(nullptr);
+    } catch (const InputError& error) {
+      rows.push_back(error.what());
     }
   }
   return rows.dump();
@@ -64,8 +64,11 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
                      for (const Json& row : Json::parse(answer.text)) {
                        Candidate& candidate = candidates[number];
                        candidate.layout = &layouts[number++];
-                       candidate.refused = row.is_null();
-                       if (!candidate.refused) candidate.bound = {row[0], row[1]};
+                       if (row.is_string()) {
+                         candidate.refusal = row;
+                       } else {
+                         candidate.bound = {row[0], row[1]};
+                       }
                      }
                      if (question.progress)
                        question.progress("bounding",
@@ -73,6 +76,11 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
                    },
                .processes = question.processes});
   return candidates;
+}
+
+void count_refused(SearchResult& result, const Candidate& candidate, const std::string& message) {
+  ++result.counts.refused;
+  if (!result.refused_first) result.refused_first = {*candidate.layout, message};
 }
 
 bool no_worse(const RowFigures& figures, const LayoutBound& bound) {
@@ -141,7 +149,7 @@ class Simulation {
     const RowFigures figures = row_figures(row);
     known_.add(figures);
     if (!figures.ran) {
-      ++result_.counts.refused;
+      count_refused(result_, candidate, row["message"]);
       return;
     }
     ++result_.counts.simulated;
@@ -192,8 +200,8 @@ SearchResult search(const SearchQuestion& question) {
   const double capacity = Bounder(scenario).capacity_bytes();
   std::vector<Candidate> open;
   for (const Candidate& candidate : bounded(question, scenario, layouts.legal)) {
-    if (candidate.refused) {
-      ++result.counts.refused;
+    if (!candidate.refusal.empty()) {
+      count_refused(result, candidate, candidate.refusal);
     } else if (candidate.bound.peak_bytes > capacity) {
       ++result.counts.too_large;
     } else {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,16 @@ struct SearchCounts {
   std::size_t do_not_fit = 0;  // of those simulated
 };
 
+struct RefusedLayout {
+  Layout layout;
+  std::string message;  // of the reader, the model or the run
+};
+
 struct SearchResult {
   std::vector<FoundLayout> best;   // that fit, quickest first
   std::vector<FoundLayout> front;  // Pareto: nothing simulated is quicker with less; by time
   SearchCounts counts;
+  std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
   double gpus = 0.0;
   double tokens_per_step = 0.0;
 };

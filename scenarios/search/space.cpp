@@ -239,13 +239,15 @@ class Family {
 };
 
 // A family's own fields as the reader understands them. Alone they may be no scenario (a size that
-// needs another one), so sizes of the search are tried with them until it is one.
-std::optional<Scenario> family_base(const Variant& variant, const Scenario& scenario,
-                                    const Chosen& chosen) {
+// needs another one), so sizes of the search are tried with them until it is one. Throws what the
+// reader says of the last one tried where none is.
+Scenario family_base(const Variant& variant, const Scenario& scenario, const Chosen& chosen) {
   Layouts tries;
+  std::optional<InputError> refusal;
   try {
     return load_scenario(variant.file, variant.changes);
-  } catch (const InputError&) {
+  } catch (const InputError& error) {
+    refusal = error;
     Family(scenario, variant, chosen).enumerate(tries);
   }
   constexpr std::size_t kTries = 64;
@@ -253,10 +255,23 @@ std::optional<Scenario> family_base(const Variant& variant, const Scenario& scen
   for (std::size_t i = 0; i < tries.legal.size(); i += step) {
     try {
       return load_scenario(variant.file, tries.legal[i].variant.changes);
-    } catch (const InputError&) {
+    } catch (const InputError& error) {
+      refusal = error;
     }
   }
-  return std::nullopt;
+  throw InputError(*refusal);
+}
+
+// Every other size would make it another split.
+void refuse_split_by_hand(const Scenario& scenario) {
+  if (scenario.plan.parallelism.operator_devices.empty()) return;
+  throw InputError(
+      Problem{.file = scenario.file,
+              .pointer = "/parallelism/operator_devices",
+              .problem = "puts the operators on devices by hand, which leaves a search no layout "
+                         "to choose",
+              .hint = "take it out to search, `--set parallelism.operator_devices=null`, or "
+                      "compare splits with `trainyard compare`"});
 }
 
 void refuse_unbounded(const Scenario& scenario) {
@@ -274,17 +289,25 @@ void refuse_unbounded(const Scenario& scenario) {
 
 Layouts enumerate(const SearchSpace& space) {
   const Scenario scenario = load_scenario(space.scenario.file, space.scenario.changes);
+  refuse_split_by_hand(scenario);
   refuse_unbounded(scenario);
   const Chosen chosen(space.over);
   const std::vector<Axis> foreign = foreign_axes(space.over);
   Layouts layouts;
+  std::optional<InputError> refusal;  // of the last family that is none
   for (const Variant& combination : grid("", foreign)) {
     Variant variant = space.scenario;
     variant.changes.insert(variant.changes.end(), combination.changes.begin(),
                            combination.changes.end());
-    const std::optional<Scenario> base = family_base(variant, scenario, chosen);
+    std::optional<Scenario> base;
+    try {
+      base = family_base(variant, scenario, chosen);
+    } catch (const InputError& error) {
+      refusal = error;
+    }
     if (base) Family(*base, variant, chosen).enumerate(layouts);
   }
+  if (layouts.looked_at == 0 && refusal) throw InputError(*refusal);
   if (layouts.legal.empty()) {
     throw InputError(
         Problem{.file = space.scenario.file,

@@ -99,6 +99,11 @@ std::vector<Refusal> refusals() {
        "--forward: nan is not a duration a chart can show (give seconds, at most 1000000)"},
       {"trainyard schedule gpipe --transfer -1",
        "--transfer: -1 is not a duration a chart can show (give seconds, at most 1000000)"},
+      {"trainyard search scenarios/unequal/gpt_3p6b_a100_l40s_operators.json",
+       "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json: /parallelism/operator_devices: puts "
+       "the operators on devices by hand, which leaves a search no layout to choose (take it out "
+       "to search, `--set parallelism.operator_devices=null`, or compare splits with `trainyard "
+       "compare`)"},
       {"trainyard show topology",
        "show topology takes a scenario or --cluster FILE (trainyard show topology "
        "scenarios/llama3/llama3_8b_8xh100.json)"},

@@ -114,6 +114,48 @@ TEST(Search, WhatIsNoPartOfALayoutIsRefused) {
   EXPECT_THROW((void)enumerate(space), InputError);
 }
 
+// The groups within which sharded weights are gathered again have no meaning at stage 1.
+TEST(Search, WhyALayoutIsRefusedIsSaid) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=4"}),        axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.reshard_group=2"}), axis_of({"parallelism.zero_stage=1,3"})};
+  Journal journal("");
+  const SearchResult result = search({.space = space, .journal = journal, .processes = 2});
+  EXPECT_EQ(result.counts.refused, 1U);
+  EXPECT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refused_first);
+  const std::string& message = result.refused_first->message;
+  EXPECT_EQ(result.refused_first->layout.plan.parallelism.zero_stage, 1);
+  EXPECT_THAT(message, testing::HasSubstr("/parallelism/reshard_group: has no meaning"));
+  EXPECT_THAT(search_text(result, {}), testing::HasSubstr("The first refused, TP 4, PP 1"));
+  EXPECT_EQ(search_json(result, {})["refused_first"]["message"], message);
+}
+
+TEST(Search, WhyNothingIsALayoutIsSaid) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"parallelism.reshard_group=2"}));
+  space.over.push_back(axis_of({"parallelism.zero_stage=1"}));
+  try {
+    (void)enumerate(space);
+    FAIL() << "weights that are not sharded are gathered in no group";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("/parallelism/reshard_group: has no meaning"));
+  }
+}
+
+TEST(Search, LayoutsThatAreAllRefusedAreNotSaidToBeTooLarge) {
+  SearchResult result;
+  result.counts = {.looked_at = 3, .legal = 2, .refused = 2};
+  EXPECT_THAT(search_text(result, {}), testing::StartsWith("Every layout is refused.\n"));
+}
+
+TEST(Search, AModelSplitByHandLeavesNothingToLookFor) {
+  const SearchSpace space{
+      .scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s_operators.json")}};
+  EXPECT_THROW((void)enumerate(space), InputError);
+}
+
 TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
   SearchSpace space = of_four_layers();
   const std::size_t alone = enumerate(space).legal.size();
