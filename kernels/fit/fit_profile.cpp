@@ -6,13 +6,12 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <optional>
-#include <set>
 
 #include "kernels/fit/attention_fit.hpp"
+#include "kernels/fit/evidence.hpp"
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
+#include "kernels/fit/module_document.hpp"
 #include "kernels/fit/single_fit.hpp"
 #include "kernels/fit/targets.hpp"
 #include "kernels/profile.hpp"
@@ -23,8 +22,6 @@
 namespace trainyard::fit {
 
 namespace {
-
-using json = nlohmann::ordered_json;
 
 // STREAM rows that serve a profile: of which GPU, and that GPU's bandwidth on its data sheet.
 struct StreamTarget {
@@ -47,31 +44,9 @@ struct BestTarget {
 };
 constexpr std::array bests = {BestTarget{"mi300x", "h100", "MI300X"}};
 
-constexpr const char* command = "fit_kernels measured/kernels kernels/profiles";
-constexpr const char* csv_source = "ai-dynamo/aiconfigurator tables (Apache-2.0, NVIDIA)";
-
 std::filesystem::path profile_file(const FitRequest& request, const char* name) {
   if (request.profiles.empty()) return data_file("kernels/profiles", name);
   return request.profiles / (std::string(name) + ".json");
-}
-
-json errors_json(const Errors& errors) {
-  const auto rounded = [](double x) { return std::round(x * 1e4) / 1e4; };
-  return {{"shapes", errors.count},
-          {"median", rounded(errors.median)},
-          {"p95", rounded(errors.p95)},
-          {"bias", rounded(errors.bias)}};
-}
-
-double rounded(double x) { return std::round(x * 1e4) / 1e4; }
-Seconds rounded(Seconds t) { return Seconds{std::round(t.value() * 1e9) / 1e9}; }
-
-json figure_json(const Figure& figure) {
-  return {{"value", rounded(figure.value)}, {"source", figure.source}};
-}
-
-std::string axis_text(const std::vector<std::int64_t>& axis) {
-  return fmt::format("{}", fmt::join(axis, " "));
 }
 
 // One line per value of all axes but the last.
@@ -197,64 +172,6 @@ json factors_json(const GroupedFit& fit) {
   return lines;
 }
 
-// Every module of a GPU's table, and how well those left out are predicted.
-struct ModulePart {
-  ExpertTable table;
-  json errors = json::object();
-};
-
-ModulePart fit_modules(const Target& target, const FitRequest& request, const GpuProfile& profile) {
-  const auto file = request.measured / "moe" / target.table;
-  ModulePart part;
-  for (const std::string& routing : read_routings(file))
-    for (const char* precision : module_precisions) {
-      const auto samples = read_module_samples(file, precision, routing);
-      if (samples.medians.empty()) continue;
-      const ModuleErrors errors = held_out_modules(profile, samples.medians, {});
-      fmt::print("{} modules {} {}: unseen shapes {}; of kinds never measured {}\n", target.profile,
-                 precision, routing, to_text(errors.series), to_text(errors.model));
-      part.errors[fmt::format("{} {}", precision, routing)] = {
-          {"rows", samples.rows},
-          {"shapes", samples.medians.size()},
-          {"unseen_shapes", errors_json(errors.series)},
-          {"model_alone", errors_json(errors.model)}};
-      add_series(part.table, samples.medians);
-    }
-  return part;
-}
-
-void write_modules(const Target& target, const FitRequest& request, const ModulePart& part) {
-  if (request.profiles.empty()) return;
-  std::set<std::int64_t> counts;
-  std::set<std::pair<std::string, std::string>> columns;
-  for (const auto& [kind, series] : part.table.series) {
-    columns.insert({kind.precision, kind.routing});
-    for (const auto& [tokens, seconds] : series) counts.insert(tokens);
-  }
-  const std::vector<std::int64_t> tokens(counts.begin(), counts.end());
-  json document = {{"schema", "trainyard.expert_modules"},
-                   {"version", 1},
-                   {"provenance",
-                    {{"table", fmt::format("kernels/moe/{}, medians of equal rows", target.table)},
-                     {"source", csv_source},
-                     {"command", command},
-                     {"date", request.date},
-                     {"held_out", "every fifth shape on average, drawn with seed 1"},
-                     {"errors", part.errors}}},
-                   {"columns",
-                    "hidden inner gated topk experts tensor_parallel expert_parallel : "
-                    "microseconds at each of tokens"},
-                   {"tokens", axis_text(tokens)},
-                   {"tables", json::array()}};
-  for (const auto& [precision, routing] : columns)
-    document["tables"].push_back(
-        {{"precision", precision},
-         {"routing", routing},
-         {"time_us", table_lines(part.table, tokens, precision, routing)}});
-  write_file(request.profiles.parent_path() / "modules" / (std::string(target.profile) + ".json"),
-             document.dump(1) + "\n");
-}
-
 // Products of experts, beside what the memory model of the profile says of the rest of a module.
 json grouped_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
                      const GemmPart& gemm, const Figure& issue) {
@@ -282,8 +199,7 @@ json grouped_section(const Target& target, const GpuSheet& sheet, const FitReque
             {"experts", axis_text(fit.axes[1])},
             {"weights_1024", axis_text(fit.axes[2])}};
   }
-  const ModulePart modules = fit_modules(target, request, profile);
-  write_modules(target, request, modules);
+  fit_modules(target, request, profile);
   provenance["errors"] = fmt::format("of whole modules: kernels/modules/{}.json", target.profile);
   return {
       {"provenance", provenance},
