@@ -93,6 +93,34 @@ std::string block_row(const std::vector<Block>& blocks, double step_s, double y)
   return body;
 }
 
+// ---- pipeline
+
+struct PipelineRows {
+  std::string body;  // the stages and the axis below them; empty for a step without length
+  double height = 0.0;
+  std::set<BlockKind> used;
+};
+
+PipelineRows pipeline_rows(const RunView& view) {
+  constexpr std::size_t kMostLanes = 32;
+  const double step_s = view.timeline.makespan_s;
+  PipelineRows rows;
+  if (step_s <= 0.0) return rows;
+  for (const std::uint32_t lane : chosen_lanes(view, kMostLanes)) {
+    const std::vector<Block> blocks = blocks_of(view, lane, Detail::Microbatch);
+    for (const Block& block : blocks)
+      if (block.stream == 0) rows.used.insert(block.kind);
+    const RankClass& ranks = view.partition.ranks[lane];
+    rows.body += label(rows.height + 14.0,
+                       fmt::format("stage {}", view.workload.programs[ranks.program].stage));
+    rows.body += block_row(blocks, step_s, rows.height);
+    rows.height += kRow;
+  }
+  rows.body += time_axis(rows.height + 14.0, step_s);
+  rows.height += 18.0;
+  return rows;
+}
+
 // ---- links
 
 constexpr std::size_t kColumns = 100;
@@ -223,29 +251,38 @@ std::string breakdown_chart(const RunView& view) {
 }
 
 std::string pipeline_chart(const RunView& view) {
-  constexpr std::size_t kMostLanes = 32;
-  const double step_s = view.timeline.makespan_s;
-  if (step_s <= 0.0) return "";
-  std::string body;
-  std::set<BlockKind> used;
-  double y = 0.0;
-  for (const std::uint32_t lane : chosen_lanes(view, kMostLanes)) {
-    const std::vector<Block> blocks = blocks_of(view, lane, Detail::Microbatch);
-    for (const Block& block : blocks)
-      if (block.stream == 0) used.insert(block.kind);
-    const RankClass& ranks = view.partition.ranks[lane];
-    body += label(y + 14.0, fmt::format("stage {}", view.workload.programs[ranks.program].stage));
-    body += block_row(blocks, step_s, y);
-    y += kRow;
-  }
+  const PipelineRows rows = pipeline_rows(view);
+  if (rows.body.empty()) return "";
   std::string keys = "<p>";
-  for (const BlockKind kind : used) {
+  for (const BlockKind kind : rows.used) {
     const BlockStyle& style = block_styles()[static_cast<std::size_t>(kind)];
     keys += swatch(style.colour, style.name);
   }
   return keys + "</p>\n" +
-         picture("The pipeline: what each stage computes when", y + 18.0,
-                 body + time_axis(y + 14.0, step_s));
+         picture("The pipeline: what each stage computes when", rows.height, rows.body);
+}
+
+std::string pipeline_picture(const RunView& view) {
+  constexpr double kTitle = 44.0;
+  constexpr double kLegend = 26.0;
+  constexpr double kKey = 150.0;  // from one key of the legend to the next
+  constexpr double kMargin = 12.0;
+  const PipelineRows rows = pipeline_rows(view);
+  std::string body = fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", kTitle, rows.body);
+  double x = kLabels;
+  const double y = kTitle + rows.height + kLegend / 2.0;
+  for (const BlockKind kind : rows.used) {
+    const BlockStyle& style = block_styles()[static_cast<std::size_t>(kind)];
+    body += fmt::format(
+        "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n"
+        "<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
+        x, y, style.colour, x + 18.0, y + 10.0, svg_escaped(style.name));
+    x += kKey;
+  }
+  return svg_page({.title = view.facts.title,
+                   .width = kWidth + kMargin,
+                   .height = kTitle + rows.height + kLegend + kMargin,
+                   .body = body});
 }
 
 std::string link_heat_map(const RunView& view) {

@@ -21,6 +21,9 @@ namespace trainyard {
 // numbered by microbatch where there is room.
 [[nodiscard]] std::string pipeline_chart(const RunView& view);
 
+// The same as a complete SVG document of its own, with title and legend, for READMEs and slides.
+[[nodiscard]] std::string pipeline_picture(const RunView& view);
+
 // Use of links over the step: a row for each kind and capacity, a hundred columns, the darker the
 // fuller the busiest link of the kind is on average in that hundredth.
 [[nodiscard]] std::string link_heat_map(const RunView& view);

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/property_tree/xml_parser.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "tests/tools/shell.hpp"
 
@@ -39,6 +42,33 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
                                   "a/b/report.html", "a/b/trace.json.gz"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr("  " + place));
   }
+}
+
+// A stage each a row, boxes within the picture, and the same bytes again.
+TEST(Outputs, APictureShowsEveryStage) {
+  const Scratch scratch;
+  const std::string run = "trainyard run scenarios/llama3/llama3_70b_64xh100.json --svg ";
+  const Outcome outcome = scratch.sh(run + "a.svg && " + run + "b.svg && cmp a.svg b.svg");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err << outcome.out;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("Picture            a.svg"));
+  boost::property_tree::ptree tree;
+  std::istringstream text(scratch.read("a.svg"));
+  boost::property_tree::read_xml(text, tree);
+  const auto& picture = tree.get_child("svg");
+  const double width = picture.get<double>("<xmlattr>.width");
+  std::size_t boxes = 0;
+  std::set<std::string> words;
+  const auto& rows = picture.get_child("g");
+  for (const auto& [name, element] : rows) {
+    if (name == "text") words.insert(element.data());
+    if (name != "rect") continue;
+    ++boxes;
+    EXPECT_LE(element.get<double>("<xmlattr>.x") + element.get<double>("<xmlattr>.width"), width);
+  }
+  for (const char* stage : {"stage 0", "stage 1", "stage 2", "stage 3"})
+    EXPECT_TRUE(words.contains(stage)) << stage;
+  // 4 stages, 64 microbatches, 5 chunks, forward and backward.
+  EXPECT_GE(boxes, 4U * 64U * 5U * 2U);
 }
 
 TEST(Outputs, ATraceFolderHoldsOneFileForEachRank) {

@@ -70,6 +70,25 @@ TEST(Tutorial, PagesShowWhatTheProgramPrints) {
   EXPECT_GE(commands, 17U) << "the ten what-ifs and the concepts";
 }
 
+// The picture of the front page is the one its caption's command draws.
+TEST(Tutorial, TheFrontPageShowsTheRunsPicture) {
+  const std::string kept = "scenarios/tutorial/pipeline.svg";
+  const std::string page = read_file(Scratch::kTree / "README.md");
+  const std::string command =
+      "trainyard run scenarios/llama3/llama3_70b_64xh100.json --set "
+      "training.global_batch_size=16 --svg ";
+  EXPECT_NE(page.find("](" + kept + ")"), std::string::npos);
+  EXPECT_NE(page.find(command), std::string::npos);
+  const Scratch scratch;
+  answer(scratch, command + "now.svg");
+  if (std::getenv("TRAINYARD_BLESS") != nullptr) {
+    write_file(Scratch::kTree / kept, scratch.read("now.svg"));
+  } else {
+    EXPECT_EQ(read_file(Scratch::kTree / kept), scratch.read("now.svg"))
+        << "another picture: tools/bless, and look at it";
+  }
+}
+
 // The block of the front page is cut from what the golden test keeps of that very run.
 TEST(Tutorial, TheFrontPageShowsTheGoldenRun) {
   const std::string page = read_file(Scratch::kTree / "README.md");

@@ -200,6 +200,8 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--csv", choice->outputs.csv, "Write tables into this folder");
   command->add_option("--html", choice->outputs.html,
                       "Write a page: timeline, memory, links, critical path, what would help");
+  command->add_option("--svg", choice->outputs.svg,
+                      "Write a picture: what each stage computes when");
   command
       ->add_option("--report", choice->report,
                    "What to print (see `trainyard list reports`); a name in .html is as --html")

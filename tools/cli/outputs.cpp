@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/page/charts.hpp"
 #include "scenarios/page/page.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -69,6 +70,7 @@ Outputs outputs_of(const OutputChoice& choice) {
   }
   if (!choice.csv.empty()) outputs.csv = choice.csv;
   if (!choice.html.empty()) outputs.html = choice.html;
+  if (!choice.svg.empty()) outputs.svg = choice.svg;
   return outputs;
 }
 
@@ -77,6 +79,7 @@ void refuse_unwritable(const Outputs& outputs) {
   refuse_unwritable_file(outputs.json);
   refuse_unwritable_file(outputs.scenario);
   refuse_unwritable_file(outputs.html);
+  refuse_unwritable_file(outputs.svg);
   refuse_unwritable_folder(outputs.csv);
   refuse_unwritable_folder(outputs.trace_folder);
   refuse_unwritable_folder(outputs.chakra);
@@ -119,6 +122,10 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
   if (outputs.html) {
     write_file(*outputs.html, report_page({.view = view, .sensitivities = sensitivities}));
     say("Page", *outputs.html, "   (open it in a browser)");
+  }
+  if (outputs.svg) {
+    write_file(*outputs.svg, pipeline_picture(view));
+    say("Picture", *outputs.svg);
   }
   return text;
 }

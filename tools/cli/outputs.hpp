@@ -24,6 +24,7 @@ struct OutputChoice {
   std::string json = {};
   std::string csv = {};
   std::string html = {};
+  std::string svg = {};
   std::string trace_folder = {};
   std::string chakra = {};
 };
@@ -31,7 +32,7 @@ struct OutputChoice {
 // Where each result goes; nothing where it was not asked for.
 struct Outputs {
   std::optional<std::filesystem::path> trace = {}, trace_folder = {}, json = {}, csv = {},
-                                       scenario = {}, html = {}, chakra = {};
+                                       scenario = {}, html = {}, svg = {}, chakra = {};
 };
 
 [[nodiscard]] Outputs outputs_of(const OutputChoice& choice);
