@@ -220,6 +220,16 @@ SearchResult search(const SearchQuestion& question) {
   return result;
 }
 
+namespace {
+
+// "rank_order=tp-dp-pp", "data.all_reduce=ring"; nothing for sizes that every name has.
+std::string further_text(const Override& change) {
+  if (change.path == "parallelism.context" || change.path == "parallelism.expert") return "";
+  return fmt::format(", {}={}", change.path.substr(change.path.find('.') + 1), change.value);
+}
+
+}  // namespace
+
 std::string layout_name(const Layout& layout) {
   const Parallelism& p = layout.plan.parallelism;
   const Training& training = layout.plan.training;
@@ -228,9 +238,12 @@ std::string layout_name(const Layout& layout) {
                                                                        : "full";
   std::string text = fmt::format("TP {}, PP {}", p.tensor, p.pipeline);
   if (p.interleave > 1) text += fmt::format(" x {}", p.interleave);
+  if (p.schedule != (p.interleave > 1 ? "interleaved_1f1b" : "1f1b")) text += " " + p.schedule;
   if (p.context > 1) text += fmt::format(", CP {}", p.context);
+  if (p.expert > 1) text += fmt::format(", EP {}", p.expert);
   text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
                       recompute, p.zero_stage);
+  for (const Override& change : layout.further) text += further_text(change);
   return text;
 }
 

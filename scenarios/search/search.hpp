@@ -67,7 +67,8 @@ struct SearchResult {
 
 [[nodiscard]] SearchResult search(const SearchQuestion& question);
 
-// A layout in a few words: "TP 8, PP 4 x 5, DP 16, mbs 1, recompute none, ZeRO 1".
+// A layout in a few words: "TP 8, PP 4 x 5, DP 16, mbs 1, recompute none, ZeRO 1", and further
+// fields that the search tries.
 [[nodiscard]] std::string layout_name(const Layout& layout);
 
 }  // namespace trainyard

@@ -123,8 +123,10 @@ std::vector<Words> recomputations(const Chosen& chosen, const Training& training
 // One family: everything but the sizes is as in `base`.
 class Family {
  public:
-  Family(const Scenario& base, Variant variant, const Chosen& chosen)
-      : base_(base), variant_(std::move(variant)), chosen_(chosen) {}
+  // `further`: those of the variant's changes that tell this family from the others.
+  Family(const Scenario& base, Variant variant, const Chosen& chosen,
+         std::vector<Override> further = {})
+      : base_(base), variant_(std::move(variant)), chosen_(chosen), further_(std::move(further)) {}
 
   void enumerate(Layouts& layouts) const {
     const auto gpus = static_cast<std::int64_t>(gpu_count(base_.cluster));
@@ -184,7 +186,8 @@ class Family {
           plan.training.recompute = recompute.value;
           plan.parallelism.zero_stage = stage;
           ++layouts.looked_at;
-          if (is_legal(plan)) layouts.legal.push_back({changed(plan, recompute.word), plan});
+          if (is_legal(plan))
+            layouts.legal.push_back({changed(plan, recompute.word), plan, further_});
         }
       }
     }
@@ -236,6 +239,7 @@ class Family {
   const Scenario& base_;
   Variant variant_;
   const Chosen& chosen_;
+  std::vector<Override> further_;
 };
 
 // A family's own fields as the reader understands them. Alone they may be no scenario (a size that
@@ -305,7 +309,7 @@ Layouts enumerate(const SearchSpace& space) {
     } catch (const InputError& error) {
       refusal = error;
     }
-    if (base) Family(*base, variant, chosen).enumerate(layouts);
+    if (base) Family(*base, variant, chosen, combination.changes).enumerate(layouts);
   }
   if (layouts.looked_at == 0 && refusal) throw InputError(*refusal);
   if (layouts.legal.empty()) {

@@ -28,8 +28,9 @@ struct SearchSpace {
 };
 
 struct Layout {
-  Variant variant;    // the scenario with the changes that make this layout
-  TrainingPlan plan;  // the same as a plan; unchecked beyond what enumerate() says
+  Variant variant;                     // the scenario with the changes that make this layout
+  TrainingPlan plan;                   // the same as a plan; unchecked beyond what enumerate() says
+  std::vector<Override> further = {};  // of the changes: values of `over` for further fields
 };
 
 struct Layouts {

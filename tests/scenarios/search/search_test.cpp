@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "scenarios/run/run.hpp"
 #include "scenarios/search/report.hpp"
 #include "sim/base/error.hpp"
@@ -160,7 +162,36 @@ TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
   SearchSpace space = of_four_layers();
   const std::size_t alone = enumerate(space).legal.size();
   space.over.push_back(axis_of({"collectives.data.all_gather=ring,nccl"}));
-  EXPECT_EQ(enumerate(space).legal.size(), 2 * alone);
+  const std::vector<Layout> both = enumerate(space).legal;
+  EXPECT_EQ(both.size(), 2 * alone);
+  std::set<std::string> names;
+  for (const Layout& layout : both) names.insert(layout_name(layout));
+  EXPECT_EQ(names.size(), both.size()) << "every layout has a name of its own";
+  EXPECT_THAT(*names.begin(), testing::HasSubstr(", data.all_gather="));
+}
+
+TEST(Search, NamesTellUnusualSchedules) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=4"}),           axis_of({"parallelism.pipeline=2"}),
+                axis_of({"training.micro_batch_size=1"}),    axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.interleave=1"}),       axis_of({"parallelism.zero_stage=1"}),
+                axis_of({"parallelism.schedule=1f1b,zb_h1"})};
+  const std::vector<Layout> legal = enumerate(space).legal;
+  ASSERT_EQ(legal.size(), 2U);
+  EXPECT_EQ(layout_name(legal[0]), "TP 4, PP 2, DP 2, mbs 1, recompute none, ZeRO 1");
+  EXPECT_EQ(layout_name(legal[1]), "TP 4, PP 2 zb_h1, DP 2, mbs 1, recompute none, ZeRO 1");
+}
+
+TEST(Search, NamesTellExpertRanks) {
+  const SearchSpace space{
+      .scenario = {.file = scenario("moe/mixtral_8x7b_64xh100.json")},
+      .over = {axis_of({"parallelism.expert=1,8"}), axis_of({"parallelism.tensor=1"}),
+               axis_of({"parallelism.pipeline=1"}), axis_of({"training.micro_batch_size=1"}),
+               axis_of({"training.recompute=none"}), axis_of({"parallelism.zero_stage=1"})}};
+  const std::vector<Layout> legal = enumerate(space).legal;
+  ASSERT_EQ(legal.size(), 2U);
+  EXPECT_EQ(layout_name(legal[0]), "TP 1, PP 1, DP 64, mbs 1, recompute none, ZeRO 1");
+  EXPECT_EQ(layout_name(legal[1]), "TP 1, PP 1, EP 8, DP 64, mbs 1, recompute none, ZeRO 1");
 }
 
 }  // namespace
