@@ -17,15 +17,21 @@ std::int64_t sum(const std::vector<std::int64_t>& bytes) {
 }
 
 // What came and went, at its most.
-std::int64_t dynamic_peak(const Run& run, std::size_t rank_class) {
+std::int64_t dynamic_bytes(const Run& run, std::size_t rank_class) {
   const Program& program = run.workload.programs[run.partition.ranks[rank_class].program];
-  const MemoryPeak peak = memory_peak(run.workload, run.partition, run.timeline, rank_class);
-  return peak.bytes - sum(resident_bytes(run.workload, program));
+  return run.memory_peaks[rank_class].bytes - sum(resident_bytes(run.workload, program));
 }
 
-void hold(Program& program, Category category, std::int64_t bytes) {
+// What is held all along makes peaks higher, and moves none.
+void hold(Run& run, std::uint32_t program, Category category, std::int64_t bytes) {
   if (bytes == 0) return;
-  program.resident.push_back({.category = static_cast<std::uint16_t>(category), .bytes = bytes});
+  const auto index = static_cast<std::uint16_t>(category);
+  run.workload.programs[program].resident.push_back({.category = index, .bytes = bytes});
+  for (std::size_t rank_class = 0; rank_class < run.partition.ranks.size(); ++rank_class) {
+    if (run.partition.ranks[rank_class].program != program) continue;
+    run.memory_peaks[rank_class].bytes += bytes;
+    run.memory_peaks[rank_class].by_category.at(index) += bytes;
+  }
 }
 
 }  // namespace
@@ -54,15 +60,17 @@ std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
 
 void add_memory_overheads(const FrameworkMemory& framework, Run& run) {
   std::map<std::uint32_t, std::pair<std::int64_t, std::int64_t>> by_program;
+  run.memory_peaks.clear();
   for (std::size_t rank_class = 0; rank_class < run.partition.ranks.size(); ++rank_class) {
     auto& [buffers, dynamic] = by_program[run.partition.ranks[rank_class].program];
     buffers = std::max(buffers, communicator_bytes(run, rank_class, framework));
-    dynamic = std::max(dynamic, dynamic_peak(run, rank_class));
+    run.memory_peaks.push_back(memory_peak(run.workload, run.partition, run.timeline, rank_class));
+    dynamic = std::max(dynamic, dynamic_bytes(run, rank_class));
   }
   for (const auto& [program, held] : by_program) {
-    hold(run.workload.programs[program], Category::Communication, held.first);
+    hold(run, program, Category::Communication, held.first);
     const double reserved = framework.fragmentation * static_cast<double>(held.second);
-    hold(run.workload.programs[program], Category::Fragmentation, std::llround(reserved));
+    hold(run, program, Category::Fragmentation, std::llround(reserved));
   }
 }
 

@@ -13,7 +13,8 @@ namespace trainyard {
 [[nodiscard]] std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
                                               const FrameworkMemory& framework);
 
-// Adds both to what the programs hold through the step. REQUIRES: the run has been replayed.
+// Adds both to what the programs hold through the step, and sets run.memory_peaks, which has them.
+// REQUIRES: the run has been replayed.
 void add_memory_overheads(const FrameworkMemory& framework, Run& run);
 
 }  // namespace trainyard

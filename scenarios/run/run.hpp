@@ -36,6 +36,7 @@ struct Run {
   Carriers carriers;
   std::vector<Cost> kernel_costs;
   Timeline timeline;
+  std::vector<MemoryPeak> memory_peaks;  // by rank class; empty for a workload that is not ours
 
   [[nodiscard]] RunView view() const {
     return {.facts = facts,
@@ -45,7 +46,8 @@ struct Run {
             .carriers = carriers,
             .timeline = timeline,
             .kernel_costs = kernel_costs,
-            .fold_reasons = fold_reasons};
+            .fold_reasons = fold_reasons,
+            .memory_peaks = memory_peaks};
   }
 };
 

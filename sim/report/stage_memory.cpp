@@ -27,7 +27,7 @@ std::vector<StageMemory> stage_memory(const RunView& view) {
         view.workload.programs.at(view.partition.ranks[index].program).stage;
     GpuKind gpu = gpu_of(view, index);
     const auto capacity = static_cast<std::int64_t>(std::floor(gpu.memory.value()));
-    MemoryPeak peak = memory_peak(view.workload, view.partition, view.timeline, index);
+    MemoryPeak peak = view.memory_peak_of(index);
     const auto known = worst.find(stage);
     if (known != worst.end() &&
         known->second.peak.bytes - known->second.capacity_bytes >= peak.bytes - capacity)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "models/lower/program_builder.hpp"
 #include "runs.hpp"
 #include "scenarios/run/interference.hpp"
 #include "sim/base/data_directory.hpp"
@@ -47,6 +48,22 @@ std::string bits(const Timeline& timeline) {
 
 TEST(Run, SmallScenariosAreSound) {
   for (const SmallShape& shape : kShapes) expect_sound(run_scenario(small_scenario(shape), {}));
+}
+
+// Are the peaks that a run keeps those of its final timeline and all that its programs hold?
+TEST(Run, KeepsTheMemoryPeaksOfItsClasses) {
+  for (const SmallShape& shape : kShapes) {
+    const ScenarioRun run = run_scenario(small_scenario(shape), {});
+    ASSERT_EQ(run.memory_peaks.size(), run.partition.ranks.size());
+    for (std::size_t index = 0; index < run.memory_peaks.size(); ++index) {
+      const MemoryPeak fresh = memory_peak(run.workload, run.partition, run.timeline, index);
+      EXPECT_EQ(run.memory_peaks[index].bytes, fresh.bytes);
+      EXPECT_EQ(run.memory_peaks[index].at_s, fresh.at_s);
+      EXPECT_EQ(run.memory_peaks[index].operation, fresh.operation);
+      EXPECT_EQ(run.memory_peaks[index].by_category, fresh.by_category);
+      EXPECT_GT(fresh.by_category.at(static_cast<std::size_t>(Category::Communication)), 0);
+    }
+  }
 }
 
 TEST(Run, FoldedEqualsUnfoldedInEverySpan) {
