@@ -11,6 +11,8 @@ namespace trainyard {
 
 namespace {
 
+constexpr std::size_t kRememberedMost = 4096;  // vectors of rows: 8 MiB for 256 experts
+
 std::int64_t sum_of(std::span<const std::int64_t> numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
@@ -119,7 +121,20 @@ std::vector<double> ExpertRouting::shares(const RoutingQuery& query) const {
   return shares;
 }
 
+ExpertRouting::RowsKey ExpertRouting::key_of(const RoutingQuery& query) const {
+  const RoutingKind kind = plan_.experts.routing;
+  const bool by_microbatch = kind == RoutingKind::Dirichlet || kind == RoutingKind::Recorded;
+  return {query.layer, by_microbatch ? query.microbatch : 0, by_replica() ? query.replica : 0};
+}
+
 std::vector<std::int64_t> ExpertRouting::rows_by_expert(const RoutingQuery& query) const {
+  const RowsKey key = key_of(query);
+  if (const auto known = rows_.find(key); known != rows_.end()) return known->second;
+  if (rows_.size() >= kRememberedMost) rows_.clear();
+  return rows_.emplace(key, dealt(query)).first->second;
+}
+
+std::vector<std::int64_t> ExpertRouting::dealt(const RoutingQuery& query) const {
   const Architecture& a = plan_.architecture;
   const std::int64_t cap = capacity();
   std::vector<std::int64_t> rows = apportion(shares(query), tokens_ * a.experts_per_token, tokens_);

@@ -11,7 +11,9 @@
 // that hold the same tokens send the rows of a share of them each.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +55,7 @@ struct ExpertCounts {
 [[nodiscard]] std::vector<std::int64_t> apportion(std::span<const double> shares,
                                                   std::int64_t total, std::int64_t most);
 
+// Not for several threads at once: it remembers what it dealt.
 class ExpertRouting {
  public:
   // REQUIRES: the plan has experts and its ranks divide. Throws InputError for a file of counts.
@@ -69,12 +72,17 @@ class ExpertRouting {
   [[nodiscard]] std::int64_t capacity() const;
 
  private:
+  using RowsKey = std::array<std::int64_t, 3>;  // what of a query rows depend on
+  [[nodiscard]] RowsKey key_of(const RoutingQuery& query) const;
+  [[nodiscard]] std::vector<std::int64_t> dealt(const RoutingQuery& query) const;
   [[nodiscard]] std::vector<double> shares(const RoutingQuery& query) const;
   [[nodiscard]] ExpertRows balanced_rows() const;
 
   const TrainingPlan& plan_;
   std::int64_t tokens_ = 0;  // of one rank and microbatch
   ExpertCounts counts_;
+  // Every place of a group, forward and backward, asks for the same rows.
+  mutable std::map<RowsKey, std::vector<std::int64_t>> rows_;
 };
 
 }  // namespace trainyard

@@ -89,6 +89,31 @@ TEST(Routing, SharesAreSeededByLayer) {
             ExpertRouting(plan).rows_by_expert({.layer = 1, .replica = 1}));
 }
 
+// Does an answer depend on what was asked before?
+TEST(Routing, RemembersNothingButWhatItDealt) {
+  TrainingPlan plan = mixtral();
+  for (const RoutingKind kind : {RoutingKind::Zipf, RoutingKind::Dirichlet}) {
+    for (const bool by_replica : {false, true}) {
+      plan.experts.routing = kind;
+      plan.experts.independent_replicas = by_replica;
+      const ExpertRouting routing(plan);
+      for (std::int64_t number = 0; number < 5000; ++number) {
+        const RoutingQuery query{.layer = number % 3,
+                                 .microbatch = number % 2500,
+                                 .replica = number % 2,
+                                 .place = number % 4};
+        const ExpertRows first = routing.of(query);
+        const ExpertRows rows = routing.of(query);
+        EXPECT_EQ(rows.received, first.received);
+        if (number % 50 != 0 && number < 4990) continue;
+        const ExpertRows fresh = ExpertRouting(plan).of(query);
+        EXPECT_EQ(rows.received, fresh.received);
+        EXPECT_EQ(rows.between, fresh.between);
+      }
+    }
+  }
+}
+
 TEST(Routing, RecordedCountsAreDealtInProportion) {
   const auto file = std::filesystem::temp_directory_path() / "trainyard_expert_counts.json";
   TrainingPlan plan = mixtral();
