@@ -36,13 +36,16 @@ void LoadSum::add(const Route& route, double bytes) {
   constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
   if (bytes <= 0.0) return;
   if (!dense_ && added_.size() > links_ / kSparse) make_dense();
-  for (const RouteHop& hop : route) {
-    if (dense_) {
-      add_dense(hop.link, bytes * hop.fraction);
-    } else {
-      added_.push_back({.link = hop.link, .bytes = bytes * hop.fraction});
-    }
+  if (dense_) {
+    for (const RouteHop& hop : route) add_dense(hop.link, bytes * hop.fraction);
+    return;
   }
+  const std::size_t before = added_.size();
+  added_.resize(before + route.size());
+  std::ranges::transform(route, added_.begin() + static_cast<std::ptrdiff_t>(before),
+                         [&](const RouteHop& hop) {
+                           return LinkLoad{.link = hop.link, .bytes = bytes * hop.fraction};
+                         });
 }
 
 void LoadSum::make_dense() {
@@ -60,8 +63,10 @@ void LoadSum::add_dense(LinkId link, double bytes) {
 // Adds in the order of arrival, as the dense sum does, so that both give the same digits.
 Chain LoadSum::take() {
   if (dense_) return take_dense();
-  std::ranges::stable_sort(added_, {}, &LinkLoad::link);
+  if (!std::ranges::is_sorted(added_, {}, &LinkLoad::link))
+    std::ranges::stable_sort(added_, {}, &LinkLoad::link);
   Chain chain;
+  chain.loads.reserve(added_.size());
   for (const LinkLoad& load : added_) {
     if (chain.loads.empty() || chain.loads.back().link != load.link) {
       chain.loads.push_back(load);

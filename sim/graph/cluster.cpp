@@ -16,10 +16,6 @@ namespace trainyard {
 
 namespace {
 
-// Entries of the distance table of the fabric: 64 Mi of two bytes. 65 536 endpoints of a
-// three-level fat-tree need 10 Mi.
-constexpr std::size_t kTableMost = std::size_t{1} << 26U;
-
 constexpr std::uint32_t bit(LinkKind kind) { return 1U << static_cast<unsigned>(kind); }
 constexpr std::uint32_t kNvLinkSide = bit(LinkKind::NvLink);
 constexpr std::uint32_t kHostSide =
@@ -259,14 +255,6 @@ void Cluster::number_ports() {
   for (const Port& port : ports_) ++next[port.target + 1];
   for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
   for (Port& port : ports_) port.number = next[port.target]++;
-}
-
-void Cluster::tabulate_fabric() {
-  if (targets_.size() * fabric_.zone_size.front() > kTableMost) return;
-  fabric_hops_.reserve(targets_.size());
-  for (const std::vector<DeviceId>& target : targets_) {
-    fabric_hops_.push_back(search(fabric_, fabric_.in, target));
-  }
 }
 
 void Cluster::tabulate_latency() {

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -221,6 +222,12 @@ class Cluster {
     std::vector<double> share;
   };
 
+  // What the traffic of every NIC that hangs on one switch alone crosses on its way to a target.
+  struct Trunk {
+    Route route = {};                   // in the order of the walk
+    std::vector<double> arriving = {};  // by number of the switch in its target
+  };
+
   // Where a GPU's traffic enters and leaves the fabric. NICs are no part of the fabric that is
   // searched (unless they are cabled to each other), so that all NICs of a leaf share its
   // distances.
@@ -251,6 +258,10 @@ class Cluster {
                   std::span<const LinkId> down) const;
   void number_ports();
   void tabulate_fabric();
+  [[nodiscard]] std::vector<std::uint32_t> wiring_of(DeviceId device) const;
+  // The row of the table, or what `searched` has where there is no table.
+  [[nodiscard]] const Hops& distances(std::uint32_t target, const Hops& searched) const;
+  [[nodiscard]] Hops searched(std::uint32_t target) const;
   void tabulate_latency();
   void find_components();
   void check_reachable() const;
@@ -270,11 +281,13 @@ class Cluster {
   [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] std::optional<std::uint32_t> rail_relay(std::uint32_t from_gpu,
                                                         std::uint32_t to_gpu) const;
-  [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                                    Route so_far) const;
   [[nodiscard]] std::vector<Arc> nearest_starts(const Port& source, const Hops& hops) const;
-  [[nodiscard]] Route all_paths(const Port& source, const Port& sink, const Hops& hops,
-                                Route so_far) const;
-  [[nodiscard]] Route dealt_paths(Crossing ends, const Hops& hops, Route so_far) const;
+  [[nodiscard]] Route all_paths(const Port& source, const Port& sink, Route so_far) const;
+  [[nodiscard]] const Trunk& trunk(const Arc& start, std::uint32_t target) const;
+  [[nodiscard]] Trunk trunk_of(Spread paths, std::uint32_t target) const;
+  [[nodiscard]] Route dealt_paths(Crossing ends, Route so_far) const;
   [[nodiscard]] Seconds fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] Seconds node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
 
@@ -292,6 +305,9 @@ class Cluster {
   std::vector<std::vector<DeviceId>> targets_;  // sets of switches that NICs hang on
   // By target. Empty when the table would be too large: then every route searches.
   std::vector<Hops> fabric_hops_;
+  // The trunks last asked for, by place of the first switch and target.
+  mutable std::unordered_map<std::uint64_t, Trunk> trunks_;
+  mutable std::size_t trunk_hops_ = 0;     // of all of them
   std::optional<double> hop_latency_s_;    // where all links between switches have the same
   std::vector<Latencies> fabric_latency_;  // else, by target
   double reference_latency_s_ = 0.0;

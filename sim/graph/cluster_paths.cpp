@@ -48,11 +48,10 @@ Route Cluster::route(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   if (gpus_.at(from_gpu) == gpus_.at(to_gpu)) return {};
   if (node_of(from_gpu) == node_of(to_gpu)) {
     Route route = in_node(from_gpu, to_gpu);
-    return route.empty() ? across_fabric(from_gpu, to_gpu) : route;
+    return route.empty() ? across_fabric(from_gpu, to_gpu, {}) : route;
   }
   const Crossing ends = crossing(from_gpu, to_gpu);
-  Route route = in_node(from_gpu, ends.leaves_at);
-  append(route, across_fabric(ends.leaves_at, ends.enters_at));
+  Route route = across_fabric(ends.leaves_at, ends.enters_at, in_node(from_gpu, ends.leaves_at));
   append(route, in_node(ends.enters_at, to_gpu));
   return route;
 }
@@ -62,8 +61,7 @@ Route Cluster::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) 
   if (!relay) return route(from_gpu, to_gpu);
   Route path = shortest_paths(nvlink_, gpus_.at(from_gpu), gpus_.at(*relay));
   if (path.empty()) return route(from_gpu, to_gpu);
-  append(path, across_fabric(*relay, to_gpu));
-  return path;
+  return across_fabric(*relay, to_gpu, std::move(path));
 }
 
 // The GPU of the sender's node with the receiver's index, where a message could change to its rail.
@@ -136,15 +134,13 @@ Cluster::Crossing Cluster::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu
   return {};
 }
 
-Route Cluster::across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
+Route Cluster::across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu, Route so_far) const {
   const Port& source = ports_.at(from_gpu);
   const Port& sink = ports_.at(to_gpu);
-  const bool tabulated = !fabric_hops_.empty();
-  const Hops searched = tabulated ? Hops{} : search(fabric_, fabric_.in, targets_[sink.target]);
-  const Hops& hops = tabulated ? fabric_hops_[sink.target] : searched;
+  append(so_far, source.out);
   Route route = facts_.routing.kind == Routing::Kind::Ideal
-                    ? all_paths(source, sink, hops, source.out)
-                    : dealt_paths({from_gpu, to_gpu}, hops, source.out);
+                    ? all_paths(source, sink, std::move(so_far))
+                    : dealt_paths({from_gpu, to_gpu}, std::move(so_far));
   append(route, sink.in);
   return route;
 }
@@ -161,21 +157,41 @@ std::vector<Cluster::Arc> Cluster::nearest_starts(const Port& source, const Hops
   return starts;
 }
 
-Route Cluster::all_paths(const Port& source, const Port& sink, const Hops& hops,
-                         Route so_far) const {
-  Spread paths = spread(fabric_, nearest_starts(source, hops), hops, std::move(so_far));
-  for (const Arc& arc : sink.down) {
-    if (arc.link == kNowhere || paths.share[arc.place] == 0.0) continue;
-    double cables = 0.0;
-    for (const Arc& other : sink.down) cables += other.device == arc.device ? other.cables : 0.0;
-    paths.route.push_back({arc.link, paths.share[arc.place] * (arc.cables / cables)});
+Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far) const {
+  const auto arrive = [&](const std::vector<double>& arriving) {
+    const std::vector<DeviceId>& switches = targets_[sink.target];
+    for (const Arc& arc : sink.down) {
+      const double share = arriving[static_cast<std::size_t>(
+          std::ranges::lower_bound(switches, arc.device) - switches.begin())];
+      if (arc.link == kNowhere || share == 0.0) continue;
+      double cables = 0.0;
+      for (const Arc& other : sink.down) cables += other.device == arc.device ? other.cables : 0.0;
+      so_far.push_back({arc.link, share * (arc.cables / cables)});
+    }
+  };
+  if (source.up.size() == 1) {
+    const Arc& start = source.up.front();
+    const Trunk& shared = trunk(start, sink.target);
+    so_far.reserve(so_far.size() + shared.route.size() + sink.down.size() + sink.in.size() + 1);
+    if (start.link != kNowhere) so_far.push_back({start.link, 1.0});
+    append(so_far, shared.route);
+    arrive(shared.arriving);
+  } else {
+    const Hops here = searched(sink.target);
+    const Hops& hops = distances(sink.target, here);
+    Trunk own = trunk_of(spread(fabric_, nearest_starts(source, hops), hops, std::move(so_far)),
+                         sink.target);
+    so_far = std::move(own.route);
+    arrive(own.arriving);
   }
-  return std::move(paths.route);
+  return so_far;
 }
 
-Route Cluster::dealt_paths(Crossing ends, const Hops& hops, Route so_far) const {
+Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
   const Port& source = ports_[ends.leaves_at];
   const Port& sink = ports_[ends.enters_at];
+  const Hops here_searched = searched(sink.target);
+  const Hops& hops = distances(sink.target, here_searched);
   const Routing& routing = facts_.routing;
   const std::uint64_t flows = routing.flows_per_connection;
   const std::vector<Arc> starts = nearest_starts(source, hops);
@@ -236,17 +252,16 @@ Seconds Cluster::extra_latency_rail_aligned(std::uint32_t from_gpu, std::uint32_
 Seconds Cluster::fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   const Port& source = ports_.at(from_gpu);
   const Port& sink = ports_.at(to_gpu);
-  const bool tabulated = !fabric_hops_.empty();
-  const Hops searched = tabulated ? Hops{} : search(fabric_, fabric_.in, targets_[sink.target]);
-  const Hops& hops = tabulated ? fabric_hops_[sink.target] : searched;
+  const Hops here = searched(sink.target);
+  const Hops& hops = distances(sink.target, here);
   double between = 0.0;
   for (const Arc& arc : nearest_starts(source, hops)) {
     double way = 0.0;
     if (hop_latency_s_) {
       way = *hop_latency_s_ * hops[arc.place];
     } else {
-      way = tabulated ? fabric_latency_[sink.target][arc.place]
-                      : slowest_path(fabric_, hops, targets_[sink.target])[arc.place];
+      way = !fabric_hops_.empty() ? fabric_latency_[sink.target][arc.place]
+                                  : slowest_path(fabric_, hops, targets_[sink.target])[arc.place];
     }
     between = std::max(between, way);
   }

@@ -1,0 +1,119 @@
+// Distances that switches wired alike share, and trunks that NICs of a leaf share: are routes still
+// the shortest, and the same whenever they are asked for?
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/topologies/clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
+
+bool is_switch(const Cluster& cluster, DeviceId id) {
+  const DeviceKind kind = cluster.device(id).kind;
+  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
+         kind == DeviceKind::CoreSwitch;
+}
+
+// Links from the NIC to every device, breadth first through switches alone.
+std::vector<std::uint32_t> links_from(const Cluster& cluster, DeviceId nic) {
+  std::vector<std::uint32_t> links(boost::num_vertices(cluster.graph()), kFar);
+  std::vector<DeviceId> queue{nic};
+  links[nic] = 0;
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    const DeviceId here = queue[next];
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(here, cluster.graph()))) {
+      const Link& link = cluster.graph()[edge];
+      const bool cabled = is_switch(cluster, link.from) || is_switch(cluster, link.to);
+      const bool leads_on = here == nic || is_switch(cluster, here);
+      if (!cabled || link.kind == LinkKind::NvLink || !leads_on || links[link.to] != kFar) continue;
+      links[link.to] = links[here] + 1;
+      queue.push_back(link.to);
+    }
+  }
+  return links;
+}
+
+// How many cables of the fabric a byte of the route crosses.
+double cables_of(const Cluster& cluster, const Route& route) {
+  double sum = 0.0;
+  for (const RouteHop& hop : route) {
+    const Link& link = cluster.link(hop.link);
+    if (link.kind == LinkKind::NvLink) continue;
+    if (is_switch(cluster, link.from) || is_switch(cluster, link.to)) sum += hop.fraction;
+  }
+  return sum;
+}
+
+void expect_shortest(const Cluster& cluster) {
+  const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
+  for (std::uint32_t a = 0; a < gpus; a += 8) {
+    const std::vector<std::uint32_t> links = links_from(cluster, cluster.nic_of_gpu()[a]);
+    for (std::uint32_t b = a % 3; b < gpus; b += 3) {
+      if (a / 8 == b / 8) continue;
+      const std::uint32_t rail_b = b - b % 8;  // of the same rail, where rails are apart
+      const DeviceId nic = cluster.nic_of_gpu()[rail_b];
+      ASSERT_NE(links[nic], kFar);
+      ASSERT_NEAR(cables_of(cluster, cluster.route(a, rail_b)), links[nic], 1e-9)
+          << a << " to " << rail_b;
+    }
+  }
+}
+
+ClusterSpec small(const std::string& kind) {
+  return nodes_of("dgx_h100", 12, {.kind = kind, .radix = 16});
+}
+
+class Distance : public testing::TestWithParam<std::string> {};
+
+TEST_P(Distance, IsTheShortest) { expect_shortest(build_cluster(small(GetParam()))); }
+
+// The leaf at the dead cable is wired like no other, and reached by other ways than its pod.
+TEST_P(Distance, IsTheShortestBesideADeadCable) {
+  ClusterSpec spec = small(GetParam());
+  const Cluster whole = build_cluster(spec);
+  for (const Link& link : whole.links()) {
+    if (link.kind != LinkKind::LeafSpine) continue;
+    spec.faults = {{.from = whole.device(link.from).name, .to = whole.device(link.to).name}};
+    break;
+  }
+  ASSERT_EQ(spec.faults.size(), 1U);
+  expect_shortest(build_cluster(spec));
+}
+
+INSTANTIATE_TEST_SUITE_P(FatTrees, Distance,
+                         testing::Values("fat_tree", "fat_tree3", "rail_optimized"),
+                         [](const auto& instance) { return instance.param; });
+
+// Between all leaves of two halves there are more trunks than are kept.
+TEST(Trunk, IsTheSameWhenItIsAskedForAgain) {
+  const ClusterSpec spec = nodes_of("dgx_h100", 512, {.kind = "fat_tree3"});
+  const Cluster busy = build_cluster(spec);
+  const Cluster fresh = build_cluster(spec);
+  constexpr std::uint32_t kHalf = 2048;
+  const auto equal = [](const Route& a, const Route& b) {
+    return std::ranges::equal(a, b, [](const RouteHop& x, const RouteHop& y) {
+      return x.link == y.link && x.fraction == y.fraction;
+    });
+  };
+  const Route first = busy.route(0, kHalf + 8);
+  std::size_t hops = 0;
+  for (std::uint32_t a = 0; a < kHalf; a += 32) {
+    for (std::uint32_t b = kHalf; b < 2 * kHalf; b += 32)
+      hops += busy.route(a, b).size() + busy.route(b, a).size();
+  }
+  ASSERT_GT(hops, std::size_t{1} << 20U);
+  EXPECT_TRUE(equal(busy.route(0, kHalf + 8), first));
+  EXPECT_TRUE(equal(fresh.route(0, kHalf + 8), first));
+  // Of another NIC of the leaf, all but the ends.
+  const Route beside = fresh.route(1, kHalf + 9);
+  ASSERT_EQ(beside.size(), first.size());
+  for (std::size_t i = 0; i < first.size(); ++i)
+    EXPECT_EQ(beside[i].fraction, first[i].fraction) << i;
+}
+
+}  // namespace
+}  // namespace trainyard
