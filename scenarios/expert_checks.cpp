@@ -89,6 +89,10 @@ void check_experts(JsonFile& file, const Scenario& scenario, const SoundSections
       file.report("/parallelism/expert",
                   fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
                   "set it to 1, or choose a model with experts");
+    if (file.is_sound("/experts") && scenario.plan.experts.overlap_exchanges)
+      file.report("/experts/overlap_exchanges",
+                  fmt::format("{} has no experts whose exchanges could overlap", a.name),
+                  "leave it out, or choose a model with experts");
     return;
   }
   const std::int64_t tokens =
