@@ -9,6 +9,7 @@
 #include "kernels/bench/random_value.hpp"
 #include "kernels/bench/row_kernels.hpp"
 #include "kernels/bench/stored.hpp"
+#include "kernels/grouped_gemm.hpp"
 #include "kernels/reference/gemm.hpp"
 #include "kernels/reference/number_formats.hpp"
 
@@ -44,14 +45,7 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
   Expert next;
   for (const std::int64_t filled : grouped.rows) {
     if (filled == 0) continue;
-    const std::int64_t rows = padded(grouped, filled);
-    const bool weight = grouped.pass == GemmPass::WeightGrad;
-    next.gemm = {.m = weight ? grouped.n : rows,
-                 .n = weight ? grouped.k : grouped.n,
-                 .k = weight ? rows : grouped.k,
-                 .dtype = grouped.dtype,
-                 .pass = grouped.pass,
-                 .accumulate_fp32 = grouped.accumulate_fp32};
+    next.gemm = product_of_expert(grouped, padded(grouped, filled));
     experts.push_back(next);
     // 16 bytes: what tensor cores want of an operand's beginning.
     constexpr std::int64_t elements_aligned = 16;  // of fp8, and more than enough of two bytes

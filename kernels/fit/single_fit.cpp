@@ -55,6 +55,20 @@ Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published&
 
 namespace {
 
+// Of 0, step, 2 step, ... up to 200 steps the one with the least error.
+template <class Error>
+double best_multiple(double step, const Error& error) {
+  double best = 0.0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= 200; ++i) {
+    const double here = error(i * step);
+    if (here >= least) continue;
+    least = here;
+    best = i * step;
+  }
+  return best;
+}
+
 // fp32 is read and written, 8 bytes; so are 16 bits, 4 bytes.
 constexpr double further_bytes = 4.0;
 
@@ -92,16 +106,12 @@ Figure accumulation_exposed(const GpuSheet& sheet, GemmModel model, const Publis
                                     "gradients otherwise, {}",
                                     gpu, repository_of(rows, gpu)),
               .measured = true};
-  double least = std::numeric_limits<double>::infinity();
-  constexpr int candidates = 201;
-  for (int i = 0; i < candidates; ++i) {
-    model.accumulation_exposed = i / 100.0;
+  constexpr double step = 0.01;
+  best.value = best_multiple(step, [&](double exposed) {
+    model.accumulation_exposed = exposed;
     const auto weight = ratios_of(sheet, model, rows, gpu, GemmPass::WeightGrad);
-    const double error = std::abs(median(weight) / median(forward) - data_grad);
-    if (error >= least) continue;
-    least = error;
-    best.value = model.accumulation_exposed;
-  }
+    return std::abs(median(weight) / median(forward) - data_grad);
+  });
   return best;
 }
 
@@ -118,22 +128,17 @@ Figure issue_time(const GpuSheet& sheet, const GemmModel& model, const Published
     groups.push_back({gemm_cost(sheet, model, one).time.value(), row.seconds / experts});
   }
   if (groups.empty()) return {0.0, "no experts' products of a training framework"};
-  Figure best;
-  double least = std::numeric_limits<double>::infinity();
-  constexpr int candidates = 200;
-  for (int i = 0; i < candidates; ++i) {
-    const double issue = i * 1e-7;
+  constexpr double step = 1e-7;  // seconds
+  const double issue = best_multiple(step, [&](double after) {
     double error = 0.0;
     for (const Group& group : groups)
-      error += std::abs(std::log(std::max(issue, group.predicted) / group.measured));
-    if (error >= least) continue;
-    least = error;
-    best.value = issue;
-  }
-  best.source = fmt::format("explains {} groups of experts' products on {} best, {}", groups.size(),
-                            gpu, repository_of(rows, gpu));
-  best.measured = true;
-  return best;
+      error += std::abs(std::log(std::max(after, group.predicted) / group.measured));
+    return error;
+  });
+  return {issue,
+          fmt::format("explains {} groups of experts' products on {} best, {}", groups.size(), gpu,
+                      repository_of(rows, gpu)),
+          true};
 }
 
 Figure sustained_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,

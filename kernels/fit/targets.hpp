@@ -28,8 +28,8 @@ inline constexpr std::array targets = {
     Target{"b200", "b200_sxm.csv", "sglang/trtllm_mha", "B200-SXM", "b200", "B200-SXM", "B200-SXM",
            true}};
 
-// The GPU, and the profile that describes it, of the rows that tell how experts' products are
-// issued and what adding to fp32 gradients takes.
+// The GPU, and the profile that describes it, of the rows that tell how soon one expert's product
+// follows another.
 inline constexpr const char* training_rows_gpu = "B200-SXM";
 inline constexpr const char* training_rows_profile = "b200";
 

@@ -1,9 +1,10 @@
 #include "scenarios/memory/changes.hpp"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+
+#include "scenarios/tables.hpp"
 
 namespace trainyard {
 
@@ -169,57 +170,16 @@ std::vector<FitChange> all_changes() {
   };
 }
 
-const char* word_of(Recompute recompute) {
-  if (recompute == Recompute::None) return "none";
-  return recompute == Recompute::Selective ? "selective" : "full";
-}
-
-const char* word_of(DataType precision) { return precision == DataType::Fp16 ? "fp16" : "bf16"; }
-
-// Overrides, field by field.
-class Differences {
- public:
-  void number(const char* path, std::int64_t before, std::int64_t after) {
-    if (before != after) overrides.push_back({path, std::to_string(after)});
-  }
-  void word(const char* path, const std::string& before, const std::string& after) {
-    if (before != after) overrides.push_back({path, after});
-  }
-  void flag(const char* path, bool before, bool after) {
-    if (before != after) overrides.push_back({path, after ? "true" : "false"});
-  }
-
-  std::vector<Override> overrides = {};
-};
-
-void training_differences(const Training& before, const Training& after, Differences& all) {
-  all.word("training.recompute", word_of(before.recompute), word_of(after.recompute));
-  if (after.recompute == Recompute::Selective)
-    all.word("training.recompute_modules", nlohmann::json(before.recompute_modules).dump(),
-             nlohmann::json(after.recompute_modules).dump());
-  if (after.recompute == Recompute::Full) {
-    all.word("training.recompute_method", before.recompute_method, after.recompute_method);
-    all.number("training.recompute_num_layers", before.recompute_num_layers,
-               after.recompute_num_layers);
-  }
-  all.number("training.micro_batch_size", before.micro_batch_size, after.micro_batch_size);
-  all.flag("training.fused_loss", before.fused_loss, after.fused_loss);
-  all.word("training.optimizer", before.optimizer, after.optimizer);
-  if (before.gradient_precision != after.gradient_precision)
-    all.overrides.push_back({"training.gradient_precision", word_of(after.gradient_precision)});
-}
-
-void parallelism_differences(const Parallelism& before, const Parallelism& after,
-                             Differences& all) {
-  all.number("parallelism.zero_stage", before.zero_stage, after.zero_stage);
-  all.flag("parallelism.sequence_parallel", before.sequence_parallel, after.sequence_parallel);
-  all.number("parallelism.tensor", before.tensor, after.tensor);
-  all.number("parallelism.pipeline", before.pipeline, after.pipeline);
-  all.number("parallelism.context", before.context, after.context);
-  all.number("parallelism.expert", before.expert, after.expert);
-  all.number("parallelism.data", before.data, after.data);
-  all.word("parallelism.schedule", before.schedule, after.schedule);
-  all.number("parallelism.interleave", before.interleave, after.interleave);
+// What of a section says something else, as overrides of its fields.
+template <class Owner>
+void add_differences(const std::string& section, std::span<const Field<Owner>> fields,
+                     const Owner& before, const Owner& after, std::vector<Override>& overrides) {
+  const auto then = write_fields(fields, before);
+  const auto now = write_fields(fields, after);
+  for (const auto& [name, value] : now.items())
+    if (!then.contains(name) || then.at(name) != value)
+      overrides.push_back({section + "." + name,
+                           value.is_string() ? value.template get<std::string>() : value.dump()});
 }
 
 }  // namespace
@@ -240,19 +200,15 @@ const std::vector<FitChange>& fit_changes() {
 }
 
 std::vector<Override> difference(const Scenario& scenario, const Knobs& knobs) {
-  Differences all;
-  training_differences(scenario.plan.training, knobs.training, all);
-  parallelism_differences(scenario.plan.parallelism, knobs.parallelism, all);
-  const OffloadSettings& offload = scenario.plan.offload;
-  if (offload.activations != knobs.offload.activations)
-    all.overrides.push_back({"offload.activations", fmt::format("{}", knobs.offload.activations)});
-  if (offload.optimizer != knobs.offload.optimizer)
-    all.overrides.push_back({"offload.optimizer",
-                             knobs.offload.optimizer == OffloadedOptimizer::Cpu ? "cpu" : "fetch"});
-  all.flag("offload.weights", offload.weights, knobs.offload.weights);
-  if (const Knobs before = knobs_of(scenario); before.nodes != knobs.nodes)
-    all.number("cluster.nodes", before.nodes, knobs.nodes);
-  return std::move(all.overrides);
+  std::vector<Override> overrides;
+  const TrainingPlan& plan = scenario.plan;
+  add_differences("training", training_fields(), plan.training, knobs.training, overrides);
+  add_differences("parallelism", parallelism_fields(), plan.parallelism, knobs.parallelism,
+                  overrides);
+  add_differences("offload", offload_fields(), plan.offload, knobs.offload, overrides);
+  if (knobs_of(scenario).nodes != knobs.nodes)
+    overrides.push_back({"cluster.nodes", std::to_string(knobs.nodes)});
+  return overrides;
 }
 
 }  // namespace trainyard

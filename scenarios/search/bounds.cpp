@@ -88,7 +88,10 @@ RankLeast least_of(RankLeast a, const RankLeast& b) {
 
 std::optional<std::string_view> unbounded_part(const Scenario& scenario) {
   const TrainingPlan& plan = scenario.plan;
-  if (!scenario.cluster.others.empty()) return "/cluster/others";
+  const ClusterSpec& cluster = scenario.cluster;
+  if (!cluster.others.empty()) return "/cluster/others";
+  if (!cluster.node.other_gpus.empty()) return "/cluster/node/other_gpus";
+  if (cluster.custom && !cluster.custom->kinds.empty()) return "/cluster/devices";
   if (plan.servers.servers > 0) return "/parameter_servers";
   if (plan.offload.any()) return "/offload";
   if (plan.documents.drawn() && plan.documents.independent_replicas)

@@ -34,25 +34,9 @@ void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& cha
   }
 }
 
+// Frees first.
 bool earlier(const MemoryChange& a, const MemoryChange& b) {
   return a.time_s != b.time_s ? a.time_s < b.time_s : a.bytes <= 0 && b.bytes > 0;
-}
-
-// By time, frees first, then as they are. In program order they nearly are by time: few have to
-// move, and not far; where that does not hold they are sorted as anything would be.
-constexpr std::size_t kMovesEach = 8;
-void sort_by_time(std::vector<MemoryChange>& changes) {
-  std::size_t moves_left = kMovesEach * changes.size();
-  for (std::size_t i = 1; i < changes.size(); ++i) {
-    const MemoryChange change = changes[i];
-    std::size_t place = i;
-    for (; place > 0 && moves_left > 0 && earlier(change, changes[place - 1]); --place) {
-      changes[place] = changes[place - 1];
-      --moves_left;
-    }
-    changes[place] = change;
-    if (moves_left == 0) return std::stable_sort(changes.begin(), changes.end(), earlier);
-  }
 }
 
 // All effects of a rank class that `counts` says of by category: by time, frees first.
@@ -75,7 +59,7 @@ std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& 
                          .bytes = effect.bytes});
     }
   }
-  sort_by_time(changes);
+  std::ranges::stable_sort(changes, earlier);
   return changes;
 }
 

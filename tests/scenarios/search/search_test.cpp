@@ -158,6 +158,11 @@ TEST(Search, AModelSplitByHandLeavesNothingToLookFor) {
   EXPECT_THROW((void)enumerate(space), InputError);
 }
 
+TEST(Search, GpusOfSeveralKindsInANodeHaveNoProvenBound) {
+  const SearchSpace space{.scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s.json")}};
+  EXPECT_THROW((void)enumerate(space), InputError);
+}
+
 TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
   SearchSpace space = of_four_layers();
   const std::size_t alone = enumerate(space).legal.size();

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <tuple>
 
+#include "sim/base/csv_table.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/median.hpp"
@@ -150,35 +149,20 @@ class Reader {
   std::map<std::tuple<std::string, std::uint32_t, std::string, bool>, const Communicator*> known_;
 };
 
-std::vector<std::vector<std::string>> fields_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError({file.string(), "", "cannot be read", ""});
-  std::string line;
-  std::getline(in, line);
-  std::vector<std::vector<std::string>> rows;
-  while (std::getline(in, line)) {
-    std::stringstream fields(line);
-    std::vector<std::string> parts;
-    for (std::string part; std::getline(fields, part, ',');) parts.push_back(part);
-    if (parts.size() < 4)
-      throw InputError({file.string(), "", fmt::format("\"{}\" has too few fields", line), ""});
-    rows.push_back(std::move(parts));
-  }
-  return rows;
+// A column of counts of GPUs.
+std::uint32_t ranks_of(const CsvTable& table, std::size_t row) {
+  return static_cast<std::uint32_t>(table.integer(row, "gpus"));
 }
 
-std::uint32_t count_of(const std::string& text) {
-  return static_cast<std::uint32_t>(std::stoul(text));
-}
-
-// op,dtype,gpus,nccl_version,size_bytes,time_us,...
 void read_table(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
   std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
            std::vector<double>>
       points;
-  for (const std::vector<std::string>& parts : fields_of(file))
-    points[{parts.at(0), parts.at(1), count_of(parts.at(2)), parts.at(3), std::stod(parts.at(4))}]
-        .push_back(std::stod(parts.at(5)));
+  const CsvTable table(file);
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    points[{table.text(row, "op"), table.text(row, "dtype"), ranks_of(table, row),
+            table.text(row, "nccl_version"), table.number(row, "size_bytes")}]
+        .push_back(table.number(row, "time_us"));
   for (const auto& [key, times] : points) {
     const auto& [op, type, gpus, version, bytes] = key;
     reader.add(file.stem().string(), platform,
@@ -191,18 +175,19 @@ void read_table(const std::filesystem::path& file, const Platform& platform, Rea
   }
 }
 
-// gpus,size_bytes,dtype,time_us,... of all_reduce.
+// Of all_reduce alone.
 void read_unfitted(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
   constexpr double kFloorBytes = 4.0 * 1048576.0;
-  for (const std::vector<std::string>& parts : fields_of(file)) {
-    const double bytes = std::stod(parts.at(1));
+  const CsvTable table(file);
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const double bytes = table.number(row, "size_bytes");
     if (bytes <= kFloorBytes) continue;
     reader.add(file.stem().string(), platform,
                {.op = "all_reduce",
-                .ranks = count_of(parts.at(0)),
+                .ranks = ranks_of(table, row),
                 .version = platform.version,
                 .bytes = bytes,
-                .time_us = std::stod(parts.at(3)),
+                .time_us = table.number(row, "time_us"),
                 .fitted = false});
   }
 }
