@@ -6,7 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "sim/base/error.hpp"
 #include "sim/report/kineto.hpp"
 #include "sim/report/link_trace.hpp"
 #include "sim/report/rank_trace.hpp"
@@ -14,34 +13,8 @@
 namespace trainyard {
 namespace {
 
-// One rank of each class; where there are too many, the lowest rank of each program (a pipeline
-// stage).
-std::set<RankId> default_ranks(const RunView& view) {
-  std::set<RankId> ranks;
-  std::set<std::uint32_t> programs;
-  const bool all = view.partition.ranks.size() <= kTraceClassesMax;
-  for (const RankClass& one : view.partition.ranks) {
-    const bool first = programs.insert(one.program).second;
-    if ((all || first) && ranks.size() < kTraceClassesMax) ranks.insert(one.representative);
-  }
-  return ranks;
-}
-
-std::vector<RankId> shown_ranks(const RunView& view, const TraceOptions& options) {
-  std::set<RankId> ranks(options.ranks.begin(), options.ranks.end());
-  if (!ranks.empty() && *ranks.rbegin() >= view.workload.ranks.size()) {
-    throw InputError(
-        Problem{.file = "",
-                .pointer = "--trace-ranks",
-                .problem = fmt::format("rank {} does not exist", *ranks.rbegin()),
-                .hint = fmt::format("the run has ranks 0 to {}", view.workload.ranks.size() - 1)});
-  }
-  if (ranks.empty()) ranks = default_ranks(view);
-  return {ranks.begin(), ranks.end()};
-}
-
 // Metadata stands before the events, for readers that stream.
-void write_head(const RunView& view, const std::vector<RankId>& ranks, OutputStream& out) {
+void write_head(const RunView& view, const std::set<RankId>& ranks, OutputStream& out) {
   out.print("{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [");
   const ClusterFacts& facts = view.cluster.facts();
   for (std::uint32_t gpu = 0; gpu < facts.gpus_per_node; ++gpu) {
@@ -59,7 +32,7 @@ void write_head(const RunView& view, const std::vector<RankId>& ranks, OutputStr
   out.print(
       "],\n\"distributedInfo\": "
       "{{\"backend\":\"nccl\",\"rank\":{},\"world_size\":{},\"pg_count\":{},",
-      ranks.front(), view.workload.ranks.size(), groups.size());
+      *ranks.begin(), view.workload.ranks.size(), groups.size());
   out.write("\"pg_config\":[");
   const char* separator = "\n";
   for (const GroupId id : groups) {
@@ -103,30 +76,37 @@ void write_tail(const std::filesystem::path& file, const TraceCounts& counts, Ou
       counts.counters);
 }
 
-std::uint64_t classes_without(const RunView& view, const std::vector<RankId>& ranks) {
-  std::set<std::uint32_t> shown;
-  for (const RankId rank : ranks) shown.insert(view.partition.class_of_rank.at(rank));
-  return view.partition.ranks.size() - shown.size();
+void write_links(const RunView& view, TraceEvents& events) {
+  if (view.timeline.flows.empty()) return;
+  const std::vector<std::string> names = shown_links(view, kTraceLinkClassesMax);
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back(json_text(name));
+  events.process(kLinksProcess, "links", kLinksProcess);
+  for_each_link_point(view, names, [&](const LinkPoint& point) {
+    events.counter(kLinksProcess, quoted[point.link_class], point.at_ns,
+                   fmt::format(R"({{"GB/s":{:.3f}}})", point.gigabytes_per_s));
+  });
 }
 
 }  // namespace
 
 TraceCounts write_chrome_trace(const RunView& view, const std::filesystem::path& file,
                                const TraceOptions& options) {
-  const std::vector<RankId> ranks = shown_ranks(view, options);
+  const std::set<RankId> ranks = shown_ranks(view, options);
+  const std::vector<ShownClass> classes = by_class(view, ranks);
   OutputStream out(file);
   write_head(view, ranks, out);
   TraceEvents events(out);
   std::vector<MessageEnd> messages;
-  for (const RankId rank : ranks) {
+  for (const ShownClass& shown : classes) {
     const std::vector<MessageEnd> ends =
-        write_rank_trace(view, rank, options.memory_counters, events);
+        write_class_trace(view, shown, options.memory_counters, events, out);
     messages.insert(messages.end(), ends.begin(), ends.end());
   }
-  if (options.link_counters) write_link_counters(view, kTraceLinkClassesMax, events);
+  if (options.link_counters) write_links(view, events);
   write_flows(std::move(messages), events);
   TraceCounts counts = events.counts();
-  counts.classes_left_out = classes_without(view, ranks);
+  counts.classes_left_out = view.partition.ranks.size() - classes.size();
   write_tail(file, counts, out);
   out.close();
   return counts;
@@ -137,6 +117,7 @@ void write_trace_directory(const RunView& view, const std::filesystem::path& dir
   for (const RankId rank : shown_ranks(view, options)) {
     TraceOptions one = options;
     one.ranks = {rank};
+    one.all_ranks = false;
     write_chrome_trace(view, directory / fmt::format("rank_{}.json.gz", rank), one);
   }
 }

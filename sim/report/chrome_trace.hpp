@@ -7,29 +7,17 @@
 //
 //   write_chrome_trace(view, "trace.json.gz", {});    // one rank of each class
 //
-// Written piece by piece: memory does not grow with the trace (but for one record per message).
+// Ranks of one class stand together, in order of time on each thread. Written piece by piece:
+// memory does not grow with the trace (but for one record per message). For a trace of many ranks
+// perfetto/perfetto_trace.hpp is smaller and much faster to write.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
-#include <vector>
 
-#include "sim/graph/workload.hpp"
 #include "sim/report/run_view.hpp"
-#include "sim/report/trace_events.hpp"
+#include "sim/report/trace_options.hpp"
 
 namespace trainyard {
-
-inline constexpr std::size_t kTraceClassesMax = 64;
-inline constexpr std::size_t kTraceLinkClassesMax = 32;
-
-struct TraceOptions {
-  // Nothing: one rank of each class; of each program (a pipeline stage) where there are more than
-  // kTraceClassesMax classes. TraceCounts::classes_left_out says how many are then not shown.
-  std::vector<RankId> ranks{};
-  bool memory_counters = true;
-  bool link_counters = true;  // of the kTraceLinkClassesMax classes that carry most
-};
 
 // Throws InputError when a rank does not exist or the file cannot be written.
 TraceCounts write_chrome_trace(const RunView& view, const std::filesystem::path& file,

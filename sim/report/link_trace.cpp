@@ -7,13 +7,11 @@
 #include <numeric>
 #include <queue>
 #include <set>
-#include <tuple>
-#include <vector>
+
+#include "sim/report/trace_events.hpp"
 
 namespace trainyard {
 namespace {
-
-constexpr std::uint64_t kLinksProcess = 1'000'000;
 
 // The moment a transfer stops using a link class.
 struct Release {
@@ -27,8 +25,9 @@ struct Release {
 // second, so that what is added is taken away again to the last digit.
 class LinkSweep {
  public:
-  LinkSweep(const RunView& view, const std::vector<std::string>& names, TraceEvents& events)
-      : view_(view), names_(names), events_(events), rate_(names.size(), 0) {}
+  LinkSweep(const RunView& view, const std::vector<std::string>& names,
+            const std::function<void(const LinkPoint&)>& visit)
+      : view_(view), names_(names), visit_(visit), rate_(names.size(), 0) {}
 
   void run() {
     for (const FlowSpan& span : view_.timeline.flows) {
@@ -77,16 +76,17 @@ class LinkSweep {
 
   void emit() {
     for (const std::uint32_t link_class : changed_) {
-      events_.counter(
-          kLinksProcess, names_[link_class], now_ns_,
-          fmt::format(R"({{"GB/s":{:.3f}}})", static_cast<double>(rate_[link_class]) / 1e9));
+      visit_(
+          {.link_class = link_class,
+           .at_ns = now_ns_,
+           .gigabytes_per_s = std::nearbyint(static_cast<double>(rate_[link_class]) / 1e6) / 1e3});
     }
     changed_.clear();
   }
 
   const RunView& view_;
   const std::vector<std::string>& names_;  // by link class; empty: not shown
-  TraceEvents& events_;
+  const std::function<void(const LinkPoint&)>& visit_;
   std::vector<std::int64_t> rate_;
   std::set<std::uint32_t> changed_;
   std::priority_queue<Release, std::vector<Release>, std::greater<>> alive_;
@@ -95,8 +95,7 @@ class LinkSweep {
 
 }  // namespace
 
-void write_link_counters(const RunView& view, std::size_t classes, TraceEvents& events) {
-  if (view.timeline.flows.empty()) return;
+std::vector<std::string> shown_links(const RunView& view, std::size_t classes) {
   std::vector<std::uint32_t> order(view.partition.links.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(), [&view](std::uint32_t a, std::uint32_t b) {
@@ -107,13 +106,17 @@ void write_link_counters(const RunView& view, std::size_t classes, TraceEvents& 
   for (const std::uint32_t index : order) {
     const LinkClass& links = view.partition.links[index];
     const Link& link = view.cluster.link(links.representative);
-    names[index] = json_text(fmt::format("{} {} to {} ({} alike, {} each)", to_string(link.kind),
-                                         view.cluster.device(link.from).name,
-                                         view.cluster.device(link.to).name, links.members,
-                                         to_text(link.capacity)));
+    names[index] =
+        fmt::format("{} {} to {} ({} alike, {} each)", to_string(link.kind),
+                    view.cluster.device(link.from).name, view.cluster.device(link.to).name,
+                    links.members, to_text(link.capacity));
   }
-  events.process(kLinksProcess, "links", kLinksProcess);
-  LinkSweep(view, names, events).run();
+  return names;
+}
+
+void for_each_link_point(const RunView& view, const std::vector<std::string>& names,
+                         const std::function<void(const LinkPoint&)>& visit) {
+  LinkSweep(view, names, visit).run();
 }
 
 }  // namespace trainyard

@@ -1,237 +1,146 @@
 #include "sim/report/rank_trace.hpp"
 
-#include <fmt/format.h>
-
-#include <numeric>
-
-#include "sim/report/kineto.hpp"
-#include "sim/timeline/memory.hpp"
+#include "sim/base/check.hpp"
+#include "sim/report/class_trace.hpp"
+#include "sim/report/shared_text.hpp"
 
 namespace trainyard {
 namespace {
 
-// Thread numbers: PyTorch's default stream is 7; the others follow. The step annotation is a CPU
-// thread.
-constexpr std::uint64_t kStepThread = 1;
-constexpr std::uint64_t kFirstStream = 7;
+using What = RankValue::What;
 
-class RankTrace {
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+class ClassJson {
  public:
-  RankTrace(const RunView& view, RankId rank, TraceEvents& events)
-      : view_(view),
-        id_(rank),
-        rank_(view.workload.ranks.at(rank)),
-        class_(view.partition.class_of_rank.at(rank)),
-        program_(view.workload.programs.at(rank_.program)),
-        times_(view.timeline.classes.at(class_)),
-        events_(events),
-        calls_of_slot_(rank_.slots.size(), 0),
-        slot_args_(rank_.slots.size()) {}
+  ClassJson(const RunView& view, const ShownClass& shown, TraceEvents& events, OutputStream& out)
+      : view_(view), shown_(shown), trace_(view, shown.rank_class), events_(events), out_(out) {
+    for (const RankId rank : shown.ranks) values_.push_back(rank_values(view, rank));
+    for (const std::string& category : view.workload.categories)
+      categories_.push_back(json_text(category));
+  }
 
-  void name_process() {
-    const std::uint32_t node = view_.cluster.node_of(rank_.gpu);
-    std::string name = fmt::format("rank {} (node {}, gpu {})", id_, node, device());
-    if (!rank_.label.empty()) name += " " + rank_.label;
-    events_.process(id_, name, id_);
-    events_.thread(id_, kStepThread, "step", 0);
-    std::vector<bool> used(view_.workload.streams.size(), false);
-    for (const Operation& op : program_.operations) used.at(op.stream) = true;
-    for (std::size_t stream = 0; stream < used.size(); ++stream) {
-      if (!used[stream]) continue;
-      const std::string title =
-          fmt::format("stream {} {}", kFirstStream + stream, view_.workload.streams[stream]);
-      events_.thread(id_, kFirstStream + stream, title, stream + 1);
+  void name_processes() {
+    for (const RankId rank : shown_.ranks) {
+      events_.process(rank, process_name(view_, rank), rank);
+      for (const ShownThread& thread : trace_.threads())
+        events_.thread(rank, thread.number, thread.name, thread.position);
     }
   }
 
-  void write_spans() {
-    events_.slice({.process = id_,
-                   .thread = kStepThread,
-                   .start_ns = 0,
-                   .end_ns = trace_ns(view_.timeline.makespan_s),
-                   .category = "user_annotation",
-                   .name_json = "\"ProfilerStep#0\"",
-                   .args_json = "{}"});
-    for (OpIndex op = 0; op < program_.operations.size(); ++op) write_operation(op);
+  void write_slices() {
+    trace_.for_each_slice([this](const ShownSlice& slice) {
+      write_slice(slice);
+      if (slice.message) add_message(slice);
+    });
+    write_piece();
   }
 
   void write_memory() {
-    std::vector<std::int64_t> bytes = resident_bytes(view_.workload, program_);
-    std::string series;
-    for (std::size_t category = 0; category < bytes.size(); ++category)
-      append(series, category, bytes);
-    write_memory_point(series, bytes, 0);
-    const std::vector<MemoryChange> changes =
-        memory_changes(view_.workload, view_.partition, view_.timeline, class_);
-    for (auto change = changes.begin(); change != changes.end();) {
-      const std::int64_t instant_ns = trace_ns(change->time_s);
-      std::vector<std::int64_t> before = bytes;
-      for (; change != changes.end() && trace_ns(change->time_s) == instant_ns; ++change) {
-        bytes.at(change->category) += change->bytes;
-      }
-      series.clear();
-      for (std::size_t category = 0; category < bytes.size(); ++category) {
-        if (bytes[category] != before[category]) append(series, category, bytes);
-      }
-      if (!series.empty()) write_memory_point(series, bytes, instant_ns);
-    }
+    trace_.for_each_memory([this](const ShownMemory& point) {
+      text_.append(",\n{\"ph\":\"C\",\"pid\":");
+      text_.append_value(index_of({.what = What::Rank}));
+      text_.print(R"(,"ts":{}.{:03},"name":"memory bytes","args":{{)", point.at_ns / kNsPerUs,
+                  point.at_ns % kNsPerUs);
+      for (const std::size_t category : point.changed)
+        text_.print("{}:{},", categories_[category], point.bytes[category]);
+      text_.print("\"total\":{}}}}}", point.total);
+      ++piece_.counters;
+      write_full_piece();
+    });
+    write_piece();
   }
 
   [[nodiscard]] std::vector<MessageEnd> take_messages() { return std::move(messages_); }
 
  private:
-  [[nodiscard]] std::uint32_t device() const { return view_.cluster.local_index(rank_.gpu); }
+  static constexpr std::int64_t kNsPerUs = 1000;
 
-  void append(std::string& series, std::size_t category,
-              const std::vector<std::int64_t>& bytes) const {
-    series +=
-        fmt::format("{}:{},", json_text(view_.workload.categories[category]), bytes[category]);
+  void write_slice(const ShownSlice& slice) {
+    const std::int64_t duration_ns = slice.end_ns - slice.start_ns;
+    TY_CHECK(duration_ns >= 0 && slice.start_ns >= 0, slice.start_ns, slice.end_ns);
+    text_.append(",\n{\"ph\":\"X\",\"pid\":");
+    text_.append_value(index_of({.what = What::Rank}));
+    text_.print(R"(,"tid":{},"ts":{}.{:03},"dur":{}.{:03},"cat":"{}","name":{},"args":{{)",
+                slice.thread, slice.start_ns / kNsPerUs, slice.start_ns % kNsPerUs,
+                duration_ns / kNsPerUs, duration_ns % kNsPerUs, slice.category,
+                json_text(slice.name));
+    bool first = true;
+    if (slice.correlation != 0) {
+      write_argument({"device", RankValue{What::Device}}, first);
+      text_.print(R"(,"context":1,"stream":{},"correlation":{})", slice.thread, slice.correlation);
+    }
+    for (const ShownArgument& argument : slice.arguments) write_argument(argument, first);
+    text_.append("}}");
+    ++piece_.slices;
+    piece_.slice_ns += duration_ns;
+    write_full_piece();
   }
 
-  void write_memory_point(const std::string& series, const std::vector<std::int64_t>& bytes,
-                          std::int64_t at_ns) {
-    const std::int64_t total = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
-    events_.counter(id_, "\"memory bytes\"", at_ns,
-                    fmt::format(R"({{{}"total":{}}})", series, total));
-  }
-
-  void write_operation(OpIndex index) {
-    const Operation& op = program_.operations[index];
-    switch (op.kind) {
-      case OpKind::Compute:
-        return write_kernel(index);
-      case OpKind::Delay:
-        return write_delay(index);
-      case OpKind::Collective:
-      case OpKind::Send:
-      case OpKind::Recv:
-        return write_communication(index);
+  void write_argument(const ShownArgument& argument, bool& first) {
+    text_.print("{}\"{}\":", first ? "" : ",", argument.name);
+    first = false;
+    if (const auto* number = std::get_if<std::int64_t>(&argument.value)) {
+      text_.print("{}", *number);
+    } else if (const auto* text = std::get_if<std::string_view>(&argument.value)) {
+      text_.append(json_text(*text));
+    } else {
+      write_value(std::get<RankValue>(argument.value));
     }
   }
 
-  [[nodiscard]] TraceSlice slice_of(OpIndex index, std::string_view category) const {
-    return {.process = id_,
-            .thread = kFirstStream + program_.operations[index].stream,
-            .start_ns = trace_ns(times_.start_s[index]),
-            .end_ns = trace_ns(times_.end_s[index]),
-            .category = category,
-            .name_json = {},
-            .args_json = {}};
+  void write_value(const RankValue& value) {
+    const bool quoted = value.what == What::GroupName || value.what == What::GroupRanks;
+    if (quoted) text_.append("\"");
+    text_.append_value(index_of(value));
+    if (quoted) text_.append("\"");
   }
 
-  // What every span on the GPU carries. Correlation numbers are unique within the rank.
-  void common_args(OpIndex index) {
-    const Operation& op = program_.operations[index];
-    args_ = fmt::format(R"({{"device":{},"context":1,"stream":{},"correlation":{},"part":"{}")",
-                        device(), kFirstStream + op.stream, index + 1, to_string(op.part));
-    if (op.microbatch >= 0) args_ += fmt::format(R"(,"microbatch":{})", op.microbatch);
-    if (op.layer >= 0) args_ += fmt::format(R"(,"layer":{})", op.layer);
+  void write_full_piece() {
+    if (text_.size() >= kPiece) write_piece();
   }
 
-  void write_slice(TraceSlice slice, std::string_view name_json) {
-    args_ += '}';
-    slice.name_json = name_json;
-    slice.args_json = args_;
-    events_.slice(slice);
+  void write_piece() {
+    for (const std::vector<std::string>& values : values_) text_.write(values, out_);
+    events_.add(piece_, shown_.ranks.size());
+    text_.clear();
+    piece_ = {};
   }
 
-  void write_kernel(OpIndex index) {
-    const Operation& op = program_.operations[index];
-    common_args(index);
-    const Kernel& kernel = view_.workload.kernels.at(op.payload);
-    args_ +=
-        fmt::format(R"(,"kernel":{},"flops":{:.0f},"bytes":{:.0f},"cost":"{}")",
-                    json_text(to_text(kernel)), flops(kernel).value(), hbm_bytes(kernel).value(),
-                    to_string(view_.kernel_costs[op.payload].provenance));
-    const bool copies = std::holds_alternative<Copy>(kernel);
-    write_slice(slice_of(index, copies ? "gpu_memcpy" : "kernel"),
-                json_text(view_.workload.names.at(op.name)));
-  }
-
-  void write_delay(OpIndex index) {
-    common_args(index);
-    write_slice(slice_of(index, "host"),
-                json_text(view_.workload.names.at(program_.operations[index].name)));
-  }
-
-  void write_communication(OpIndex index) {
-    const Operation& op = program_.operations[index];
-    const Call& call = view_.workload.calls.at(op.payload);
-    const SlotBinding& binding = rank_.slots.at(op.slot);
-    const Group& group = view_.workload.groups.at(binding.group);
-    write_wait(index, group.kind);
-    const Carrier carrier = view_.carrier(binding.group, op.payload);
-    const MessageElements elements = message_elements(call, group.members.size());
-    common_args(index);
-    args_ += fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},)"
-                         R"("Group size":{},"dtype":"{}",{})"
-                         R"(,"operation":{},"algorithm":{},"bytes":{})",
-                         kineto_collective_name(op.kind, call.op), elements.in, elements.out,
-                         group.members.size(), kineto_dtype(call.dtype), group_args(op.slot),
-                         json_text(view_.workload.names.at(op.name)), json_text(carrier.label),
-                         call.bytes);
-    if (op.kind != OpKind::Collective) add_message(index, binding, group);
-    write_slice(slice_of(index, "kernel"), json_text(nccl_kernel_name(call, carrier)));
-  }
-
-  // The stretch in which the rank was there and others were not.
-  void write_wait(OpIndex index, GroupKind kind) {
-    TraceSlice wait = slice_of(index, "wait");
-    wait.end_ns = wait.start_ns;
-    wait.start_ns = trace_ns(times_.ready_s[index]);
-    if (wait.start_ns >= wait.end_ns) return;
-    args_ = fmt::format(R"({{"operation":{})",
-                        json_text(view_.workload.names.at(program_.operations[index].name)));
-    write_slice(wait, fmt::format("\"wait ({})\"", to_string(kind)));
-  }
-
-  void add_message(OpIndex index, const SlotBinding& binding, const Group& group) {
-    const Operation& op = program_.operations[index];
-    args_ +=
-        fmt::format(R"(,"Src Rank":{},"Dst Rank":{})", group.members.front(), group.members.back());
-    messages_.push_back({.group = binding.group,
-                         .call = calls_of_slot_.at(op.slot)++,
-                         .receives = op.kind == OpKind::Recv,
-                         .process = id_,
-                         .thread = kFirstStream + op.stream,
-                         .start_ns = trace_ns(times_.start_s[index]),
-                         .end_ns = trace_ns(times_.end_s[index])});
-  }
-
-  const std::string& group_args(std::uint16_t slot) {
-    std::string& text = slot_args_.at(slot);
-    if (text.empty()) {
-      const GroupId id = rank_.slots[slot].group;
-      text = fmt::format(
-          R"("Process Group Name":"{}","Process Group Description":{},"Process Group Ranks":"{}")",
-          id, json_text(view_.workload.slots.at(slot)),
-          process_group_ranks(view_.workload.groups.at(id).members));
+  void add_message(const ShownSlice& slice) {
+    for (const RankId rank : shown_.ranks) {
+      messages_.push_back({.group = view_.workload.ranks[rank].slots.at(slice.message->slot).group,
+                           .call = slice.message->call,
+                           .receives = slice.message->receives,
+                           .process = rank,
+                           .thread = slice.thread,
+                           .start_ns = slice.start_ns,
+                           .end_ns = slice.end_ns});
     }
-    return text;
   }
 
   const RunView& view_;
-  RankId id_;
-  const Rank& rank_;
-  std::uint32_t class_;
-  const Program& program_;
-  const OpTimes& times_;
+  const ShownClass& shown_;
+  ClassTrace trace_;
   TraceEvents& events_;
-  std::vector<std::uint32_t> calls_of_slot_;
-  std::vector<std::string> slot_args_;
+  OutputStream& out_;
+  std::vector<std::vector<std::string>> values_;  // of each rank
+  std::vector<std::string> categories_;           // as JSON text
   std::vector<MessageEnd> messages_;
-  std::string args_;  // of the slice being written, kept for its storage
+  SharedText text_;
+  TraceCounts piece_;  // what the text holds
 };
 
 }  // namespace
 
-std::vector<MessageEnd> write_rank_trace(const RunView& view, RankId rank, bool memory_counters,
-                                         TraceEvents& events) {
-  RankTrace trace(view, rank, events);
-  trace.name_process();
-  trace.write_spans();
-  if (memory_counters) trace.write_memory();
-  return trace.take_messages();
+std::vector<MessageEnd> write_class_trace(const RunView& view, const ShownClass& shown,
+                                          bool memory_counters, TraceEvents& events,
+                                          OutputStream& out) {
+  ClassJson json(view, shown, events, out);
+  json.name_processes();
+  json.write_slices();
+  if (memory_counters) json.write_memory();
+  return json.take_messages();
 }
 
 }  // namespace trainyard

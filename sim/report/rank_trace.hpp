@@ -1,4 +1,4 @@
-// One rank of a Chrome trace: its process, threads, spans and memory counters.
+// The ranks of one class in a Chrome trace: processes, threads, spans and memory counters.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 
 #include "sim/report/run_view.hpp"
 #include "sim/report/trace_events.hpp"
+#include "sim/report/trace_options.hpp"
 
 namespace trainyard {
 
@@ -20,8 +21,11 @@ struct MessageEnd {
   std::int64_t end_ns = 0;
 };
 
-// Writes everything of one rank and returns its messages, from which flows are drawn.
-[[nodiscard]] std::vector<MessageEnd> write_rank_trace(const RunView& view, RankId rank,
-                                                       bool memory_counters, TraceEvents& events);
+// Writes everything of the ranks and returns their messages, from which flows are drawn. The text
+// is made once for all of them, in pieces of about a mebibyte.
+[[nodiscard]] std::vector<MessageEnd> write_class_trace(const RunView& view,
+                                                        const ShownClass& shown,
+                                                        bool memory_counters, TraceEvents& events,
+                                                        OutputStream& out);
 
 }  // namespace trainyard

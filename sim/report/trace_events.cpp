@@ -1,5 +1,6 @@
 #include "sim/report/trace_events.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,16 @@ Microseconds microseconds(std::int64_t ns) { return {ns / 1000, ns % 1000}; }
 
 std::int64_t trace_ns(double seconds) { return std::llround(seconds * 1e9); }
 
-std::string json_text(std::string_view text) { return nlohmann::json(text).dump(); }
+std::string json_text(std::string_view text) {
+  const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (!std::ranges::all_of(text, plain)) return nlohmann::json(text).dump();
+  std::string quoted;
+  quoted.reserve(text.size() + 2);
+  quoted += '"';
+  quoted += text;
+  quoted += '"';
+  return quoted;
+}
 
 std::string_view TraceEvents::separator() {
   const bool first = counts_.processes + counts_.threads + counts_.slices + counts_.counters == 0;
@@ -46,19 +56,6 @@ void TraceEvents::thread(std::uint64_t process, std::uint64_t thread, const std:
   ++counts_.threads;
 }
 
-void TraceEvents::slice(const TraceSlice& slice) {
-  TY_CHECK(slice.end_ns >= slice.start_ns && slice.start_ns >= 0, slice.start_ns, slice.end_ns);
-  const Microseconds start = microseconds(slice.start_ns);
-  const Microseconds duration = microseconds(slice.end_ns - slice.start_ns);
-  out_.print(R"({}{{"ph":"X","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},)"
-             R"("cat":"{}","name":{},"args":{}}})",
-             separator(), slice.process, slice.thread, start.whole, start.thousandths,
-             duration.whole, duration.thousandths, slice.category, slice.name_json,
-             slice.args_json);
-  ++counts_.slices;
-  counts_.slice_ns += slice.end_ns - slice.start_ns;
-}
-
 void TraceEvents::flow(std::string_view category, std::string_view name_json,
                        const TraceFlowEnd& from, const TraceFlowEnd& to) {
   TY_CHECK(to.at_ns >= from.at_ns, from.at_ns, to.at_ns);
@@ -80,6 +77,12 @@ void TraceEvents::counter(std::uint64_t process, std::string_view name_json, std
   out_.print(R"({}{{"ph":"C","pid":{},"ts":{}.{:03},"name":{},"args":{}}})", separator(), process,
              at.whole, at.thousandths, name_json, series_json);
   ++counts_.counters;
+}
+
+void TraceEvents::add(const TraceCounts& counts, std::uint64_t times) {
+  counts_.slices += times * counts.slices;
+  counts_.slice_ns += static_cast<std::int64_t>(times) * counts.slice_ns;
+  counts_.counters += times * counts.counters;
 }
 
 }  // namespace trainyard

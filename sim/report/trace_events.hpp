@@ -10,33 +10,13 @@
 #include <string_view>
 
 #include "sim/report/output_stream.hpp"
+#include "sim/report/trace_options.hpp"
 
 namespace trainyard {
-
-// What was written; a checker compares it with what a viewer found.
-struct TraceCounts {
-  std::uint64_t processes = 0;
-  std::uint64_t threads = 0;
-  std::uint64_t slices = 0;
-  std::int64_t slice_ns = 0;           // their durations, summed
-  std::uint64_t flows = 0;             // arrows, each with a start and an end
-  std::uint64_t counters = 0;          // counter events
-  std::uint64_t classes_left_out = 0;  // rank classes without a shown rank
-};
 
 [[nodiscard]] std::int64_t trace_ns(double seconds);
 // The text quoted and escaped.
 [[nodiscard]] std::string json_text(std::string_view text);
-
-struct TraceSlice {
-  std::uint64_t process = 0;
-  std::uint64_t thread = 0;
-  std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
-  std::string_view category;  // plain word
-  std::string_view name_json;
-  std::string_view args_json;  // an object
-};
 
 struct TraceFlowEnd {
   std::uint64_t process = 0;
@@ -51,13 +31,14 @@ class TraceEvents {
   void process(std::uint64_t process, const std::string& name, std::uint64_t position);
   void thread(std::uint64_t process, std::uint64_t thread, const std::string& name,
               std::uint64_t position);
-  void slice(const TraceSlice& slice);
   // An arrow. REQUIRES: both ends lie within slices, and the end is not before the start.
   void flow(std::string_view category, std::string_view name_json, const TraceFlowEnd& from,
             const TraceFlowEnd& to);
   // New values of some series of a counter: {"weights":12}.
   void counter(std::uint64_t process, std::string_view name_json, std::int64_t at_ns,
                std::string_view series_json);
+  // What was written beside, `times` times.
+  void add(const TraceCounts& counts, std::uint64_t times);
 
   [[nodiscard]] const TraceCounts& counts() const { return counts_; }
 
