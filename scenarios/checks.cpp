@@ -325,7 +325,7 @@ void check_placement(const Check& check) {
 void check_fabric(const Check& check) {
   if (!check.cluster) return;
   try {
-    (void)build_cluster(check.scenario.cluster);
+    (void)shared_cluster(check.scenario.cluster);
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
       check.file.report("/cluster" + problem.pointer, problem.problem, problem.hint);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@ struct OtherGpus {
   GpuKind kind = {};
   BytesPerSecond pcie = {};  // usable, to its switch; zero: as the node's
   BytesPerSecond pcie_nominal = {};
+  bool operator==(const OtherGpus&) const = default;
 };
 
 // One server, or one NVLink domain of several (NVL72). Rates are per direction. `usable` figures
@@ -64,6 +66,7 @@ struct NodeSpec {
   Seconds nic_latency = {};
   CollectiveLatency latency = {};  // of collective steps
   std::string source = {};  // of the figures; every number's own source stands in the data file
+  bool operator==(const NodeSpec&) const = default;
 };
 
 struct FabricSpec {
@@ -83,6 +86,7 @@ struct FabricSpec {
   std::uint32_t global_links = 0;       // dragonfly h, of one router; 0: p
   Routing routing = {};                 // also of a custom cluster
   bool reduces = false;  // its switches add what passes through them (SHARP); also of a custom one
+  bool operator==(const FabricSpec&) const = default;
 };
 
 // Something of a built cluster that is dead or slower than it should be.
@@ -93,12 +97,14 @@ struct Fault {
   std::uint32_t rail = 0;        // Rail: NIC `rail` of every node
   std::string device = {};       // Device: all its links
   double capacity_factor = 0.0;  // of the links' capacity that is left; 0: dead
+  bool operator==(const Fault&) const = default;
 };
 
 // Nodes of another kind than the others: as many GPUs and NICs, other figures.
 struct OtherNodes {
   std::vector<std::uint32_t> nodes = {};  // their numbers
   NodeSpec node = {};
+  bool operator==(const OtherNodes&) const = default;
 };
 
 // A cluster spelled out device by device (custom_cluster.hpp).
@@ -111,6 +117,7 @@ struct CustomSpec {
   CollectiveLatency latency = {};
   std::vector<std::uint32_t> torus = {};       // ClusterFacts::torus
   std::vector<std::uint32_t> node_torus = {};  // ClusterFacts::node_torus
+  bool operator==(const CustomSpec&) const = default;
 };
 
 struct ClusterSpec {
@@ -120,6 +127,7 @@ struct ClusterSpec {
   FabricSpec fabric = {};
   std::optional<CustomSpec> custom = {};
   std::vector<Fault> faults = {};
+  bool operator==(const ClusterSpec&) const = default;
 };
 
 [[nodiscard]] inline std::uint32_t gpu_count(const ClusterSpec& spec) {
@@ -133,6 +141,10 @@ struct ClusterSpec {
 // Throws InputError when the fabric cannot hold the nodes or a fault names what is not there or
 // leaves GPUs without a way to each other (pointers relative to the cluster object).
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec);
+
+// The same, built once for all who ask for it in a row: the check of a scenario, its bounds, its
+// run. The last one is kept.
+[[nodiscard]] std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec);
 
 // Switches and cables of a fabric, before any device is made; the figures on a bill of material.
 struct FabricCount {

@@ -109,10 +109,10 @@ std::optional<CollectiveProfile> profile_of(const CollectiveChoice& choice) {
   return read_collective_profile(choice.profile);
 }
 
-std::unique_ptr<Cluster> cluster_of(const ClusterSpec& spec, const Supposition& suppose) {
-  Cluster cluster = build_cluster(spec);
-  if (suppose.changes_links()) cluster = supposed_cluster(suppose, cluster);
-  return std::make_unique<Cluster>(std::move(cluster));
+std::shared_ptr<const Cluster> cluster_of(const ClusterSpec& spec, const Supposition& suppose) {
+  std::shared_ptr<const Cluster> cluster = shared_cluster(spec);
+  if (!suppose.changes_links()) return cluster;
+  return std::make_shared<const Cluster>(supposed_cluster(suppose, *cluster));
 }
 
 // Folds, prices and replays run.workload on run.cluster; `gpu_of_kernel` as `specialise` says.
@@ -201,7 +201,7 @@ Run run_scenario(const Scenario& scenario, const RunOptions& options) {
 Run run_workload(WorkloadQuestion question, const RunOptions& options) {
   const Stopwatch stopwatch;
   Run run;
-  run.cluster = std::make_unique<Cluster>(build_cluster(question.cluster));
+  run.cluster = shared_cluster(question.cluster);
   run.facts.title = std::move(question.title);
   run.facts.engine = question.engine;
   run.workload = std::move(question.workload);

@@ -29,7 +29,7 @@ struct RunOptions {
 // A run owns all that a RunView refers to.
 struct Run {
   RunFacts facts;
-  std::unique_ptr<Cluster> cluster;
+  std::shared_ptr<const Cluster> cluster;
   Workload workload;
   Partition partition;
   std::vector<ClassReason> fold_reasons;  // where they were asked for

@@ -101,12 +101,12 @@ std::optional<std::string_view> unbounded_part(const Scenario& scenario) {
 
 struct Bounder::Machine {
   explicit Machine(const Scenario& scenario)
-      : cluster(build_cluster(scenario.cluster)),
-        costs(load_cost_model(cluster.facts().gpu)),
-        transport(transport_of(cluster, scenario)),
+      : cluster(shared_cluster(scenario.cluster)),
+        costs(load_cost_model(cluster->facts().gpu)),
+        transport(transport_of(*cluster, scenario)),
         // Groups are alike only on a cluster without faults that was built from one node type; what
         // a profile measured may be quicker than the model.
-        times(cluster, transport,
+        times(*cluster, transport,
               scenario.cluster.faults.empty() && !scenario.cluster.custom &&
                   scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == "fluid") {}
@@ -118,7 +118,7 @@ struct Bounder::Machine {
     return all;
   }
 
-  Cluster cluster;
+  std::shared_ptr<const Cluster> cluster;
   std::unique_ptr<CostModel> costs;
   nccl::NcclTransport transport;
   CallTimes times;
@@ -129,7 +129,7 @@ Bounder::Bounder(Bounder&&) noexcept = default;
 Bounder& Bounder::operator=(Bounder&&) noexcept = default;
 Bounder::~Bounder() = default;
 
-double Bounder::capacity_bytes() const { return machine_->cluster.facts().gpu_memory.value(); }
+double Bounder::capacity_bytes() const { return machine_->cluster->facts().gpu_memory.value(); }
 
 LayoutBound Bounder::bound(const TrainingPlan& plan) const {
   const FoundSchedule schedule = open_schedule(plan.parallelism.schedule);

@@ -94,6 +94,7 @@ void Cluster::copy_numbered(const ClusterGraph& graph) {
   links_.reserve(boost::num_edges(graph));
   for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
     (*graph_)[vertex] = graph[vertex];
+    first_link_.push_back(static_cast<LinkId>(links_.size()));
     for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, graph))) {
       Link link = graph[edge];
       link.id = static_cast<LinkId>(links_.size());
@@ -109,6 +110,7 @@ void Cluster::copy_numbered(const ClusterGraph& graph) {
       }
     }
   }
+  first_link_.push_back(static_cast<LinkId>(links_.size()));
 }
 
 void Cluster::check_links() const {

@@ -63,6 +63,7 @@ struct Device {
   std::string name = {};   // "node 3 gpu 5", "leaf 2"
   std::int32_t node = -1;  // server, -1 for switches of the fabric
   std::int32_t index = 0;  // position among its kind within the node (GPU 0..7) or fabric
+  bool operator==(const Device&) const = default;
 };
 
 struct Link {
@@ -74,6 +75,7 @@ struct Link {
   BytesPerSecond nominal = {};   // as sold
   Seconds latency = {};          // one traversal
   std::uint32_t cables = 1;      // parallel wires bundled in this link; the capacity is that of all
+  bool operator==(const Link&) const = default;
 };
 
 using ClusterGraph =
@@ -91,6 +93,7 @@ struct CollectiveLatency {
   Seconds launch = {};      // once per collective
   Seconds intra_step = {};  // per step that stays within a node
   Seconds inter_step = {};  // per step that crosses the network
+  bool operator==(const CollectiveLatency&) const = default;
 };
 
 // How the traffic from one GPU to another is dealt to the shortest paths of the fabric. Ideal: to
@@ -147,6 +150,11 @@ class Cluster {
   [[nodiscard]] const std::vector<DeviceId>& nic_of_gpu() const { return nic_of_gpu_; }
   [[nodiscard]] const std::vector<Link>& links() const { return links_; }
   [[nodiscard]] const Link& link(LinkId id) const { return links_.at(id); }
+  // The links that start at a device, ascending.
+  [[nodiscard]] std::span<const Link> links_from(DeviceId device) const {
+    return std::span(links_).subspan(first_link_[device],
+                                     first_link_[device + 1] - first_link_[device]);
+  }
   [[nodiscard]] const Device& device(DeviceId id) const { return (*graph_)[id]; }
   [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;      // gpu: index into gpus()
   [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;  // 0..gpus_per_node-1
@@ -296,6 +304,7 @@ class Cluster {
   std::vector<DeviceId> gpus_;
   std::vector<DeviceId> nic_of_gpu_;
   std::vector<Link> links_;
+  std::vector<LinkId> first_link_;  // by device, and the end
   Net nvlink_;
   Net host_;
   Net fabric_;

@@ -31,29 +31,28 @@ std::optional<Value> by_prefix(const nlohmann::ordered_json& table, const std::s
 // 0 as they appear.
 class HostSide {
  public:
-  explicit HostSide(const Cluster& cluster) : cluster_(cluster) {
-    for (const Link& link : cluster.links()) {
-      if (link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip)
-        out_[link.from].push_back(link.id);
-    }
-  }
+  explicit HostSide(const Cluster& cluster) : cluster_(cluster) {}
 
   // A GPU wired straight to its NIC counts as one switch with it.
   std::uint32_t pcie_switch(DeviceId device) { return numbered(switches_, switch_device(device)); }
 
   std::uint32_t socket(DeviceId device) {
-    const DeviceId hub = switch_device(device);
-    for (const DeviceId at : {hub, device})
-      if (const Link* link = link_to(at, DeviceKind::Cpu)) return numbered(sockets_, link->to);
-    return 0;
+    const std::optional<DeviceId> cpu = cpu_of(device);
+    return cpu ? numbered(sockets_, *cpu) : 0;
+  }
+
+  // Of its CPU to another of the server; 0 where there is none.
+  double socket_rate(DeviceId device) const {
+    const std::optional<DeviceId> cpu = cpu_of(device);
+    if (!cpu) return 0.0;
+    for (const Link& link : cluster_.links_from(*cpu))
+      if (link.kind == LinkKind::Socket) return link.capacity.value() / kGiga;
+    return 0.0;
   }
 
   double pcie_rate(DeviceId device) const {
-    const auto found = out_.find(device);
-    if (found == out_.end()) return 0.0;
-    for (const LinkId id : found->second)
-      if (cluster_.link(id).kind == LinkKind::Pcie)
-        return cluster_.link(id).capacity.value() / kGiga;
+    for (const Link& link : cluster_.links_from(device))
+      if (link.kind == LinkKind::Pcie) return link.capacity.value() / kGiga;
     return 0.0;
   }
 
@@ -64,11 +63,17 @@ class HostSide {
 
  private:
   const Link* link_to(DeviceId from, DeviceKind kind) const {
-    const auto found = out_.find(from);
-    if (found == out_.end()) return nullptr;
-    for (const LinkId id : found->second)
-      if (cluster_.device(cluster_.link(id).to).kind == kind) return &cluster_.link(id);
+    for (const Link& link : cluster_.links_from(from)) {
+      const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
+      if (wired && cluster_.device(link.to).kind == kind) return &link;
+    }
     return nullptr;
+  }
+
+  std::optional<DeviceId> cpu_of(DeviceId device) const {
+    for (const DeviceId at : {switch_device(device), device})
+      if (const Link* link = link_to(at, DeviceKind::Cpu)) return link->to;
+    return {};
   }
 
   DeviceId switch_device(DeviceId device) const {
@@ -82,7 +87,6 @@ class HostSide {
   }
 
   const Cluster& cluster_;
-  std::map<DeviceId, std::vector<LinkId>> out_;
   std::map<DeviceId, std::uint32_t> switches_;
   std::map<DeviceId, std::uint32_t> sockets_;
 };
@@ -91,8 +95,8 @@ void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& ro
                    NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
   const DeviceId gpu = place.cluster.gpus()[place.gpus[roles.front()]];
-  for (const Link& link : place.cluster.links()) {
-    if (link.from != gpu || link.kind != LinkKind::NvLink) continue;
+  for (const Link& link : place.cluster.links_from(gpu)) {
+    if (link.kind != LinkKind::NvLink) continue;
     const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
     view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
     view.nvlink = link.capacity.value() / kGiga;
@@ -101,16 +105,10 @@ void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& ro
   }
 }
 
-double socket_rate(const Cluster& cluster) {
-  for (const Link& link : cluster.links())
-    if (link.kind == LinkKind::Socket) return link.capacity.value() / kGiga;
-  return 0.0;
-}
-
 double port_rate(const Cluster& cluster, DeviceId nic) {
   double rate = 0.0;
-  for (const Link& link : cluster.links())
-    if (link.from == nic && link.kind == LinkKind::NicPort) rate += link.nominal.value() / kGiga;
+  for (const Link& link : cluster.links_from(nic))
+    if (link.kind == LinkKind::NicPort) rate += link.nominal.value() / kGiga;
   return rate;
 }
 
@@ -151,12 +149,12 @@ NodeView node_view(const GroupPlace& place, const HostFacts& facts) {
   NodeView view;
   view.sm = facts.sm;
   view.cpu = facts.cpu;
-  view.socket = socket_rate(place.cluster);
   HostSide host(place.cluster);
   for (const std::uint32_t role : roles) {
     const DeviceId gpu = place.cluster.gpus()[place.gpus[role]];
     view.gpus.push_back({.pcie_switch = host.pcie_switch(gpu), .socket = host.socket(gpu)});
     view.pcie = std::max(view.pcie, host.pcie_rate(gpu));
+    view.socket = std::max(view.socket, host.socket_rate(gpu));
     view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
   }
   read_scale_up(place, roles, view);
