@@ -2,17 +2,33 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "models/collectives/placement.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
+namespace {
+
+LinkLoad loaded(const RouteHop& hop, double bytes) {
+  return {.link = hop.link, .bytes = bytes * hop.fraction, .alike = hop.alike};
+}
+
+// A bundle and its lowest link by itself are two.
+bool by_place(const LinkLoad& a, const LinkLoad& b) {
+  return a.link != b.link ? a.link < b.link : a.alike < b.alike;
+}
+
+}  // namespace
+
 Route hop_route(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
   const std::uint32_t from = place.gpus[from_role];
   const std::uint32_t to = place.gpus[to_role];
-  return crosses_nodes(place, from_role, to_role) ? place.cluster.route_rail_aligned(from, to)
-                                                  : place.cluster.route(from, to);
+  constexpr RouteDetail kBundles = RouteDetail::Bundles;
+  return crosses_nodes(place, from_role, to_role)
+             ? place.cluster.route_rail_aligned(from, to, kBundles)
+             : place.cluster.route(from, to, kBundles);
 }
 
 Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
@@ -37,38 +53,36 @@ void LoadSum::add(const Route& route, double bytes) {
   if (bytes <= 0.0) return;
   if (!dense_ && added_.size() > links_ / kSparse) make_dense();
   if (dense_) {
-    for (const RouteHop& hop : route) add_dense(hop.link, bytes * hop.fraction);
+    for (const RouteHop& hop : route) add_dense(loaded(hop, bytes));
     return;
   }
   const std::size_t before = added_.size();
   added_.resize(before + route.size());
   std::ranges::transform(route, added_.begin() + static_cast<std::ptrdiff_t>(before),
-                         [&](const RouteHop& hop) {
-                           return LinkLoad{.link = hop.link, .bytes = bytes * hop.fraction};
-                         });
+                         [&](const RouteHop& hop) { return loaded(hop, bytes); });
 }
 
 void LoadSum::make_dense() {
   dense_ = true;
-  bytes_.resize(links_, 0.0);
-  for (const LinkLoad& load : added_) add_dense(load.link, load.bytes);
+  bytes_.resize(2 * links_, 0.0);
+  for (const LinkLoad& load : added_) add_dense(load);
   added_.clear();
 }
 
-void LoadSum::add_dense(LinkId link, double bytes) {
-  if (bytes_[link] == 0.0) touched_.push_back(link);
-  bytes_[link] += bytes;
+void LoadSum::add_dense(const LinkLoad& load) {
+  double& bytes = bytes_[2 * load.link + (load.alike > 1 ? 1 : 0)];
+  if (bytes == 0.0) touched_.push_back({.link = load.link, .alike = load.alike});
+  bytes += load.bytes;
 }
 
 // Adds in the order of arrival, as the dense sum does, so that both give the same digits.
 Chain LoadSum::take() {
   if (dense_) return take_dense();
-  if (!std::ranges::is_sorted(added_, {}, &LinkLoad::link))
-    std::ranges::stable_sort(added_, {}, &LinkLoad::link);
+  if (!std::ranges::is_sorted(added_, by_place)) std::ranges::stable_sort(added_, by_place);
   Chain chain;
   chain.loads.reserve(added_.size());
   for (const LinkLoad& load : added_) {
-    if (chain.loads.empty() || chain.loads.back().link != load.link) {
+    if (chain.loads.empty() || by_place(chain.loads.back(), load)) {
       chain.loads.push_back(load);
     } else {
       chain.loads.back().bytes += load.bytes;
@@ -79,13 +93,10 @@ Chain LoadSum::take() {
 }
 
 Chain LoadSum::take_dense() {
-  std::ranges::sort(touched_);
-  Chain chain;
-  chain.loads.reserve(touched_.size());
-  for (const LinkId link : touched_) {
-    chain.loads.push_back({.link = link, .bytes = bytes_[link]});
-    bytes_[link] = 0.0;
-  }
+  std::ranges::sort(touched_, by_place);
+  Chain chain{.loads = std::move(touched_)};
+  for (LinkLoad& load : chain.loads)
+    load.bytes = std::exchange(bytes_[2 * load.link + (load.alike > 1 ? 1 : 0)], 0.0);
   touched_.clear();
   dense_ = false;
   return chain;

@@ -13,7 +13,7 @@
 namespace trainyard {
 
 // How bytes travel from one member to another: as NCCL sends them, on the rail of the receiver
-// (PXN).
+// (PXN). Told by bundles.
 [[nodiscard]] Route hop_route(const GroupPlace& place, std::uint32_t from_role,
                               std::uint32_t to_role);
 
@@ -39,13 +39,14 @@ class LoadSum {
 
  private:
   void make_dense();
-  void add_dense(LinkId link, double bytes);
+  void add_dense(const LinkLoad& load);
   [[nodiscard]] Chain take_dense();
 
   std::size_t links_ = 0;
   std::vector<LinkLoad> added_;  // as they came, while they are few
-  std::vector<double> bytes_;    // by link, once a chain has touched many; all zero in between
-  std::vector<LinkId> touched_;  // links with a load in bytes_
+  // Once a chain has touched many: by link, alone and as a bundle; all zero in between.
+  std::vector<double> bytes_;
+  std::vector<LinkLoad> touched_;  // those with a load in bytes_
   bool dense_ = false;
 };
 

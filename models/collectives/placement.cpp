@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 
 #include "sim/base/check.hpp"
 
@@ -27,16 +27,18 @@ std::size_t Placement::largest() const {
 
 Placement placement_of(const GroupPlace& place) {
   TY_CHECK(!place.gpus.empty());
-  std::map<std::uint32_t, std::vector<std::uint32_t>> by_node;
-  for (std::uint32_t role = 0; role < place.gpus.size(); ++role)
-    by_node[place.cluster.node_of(place.gpus[role])].push_back(role);
+  // GPUs are numbered node by node.
+  std::vector<std::uint32_t> roles(place.gpus.size());
+  std::iota(roles.begin(), roles.end(), 0U);
+  const auto gpu_of = [&](std::uint32_t role) { return place.gpus[role]; };
+  if (!std::ranges::is_sorted(roles, {}, gpu_of)) std::ranges::stable_sort(roles, {}, gpu_of);
   Placement placement;
-  placement.nodes.reserve(by_node.size());
-  for (auto& [node, roles] : by_node) {
-    std::stable_sort(roles.begin(), roles.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return place.gpus[a] < place.gpus[b];
-    });
-    placement.nodes.push_back(std::move(roles));
+  std::optional<std::uint32_t> last;
+  for (const std::uint32_t role : roles) {
+    const std::uint32_t node = place.cluster.node_of(place.gpus[role]);
+    if (node != last) placement.nodes.emplace_back();
+    placement.nodes.back().push_back(role);
+    last = node;
   }
   return placement;
 }

@@ -11,6 +11,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/graph/link_bundles.hpp"
 
 namespace trainyard {
 
@@ -70,9 +71,11 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
   TY_CHECK(!nic_of_gpu_.empty() || facts_.nodes == 1, facts_.nodes);
   copy_numbered(graph);
   check_links();
+  find_bundles();
   nvlink_ = node_net(kNvLinkSide, true);
   host_ = node_net(kHostSide, false);
   fabric_ = fabric_net();
+  compare_nodes();
   gpus_relay_ = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
     return link.kind == LinkKind::NvLink && device(link.from).kind == DeviceKind::Gpu &&
            device(link.to).kind == DeviceKind::Gpu;
@@ -122,6 +125,21 @@ void Cluster::check_links() const {
   }
 }
 
+void Cluster::find_bundles() {
+  bundle_of_ = link_bundles(*this);
+  std::vector<bool> shared(links_.size(), false);
+  for (LinkId link = 0; link < links_.size(); ++link)
+    if (bundle_of_[link] != link) shared[bundle_of_[link]] = true;
+  for (LinkId link = 0; link < links_.size(); ++link)
+    if (shared[bundle_of_[link]]) bundled_.push_back(link);
+  std::ranges::stable_sort(bundled_, {}, [&](LinkId link) { return bundle_of_[link]; });
+}
+
+std::span<const LinkId> Cluster::bundle(LinkId lowest) const {
+  return std::ranges::equal_range(bundled_, lowest, {},
+                                  [&](LinkId link) { return bundle_of_[link]; });
+}
+
 Cluster::Net Cluster::node_net(std::uint32_t kinds, bool through_gpus) const {
   Net net;
   const std::size_t devices = boost::num_vertices(*graph_);
@@ -137,6 +155,25 @@ Cluster::Net Cluster::node_net(std::uint32_t kinds, bool through_gpus) const {
   }
   fill_adjacency(net, kinds);
   return net;
+}
+
+void Cluster::compare_nodes() {
+  nodes_.resize(facts_.nodes);
+  std::vector<std::vector<std::uint64_t>> wiring(facts_.nodes);
+  for (DeviceId id = 0; id < boost::num_vertices(*graph_); ++id)
+    if (const std::int32_t node = device(id).node; node >= 0)
+      wiring[static_cast<std::size_t>(node)].push_back(static_cast<std::uint64_t>(device(id).kind));
+  for (const Link& link : links_) {
+    const std::int32_t node = device(link.from).node;
+    if (node < 0 || device(link.to).node != node) continue;
+    nodes_[static_cast<std::size_t>(node)].links.push_back(link.id);
+    std::vector<std::uint64_t>& known_by = wiring[static_cast<std::size_t>(node)];
+    known_by.push_back(std::uint64_t{nvlink_.place[link.from]} << 32U | nvlink_.place[link.to]);
+    known_by.push_back(static_cast<std::uint64_t>(link.kind) << 32U | link.cables);
+  }
+  std::map<std::vector<std::uint64_t>, std::uint32_t> first_wired_so;
+  for (std::uint32_t node = 0; node < facts_.nodes; ++node)
+    nodes_[node].like = first_wired_so.try_emplace(std::move(wiring[node]), node).first->second;
 }
 
 // A NIC forwards the traffic of others only where NICs are cabled to each other (a torus of nodes):
@@ -283,7 +320,6 @@ void Cluster::tabulate_latency() {
 
 // A port belongs to the first component whose first port it reaches and is reached from.
 void Cluster::find_components() {
-  constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   for (Port& port : ports_) port.component = kNone;
   const auto reached = [](const Hops& hops, const std::vector<Arc>& ends) {
     return std::any_of(ends.begin(), ends.end(),

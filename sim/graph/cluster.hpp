@@ -85,8 +85,14 @@ using ClusterGraph =
 struct RouteHop {
   LinkId link = 0;
   double fraction = 1.0;
+  // So many links in all have that load: the whole bundle of which `link` is the lowest
+  // (link_bundles.hpp), where a route is told by bundles.
+  std::uint32_t alike = 1;
 };
 using Route = std::vector<RouteHop>;
+
+// Whether a route names every link, or of a bundle that it loads alike only the lowest.
+enum class RouteDetail : std::uint8_t { EveryLink, Bundles };
 
 // Latency of collectives on this hardware: T = launch + steps * step latency + bytes / rate.
 struct CollectiveLatency {
@@ -166,12 +172,19 @@ class Cluster {
   // facts().routing deals them, then the destination's NIC. Where no path joins those two NICs (two
   // planes, a dead rail), another GPU of the source's node, else of the destination's, passes the
   // message on. Empty when from == to.
-  [[nodiscard]] Route route(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] Route route(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                            RouteDetail detail = RouteDetail::EveryLink) const;
 
   // The same, but leaving the node through the NIC of the local GPU that has the destination's
   // index, reached over NVLink, so that the fabric is crossed on one rail (NCCL's PXN). Equal to
   // route() where the sender has no NVLink to that GPU.
-  [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                                         RouteDetail detail = RouteDetail::EveryLink) const;
+
+  // By link, the lowest of its bundle (link_bundles.hpp).
+  [[nodiscard]] const std::vector<LinkId>& bundle_of() const { return bundle_of_; }
+  // All links of a bundle of two or more by its lowest, ascending; empty for a link that is alone.
+  [[nodiscard]] std::span<const LinkId> bundle(LinkId lowest) const;
 
   // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
   // chip, or through PCIe switches), and back. Empty where no CPU is wired to the GPU.
@@ -233,6 +246,7 @@ class Cluster {
   // What the traffic of every NIC that hangs on one switch alone crosses on its way to a target.
   struct Trunk {
     Route route = {};                   // in the order of the walk
+    Route bundles = {};                 // the same
     std::vector<double> arriving = {};  // by number of the switch in its target
   };
 
@@ -256,8 +270,17 @@ class Cluster {
     std::uint32_t enters_at = 0;
   };
 
+  // A node's own links, and the lowest node that is wired like it: with the same devices in the
+  // same places, and the same links between them in the same order.
+  struct NodeLinks {
+    std::uint32_t like = 0;
+    std::vector<LinkId> links = {};
+  };
+
   void copy_numbered(const ClusterGraph& graph);
+  void compare_nodes();
   void check_links() const;
+  void find_bundles();
   [[nodiscard]] Net node_net(std::uint32_t kinds, bool through_gpus) const;
   [[nodiscard]] Net fabric_net() const;
   void fill_adjacency(Net& net, std::uint32_t kinds) const;
@@ -284,17 +307,19 @@ class Cluster {
   [[nodiscard]] Spread spread(const Net& net, std::span<const Arc> starts, const Hops& hops,
                               Route so_far) const;
   [[nodiscard]] Route shortest_paths(const Net& net, DeviceId from, DeviceId to) const;
+  [[nodiscard]] Route searched_paths(const Net& net, DeviceId from, DeviceId to) const;
   [[nodiscard]] std::optional<DeviceId> host_of(std::uint32_t gpu) const;
   [[nodiscard]] Route in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] std::optional<std::uint32_t> rail_relay(std::uint32_t from_gpu,
                                                         std::uint32_t to_gpu) const;
-  [[nodiscard]] Route across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu,
-                                    Route so_far) const;
+  [[nodiscard]] Route across_fabric(Crossing ends, Route so_far, RouteDetail detail) const;
   [[nodiscard]] std::vector<Arc> nearest_starts(const Port& source, const Hops& hops) const;
-  [[nodiscard]] Route all_paths(const Port& source, const Port& sink, Route so_far) const;
+  [[nodiscard]] Route all_paths(const Port& source, const Port& sink, Route so_far,
+                                RouteDetail detail) const;
   [[nodiscard]] const Trunk& trunk(const Arc& start, std::uint32_t target) const;
   [[nodiscard]] Trunk trunk_of(Spread paths, std::uint32_t target) const;
+  [[nodiscard]] Route by_bundles(const Route& route) const;
   [[nodiscard]] Route dealt_paths(Crossing ends, Route so_far) const;
   [[nodiscard]] Seconds fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] Seconds node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
@@ -305,9 +330,14 @@ class Cluster {
   std::vector<DeviceId> nic_of_gpu_;
   std::vector<Link> links_;
   std::vector<LinkId> first_link_;  // by device, and the end
+  std::vector<LinkId> bundle_of_;
+  std::vector<LinkId> bundled_;  // links of bundles of two or more, bundle by bundle
   Net nvlink_;
   Net host_;
   Net fabric_;
+  std::vector<NodeLinks> nodes_;
+  // Ways within the first of nodes alike, by net, node and places; links by position in the node.
+  mutable std::unordered_map<std::uint64_t, Route> node_routes_;
   bool gpus_relay_ = false;  // some GPUs are joined by NVLink without a switch
   std::vector<Port> ports_;  // by GPU; empty for one node without NICs
   std::uint32_t components_ = 0;

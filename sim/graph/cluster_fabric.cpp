@@ -85,15 +85,56 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
     trunks_.clear();
     trunk_hops_ = 0;
   }
-  trunk_hops_ += found.route.size();
+  trunk_hops_ += found.route.size() + found.bundles.size();
   return trunks_.emplace(key, std::move(found)).first->second;
 }
 
 Cluster::Trunk Cluster::trunk_of(Spread paths, std::uint32_t target) const {
   Trunk result{.route = std::move(paths.route)};
+  result.bundles = by_bundles(result.route);
   result.arriving.reserve(targets_[target].size());
   for (const DeviceId device : targets_[target])
     result.arriving.push_back(paths.share[fabric_.place[device]]);
+  return result;
+}
+
+// A bundle that is not loaded in all its links alike stays in single links.
+Route Cluster::by_bundles(const Route& route) const {
+  struct Met {
+    LinkId lowest = 0;
+    double fraction = 0.0;
+    std::uint32_t links = 0;
+    bool alike = true;
+  };
+  std::vector<Met> met;
+  const auto find = [&](LinkId lowest) {
+    // A walk meets the links of a bundle in one ring: the last one met is near the end.
+    return std::find_if(met.rbegin(), met.rend(),
+                        [&](const Met& other) { return other.lowest == lowest; });
+  };
+  for (const RouteHop& hop : route) {
+    const LinkId lowest = bundle_of_[hop.link];
+    const auto known = find(lowest);
+    if (known == met.rend()) {
+      met.push_back({.lowest = lowest, .fraction = hop.fraction, .links = 1});
+    } else {
+      known->alike = known->alike && known->fraction == hop.fraction;
+      ++known->links;
+    }
+  }
+  Route result;
+  for (const Met& bundle : met)
+    if (bundle.alike &&
+        bundle.links == std::max<std::size_t>(1, this->bundle(bundle.lowest).size()))
+      result.push_back({bundle.lowest, bundle.fraction, bundle.links});
+  const auto told = result.size();
+  if (told == met.size()) return result;
+  for (const RouteHop& hop : route) {
+    const auto whole =
+        std::find_if(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(told),
+                     [&](const RouteHop& other) { return other.link == bundle_of_[hop.link]; });
+    if (whole == result.begin() + static_cast<std::ptrdiff_t>(told)) result.push_back(hop);
+  }
   return result;
 }
 

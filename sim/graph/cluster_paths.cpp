@@ -44,24 +44,25 @@ Route merged(const Route& route) {
 
 // ---- routes
 
-Route Cluster::route(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
+Route Cluster::route(std::uint32_t from_gpu, std::uint32_t to_gpu, RouteDetail detail) const {
   if (gpus_.at(from_gpu) == gpus_.at(to_gpu)) return {};
   if (node_of(from_gpu) == node_of(to_gpu)) {
     Route route = in_node(from_gpu, to_gpu);
-    return route.empty() ? across_fabric(from_gpu, to_gpu, {}) : route;
+    return route.empty() ? across_fabric({from_gpu, to_gpu}, {}, detail) : route;
   }
   const Crossing ends = crossing(from_gpu, to_gpu);
-  Route route = across_fabric(ends.leaves_at, ends.enters_at, in_node(from_gpu, ends.leaves_at));
+  Route route = across_fabric(ends, in_node(from_gpu, ends.leaves_at), detail);
   append(route, in_node(ends.enters_at, to_gpu));
   return route;
 }
 
-Route Cluster::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
+Route Cluster::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                                  RouteDetail detail) const {
   const std::optional<std::uint32_t> relay = rail_relay(from_gpu, to_gpu);
-  if (!relay) return route(from_gpu, to_gpu);
+  if (!relay) return route(from_gpu, to_gpu, detail);
   Route path = shortest_paths(nvlink_, gpus_.at(from_gpu), gpus_.at(*relay));
-  if (path.empty()) return route(from_gpu, to_gpu);
-  return across_fabric(*relay, to_gpu, std::move(path));
+  if (path.empty()) return route(from_gpu, to_gpu, detail);
+  return across_fabric({*relay, to_gpu}, std::move(path), detail);
 }
 
 // The GPU of the sender's node with the receiver's index, where a message could change to its rail.
@@ -134,13 +135,13 @@ Cluster::Crossing Cluster::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu
   return {};
 }
 
-Route Cluster::across_fabric(std::uint32_t from_gpu, std::uint32_t to_gpu, Route so_far) const {
-  const Port& source = ports_.at(from_gpu);
-  const Port& sink = ports_.at(to_gpu);
+Route Cluster::across_fabric(Crossing ends, Route so_far, RouteDetail detail) const {
+  const Port& source = ports_.at(ends.leaves_at);
+  const Port& sink = ports_.at(ends.enters_at);
   append(so_far, source.out);
   Route route = facts_.routing.kind == Routing::Kind::Ideal
-                    ? all_paths(source, sink, std::move(so_far))
-                    : dealt_paths({from_gpu, to_gpu}, std::move(so_far));
+                    ? all_paths(source, sink, std::move(so_far), detail)
+                    : dealt_paths(ends, std::move(so_far));
   append(route, sink.in);
   return route;
 }
@@ -157,7 +158,11 @@ std::vector<Cluster::Arc> Cluster::nearest_starts(const Port& source, const Hops
   return starts;
 }
 
-Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far) const {
+Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far,
+                         RouteDetail detail) const {
+  const auto told = [&](const Trunk& trunk) -> const Route& {
+    return detail == RouteDetail::Bundles ? trunk.bundles : trunk.route;
+  };
   const auto arrive = [&](const std::vector<double>& arriving) {
     const std::vector<DeviceId>& switches = targets_[sink.target];
     for (const Arc& arc : sink.down) {
@@ -172,16 +177,16 @@ Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far) con
   if (source.up.size() == 1) {
     const Arc& start = source.up.front();
     const Trunk& shared = trunk(start, sink.target);
-    so_far.reserve(so_far.size() + shared.route.size() + sink.down.size() + sink.in.size() + 1);
+    so_far.reserve(so_far.size() + told(shared).size() + sink.down.size() + sink.in.size() + 1);
     if (start.link != kNowhere) so_far.push_back({start.link, 1.0});
-    append(so_far, shared.route);
+    append(so_far, told(shared));
     arrive(shared.arriving);
   } else {
     const Hops here = searched(sink.target);
     const Hops& hops = distances(sink.target, here);
-    Trunk own = trunk_of(spread(fabric_, nearest_starts(source, hops), hops, std::move(so_far)),
-                         sink.target);
-    so_far = std::move(own.route);
+    const Trunk own =
+        trunk_of(spread(fabric_, nearest_starts(source, hops), hops, {}), sink.target);
+    append(so_far, told(own));
     arrive(own.arriving);
   }
   return so_far;
@@ -349,7 +354,26 @@ Cluster::Latencies Cluster::slowest_path(const Net& net, const Hops& hops,
   return latencies;
 }
 
+// Searched once for all nodes that are wired alike. REQUIRES: both are of one node.
 Route Cluster::shortest_paths(const Net& net, DeviceId from, DeviceId to) const {
+  const NodeLinks& here = nodes_[static_cast<std::size_t>(device(from).node)];
+  const std::uint64_t places = net.size_around(device(from));
+  const std::uint64_t which = (std::uint64_t{here.like} << 1U) | (&net == &host_ ? 1U : 0U);
+  const auto [known, fresh] =
+      node_routes_.try_emplace((which * places + net.place[from]) * places + net.place[to]);
+  Route& route = known->second;
+  if (fresh) {
+    route = searched_paths(net, from, to);
+    for (RouteHop& hop : route)
+      hop.link =
+          static_cast<LinkId>(std::ranges::lower_bound(here.links, hop.link) - here.links.begin());
+  }
+  Route result = route;
+  for (RouteHop& hop : result) hop.link = here.links[hop.link];
+  return result;
+}
+
+Route Cluster::searched_paths(const Net& net, DeviceId from, DeviceId to) const {
   const Hops hops = hops_to(net, to);
   if (hops[net.place[from]] == kUnreachable) return {};
   const Arc start{.device = from, .place = net.place[from]};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -92,14 +93,8 @@ class ContentionSearch {
   }
 
   Contention found() {
-    std::vector<std::vector<Crossing>> crossings(cluster_.links().size());
-    for (std::uint32_t shape = 0; shape < moments_.size(); ++shape) {
-      for (std::size_t i = joint_.shape_offsets[shape]; i < joint_.shape_offsets[shape + 1]; ++i) {
-        const LinkId link = joint_.shape_loads[i].link;
-        if (!result_.slack[link]) crossings[link].push_back({shape, i});
-      }
-    }
-    for (const LinkId link : joint_.links) look_at(link, crossings[link]);
+    const Crossings crossings = crossings_by_link();
+    for (const LinkId link : joint_.links) look_at(link, crossings.of(link));
     return std::move(result_);
   }
 
@@ -108,6 +103,16 @@ class ContentionSearch {
     std::uint32_t shape = 0;
     std::size_t load = 0;  // index into shape_loads
   };
+  // Those of a link are all[begin[link] .. begin[link + 1]), by shape and so by group.
+  struct Crossings {
+    std::vector<std::size_t> begin;
+    std::vector<Crossing> all;
+    [[nodiscard]] std::span<const Crossing> of(LinkId link) const {
+      return std::span(all).subspan(begin[link], begin[link + 1] - begin[link]);
+    }
+  };
+  // Whom a chain may meet on a link.
+  enum class Company : std::uint8_t { None, OwnPhase, Others };
 
   void add_moments(const GroupCall& made) {
     for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
@@ -119,15 +124,30 @@ class ContentionSearch {
     }
   }
 
-  // Whom a chain may meet on a link.
-  enum class Company : std::uint8_t { None, OwnPhase, Others };
+  [[nodiscard]] Crossings crossings_by_link() const {
+    Crossings result;
+    result.begin.assign(cluster_.links().size() + 1, 0);
+    for (const ShapeLoad& load : joint_.shape_loads)
+      if (!result_.slack[load.link]) ++result.begin[load.link + 1];
+    std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
+    result.all.resize(result.begin.back());
+    std::vector<std::size_t> next(result.begin.begin(), result.begin.end() - 1);
+    for (std::uint32_t shape = 0; shape < moments_.size(); ++shape) {
+      for (std::size_t i = joint_.shape_offsets[shape]; i < joint_.shape_offsets[shape + 1]; ++i) {
+        const LinkId link = joint_.shape_loads[i].link;
+        if (!result_.slack[link]) result.all[next[link]++] = {shape, i};
+      }
+    }
+    return result;
+  }
 
   void look_at(LinkId link, std::span<const Crossing> crossings) {
     const double capacity = cluster_.link(link).capacity.value();
-    for (const auto& [shape, load] : crossings) {
-      const Company company = company_of(shape, crossings);
-      if (company == Company::Others) result_.meets_others[shape] = true;
-      if (company != Company::None) {
+    find_company(crossings);
+    for (std::size_t i = 0; i < crossings.size(); ++i) {
+      const auto [shape, load] = crossings[i];
+      if (company_[i] == Company::Others) result_.meets_others[shape] = true;
+      if (company_[i] != Company::None) {
         result_.contended[load] = true;
       } else {
         double& alone = result_.rate_alone[shape];
@@ -136,23 +156,41 @@ class ContentionSearch {
     }
   }
 
-  [[nodiscard]] Company company_of(std::uint32_t shape, std::span<const Crossing> crossings) {
-    if (crossings.size() > kMostChains) return Company::Others;
-    Company company = Company::None;
-    for (const Crossing& other : crossings) {
-      company = std::max(company, company_of(shape, other.shape));
-    }
-    return company;
+  [[nodiscard]] GroupId group_of(const Crossing& crossing) const {
+    return joint_.group_of_shape[crossing.shape];
   }
 
-  // Of a shape with itself: two equal chains of one phase, or two of its calls at once.
-  [[nodiscard]] Company company_of(std::uint32_t a, std::uint32_t b) {
-    const GroupId group = joint_.group_of_shape[a];
-    if (!apartness_.apart(group, joint_.group_of_shape[b])) return Company::Others;
-    if (group != joint_.group_of_shape[b]) return Company::None;
-    const bool together =
-        a == b ? std::ranges::adjacent_find(moments_[a]) != moments_[a].end()
-               : std::ranges::find_first_of(moments_[a], moments_[b]) != moments_[a].end();
+  // company_, by crossing. Groups are looked at pair by pair, then the chains of each.
+  void find_company(std::span<const Crossing> crossings) {
+    company_.assign(crossings.size(), Company::Others);
+    if (crossings.size() > kMostChains) return;
+    groups_here_.clear();
+    for (std::size_t i = 0; i < crossings.size(); ++i) {
+      const GroupId group = group_of(crossings[i]);
+      if (groups_here_.empty() || groups_here_.back() != group) groups_here_.push_back(group);
+    }
+    for (std::size_t begin = 0; begin < crossings.size();) {
+      const GroupId group = group_of(crossings[begin]);
+      std::size_t end = begin + 1;
+      while (end < crossings.size() && group_of(crossings[end]) == group) ++end;
+      const bool alone = std::ranges::all_of(
+          groups_here_, [&](GroupId other) { return apartness_.apart(group, other); });
+      for (std::size_t i = begin; alone && i < end; ++i)
+        company_[i] = company_within(crossings[i].shape, crossings.subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  // Of a shape with those of its group, itself among them: two equal chains of one phase, or chains
+  // of two shapes in one phase. Calls of the group follow one another.
+  [[nodiscard]] Company company_within(std::uint32_t shape,
+                                       std::span<const Crossing> of_group) const {
+    const std::vector<Moment>& own = moments_[shape];
+    const bool together = std::ranges::any_of(of_group, [&](const Crossing& other) {
+      return other.shape == shape
+                 ? std::ranges::adjacent_find(own) != own.end()
+                 : std::ranges::find_first_of(own, moments_[other.shape]) != own.end();
+    });
     return together ? Company::OwnPhase : Company::None;
   }
 
@@ -160,6 +198,8 @@ class ContentionSearch {
   const JointGraph& joint_;
   Apartness apartness_;
   std::vector<std::vector<Moment>> moments_;  // by shape, ascending
+  std::vector<Company> company_;              // on the link at hand
+  std::vector<GroupId> groups_here_;
   Contention result_;
 };
 

@@ -35,10 +35,11 @@ SlotCalls slot_calls(const Program& program, std::size_t slots) {
 
 class Joiner {
  public:
-  // `bundle_of` as link_bundles().
-  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport,
-         std::vector<LinkId> bundle_of)
-      : cluster_(cluster), workload_(workload), transport_(transport) {
+  // Without `bundles` every link is one of its own.
+  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport, bool bundles)
+      : cluster_(cluster), workload_(workload), transport_(transport), bundles_(bundles) {
+    std::vector<LinkId> bundle_of = cluster.bundle_of();
+    if (!bundles) std::iota(bundle_of.begin(), bundle_of.end(), 0U);
     joint_.bundle_size.assign(bundle_of.size(), 0);
     for (const LinkId lowest : bundle_of) ++joint_.bundle_size[lowest];
     joint_.bundle_of = std::move(bundle_of);
@@ -147,16 +148,15 @@ class Joiner {
 
   // What the chain puts on the lowest link of each bundle. A bundle must be loaded in all its links
   // alike, or it is none.
-  std::vector<ShapeLoad> loads_of(const Chain& chain, double payload) {
+  std::vector<ShapeLoad> loads_of(std::span<const LinkLoad> loads, double payload) {
     std::vector<ShapeLoad> shape;
     bundled_.clear();
-    for (const LinkLoad& load : chain.loads) {
+    for (const LinkLoad& load : loads) {
       if (load.bytes <= 0.0) continue;
       TY_CHECK(load.link < cluster_.links().size(), load.link, cluster_.links().size());
       const LinkId lowest = joint_.bundle_of[load.link];
       const bool alone = joint_.bundle_size[lowest] == 1;
-      if (alone || meet(lowest, load.bytes))
-        shape.push_back({lowest, load_index(load.bytes / payload)});
+      if (alone || meet(lowest, load)) shape.push_back({lowest, load_index(load.bytes / payload)});
     }
     for (const LinkId lowest : bundled_) {
       if (met_[lowest].links != joint_.bundle_size[lowest]) bundles_hold_ = false;
@@ -168,14 +168,15 @@ class Joiner {
   }
 
   // Whether the chain at hand has not met the bundle before.
-  bool meet(LinkId lowest, double bytes) {
+  bool meet(LinkId lowest, const LinkLoad& load) {
     constexpr double kAlike = 0x1p-40;  // of sums in another order
     BundleLoad& met = met_[lowest];
-    const bool first = met.links++ == 0;
+    const bool first = met.links == 0;
+    met.links += load.alike;
     if (first) {
-      met.bytes = bytes;
+      met.bytes = load.bytes;
       bundled_.push_back(lowest);
-    } else if (std::abs(bytes - met.bytes) > kAlike * met.bytes) {
+    } else if (std::abs(load.bytes - met.bytes) > kAlike * met.bytes) {
       bundles_hold_ = false;
     }
     return first;
@@ -183,7 +184,9 @@ class Joiner {
 
   // The shape of the chain among those of its group; a new one if it has no like.
   std::uint32_t shape_of(const Chain& chain, double payload, GroupId group) {
-    const std::vector<ShapeLoad> shape = loads_of(chain, payload);
+    const std::vector<ShapeLoad> shape = bundles_
+                                             ? loads_of(chain.loads, payload)
+                                             : loads_of(every_link(cluster_, chain.loads), payload);
     std::uint64_t hash = shape.size();
     for (const ShapeLoad& load : shape) {
       hash = (hash ^ ((std::uint64_t{load.link} << 32U) | load.load)) * 0x9e3779b97f4a7c15ULL;
@@ -230,6 +233,7 @@ class Joiner {
   const Cluster& cluster_;
   const Workload& workload_;
   const Transport& transport_;
+  bool bundles_;
   JointGraph joint_;
   bool bundles_hold_ = true;
   std::vector<BundleLoad> met_;  // by lowest link, of the chain at hand; zero in between
@@ -243,16 +247,13 @@ class Joiner {
 
 // Where a transport loads switches by name, links are no longer alike.
 JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport) {
-  std::optional<JointGraph> joint =
-      Joiner(cluster, workload, transport, link_bundles(cluster)).joined();
+  std::optional<JointGraph> joint = Joiner(cluster, workload, transport, true).joined();
   return joint ? std::move(*joint) : join_unbundled(cluster, workload, transport);
 }
 
 JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
                           const Transport& transport) {
-  std::vector<LinkId> alone(cluster.links().size());
-  std::iota(alone.begin(), alone.end(), 0U);
-  return Joiner(cluster, workload, transport, std::move(alone)).joined().value();
+  return Joiner(cluster, workload, transport, false).joined().value();
 }
 
 std::size_t KeyHash::operator()(const std::vector<std::uint64_t>& key) const {

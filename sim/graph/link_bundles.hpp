@@ -12,9 +12,11 @@
 //   const std::vector<LinkId> bundle = link_bundles(cluster);   // bundle[l]: the lowest of l's
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sim/graph/cluster.hpp"
+#include "sim/graph/transport.hpp"
 
 namespace trainyard {
 
@@ -22,5 +24,9 @@ namespace trainyard {
 // endpoints are alone, and all of them are where routing is not ideal. Whether a transport really
 // loads them alike is for its user to check: it may address a switch by name.
 [[nodiscard]] std::vector<LinkId> link_bundles(const Cluster& cluster);
+
+// The same loads with every link of a bundle by itself: each link once, sorted, `alike` 1.
+[[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,
+                                               std::span<const LinkLoad> loads);
 
 }  // namespace trainyard

@@ -22,13 +22,15 @@
 
 namespace trainyard {
 
+// `alike` links carry so much each: the one, or the bundle of which it is the lowest (as RouteHop).
 struct LinkLoad {
   LinkId link = 0;
   double bytes = 0.0;
+  std::uint32_t alike = 1;
 };
 
 struct Chain {
-  std::vector<LinkLoad> loads;  // each link once; sorted by link
+  std::vector<LinkLoad> loads;  // each link (alone, and as a bundle) once; sorted by link
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();  // of the most loaded link
 };
 

@@ -37,11 +37,12 @@ Network network_of(const GroupPlace& place, const Communicator& communicator) {
   Network network;
   if (communicator.nodes == 1) return network;
   const auto [from, to] = far_pair(place);
-  const Route route = place.cluster.route_rail_aligned(from, to);
+  const Route route = place.cluster.route_rail_aligned(from, to, RouteDetail::Bundles);
   network.latency_us = 0.0;
   for (const RouteHop& hop : route) {
     const Link& link = place.cluster.link(hop.link);
-    if (!is_inside(link.kind)) network.latency_us += 1e6 * hop.fraction * link.latency.value();
+    if (!is_inside(link.kind))
+      network.latency_us += 1e6 * hop.fraction * hop.alike * link.latency.value();
   }
   // The communicator's view has the NICs at their nominal rate.
   for (const NodeNic& nic : communicator.node.nics) network.rate += nic.rate;

@@ -59,6 +59,12 @@ PricedBy NcclTransport::priced_by() const {
 }
 
 const Communicator& NcclTransport::communicator(std::span<const std::uint32_t> gpus) const {
+  if (last_.communicator == nullptr || !std::ranges::equal(last_.gpus, gpus))
+    last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = &communicator_like(gpus)};
+  return *last_.communicator;
+}
+
+const Communicator& NcclTransport::communicator_like(std::span<const std::uint32_t> gpus) const {
   if (!host_)
     throw RunError(
         fmt::format("nccl on {}: \"{}\" is no GPU of NVIDIA that NCCL's data know (choose "
@@ -90,7 +96,7 @@ std::optional<Choice> NcclTransport::choice(const Call& call,
   if (!chooses(call, gpus) || !is_tuned(call.op)) return {};
   const Communicator& comm = communicator(gpus);
   const bool eight_bit_float = call.dtype == DataType::Fp8;
-  const std::optional<Machine> pace = machine(gpus);
+  const Machine* pace = machine(gpus);
   const Question question{&comm, call.op, call.bytes, eight_bit_float,
                           pace ? pace->network.latency_us : 0.0};
   const auto known = chosen_.find(question);
@@ -101,11 +107,14 @@ std::optional<Choice> NcclTransport::choice(const Call& call,
   return chosen_.emplace(question, made).first->second;
 }
 
-std::optional<Machine> NcclTransport::machine(std::span<const std::uint32_t> gpus) const {
-  if (!machine_) return {};
-  Machine made = *machine_;
-  made.network = network_of({.cluster = cluster_, .gpus = gpus}, communicator(gpus));
-  return made;
+const Machine* NcclTransport::machine(std::span<const std::uint32_t> gpus) const {
+  if (!machine_) return nullptr;
+  const Communicator& comm = communicator(gpus);
+  if (!last_.machine) {
+    last_.machine = machine_;
+    last_.machine->network = network_of({.cluster = cluster_, .gpus = gpus}, comm);
+  }
+  return &*last_.machine;
 }
 
 std::vector<Phase> NcclTransport::exchange(const Call& call,

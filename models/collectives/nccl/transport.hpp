@@ -85,8 +85,10 @@ class NcclTransport final : public Transport {
   // The call by the registered algorithm that stands in for NCCL.
   [[nodiscard]] Call stand_in(const Call& call, std::span<const std::uint32_t> gpus) const;
 
-  // What the group's time is made of; nothing where NCCL's own model tells it.
-  [[nodiscard]] std::optional<Machine> machine(std::span<const std::uint32_t> gpus) const;
+  // What the group's time is made of, until another's is asked for; nothing where NCCL's own model
+  // tells it.
+  [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
   // The registry's direct exchange at the machine's pace.
   [[nodiscard]] std::vector<Phase> exchange(const Call& call,
                                             std::span<const std::uint32_t> gpus) const;
@@ -94,7 +96,14 @@ class NcclTransport final : public Transport {
   const Cluster& cluster_;
   Options options_;
   std::optional<HostFacts> host_;
+  // The group last asked for: its calls come in a row.
+  struct LastGroup {
+    std::vector<std::uint32_t> gpus = {};
+    const Communicator* communicator = nullptr;
+    std::optional<Machine> machine = {};
+  };
   std::optional<Machine> machine_;  // of any group, without its network
+  mutable LastGroup last_;
   CollectiveTransport others_;
   mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator
   mutable std::map<Question, Choice> chosen_;

@@ -15,6 +15,7 @@
 
 #include "models/collectives/collective.hpp"
 #include "sim/graph/cluster.hpp"
+#include "sim/graph/link_bundles.hpp"
 
 namespace trainyard::testing {
 
@@ -125,7 +126,7 @@ inline std::vector<double> bytes_on_links(const Cluster& cluster,
   std::vector<double> bytes(cluster.links().size(), 0.0);
   for (const Phase& phase : phases)
     for (const Chain& chain : phase.chains)
-      for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+      for (const LinkLoad& load : every_link(cluster, chain.loads)) bytes[load.link] += load.bytes;
   return bytes;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sim/graph/fold.hpp"
+#include "sim/graph/link_bundles.hpp"
 
 namespace trainyard::test {
 
@@ -52,7 +53,9 @@ inline std::set<std::uint32_t> calls_of(const Workload& workload, GroupId group)
   return calls;
 }
 
-inline std::vector<PlainChain> plain_chains(const Workload& workload, const Transport& transport) {
+// With every link by itself, so that nothing here leans on bundles.
+inline std::vector<PlainChain> plain_chains(const Cluster& cluster, const Workload& workload,
+                                            const Transport& transport) {
   std::vector<PlainChain> chains;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     for (const std::uint32_t call : calls_of(workload, group)) {
@@ -60,6 +63,7 @@ inline std::vector<PlainChain> plain_chains(const Workload& workload, const Tran
       for (std::uint32_t phase = 0; phase < phases.size(); ++phase) {
         for (const Chain& chain : phases[phase].chains) {
           chains.push_back({group, call, phase, phases[phase].latency.value(), chain});
+          chains.back().chain.loads = every_link(cluster, chain.loads);
         }
       }
     }
@@ -113,7 +117,7 @@ inline void check_groups(const Workload& workload, const Partition& partition) {
 inline void check_flows(const Cluster& cluster, const Workload& workload,
                         const Transport& transport, const Partition& partition) {
   std::map<ChainKey, std::vector<PlainChain>> actual;
-  for (PlainChain& chain : plain_chains(workload, transport)) {
+  for (PlainChain& chain : plain_chains(cluster, workload, transport)) {
     std::map<std::uint32_t, double> per_class;
     for (const LinkLoad& load : chain.chain.loads) {
       per_class[partition.class_of_link[load.link]] += load.bytes;
@@ -222,7 +226,7 @@ inline std::size_t distinct(const std::vector<std::uint32_t>& colours) {
 class SlowFold {
  public:
   SlowFold(const Cluster& cluster, const Workload& workload, const Transport& transport)
-      : workload_(workload), chains_(plain_chains(workload, transport)) {
+      : workload_(workload), chains_(plain_chains(cluster, workload, transport)) {
     for (const Rank& rank : workload.ranks) ranks_.push_back(rank.program);
     for (const Group& group : workload.groups) {
       groups_.push_back(static_cast<std::uint32_t>(group.kind) * 100000U +
