@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/validate/memory_rows.hpp"
 #include "scenarios/validate/outcome.hpp"
 #include "scenarios/validate/score.hpp"
 
@@ -19,6 +20,9 @@ struct ReportChoice {
   std::size_t worst = 10;    // rows named one by one
   std::string program = {};  // which version predicted
   std::string date = {};
+  // The same rows, each source predicted without what its own rows fitted (left_out.hpp); empty:
+  // that was not asked.
+  std::vector<Outcome> left_out = {};
 };
 
 // Scores, worst rows with where their predicted time goes, and what could not be predicted and why;
@@ -31,8 +35,11 @@ struct ReportChoice {
 // How far peaks of memory are off, in a line and an empty one; nothing where none was measured.
 [[nodiscard]] std::string memory_line(const std::vector<Outcome>& outcomes);
 
-// One line a row: its features, measured, predicted, error, parts of the step, or the reason.
-[[nodiscard]] std::string validation_csv(const std::vector<Outcome>& outcomes);
+// One line a row: its features, measured, predicted, error, parts of the step, or the reason. Rows
+// of measured memory follow in the same columns: the figure is their operation, and error that of
+// the memory.
+[[nodiscard]] std::string validation_csv(const std::vector<Outcome>& outcomes,
+                                         const std::vector<MemoryOutcome>& memory = {});
 [[nodiscard]] nlohmann::ordered_json validation_json(const std::vector<Outcome>& outcomes,
                                                      const ReportChoice& choice);
 

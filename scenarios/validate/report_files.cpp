@@ -49,9 +49,26 @@ Json row_json(const Outcome& outcome) {
   return json;
 }
 
+// The columns of a run's line, those that memory has none of empty.
+std::string memory_csv_line(const MemoryOutcome& outcome) {
+  std::string text = quoted(outcome.id);
+  for (std::size_t feature = 0; feature < kFeatures; ++feature) {
+    const auto kind = static_cast<Feature>(feature);
+    text += ',';
+    if (kind == Feature::Source) text += quoted(outcome.source);
+    if (kind == Feature::Operation) text += quoted(outcome.figure);
+  }
+  text += ",,,,";
+  text += outcome.predicted()
+              ? fmt::format("{:.4f},,{:.4f}", outcome.error(), outcome.predicted_gib)
+              : ",,";
+  return text + fmt::format(",{},,,{}\n", outcome.measured_gib, quoted(outcome.reason));
+}
+
 }  // namespace
 
-std::string validation_csv(const std::vector<Outcome>& outcomes) {
+std::string validation_csv(const std::vector<Outcome>& outcomes,
+                           const std::vector<MemoryOutcome>& memory) {
   std::string text = "id";
   for (std::size_t feature = 0; feature < kFeatures; ++feature) {
     text += fmt::format(",{}", to_string(static_cast<Feature>(feature)));
@@ -70,12 +87,13 @@ std::string validation_csv(const std::vector<Outcome>& outcomes) {
       text += ",,,,,,,," + quoted(outcome.reason) + '\n';
       continue;
     }
-    const std::optional<double>& memory = outcome.row.peak_memory_gib;
+    const std::optional<double>& measured = outcome.row.peak_memory_gib;
     text += fmt::format(",{:.6g},{:.4f},{},{:.4f},{},{:.3f},{},\n", outcome.predicted_s,
                         outcome.error(), outcome.fits, outcome.peak_memory_gib,
-                        memory ? fmt::format("{}", *memory) : "", outcome.wall_s,
+                        measured ? fmt::format("{}", *measured) : "", outcome.wall_s,
                         quoted(parts_text(outcome, outcome.parts.size())));
   }
+  for (const MemoryOutcome& outcome : memory) text += memory_csv_line(outcome);
   return text;
 }
 
@@ -87,6 +105,11 @@ Json validation_json(const std::vector<Outcome>& outcomes, const ReportChoice& c
     for (const GroupScore& group : scores_by(outcomes, feature)) {
       groups.push_back(score_json(group));
     }
+  }
+  if (!choice.left_out.empty()) {
+    json["left_out"] = {{"all", score_json(score_of_all(choice.left_out))}};
+    for (const GroupScore& group : scores_by(choice.left_out, Feature::Source))
+      json["left_out"]["source"].push_back(score_json(group));
   }
   json["rows"] = Json::array();
   for (const Outcome& outcome : outcomes) json["rows"].push_back(row_json(outcome));

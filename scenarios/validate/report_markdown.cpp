@@ -35,6 +35,15 @@ std::string heading(std::string_view first) {
       first);
 }
 
+std::string left_out_table(const std::vector<Outcome>& outcomes) {
+  std::string text =
+      "Each source predicted without the constants that its own rows fitted, at what is known of "
+      "them otherwise (scenarios/validate/data/left_out.json):\n\n";
+  text += heading("source left out") + line(score_of_all(outcomes));
+  for (const GroupScore& group : scores_by(outcomes, Feature::Source)) text += line(group);
+  return text + '\n';
+}
+
 std::string worst_rows(const std::vector<Outcome>& outcomes, std::size_t most) {
   std::string text =
       "| row | measured | predicted | error | where the predicted time goes |\n"
@@ -93,6 +102,7 @@ std::string validation_markdown(const std::vector<Outcome>& outcomes, const Repo
     for (const GroupScore& group : scores_by(outcomes, feature)) text += line(group);
     text += '\n';
   }
+  if (!choice.left_out.empty()) text += left_out_table(choice.left_out);
   text += memory_line(outcomes);
   if (choice.worst > 0) {
     text += "Worst rows:\n\n" + worst_rows(outcomes, choice.worst) + '\n';

@@ -80,6 +80,13 @@ std::string validation_text(const std::vector<Outcome>& outcomes, const ReportCh
     for (const GroupScore& group : scores_by(outcomes, feature)) groups.row(cells(group));
     text += groups.text() + "\n";
   }
+  if (!choice.left_out.empty()) {
+    TextTable without(titles("source left out"));
+    without.row(cells(score_of_all(choice.left_out)));
+    for (const GroupScore& group : scores_by(choice.left_out, Feature::Source))
+      without.row(cells(group));
+    text += without.text() + "\n";
+  }
   text += memory_line(outcomes);
   text += worst_text(outcomes, choice.worst);
   return text + refusals_text(outcomes);

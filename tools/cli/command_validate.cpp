@@ -7,6 +7,7 @@
 #include "scenarios/run/run.hpp"
 #include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/dataset.hpp"
+#include "scenarios/validate/left_out.hpp"
 #include "scenarios/validate/memory_rows.hpp"
 #include "scenarios/validate/report.hpp"
 #include "scenarios/validate/step_profile.hpp"
@@ -28,6 +29,7 @@ struct ValidateChoice {
   std::vector<std::string> only;
   bool all = false;
   bool markdown = false;
+  bool left_out = false;
   std::size_t worst = ReportChoice{}.worst;
   std::size_t processes = 0;
   std::string csv, json, svg, cache, scenarios;
@@ -92,7 +94,7 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
 
 void write_files(const ValidateChoice& choice, const ReportChoice& report,
                  const std::vector<Outcome>& outcomes, const std::vector<MemoryOutcome>& memory) {
-  if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes));
+  if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes, memory));
   if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
   if (choice.json.empty()) return;
   nlohmann::ordered_json json = validation_json(outcomes, report);
@@ -107,7 +109,7 @@ Exit validate_rows(const ValidateChoice& choice) {
     refuse_unwritable(outputs);
   }
   const ChosenRows rows = chosen_rows(choice);
-  const ReportChoice report = report_choice(choice, rows.runs.empty());
+  ReportChoice report = report_choice(choice, rows.runs.empty());
   Progress progress("validating");
   const ValidateOptions options{.processes = choice.processes,
                                 .cache = choice.cache,
@@ -117,6 +119,7 @@ Exit validate_rows(const ValidateChoice& choice) {
   if (!rows.runs.empty()) {
     const std::vector<Outcome> simulated = validate(rows.runs, options);
     outcomes.insert(outcomes.end(), simulated.begin(), simulated.end());
+    if (choice.left_out) report.left_out = validate_left_out(rows.runs, options);
   }
   std::vector<MemoryOutcome> memory;
   for (const std::string& file : rows.memory) {
@@ -171,6 +174,9 @@ void add_validate(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_flag("--all", choice->all,
                     "Also rows that are marked as not complete: something about them is not known");
+  command->add_flag("--left-out", choice->left_out,
+                    "Also score each source predicted without what its own rows fitted "
+                    "(scenarios/validate/data/left_out.json)");
   command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
   command->add_option("--against", choice->against,
