@@ -95,6 +95,12 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const = 0;
   [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place,
                                                       Bytes bytes) const = 0;
+  // Where every member does the same, counting roles and pieces from its own: the messages that
+  // role 0 sends or receives, with the `after` of those it sends as indices into this list. Role r
+  // of n does them with r added to each role and r n-ths of the pieces to each piece. Empty where
+  // members differ, or where nobody has said that they do not. Held by law_test.cpp.
+  [[nodiscard]] virtual std::vector<Message> messages_of_first(const GroupPlace& place,
+                                                               Bytes bytes) const;
 };
 
 [[nodiscard]] std::span<const CollectiveAlgorithm* const> collective_algorithms();
@@ -119,10 +125,11 @@ class CollectiveTransport final : public Transport {
 
 // The stepwise model: every collective of the workload replaced by its messages, as sends and
 // receives with their dependencies on streams of their own (one to send and one to receive per
-// channel). One program per rank results. The launch latency is a Delay at the collective's start,
-// where its memory effects at the start also are; a Delay of zero joins its last messages, and
-// stands for it to others. Fluid and stepwise runs agree where theory says so (README.md). Throws
-// RunError like CollectiveTransport.
+// channel). Ranks of one program share one again where all members of their groups do alike
+// (messages_of_first); every other rank has a program of its own. The launch latency is a Delay at
+// the collective's start, where its memory effects at the start also are; a Delay of zero joins its
+// last messages, and stands for it to others. Fluid and stepwise runs agree where theory says so
+// (README.md). Throws RunError like CollectiveTransport.
 //
 // `algorithm_of` says which registered algorithm plays a call, where a name leaves a choice
 // ("nccl"); without it a call's own name counts.

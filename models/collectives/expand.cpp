@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 
-#include "models/collectives/blocks.hpp"
-#include "models/collectives/relay.hpp"
-#include "models/collectives/selection.hpp"
+#include "models/collectives/played_call.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 
@@ -22,13 +20,11 @@ namespace {
 constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
 constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
 
-// A collective's messages, and which of them each role sends or receives, in order. Those that meet
-// in switches move as one and are listed once, by the key of the relay.
-struct Lowered {
-  std::vector<Message> messages;
-  std::vector<std::uint32_t> calls;  // by message, index into the new calls
-  std::vector<std::vector<std::uint32_t>> of_role;
-  std::unordered_map<std::uint32_t, Relay> relays;  // by key
+// A slot of a program that many ranks share, as role 0 of its group sees it.
+struct Partner {
+  std::uint16_t group_slot = 0;  // of the group that it is a part of
+  Connection at;
+  std::uint32_t role = 0;  // in the pair
 };
 
 // The new program of one rank while it grows.
@@ -36,15 +32,14 @@ struct RankProgram {
   Program program;
   std::vector<SlotBinding> slots;
   std::map<GroupId, std::uint16_t> slot_of;  // of the pairs added so far
+  std::vector<Partner> partners;             // of the slots added, where members are alike
   std::vector<OpIndex> end_of;  // by old operation: the new one that stands for its end
 };
 
-// Who sends to whom on which channel of a group.
-struct Connection {
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t channel = 0;
-  bool operator==(const Connection&) const = default;
+// A new program that every rank with the same old one has whose collectives are played alike.
+struct SharedProgram {
+  std::uint32_t program = 0;
+  std::vector<Partner> partners;
 };
 
 struct ConnectionHash {
@@ -58,41 +53,44 @@ struct ConnectionHash {
 class Expansion {
  public:
   Expansion(const Workload& from, const Cluster& cluster, const AlgorithmOf& algorithm_of)
-      : from_(from), cluster_(cluster), algorithm_of_(algorithm_of) {}
+      : from_(from), cluster_(cluster), player_(cluster, algorithm_of, to_.calls) {}
   Workload run() &&;
 
  private:
   void start();
   void expand_rank(RankId rank);
+  // The number of the rank's new program; the slots it adds are put to `slots`.
+  std::uint32_t program_of(RankId rank, std::vector<SlotBinding>& slots);
+  RankProgram grown(const Rank& rank);
+  // How the rank's collectives are played; nothing where a member is not like the others.
+  std::optional<std::vector<std::uint32_t>> likeness_of(const Rank& rank);
   void copy(RankProgram& rank, const Program& program, const Operation& op);
   void expand(RankProgram& rank, const Program& program, const Operation& op);
   // Appends the messages of `lowered` in which the role takes part; returns the last operation of
   // each stream.
   std::map<std::uint8_t, OpIndex> add_messages(RankProgram& rank, const Operation& op,
-                                               const Lowered& lowered, OpIndex gate);
+                                               const PlayedCall& played, OpIndex gate);
 
-  const Lowered& lowered(GroupId group, std::uint32_t call);
-  Lowered lower(const Group& group, const Call& call);
-  std::uint32_t step_call(const Call& call, std::int64_t bytes, bool goes_on);
-  // Replaces the messages that meet in switches: one call and one entry for each of their members.
-  void lower_relays(Lowered& made, const Call& call, const Cut& cut,
-                    std::span<const DeviceId> parties, const std::vector<bool>& goes_on);
-  OpIndex add_relay(RankProgram& rank, Operation op, const Lowered& lowered, const Relay& relay,
+  const PlayedCall& played(GroupId group, std::uint32_t call);
+  OpIndex add_relay(RankProgram& rank, Operation op, const PlayedCall& played, const Relay& relay,
                     std::vector<OpIndex> dependencies,
                     std::unordered_map<std::uint32_t, OpIndex>& received);
-  std::uint32_t known_call(const Call& call);
   std::uint32_t delay(Seconds time);
   std::uint8_t stream(std::uint8_t of, std::uint32_t channel, bool receives);
-  GroupId pair(GroupId group, const Message& message);
+  GroupId pair(GroupId group, const Connection& at);
   GroupId relay_group(GroupId group, const Relay& relay, std::uint32_t channel);
   std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t role);
+  // The slot of the pair that a message of a played call is between.
+  std::uint16_t partner_slot(RankProgram& rank, std::uint16_t group_slot, const PlayedCall& played,
+                             const Message& message);
 
   const Workload& from_;
   const Cluster& cluster_;
-  const AlgorithmOf& algorithm_of_;
   Workload to_;
-  std::map<std::pair<GroupId, std::uint32_t>, Lowered> lowered_;
-  std::map<Call, std::uint32_t> step_calls_;
+  CallPlayer player_;
+  std::map<std::pair<GroupId, std::uint32_t>, PlayedCall> played_;
+  std::map<std::uint32_t, std::set<std::pair<std::uint16_t, std::uint32_t>>> collectives_;
+  std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, SharedProgram> shared_;
   std::map<double, std::uint32_t> delays_;
   std::map<std::tuple<std::uint8_t, std::uint32_t, bool>, std::uint8_t> streams_;
   // By group: messages of one channel between the same two keep their order.
@@ -148,27 +146,81 @@ void Expansion::start() {
   to_.groups = from_.groups;
 }
 
+bool is_played(const Workload& workload, const Operation& op) {
+  return op.kind == OpKind::Collective &&
+         workload.calls.at(op.payload).op != CollectiveOp::HostCopy;
+}
+
 void Expansion::expand_rank(RankId number) {
   const Rank& rank = from_.ranks[number];
+  std::vector<SlotBinding> slots = rank.slots;
+  slots.resize(from_.slots.size());
+  const std::uint32_t program = program_of(number, slots);
+  to_.ranks.push_back(
+      {.program = program, .gpu = rank.gpu, .slots = std::move(slots), .label = rank.label});
+}
+
+std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slots) {
+  const Rank& rank = from_.ranks[number];
+  const std::optional<std::vector<std::uint32_t>> likeness = likeness_of(rank);
+  const auto next = static_cast<std::uint32_t>(to_.programs.size());
+  if (!likeness) {
+    RankProgram made = grown(rank);
+    made.program.name = fmt::format("{}, rank {}", made.program.name, number);
+    slots = std::move(made.slots);
+    to_.programs.push_back(std::move(made.program));
+    return next;
+  }
+  const auto [known, fresh] = shared_.try_emplace({rank.program, *likeness});
+  SharedProgram& shared = known->second;
+  if (fresh) {
+    RankProgram made = grown(rank);
+    shared = {.program = next, .partners = std::move(made.partners)};
+    slots = std::move(made.slots);
+    to_.programs.push_back(std::move(made.program));
+    return next;
+  }
+  for (const Partner& partner : shared.partners) {
+    const auto [group, role] = rank.slots.at(partner.group_slot);
+    const std::size_t members = from_.groups.at(group).members.size();
+    slots.push_back(
+        {.group = pair(group, turned(partner.at, role, members)), .role = partner.role});
+  }
+  return shared.program;
+}
+
+RankProgram Expansion::grown(const Rank& rank) {
   const Program& program = from_.programs.at(rank.program);
   RankProgram made;
-  made.program.name = fmt::format("{}, rank {}", program.name, number);
+  made.program.name = program.name;
   made.program.stage = program.stage;
   made.program.resident = program.resident;
   made.slots = rank.slots;
   made.slots.resize(from_.slots.size());
   for (const Operation& op : program.operations) {
-    const bool calls = op.kind == OpKind::Collective;
-    if (calls && from_.calls.at(op.payload).op != CollectiveOp::HostCopy)
+    if (is_played(from_, op))
       expand(made, program, op);
     else
       copy(made, program, op);
   }
-  to_.ranks.push_back({.program = static_cast<std::uint32_t>(to_.programs.size()),
-                       .gpu = rank.gpu,
-                       .slots = std::move(made.slots),
-                       .label = rank.label});
-  to_.programs.push_back(std::move(made.program));
+  return made;
+}
+
+std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& rank) {
+  const auto [known, fresh] = collectives_.try_emplace(rank.program);
+  if (fresh)
+    for (const Operation& op : from_.programs.at(rank.program).operations)
+      if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
+  std::vector<std::uint32_t> likeness;
+  for (const auto& [slot, call] : known->second) {
+    const GroupId group = rank.slots.at(slot).group;
+    TY_CHECK(group != kNone, slot);
+    likeness.push_back(kNone);  // alone: nothing is sent
+    if (from_.groups.at(group).members.size() <= 1) continue;
+    likeness.back() = played(group, call).likeness;
+    if (likeness.back() == kNone) return {};
+  }
+  return likeness;
 }
 
 void Expansion::copy(RankProgram& rank, const Program& program, const Operation& op) {
@@ -188,7 +240,7 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
                                effects_at(program, op, false));
   std::vector<OpIndex> last{begun};
   if (!alone) {
-    const auto by_stream = add_messages(rank, op, lowered(group, op.payload), begun);
+    const auto by_stream = add_messages(rank, op, played(group, op.payload), begun);
     for (const auto& [stream, index] : by_stream) last.push_back(index);
   }
   gate.payload = delay(Seconds{});
@@ -196,27 +248,28 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
 }
 
 std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
-                                                        const Lowered& lowered, OpIndex gate) {
+                                                        const PlayedCall& played, OpIndex gate) {
   const SlotBinding here = rank.slots.at(op.slot);
+  const std::uint32_t self = played.turns() ? 0 : here.role;
   std::map<std::uint8_t, OpIndex> last;
   std::unordered_map<std::uint32_t, OpIndex> received;  // by message
-  for (const std::uint32_t index : lowered.of_role[here.role]) {
-    const Message& message = lowered.messages[index];
-    if (const auto relay = lowered.relays.find(index); relay != lowered.relays.end()) {
+  for (const std::uint32_t index : played.of_role[self]) {
+    const Message& message = played.messages[index];
+    if (const auto relay = played.relays.find(index); relay != played.relays.end()) {
       Operation part = op;
       part.stream = stream(op.stream, message.channel, false);
-      part.payload = lowered.calls[index];
+      part.payload = played.calls[index];
       std::vector<OpIndex> gates;
       if (!last.contains(part.stream)) gates.push_back(gate);
-      last[part.stream] = add_relay(rank, part, lowered, relay->second, std::move(gates), received);
+      last[part.stream] = add_relay(rank, part, played, relay->second, std::move(gates), received);
       continue;
     }
-    const bool receives = message.to == here.role;
+    const bool receives = message.to == self;
     Operation part = op;
     part.kind = receives ? OpKind::Recv : OpKind::Send;
     part.stream = stream(op.stream, message.channel, receives);
-    part.payload = lowered.calls[index];
-    part.slot = slot(rank, pair(here.group, message), receives ? 1 : 0);
+    part.payload = played.calls[index];
+    part.slot = partner_slot(rank, op.slot, played, message);
     std::vector<OpIndex> dependencies;
     if (!last.contains(part.stream)) dependencies.push_back(gate);
     if (!receives)
@@ -228,99 +281,46 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
   return last;
 }
 
-OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const Lowered& lowered,
+std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slot,
+                                      const PlayedCall& played, const Message& message) {
+  const auto [group, role] = rank.slots.at(group_slot);
+  const Connection at{.from = message.from, .to = message.to, .channel = message.channel};
+  if (!played.turns()) return slot(rank, pair(group, at), message.to == role ? 1 : 0);
+  const std::uint32_t end = message.to == 0 ? 1 : 0;
+  const std::size_t members = from_.groups.at(group).members.size();
+  const std::size_t before = rank.slots.size();
+  const std::uint16_t number = slot(rank, pair(group, turned(at, role, members)), end);
+  if (rank.slots.size() > before)
+    rank.partners.push_back({.group_slot = group_slot, .at = at, .role = end});
+  return number;
+}
+
+OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const PlayedCall& played,
                              const Relay& relay, std::vector<OpIndex> dependencies,
                              std::unordered_map<std::uint32_t, OpIndex>& received) {
   const SlotBinding here = rank.slots.at(op.slot);
   const auto role = std::ranges::lower_bound(relay.members, here.role) - relay.members.begin();
-  op.slot = slot(rank, relay_group(here.group, relay, lowered.messages[relay.key].channel),
+  op.slot = slot(rank, relay_group(here.group, relay, played.messages[relay.key].channel),
                  static_cast<std::uint32_t>(role));
   for (const std::uint32_t index : relay.messages) {
-    if (lowered.messages[index].from != here.role) continue;
-    for (const std::uint32_t before : lowered.messages[index].after)
+    if (played.messages[index].from != here.role) continue;
+    for (const std::uint32_t before : played.messages[index].after)
       dependencies.push_back(received.at(before));
   }
   const OpIndex made = append(rank.program, op, dependencies, {});
   for (const std::uint32_t index : relay.messages)
-    if (lowered.messages[index].to == here.role) received[index] = made;
+    if (played.messages[index].to == here.role) received[index] = made;
   return made;
 }
 
-const Lowered& Expansion::lowered(GroupId group, std::uint32_t call) {
-  const auto [entry, fresh] = lowered_.try_emplace({group, call});
-  if (fresh) entry->second = lower(from_.groups.at(group), from_.calls.at(call));
-  return entry->second;
-}
-
-Lowered Expansion::lower(const Group& group, const Call& call) {
-  std::vector<std::uint32_t> gpus;
-  for (const RankId member : group.members) gpus.push_back(from_.ranks.at(member).gpu);
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
-  Call named = call;
-  if (algorithm_of_) named.algorithm = algorithm_of_(call, gpus);
-  const CollectiveAlgorithm& algorithm = select_algorithm(named, place);
-  const auto ranks = static_cast<std::uint32_t>(gpus.size());
-  const Cut cut{.op = call.op, .ranks = ranks, .pieces = algorithm.pieces(place)};
-  Lowered made{.messages = algorithm.messages(place, Bytes{static_cast<double>(call.bytes)}),
-               .calls = {},
-               .of_role = std::vector<std::vector<std::uint32_t>>(ranks),
-               .relays = {}};
-  made.calls.reserve(made.messages.size());
-  const std::vector<bool> goes_on = follows_on(algorithm, made.messages);
-  if (const std::vector<DeviceId> parties = algorithm.parties(place); !parties.empty()) {
-    lower_relays(made, call, cut, parties, goes_on);
-    return made;
+const PlayedCall& Expansion::played(GroupId group, std::uint32_t call) {
+  const auto [entry, fresh] = played_.try_emplace({group, call});
+  if (fresh) {
+    std::vector<std::uint32_t> gpus;
+    for (const RankId member : from_.groups.at(group).members)
+      gpus.push_back(from_.ranks.at(member).gpu);
+    entry->second = player_.play(gpus, from_.calls.at(call));
   }
-  // Most messages are of few sizes.
-  std::unordered_map<std::int64_t, std::array<std::uint32_t, 2>> call_of_size;
-  for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
-    const Message& message = made.messages[index];
-    const std::int64_t size = whole_bytes_of(message, cut, call);
-    std::uint32_t& sized =
-        call_of_size.try_emplace(size, std::array{kNone, kNone}).first->second[goes_on[index]];
-    if (sized == kNone) sized = step_call(call, size, goes_on[index]);
-    made.calls.push_back(sized);
-    made.of_role[message.from].push_back(index);
-    made.of_role[message.to].push_back(index);
-  }
-  return made;
-}
-
-void Expansion::lower_relays(Lowered& made, const Call& call, const Cut& cut,
-                             std::span<const DeviceId> parties, const std::vector<bool>& goes_on) {
-  const std::vector<std::uint32_t> keys = relay_keys(made.messages, cut.ranks);
-  made.calls.resize(made.messages.size(), kNone);
-  for (Relay& relay : relays_of(made.messages, keys, cut.ranks))
-    made.relays.emplace(relay.key, std::move(relay));
-  std::set<std::pair<std::uint32_t, std::vector<std::uint32_t>>> seen;
-  for (std::uint32_t index = 0; index < made.messages.size(); ++index) {
-    const Message& message = made.messages[index];
-    if (keys[index] == kNone) {
-      made.calls[index] = step_call(call, whole_bytes_of(message, cut, call), goes_on[index]);
-      made.of_role[message.from].push_back(index);
-      made.of_role[message.to].push_back(index);
-    }
-    if (keys[index] != index) continue;
-    const Relay& relay = made.relays.at(index);
-    Call one = relay_call(made.messages, relay, parties, cut, call);
-    if (!seen.emplace(message.channel, relay.members).second) one.algorithm = kRelayOn;
-    made.calls[index] = known_call(one);
-    for (const std::uint32_t role : relay.members) made.of_role[role].push_back(index);
-  }
-}
-
-std::uint32_t Expansion::step_call(const Call& call, std::int64_t bytes, bool goes_on) {
-  const Call step{.op = CollectiveOp::SendRecv,
-                  .bytes = bytes,
-                  .dtype = call.dtype,
-                  .algorithm = goes_on ? kStepOn : kStep};
-  return known_call(step);
-}
-
-std::uint32_t Expansion::known_call(const Call& call) {
-  const auto [entry, fresh] =
-      step_calls_.try_emplace(call, static_cast<std::uint32_t>(to_.calls.size()));
-  if (fresh) to_.calls.push_back(call);
   return entry->second;
 }
 
@@ -346,14 +346,13 @@ std::uint8_t Expansion::stream(std::uint8_t of, std::uint32_t channel, bool rece
   return entry->second;
 }
 
-GroupId Expansion::pair(GroupId group, const Message& message) {
-  const auto [entry, fresh] = pairs_[group].try_emplace({message.from, message.to, message.channel},
-                                                        static_cast<GroupId>(to_.groups.size()));
+GroupId Expansion::pair(GroupId group, const Connection& at) {
+  const auto [entry, fresh] =
+      pairs_[group].try_emplace(at, static_cast<GroupId>(to_.groups.size()));
   if (fresh) {
     const Group& whole = from_.groups.at(group);
     to_.groups.push_back(
-        {.kind = whole.kind,
-         .members = {whole.members.at(message.from), whole.members.at(message.to)}});
+        {.kind = whole.kind, .members = {whole.members.at(at.from), whole.members.at(at.to)}});
   }
   return entry->second;
 }

@@ -217,6 +217,41 @@ std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPas
   return messages_on(rings_of(place), bytes, passes);
 }
 
+// Each step sends on what came in the step before, of the pass before too.
+std::vector<Message> ring_messages_of_first(const GroupPlace& place, Bytes bytes,
+                                            RingPasses passes) {
+  const std::vector<Ring> rings = rings_of(place);
+  const auto n = static_cast<std::uint32_t>(place.gpus.size());
+  Ring natural(n);
+  std::iota(natural.begin(), natural.end(), 0U);
+  if (rings.size() != 1 || rings.front() != natural) return {};
+  std::vector<Message> messages;
+  const auto add_pass = [&](bool reduce) {
+    const std::uint32_t first = reduce ? n - 1 : n;  // the block sent first, modulo n
+    const std::uint32_t begun = reduce || !passes.reduce_scatter ? 0 : n - 1;
+    for (std::uint32_t step = 0; step + 1 < n; ++step) {
+      const auto add = [&](std::uint32_t from, std::uint32_t to) {
+        const std::uint32_t block = (from + first + n - step) % n;
+        messages.push_back({.from = from,
+                            .to = to,
+                            .bytes = bytes.value() / n,
+                            .step = begun + step,
+                            .reduce = reduce,
+                            .piece_begin = block,
+                            .piece_end = block + 1,
+                            .after = {}});
+      };
+      add(0, 1);
+      if (messages.size() > 1)
+        messages.back().after = {static_cast<std::uint32_t>(messages.size() - 2)};
+      add(n - 1, 0);
+    }
+  };
+  if (passes.reduce_scatter) add_pass(true);
+  if (passes.all_gather) add_pass(false);
+  return messages;
+}
+
 std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingPasses passes) {
   const auto ranks = static_cast<std::uint32_t>(rings.front().size());
   const auto channels = static_cast<std::uint32_t>(rings.size());

@@ -76,6 +76,10 @@ struct RingPasses {
 };
 [[nodiscard]] std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes,
                                                  RingPasses passes);
+// What role 0 does of them (CollectiveAlgorithm::messages_of_first); empty unless there is one ring
+// and it goes by the roles.
+[[nodiscard]] std::vector<Message> ring_messages_of_first(const GroupPlace& place, Bytes bytes,
+                                                          RingPasses passes);
 // Its one phase.
 [[nodiscard]] std::vector<Phase> ring_phases(const GroupPlace& place, Bytes bytes,
                                              RingPasses passes);

@@ -27,6 +27,9 @@ class RingCollective final : public CollectiveAlgorithm {
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return ring_messages(place, bytes, passes_);
   }
+  std::vector<Message> messages_of_first(const GroupPlace& place, Bytes bytes) const override {
+    return ring_messages_of_first(place, bytes, passes_);
+  }
 
  private:
   CollectiveOp op_;

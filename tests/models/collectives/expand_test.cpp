@@ -27,11 +27,38 @@ TEST(Expand, EveryRankSendsAndReceivesItsMessages) {
   const Workload stepwise = expand_collectives(
       one_collective(gpus_of(8), CollectiveOp::AllReduce, 1 << 20, "ring"), cluster);
   EXPECT_NO_THROW(validate(stepwise, ""));
-  ASSERT_EQ(stepwise.programs.size(), 8U);
-  for (const Program& program : stepwise.programs) {
-    EXPECT_EQ(program.operations.size(), 2U + 2U + 2U * 14U);
-    EXPECT_EQ(sent_bytes(stepwise, program), 14 * (1 << 20) / 8);
+  ASSERT_EQ(stepwise.programs.size(), 1U);
+  const Program& program = stepwise.programs.front();
+  EXPECT_EQ(program.operations.size(), 2U + 2U + 2U * 14U);
+  EXPECT_EQ(sent_bytes(stepwise, program), 14 * (1 << 20) / 8);
+}
+
+// One program, and slots that lead each rank to its own neighbours.
+TEST(Expand, RanksThatShareAProgramHaveTheirOwnPartners) {
+  const Workload stepwise = expand_collectives(
+      one_collective(gpus_of(8), CollectiveOp::AllReduce, 1 << 20, "ring"), star(8));
+  for (RankId id = 0; id < 8; ++id) {
+    const Rank& rank = stepwise.ranks[id];
+    for (const Operation& op : stepwise.programs[rank.program].operations) {
+      if (op.kind != OpKind::Send && op.kind != OpKind::Recv) continue;
+      const auto [group, role] = rank.slots.at(op.slot);
+      const std::vector<RankId>& pair = stepwise.groups.at(group).members;
+      EXPECT_EQ(role, op.kind == OpKind::Send ? 0U : 1U);
+      EXPECT_EQ(pair.at(role), id);
+      EXPECT_EQ(pair.at(1 - role), (op.kind == OpKind::Send ? id + 1 : id + 7) % 8);
+    }
   }
+}
+
+// 1000 bytes in 8 parts weigh 125 each; 1001 do not weigh the same, and ranks differ.
+TEST(Expand, UnevenPiecesGiveEveryRankItsOwnProgram) {
+  const auto programs = [](std::int64_t bytes) {
+    return expand_collectives(one_collective(gpus_of(8), CollectiveOp::AllReduce, bytes, "ring"),
+                              star(8))
+        .programs.size();
+  };
+  EXPECT_EQ(programs(1000), 1U);
+  EXPECT_EQ(programs(1001), 8U);
 }
 
 TEST(Expand, TagsDependenciesAndMemoryAreKept) {

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "models/collectives/loads.hpp"
 #include "models/collectives/switch_routes.hpp"
@@ -102,6 +104,45 @@ TEST(Law, PhasesAndMessagesPutTheSameBytesOnEveryLink) {
       EXPECT_NEAR(fluid[link], stepwise[link], 1e-9 * 1e6) << "link " << link;
     }
   });
+}
+
+// A message as its sender and receiver know it; `after` by what was received.
+using Known = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, double,
+                         std::uint32_t, std::uint32_t, std::vector<std::array<std::uint32_t, 3>>>;
+
+// `role` of n does what role 0 does in `messages`, moved by it; with role 0 nothing is moved.
+std::set<Known> known_to(std::span<const Message> messages, std::uint32_t self,
+                         std::uint32_t moved_by, std::uint32_t n, std::uint32_t pieces) {
+  const auto role = [&](std::uint32_t of) { return (of + moved_by) % n; };
+  std::set<Known> known;
+  for (const Message& message : messages) {
+    if (message.from != self && message.to != self) continue;
+    std::vector<std::array<std::uint32_t, 3>> after;
+    for (const std::uint32_t before : message.after) {
+      if (message.from != self) break;
+      const Message& came = messages[before];
+      after.push_back({role(came.from), role(came.to), came.step});
+    }
+    const std::uint32_t piece = (message.piece_begin + moved_by * (pieces / n)) % pieces;
+    known.emplace(role(message.from), role(message.to), message.step, message.channel,
+                  message.reduce, message.bytes, piece, message.piece_count(), std::move(after));
+  }
+  return known;
+}
+
+TEST(Law, WhereMembersAreAlikeEachDoesWhatTheFirstDoes) {
+  std::size_t alike = 0;
+  for_every_algorithm_and_place([&](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
+    const std::vector<Message> of_first = algorithm.messages_of_first(place, Bytes{1e6});
+    if (of_first.empty()) return;
+    ++alike;
+    const std::vector<Message> all = algorithm.messages(place, Bytes{1e6});
+    const auto n = static_cast<std::uint32_t>(place.gpus.size());
+    const std::uint32_t pieces = algorithm.pieces(place);
+    for (std::uint32_t role = 0; role < n; ++role)
+      EXPECT_EQ(known_to(of_first, 0, role, n, pieces), known_to(all, role, 0, n, pieces)) << role;
+  });
+  EXPECT_GE(alike, 6U);
 }
 
 TEST(Law, ChainsAreSortedAndEveryLoadCounts) {
