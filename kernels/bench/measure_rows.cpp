@@ -29,6 +29,7 @@ std::int64_t x_columns(const RowKernel& k) {
 }
 std::int64_t second_count(const RowKernel& k) {
   if (k.operation == RowOperation::RmsNorm) return k.columns;
+  if (k.operation == RowOperation::LayerNorm) return 2 * k.columns;
   if (k.operation == RowOperation::Rope) return k.rows * rope_head_columns;
   return k.operation == RowOperation::Add ? k.rows * k.columns : 1;
 }
@@ -96,6 +97,9 @@ std::vector<double> expected_row(const RowKernel& k, std::int64_t row) {
     }
     case RowOperation::RmsNorm:
       return reference::rms_norm_row(x, operand_row(DataType::Bf16, second_seed, 0, k.columns));
+    case RowOperation::LayerNorm:
+      return reference::layer_norm_row(x,
+                                       operand_row(DataType::Bf16, second_seed, 0, 2 * k.columns));
     case RowOperation::Swiglu:
       return reference::swiglu_row(x);
     case RowOperation::Softmax:
@@ -111,10 +115,12 @@ std::vector<double> expected_row(const RowKernel& k, std::int64_t row) {
   return {};
 }
 
-// RoPE subtracts products of up to 12; a target's gradient is a softmax less one.
+// RoPE subtracts products of up to 12, a LayerNorm means and adds a bias; a target's gradient is a
+// softmax less one.
 double slack(const RowKernel& k) {
-  const bool cancels =
-      k.operation == RowOperation::Rope || k.operation == RowOperation::CrossEntropy;
+  const bool cancels = k.operation == RowOperation::Rope ||
+                       k.operation == RowOperation::LayerNorm ||
+                       k.operation == RowOperation::CrossEntropy;
   return cancels ? 1e-5 : 1e-9;
 }
 
@@ -137,7 +143,9 @@ void check_row(const RowKernel& k, const RowMemory& memory, std::int64_t row) {
 }
 
 void refuse_odd_shapes(const RowKernel& k) {
-  const bool reduces = k.operation == RowOperation::RmsNorm || k.operation == RowOperation::Softmax;
+  const bool reduces = k.operation == RowOperation::RmsNorm ||
+                       k.operation == RowOperation::LayerNorm ||
+                       k.operation == RowOperation::Softmax;
   if (k.columns % 8 != 0) throw Unsupported("columns must be divisible by 8");
   if (k.operation == RowOperation::Rope && k.columns % rope_head_columns != 0)
     throw Unsupported("columns must be whole heads of 128");

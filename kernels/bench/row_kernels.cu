@@ -55,13 +55,52 @@ __global__ void rms_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* wei
     for (const float value : kept[part].value) squares += value * value;
   }
   const float mean = over_block(squares, Sum{}) / static_cast<float>(row_vectors * vector_elements);
-  const float scale = rsqrtf(mean + static_cast<float>(reference::rms_norm_epsilon));
+  const float scale = rsqrtf(mean + static_cast<float>(reference::norm_epsilon));
 #pragma unroll
   for (int part = 0; part < vectors_per_thread; ++part) {
     const int i = part * block_threads + static_cast<int>(threadIdx.x);
     if (i >= row_vectors) break;
     const Eight weights = load(weight, i);
     for (int j = 0; j < vector_elements; ++j) kept[part].value[j] *= scale * weights.value[j];
+    store(result, first + i, kept[part]);
+  }
+}
+
+// As rms_norm_kernel; the bias stands behind the weight.
+__global__ void layer_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* weight_and_bias,
+                                  __nv_bfloat16* result, int row_vectors) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
+  const auto columns = static_cast<float>(row_vectors * vector_elements);
+  Eight kept[vectors_per_thread];
+  float sum = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    kept[part] = load(x, first + i);
+    for (const float value : kept[part].value) sum += value;
+  }
+  const float mean = over_block(sum, Sum{}) / columns;
+  float squares = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    for (float& value : kept[part].value) {
+      value -= mean;
+      squares += value * value;
+    }
+  }
+  const float variance = over_block(squares, Sum{}) / columns;
+  const float scale = rsqrtf(variance + static_cast<float>(reference::norm_epsilon));
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    const Eight weights = load(weight_and_bias, i);
+    const Eight biases = load(weight_and_bias, row_vectors + i);
+    for (int j = 0; j < vector_elements; ++j)
+      kept[part].value[j] = kept[part].value[j] * scale * weights.value[j] + biases.value[j];
     store(result, first + i, kept[part]);
   }
 }
@@ -263,6 +302,10 @@ cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& o, cud
     case RowOperation::RmsNorm:
       rms_norm_kernel<<<rows, block_threads, 0, stream>>>(x, second, result,
                                                           static_cast<int>(row_vectors));
+      break;
+    case RowOperation::LayerNorm:
+      layer_norm_kernel<<<rows, block_threads, 0, stream>>>(x, second, result,
+                                                            static_cast<int>(row_vectors));
       break;
     case RowOperation::Swiglu:
       swiglu_kernel<<<blocks, block_threads, 0, stream>>>(x, result, vectors, row_vectors);

@@ -24,15 +24,16 @@ struct RandomFill {
 
 // Operands of a RowKernel; all bf16 but Adam's, which are fp32 and the bf16 copy `result`.
 struct RowOperands {
-  const void* x = nullptr;       // Adam: gradient; cast: fp32
-  const void* second = nullptr;  // add: the other summand; RMSNorm: weight; RoPE: the table
+  const void* x = nullptr;  // Adam: gradient; cast: fp32
+  const void* second =
+      nullptr;  // add: the other summand; norms: weight (and bias); RoPE: the table
   void* result = nullptr;
   void* weight = nullptr;    // Adam: master weight, updated
   void* momentum = nullptr;  // Adam: updated
   void* variance = nullptr;  // Adam: updated
 };
 // REQUIRES: columns divisible by 8 (RoPE: by rope_head_columns), and at most row_columns_most where
-// rows are reduced (RMSNorm, softmax).
+// rows are reduced (norms, softmax).
 inline constexpr std::int64_t row_columns_most = 16384;
 [[nodiscard]] cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& operands,
                                             cudaStream_t stream);

@@ -129,6 +129,8 @@ std::string_view to_string(RowOperation operation) {
       return "add";
     case RowOperation::RmsNorm:
       return "rms_norm";
+    case RowOperation::LayerNorm:
+      return "layer_norm";
     case RowOperation::Swiglu:
       return "swiglu";
     case RowOperation::Softmax:
@@ -175,6 +177,8 @@ MemoryBound as_memory_bound(const RowKernel& kernel) {
     case RowOperation::RmsNorm:
       // The weight is read once: all rows but the first find it in a cache.
       return {.kind = MemoryBoundKind::Norm, .bytes = elements * (2 + 2) + 2 * kernel.columns};
+    case RowOperation::LayerNorm:
+      return {.kind = MemoryBoundKind::Norm, .bytes = elements * (2 + 2) + 4 * kernel.columns};
     case RowOperation::Swiglu:
       return {.kind = MemoryBoundKind::Activation, .bytes = elements * (4 + 2)};
     case RowOperation::Softmax:

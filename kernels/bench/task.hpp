@@ -22,6 +22,7 @@ enum class RowOperation : std::uint8_t {
   Copy,
   Add,
   RmsNorm,
+  LayerNorm,
   Swiglu,
   Softmax,
   Rope,          // heads of 128, cosines and sines from a table

@@ -281,7 +281,7 @@ ModuleErrors held_out_modules(const GpuProfile& profile, const std::vector<Modul
     by_series.push_back(module_cost(fitted, table, sample.module).time.value() / sample.seconds);
     by_model.push_back(module_model_time(fitted, sample.module).value() / sample.seconds);
   }
-  return {errors_of(std::move(by_series)), errors_of(std::move(by_model))};
+  return {errors_of(by_series), errors_of(std::move(by_model)), std::move(by_series)};
 }
 
 }  // namespace trainyard::fit

@@ -54,8 +54,9 @@ void add_series(ExpertTable& table, const std::vector<ModuleSample>& samples);
 // Errors on modules that took no part: neither in the factors (fitted on balanced rows only) nor in
 // the series.
 struct ModuleErrors {
-  Errors series;  // module_cost
-  Errors model;   // without the series, as for a module nobody measured
+  Errors series;               // module_cost
+  Errors model;                // without the series, as for a module nobody measured
+  std::vector<double> ratios;  // predicted / measured of which `series` are the errors
 };
 [[nodiscard]] ModuleErrors held_out_modules(const GpuProfile& profile,
                                             const std::vector<ModuleSample>& samples,

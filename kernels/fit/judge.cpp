@@ -160,8 +160,13 @@ std::vector<Judgement> judge_held_out(const fs::path& measured, const HoldOut& h
           held_out_gemm(profile.sheet, products.dtype, products.medians, hold_out));
     if (!rows.attention.empty())
       add("attention bf16", held_out_attention(profile.sheet, rows.attention, hold_out));
-    for (const auto& modules : rows.modules)
-      add(name_of(modules), held_out_modules(profile, modules, hold_out).series);
+    std::vector<double> of_all;
+    for (const auto& modules : rows.modules) {
+      const ModuleErrors errors = held_out_modules(profile, modules, hold_out);
+      add(name_of(modules), errors.series);
+      of_all.insert(of_all.end(), errors.ratios.begin(), errors.ratios.end());
+    }
+    if (!of_all.empty()) add("experts, all of these", errors_of(std::move(of_all)));
   });
 }
 

@@ -24,7 +24,8 @@ struct Judgement {
 // about prediction. Throws InputError for a folder without tables.
 [[nodiscard]] std::vector<Judgement> judge_profiles(const std::filesystem::path& measured);
 
-// Fitted again without the drawn shapes, judged on these alone.
+// Fitted again without the drawn shapes, judged on these alone; the modules of experts of a GPU
+// once more together.
 [[nodiscard]] std::vector<Judgement> judge_held_out(const std::filesystem::path& measured,
                                                     const HoldOut& hold_out);
 

@@ -18,6 +18,21 @@ std::vector<double> rms_norm_row(std::span<const double> x, std::span<const doub
   return normed;
 }
 
+std::vector<double> layer_norm_row(std::span<const double> x,
+                                   std::span<const double> weight_and_bias, double epsilon) {
+  TY_CHECK(!x.empty() && 2 * x.size() == weight_and_bias.size(), x.size(), weight_and_bias.size());
+  const auto count = static_cast<double>(x.size());
+  double mean = 0.0;
+  for (const double value : x) mean += value / count;
+  double variance = 0.0;
+  for (const double value : x) variance += (value - mean) * (value - mean) / count;
+  const double scale = 1.0 / std::sqrt(variance + epsilon);
+  std::vector<double> normed;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    normed.push_back((x[i] - mean) * scale * weight_and_bias[i] + weight_and_bias[x.size() + i]);
+  return normed;
+}
+
 std::vector<double> swiglu_row(std::span<const double> gate_and_up) {
   TY_CHECK(gate_and_up.size() % 2 == 0, gate_and_up.size());
   const std::size_t columns = gate_and_up.size() / 2;

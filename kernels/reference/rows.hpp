@@ -10,10 +10,17 @@ namespace trainyard::reference {
 
 // x_i * w_i / sqrt(mean(x^2) + epsilon) (Zhang and Sennrich 2019, arXiv 1910.07467, equation 4).
 // With x = (3, 4), w = 1 and epsilon = 0: mean 12.5, so 3 / 3.5355 = 0.8485.
-inline constexpr double rms_norm_epsilon = 1e-5;
+inline constexpr double norm_epsilon = 1e-5;
 [[nodiscard]] std::vector<double> rms_norm_row(std::span<const double> x,
                                                std::span<const double> weight,
-                                               double epsilon = rms_norm_epsilon);
+                                               double epsilon = norm_epsilon);
+
+// (x_i - mean) * w_i / sqrt(variance + epsilon) + b_i (Ba, Kiros and Hinton 2016, arXiv 1607.06450,
+// equation 3), the weights w followed by the biases b. With x = (1, 3), w = 1, b = 0 and
+// epsilon = 0: mean 2, variance 1, so (-1, 1).
+[[nodiscard]] std::vector<double> layer_norm_row(std::span<const double> x,
+                                                 std::span<const double> weight_and_bias,
+                                                 double epsilon = norm_epsilon);
 
 // silu(gate) * up with silu(g) = g / (1 + exp(-g)) (Shazeer 2020, arXiv 2002.05202, equation 5).
 // The first half of the row is the gate.

@@ -45,7 +45,7 @@ TEST(Grid, CoversEveryGroupDtypePassAndOperation) {
         EXPECT_TRUE(products.contains({dtype, pass})) << to_string(dtype) << to_string(pass);
     EXPECT_TRUE(products.contains({DataType::Tf32, GemmPass::Forward}));
     EXPECT_TRUE(products.contains({DataType::Fp16, GemmPass::Forward}));
-    EXPECT_EQ(operations.size(), 11U);
+    EXPECT_EQ(operations.size(), 12U);
   }
 }
 

@@ -75,6 +75,13 @@ TEST(RowReference, RmsNormDividesByTheRootOfTheMeanSquare) {
   EXPECT_NEAR(rms_norm_row(std::vector{0.0}, std::vector{1.0})[0], 0.0, relative);
 }
 
+TEST(RowReference, LayerNormTakesTheMeanOutAndAddsTheBias) {
+  const auto normed = layer_norm_row(std::vector{1.0, 3.0}, std::vector{1.0, 2.0, 0.0, 10.0}, 0.0);
+  EXPECT_NEAR(normed[0], -1.0, relative);
+  EXPECT_NEAR(normed[1], 12.0, relative);
+  EXPECT_EQ(layer_norm_row(std::vector{5.0}, std::vector{1.0, 4.0})[0], 4.0);
+}
+
 TEST(RowReference, SwigluGatesTheSecondHalf) {
   const auto activated = swiglu_row(std::vector{0.0, std::log(3.0), 5.0, 4.0});
   ASSERT_EQ(activated.size(), 2U);

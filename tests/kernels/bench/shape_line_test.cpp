@@ -96,6 +96,7 @@ TEST(Task, MemoryBoundBytes) {
   EXPECT_EQ(bytes(RowOperation::Copy), 128);
   EXPECT_EQ(bytes(RowOperation::Add), 192);
   EXPECT_EQ(bytes(RowOperation::RmsNorm), 128 + 16);
+  EXPECT_EQ(bytes(RowOperation::LayerNorm), 128 + 32);
   EXPECT_EQ(bytes(RowOperation::Swiglu), 192);
   EXPECT_EQ(bytes(RowOperation::Softmax), 128);
   EXPECT_EQ(bytes(RowOperation::Adam), 960);
