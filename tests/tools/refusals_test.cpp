@@ -81,6 +81,10 @@ std::vector<Refusal> refusals() {
       {kRun + "--trace-ranks 1", "--trace-ranks needs a trace (add --trace trace.json.gz)"},
       {kRun + "--trace t.json --trace-ranks 99",
        "--trace-ranks: rank 99 does not exist (the run has ranks 0 to 1)"},
+      {kRun + "--trace t.json --trace-ranks 3-1",
+       "--trace-ranks: \"3-1\" names no ranks (write ranks and ranges, as in 0,8-15, or all)"},
+      {kRun + "--trace t.json --trace-ranks some",
+       "--trace-ranks: \"some\" names no ranks (write ranks and ranges, as in 0,8-15, or all)"},
       {"trainyard run --workload w.json",
        "--workload and --cluster go together (`trainyard show topology SCENARIO --json` prints a "
        "cluster file)"},

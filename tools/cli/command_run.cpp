@@ -20,6 +20,7 @@
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/cli/trace_ranks.hpp"
 
 namespace trainyard {
 
@@ -31,7 +32,7 @@ struct RunChoice {
   std::string cluster;
   std::string engine;
   OutputChoice outputs;
-  std::vector<RankId> trace_ranks;
+  std::vector<std::string> trace_ranks;
   std::string report = "summary";
   std::string missing;
   bool no_fold = false;
@@ -132,6 +133,7 @@ std::string what_would_fit(const RunChoice& choice, const Scenario& scenario, co
 
 Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
+  const TraceOptions trace = trace_options_of(choice.trace_ranks);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
   if (!choice.missing.empty()) {
@@ -145,7 +147,7 @@ Exit run(const RunChoice& choice) {
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};
   // Files first: where one cannot be written, nothing is printed that looks like success.
-  std::string places = write(outputs, view, {.ranks = choice.trace_ranks}, why.sensitivities);
+  std::string places = write(outputs, view, trace, why.sensitivities);
   if (!choice.missing.empty()) places += write_missing(choice.missing, view);
   const Exit exit = verdict(view);
   const bool searches = exit != Exit::Fine && scenario && !choice.no_search;
@@ -187,14 +189,16 @@ void add_run(CLI::App& app, Action& action) {
                       "Where a --workload runs: a file with a cluster object");
   command->add_option("--out", choice->outputs.out,
                       "Write scenario, result, tables and trace into this folder");
-  command->add_option("--trace", choice->outputs.trace, "Write a Chrome trace (.json or .json.gz)");
+  command->add_option("--trace", choice->outputs.trace,
+                      "Write a Chrome trace (.json or .json.gz) or, for many ranks, one in "
+                      "Perfetto's own format (.pftrace)");
   command->add_option("--trace-dir", choice->outputs.trace_folder,
                       "Write a trace file for each rank into this folder");
   command->add_option("--chakra", choice->outputs.chakra,
                       "Write Chakra execution traces, one for each rank, into this folder");
   command
       ->add_option("--trace-ranks", choice->trace_ranks,
-                   "Ranks to show in the trace (default: one for each class)")
+                   "Ranks to show in the trace: 0,8-15 or all (default: one for each class)")
       ->delimiter(',');
   command->add_option("--json", choice->outputs.json, "Write the result as JSON");
   command->add_option("--csv", choice->outputs.csv, "Write tables into this folder");

@@ -10,7 +10,9 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/chakra/export.hpp"
+#include "sim/report/chrome_trace.hpp"
 #include "sim/report/csv.hpp"
+#include "sim/report/perfetto/perfetto_trace.hpp"
 #include "sim/report/result_json.hpp"
 
 namespace trainyard {
@@ -95,16 +97,19 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
     text += fmt::format("{:<17}  {}{}\n", what, where.string(), how);
   };
   if (outputs.trace) {
-    write_chrome_trace(view, *outputs.trace, options);
+    const bool perfetto = is_perfetto_trace(*outputs.trace);
+    (perfetto ? write_perfetto_trace : write_chrome_trace)(view, *outputs.trace, options);
     say("Trace", *outputs.trace,
-        "   (open it at https://ui.perfetto.dev or in speedscope: drag the file there)");
+        perfetto ? "   (open it at https://ui.perfetto.dev: drag the file there)"
+                 : "   (open it at https://ui.perfetto.dev or in speedscope: drag the file there)");
   }
   if (outputs.trace_folder) {
     write_trace_directory(view, *outputs.trace_folder, options);
     say("Traces", *outputs.trace_folder, "   (a file for each rank, for HolisticTraceAnalysis)");
   }
   if (outputs.chakra) {
-    chakra::write_traces(view, *outputs.chakra, options.ranks);
+    const std::vector<RankId> all;  // as it writes where no rank is named
+    chakra::write_traces(view, *outputs.chakra, options.all_ranks ? all : options.ranks);
     say("Chakra traces", *outputs.chakra, "   (a file for each rank; trainyard import chakra)");
   }
   if (outputs.scenario && !view.facts.scenario.is_null()) {

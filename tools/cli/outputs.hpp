@@ -12,8 +12,8 @@
 #include <string>
 
 #include "scenarios/explain/sensitivity.hpp"
-#include "sim/report/chrome_trace.hpp"
 #include "sim/report/run_view.hpp"
+#include "sim/report/trace_options.hpp"
 
 namespace trainyard {
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sim/report/chrome_trace.hpp"
+#include "sim/report/perfetto/perfetto_trace.hpp"
 #include "tests/sim/report/small_run.hpp"
 
 namespace trainyard {
@@ -70,7 +71,9 @@ int main(int argc, char** argv) {
   const std::filesystem::path directory = argv[1];
   SmallRun run;
   write_chrome_trace(run.view(), directory / "small.json", {});
+  write_perfetto_trace(run.view(), directory / "small.pftrace", {});
   run.run = long_run(argc > 2 ? std::atoi(argv[2]) : 5000);
   write_chrome_trace(run.view(), directory / "long.json.gz", {});
+  write_perfetto_trace(run.view(), directory / "long.pftrace.gz", {});
   return EXIT_SUCCESS;
 }
