@@ -19,9 +19,8 @@
 
 namespace trainyard {
 
-namespace {
-
-ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shape) {
+ScheduleLists step_lists(const TrainingPlan& plan) {
+  const PipelineShape shape = pipeline_shape(plan);
   const Parallelism& p = plan.parallelism;
   const FoundSchedule schedule = open_schedule(p.schedule);
   const auto refuse = [](const std::string& problem) {
@@ -43,8 +42,6 @@ ScheduleLists schedule_lists(const TrainingPlan& plan, const PipelineShape& shap
   ScheduleLists lists = all_steps(*schedule, shape);
   return plan.experts.overlap_exchanges ? with_overlapped_pairs(lists) : lists;
 }
-
-}  // namespace
 
 namespace {
 
@@ -106,15 +103,18 @@ void seat_ranks(const Seating& seating, Workload& workload) {
 Workload lower(const TrainingPlan& plan) {
   if (plan.servers.servers > 0) return server_steps(plan);
   if (!plan.parallelism.operator_devices.empty()) return operator_step(plan);
+  return lower_steps(plan, step_lists(plan)).workload;
+}
+
+SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists) {
   const std::vector<std::int64_t> split = layer_split(plan);
-  const PipelineShape shape = pipeline_shape(plan);
-  const ScheduleLists lists = schedule_lists(plan, shape);
   const ContextShape context = context_shape(plan.parallelism);
   const bool experts = plan.architecture.has_experts();
   std::optional<ExpertRouting> routing;
   if (experts) routing.emplace(plan);
   const Seating seating(plan, routing ? &*routing : nullptr);
-  Workload workload;
+  SteppedWorkload stepped;
+  Workload& workload = stepped.workload;
   workload.streams = stream_names();
   workload.categories = category_names();
   Interner interner(workload);
@@ -129,6 +129,7 @@ Workload lower(const TrainingPlan& plan) {
                                 .routing = routing ? &*routing : nullptr},
                                interner);
         workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+        stepped.begins.push_back(lowering.step_begins());
       }
     }
   }
@@ -138,7 +139,7 @@ Workload lower(const TrainingPlan& plan) {
   add_groups(plan.parallelism, shared, workload);
   if (plan.offload.any()) add_host_groups(workload);
   seat_ranks(seating, workload);
-  return workload;
+  return stepped;
 }
 
 Flops executed_flops(const Workload& workload) {

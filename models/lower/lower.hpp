@@ -13,8 +13,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/plan.hpp"
+#include "models/schedules/schedule.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
@@ -56,6 +58,21 @@ enum class Stream : std::uint8_t {
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule
 // or the layer split refuses the shape.
 [[nodiscard]] Workload lower(const TrainingPlan& plan);
+
+// A workload with the place of each step of its lists.
+struct SteppedWorkload {
+  Workload workload;
+  // By program: the operation that each step of its stage's list begins with, and at last the one
+  // behind them all. Two steps that run as one block begin at the same one.
+  std::vector<std::vector<OpIndex>> begins = {};
+};
+// With these lists, by pipeline rank, in place of the schedule's. They may be a sample of it, to be
+// read rather than run. REQUIRES: no parameter servers, no model split by hand; each microbatch of
+// a chunk has one backward, whole or in both parts.
+[[nodiscard]] SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists);
+
+// What every pipeline rank does by the plan's schedule, in order. Throws as lower().
+[[nodiscard]] ScheduleLists step_lists(const TrainingPlan& plan);
 
 // FLOPs that the kernels of all ranks execute in the step, recomputation included.
 [[nodiscard]] Flops executed_flops(const Workload& workload);

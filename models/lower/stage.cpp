@@ -74,13 +74,16 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   replicas_->begin_step();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OpIndex first = build_.next();
+    step_begins_.push_back(first);
     write(steps[i]);
     if (!is_woven(steps, i)) continue;
     const OpIndex second = build_.next();
+    step_begins_.push_back(first);
     write(steps[++i]);
     build_.weave(first, second);
     exchanged_ = build_.last_compute();
   }
+  step_begins_.push_back(build_.next());
   replicas_->end_step();
   return build_.take();
 }

@@ -34,6 +34,8 @@ class StageLowering {
                 const StagePlace& place, Interner& interner);
 
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
+  // Of the program that lower() made: SteppedWorkload::begins.
+  [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
 
  private:
   struct Chunk {
@@ -123,6 +125,7 @@ class StageLowering {
   StageParameters parameters_;
   std::unique_ptr<DataParallel> replicas_;
   OffloadLowering offload_;
+  std::vector<OpIndex> step_begins_;
   std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
   OpIndex posted_after_ = kNone;      // when this step's receive may be posted, without overlap
   OpIndex done_before_ = kNone;       // the last compute operation of the exchanging step before

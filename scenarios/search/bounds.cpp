@@ -10,9 +10,11 @@
 #include "models/collectives/nccl/transport.hpp"
 #include "models/lower/lower.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/search/call_times.hpp"
 #include "scenarios/search/least_play.hpp"
+#include "scenarios/search/sample.hpp"
 #include "scenarios/search/segments.hpp"
 
 namespace trainyard {
@@ -25,27 +27,12 @@ nccl::NcclTransport transport_of(const Cluster& cluster, const Scenario& scenari
   return {cluster, std::move(options)};
 }
 
-bool is_plain(const ScheduleLists& lists) {
-  for (const auto& list : lists) {
-    for (const ScheduleStep& step : list) {
-      const bool whole = step.kind == StepKind::Forward || step.kind == StepKind::Backward;
-      if (!whole || step.overlapped) return false;
-    }
-  }
-  return true;
-}
-
-// The least number of microbatches, of all, for which the schedule exists.
-TrainingPlan with_few_microbatches(const TrainingPlan& plan, const Schedule& schedule) {
-  const Parallelism& p = plan.parallelism;
-  const std::int64_t group = p.microbatch_group_size > 0 ? p.microbatch_group_size : p.pipeline;
-  TrainingPlan few = plan;
-  for (const std::int64_t count : {std::int64_t{2}, group, 2 * group}) {
-    if (count >= plan.microbatches()) break;
-    few.training.global_batch_size = plan.training.micro_batch_size * p.data * count;
-    if (!schedule.refusal(pipeline_shape(few))) return few;
-  }
-  return plan;
+// Forwards and backwards that exchange experts' rows run as one block where the schedule says so.
+bool may_weave(const TrainingPlan& plan, const ScheduleLists& lists) {
+  if (!divides_experts(plan.parallelism, plan.architecture)) return false;
+  return std::ranges::any_of(lists, [](const std::vector<ScheduleStep>& list) {
+    return std::ranges::any_of(list, &ScheduleStep::overlapped);
+  });
 }
 
 // A rank's kernels one after the other, and what it always holds.
@@ -62,26 +49,6 @@ LayoutBound coarse_bound(const Workload& workload, std::span<const double> kerne
     bound.peak_bytes = std::max(bound.peak_bytes, held);
   }
   return bound;
-}
-
-StepLeast least_of(const StepLeast& a, const StepLeast& b) {
-  return {.occupied_s = std::min(a.occupied_s, b.occupied_s),
-          .output_s = std::min(a.output_s, b.output_s),
-          .kept_bytes = std::min(a.kept_bytes, b.kept_bytes),
-          .needed_bytes = std::min(a.needed_bytes, b.needed_bytes)};
-}
-
-// What every rank of a stage needs where they run different programs, as those that share a
-// sequence do.
-RankLeast least_of(RankLeast a, const RankLeast& b) {
-  a.head_s = std::min(a.head_s, b.head_s);
-  a.tail_s = std::min(a.tail_s, b.tail_s);
-  a.held_bytes = std::min(a.held_bytes, b.held_bytes);
-  for (std::size_t chunk = 0; chunk < a.forward.size(); ++chunk) {
-    a.forward[chunk] = least_of(a.forward[chunk], b.forward.at(chunk));
-    a.backward[chunk] = least_of(a.backward[chunk], b.backward.at(chunk));
-  }
-  return a;
 }
 
 }  // namespace
@@ -132,31 +99,30 @@ Bounder::~Bounder() = default;
 double Bounder::capacity_bytes() const { return machine_->cluster->facts().gpu_memory.value(); }
 
 LayoutBound Bounder::bound(const TrainingPlan& plan) const {
-  const FoundSchedule schedule = open_schedule(plan.parallelism.schedule);
-  const PipelineShape shape = pipeline_shape(plan);
-  const ScheduleLists lists = all_steps(*schedule, shape);
-  if (!is_plain(lists) || plan.experts.overlap_exchanges) {
+  if (!plan.parallelism.operator_devices.empty()) {
     const Workload workload = lower(plan);
     return coarse_bound(workload, machine_->seconds(workload));
   }
-  const TrainingPlan few = with_few_microbatches(plan, *schedule);
-  const Workload workload = lower(few);
-  const std::vector<double> seconds = machine_->seconds(workload);
-  const ScheduleLists few_lists = all_steps(*schedule, pipeline_shape(few));
-  std::vector<RankLeast> ranks(lists.size());
-  std::vector<bool> seen(lists.size(), false);
-  for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
-    const std::uint32_t stage = workload.programs[program].stage;
-    const auto least = rank_least({.workload = workload,
-                                   .program = program,
-                                   .kernel_seconds = seconds,
-                                   .steps = few_lists.at(stage),
-                                   .chunks = static_cast<std::size_t>(shape.chunks),
-                                   .times = machine_->times});
-    if (!least) return coarse_bound(workload, seconds);
-    ranks.at(stage) = seen[stage] ? least_of(ranks[stage], *least) : *least;
-    seen[stage] = true;
+  const ScheduleLists lists = step_lists(plan);
+  const StepSample sample = sample_of(plan, lists);
+  const SteppedWorkload stepped = lower_steps(sample.plan, sample.lists);
+  const std::vector<double> seconds = machine_->seconds(stepped.workload);
+  const PipelineShape shape = pipeline_shape(plan);
+  std::vector<std::optional<RankLeast>> found(lists.size());
+  for (std::uint32_t program = 0; program < stepped.workload.programs.size(); ++program) {
+    const std::uint32_t stage = stepped.workload.programs[program].stage;
+    const RankLeast least = rank_least({.workload = stepped.workload,
+                                        .program = program,
+                                        .kernel_seconds = seconds,
+                                        .begins = stepped.begins.at(program),
+                                        .steps = sample.lists.at(stage),
+                                        .chunks = static_cast<std::size_t>(shape.chunks),
+                                        .times = machine_->times,
+                                        .kernels_only = may_weave(plan, lists)});
+    found.at(stage) = found[stage] ? least_of(*found[stage], least) : least;
   }
+  std::vector<RankLeast> ranks;
+  for (const std::optional<RankLeast>& rank : found) ranks.push_back(rank.value());
   return least_play(lists, shape, ranks);
 }
 

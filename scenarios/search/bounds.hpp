@@ -18,8 +18,9 @@
 // Memory. What a rank holds all the time, plus, along its list, what each microbatch under way
 // keeps of its forward and what the running step needs beyond that.
 //
-// A schedule that splits its backward or overlaps two steps is bounded more coarsely: by each
-// rank's kernels, and by what it holds all the time. Held against simulations by
+// A split backward is two kinds of steps. Two steps that run as one block are bounded by their
+// kernels alone, and may hide under each other's. A model split by hand is bounded more coarsely:
+// by each rank's kernels, and by what it holds all the time. Held against simulations by
 // tests/scenarios/search/search_test.cpp.
 #pragma once
 

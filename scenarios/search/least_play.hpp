@@ -10,8 +10,7 @@
 
 namespace trainyard {
 
-// REQUIRES: check_schedule is silent about the lists; forward and full backward steps only; one
-// RankLeast for each rank.
+// REQUIRES: check_schedule is silent about the lists; one RankLeast for each rank.
 [[nodiscard]] LayoutBound least_play(const ScheduleLists& lists, const PipelineShape& shape,
                                      const std::vector<RankLeast>& ranks);
 

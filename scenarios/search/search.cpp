@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Layouts bounded in one worker process: reading the GPU's profile once for all of them.
-constexpr std::size_t kBoundsAtOnce = 32;
+constexpr std::size_t kBoundsAtOnce = 128;
 // Layouts simulated before the bounds are asked again. The same on every machine, so that the same
 // layouts are simulated.
 constexpr std::size_t kRunsAtOnce = 16;
@@ -222,9 +222,8 @@ SearchResult search(const SearchQuestion& question) {
 
 namespace {
 
-// "rank_order=tp-dp-pp", "data.all_reduce=ring"; nothing for sizes that every name has.
+// "rank_order=tp-dp-pp", "data.all_reduce=ring".
 std::string further_text(const Override& change) {
-  if (change.path == "parallelism.context" || change.path == "parallelism.expert") return "";
   return fmt::format(", {}={}", change.path.substr(change.path.find('.') + 1), change.value);
 }
 
@@ -241,6 +240,8 @@ std::string layout_name(const Layout& layout) {
   if (p.schedule != (p.interleave > 1 ? "interleaved_1f1b" : "1f1b")) text += " " + p.schedule;
   if (p.context > 1) text += fmt::format(", CP {}", p.context);
   if (p.expert > 1) text += fmt::format(", EP {}", p.expert);
+  if (layout.plan.architecture.has_experts() && p.tensor > 1)
+    text += fmt::format(", ETP {}", p.expert_tensor_size());
   text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
                       recompute, p.zero_stage);
   for (const Override& change : layout.further) text += further_text(change);

@@ -1,7 +1,10 @@
 #include "scenarios/search/segments.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <map>
+#include <utility>
+
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 
@@ -9,34 +12,25 @@ namespace {
 
 constexpr std::uint8_t kComputeStream = 0;
 
-// Operations begin..end of a program: one step, from its first kernel to before the next one's.
+// Operations begin..end of a program: one step, from its first kernel on; of a block of two steps,
+// those of its direction.
 struct Segment {
   OpIndex begin = 0;
   OpIndex end = 0;
-};
+  bool shared = false;
+  bool forward = false;
 
-bool goes_forward(const Operation& op) { return op.part == StepPart::Forward; }
+  [[nodiscard]] bool holds(const Operation& op) const {
+    return !shared || (op.part == StepPart::Forward) == forward;
+  }
+};
 
 bool is_kernel(const Operation& op) {
   return op.stream == kComputeStream && op.kind == OpKind::Compute;
 }
 
-std::vector<Segment> segments_of(const Program& program) {
-  std::vector<Segment> segments;
-  const Operation* before = nullptr;
-  for (OpIndex i = 0; i < program.operations.size(); ++i) {
-    const Operation& op = program.operations[i];
-    if (!is_kernel(op)) continue;
-    const bool outside = op.microbatch < 0;
-    const bool same = before != nullptr && !outside && before->microbatch == op.microbatch &&
-                      goes_forward(*before) == goes_forward(op);
-    if (same) continue;
-    if (before != nullptr) segments.back().end = i;
-    before = outside ? nullptr : &op;
-    if (!outside) segments.push_back({i, static_cast<OpIndex>(program.operations.size())});
-  }
-  return segments;
-}
+// A kernel of a microbatch, rather than of the optimizer or of gradients that are put together.
+bool is_step_kernel(const Operation& op) { return is_kernel(op) && op.microbatch >= 0; }
 
 class Reading {
  public:
@@ -49,41 +43,61 @@ class Reading {
         &*std::find_if(question.workload.ranks.begin(), question.workload.ranks.end(), of_program);
   }
 
-  [[nodiscard]] std::optional<RankLeast> read() {
-    const std::vector<Segment> segments = segments_of(program_);
-    if (segments.size() != question_.steps.size()) return std::nullopt;
+  [[nodiscard]] RankLeast read() {
+    TY_CHECK(question_.begins.size() == question_.steps.size() + 1, question_.begins.size());
     RankLeast least;
-    const StepLeast most{std::numeric_limits<double>::max(), std::numeric_limits<double>::max(),
-                         std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
-    least.forward.assign(question_.chunks, most);
-    least.backward.assign(question_.chunks, most);
-    for (std::size_t i = 0; i < segments.size(); ++i) {
+    for (auto& chunks : least.steps) chunks.resize(question_.chunks);
+    std::array<std::vector<bool>, 4> seen;
+    for (auto& chunks : seen) chunks.resize(question_.chunks, false);
+    for (std::size_t i = 0; i < question_.steps.size(); ++i) {
       const ScheduleStep& step = question_.steps[i];
-      const Operation& first = program_.operations[segments[i].begin];
-      const bool forward = step.kind == StepKind::Forward;
-      if (first.microbatch != step.microbatch || goes_forward(first) != forward)
-        return std::nullopt;
-      StepLeast& known =
-          (forward ? least.forward : least.backward).at(static_cast<std::size_t>(step.chunk));
-      lower_to(known, step_of(segments[i]));
+      const StepLeast now = step_of(segment_of(i), step);
+      const auto kind = static_cast<std::size_t>(step.kind);
+      const auto chunk = static_cast<std::size_t>(step.chunk);
+      StepLeast& known = least.steps.at(kind).at(chunk);
+      known = seen.at(kind).at(chunk) ? least_of(known, now) : now;
+      seen.at(kind).at(chunk) = true;
     }
-    add_ends(segments, least);
+    add_ends(least);
     for (const ResidentMemory& part : program_.resident)
       least.held_bytes += static_cast<double>(part.bytes);
     return least;
   }
 
  private:
-  static void lower_to(StepLeast& known, const StepLeast& seen) {
-    known.occupied_s = std::min(known.occupied_s, seen.occupied_s);
-    known.output_s = std::min(known.output_s, seen.output_s);
-    known.kept_bytes = std::min(known.kept_bytes, seen.kept_bytes);
-    known.needed_bytes = std::min(known.needed_bytes, seen.needed_bytes);
+  [[nodiscard]] Segment segment_of(std::size_t i) const {
+    const std::vector<OpIndex>& begins = question_.begins;
+    const bool first = begins[i] == begins[i + 1];
+    const bool second = i > 0 && begins[i] == begins[i - 1];
+    Segment segment{.begin = begins[i],
+                    .end = begins[first ? i + 2 : i + 1],
+                    .shared = first || second,
+                    .forward = question_.steps[i].kind == StepKind::Forward};
+    const auto skipped = [&](const Operation& op) {
+      return !is_step_kernel(op) || !segment.holds(op);
+    };
+    while (segment.begin < segment.end && skipped(program_.operations[segment.begin]))
+      ++segment.begin;
+    return segment;
+  }
+
+  [[nodiscard]] StepLeast step_of(const Segment& segment, const ScheduleStep& step) {
+    StepLeast least;
+    if (segment.shared || question_.kernels_only) {
+      for (OpIndex i = segment.begin; i < segment.end; ++i) {
+        const Operation& op = program_.operations[i];
+        if (is_step_kernel(op) && segment.holds(op)) least.occupied_s += seconds_of(op);
+      }
+      least.output_s = least.occupied_s;
+    } else {
+      add_path(segment, least);
+    }
+    add_memory(segment, step, least);
+    return least;
   }
 
   // The longest path within the segment; what lies before it counts as done.
-  [[nodiscard]] StepLeast step_of(const Segment& segment) {
-    StepLeast step;
+  void add_path(const Segment& segment, StepLeast& least) {
     std::vector<double> stream_s(question_.workload.streams.size(), 0.0);
     double sent_s = -1.0;
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
@@ -93,12 +107,10 @@ class Reading {
         if (other >= segment.begin) start_s = std::max(start_s, end_s_[other]);
       end_s_[i] = start_s + seconds_of(op);
       stream_s[op.stream] = end_s_[i];
-      if (is_kernel(op) && op.microbatch >= 0) step.occupied_s = end_s_[i];
+      if (is_step_kernel(op)) least.occupied_s = end_s_[i];
       if (op.kind == OpKind::Send && sent_s < 0.0) sent_s = start_s;
     }
-    step.output_s = sent_s < 0.0 ? step.occupied_s : std::min(sent_s, step.occupied_s);
-    add_memory(segment, step);
-    return step;
+    least.output_s = sent_s < 0.0 ? least.occupied_s : std::min(sent_s, least.occupied_s);
   }
 
   [[nodiscard]] double seconds_of(const Operation& op) const {
@@ -111,30 +123,33 @@ class Reading {
     return question_.times.least_seconds(question_.workload, group, op.payload);
   }
 
-  // Only kernels' effects: when others happen depends on communication. What a step leaves is never
-  // less than nothing: what it frees beyond its own, it frees of others.
-  void add_memory(const Segment& segment, StepLeast& step) const {
+  // Only kernels' effects: when others happen depends on communication. What a microbatch holds is
+  // never less than nothing: what a step frees beyond that, it frees of others.
+  void add_memory(const Segment& segment, const ScheduleStep& step, StepLeast& least) {
     double here = 0.0;
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
       const Operation& op = program_.operations[i];
-      if (!is_kernel(op) || op.microbatch < 0) continue;
+      if (!is_step_kernel(op) || !segment.holds(op)) continue;
       const auto effects = program_.effects_of(op);
       for (const bool at_end : {false, true}) {
         for (const MemoryEffect& effect : effects)
           if (effect.at_end == at_end) here += static_cast<double>(effect.bytes);
-        step.needed_bytes = std::max(step.needed_bytes, here);
+        least.needed_bytes = std::max(least.needed_bytes, here);
       }
     }
-    step.kept_bytes = std::max(0.0, here);
+    const std::pair microbatch(step.chunk, step.microbatch);
+    if (step.kind == StepKind::Forward) forward_bytes_[microbatch] = here;
+    if (step.kind == StepKind::BackwardInput) here += forward_bytes_[microbatch];
+    const bool leaves = step.kind == StepKind::Forward || step.kind == StepKind::BackwardInput;
+    least.left_bytes = leaves ? std::max(0.0, here) : 0.0;
   }
 
-  void add_ends(const std::vector<Segment>& segments, RankLeast& least) const {
-    if (segments.empty()) return;
+  void add_ends(RankLeast& least) const {
     for (OpIndex i = 0; i < program_.operations.size(); ++i) {
       const Operation& op = program_.operations[i];
-      if (!is_kernel(op) || op.microbatch >= 0) continue;
-      if (i < segments.front().begin) least.head_s += question_.kernel_seconds[op.payload];
-      if (i > segments.back().begin) least.tail_s += question_.kernel_seconds[op.payload];
+      if (!is_kernel(op)) continue;
+      if (i < question_.begins.front()) least.head_s += question_.kernel_seconds[op.payload];
+      if (i >= question_.begins.back()) least.tail_s += question_.kernel_seconds[op.payload];
     }
   }
 
@@ -142,12 +157,29 @@ class Reading {
   const Program& program_;
   const Rank* rank_ = nullptr;
   std::vector<double> end_s_;
+  std::map<std::pair<std::int32_t, std::int32_t>, double> forward_bytes_;  // by chunk, microbatch
 };
 
 }  // namespace
 
-std::optional<RankLeast> rank_least(const RankQuestion& question) {
-  return Reading(question).read();
+StepLeast least_of(const StepLeast& a, const StepLeast& b) {
+  return {.occupied_s = std::min(a.occupied_s, b.occupied_s),
+          .output_s = std::min(a.output_s, b.output_s),
+          .left_bytes = std::min(a.left_bytes, b.left_bytes),
+          .needed_bytes = std::min(a.needed_bytes, b.needed_bytes)};
 }
+
+RankLeast least_of(RankLeast a, const RankLeast& b) {
+  a.head_s = std::min(a.head_s, b.head_s);
+  a.tail_s = std::min(a.tail_s, b.tail_s);
+  a.held_bytes = std::min(a.held_bytes, b.held_bytes);
+  for (std::size_t kind = 0; kind < a.steps.size(); ++kind) {
+    for (std::size_t chunk = 0; chunk < a.steps[kind].size(); ++chunk)
+      a.steps[kind][chunk] = least_of(a.steps[kind][chunk], b.steps[kind].at(chunk));
+  }
+  return a;
+}
+
+RankLeast rank_least(const RankQuestion& question) { return Reading(question).read(); }
 
 }  // namespace trainyard

@@ -1,11 +1,15 @@
 // What each step of a schedule takes of a rank at least, read from a lowered program.
 //
-// A program is its schedule's steps one after the other; on the compute stream a new step begins
-// where the microbatch or the direction changes.
+//   const ScheduleLists lists = step_lists(plan);
+//   const SteppedWorkload step = lower_steps(plan, lists);
+//   RankLeast least = rank_least({.workload = step.workload, .program = 0,
+//                                 .kernel_seconds = seconds, .begins = step.begins[0],
+//                                 .steps = lists[0], .chunks = 1, .times = times});
+//   least.of({.kind = StepKind::Forward, .chunk = 0}).occupied_s;
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,32 +19,44 @@
 
 namespace trainyard {
 
-// Of one forward or backward step of one chunk; the least of its microbatches.
+// Of one kind of step of one chunk; the least of its microbatches.
 struct StepLeast {
   double occupied_s = 0.0;    // from its first kernel's start to its last kernel's end
   double output_s = 0.0;      // from its first kernel's start to when its message may leave
-  double kept_bytes = 0.0;    // forward: what it leaves behind
+  double left_bytes = 0.0;    // what its microbatch holds of the chunk after it
   double needed_bytes = 0.0;  // the most it holds while it runs, beyond what was there
 };
+
+[[nodiscard]] StepLeast least_of(const StepLeast& a, const StepLeast& b);
 
 struct RankLeast {
   double head_s = 0.0;  // kernels before the first step
   double tail_s = 0.0;  // kernels after the last
   double held_bytes = 0.0;
-  std::vector<StepLeast> forward;   // by chunk
-  std::vector<StepLeast> backward;  // by chunk
+  std::array<std::vector<StepLeast>, 4> steps = {};  // by kind, then by chunk
+
+  [[nodiscard]] const StepLeast& of(const ScheduleStep& step) const {
+    return steps.at(static_cast<std::size_t>(step.kind)).at(static_cast<std::size_t>(step.chunk));
+  }
 };
+
+// What ranks of one stage need that run different programs, as those do that share a sequence.
+[[nodiscard]] RankLeast least_of(RankLeast a, const RankLeast& b);
 
 struct RankQuestion {
   const Workload& workload;
   std::uint32_t program = 0;
   std::span<const double> kernel_seconds;  // by index into Workload::kernels
+  const std::vector<OpIndex>& begins;      // of the program's steps (SteppedWorkload)
   const std::vector<ScheduleStep>& steps;  // of the same rank and number of microbatches
   std::size_t chunks = 1;
   const CallTimes& times;
+  // Steps may run as one block with others, under whose kernels their collectives hide.
+  bool kernels_only = false;
 };
 
-// Nothing where the program does not show its steps.
-[[nodiscard]] std::optional<RankLeast> rank_least(const RankQuestion& question);
+// REQUIRES: the program was lowered from these steps. A kind of step that is not among them takes
+// nothing.
+[[nodiscard]] RankLeast rank_least(const RankQuestion& question);
 
 }  // namespace trainyard

@@ -4,11 +4,9 @@
 //   SearchSpace space{.scenario = {.file = "a.json"}};
 //   std::vector<Layout> layouts = enumerate(space);   // each with the --set changes that make it
 //
-// By default: tensor ranks within a node (powers of two), every number of stages that deals the
-// layers evenly, every interleaving, microbatches of 1 to 8 sequences, recomputation off and full
-// (and selective where the attention core is not fused), ZeRO off and of every stage (of stage 1
-// with a pipeline). `over` gives other values for these fields, or further fields to try. Sequence
-// parallelism goes with tensor parallelism; `data` is what is left of the GPUs.
+// choices.hpp says what is tried of each size, legal.hpp which combinations are layouts. `over`
+// gives other values for these fields, or further fields to try. Sequence parallelism goes with
+// tensor parallelism; `data` is what is left of the GPUs.
 #pragma once
 
 #include <cstddef>

@@ -18,10 +18,22 @@ std::string scenario(const std::string& name) {
   return TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + name;
 }
 
-class Bounds : public testing::TestWithParam<const char*> {};
+struct Bounded {
+  const char* name;
+  std::vector<Override> changes = {};
+  double least_share = 0.5;  // of the step: a bound that says nothing prunes nothing
+};
+
+std::ostream& operator<<(std::ostream& out, const Bounded& bounded) {
+  out << bounded.name;
+  for (const Override& change : bounded.changes) out << " " << change.value;
+  return out;
+}
+
+class Bounds : public testing::TestWithParam<Bounded> {};
 
 TEST_P(Bounds, AreBelowTheSimulation) {
-  const Scenario s = load_scenario(scenario(GetParam()), {});
+  const Scenario s = load_scenario(scenario(GetParam().name), GetParam().changes);
   const LayoutBound bound = Bounder(s).bound(s.plan);
   const auto run = run_scenario(s, {});
   const double step_s = run.timeline.makespan_s;
@@ -29,37 +41,83 @@ TEST_P(Bounds, AreBelowTheSimulation) {
   const auto peak = static_cast<double>(worst_stage(stages)->peak.bytes);
   EXPECT_LE(bound.step_time_s, step_s * (1.0 + 1e-9));
   EXPECT_LE(bound.peak_bytes, peak * (1.0 + 1e-9));
-  EXPECT_GT(bound.step_time_s, 0.5 * step_s) << "a bound that says nothing prunes nothing";
+  EXPECT_GT(bound.step_time_s, GetParam().least_share * step_s);
   EXPECT_GT(bound.peak_bytes, 0.5 * peak);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Shipped, Bounds,
-    testing::Values("first/two_gpus.json", "llama3/llama3_8b_8xh100.json",
-                    "llama3/llama3_70b_64xh100.json", "megatron/gpt3_175b_64xa100_full.json",
-                    "megatron/gpt3_175b_64xa100_selective.json",
-                    "megatron/gpt_22b_8xa100_selective.json", "megatron/gpt_7p5b_128xa100.json",
-                    "fsdp/llama3_8b_8xh100_fsdp.json", "fsdp/llama3_8b_128xh100_hsdp.json",
-                    "replicas/gpt2_124m_8xa100_ddp.json", "what_if/all_reduce.json",
-                    "what_if/dead_rail.json", "context/ring_llama3_8b_128k_32xh100.json"));
+    testing::Values(
+        Bounded{"first/two_gpus.json"}, Bounded{"llama3/llama3_8b_8xh100.json"},
+        Bounded{"llama3/llama3_70b_64xh100.json"}, Bounded{"megatron/gpt3_175b_64xa100_full.json"},
+        Bounded{"megatron/gpt3_175b_64xa100_selective.json"},
+        Bounded{"megatron/gpt_22b_8xa100_selective.json"},
+        Bounded{"megatron/gpt_7p5b_128xa100.json"}, Bounded{"fsdp/llama3_8b_8xh100_fsdp.json"},
+        Bounded{"fsdp/llama3_8b_128xh100_hsdp.json"}, Bounded{"replicas/gpt2_124m_8xa100_ddp.json"},
+        Bounded{"what_if/all_reduce.json"}, Bounded{"what_if/dead_rail.json"},
+        Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
+        Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
+        Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35}));
+
+Bounded with_schedule(const char* scenario, const char* schedule, const char* chunks) {
+  return {scenario, {{"parallelism.schedule", schedule}, {"parallelism.interleave", chunks}}};
+}
+
+// Each kind of step order: split backwards, two directions, blocks of two steps, with rows of
+// experts to hide and without.
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, Bounds,
+    testing::Values(with_schedule("llama3/llama3_70b_64xh100.json", "gpipe", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_h1", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_h2", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_auto", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_v", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "v_half", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "v_min", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "dualpipe", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "dualpipe_v", "2"),
+                    with_schedule("moe/mixtral_8x7b_64xh100.json", "zb_v", "2"),
+                    with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe", "2"),
+                    with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe_v", "2")));
 
 // A small space whose every layout is simulated as well.
 SearchSpace of_four_layers() {
   SearchSpace space{
       .scenario = {.file = scenario("what_if/tensor.json")},
       .over = {axis_of({"parallelism.tensor=2,8"}), axis_of({"parallelism.pipeline=1,2"}),
-               axis_of({"training.micro_batch_size=1,2"})}};
+               axis_of({"training.micro_batch_size=1,2"}), axis_of({"parallelism.context=1,2"})}};
   space.scenario.changes = {
       {"training.global_batch_size", "16"},
       {"model",
        R"({"name": "small", "layers": 4, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336,
-           "vocab": 128256, "max_positions": 8192, "source": "of our own"})"}};
+           "vocab": 128256, "max_positions": 16384, "source": "of our own"})"}};
   return space;
 }
 
-SearchResult searched(bool exhaustive, std::size_t processes) {
+// The same of a model with experts, over their ranks and every schedule.
+SearchSpace of_experts() {
+  SearchSpace space{
+      .scenario = {.file = scenario("moe/mixtral_8x7b_64xh100.json")},
+      .over = {axis_of({"parallelism.tensor=1,2"}), axis_of({"parallelism.pipeline=1,2"}),
+               axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+               axis_of({"parallelism.zero_stage=0,1"}), axis_of({"parallelism.expert=1,4,8"})}};
+  space.scenario.changes = {
+      {"training.global_batch_size", "32"},
+      {"cluster.nodes", "1"},
+      {"parallelism.pipeline", "1"},
+      {"parallelism.interleave", "1"},
+      {"parallelism.schedule", "1f1b"},
+      {"parallelism.data", "8"},
+      {"model",
+       R"({"name": "small", "layers": 4, "hidden": 2048, "heads": 16, "kv_heads": 8, "ffn": 4096,
+           "experts": 8, "experts_per_token": 2, "expert_ffn": 4096,
+           "vocab": 32000, "max_positions": 32768, "source": "of our own"})"}};
+  return space;
+}
+
+SearchResult searched(const SearchSpace& space, bool exhaustive, std::size_t processes) {
   Journal journal("");
-  return search({.space = of_four_layers(),
+  return search({.space = space,
                  .journal = journal,
                  .top = 5,
                  .exhaustive = exhaustive,
@@ -67,7 +125,7 @@ SearchResult searched(bool exhaustive, std::size_t processes) {
 }
 
 const SearchResult& found() {
-  static const SearchResult kFound = searched(false, 2);
+  static const SearchResult kFound = searched(of_four_layers(), false, 2);
   return kFound;
 }
 
@@ -77,9 +135,7 @@ std::vector<std::string> names(const std::vector<FoundLayout>& layouts) {
   return all;
 }
 
-TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
-  const SearchResult all = searched(true, 2);
-  const SearchResult& pruned = found();
+void expect_nothing_lost(const SearchResult& pruned, const SearchResult& all) {
   EXPECT_EQ(names(pruned.best), names(all.best));
   EXPECT_EQ(names(pruned.front), names(all.front));
   EXPECT_EQ(all.counts.simulated, all.counts.legal - all.counts.refused);
@@ -89,8 +145,48 @@ TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
             pruned.counts.legal);
 }
 
+TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
+  expect_nothing_lost(found(), searched(of_four_layers(), true, 2));
+}
+
+TEST(Search, PruningLosesNothingAmongExpertsAndSchedules) {
+  const SearchResult pruned = searched(of_experts(), false, 2);
+  expect_nothing_lost(pruned, searched(of_experts(), true, 2));
+  EXPECT_EQ(pruned.counts.refused, 0U);
+}
+
+// What is tried where nobody says so: ranks of a sequence and of experts, every kind of schedule.
+TEST(Search, TriesEveryKindOfSizeByItself) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"})};
+  space.scenario.changes.push_back({"training.sequence_length", "16384"});
+  std::set<std::string> schedules;
+  std::set<std::int64_t> contexts;
+  for (const Layout& layout : enumerate(space).legal) {
+    schedules.insert(layout.plan.parallelism.schedule);
+    contexts.insert(layout.plan.parallelism.context);
+  }
+  EXPECT_EQ(schedules, (std::set<std::string>{"1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v",
+                                              "v_half", "v_min", "dualpipe", "dualpipe_v"}));
+  EXPECT_EQ(contexts, (std::set<std::int64_t>{1, 2})) << "16 384 tokens, 8 192 a rank at least";
+  space = of_experts();
+  space.over = {axis_of({"parallelism.tensor=2"}), axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.zero_stage=1"})};
+  std::vector<std::string> found;
+  for (const Layout& layout : enumerate(space).legal) found.push_back(layout_name(layout));
+  EXPECT_THAT(found, testing::UnorderedElementsAre(
+                         "TP 2, PP 1, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, ETP 2, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 2, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 2, ETP 2, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 4, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 4, ETP 2, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 8, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1"));
+}
+
 TEST(Search, IsTheSameOnAnyNumberOfCores) {
-  const std::string one = search_text(searched(false, 1), {});
+  const std::string one = search_text(searched(of_four_layers(), false, 1), {});
   EXPECT_EQ(one, search_text(found(), {}));
   EXPECT_THAT(one, testing::HasSubstr("Pareto front"));
 }
@@ -121,7 +217,8 @@ TEST(Search, WhyALayoutIsRefusedIsSaid) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"parallelism.tensor=4"}),        axis_of({"parallelism.pipeline=1"}),
                 axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
-                axis_of({"parallelism.reshard_group=2"}), axis_of({"parallelism.zero_stage=1,3"})};
+                axis_of({"parallelism.reshard_group=2"}), axis_of({"parallelism.zero_stage=1,3"}),
+                axis_of({"parallelism.context=1"})};
   Journal journal("");
   const SearchResult result = search({.space = space, .journal = journal, .processes = 2});
   EXPECT_EQ(result.counts.refused, 1U);
@@ -177,10 +274,14 @@ TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
 
 TEST(Search, NamesTellUnusualSchedules) {
   SearchSpace space = of_four_layers();
-  space.over = {axis_of({"parallelism.tensor=4"}),           axis_of({"parallelism.pipeline=2"}),
-                axis_of({"training.micro_batch_size=1"}),    axis_of({"training.recompute=none"}),
-                axis_of({"parallelism.interleave=1"}),       axis_of({"parallelism.zero_stage=1"}),
-                axis_of({"parallelism.schedule=1f1b,zb_h1"})};
+  space.over = {axis_of({"parallelism.tensor=4"}),
+                axis_of({"parallelism.pipeline=2"}),
+                axis_of({"training.micro_batch_size=1"}),
+                axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.interleave=1"}),
+                axis_of({"parallelism.zero_stage=1"}),
+                axis_of({"parallelism.schedule=1f1b,zb_h1"}),
+                axis_of({"parallelism.context=1"})};
   const std::vector<Layout> legal = enumerate(space).legal;
   ASSERT_EQ(legal.size(), 2U);
   EXPECT_EQ(layout_name(legal[0]), "TP 4, PP 2, DP 2, mbs 1, recompute none, ZeRO 1");
