@@ -19,7 +19,8 @@ namespace trainyard::test {
 
 inline const std::filesystem::path kBaseline = Scratch::kTree / "tests" / "bench" / "baseline.json";
 
-// By name as in the result's `fold`, and link_bytes: what all links carried, in whole bytes.
+// By name as in the result's `fold`, link_bytes: what all links carried, in whole bytes, and
+// trace_slices: what a trace says at its end.
 using Counts = std::map<std::string, std::int64_t>;
 
 struct WholeRun {
@@ -75,6 +76,12 @@ inline Counts counts_of(const nlohmann::json& result) {
   return counts;
 }
 
+inline std::int64_t slices_of(std::string_view trace) {
+  constexpr std::string_view kSlices = "\"slices\":";
+  const std::size_t place = trace.rfind(kSlices);
+  return place == std::string_view::npos ? 0 : std::atoll(&trace[place + kSlices.size()]);
+}
+
 // What differs from the baseline, of all that it keeps; "" where nothing does.
 inline std::string difference(const Counts& kept, const Counts& now) {
   std::string text;
@@ -106,6 +113,8 @@ inline Played play(const WholeRun& run) {
   played.peak_bytes = std::int64_t{usage.ru_maxrss} * 1024;
   if (scratch.holds("result.json"))
     played.counts = counts_of(nlohmann::json::parse(scratch.read("result.json")));
+  if (scratch.holds("all.pftrace"))
+    played.counts["trace_slices"] = slices_of(scratch.read("all.pftrace"));
   return played;
 }
 
