@@ -95,7 +95,12 @@ Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
 Cost attention_cost(const GpuSheet& sheet, const AttentionModel& model,
                     const Attention& attention) {
   const auto found = correction_at(model, attention);
-  const Seconds time = attention_model_time(sheet, model, attention) * found.factor;
+  const bool latent = attention.head_dim_qk > attention.head_dim_v;
+  const double wide = attention.backward ? model.latent_backward : model.latent_forward;
+  const Seconds tabled =
+      attention_model_time(sheet, model, attention) * (found.factor * (latent ? wide : 1.0));
+  const Seconds launch = std::min(model.launch, tabled);
+  const Seconds time = launch + (tabled - launch) * model.clock_time;
   const Seconds bound =
       roofline(flops(attention), hbm_bytes(attention), sheet.peak(attention.dtype), sheet.hbm);
   return at_least({time, found.provenance}, bound);

@@ -35,6 +35,12 @@ struct AttentionModel {
   // Rate at which the tables' engine stored keys and values beside the kernel: taken out of the
   // tables, kept so that they can be reproduced.
   BytesPerSecond table_append{1e12};
+  // Heads whose queries and keys are wider than their values (192 and 128 in latent attention):
+  // time over what the model says, as measured.
+  double latent_forward = 1.0;
+  double latent_backward = 1.0;
+  // Arithmetic at the clock that this GPU's power allows, over that of the GPU with the tables.
+  double clock_time = 1.0;
   std::vector<AttentionTable> tables{};  // forward, by ascending head size
 };
 

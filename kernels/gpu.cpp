@@ -19,10 +19,14 @@ class ProfileCostModel final : public CostModel {
  public:
   ProfileCostModel(GpuProfile profile, Clock clock) : profile_(std::move(profile)) {
     const double steady = profile_.gemm.sustained_time;
+    const double held = profile_.attention.clock_time;
     profile_.gemm.sustained_time = 1.0;
+    profile_.attention.clock_time = 1.0;
     for (const MeasuredKernel& row : profile_.measured)
       measured_.add(row, modelled(row.kernel).time);
-    if (clock == Clock::Sustained) profile_.gemm.sustained_time = steady;
+    if (clock != Clock::Sustained) return;
+    profile_.gemm.sustained_time = steady;
+    profile_.attention.clock_time = held;
   }
 
   [[nodiscard]] Cost cost(const Kernel& kernel) const override {

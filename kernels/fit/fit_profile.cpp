@@ -235,6 +235,20 @@ void print_attention_check(const Target& target, const GpuSheet& sheet, const At
   }
 }
 
+// Null where the profile's own generation has no such rows.
+json latent_json(const Target& target, const GpuSheet& sheet, const AttentionModel& model,
+                 const Published& published) {
+  if (!target.own_attention_pairs) return nullptr;
+  const Figure forward = latent_time(sheet, model, published, target.attention_pairs, false);
+  const Figure backward = latent_time(sheet, model, published, target.attention_pairs, true);
+  if (!forward.measured || !backward.measured) return nullptr;
+  fmt::print("{} attention: latent {:.3f} forward, {:.3f} backward\n", target.profile,
+             forward.value, backward.value);
+  return {{"forward", rounded(forward.value)},
+          {"backward", rounded(backward.value)},
+          {"source", backward.source}};
+}
+
 json attention_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
                        const Published& published) {
   const auto samples = read_attention_samples(request.measured / "attention" / target.table,
@@ -246,27 +260,31 @@ json attention_section(const Target& target, const GpuSheet& sheet, const FitReq
   fmt::print("{} attention: unseen shapes {}; backward {:.3f} of forward\n", target.profile,
              to_text(unseen), relative.value);
   print_attention_check(target, sheet, fit, published);
+  const json latent = latent_json(target, sheet, fit.model, published);
   json tables = json::array();
   for (std::size_t d = 0; d < fit.head_dims.size(); ++d)
     tables.push_back(
         {{"head_dim", fit.head_dims[d]},
          {"efficiency_1e4", efficiency_json(fit.share[d], fit.measured[d], fit.axes[1].size())}});
-  return {{"provenance",
-           {{"table", fmt::format("kernels/attention/{}, backend {}", target.table,
-                                  target.attention_backend)},
-            {"source", csv_source},
-            {"command", command},
-            {"date", request.date},
-            {"rows", samples.rows},
-            {"shapes", samples.medians.size()},
-            {"held_out", "every fifth shape on average, drawn with seed 1"},
-            {"unseen_shapes", errors_json(unseen)}}},
-          {"launch", exact_text(fit.model.launch)},
-          {"forward_efficiency", fit.model.forward_efficiency},
-          {"backward_relative", figure_json(relative)},
-          {"table_append_rate", exact_text(fit.append)},
-          {"axes", {{"sequence", axis_text(fit.axes[0])}, {"batch_heads", axis_text(fit.axes[1])}}},
-          {"tables", tables}};
+  json section = {
+      {"provenance",
+       {{"table",
+         fmt::format("kernels/attention/{}, backend {}", target.table, target.attention_backend)},
+        {"source", csv_source},
+        {"command", command},
+        {"date", request.date},
+        {"rows", samples.rows},
+        {"shapes", samples.medians.size()},
+        {"held_out", "every fifth shape on average, drawn with seed 1"},
+        {"unseen_shapes", errors_json(unseen)}}},
+      {"launch", exact_text(fit.model.launch)},
+      {"forward_efficiency", fit.model.forward_efficiency},
+      {"backward_relative", figure_json(relative)},
+      {"table_append_rate", exact_text(fit.append)},
+      {"axes", {{"sequence", axis_text(fit.axes[0])}, {"batch_heads", axis_text(fit.axes[1])}}},
+      {"tables", tables}};
+  if (!latent.is_null()) section["latent_time"] = latent;
+  return section;
 }
 
 json memory_section(const StreamTarget& target, const FitRequest& request,

@@ -172,6 +172,29 @@ Figure backward_relative(const Published& rows, std::string_view gpu) {
           true};
 }
 
+Figure latent_time(const GpuSheet& sheet, const AttentionModel& model, const Published& rows,
+                   std::string_view gpu, bool backward) {
+  std::vector<double> ratios;
+  for (const auto& row : rows.attentions) {
+    const bool latent = row.gpu == gpu && row.backward == backward &&
+                        row.head_dim_qk > row.head_dim_v &&
+                        row.heads * row.sequence >= saturating_rows_least;
+    if (!latent) continue;
+    Attention a = table_attention(row.sequence, row.heads, row.head_dim_qk);
+    a.kv_heads = row.kv_heads;
+    a.head_dim_v = row.head_dim_v;
+    a.backward = backward;
+    const double rate = flops(a).value() / attention_cost(sheet, model, a).time.value();
+    ratios.push_back(rate / row.flops_rate);
+  }
+  if (ratios.empty()) return {1.0, "no rows of latent attention"};
+  return {median(ratios),
+          fmt::format("{} rows of attention with wider keys than values that fill the GPU on {}, "
+                      "{}, over the model's times",
+                      ratios.size(), gpu, repository_of(rows, gpu)),
+          true};
+}
+
 Figure best_product_time(const GpuSheet& sheet, const GemmModel& sibling, const Published& rows,
                          std::string_view gpu) {
   for (const auto& row : rows.bests) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/attention.hpp"
 #include "kernels/fit/published.hpp"
 #include "kernels/gemm.hpp"
 #include "sim/base/units.hpp"
@@ -39,6 +40,10 @@ struct Figure {
 // Backward FLOP/s over forward FLOP/s of the same attention, head size 128, large enough to fill
 // the GPU.
 [[nodiscard]] Figure backward_relative(const Published& rows, std::string_view gpu);
+// Time of attention whose queries and keys are wider than its values, as measured on a GPU, over
+// what the model says of it, where it fills the GPU.
+[[nodiscard]] Figure latent_time(const GpuSheet& sheet, const AttentionModel& model,
+                                 const Published& rows, std::string_view gpu, bool backward);
 // Time of the fastest product found on a GPU over what a sibling's efficiencies promise for it.
 [[nodiscard]] Figure best_product_time(const GpuSheet& sheet, const GemmModel& sibling,
                                        const Published& rows, std::string_view gpu);

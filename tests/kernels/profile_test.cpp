@@ -170,6 +170,22 @@ TEST(Profile, MorePowerHoldsAHigherClock) {
     EXPECT_GE(sustained(gpu.c_str()), 1.0) << gpu;
 }
 
+// Does attention, whose tables hold in training where they were measured, slow down with less
+// power?
+TEST(Profile, LessPowerSlowsAttentionToo) {
+  const auto clock = [](const char* gpu) { return load_profile(gpu).attention.clock_time; };
+  EXPECT_NEAR(clock("h100_96gb"), std::cbrt(700.0 / 500.0), 1e-12);
+  EXPECT_EQ(clock("h100"), 1.0);
+  EXPECT_EQ(clock("gb200"), 1.0) << "the tables' clock is the highest";
+  const Attention large = table_attention(16384, 64, 128);
+  const auto slowed = [&](Clock held) {
+    const double at_500_w = load_cost_model("h100_96gb", held)->cost(large).time.value();
+    return at_500_w / load_cost_model("h100", held)->cost(large).time.value();
+  };
+  EXPECT_NEAR(slowed(Clock::Sustained), std::cbrt(700.0 / 500.0), 1e-3) << "but for the launch";
+  EXPECT_NEAR(slowed(Clock::Burst), 1.0, 1e-12);
+}
+
 TEST_F(BrokenProfile, RefusesAnotherVersionAndADerivedSibling) {
   json profile = h200();
   profile["version"] = 2;
