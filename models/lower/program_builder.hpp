@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -64,8 +65,14 @@ class Interner {
   [[nodiscard]] std::uint32_t delay(Seconds time);
 
  private:
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
   Workload& workload_;
-  std::map<std::string, std::uint16_t, std::less<>> names_;
+  std::unordered_map<std::string, std::uint16_t, TextHash, std::equal_to<>> names_;
   std::map<Kernel, std::uint32_t> kernels_;
   std::map<Call, std::uint32_t> calls_;
 };

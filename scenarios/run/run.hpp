@@ -53,6 +53,29 @@ struct Run {
 
 [[nodiscard]] Run run_scenario(const Scenario& scenario, const RunOptions& options);
 
+// Many runs of one scenario that differ in what is supposed of its hardware. What the ranks do is
+// lowered once, and what follows from it alone (stretches, who waits for whom) is found once.
+//
+//   WhatIf what_if(scenario, {});
+//   for (double factor : {1.0, 2.0, 4.0}) what_if.run({.network = factor}).timeline.makespan_s;
+class WhatIf {
+ public:
+  // RunOptions::suppose is not read.
+  WhatIf(const Scenario& scenario, const RunOptions& options);
+  ~WhatIf();
+  WhatIf(const WhatIf&) = delete;
+  WhatIf& operator=(const WhatIf&) = delete;
+
+  // As run_scenario(), but for the peaks of memory. Good until the next is asked for.
+  const Run& run(const Supposition& suppose);
+  // The last run, with its peaks of memory.
+  [[nodiscard]] Run take() &&;
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
+
 // A workload that no model of ours made, on a cluster. `engine` as in a scenario.
 struct WorkloadQuestion {
   std::string title;

@@ -34,6 +34,8 @@
 
 namespace trainyard {
 
+class KnownPrograms;
+
 inline constexpr double kComputeLossMost = 0.9;
 
 struct EngineInput {
@@ -51,7 +53,8 @@ struct EngineInput {
   std::span<const double> communication_loss = {};
   // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
   std::span<const HostLane> hosts = {};
-  bool contract = true;  // false: every operation has events of its own
+  bool contract = true;            // false: every operation has events of its own
+  KnownPrograms* known = nullptr;  // from runs of the same workload before, and for those to come
 };
 
 class Engine {

@@ -16,7 +16,6 @@
 #include "sim/engine/meetings.hpp"
 #include "sim/engine/slowed_compute.hpp"
 #include "sim/engine/stretch_flights.hpp"
-#include "sim/engine/successors.hpp"
 
 namespace trainyard {
 namespace {
@@ -95,7 +94,6 @@ class Replay final : public CompletionSink {
   const EngineInput& input_;
   Pricing& pricing_;
   Meetings meetings_;
-  std::vector<Successors> successors_;                 // by program
   std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][operation]
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
   HostClocks hosts_;
@@ -120,15 +118,12 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
       busy_(input.partition, input.communication_loss) {
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
-  successors_.resize(input.workload.programs.size());
   timeline_.classes.resize(input.partition.ranks.size());
   waits_for_.resize(input.partition.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < waits_for_.size(); ++rank_class) {
     const Program& program = program_of(rank_class);
     const std::uint32_t index = input.partition.ranks[rank_class].program;
-    const ProgramStretches& stretches = flights_.of_program(index);
-    Successors& edges = successors_[index];
-    if (edges.begin.empty()) edges = successors(program, stretches);
+    const auto& [joinable, stretches, edges] = flights_.of_program(index);
     waits_for_[rank_class] = edges.waits_for;
     OpTimes& times = timeline_.classes[rank_class];
     times.ready_s.assign(program.operations.size(), kNotYet);
@@ -299,7 +294,8 @@ void Replay::finish(std::uint32_t rank_class, OpIndex op) {
 // What waits for nothing else is ready.
 void Replay::release(std::uint32_t rank_class, OpIndex op) {
   std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
-  for (const OpIndex next : successors_[input_.partition.ranks[rank_class].program].of(op)) {
+  for (const OpIndex next :
+       flights_.of_program(input_.partition.ranks[rank_class].program).successors.of(op)) {
     if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));
   }
 }

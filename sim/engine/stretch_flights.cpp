@@ -20,23 +20,25 @@ bool applies(const EngineInput& input) {
 }  // namespace
 
 StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
-    : input_(input), pricing_(pricing), stretches_(input.workload.programs.size()) {
+    : input_(input), pricing_(pricing), programs_(input.workload.programs.size()) {
   const Partition& partition = input.partition;
-  std::vector<std::vector<std::uint32_t>> classes_of(stretches_.size());
+  std::vector<std::vector<std::uint32_t>> classes_of(programs_.size());
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
     program_of_.push_back(partition.ranks[rank_class].program);
     classes_of[program_of_.back()].push_back(rank_class);
   }
   flights_.resize(partition.ranks.size());
   priced_.resize(partition.ranks.size());
-  if (!applies(input)) return;
-  for (std::uint32_t program = 0; program < stretches_.size(); ++program) {
+  KnownPrograms found_here;
+  KnownPrograms& known = input.known != nullptr ? *input.known : found_here;
+  for (std::uint32_t program = 0; program < programs_.size(); ++program) {
     if (classes_of[program].empty()) continue;
-    stretches_[program] =
-        find_stretches(input.workload.programs[program], joinable(program, classes_of[program]));
+    std::vector<bool> members;
+    if (applies(input)) members = joinable(program, classes_of[program]);
+    programs_[program] = known.program(input.workload, program, std::move(members));
   }
   for (std::uint32_t rank_class = 0; rank_class < priced_.size(); ++rank_class)
-    priced_[rank_class].resize(stretches_[program_of_[rank_class]].shapes.size());
+    priced_[rank_class].resize(stretches_of(rank_class).shapes.size());
 }
 
 // Collectives that are closed for every class that runs the program.
@@ -104,8 +106,7 @@ PieceCost StretchFlights::cost(std::uint32_t rank_class, const StretchShape::Pie
 StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, std::uint32_t shape) {
   PricedShape& result = priced_[rank_class][shape];
   if (!result.costs.empty()) return result;
-  for (const StretchShape::Piece& piece :
-       stretches_[program_of_[rank_class]].shapes[shape].pieces) {
+  for (const StretchShape::Piece& piece : stretches_of(rank_class).shapes[shape].pieces) {
     result.costs.push_back(cost(rank_class, piece));
     const double seconds = result.costs.back().seconds;
     TY_CHECK(seconds >= 0.0 && std::isfinite(seconds), rank_class, seconds);
@@ -116,7 +117,7 @@ StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, st
 void StretchFlights::start(std::uint32_t rank_class, OpIndex head, double now, double loss) {
   Flight& flight = flights_[rank_class];
   TY_CHECK(flight.times == nullptr, rank_class, flight.head, head);
-  const ProgramStretches& stretches = stretches_[program_of_[rank_class]];
+  const ProgramStretches& stretches = stretches_of(rank_class);
   const std::uint32_t shape = stretches.shape_of[head];
   flight.head = head;
   flight.shape = &stretches.shapes[shape];

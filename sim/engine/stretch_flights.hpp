@@ -21,24 +21,25 @@
 #include <vector>
 
 #include "sim/engine/engine.hpp"
+#include "sim/engine/known_programs.hpp"
 #include "sim/engine/pricing.hpp"
 #include "sim/engine/stretch_times.hpp"
-#include "sim/engine/stretches.hpp"
 
 namespace trainyard {
 
 class StretchFlights {
  public:
-  // Finds the stretches of all programs. None where the input forbids it, where hosts take time to
-  // issue operations, or where computation slows communication: then all that happens inside
-  // matters outside.
+  // Finds the stretches of all programs in use. None where the input forbids it, where hosts take
+  // time to issue operations, or where computation slows communication: then all that happens
+  // inside matters outside.
   StretchFlights(const EngineInput& input, Pricing& pricing);
 
-  [[nodiscard]] const ProgramStretches& of_program(std::uint32_t program) const {
-    return stretches_[program];
+  // REQUIRES: a rank class runs the program.
+  [[nodiscard]] const KnownProgram& of_program(std::uint32_t program) const {
+    return *programs_[program];
   }
   [[nodiscard]] bool begins_with(std::uint32_t rank_class, OpIndex op) const {
-    const std::vector<std::uint32_t>& shapes = stretches_[program_of_[rank_class]].shape_of;
+    const std::vector<std::uint32_t>& shapes = stretches_of(rank_class).shape_of;
     return !shapes.empty() && shapes[op] < kWithin;
   }
   [[nodiscard]] bool alive(std::uint32_t rank_class) const {
@@ -80,6 +81,9 @@ class StretchFlights {
   std::size_t land(std::uint32_t rank_class, Timeline& timeline);
 
  private:
+  [[nodiscard]] const ProgramStretches& stretches_of(std::uint32_t rank_class) const {
+    return programs_[program_of_[rank_class]]->stretches;
+  }
   // A collective that may be a member: what it takes, and its flows from its start.
   struct ClosedCall {
     double seconds = 0.0;
@@ -117,8 +121,8 @@ class StretchFlights {
 
   const EngineInput& input_;
   Pricing& pricing_;
-  std::vector<std::uint32_t> program_of_;    // by rank class
-  std::vector<ProgramStretches> stretches_;  // by program
+  std::vector<std::uint32_t> program_of_;                      // by rank class
+  std::vector<std::shared_ptr<const KnownProgram>> programs_;  // null: no class runs it
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::optional<ClosedCall>> calls_;
   std::vector<std::vector<PricedShape>> priced_;  // [rank class][shape]
   std::vector<Flight> flights_;                   // by rank class

@@ -157,7 +157,8 @@ class ShapeWriter {
     const OpIndex head = members.front();
     for (std::uint32_t i = 0; i < members.size(); ++i) piece_[members[i]] = i;
     // Pairs (from, to) of pieces: enough, with the pieces themselves, to tell shapes apart.
-    std::vector<std::uint32_t> key;
+    std::vector<std::uint32_t>& key = key_;
+    key.clear();
     for (const OpIndex op : members) {
       const Operation& operation = program_.operations[op];
       const bool seen = seen_[op] || op == members.back();
@@ -169,7 +170,7 @@ class ShapeWriter {
       key.push_back(kNone);
     }
     const auto [entry, fresh] =
-        known_.try_emplace(std::move(key), static_cast<std::uint32_t>(result_.shapes.size()));
+        known_.try_emplace(key, static_cast<std::uint32_t>(result_.shapes.size()));
     if (fresh) result_.shapes.push_back(shape(members));
     result_.shape_of[head] = entry->second;
     for (const OpIndex op : members) piece_[op] = kNone;
@@ -207,6 +208,7 @@ class ShapeWriter {
   ProgramStretches& result_;
   std::vector<std::uint32_t> piece_;  // by operation, of the stretch at hand
   std::vector<bool> seen_;            // by operation: one outside waits for it
+  std::vector<std::uint32_t> key_;    // of the stretch at hand
   std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, KeyHash> known_;
 };
 

@@ -23,8 +23,8 @@ constexpr std::size_t kMostChains = 64;
 // Which calls of which groups are kept apart by a common member.
 class Apartness {
  public:
-  Apartness(const Workload& workload, const JointGraph& joint)
-      : workload_(workload), joint_(joint), order_(workload), first_(workload.ranks.size() + 1, 0) {
+  Apartness(const Workload& workload, const JointGraph& joint, CallOrder& order)
+      : workload_(workload), joint_(joint), order_(order), first_(workload.ranks.size() + 1, 0) {
     for (const Membership& membership : joint.memberships) ++first_[membership.rank + 1];
     for (std::size_t rank = 0; rank + 1 < first_.size(); ++rank) first_[rank + 1] += first_[rank];
   }
@@ -68,7 +68,7 @@ class Apartness {
 
   const Workload& workload_;
   const JointGraph& joint_;
-  CallOrder order_;
+  CallOrder& order_;
   std::vector<std::size_t> first_;  // by rank, in JointGraph::memberships
   std::unordered_map<std::uint64_t, bool> known_;
 };
@@ -78,10 +78,11 @@ using Moment = std::uint64_t;
 
 class ContentionSearch {
  public:
-  ContentionSearch(const Cluster& cluster, const Workload& workload, const JointGraph& joint)
+  ContentionSearch(const Cluster& cluster, const Workload& workload, const JointGraph& joint,
+                   CallOrder& order)
       : cluster_(cluster),
         joint_(joint),
-        apartness_(workload, joint),
+        apartness_(workload, joint, order),
         moments_(joint.group_of_shape.size()) {
     for (const std::vector<GroupCall>& calls : joint.traffic) {
       for (const GroupCall& made : calls) add_moments(made);
@@ -206,8 +207,8 @@ class ContentionSearch {
 }  // namespace
 
 Contention find_contention(const Cluster& cluster, const Workload& workload,
-                           const JointGraph& joint) {
-  return ContentionSearch(cluster, workload, joint).found();
+                           const JointGraph& joint, CallOrder& order) {
+  return ContentionSearch(cluster, workload, joint, order).found();
 }
 
 Contention all_contended(const Cluster& cluster, const JointGraph& joint) {

@@ -11,12 +11,13 @@
 // chain's own rate and nothing else. So only contended loads join the fates of chains, and only
 // they need to take part in the refinement and in the solver. Nothing here depends on durations.
 //
-//   Contention contention = find_contention(cluster, workload, joint);
+//   Contention contention = find_contention(cluster, workload, joint, order);
 //   if (contention.contended[i]) ...;   // joint.shape_loads[i]
 #pragma once
 
 #include <vector>
 
+#include "sim/graph/call_order.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/joint_graph.hpp"
 #include "sim/graph/workload.hpp"
@@ -32,8 +33,9 @@ struct Contention {
   std::vector<bool> slack;  // by link
 };
 
+// `order`: of the workload's programs.
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,
-                                         const JointGraph& joint);
+                                         const JointGraph& joint, CallOrder& order);
 
 // Every load counts as contended: the plain joint graph.
 [[nodiscard]] Contention all_contended(const Cluster& cluster, const JointGraph& joint);

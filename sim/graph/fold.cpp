@@ -232,7 +232,7 @@ class Describer {
 
 Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
                const FoldOptions& options) {
-  const ClosedPhases priced = price_alone(cluster, workload, transport, options.drop_uncontended);
+  const ClosedPhases priced = price_alone(cluster, workload, transport, options);
   VertexClasses classes =
       options.enabled ? refined(cluster, workload, priced) : each_its_own(workload, priced.joint);
   return Describer(workload, priced.joint, std::move(classes), options.enabled)

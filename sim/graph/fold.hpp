@@ -27,6 +27,8 @@
 
 namespace trainyard {
 
+class CallOrder;
+
 struct RankClass {
   RankId representative = 0;
   std::uint32_t members = 1;
@@ -104,6 +106,7 @@ struct Partition {
 struct FoldOptions {
   bool enabled = true;            // false: every rank, group and link is its own class
   bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
+  CallOrder* order = nullptr;     // of this workload, known from folds before; null: it is found
 };
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.

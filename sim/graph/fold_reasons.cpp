@@ -189,7 +189,7 @@ std::vector<ClassReason> fold_reasons(const Cluster& cluster, const Workload& wo
                                       const Transport& transport, const FoldOptions& options,
                                       const Partition& partition) {
   TY_CHECK(options.enabled);
-  const ClosedPhases priced = price_alone(cluster, workload, transport, options.drop_uncontended);
+  const ClosedPhases priced = price_alone(cluster, workload, transport, options);
   const ReasonSearch search(cluster, workload, priced);
   std::vector<ClassReason> reasons{{.rank_class = 0}};
   for (std::uint32_t rank_class = 1; rank_class < partition.ranks.size(); ++rank_class)

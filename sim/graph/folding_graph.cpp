@@ -1,6 +1,7 @@
 #include "sim/graph/folding_graph.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -114,13 +115,15 @@ void cap_chains(JointGraph& joint, const Contention& contention) {
 }  // namespace
 
 ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
-                         const Transport& transport, bool drop_uncontended) {
+                         const Transport& transport, const FoldOptions& options) {
   JointGraph joint = join(cluster, workload, transport);
-  if (!drop_uncontended) {
+  if (!options.drop_uncontended) {
     Contention all = all_contended(cluster, joint);
     return {std::move(joint), std::move(all)};
   }
-  Contention found = find_contention(cluster, workload, joint);
+  std::optional<CallOrder> found_here;
+  CallOrder& order = options.order != nullptr ? *options.order : found_here.emplace(workload);
+  Contention found = find_contention(cluster, workload, joint, order);
   cap_chains(joint, found);
   return close_phases(cluster, std::move(joint), std::move(found));
 }

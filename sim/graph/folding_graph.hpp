@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/graph/closed_phases.hpp"
+#include "sim/graph/fold.hpp"
 #include "sim/graph/refinement.hpp"
 #include "sim/graph/workload.hpp"
 
@@ -22,7 +23,7 @@ namespace trainyard {
 // alone, times where they meet only their own phase. Without `drop_uncontended` every load counts
 // as contended.
 [[nodiscard]] ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
-                                       const Transport& transport, bool drop_uncontended);
+                                       const Transport& transport, const FoldOptions& options);
 
 // What tells chains of one shape and phase apart: the rate they have without company.
 [[nodiscard]] std::uint64_t company_key(const ShapedChain& chain);

@@ -70,6 +70,27 @@ TEST(Supposition, TwiceTheNetworkHalvesATransferOverIt) {
   EXPECT_NEAR(base - fast, 0.5 * (base - free), 1e-6 * base);
 }
 
+// Whatever was asked before, the answer is that of a run of its own.
+class Asked : public testing::TestWithParam<const char*> {};
+
+TEST_P(Asked, WhatIfsInARowAreRunsOfTheirOwn) {
+  for (const char* engine : {"simgrid", "ideal"}) {
+    const Scenario s = loaded(GetParam(), {{"engine", engine}});
+    WhatIf what_if(s, {});
+    for (const Supposition& suppose :
+         {Supposition{}, Supposition{.network = 2.0}, Supposition{.nvlink = 0.25},
+          Supposition{.gemm = 0.5, .contention = false}, Supposition{.latency = 0.0},
+          Supposition{.free = {GroupKind::Data}, .interference = false}, Supposition{}}) {
+      const double alone = step_s(s, suppose);
+      EXPECT_NEAR(what_if.run(suppose).timeline.makespan_s, alone, 1e-9 * alone) << engine;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, Asked,
+                         testing::Values("first/two_gpus.json", "what_if/nic.json",
+                                         "fsdp/llama3_8b_8xh100_fsdp.json"));
+
 TEST(Sensitivities, AreRankedAndNameWhatIsThere) {
   const Scenario s = loaded("what_if/tensor.json", {{"training.global_batch_size", "8"}});
   const auto run = run_scenario(s, {});
