@@ -30,6 +30,8 @@ class KnownPrograms {
   [[nodiscard]] std::shared_ptr<const KnownProgram> program(const Workload& workload,
                                                             std::uint32_t index,
                                                             std::vector<bool> joinable);
+  // Flows that the run before had, for which the next one makes room.
+  std::size_t flows = 0;
 
  private:
   std::vector<std::shared_ptr<const KnownProgram>> programs_;  // as last asked for

@@ -119,6 +119,7 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
   timeline_.classes.resize(input.partition.ranks.size());
+  if (input.known != nullptr) timeline_.flows.reserve(input.known->flows);
   waits_for_.resize(input.partition.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < waits_for_.size(); ++rank_class) {
     const Program& program = program_of(rank_class);
@@ -147,6 +148,7 @@ Timeline Replay::run() {
               return std::tie(a.start_s, a.flow_class, a.end_s) <
                      std::tie(b.start_s, b.flow_class, b.end_s);
             });
+  if (input_.known != nullptr) input_.known->flows = timeline_.flows.size();
   PricingRecord record = pricing_.record();
   timeline_.links =
       with_uncontended(input_.cluster, input_.partition, timeline_.flows, std::move(record.links));

@@ -1,6 +1,7 @@
 #include "sim/engine/solitude.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -18,10 +19,16 @@ using Lane = std::pair<std::uint32_t, std::uint8_t>;
 std::vector<std::vector<Lane>> serialising_lanes(const Workload& workload,
                                                  const Partition& partition) {
   std::vector<std::map<std::uint32_t, std::set<Lane>>> lanes_of_party(partition.groups.size());
+  constexpr std::size_t kStreams = std::numeric_limits<std::uint8_t>::max() + 1;
+  std::vector<bool> seen;  // by slot and stream, of the class at hand
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
+    seen.assign(partition.places[rank_class].size() * kStreams, false);
     for (const Operation& operation :
          workload.programs[partition.ranks[rank_class].program].operations) {
       if (!is_communication(operation.kind)) continue;
+      const std::size_t lane = operation.slot * kStreams + operation.stream;
+      if (seen[lane]) continue;
+      seen[lane] = true;
       const SlotPlace place = partition.places[rank_class][operation.slot];
       lanes_of_party[place.group_class][place.party].emplace(rank_class, operation.stream);
     }

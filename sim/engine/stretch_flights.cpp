@@ -46,6 +46,7 @@ std::vector<bool> StretchFlights::joinable(std::uint32_t program,
                                            std::span<const std::uint32_t> rank_classes) {
   std::unordered_map<std::uint64_t, bool> known;  // by slot and call
   std::vector<bool> result;
+  result.reserve(input_.workload.programs[program].operations.size());
   for (const Operation& op : input_.workload.programs[program].operations) {
     if (op.kind != OpKind::Collective) {
       result.push_back(!is_communication(op.kind));

@@ -24,7 +24,11 @@ SlotCalls slot_calls(const Program& program, std::size_t slots) {
   for (const Operation& op : program.operations) {
     if (!communicates(op.kind)) continue;
     std::vector<std::uint32_t>& made = calls.at(op.slot);
-    if (made.empty() || made.back() != op.payload) made.push_back(op.payload);
+    // Calls come in the same few turns, microbatch by microbatch.
+    const std::size_t recent = made.size() - std::min<std::size_t>(made.size(), 4);
+    const auto known =
+        std::find(made.begin() + static_cast<std::ptrdiff_t>(recent), made.end(), op.payload);
+    if (known == made.end()) made.push_back(op.payload);
   }
   for (std::vector<std::uint32_t>& made : calls) {
     std::ranges::sort(made);

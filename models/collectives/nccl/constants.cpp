@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
 
 namespace trainyard::nccl {
 
@@ -80,8 +82,8 @@ TuningRules rules(JsonObject object) {
   return rules;
 }
 
-TuningConstants read(const std::string& version) {
-  JsonFile file = JsonFile::read(data_file(kFolder, std::string(kPrefix) + version));
+TuningConstants read(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
   JsonObject root = file.root();
   root.ignore("description");
   root.ignore("source");
@@ -153,6 +155,9 @@ std::string data_version(const std::string& version) {
   return *best;
 }
 
-TuningConstants tuning_constants(const std::string& version) { return read(data_version(version)); }
+TuningConstants tuning_constants(const std::string& version) {
+  const auto file = data_file(kFolder, std::string(kPrefix) + data_version(version));
+  return read_once<TuningConstants>(file, read);
+}
 
 }  // namespace trainyard::nccl

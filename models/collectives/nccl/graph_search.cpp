@@ -9,6 +9,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
 
 namespace trainyard::nccl {
 
@@ -27,8 +28,12 @@ bool is_tree(Pattern pattern) {
 }
 
 std::vector<double> speeds_of(const NodeView& node) {
-  JsonFile file = JsonFile::read(data_file("models/collectives/nccl/data", "topology"));
-  const auto& lists = file.document().at("search").at(node.nics.empty() ? "one_node" : "network");
+  using Json = nlohmann::ordered_json;
+  const auto read = [](const std::filesystem::path& file) {
+    return JsonFile::read(file).document().at("search");
+  };
+  const Json& search = read_once<Json>(data_file("models/collectives/nccl/data", "topology"), read);
+  const Json& lists = search.at(node.nics.empty() ? "one_node" : "network");
   const auto& chosen = lists.at(node.sm >= 100 ? "100" : node.sm >= 90 ? "90" : "0");
   return chosen.get<std::vector<double>>();
 }

@@ -1,0 +1,23 @@
+// What a data file says, read once in a process for all who ask again.
+//
+//   const Json& lists = read_once<Json>(data_file(folder, "topology"), parse);
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <utility>
+
+namespace trainyard {
+
+// `read(file)`, where the file was not read before in the state it has, with the same Value and
+// Read. What it throws is thrown, and the next to ask reads again.
+template <class Value, class Read>
+[[nodiscard]] const Value& read_once(const std::filesystem::path& file, const Read& read) {
+  using Version = std::pair<std::filesystem::path, std::filesystem::file_time_type>;
+  static std::map<Version, Value> known;
+  const Version version{file, std::filesystem::last_write_time(file)};
+  const auto found = known.find(version);
+  return found != known.end() ? found->second : known.emplace(version, read(file)).first->second;
+}
+
+}  // namespace trainyard
