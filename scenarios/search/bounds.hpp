@@ -4,16 +4,17 @@
 //   LayoutBound least = bounder.bound(plan);      // least.step_time_s <= the simulated step
 //
 // Time. Each step of the schedule (a forward or backward of one microbatch on one chunk) occupies
-// its rank for at least D: the longest path through its kernels and tensor-parallel collectives,
-// which have their links for themselves and slow nothing. Its output is there after O <= D. The
-// schedule's lists are then played with D and O and messages that take no time, and what a rank
-// does before and after its steps (clearing gradients, the optimizer) is added:
+// its rank for at least D: the longest path through its kernels and those collectives of its
+// tensor, context and expert groups that stay within a node, which have their links for themselves
+// and slow nothing. Its output is there after O <= D. The schedule's lists are then played with D
+// and O and messages that take no time, and what a rank does before and after its steps (clearing
+// gradients, the optimizer) is added:
 //
 //     T >= max over ranks of head + end of its last step + tail
 //
 // That is the step on an ideal cluster without interference, less all that waits for data-parallel,
-// pipeline and expert communication. Durations are read from a step of few microbatches, lowered
-// but not simulated: microbatches are alike, and the least of each kind counts.
+// pipeline and wider communication. Durations are read from a few steps (sample.hpp), lowered but
+// not simulated: microbatches are alike, and the least of each kind counts.
 //
 // Memory. What a rank holds all the time, plus, along its list, what each microbatch under way
 // keeps of its forward and what the running step needs beyond that.

@@ -128,6 +128,37 @@ std::string counts_text(const SearchCounts& counts) {
       2);
 }
 
+// The second stage, which is no proven search and says so.
+std::string refined_text(const SearchResult& result) {
+  if (!result.refined) return "";
+  const RefinedLayouts& refined = *result.refined;
+  std::string text = "\nThe same layouts with other placements and collective algorithms\n";
+  if (!refined.best.empty()) {
+    TextTable table({"quicker than as they were", "step", "MFU", "peak"});
+    for (const FoundLayout& found : refined.best)
+      table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
+                 percent(found.figures.mfu.value_or(0.0)),
+                 to_text(Bytes{found.figures.peak_bytes})});
+    text += table.text();
+  }
+  return text +
+         wrapped(
+             fmt::format("{}{} changes, one at a time and then the best of each kind together (not "
+                         "every combination): {} refused, {} out by least time, {} simulated",
+                         refined.best.empty() ? "none is quicker: " : "", refined.changes,
+                         refined.refused, refined.cannot_gain, refined.simulated),
+             2);
+}
+
+// The command that runs a layout.
+std::string again_text(const char* what, const FoundLayout& found) {
+  std::string command;
+  for (const Override& change : found.layout.variant.changes)
+    command += fmt::format(" --set {}={}", change.path, change.value);
+  return wrapped(fmt::format("{}: trainyard run {}{}", what, found.layout.variant.file, command),
+                 4);
+}
+
 // Why a layout that the search takes for legal is none.
 std::string refusal_text(const SearchResult& result) {
   if (!result.refused_first) return "";
@@ -158,6 +189,18 @@ Json layout_json(const FoundLayout& found, const SearchResult& result, const Sea
           {"breakdown_s", std::move(breakdown)}};
 }
 
+Json refined_json(const SearchResult& result, const SearchPrice& price) {
+  if (!result.refined) return nullptr;
+  Json best = Json::array();
+  for (const FoundLayout& found : result.refined->best)
+    best.push_back(layout_json(found, result, price));
+  return {{"best", std::move(best)},
+          {"changes", result.refined->changes},
+          {"refused", result.refined->refused},
+          {"out_by_time", result.refined->cannot_gain},
+          {"simulated", result.refined->simulated}};
+}
+
 }  // namespace
 
 double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& result,
@@ -175,12 +218,11 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
   }
   std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
                      best_table(result, price) + why_text(result);
-  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result) + "\n";
-  std::string command;
-  for (const Override& change : result.best.front().layout.variant.changes)
-    command += fmt::format(" --set {}={}", change.path, change.value);
-  text += wrapped(
-      "The first again: trainyard run " + result.best.front().layout.variant.file + command, 4);
+  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
+  text += refined_text(result) + "\n";
+  text += again_text("The first again", result.best.front());
+  if (result.refined && !result.refined->best.empty())
+    text += again_text("The quickest with its changes", result.refined->best.front());
   return text + counts;
 }
 
@@ -192,6 +234,7 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
   const SearchCounts& counts = result.counts;
   return {{"best", std::move(best)},
           {"front", std::move(front)},
+          {"refined", refined_json(result, price)},
           {"counts",
            {{"combinations", counts.looked_at},
             {"legal", counts.legal},
@@ -228,6 +271,7 @@ std::string search_csv(const SearchResult& result, const SearchPrice& price) {
   };
   add("best", result.best);
   add("front", result.front);
+  if (result.refined) add("refined", result.refined->best);
   return text;
 }
 

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
+#include "scenarios/search/candidates.hpp"
+#include "scenarios/search/refine.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/processes.hpp"
 
 namespace trainyard {
 
@@ -16,67 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Layouts bounded in one worker process: reading the GPU's profile once for all of them.
-constexpr std::size_t kBoundsAtOnce = 128;
 // Layouts simulated before the bounds are asked again. The same on every machine, so that the same
 // layouts are simulated.
 constexpr std::size_t kRunsAtOnce = 16;
-
-struct Candidate {
-  const Layout* layout = nullptr;
-  LayoutBound bound;
-  std::string refusal;  // why it is none; empty for all others
-};
-
-// The cluster of a layout is that of its family; one bounder serves all that share it.
-std::string bounds_text(const SearchQuestion& question, const Scenario& scenario,
-                        const std::vector<Layout>& layouts, std::size_t begin) {
-  const std::size_t end = std::min(begin + kBoundsAtOnce, layouts.size());
-  const Bounder bounder(scenario);
-  Json rows = Json::array();
-  for (std::size_t i = begin; i < end; ++i) {
-    try {
-      const LayoutBound bound =
-          question.exhaustive ? LayoutBound{} : bounder.bound(layouts[i].plan);
-      rows.push_back({bound.step_time_s, bound.peak_bytes});
-    } catch (const InputError& error) {
-      rows.push_back(error.what());
-    }
-  }
-  return rows.dump();
-}
-
-std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& scenario,
-                               const std::vector<Layout>& layouts) {
-  std::vector<Candidate> candidates(layouts.size());
-  const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
-  std::size_t done = 0;
-  run_in_processes(
-      pieces, {.work =
-                   [&](std::size_t i) {
-                     return bounds_text(question, scenario, layouts, i * kBoundsAtOnce);
-                   },
-               .done =
-                   [&](std::size_t i, const Answer& answer) {
-                     if (answer.kind != Answer::Kind::Fine)
-                       throw RunError("the bounds of a layout: " + answer.text);
-                     std::size_t number = i * kBoundsAtOnce;
-                     for (const Json& row : Json::parse(answer.text)) {
-                       Candidate& candidate = candidates[number];
-                       candidate.layout = &layouts[number++];
-                       if (row.is_string()) {
-                         candidate.refusal = row;
-                       } else {
-                         candidate.bound = {row[0], row[1]};
-                       }
-                     }
-                     if (question.progress)
-                       question.progress("bounding",
-                                         static_cast<double>(++done) / static_cast<double>(pieces));
-                   },
-               .processes = question.processes});
-  return candidates;
-}
 
 void count_refused(SearchResult& result, const Candidate& candidate, const std::string& message) {
   ++result.counts.refused;
@@ -136,13 +77,10 @@ class Simulation {
 
  private:
   void simulate(const std::vector<const Candidate*>& wave) {
-    std::vector<Variant> variants;
-    for (const Candidate* candidate : wave) variants.push_back(candidate->layout->variant);
-    run_batch(variants, {.journal = question_.journal, .processes = question_.processes});
-    std::map<std::string, const Json*> rows;
-    for (const Json& row : question_.journal.rows()) rows[row["key"].get<std::string>()] = &row;
-    for (const Candidate* candidate : wave)
-      take(*candidate, *rows.at(variant_key(candidate->layout->variant)));
+    std::vector<const Layout*> layouts;
+    for (const Candidate* candidate : wave) layouts.push_back(candidate->layout);
+    const std::vector<Json> rows = simulated(question_, layouts);
+    for (std::size_t i = 0; i < wave.size(); ++i) take(*wave[i], rows[i]);
   }
 
   void take(const Candidate& candidate, const Json& row) {
@@ -164,17 +102,6 @@ class Simulation {
   SearchResult& result_;
   Known known_;
 };
-
-// By time, then by memory, then by name: the same order whatever came first.
-void sort_by_time(std::vector<FoundLayout>& layouts) {
-  std::sort(layouts.begin(), layouts.end(), [](const FoundLayout& a, const FoundLayout& b) {
-    const auto key = [](const FoundLayout& found) {
-      return std::tuple(found.figures.step_time_s, found.figures.peak_bytes,
-                        variant_key(found.layout.variant));
-    };
-    return key(a) < key(b);
-  });
-}
 
 std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
   std::vector<FoundLayout> front;
@@ -217,14 +144,33 @@ SearchResult search(const SearchQuestion& question) {
   result.front = pareto(simulation.fitting);
   simulation.fitting.resize(std::min(simulation.fitting.size(), question.top));
   result.best = std::move(simulation.fitting);
+  if (question.refine) result.refined = refine(question, scenario, result.best);
   return result;
 }
 
 namespace {
 
-// "rank_order=tp-dp-pp", "data.all_reduce=ring".
-std::string further_text(const Override& change) {
-  return fmt::format(", {}={}", change.path.substr(change.path.find('.') + 1), change.value);
+// ", rank_order=tp-dp-pp, data.all_reduce=ring", and ", data=ring" where all operations of a group
+// that are named have one algorithm.
+std::string further_text(const std::vector<Override>& changes) {
+  const auto group_of = [](const Override& change) {
+    const std::string prefix = "collectives.";
+    if (!change.path.starts_with(prefix)) return std::string();
+    return change.path.substr(prefix.size(), change.path.rfind('.') - prefix.size());
+  };
+  std::string text;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const std::string group = group_of(changes[i]);
+    std::size_t last = i;
+    while (!group.empty() && last + 1 < changes.size() && group_of(changes[last + 1]) == group &&
+           changes[last + 1].value == changes[i].value)
+      ++last;
+    const std::string& path = changes[i].path;
+    const std::string name = last > i ? group : path.substr(path.find('.') + 1);
+    text += fmt::format(", {}={}", name, changes[i].value);
+    i = last;
+  }
+  return text;
 }
 
 }  // namespace
@@ -244,8 +190,7 @@ std::string layout_name(const Layout& layout) {
     text += fmt::format(", ETP {}", p.expert_tensor_size());
   text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
                       recompute, p.zero_stage);
-  for (const Override& change : layout.further) text += further_text(change);
-  return text;
+  return text + further_text(layout.further);
 }
 
 }  // namespace trainyard

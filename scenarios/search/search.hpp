@@ -29,6 +29,7 @@ struct SearchQuestion {
   Journal& journal;           // rows of what was simulated; what it has already is not run again
   std::size_t top = 10;       // how many of the best
   bool exhaustive = false;    // simulate every legal layout
+  bool refine = false;        // then other placements and algorithms of the best (refine.hpp)
   std::size_t processes = 0;  // 0: one per core
   // What is being done and the fraction of it, now and then.
   std::function<void(const std::string&, double)> progress = {};
@@ -56,11 +57,21 @@ struct RefusedLayout {
   std::string message;  // of the reader, the model or the run
 };
 
+// The best once more with other placements and collective algorithms (refine.hpp).
+struct RefinedLayouts {
+  std::vector<FoundLayout> best;  // quicker than what they came from, quickest first
+  std::size_t changes = 0;        // tried
+  std::size_t refused = 0;        // of them: the group cannot run the algorithm
+  std::size_t cannot_gain = 0;    // out by least time
+  std::size_t simulated = 0;
+};
+
 struct SearchResult {
   std::vector<FoundLayout> best;   // that fit, quickest first
   std::vector<FoundLayout> front;  // Pareto: nothing simulated is quicker with less; by time
   SearchCounts counts;
   std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
+  std::optional<RefinedLayouts> refined = {};
   double gpus = 0.0;
   double tokens_per_step = 0.0;
 };

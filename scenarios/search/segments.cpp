@@ -103,9 +103,13 @@ class Reading {
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
       const Operation& op = program_.operations[i];
       double start_s = stream_s[op.stream];
-      for (const OpIndex other : program_.dependencies_of(op))
-        if (other >= segment.begin) start_s = std::max(start_s, end_s_[other]);
-      end_s_[i] = start_s + seconds_of(op);
+      bool follows = is_kernel(op);  // or it may have begun before the step did
+      for (const OpIndex other : program_.dependencies_of(op)) {
+        if (other < segment.begin) continue;
+        start_s = std::max(start_s, end_s_[other]);
+        follows = true;
+      }
+      end_s_[i] = start_s + (follows ? seconds_of(op) : 0.0);
       stream_s[op.stream] = end_s_[i];
       if (is_step_kernel(op)) least.occupied_s = end_s_[i];
       if (op.kind == OpKind::Send && sent_s < 0.0) sent_s = start_s;
@@ -119,7 +123,9 @@ class Reading {
     const GroupId group = rank_->slots.at(op.slot).group;
     if (group == kNone) return 0.0;
     const GroupKind kind = question_.workload.groups[group].kind;
-    if (kind != GroupKind::Tensor) return 0.0;
+    const bool within_step =
+        kind == GroupKind::Tensor || kind == GroupKind::Expert || kind == GroupKind::Context;
+    if (!within_step) return 0.0;
     return question_.times.least_seconds(question_.workload, group, op.payload);
   }
 

@@ -20,6 +20,7 @@ struct SearchChoice {
   std::size_t processes = 0;
   double price = 0.0;
   bool exhaustive = false;
+  bool no_refine = false;
 };
 
 Exit search_layouts(const SearchChoice& choice) {
@@ -33,6 +34,7 @@ Exit search_layouts(const SearchChoice& choice) {
               .journal = journal,
               .top = choice.top,
               .exhaustive = choice.exhaustive,
+              .refine = !choice.no_refine,
               .processes = choice.processes,
               .progress = [&](const std::string&, double fraction) { progress.show(fraction); }});
   SearchPrice price;
@@ -67,6 +69,8 @@ void add_search(CLI::App& app, Action& action) {
       ->add_option("--price", choice->price, "Of one GPU for an hour: adds cost per million tokens")
       ->check(CLI::PositiveNumber);
   command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
+  command->add_flag("--no-refine", choice->no_refine,
+                    "Leave placements and collective algorithms of the best as they are");
   command->add_option(
       "--out", choice->out,
       "JSON Lines of what was simulated; started again, it goes on where it stopped");

@@ -185,6 +185,34 @@ TEST(Search, TriesEveryKindOfSizeByItself) {
                          "TP 2, PP 1, EP 8, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1"));
 }
 
+// The step waits for the sums of gradients over one NIC in eight: reduced within the nodes first
+// they take less, and so does what goes straight to its owner within a node.
+TEST(Search, OtherAlgorithmsOfTheBestAreTried) {
+  const SearchSpace space{
+      .scenario = {.file = scenario("what_if/all_reduce.json")},
+      .over = {axis_of({"parallelism.tensor=4"}), axis_of({"parallelism.pipeline=1"}),
+               axis_of({"parallelism.context=1"}), axis_of({"training.micro_batch_size=1"}),
+               axis_of({"training.recompute=none"}), axis_of({"parallelism.zero_stage=1"})}};
+  Journal journal("");
+  const SearchResult result =
+      search({.space = space, .journal = journal, .top = 20, .refine = true, .processes = 2});
+  ASSERT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refined);
+  const RefinedLayouts& refined = *result.refined;
+  EXPECT_EQ(refined.changes, refined.refused + refined.cannot_gain + refined.simulated);
+  ASSERT_GE(refined.best.size(), 3U);
+  for (const FoundLayout& found : refined.best) {
+    EXPECT_LT(found.figures.step_time_s, result.best.front().figures.step_time_s);
+    EXPECT_LE(found.bound.step_time_s, found.figures.step_time_s);
+  }
+  const std::string first = layout_name(refined.best.front().layout);
+  EXPECT_THAT(first, testing::HasSubstr("ZeRO 1, data=hierarchical, tensor=direct"))
+      << "both kinds of changes together are the quickest";
+  EXPECT_THAT(search_text(result, {}), testing::HasSubstr("collectives.data.all_gather="));
+  EXPECT_EQ(search_json(result, {})["refined"]["simulated"], refined.simulated);
+  EXPECT_THAT(search_csv(result, {}), testing::HasSubstr("\nrefined,1,"));
+}
+
 TEST(Search, IsTheSameOnAnyNumberOfCores) {
   const std::string one = search_text(searched(of_four_layers(), false, 1), {});
   EXPECT_EQ(one, search_text(found(), {}));

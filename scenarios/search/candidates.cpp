@@ -1,0 +1,94 @@
+#include "scenarios/search/candidates.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/base/error.hpp"
+#include "sim/base/processes.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Layouts bounded in one worker process: reading the GPU's profile once for all of them.
+constexpr std::size_t kBoundsAtOnce = 128;
+// The cluster of a layout is that of its family; one bounder serves all that share it.
+std::string bounds_text(const SearchQuestion& question, const Scenario& scenario,
+                        const std::vector<Layout>& layouts, std::size_t begin) {
+  const std::size_t end = std::min(begin + kBoundsAtOnce, layouts.size());
+  const Bounder bounder(scenario);
+  Json rows = Json::array();
+  for (std::size_t i = begin; i < end; ++i) {
+    try {
+      const LayoutBound bound =
+          question.exhaustive ? LayoutBound{} : bounder.bound(layouts[i].plan);
+      rows.push_back({bound.step_time_s, bound.peak_bytes});
+    } catch (const InputError& error) {
+      rows.push_back(error.what());
+    } catch (const RunError& error) {  // an algorithm that the group cannot run
+      rows.push_back(error.what());
+    }
+  }
+  return rows.dump();
+}
+
+}  // namespace
+
+std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& scenario,
+                               const std::vector<Layout>& layouts) {
+  std::vector<Candidate> candidates(layouts.size());
+  const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
+  std::size_t done = 0;
+  run_in_processes(
+      pieces, {.work =
+                   [&](std::size_t i) {
+                     return bounds_text(question, scenario, layouts, i * kBoundsAtOnce);
+                   },
+               .done =
+                   [&](std::size_t i, const Answer& answer) {
+                     if (answer.kind != Answer::Kind::Fine)
+                       throw RunError("the bounds of a layout: " + answer.text);
+                     std::size_t number = i * kBoundsAtOnce;
+                     for (const Json& row : Json::parse(answer.text)) {
+                       Candidate& candidate = candidates[number];
+                       candidate.layout = &layouts[number++];
+                       if (row.is_string()) {
+                         candidate.refusal = row;
+                       } else {
+                         candidate.bound = {row[0], row[1]};
+                       }
+                     }
+                     if (question.progress)
+                       question.progress("bounding",
+                                         static_cast<double>(++done) / static_cast<double>(pieces));
+                   },
+               .processes = question.processes});
+  return candidates;
+}
+
+std::vector<Json> simulated(const SearchQuestion& question,
+                            const std::vector<const Layout*>& layouts) {
+  std::vector<Variant> variants;
+  for (const Layout* layout : layouts) variants.push_back(layout->variant);
+  run_batch(variants, {.journal = question.journal, .processes = question.processes});
+  std::map<std::string, const Json*> known;
+  for (const Json& row : question.journal.rows()) known[row["key"].get<std::string>()] = &row;
+  std::vector<Json> rows;
+  for (const Variant& variant : variants) rows.push_back(*known.at(variant_key(variant)));
+  return rows;
+}
+
+void sort_by_time(std::vector<FoundLayout>& layouts) {
+  std::sort(layouts.begin(), layouts.end(), [](const FoundLayout& a, const FoundLayout& b) {
+    const auto key = [](const FoundLayout& found) {
+      return std::tuple(found.figures.step_time_s, found.figures.peak_bytes,
+                        variant_key(found.layout.variant));
+    };
+    return key(a) < key(b);
+  });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,247 @@
+#include "scenarios/search/refine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "models/collectives/collective.hpp"
+#include "scenarios/search/candidates.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of the step that must wait for a kind of group before its algorithms are tried.
+constexpr double kLeastExposed = 0.01;
+// Quicker by less is the same.
+constexpr double kLeastGain = 1e-6;
+
+// What may be changed apart from the others: the placement, or the collectives of a kind of group.
+constexpr const char* kPlacement = "placement";
+
+struct Try {
+  std::size_t layout = 0;  // index into the best
+  std::string what;        // kPlacement or the kind of group
+  std::vector<Override> changes;
+};
+
+void apply(TrainingPlan& plan, const Try& change, const std::vector<CollectiveOp>& ops,
+           GroupKind kind) {
+  if (change.what == kPlacement) {
+    plan.parallelism.rank_order = change.changes.front().value;
+    return;
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    plan.collectives.algorithm[kind][ops[i]] = change.changes[i].value;
+}
+
+Layout changed(const Layout& layout, const std::vector<Override>& changes) {
+  Layout next = layout;
+  next.variant.changes.insert(next.variant.changes.end(), changes.begin(), changes.end());
+  next.further.insert(next.further.end(), changes.begin(), changes.end());
+  return next;
+}
+
+// The collectives by which a kind of group holds up a step of the plan; none where it only sends.
+std::vector<CollectiveOp> operations_of(const TrainingPlan& plan, GroupKind kind) {
+  const Parallelism& p = plan.parallelism;
+  const std::vector<CollectiveOp> sharded{CollectiveOp::AllGather, CollectiveOp::ReduceScatter};
+  switch (kind) {
+    case GroupKind::Tensor:
+      return p.sequence_parallel ? sharded : std::vector{CollectiveOp::AllReduce};
+    case GroupKind::Data:
+      return p.zero_stage > 0 ? sharded : std::vector{CollectiveOp::AllReduce};
+    case GroupKind::Expert:
+      return plan.experts.dispatcher == Dispatcher::AllGather ? sharded
+                                                              : std::vector{CollectiveOp::AllToAll};
+    case GroupKind::Context:
+      if (p.context_exchange == ContextExchange::AllToAll) return {CollectiveOp::AllToAll};
+      if (p.context_exchange == ContextExchange::AllGather) return sharded;
+      return {};
+    default:
+      return {};
+  }
+}
+
+// Names that every one of the operations knows; parameter servers are another way to train.
+std::vector<std::string> algorithms_of(const std::vector<CollectiveOp>& ops) {
+  std::vector<std::string> names{CollectiveChoice::kStandard};
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    const std::string name(algorithm->name());
+    if (algorithm->op() != ops.front() || name == "parameter_server") continue;
+    const bool all = std::ranges::all_of(
+        ops, [&](CollectiveOp op) { return find_algorithm(op, name) != nullptr; });
+    if (all) names.push_back(name);
+  }
+  return names;
+}
+
+// The order with stages and replicas exchanged: which of them stay within a node, or a leaf.
+std::string other_order(const std::string& order) {
+  std::string other = order;
+  const std::size_t data = other.find("dp"), pipeline = other.find("pp");
+  other.replace(data, 2, "pp");
+  other.replace(pipeline, 2, "dp");
+  return other;
+}
+
+double exposed_share(const FoundLayout& found, GroupKind kind) {
+  const std::string name = "exposed_" + std::string(to_string(kind));
+  for (const auto& [part, seconds] : mean_breakdown(found.row))
+    if (part == name) return seconds / found.figures.step_time_s;
+  return 0.0;
+}
+
+// All single changes of the best layouts, and what they make of them.
+struct Tries {
+  std::vector<Try> tries;
+  std::vector<Layout> layouts;  // of each
+
+  void add(const FoundLayout& found, Try change, const std::vector<CollectiveOp>& ops = {},
+           GroupKind kind = GroupKind::Other) {
+    Layout layout = changed(found.layout, change.changes);
+    apply(layout.plan, change, ops, kind);
+    tries.push_back(std::move(change));
+    layouts.push_back(std::move(layout));
+  }
+};
+
+void add_algorithms(std::size_t number, const FoundLayout& found, GroupKind kind, Tries& all) {
+  const TrainingPlan& plan = found.layout.plan;
+  const std::vector<CollectiveOp> ops = operations_of(plan, kind);
+  if (ops.empty() || exposed_share(found, kind) < kLeastExposed) return;
+  const std::string group(to_string(kind));
+  for (const std::string& name : algorithms_of(ops)) {
+    const bool same = std::ranges::all_of(
+        ops, [&](CollectiveOp op) { return plan.collectives.of(kind, op) == name; });
+    if (same) continue;
+    Try change{.layout = number, .what = group, .changes = {}};
+    for (const CollectiveOp op : ops)
+      change.changes.push_back(
+          {.path = "collectives." + group + "." + std::string(to_string(op)), .value = name});
+    all.add(found, std::move(change), ops, kind);
+  }
+}
+
+Tries single_changes(const std::vector<FoundLayout>& best) {
+  Tries all;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    const Parallelism& p = best[i].layout.plan.parallelism;
+    if (p.pipeline > 1 && p.data > 1 && p.placement.empty()) {
+      all.add(
+          best[i],
+          {.layout = i,
+           .what = kPlacement,
+           .changes = {{.path = "parallelism.rank_order", .value = other_order(p.rank_order)}}});
+    }
+    for (const GroupKind kind :
+         {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::Data})
+      add_algorithms(i, best[i], kind, all);
+  }
+  return all;
+}
+
+bool gains(double step_time_s, const FoundLayout& found) {
+  return step_time_s < found.figures.step_time_s * (1.0 - kLeastGain);
+}
+
+class Refining {
+ public:
+  Refining(const SearchQuestion& question, const std::vector<FoundLayout>& best)
+      : question_(question), best_(best) {}
+
+  RefinedLayouts run(const Scenario& scenario) {
+    const Tries singles = single_changes(best_);
+    result_.changes = singles.tries.size();
+    std::vector<Candidate> open;
+    std::vector<const Try*> tries;
+    const std::vector<Candidate> all = bounded(question_, scenario, singles.layouts);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].refusal.empty()) {
+        ++result_.refused;
+      } else if (!gains(all[i].bound.step_time_s, best_[singles.tries[i].layout])) {
+        ++result_.cannot_gain;
+      } else {
+        open.push_back(all[i]);
+        tries.push_back(&singles.tries[i]);
+      }
+    }
+    simulate(open, tries);
+    const std::vector<Try> together = combined();
+    std::vector<Layout> layouts;
+    std::vector<Candidate> candidates;
+    std::vector<const Try*> combinations;
+    layouts.reserve(together.size());
+    for (const Try& change : together) {
+      layouts.push_back(changed(best_[change.layout].layout, change.changes));
+      candidates.push_back({.layout = &layouts.back(), .bound = {}, .refusal = {}});
+      combinations.push_back(&change);
+    }
+    simulate(candidates, combinations);
+    sort_by_time(result_.best);
+    result_.best.resize(std::min(result_.best.size(), question_.top));
+    return std::move(result_);
+  }
+
+ private:
+  struct Gain {
+    double step_time_s = 0.0;
+    std::vector<Override> changes;
+  };
+
+  void simulate(const std::vector<Candidate>& candidates, const std::vector<const Try*>& tries) {
+    std::vector<const Layout*> layouts;
+    for (const Candidate& candidate : candidates) layouts.push_back(candidate.layout);
+    const std::vector<Json> rows = simulated(question_, layouts);
+    for (std::size_t i = 0; i < candidates.size(); ++i) take(candidates[i], *tries[i], rows[i]);
+  }
+
+  void take(const Candidate& candidate, const Try& change, const Json& row) {
+    const RowFigures figures = row_figures(row);
+    if (!figures.ran) {
+      ++result_.refused;
+      return;
+    }
+    ++result_.simulated;
+    if (figures.status != "fits" || !gains(figures.step_time_s, best_[change.layout])) return;
+    result_.best.push_back({*candidate.layout, candidate.bound, figures, row});
+    const auto [entry, fresh] =
+        gains_.try_emplace({change.layout, change.what}, Gain{figures.step_time_s, change.changes});
+    if (!fresh && figures.step_time_s < entry->second.step_time_s)
+      entry->second = {figures.step_time_s, change.changes};
+  }
+
+  // Of each layout that gains by several kinds of changes: the quickest of each kind.
+  [[nodiscard]] std::vector<Try> combined() {
+    std::map<std::size_t, Try> by_layout;
+    std::map<std::size_t, std::size_t> kinds;
+    for (const auto& [of, gain] : gains_) {
+      Try& all = by_layout.try_emplace(of.first, Try{of.first, "together", {}}).first->second;
+      all.changes.insert(all.changes.end(), gain.changes.begin(), gain.changes.end());
+      ++kinds[of.first];
+    }
+    std::vector<Try> together;
+    for (auto& [layout, change] : by_layout)
+      if (kinds[layout] > 1) together.push_back(std::move(change));
+    result_.changes += together.size();
+    return together;
+  }
+
+  const SearchQuestion& question_;
+  const std::vector<FoundLayout>& best_;
+  RefinedLayouts result_;
+  std::map<std::pair<std::size_t, std::string>, Gain> gains_;  // by layout and kind of change
+};
+
+}  // namespace
+
+RefinedLayouts refine(const SearchQuestion& question, const Scenario& scenario,
+                      const std::vector<FoundLayout>& best) {
+  return Refining(question, best).run(scenario);
+}
+
+}  // namespace trainyard
