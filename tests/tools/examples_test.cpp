@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <set>
 #include <sstream>
 
 #include "tests/tools/shell.hpp"
@@ -31,12 +34,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// 0, or 1 where the answer is that the step does not fit.
-void expect_answer(const Scratch& scratch, const std::string& line) {
+// 0, or 1 where the answer is that the step does not fit. What it prints.
+std::string expect_answer(const Scratch& scratch, const std::string& line) {
   SCOPED_TRACE(line);
   const Outcome outcome = scratch.sh(line);
   const bool says_no = outcome.exit == 1 && outcome.err.empty();
   EXPECT_TRUE(outcome.exit == 0 || says_no) << outcome.exit << "\n" << outcome.err;
+  return outcome.out;
 }
 
 TEST(Examples, EveryHelpHasOneThatRuns) {
@@ -115,28 +119,55 @@ std::string with_the_built_one(std::string line) {
   return line;
 }
 
+struct Told {
+  std::size_t commands = 0;
+  std::string text;  // each command and what it printed
+};
+
 // Commands of a page run one after the other in one folder: later ones may read what earlier wrote.
-std::size_t run_page(const std::filesystem::path& page) {
+Told run_page(const std::filesystem::path& page) {
   const Scratch scratch;
-  std::size_t count = 0;
+  Told told;
   for (const std::string& line : commands_of(read_file(page))) {
     const std::string command = with_the_built_one(line);
     const bool ours = command.starts_with("trainyard ");
     const bool prepares = command.starts_with("mkdir ");
     if ((!ours && !prepares) || left_out(command)) continue;
-    if (ours) ++count;
-    expect_answer(scratch, command);
+    if (ours) ++told.commands;
+    told.text += "$ " + command + "\n" + expect_answer(scratch, command);
   }
-  return count;
+  return told;
 }
 
-TEST(Examples, EveryCommandOfTheReadmesRuns) {
-  EXPECT_GT(run_page(Scratch::kTree / "README.md"), 3U) << "no commands found in README.md";
-  for (const char* folder : {"sim", "topologies", "models", "kernels", "scenarios",
-                             "scenarios/what_if", "tools", "tests"}) {
-    const std::filesystem::path page = Scratch::kTree / folder / "README.md";
-    if (std::filesystem::exists(page)) run_page(page);
+// What the commands of a page print is kept beside this test, for pages that show the command
+// alone; tools/bless rewrites it.
+void expect_as_kept(const std::string& page, const Told& told) {
+  std::string name = page;
+  std::replace(name.begin(), name.end(), '/', '-');
+  const std::filesystem::path kept = Scratch::kTree / "tests/tools/page_outputs" / (name + ".txt");
+  if (std::getenv("TRAINYARD_BLESS") != nullptr) {
+    write_file(kept, told.text);
+  } else {
+    ASSERT_TRUE(std::filesystem::exists(kept)) << kept << ": tools/bless writes it";
+    EXPECT_EQ(read_file(kept), told.text)
+        << "the commands of " << page << " print other words: tools/bless, and read the difference";
   }
+}
+
+TEST(Examples, EveryCommandOfTheReadmesPrintsWhatItDid) {
+  std::set<std::string> shown;
+  for (const std::string page : {"README.md", "scenarios/README.md", "scenarios/what_if/README.md",
+                                 "scenarios/collective/README.md", "scenarios/validate/README.md",
+                                 "sim/README.md", "topologies/README.md", "models/README.md",
+                                 "kernels/README.md", "tools/README.md", "tests/README.md"}) {
+    const Told told = run_page(Scratch::kTree / page);
+    if (told.commands == 0) continue;
+    shown.insert(page);
+    expect_as_kept(page, told);
+  }
+  EXPECT_THAT(shown, testing::IsSupersetOf({"README.md", "scenarios/what_if/README.md",
+                                            "scenarios/collective/README.md"}))
+      << "no commands found in them";
 }
 
 }  // namespace
