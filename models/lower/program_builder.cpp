@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 
 #include "sim/base/check.hpp"
@@ -73,26 +74,41 @@ void drop_unused_names(Workload& workload) {
 }
 
 std::uint16_t Interner::name(std::string_view text) {
-  const auto known = names_.find(text);
-  if (known != names_.end()) return known->second;
-  const auto id = static_cast<std::uint16_t>(workload_.names.size());
-  workload_.names.emplace_back(text);
-  names_.emplace(text, id);
-  return id;
+  Spotted& spot =
+      spotted_[(std::bit_cast<std::uintptr_t>(text.data()) ^ text.size()) % spotted_.size()];
+  if (spot.at == text.data() && workload_.names[spot.name] == text) return spot.name;
+  auto known = names_.find(text);
+  if (known == names_.end()) {
+    known = names_.emplace(text, static_cast<std::uint16_t>(workload_.names.size())).first;
+    workload_.names.emplace_back(text);
+    last_kernel_.push_back(kNone);
+    last_call_.push_back(kNone);
+  }
+  spot = {.at = text.data(), .name = known->second};
+  return known->second;
 }
 
-std::uint32_t Interner::kernel(const Kernel& kernel) {
-  const auto [entry, fresh] =
-      kernels_.try_emplace(kernel, static_cast<std::uint32_t>(workload_.kernels.size()));
-  if (fresh) workload_.kernels.push_back(kernel);
-  return entry->second;
+namespace {
+
+// The number of `value` among `all`, where it is put if it is new; `last` is tried first.
+template <class Value>
+std::uint32_t numbered(const Value& value, std::vector<Value>& all,
+                       std::map<Value, std::uint32_t>& numbers, std::uint32_t& last) {
+  if (last != kNone && all[last] == value) return last;
+  const auto [entry, fresh] = numbers.try_emplace(value, static_cast<std::uint32_t>(all.size()));
+  if (fresh) all.push_back(value);
+  last = entry->second;
+  return last;
 }
 
-std::uint32_t Interner::call(const Call& call) {
-  const auto [entry, fresh] =
-      calls_.try_emplace(call, static_cast<std::uint32_t>(workload_.calls.size()));
-  if (fresh) workload_.calls.push_back(call);
-  return entry->second;
+}  // namespace
+
+std::uint32_t Interner::kernel(const Kernel& kernel, std::uint16_t name) {
+  return numbered(kernel, workload_.kernels, kernels_, last_kernel_[name]);
+}
+
+std::uint32_t Interner::call(const Call& call, std::uint16_t name) {
+  return numbered(call, workload_.calls, calls_, last_call_[name]);
 }
 
 std::uint32_t Interner::delay(Seconds time) {
@@ -113,8 +129,9 @@ void ProgramBuilder::wait_for(OpIndex op) {
 }
 
 OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
-  const OpIndex op = append(OpKind::Compute, Stream::Compute, name, Slot::Tensor,
-                            interner_.kernel(kernel), waits_);
+  const std::uint16_t id = interner_.name(name);
+  const OpIndex op = append(OpKind::Compute, Stream::Compute, id, Slot::Tensor,
+                            interner_.kernel(kernel, id), waits_);
   waits_.clear();
   return op;
 }
@@ -129,31 +146,35 @@ std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
 
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
                                    const Call& call, After after) {
-  return append(OpKind::Collective, stream, name, slot, interner_.call(call), with_waits(after));
+  const std::uint16_t id = interner_.name(name);
+  return append(OpKind::Collective, stream, id, slot, interner_.call(call, id), with_waits(after));
 }
 
 OpIndex ProgramBuilder::delay(std::string_view name, Stream stream, Seconds time, After after) {
-  return append(OpKind::Delay, stream, name, Slot::Tensor, interner_.delay(time), after);
+  return append(OpKind::Delay, stream, interner_.name(name), Slot::Tensor, interner_.delay(time),
+                after);
 }
 
 OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call,
                              After after) {
-  return append(OpKind::Send, stream, name, slot, interner_.call(call), with_waits(after));
+  const std::uint16_t id = interner_.name(name);
+  return append(OpKind::Send, stream, id, slot, interner_.call(call, id), with_waits(after));
 }
 
 OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot, const Call& call,
                              After after) {
-  return append(OpKind::Recv, stream, name, slot, interner_.call(call), after);
+  const std::uint16_t id = interner_.name(name);
+  return append(OpKind::Recv, stream, id, slot, interner_.call(call, id), after);
 }
 
-OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::string_view name, Slot slot,
+OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, Slot slot,
                                std::uint32_t payload, std::span<const OpIndex> after) {
   Operation op;
   op.kind = kind;
   op.stream = static_cast<std::uint8_t>(stream);
   op.work = tags_.work;
   op.part = tags_.part;
-  op.name = interner_.name(name);
+  op.name = name;
   op.slot = static_cast<std::uint16_t>(slot);
   op.payload = payload;
   op.microbatch = tags_.microbatch;

@@ -10,6 +10,7 @@
 //   build.wait_for(gather);
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -60,8 +61,9 @@ class Interner {
  public:
   explicit Interner(Workload& workload) : workload_(workload) {}
   [[nodiscard]] std::uint16_t name(std::string_view text);
-  [[nodiscard]] std::uint32_t kernel(const Kernel& kernel);
-  [[nodiscard]] std::uint32_t call(const Call& call);
+  // `name`: of the operation. Most often it was the same one the last time, a microbatch ago.
+  [[nodiscard]] std::uint32_t kernel(const Kernel& kernel, std::uint16_t name);
+  [[nodiscard]] std::uint32_t call(const Call& call, std::uint16_t name);
   [[nodiscard]] std::uint32_t delay(Seconds time);
 
  private:
@@ -72,6 +74,14 @@ class Interner {
     }
   };
   Workload& workload_;
+  // Names by where their text lay when they were last asked for: most are literals.
+  struct Spotted {
+    const char* at = nullptr;
+    std::uint16_t name = 0;
+  };
+  std::array<Spotted, 256> spotted_{};
+  std::vector<std::uint32_t> last_kernel_;  // by name, kNone: it had none
+  std::vector<std::uint32_t> last_call_;
   std::unordered_map<std::string, std::uint16_t, TextHash, std::equal_to<>> names_;
   std::map<Kernel, std::uint32_t> kernels_;
   std::map<Call, std::uint32_t> calls_;
@@ -119,8 +129,8 @@ class ProgramBuilder {
   [[nodiscard]] Program take();
 
  private:
-  OpIndex append(OpKind kind, Stream stream, std::string_view name, Slot slot,
-                 std::uint32_t payload, std::span<const OpIndex> after);
+  OpIndex append(OpKind kind, Stream stream, std::uint16_t name, Slot slot, std::uint32_t payload,
+                 std::span<const OpIndex> after);
   [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;
   [[nodiscard]] std::vector<OpIndex> woven(OpIndex first, OpIndex second) const;
   void reorder(OpIndex first, const std::vector<OpIndex>& order);

@@ -1,6 +1,7 @@
 #include "sim/engine/stretches.hpp"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <utility>
 
@@ -118,8 +119,10 @@ class StretchFinder {
   std::vector<OpIndex> tails_;                      // by stream, of the stretch being grown
 };
 
+using Key = std::vector<std::uint32_t>;
+
 struct KeyHash {
-  std::size_t operator()(const std::vector<std::uint32_t>& key) const {
+  std::size_t operator()(const Key& key) const {
     std::uint64_t hash = key.size();
     for (const std::uint32_t word : key) hash = (hash ^ word) * 0x9E3779B97F4A7C15U ^ hash >> 29U;
     return hash;
@@ -157,7 +160,7 @@ class ShapeWriter {
     const OpIndex head = members.front();
     for (std::uint32_t i = 0; i < members.size(); ++i) piece_[members[i]] = i;
     // Pairs (from, to) of pieces: enough, with the pieces themselves, to tell shapes apart.
-    std::vector<std::uint32_t>& key = key_;
+    Key& key = key_;
     key.clear();
     for (const OpIndex op : members) {
       const Operation& operation = program_.operations[op];
@@ -169,11 +172,19 @@ class ShapeWriter {
       });
       key.push_back(kNone);
     }
+    result_.shape_of[head] = shape_with(key, members);
+    for (const OpIndex op : members) piece_[op] = kNone;
+  }
+
+  // Microbatches have the same few stretches in turn: those met last are compared first.
+  std::uint32_t shape_with(const Key& key, const std::vector<OpIndex>& members) {
+    for (const auto* recent : recent_)
+      if (recent != nullptr && recent->first == key) return recent->second;
     const auto [entry, fresh] =
         known_.try_emplace(key, static_cast<std::uint32_t>(result_.shapes.size()));
     if (fresh) result_.shapes.push_back(shape(members));
-    result_.shape_of[head] = entry->second;
-    for (const OpIndex op : members) piece_[op] = kNone;
+    recent_[next_recent_++ % recent_.size()] = &*entry;
+    return entry->second;
   }
 
   [[nodiscard]] StretchShape shape(const std::vector<OpIndex>& members) const {
@@ -208,8 +219,10 @@ class ShapeWriter {
   ProgramStretches& result_;
   std::vector<std::uint32_t> piece_;  // by operation, of the stretch at hand
   std::vector<bool> seen_;            // by operation: one outside waits for it
-  std::vector<std::uint32_t> key_;    // of the stretch at hand
-  std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, KeyHash> known_;
+  Key key_;                           // of the stretch at hand
+  std::unordered_map<Key, std::uint32_t, KeyHash> known_;
+  std::array<const std::pair<const Key, std::uint32_t>*, 8> recent_{};  // of known_
+  std::size_t next_recent_ = 0;
 };
 
 }  // namespace

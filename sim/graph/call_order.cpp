@@ -8,21 +8,23 @@
 namespace trainyard {
 
 CallOrder::CallOrder(const Workload& workload) {
-  for (const Program& program : workload.programs)
-    streams_ = std::max(streams_, streams_in_use(program));
   for (const Program& program : workload.programs) add_program(program);
 }
 
 void CallOrder::add_program(const Program& program) {
   Slots& slots = programs_.emplace_back();
-  const ProgramOrder order(program, streams_);
+  const ProgramOrder order(program);
+  const std::size_t columns = order.columns();
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
     if (!communicates(operation.kind)) continue;
     std::vector<Lane>& lanes = slots[operation.slot];
-    auto lane = std::ranges::find(lanes, operation.stream, &Lane::stream);
+    auto lane = std::ranges::find(lanes, order.column(operation.stream), &Lane::column);
     if (lane == lanes.end()) {
-      lanes.push_back({.stream = operation.stream, .operations = {}, .after = {}});
+      lanes.push_back({.column = order.column(operation.stream),
+                       .columns = columns,
+                       .operations = {},
+                       .after = {}});
       lane = lanes.end() - 1;
     }
     lane->operations.push_back(op);
@@ -45,14 +47,14 @@ bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b)
 
 // Of each operation of b: those of a up to some one come before it; the next of a must come after
 // it, and then all later ones do.
-bool CallOrder::ordered(const Lane& a, const Lane& b) const {
-  if (a.stream == b.stream) return true;
+bool CallOrder::ordered(const Lane& a, const Lane& b) {
+  if (a.column == b.column) return true;
   for (std::size_t i = 0; i < b.operations.size(); ++i) {
-    const OpIndex done = b.after[i * streams_ + a.stream];
+    const OpIndex done = b.after[i * b.columns + a.column];
     const auto next = std::ranges::lower_bound(a.operations, done);
     if (next == a.operations.end()) continue;
     const auto index = static_cast<std::size_t>(next - a.operations.begin());
-    if (a.after[index * streams_ + b.stream] <= b.operations[i]) return false;
+    if (a.after[index * a.columns + b.column] <= b.operations[i]) return false;
   }
   return true;
 }

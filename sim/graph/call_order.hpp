@@ -27,16 +27,16 @@ class CallOrder {
  private:
   // The communication of one slot on one stream, in order.
   struct Lane {
-    std::uint8_t stream = 0;
+    std::size_t column = 0;   // of its stream in the program's order
+    std::size_t columns = 0;  // of all streams
     std::vector<OpIndex> operations;
-    std::vector<OpIndex> after;  // [operation][stream]: one past the last operation it comes after
+    std::vector<OpIndex> after;  // [operation][column]: one past the last operation it comes after
   };
   using Slots = std::map<std::uint16_t, std::vector<Lane>>;
 
   void add_program(const Program& program);
-  [[nodiscard]] bool ordered(const Lane& a, const Lane& b) const;
+  [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
 
-  std::size_t streams_ = 0;
   std::vector<Slots> programs_;
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
 };

@@ -2,13 +2,15 @@
 //
 // An operation comes before another when a path of stream order and dependencies leads from one to
 // the other. Operations of a stream are in order, so what an operation comes after is one number
-// per stream: one past the last operation of that stream on such a path.
+// per stream in use: one past the last operation of that stream on such a path.
 //
 //   ProgramOrder order(program);
 //   if (order.before(send, gemm)) ...;   // the message is away when the product starts
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -21,23 +23,26 @@ namespace trainyard {
 
 class ProgramOrder {
  public:
-  // `program` must outlive the order; `streams`: at least streams_in_use(program).
-  ProgramOrder(const Program& program, std::size_t streams);
-  explicit ProgramOrder(const Program& program) : ProgramOrder(program, streams_in_use(program)) {}
+  // `program` must outlive the order.
+  explicit ProgramOrder(const Program& program);
 
   // Of an operation with itself: false.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
-    return after_[then * streams_ + program_.operations[first].stream] > first;
+    return after_[then * columns_ + column_[program_.operations[first].stream]] > first;
   }
-  // By stream: one past the last operation that `op` comes after, 0 where there is none.
+  // Streams in use have columns, counted from 0.
+  [[nodiscard]] std::size_t columns() const { return columns_; }
+  [[nodiscard]] std::size_t column(std::uint8_t stream) const { return column_[stream]; }
+  // By column: one past the last operation that `op` comes after, 0 where there is none.
   [[nodiscard]] std::span<const OpIndex> after(OpIndex op) const {
-    return std::span(after_).subspan(op * streams_, streams_);
+    return std::span(after_).subspan(op * columns_, columns_);
   }
 
  private:
   const Program& program_;
-  std::size_t streams_;
-  std::vector<OpIndex> after_;  // [operation][stream]
+  std::size_t columns_ = 0;
+  std::array<std::uint8_t, 256> column_{};  // by stream in use
+  std::vector<OpIndex> after_;              // [operation][column]
 };
 
 }  // namespace trainyard
