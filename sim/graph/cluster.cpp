@@ -75,6 +75,7 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
   nvlink_ = node_net(kNvLinkSide, true);
   host_ = node_net(kHostSide, false);
   fabric_ = fabric_net();
+  if (facts_.routing.kind == Routing::Kind::Ideal) fill_bundled_fabric();
   compare_nodes();
   gpus_relay_ = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
     return link.kind == LinkKind::NvLink && device(link.from).kind == DeviceKind::Gpu &&
@@ -126,7 +127,9 @@ void Cluster::check_links() const {
 }
 
 void Cluster::find_bundles() {
-  bundle_of_ = link_bundles(*this);
+  LinkBundles found = link_bundles(*this);
+  bundle_of_ = std::move(found.of_link);
+  wired_like_ = std::move(found.of_device);
   std::vector<bool> shared(links_.size(), false);
   for (LinkId link = 0; link < links_.size(); ++link)
     if (bundle_of_[link] != link) shared[bundle_of_[link]] = true;

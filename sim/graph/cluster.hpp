@@ -245,8 +245,7 @@ class Cluster {
 
   // What the traffic of every NIC that hangs on one switch alone crosses on its way to a target.
   struct Trunk {
-    Route route = {};                   // in the order of the walk
-    Route bundles = {};                 // the same
+    Route bundles = {};                 // in the order of the walk
     std::vector<double> arriving = {};  // by number of the switch in its target
   };
 
@@ -281,6 +280,7 @@ class Cluster {
   void compare_nodes();
   void check_links() const;
   void find_bundles();
+  void fill_bundled_fabric();
   [[nodiscard]] Net node_net(std::uint32_t kinds, bool through_gpus) const;
   [[nodiscard]] Net fabric_net() const;
   void fill_adjacency(Net& net, std::uint32_t kinds) const;
@@ -318,8 +318,9 @@ class Cluster {
   [[nodiscard]] Route all_paths(const Port& source, const Port& sink, Route so_far,
                                 RouteDetail detail) const;
   [[nodiscard]] const Trunk& trunk(const Arc& start, std::uint32_t target) const;
-  [[nodiscard]] Trunk trunk_of(Spread paths, std::uint32_t target) const;
-  [[nodiscard]] Route by_bundles(const Route& route) const;
+  [[nodiscard]] Trunk trunk_to(std::span<const Arc> starts, const Hops& hops,
+                               std::uint32_t target) const;
+  void append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const;
   [[nodiscard]] Route dealt_paths(Crossing ends, Route so_far) const;
   [[nodiscard]] Seconds fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
   [[nodiscard]] Seconds node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
@@ -331,10 +332,12 @@ class Cluster {
   std::vector<Link> links_;
   std::vector<LinkId> first_link_;  // by device, and the end
   std::vector<LinkId> bundle_of_;
-  std::vector<LinkId> bundled_;  // links of bundles of two or more, bundle by bundle
+  std::vector<DeviceId> wired_like_;  // by device, the lowest switch wired as it is
+  std::vector<LinkId> bundled_;       // links of bundles of two or more, bundle by bundle
   Net nvlink_;
   Net host_;
   Net fabric_;
+  Net bundled_fabric_;  // an arc for each bundle, between the lowest of switches wired alike
   std::vector<NodeLinks> nodes_;
   // Ways within the first of nodes alike, by net, node and places; links by position in the node.
   mutable std::unordered_map<std::uint64_t, Route> node_routes_;

@@ -72,6 +72,25 @@ const Cluster::Hops& Cluster::distances(std::uint32_t target, const Hops& search
   return fabric_hops_.empty() ? searched : fabric_hops_[target];
 }
 
+// Every bundle as one arc of all its cables.
+void Cluster::fill_bundled_fabric() {
+  bundled_fabric_.place = fabric_.place;
+  bundled_fabric_.relays = fabric_.relays;
+  bundled_fabric_.zone_size = fabric_.zone_size;
+  Adjacency& out = bundled_fabric_.out;
+  out.begin.assign(boost::num_vertices(*graph_) + 1, 0);
+  for (DeviceId device = 0; device + 1 < out.begin.size(); ++device) {
+    for (const Arc& arc : fabric_.out.of(device)) {
+      if (bundle_of_[arc.link] != arc.link) continue;
+      const auto links =
+          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(arc.link).size()));
+      const DeviceId to = wired_like_[arc.device];
+      out.arcs.push_back({to, fabric_.place[to], arc.link, arc.cables * links, arc.length});
+    }
+    out.begin[device + 1] = static_cast<std::uint32_t>(out.arcs.size());
+  }
+}
+
 // Found once for all NICs of a leaf; valid until the next is asked for.
 const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) const {
   const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
@@ -80,62 +99,41 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
   const Hops& hops = distances(target, here);
   TY_CHECK(hops[start.place] != kUnreachable, start.device, target);
   const Arc at_switch{.device = start.device, .place = start.place};
-  Trunk found = trunk_of(spread(fabric_, std::span(&at_switch, 1), hops, {}), target);
-  if (trunk_hops_ + found.route.size() > kTrunkHopsMost) {
+  Trunk found = trunk_to(std::span(&at_switch, 1), hops, target);
+  if (trunk_hops_ + found.bundles.size() > kTrunkHopsMost) {
     trunks_.clear();
     trunk_hops_ = 0;
   }
-  trunk_hops_ += found.route.size() + found.bundles.size();
+  trunk_hops_ += found.bundles.size();
   return trunks_.emplace(key, std::move(found)).first->second;
 }
 
-Cluster::Trunk Cluster::trunk_of(Spread paths, std::uint32_t target) const {
-  Trunk result{.route = std::move(paths.route)};
-  result.bundles = by_bundles(result.route);
+// Where routing is ideal switches wired alike pass on alike, so one walk over bundles tells what
+// each of their links carries.
+Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Hops& hops,
+                                 std::uint32_t target) const {
+  Spread paths = spread(bundled_fabric_, starts, hops, {});
+  Trunk result{.bundles = std::move(paths.route)};
+  for (RouteHop& hop : result.bundles) {
+    const std::size_t links = bundle(hop.link).size();
+    if (links == 0) continue;
+    hop.fraction /= static_cast<double>(links);
+    hop.alike = static_cast<std::uint32_t>(links);
+  }
   result.arriving.reserve(targets_[target].size());
   for (const DeviceId device : targets_[target])
     result.arriving.push_back(paths.share[fabric_.place[device]]);
   return result;
 }
 
-// A bundle that is not loaded in all its links alike stays in single links.
-Route Cluster::by_bundles(const Route& route) const {
-  struct Met {
-    LinkId lowest = 0;
-    double fraction = 0.0;
-    std::uint32_t links = 0;
-    bool alike = true;
-  };
-  std::vector<Met> met;
-  const auto find = [&](LinkId lowest) {
-    // A walk meets the links of a bundle in one ring: the last one met is near the end.
-    return std::find_if(met.rbegin(), met.rend(),
-                        [&](const Met& other) { return other.lowest == lowest; });
-  };
-  for (const RouteHop& hop : route) {
-    const LinkId lowest = bundle_of_[hop.link];
-    const auto known = find(lowest);
-    if (known == met.rend()) {
-      met.push_back({.lowest = lowest, .fraction = hop.fraction, .links = 1});
+void Cluster::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const {
+  for (const RouteHop& hop : trunk.bundles) {
+    if (detail == RouteDetail::Bundles || hop.alike == 1) {
+      route.push_back(hop);
     } else {
-      known->alike = known->alike && known->fraction == hop.fraction;
-      ++known->links;
+      for (const LinkId link : bundle(hop.link)) route.push_back({link, hop.fraction});
     }
   }
-  Route result;
-  for (const Met& bundle : met)
-    if (bundle.alike &&
-        bundle.links == std::max<std::size_t>(1, this->bundle(bundle.lowest).size()))
-      result.push_back({bundle.lowest, bundle.fraction, bundle.links});
-  const auto told = result.size();
-  if (told == met.size()) return result;
-  for (const RouteHop& hop : route) {
-    const auto whole =
-        std::find_if(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(told),
-                     [&](const RouteHop& other) { return other.link == bundle_of_[hop.link]; });
-    if (whole == result.begin() + static_cast<std::ptrdiff_t>(told)) result.push_back(hop);
-  }
-  return result;
 }
 
 }  // namespace trainyard

@@ -160,13 +160,11 @@ std::vector<Cluster::Arc> Cluster::nearest_starts(const Port& source, const Hops
 
 Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far,
                          RouteDetail detail) const {
-  const auto told = [&](const Trunk& trunk) -> const Route& {
-    return detail == RouteDetail::Bundles ? trunk.bundles : trunk.route;
-  };
-  const auto arrive = [&](const std::vector<double>& arriving) {
+  const auto arrive = [&](const Trunk& trunk) {
+    append_trunk(so_far, trunk, detail);
     const std::vector<DeviceId>& switches = targets_[sink.target];
     for (const Arc& arc : sink.down) {
-      const double share = arriving[static_cast<std::size_t>(
+      const double share = trunk.arriving[static_cast<std::size_t>(
           std::ranges::lower_bound(switches, arc.device) - switches.begin())];
       if (arc.link == kNowhere || share == 0.0) continue;
       double cables = 0.0;
@@ -176,18 +174,12 @@ Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far,
   };
   if (source.up.size() == 1) {
     const Arc& start = source.up.front();
-    const Trunk& shared = trunk(start, sink.target);
-    so_far.reserve(so_far.size() + told(shared).size() + sink.down.size() + sink.in.size() + 1);
     if (start.link != kNowhere) so_far.push_back({start.link, 1.0});
-    append(so_far, told(shared));
-    arrive(shared.arriving);
+    arrive(trunk(start, sink.target));
   } else {
     const Hops here = searched(sink.target);
     const Hops& hops = distances(sink.target, here);
-    const Trunk own =
-        trunk_of(spread(fabric_, nearest_starts(source, hops), hops, {}), sink.target);
-    append(so_far, told(own));
-    arrive(own.arriving);
+    arrive(trunk_to(nearest_starts(source, hops), hops, sink.target));
   }
   return so_far;
 }

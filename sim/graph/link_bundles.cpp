@@ -60,16 +60,21 @@ class FabricGraph {
     for (const LinkId id : inner_) add(cluster.link(id));
   }
 
-  // The lowest link of each class, for the links of the class.
-  void name(std::vector<LinkId>& bundle) const {
+  // The lowest link and switch of each class, for those of the class.
+  void name(LinkBundles& bundles) const {
     const auto size = static_cast<std::uint32_t>(colours_.size());
     const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours_);
     std::vector<LinkId> lowest(size, kNone);
     for (std::size_t i = 0; i < inner_.size(); ++i) {
       LinkId& first = lowest[classes[vertex_of_link_[i]]];
       first = std::min(first, inner_[i]);
-      bundle[inner_[i]] = first;
+      bundles.of_link[inner_[i]] = first;
     }
+    std::vector<DeviceId> lowest_device(size, kNone);
+    for (const auto& [device, vertex] : vertices_)
+      lowest_device[classes[vertex]] = std::min(lowest_device[classes[vertex]], device);
+    for (const auto& [device, vertex] : vertices_)
+      bundles.of_device[device] = lowest_device[classes[vertex]];
   }
 
  private:
@@ -104,11 +109,13 @@ class FabricGraph {
 
 }  // namespace
 
-std::vector<LinkId> link_bundles(const Cluster& cluster) {
-  std::vector<LinkId> bundle(cluster.links().size());
-  std::iota(bundle.begin(), bundle.end(), 0U);
-  if (cluster.facts().routing.kind == Routing::Kind::Ideal) FabricGraph(cluster).name(bundle);
-  return bundle;
+LinkBundles link_bundles(const Cluster& cluster) {
+  LinkBundles bundles{.of_link = std::vector<LinkId>(cluster.links().size()),
+                      .of_device = std::vector<DeviceId>(boost::num_vertices(cluster.graph()))};
+  std::iota(bundles.of_link.begin(), bundles.of_link.end(), 0U);
+  std::iota(bundles.of_device.begin(), bundles.of_device.end(), 0U);
+  if (cluster.facts().routing.kind == Routing::Kind::Ideal) FabricGraph(cluster).name(bundles);
+  return bundles;
 }
 
 std::vector<LinkLoad> every_link(const Cluster& cluster, std::span<const LinkLoad> loads) {

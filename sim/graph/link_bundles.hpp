@@ -9,7 +9,8 @@
 // Worked: a pod of 16 leaves, 16 spines and 16 cores to each spine has 16 bundles of 16 uplinks and
 // one of 256 links to the cores, in place of 512 links; downwards the same.
 //
-//   const std::vector<LinkId> bundle = link_bundles(cluster);   // bundle[l]: the lowest of l's
+//   const LinkBundles bundles = link_bundles(cluster);
+//   bundles.of_link[l];   // the lowest of l's
 #pragma once
 
 #include <span>
@@ -20,10 +21,15 @@
 
 namespace trainyard {
 
-// By link, the lowest link of its bundle; itself where it is alone. Links within a server and to
-// endpoints are alone, and all of them are where routing is not ideal. Whether a transport really
-// loads them alike is for its user to check: it may address a switch by name.
-[[nodiscard]] std::vector<LinkId> link_bundles(const Cluster& cluster);
+struct LinkBundles {
+  std::vector<LinkId> of_link;      // the lowest link of its bundle; itself where it is alone
+  std::vector<DeviceId> of_device;  // the lowest switch wired like it; itself where it is alone
+};
+
+// Links within a server and to endpoints are alone, and all of them are where routing is not ideal.
+// Whether a transport really loads them alike is for its user to check: it may address a switch by
+// name. Only the cluster's graph, links and facts are read.
+[[nodiscard]] LinkBundles link_bundles(const Cluster& cluster);
 
 // The same loads with every link of a bundle by itself: each link once, sorted, `alike` 1.
 [[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,

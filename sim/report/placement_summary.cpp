@@ -28,9 +28,9 @@ class Distances {
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
     double entered = 0.0;
-    for (const RouteHop& hop : cluster_.route(from, to)) {
+    for (const RouteHop& hop : cluster_.route(from, to, RouteDetail::Bundles)) {
       const DeviceId device = cluster_.link(hop.link).to;
-      if (is_fabric_switch(cluster_.device(device).kind)) entered += hop.fraction;
+      if (is_fabric_switch(cluster_.device(device).kind)) entered += hop.fraction * hop.alike;
     }
     const auto count = static_cast<std::uint32_t>(std::lround(entered));
     known_.emplace(key, count);

@@ -18,7 +18,7 @@ using namespace test;
 constexpr double kExact = 1e-12;
 
 std::size_t bundles_of(const Cluster& cluster) {
-  const std::vector<LinkId> bundle = link_bundles(cluster);
+  const std::vector<LinkId> bundle = link_bundles(cluster).of_link;
   return std::set<LinkId>(bundle.begin(), bundle.end()).size();
 }
 
@@ -26,7 +26,7 @@ std::size_t bundles_of(const Cluster& cluster) {
 // of links up and a pair down for each leaf.
 TEST(LinkBundles, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
-  const std::vector<LinkId> bundle = link_bundles(cluster);
+  const std::vector<LinkId> bundle = link_bundles(cluster).of_link;
   std::map<LinkId, std::vector<LinkId>> members;
   for (LinkId link = 0; link < bundle.size(); ++link) members[bundle[link]].push_back(link);
   std::size_t pairs = 0;
