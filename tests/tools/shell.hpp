@@ -10,7 +10,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "sim/base/files.hpp"
 
@@ -70,6 +72,13 @@ class Scratch {
 
   std::filesystem::path root_;
 };
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 inline bool have(const Scratch& scratch, const std::string& program) {
   return scratch.sh("command -v " + program).exit == 0;

@@ -20,9 +20,7 @@ const std::string kSweep =
     "--set parallelism.overlap_grad_reduce=true,false ";
 
 std::vector<std::string> sorted_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::vector<std::string> lines = test::lines_of(text);
   std::sort(lines.begin(), lines.end());
   return lines;
 }

@@ -268,6 +268,9 @@ void add_profile(CLI::App& app, Action& action) {
   CLI::App* nccl = profile->add_subcommand(
       "nccl", "Measure collectives on all GPUs of this node (all goes to trainyard-profile-nccl)");
   nccl->allow_extras();
+  nccl->footer(
+      "Example:\n  trainyard profile nccl --out nccl.json --algorithms ring,tree --protocols "
+      "ll,simple");
   nccl->callback([choice, nccl, &action] {
     choice->passed_on = nccl->remaining();
     action = [choice] { return run_program("trainyard-profile-nccl", choice->passed_on); };
