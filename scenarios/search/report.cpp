@@ -128,6 +128,12 @@ std::string counts_text(const SearchCounts& counts) {
       2);
 }
 
+bool leaves_nccl(const FoundLayout& found) {
+  return std::ranges::any_of(found.layout.variant.changes, [](const Override& change) {
+    return change.path.starts_with("collectives.") && change.value != "nccl";
+  });
+}
+
 // The second stage, which is no proven search and says so.
 std::string refined_text(const SearchResult& result) {
   if (!result.refined) return "";
@@ -140,6 +146,11 @@ std::string refined_text(const SearchResult& result) {
                  percent(found.figures.mfu.value_or(0.0)),
                  to_text(Bytes{found.figures.peak_bytes})});
     text += table.text();
+    if (std::ranges::any_of(refined.best, leaves_nccl))
+      text += wrapped(
+          "algorithms by name move at the links' full rates, \"nccl\" at the pace measured of "
+          "it: what leaving it seems to gain holds that difference too, and is no promise",
+          2);
   }
   return text +
          wrapped(
