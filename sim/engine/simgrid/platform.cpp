@@ -68,8 +68,10 @@ double PlatformBuilder::rate_alone(std::uint32_t flow, bool private_links_only) 
 }
 
 void PlatformBuilder::add_shared_links() {
+  platform_.link_of_set.assign(sets_.sets.size(), kNone);
   for (std::uint32_t set = 0; set < sets_.sets.size(); ++set) {
     if (timers_ && is_private_[set]) continue;
+    platform_.link_of_set[set] = static_cast<std::uint32_t>(platform_.links.size());
     const LinkSet& links = sets_.sets[set];
     const WholeWeights whole = whole_weights(links.users);
     platform_.rounded_weights += whole.rounded;
@@ -105,6 +107,7 @@ void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
   if (slowable) platform_.caps.push_back({flow, group, link, cap.capacity});
   cap.link = link;
   hops_[flow].emplace_back(cap.link);
+  platform_.routes[flow].cap_link = static_cast<std::uint32_t>(platform_.links.size());
   platform_.links.push_back(std::move(cap));
 }
 

@@ -30,7 +30,8 @@ struct FlowRoute {
   simgrid_shim::s4u::Host* from = nullptr;  // nullptr: priced by a timer
   simgrid_shim::s4u::Host* to = nullptr;
   std::uint64_t payload_units = 0;
-  double seconds_alone = 0.0;  // when priced by a timer
+  std::uint32_t cap_link = kNone;  // in Platform::links: what only this flow crosses
+  double seconds_alone = 0.0;      // when priced by a timer
 };
 
 // The cap of a flow that computation beside it slows: its bandwidth follows. SimGrid 3.32 never
@@ -47,6 +48,7 @@ struct Platform {
   std::vector<FlowRoute> routes;  // by flow class
   std::vector<SlowableCap> caps;  // by flow class, ascending
   std::vector<PricedLink> links;
+  std::vector<std::uint32_t> link_of_set;  // in `links`, by set; kNone: of the caps of its flows
   std::uint64_t rounded_weights = 0;
 };
 

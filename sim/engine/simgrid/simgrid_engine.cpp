@@ -13,6 +13,7 @@
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/ready_queue.hpp"
 #include "sim/engine/simgrid/platform.hpp"
+#include "sim/engine/simgrid/rate_changes.hpp"
 #include "sim/engine/simgrid/shim.hpp"
 #include "sim/engine/solitude.hpp"
 #include "sim/engine/timed_flows.hpp"
@@ -66,6 +67,7 @@ class SimgridPricing final : public Pricing {
                                  private_sets(input.workload, input.partition, sets_),
                                  {.timers_for_solitary_flows = options.timers_for_solitary_flows,
                                   .communication_loss = input.communication_loss})),
+        changes_(platform_, sets_),
         clock_at_start_(s4u::Engine::get_clock()) {
     static const bool connected = connect_callbacks();
     static_cast<void>(connected);
@@ -107,6 +109,7 @@ class SimgridPricing final : public Pricing {
   [[nodiscard]] const SlowableCap* cap_of(std::uint32_t flow_class) const;
   void comm_completed(LiveFlow& live);
   void time_advanced(double seconds);
+  void look_at(const PricedLink& priced);
   void settle_soon();
   void settle();
   void wake_at(double date_s);
@@ -122,6 +125,7 @@ class SimgridPricing final : public Pricing {
   TimedFlows timed_;
   PricedEngine engine_;
   Platform platform_;
+  RateChanges changes_;
   double clock_at_start_;
   CompletionSink* sink_ = nullptr;
   DeadlineHeap deadlines_;
@@ -182,6 +186,7 @@ void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
     if (cap.group_class != group_class) continue;
     cap.speed = speed;
     simgrid_shim::set_bandwidth(cap.link, cap.capacity * speed);
+    changes_.limited(cap.flow_class);
   }
   keys_seen_.clear();  // rates have changed under the same set of live flows
 }
@@ -189,6 +194,7 @@ void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
 void SimgridPricing::start_comm(LiveFlow& live) {
   const FlowRoute& route = platform_.routes[live.flow_class];
   alive_key_ += spread(live.flow_class);
+  changes_.started(live.flow_class);
   ++comms_alive_;
   ++activities_;
   live.comm = s4u::Comm::sendto_init(route.from, route.to);
@@ -211,6 +217,7 @@ const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
 void SimgridPricing::comm_completed(LiveFlow& live) {
   now_s_ = std::max(now_s_, s4u::Engine::get_clock() - clock_at_start_);
   alive_key_ -= spread(live.flow_class);
+  changes_.ended(live.flow_class);
   --comms_alive_;
   ended_flows_.push_back(&live);
   ledger_.ended(live.flow_class, now_s_);
@@ -220,16 +227,18 @@ void SimgridPricing::comm_completed(LiveFlow& live) {
 
 // The interval that has just passed had constant rates; they depend on nothing but what was alive.
 void SimgridPricing::time_advanced(double seconds) {
-  if (seconds <= 0.0 || comms_alive_ == 0 || !keys_seen_.insert(alive_key_).second) return;
-  for (const PricedLink& priced : platform_.links) {
-    const bool all_full =
-        std::all_of(priced.sets.begin(), priced.sets.end(),
-                    [&](const auto& share) { return ledger_.peak_of(share.set) >= kFull; });
-    if (all_full) continue;
-    const double fill = simgrid_shim::usage_of(priced.link) / priced.capacity;
-    for (const LinkSets::Share& share : priced.sets)
-      ledger_.reached(share.set, share.weight * fill);
-  }
+  if (seconds <= 0.0 || comms_alive_ == 0) return;
+  if (!keys_seen_.insert(alive_key_).second) return changes_.forget();
+  for (const std::uint32_t link : changes_.take()) look_at(platform_.links[link]);
+}
+
+void SimgridPricing::look_at(const PricedLink& priced) {
+  const bool all_full = std::all_of(priced.sets.begin(), priced.sets.end(), [&](const auto& share) {
+    return ledger_.peak_of(share.set) >= kFull;
+  });
+  if (all_full) return;
+  const double fill = simgrid_shim::usage_of(priced.link) / priced.capacity;
+  for (const LinkSets::Share& share : priced.sets) ledger_.reached(share.set, share.weight * fill);
 }
 
 // Completions of one instant arrive one by one. What follows from them starts from a timer at that

@@ -1,0 +1,95 @@
+// Which links must be looked at again when flows start and end?
+#include "sim/engine/simgrid/rate_changes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trainyard {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+// Flows 0 and 1 meet on link 1, flow 2 is apart from them and has a cap of its own, link 3.
+//
+//     link    0    1    2    3
+//     flow 0  x    x
+//     flow 1       x
+//     flow 2            x    x
+LinkSets three_flows() {
+  LinkSets sets;
+  sets.of_flow = {{{.set = 0}, {.set = 1}}, {{.set = 1}}, {{.set = 2}, {.set = 3}}};
+  return sets;
+}
+
+Platform four_links() {
+  Platform platform;
+  platform.routes.resize(3);
+  platform.routes[2].cap_link = 3;
+  platform.links.resize(4);
+  platform.link_of_set = {0, 1, 2, kNone};  // set 3 is private to flow 2: in its cap
+  return platform;
+}
+
+struct ThreeFlows {
+  LinkSets sets = three_flows();
+  Platform platform = four_links();
+  RateChanges changes{platform, sets};
+};
+
+TEST(RateChanges, ReachWhatIsJoinedOverFlowsAlive) {
+  ThreeFlows three;
+  three.changes.started(0);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(three.changes.take(), IsEmpty()) << "once";
+  three.changes.started(2);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(2, 3)) << "not what is apart";
+  three.changes.started(1);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(0, 1)) << "flow 0 gives way, on both";
+  three.changes.ended(1);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(0, 1)) << "flow 0 gains, on both";
+  three.changes.ended(0);
+  three.changes.started(1);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(0, 1)) << "link 0 is empty now";
+  three.changes.ended(1);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(1)) << "nothing joins link 0 any more";
+}
+
+TEST(RateChanges, AnotherLimitMattersOnlyToAFlowAlive) {
+  ThreeFlows three;
+  three.changes.limited(2);
+  EXPECT_THAT(three.changes.take(), IsEmpty());
+  three.changes.started(2);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(2, 3));
+  three.changes.limited(2);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(2, 3));
+}
+
+// States that were seen before are forgotten, not taken: what ended in them must still leave.
+TEST(RateChanges, OfForgottenStatesJoinNothingLater) {
+  ThreeFlows three;
+  for (int round = 0; round < 3; ++round) {
+    three.changes.started(0);
+    three.changes.forget();
+    three.changes.ended(0);
+    three.changes.forget();
+  }
+  three.changes.started(1);
+  static_cast<void>(three.changes.take());
+  three.changes.limited(1);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(1));
+}
+
+// Two of a class, as a class of links may carry: the flow joins until the last has ended.
+TEST(RateChanges, AClassIsAliveUntilItsLastFlowEnds) {
+  ThreeFlows three;
+  three.changes.started(0);
+  three.changes.started(0);
+  three.changes.ended(0);
+  static_cast<void>(three.changes.take());
+  three.changes.started(1);
+  EXPECT_THAT(three.changes.take(), UnorderedElementsAre(0, 1));
+}
+
+}  // namespace
+}  // namespace trainyard
