@@ -230,7 +230,8 @@
     document.getElementById('memory-still').style.display = 'none';
     const choice = element('select', {'aria-label': 'stage'});
     data.memory.forEach((stage, i) => choice.append(element('option', {value: i}, stage.title)));
-    const place = element('div');
+    const place = element('div', {
+      role: 'img', 'aria-label': 'Memory of one stage over the step, by category; the same in figures below'});
     live.append(choice, place);
     let plot = null;
     const show = () => {
