@@ -7,7 +7,9 @@
 // This second stage is no search of all combinations: of each layout, one change at a time (the
 // other order of stages and replicas over the nodes; another algorithm for the collectives of one
 // kind of group, where the step waits for them 1 % of its time or more), then the quickest changes
-// of all kinds together. A change whose proven least time (bounds.hpp) gains nothing is not
+// of all kinds together. Algorithms by name move at the links' full rates and NCCL at the pace
+// measured of it, so one counts only where it is also quicker than the plain one by name (a ring,
+// or pairwise). A change whose proven least time (bounds.hpp) gains nothing is not
 // simulated.
 #pragma once
 

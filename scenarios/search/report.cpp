@@ -148,8 +148,11 @@ std::string refined_text(const SearchResult& result) {
     text += table.text();
     if (std::ranges::any_of(refined.best, leaves_nccl))
       text += wrapped(
-          "algorithms by name move at the links' full rates, \"nccl\" at the pace measured of "
-          "it: what leaving it seems to gain holds that difference too, and is no promise",
+          "an algorithm counts where it also beats the plain one by name (a ring, or pairwise): "
+          "these "
+          "move at the links' full rates, \"nccl\" at the pace measured of it, so the step it "
+          "seems "
+          "to reach is no promise",
           2);
   }
   return text +
@@ -232,7 +235,8 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
   text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
   text += refined_text(result) + "\n";
   text += again_text("The first again", result.best.front());
-  if (result.refined && !result.refined->best.empty())
+  if (result.refined && !result.refined->best.empty() &&
+      result.refined->best.front().figures.step_time_s < result.best.front().figures.step_time_s)
     text += again_text("The quickest with its changes", result.refined->best.front());
   return text + counts;
 }
