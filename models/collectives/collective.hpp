@@ -55,6 +55,14 @@ struct Message {
   }
 };
 
+// The messages that roles 0 .. turn - 1 send or receive, each role's in a list of its own, with the
+// `after` of those it sends as indices into that list. Role r of n does what role r mod turn does,
+// with (r - r mod turn) added to each role and as many n-ths of the pieces to each piece.
+struct TurnedMessages {
+  std::vector<std::vector<Message>> of_role = {};
+  [[nodiscard]] std::uint32_t turn() const { return static_cast<std::uint32_t>(of_role.size()); }
+};
+
 // How far the times of phases() and messages() may lie apart where nothing else uses the links, as
 // a share of the time of phases(), and why.
 struct FluidBound {
@@ -95,12 +103,9 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const = 0;
   [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place,
                                                       Bytes bytes) const = 0;
-  // Where every member does the same, counting roles and pieces from its own: the messages that
-  // role 0 sends or receives, with the `after` of those it sends as indices into this list. Role r
-  // of n does them with r added to each role and r n-ths of the pieces to each piece. Empty where
-  // members differ, or where nobody has said that they do not. Held by law_test.cpp.
-  [[nodiscard]] virtual std::vector<Message> messages_of_first(const GroupPlace& place,
-                                                               Bytes bytes) const;
+  // What the first members do, where all others do it turned. Held by law_test.cpp. Nothing where
+  // they do not, or where nobody has said that they do.
+  [[nodiscard]] virtual TurnedMessages turned_messages(const GroupPlace& place, Bytes bytes) const;
 };
 
 [[nodiscard]] std::span<const CollectiveAlgorithm* const> collective_algorithms();
@@ -126,7 +131,7 @@ class CollectiveTransport final : public Transport {
 // The stepwise model: every collective of the workload replaced by its messages, as sends and
 // receives with their dependencies on streams of their own (one to send and one to receive per
 // channel). Ranks of one program share one again where all members of their groups do alike
-// (messages_of_first); every other rank has a program of its own. The launch latency is a Delay at
+// (turned_messages); every other rank has a program of its own. The launch latency is a Delay at
 // the collective's start, where its memory effects at the start also are; a Delay of zero joins its
 // last messages, and stands for it to others. Fluid and stepwise runs agree where theory says so
 // (README.md). Throws RunError like CollectiveTransport.

@@ -20,9 +20,10 @@ namespace {
 constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
 constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
 
-// A slot of a program that many ranks share, as role 0 of its group sees it.
+// A slot of a program that many ranks share, as the first that does so sees it.
 struct Partner {
   std::uint16_t group_slot = 0;  // of the group that it is a part of
+  std::uint32_t turn = 1;        // of the group: by how many roles it can be turned
   Connection at;
   std::uint32_t role = 0;  // in the pair
 };
@@ -183,8 +184,8 @@ std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slo
   for (const Partner& partner : shared.partners) {
     const auto [group, role] = rank.slots.at(partner.group_slot);
     const std::size_t members = from_.groups.at(group).members.size();
-    slots.push_back(
-        {.group = pair(group, turned(partner.at, role, members)), .role = partner.role});
+    const std::uint32_t by = role - role % partner.turn;
+    slots.push_back({.group = pair(group, turned(partner.at, by, members)), .role = partner.role});
   }
   return shared.program;
 }
@@ -213,12 +214,14 @@ std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& ran
       if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
   std::vector<std::uint32_t> likeness;
   for (const auto& [slot, call] : known->second) {
-    const GroupId group = rank.slots.at(slot).group;
+    const auto [group, role] = rank.slots.at(slot);
     TY_CHECK(group != kNone, slot);
     likeness.push_back(kNone);  // alone: nothing is sent
     if (from_.groups.at(group).members.size() <= 1) continue;
-    likeness.back() = played(group, call).likeness;
-    if (likeness.back() == kNone) return {};
+    const PlayedCall& call_here = played(group, call);
+    if (!call_here.turns()) return {};
+    likeness.back() = call_here.likeness;
+    likeness.push_back(call_here.like(role));
   }
   return likeness;
 }
@@ -250,7 +253,7 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
 std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
                                                         const PlayedCall& played, OpIndex gate) {
   const SlotBinding here = rank.slots.at(op.slot);
-  const std::uint32_t self = played.turns() ? 0 : here.role;
+  const std::uint32_t self = played.like(here.role);
   std::map<std::uint8_t, OpIndex> last;
   std::unordered_map<std::uint32_t, OpIndex> received;  // by message
   for (const std::uint32_t index : played.of_role[self]) {
@@ -284,14 +287,17 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
 std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slot,
                                       const PlayedCall& played, const Message& message) {
   const auto [group, role] = rank.slots.at(group_slot);
+  const std::uint32_t self = played.like(role);
+  const std::uint32_t end = message.to == self ? 1 : 0;
   const Connection at{.from = message.from, .to = message.to, .channel = message.channel};
-  if (!played.turns()) return slot(rank, pair(group, at), message.to == role ? 1 : 0);
-  const std::uint32_t end = message.to == 0 ? 1 : 0;
   const std::size_t members = from_.groups.at(group).members.size();
   const std::size_t before = rank.slots.size();
-  const std::uint16_t number = slot(rank, pair(group, turned(at, role, members)), end);
+  const std::uint16_t number = slot(rank, pair(group, turned(at, role - self, members)), end);
   if (rank.slots.size() > before)
-    rank.partners.push_back({.group_slot = group_slot, .at = at, .role = end});
+    rank.partners.push_back({.group_slot = group_slot,
+                             .turn = static_cast<std::uint32_t>(played.of_role.size()),
+                             .at = at,
+                             .role = end});
   return number;
 }
 

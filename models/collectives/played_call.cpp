@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-// Members are alike only where all pieces weigh the same in whole bytes.
+// Members can do as others only where all pieces weigh the same in whole bytes.
 PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& call) {
   const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
   Call named = call;
@@ -17,23 +17,39 @@ PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& cal
   const Cut cut{.op = call.op,
                 .ranks = static_cast<std::uint32_t>(gpus.size()),
                 .pieces = algorithm.pieces(place)};
+  TurnedMessages turned;
+  if (call.bytes % cut.pieces == 0) turned = algorithm.turned_messages(place, bytes);
+  if (turned.turn() > 0) return play_turned(named, call, cut, std::move(turned));
   PlayedCall played;
-  if (call.bytes % cut.pieces == 0) played.messages = algorithm.messages_of_first(place, bytes);
-  if (!played.messages.empty()) {
-    played.likeness =
-        likenesses_
-            .try_emplace({named, gpus.size()}, static_cast<std::uint32_t>(likenesses_.size()))
-            .first->second;
-  } else {
-    played.messages = algorithm.messages(place, bytes);
-  }
-  played.of_role.resize(played.turns() ? 1 : cut.ranks);
+  played.messages = algorithm.messages(place, bytes);
+  played.of_role.resize(cut.ranks);
   const std::vector<bool> goes_on = follows_on(algorithm, played.messages);
   const std::vector<DeviceId> parties = algorithm.parties(place);
   if (parties.empty()) {
     list_messages(played, call, cut, goes_on);
   } else {
     list_relays(played, call, cut, parties, goes_on);
+  }
+  return played;
+}
+
+// `named`: the call with the algorithm that plays it.
+PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cut& cut,
+                                   TurnedMessages turned) {
+  PlayedCall played;
+  played.likeness = likenesses_
+                        .try_emplace({named, cut.ranks, turned.turn()},
+                                     static_cast<std::uint32_t>(likenesses_.size()))
+                        .first->second;
+  played.of_role.resize(turned.turn());
+  for (std::uint32_t role = 0; role < turned.turn(); ++role) {
+    const auto first = static_cast<std::uint32_t>(played.messages.size());
+    for (Message& message : turned.of_role[role]) {
+      for (std::uint32_t& before : message.after) before += first;
+      played.of_role[role].push_back(static_cast<std::uint32_t>(played.messages.size()));
+      played.calls.push_back(step_call(call, whole_bytes_of(message, cut, call), false));
+      played.messages.push_back(std::move(message));
+    }
   }
   return played;
 }
@@ -50,12 +66,8 @@ void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& 
         call_of_size.try_emplace(size, std::array{kNone, kNone}).first->second[goes_on[index]];
     if (sized == kNone) sized = step_call(call, size, goes_on[index]);
     played.calls.push_back(sized);
-    if (played.turns()) {
-      played.of_role.front().push_back(index);
-    } else {
-      played.of_role[message.from].push_back(index);
-      played.of_role[message.to].push_back(index);
-    }
+    played.of_role[message.from].push_back(index);
+    played.of_role[message.to].push_back(index);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "models/collectives/blocks.hpp"
@@ -25,11 +25,16 @@ struct PlayedCall {
   std::vector<std::uint32_t> calls = {};  // by message, index into the new calls
   std::vector<std::vector<std::uint32_t>> of_role = {};
   std::unordered_map<std::uint32_t, Relay> relays = {};  // by key
-  // Set where every member does as role 0 does, counting roles from its own: only the messages of
-  // role 0 are here, and calls with the same number are played alike. kNone: members differ.
+  // Set where every member does as one of the first does, turned (TurnedMessages): only the
+  // messages of these are here, and calls with the same number are played alike. kNone: members
+  // differ.
   std::uint32_t likeness = kNone;
 
   [[nodiscard]] bool turns() const { return likeness != kNone; }
+  // Whose messages are those of the role.
+  [[nodiscard]] std::uint32_t like(std::uint32_t role) const {
+    return role % static_cast<std::uint32_t>(of_role.size());
+  }
 };
 
 // Who sends to whom on which channel of a group.
@@ -57,6 +62,8 @@ class CallPlayer {
   [[nodiscard]] PlayedCall play(std::span<const std::uint32_t> gpus, const Call& call);
 
  private:
+  [[nodiscard]] PlayedCall play_turned(const Call& named, const Call& call, const Cut& cut,
+                                       TurnedMessages turned);
   void list_messages(PlayedCall& played, const Call& call, const Cut& cut,
                      const std::vector<bool>& goes_on);
   // Replaces the messages that meet in switches: one call and one entry for each of their members.
@@ -69,7 +76,8 @@ class CallPlayer {
   const AlgorithmOf& algorithm_of_;
   std::vector<Call>& calls_;
   std::map<Call, std::uint32_t> known_;
-  std::map<std::pair<Call, std::size_t>, std::uint32_t> likenesses_;  // by call and size of group
+  // By call, size of the group and turn.
+  std::map<std::tuple<Call, std::uint32_t, std::uint32_t>, std::uint32_t> likenesses_;
 };
 
 }  // namespace trainyard

@@ -148,8 +148,8 @@ std::uint32_t CollectiveAlgorithm::servers(const GroupPlace& /*place*/) const { 
 
 bool CollectiveAlgorithm::streams() const { return false; }
 
-std::vector<Message> CollectiveAlgorithm::messages_of_first(const GroupPlace& /*place*/,
-                                                            Bytes /*bytes*/) const {
+TurnedMessages CollectiveAlgorithm::turned_messages(const GroupPlace& /*place*/,
+                                                    Bytes /*bytes*/) const {
   return {};
 }
 

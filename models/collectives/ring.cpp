@@ -217,39 +217,69 @@ std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPas
   return messages_on(rings_of(place), bytes, passes);
 }
 
-// Each step sends on what came in the step before, of the pass before too.
-std::vector<Message> ring_messages_of_first(const GroupPlace& place, Bytes bytes,
-                                            RingPasses passes) {
+namespace {
+
+bool is_left_alone(std::span<const Ring> rings, std::uint32_t turn) {
+  return std::ranges::all_of(rings, [&](const Ring& ring) {
+    const std::size_t n = ring.size();
+    for (std::size_t i = 0; i < n; ++i)
+      if (ring[(i + turn) % n] != (ring[i] + turn) % n) return false;
+    return n % turn == 0;
+  });
+}
+
+// Appends what the member at a position of one of `channels` rings does in a pass. Each step sends
+// on what came in the step before, of the pass before too.
+void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t position,
+                     bool reduce, std::vector<Message>& messages) {
+  const std::size_t n = pass.ring.size();
+  const std::size_t first = reduce ? n - 1 : n;  // the block sent first, from the position on
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    const auto add = [&](std::size_t from, std::size_t to) {
+      const std::uint32_t owner = pass.ring[(from + first + n - step) % n];
+      messages.push_back({.from = pass.ring[from],
+                          .to = pass.ring[to],
+                          .step = pass.first_step + step,
+                          .channel = pass.channel,
+                          .reduce = reduce,
+                          .piece_begin = owner * channels + pass.channel,
+                          .piece_end = owner * channels + pass.channel + 1,
+                          .after = {}});
+    };
+    const bool follows = !messages.empty() && messages.back().channel == pass.channel;
+    const auto came = static_cast<std::uint32_t>(messages.size() - 1);
+    add(position, (position + 1) % n);
+    if (follows) messages.back().after = {came};
+    add((position + n - 1) % n, position);
+  }
+}
+
+}  // namespace
+
+TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
   const std::vector<Ring> rings = rings_of(place);
-  const auto n = static_cast<std::uint32_t>(place.gpus.size());
-  Ring natural(n);
-  std::iota(natural.begin(), natural.end(), 0U);
-  if (rings.size() != 1 || rings.front() != natural) return {};
-  std::vector<Message> messages;
-  const auto add_pass = [&](bool reduce) {
-    const std::uint32_t first = reduce ? n - 1 : n;  // the block sent first, modulo n
-    const std::uint32_t begun = reduce || !passes.reduce_scatter ? 0 : n - 1;
-    for (std::uint32_t step = 0; step + 1 < n; ++step) {
-      const auto add = [&](std::uint32_t from, std::uint32_t to) {
-        const std::uint32_t block = (from + first + n - step) % n;
-        messages.push_back({.from = from,
-                            .to = to,
-                            .bytes = bytes.value() / n,
-                            .step = begun + step,
-                            .reduce = reduce,
-                            .piece_begin = block,
-                            .piece_end = block + 1,
-                            .after = {}});
-      };
-      add(0, 1);
-      if (messages.size() > 1)
-        messages.back().after = {static_cast<std::uint32_t>(messages.size() - 2)};
-      add(n - 1, 0);
+  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const auto channels = static_cast<std::uint32_t>(rings.size());
+  const auto of_node = static_cast<std::uint32_t>(placement_of(place).nodes.front().size());
+  TurnedMessages turned;
+  if (is_left_alone(rings, 1)) {
+    turned.of_role.resize(1);
+  } else if (is_left_alone(rings, of_node)) {
+    turned.of_role.resize(of_node);
+  }
+  for (std::uint32_t role = 0; role < turned.turn(); ++role) {
+    std::vector<Message>& messages = turned.of_role[role];
+    for (std::uint32_t channel = 0; channel < channels; ++channel) {
+      RingPass pass{.ring = rings[channel], .blocks = {}, .first_step = 0, .channel = channel};
+      const auto position =
+          static_cast<std::size_t>(std::ranges::find(pass.ring, role) - pass.ring.begin());
+      if (passes.reduce_scatter) add_turned_pass(pass, channels, position, true, messages);
+      pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
+      if (passes.all_gather) add_turned_pass(pass, channels, position, false, messages);
     }
-  };
-  if (passes.reduce_scatter) add_pass(true);
-  if (passes.all_gather) add_pass(false);
-  return messages;
+    for (Message& message : messages) message.bytes = bytes.value() / (ranks * channels);
+  }
+  return turned;
 }
 
 std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingPasses passes) {

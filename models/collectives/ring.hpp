@@ -76,10 +76,10 @@ struct RingPasses {
 };
 [[nodiscard]] std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes,
                                                  RingPasses passes);
-// What role 0 does of them (CollectiveAlgorithm::messages_of_first); empty unless there is one ring
-// and it goes by the roles.
-[[nodiscard]] std::vector<Message> ring_messages_of_first(const GroupPlace& place, Bytes bytes,
-                                                          RingPasses passes);
+// What the first member of all (one ring by the roles), or those of the first node do of them,
+// where turning the group by so many roles leaves every ring as it is.
+[[nodiscard]] TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes,
+                                                  RingPasses passes);
 // Its one phase.
 [[nodiscard]] std::vector<Phase> ring_phases(const GroupPlace& place, Bytes bytes,
                                              RingPasses passes);

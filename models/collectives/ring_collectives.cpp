@@ -27,8 +27,8 @@ class RingCollective final : public CollectiveAlgorithm {
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return ring_messages(place, bytes, passes_);
   }
-  std::vector<Message> messages_of_first(const GroupPlace& place, Bytes bytes) const override {
-    return ring_messages_of_first(place, bytes, passes_);
+  TurnedMessages turned_messages(const GroupPlace& place, Bytes bytes) const override {
+    return turned_ring_messages(place, bytes, passes_);
   }
 
  private:
