@@ -127,11 +127,15 @@ ExpertRouting::RowsKey ExpertRouting::key_of(const RoutingQuery& query) const {
   return {query.layer, by_microbatch ? query.microbatch : 0, by_replica() ? query.replica : 0};
 }
 
-std::vector<std::int64_t> ExpertRouting::rows_by_expert(const RoutingQuery& query) const {
+const std::vector<std::int64_t>& ExpertRouting::remembered(const RoutingQuery& query) const {
   const RowsKey key = key_of(query);
   if (const auto known = rows_.find(key); known != rows_.end()) return known->second;
   if (rows_.size() >= kRememberedMost) rows_.clear();
   return rows_.emplace(key, dealt(query)).first->second;
+}
+
+std::vector<std::int64_t> ExpertRouting::rows_by_expert(const RoutingQuery& query) const {
+  return remembered(query);
 }
 
 std::vector<std::int64_t> ExpertRouting::dealt(const RoutingQuery& query) const {
@@ -151,26 +155,32 @@ ExpertRows ExpertRouting::balanced_rows() const {
   const std::int64_t cap = capacity() * a.experts;  // of all experts
   std::int64_t sent = tokens_ * a.experts_per_token;
   if (cap > 0) sent = plan_.experts.pad_to_capacity ? cap : std::min(sent, cap);
-  return {.received = evenly(sent * p.expert_tensor_size(), a.experts / p.expert),
-          .sent = sent,
-          .between = {}};
+  return {.received = evenly(sent * p.expert_tensor_size(), a.experts / p.expert), .sent = sent};
 }
 
 ExpertRows ExpertRouting::of(const RoutingQuery& query) const {
   if (balanced()) return balanced_rows();
   const Parallelism& p = plan_.parallelism;
-  const std::vector<std::int64_t> by_expert = rows_by_expert(query);
-  const auto places = static_cast<std::size_t>(p.expert);
-  const std::size_t local = by_expert.size() / places;
-  ExpertRows rows{.received = {}, .sent = sum_of(by_expert), .between = {}};
+  const std::vector<std::int64_t>& by_expert = remembered(query);
+  const std::size_t local = by_expert.size() / static_cast<std::size_t>(p.expert);
+  ExpertRows rows{.received = {}, .sent = sum_of(by_expert)};
   const std::size_t first = static_cast<std::size_t>(query.place) * local;
   for (std::size_t i = 0; i < local; ++i)
     rows.received.push_back(by_expert[first + i] * p.expert * p.expert_tensor_size());
+  return rows;
+}
+
+std::vector<std::int64_t> ExpertRouting::between(const RoutingQuery& query) const {
+  std::vector<std::int64_t> between;
+  if (balanced()) return between;
+  const std::vector<std::int64_t>& by_expert = remembered(query);
+  const auto places = static_cast<std::size_t>(plan_.parallelism.expert);
+  const std::size_t local = by_expert.size() / places;
   std::vector<std::int64_t> to_place(places);
   for (std::size_t i = 0; i < by_expert.size(); ++i) to_place[i / local] += by_expert[i];
   for (std::size_t from = 0; from < places; ++from)
-    rows.between.insert(rows.between.end(), to_place.begin(), to_place.end());
-  return rows;
+    between.insert(between.end(), to_place.begin(), to_place.end());
+  return between;
 }
 
 }  // namespace trainyard

@@ -33,8 +33,6 @@ struct ExpertRows {
   // Of each expert at the place, from all ranks of its group and of its tensor group.
   std::vector<std::int64_t> received = {};
   std::int64_t sent = 0;  // of one rank's tokens, its own experts' included
-  // Rows that the ranks of a group send each other, [from * expert + to]; empty: all alike.
-  std::vector<std::int64_t> between = {};
 
   [[nodiscard]] std::int64_t total() const;
 };
@@ -66,14 +64,20 @@ class ExpertRouting {
   // Every replica has its own shares.
   [[nodiscard]] bool by_replica() const;
   [[nodiscard]] ExpertRows of(const RoutingQuery& query) const;
+  // Rows that the ranks of a group send each other, [from * expert + to]; empty: all alike. It is
+  // one matrix for all places.
+  [[nodiscard]] std::vector<std::int64_t> between(const RoutingQuery& query) const;
+  // What of a query rows depend on, apart from the place.
+  using RowsKey = std::array<std::int64_t, 3>;
+  [[nodiscard]] RowsKey key_of(const RoutingQuery& query) const;
   // What one rank's tokens bring each expert, capacity applied.
   [[nodiscard]] std::vector<std::int64_t> rows_by_expert(const RoutingQuery& query) const;
   // Rows that an expert takes of one rank at most; 0: all.
   [[nodiscard]] std::int64_t capacity() const;
 
  private:
-  using RowsKey = std::array<std::int64_t, 3>;  // what of a query rows depend on
-  [[nodiscard]] RowsKey key_of(const RoutingQuery& query) const;
+  // Valid until the next call.
+  [[nodiscard]] const std::vector<std::int64_t>& remembered(const RoutingQuery& query) const;
   [[nodiscard]] std::vector<std::int64_t> dealt(const RoutingQuery& query) const;
   [[nodiscard]] std::vector<double> shares(const RoutingQuery& query) const;
   [[nodiscard]] ExpertRows balanced_rows() const;

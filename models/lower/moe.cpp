@@ -46,10 +46,11 @@ MoeLowering::MoeLowering(const TrainingPlan& plan, const StepShape& shape, Progr
                          LayerLowering& layer)
     : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build), layer_(layer) {
   TY_CHECK(shape.routing != nullptr);
-  rows_ = shape.routing->of({.layer = build.tags().layer,
-                             .microbatch = build.tags().microbatch,
-                             .replica = shape.seat.replica,
-                             .place = shape.seat.place});
+  query_ = {.layer = build.tags().layer,
+            .microbatch = build.tags().microbatch,
+            .replica = shape.seat.replica,
+            .place = shape.seat.place};
+  rows_ = shape.routing->of(query_);
   tokens_ = shape.tokens / shape.tensor;
   inner_ = arch_.expert_ffn / plan.parallelism.expert_tensor_size();
   shared_ = arch_.shared_ffn / shape.tensor;
@@ -75,9 +76,10 @@ Call MoeLowering::exchange(Way way, DataType precision) const {
     call.algorithm = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token, arch_.experts,
                                  arch_.groups_per_token, arch_.expert_groups);
   }
-  if (rows_.between.empty()) return call;
+  const std::vector<std::int64_t> between = shape_.routing->between(query_);
+  if (between.empty()) return call;
   const auto n = static_cast<std::size_t>(places);
-  call.matrix = way == Way::ToExperts ? rows_.between : transposed(rows_.between, n);
+  call.matrix = way == Way::ToExperts ? between : transposed(between, n);
   for (std::int64_t& block : call.matrix) block *= bytes;
   call.bytes = largest_row(call.matrix, n);
   return call;
@@ -85,8 +87,16 @@ Call MoeLowering::exchange(Way way, DataType precision) const {
 
 OpIndex MoeLowering::travel(std::string_view name, Way way, DataType precision) {
   if (plan_.parallelism.expert == 1) return kNone;
-  return build_.collective(name, Stream::Expert, Slot::Expert, exchange(way, precision),
-                           {build_.last_compute()});
+  if (shape_.routing->balanced()) {
+    return build_.collective(name, Stream::Expert, Slot::Expert, exchange(way, precision),
+                             {build_.last_compute()});
+  }
+  // The matrix of a large group is long, and the same in all places and most microbatches.
+  const auto [layer, microbatch, replica] = shape_.routing->key_of(query_);
+  const CallKey key{layer, microbatch, replica, static_cast<std::int64_t>(way),
+                    static_cast<std::int64_t>(precision)};
+  return build_.collective(name, Stream::Expert, Slot::Expert, key,
+                           [&] { return exchange(way, precision); }, {build_.last_compute()});
 }
 
 void MoeLowering::join_expert_tensor(std::string_view name, CollectiveOp op) {

@@ -75,7 +75,8 @@ class MoeLowering {
   const StepShape& shape_;
   ProgramBuilder& build_;
   LayerLowering& layer_;
-  ExpertRows rows_;          // of this layer and microbatch
+  RoutingQuery query_;       // this layer and microbatch at this place
+  ExpertRows rows_;          // of them
   std::int64_t tokens_ = 0;  // whose rows this rank sends
   std::int64_t inner_ = 0;   // of one expert on this rank
   std::int64_t shared_ = 0;  // of the shared experts on this rank

@@ -10,17 +10,16 @@
 //   build.wait_for(gather);
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "models/lower/interner.hpp"
 #include "models/lower/lower.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/graph/workload.hpp"
@@ -56,37 +55,6 @@ struct Tags {
   WorkClass work = WorkClass::Compute;
 };
 
-// Names, kernels and calls of all programs, each stored once.
-class Interner {
- public:
-  explicit Interner(Workload& workload) : workload_(workload) {}
-  [[nodiscard]] std::uint16_t name(std::string_view text);
-  // `name`: of the operation. Most often it was the same one the last time, a microbatch ago.
-  [[nodiscard]] std::uint32_t kernel(const Kernel& kernel, std::uint16_t name);
-  [[nodiscard]] std::uint32_t call(const Call& call, std::uint16_t name);
-  [[nodiscard]] std::uint32_t delay(Seconds time);
-
- private:
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
-  Workload& workload_;
-  // Names by where their text lay when they were last asked for: most are literals.
-  struct Spotted {
-    const char* at = nullptr;
-    std::uint16_t name = 0;
-  };
-  std::array<Spotted, 256> spotted_{};
-  std::vector<std::uint32_t> last_kernel_;  // by name, kNone: it had none
-  std::vector<std::uint32_t> last_call_;
-  std::unordered_map<std::string, std::uint16_t, TextHash, std::equal_to<>> names_;
-  std::map<Kernel, std::uint32_t> kernels_;
-  std::map<Call, std::uint32_t> calls_;
-};
-
 class ProgramBuilder {
  public:
   using After = std::initializer_list<OpIndex>;
@@ -104,6 +72,8 @@ class ProgramBuilder {
   // event recorded there.
   OpIndex collective(std::string_view name, Stream stream, Slot slot, const Call& call,
                      After after);
+  OpIndex collective(std::string_view name, Stream stream, Slot slot, const CallKey& key,
+                     const std::function<Call()>& make, After after);
   // Work of the CPU, which takes the time given.
   OpIndex delay(std::string_view name, Stream stream, Seconds time, After after);
   OpIndex send(std::string_view name, Stream stream, Slot slot, const Call& call, After after);

@@ -211,11 +211,13 @@ TEST(Dispatch, RowsLeaveAsTheyArrive) {
     std::vector<std::int64_t> arriving(4, 0);
     ExpertRows rows;
     for (std::int64_t place = 0; place < 4; ++place) {
-      rows = routing.of({.layer = 1, .microbatch = microbatch, .place = place});
+      const RoutingQuery query{.layer = 1, .microbatch = microbatch, .place = place};
+      const std::vector<std::int64_t> between = routing.between(query);
+      rows = routing.of(query);
       received += rows.total();
       for (std::size_t from = 0; from < 4; ++from)
         arriving[static_cast<std::size_t>(place)] +=
-            rows.between[from * 4 + static_cast<std::size_t>(place)];
+            between[from * 4 + static_cast<std::size_t>(place)];
       EXPECT_EQ(arriving[static_cast<std::size_t>(place)], rows.total());
       EXPECT_EQ(rows.sent, 128 * 2);
     }
