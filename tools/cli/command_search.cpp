@@ -74,10 +74,17 @@ void add_search(CLI::App& app, Action& action) {
   command->add_option(
       "--out", choice->out,
       "JSON Lines of what was simulated; started again, it goes on where it stopped");
-  command->add_option("--json", choice->json, "Write the best, the front and the counts as JSON");
+  command->add_option("--json", choice->json,
+                      "Write the best, the front, the changes and the counts as JSON");
   command->add_option("--csv", choice->csv, "Write the best and the front as a table");
   command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
   command->footer(
+      "Tried where --over does not say otherwise: tensor, context, pipeline and expert ranks, "
+      "chunks,\n"
+      "schedules, sharding, micro-batch and recomputation; then, of the best, the order of ranks "
+      "and\n"
+      "the algorithms of the collectives they wait for. Bounds prune what cannot be among the "
+      "best.\n"
       "Example:\n"
       "  trainyard search scenarios/llama3/llama3_8b_8xh100.json "
       "--over training.micro_batch_size=1,2 --price 2.5");
