@@ -10,6 +10,7 @@
 #include "models/lower/lower.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/search/search.hpp"
+#include "shipped.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/perfetto/perfetto_trace.hpp"
 #include "topologies/topology.hpp"
@@ -17,19 +18,7 @@
 namespace trainyard {
 namespace {
 
-Scenario shipped(const std::string& name, const std::vector<Override>& changes = {}) {
-  return load_scenario(std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/" + name, changes);
-}
-
-// GPT-3 175B on 128 nodes: TP 8, PP 8, DP 16, 1F1B, 1 536 sequences.
-Scenario gpt3_on_1024() {
-  return shipped("megatron/gpt3_175b_64xa100_selective.json",
-                 {{"cluster.nodes", "128"},
-                  {"parallelism.data", "16"},
-                  {"parallelism.interleave", "1"},
-                  {"parallelism.schedule", "1f1b"},
-                  {"training.global_batch_size", "1536"}});
-}
+using namespace test;
 
 // H100 nodes of eight on a rail-optimised fabric, three tiers of switches with 128 ports.
 void cluster_build(benchmark::State& state) {

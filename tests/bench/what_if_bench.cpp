@@ -2,23 +2,13 @@
 // one core for GPT-3 175B on 1 024 A100s, contention on.
 #include <benchmark/benchmark.h>
 
-#include <string>
-
 #include "scenarios/run/run.hpp"
+#include "shipped.hpp"
 
 namespace trainyard {
 namespace {
 
-// GPT-3 175B on 128 nodes: TP 8, PP 8, DP 16, 1F1B, 1 536 sequences.
-Scenario gpt3_on_1024() {
-  return load_scenario(std::string(TRAINYARD_SOURCE_DIRECTORY) +
-                           "/scenarios/megatron/gpt3_175b_64xa100_selective.json",
-                       {{"cluster.nodes", "128"},
-                        {"parallelism.data", "16"},
-                        {"parallelism.interleave", "1"},
-                        {"parallelism.schedule", "1f1b"},
-                        {"training.global_batch_size", "1536"}});
-}
+using namespace test;
 
 void network_speeds(benchmark::State& state) {
   WhatIf what_if(gpt3_on_1024(), {});
