@@ -42,6 +42,12 @@ enum class PricedBy : std::uint8_t { ThisGpu, ItsGeneration, NoGpu };
 class NcclTransport final : public Transport {
  public:
   NcclTransport(const Cluster& cluster, Options options);
+  ~NcclTransport() override = default;
+  // What it knows of groups is told by address.
+  NcclTransport(const NcclTransport&) = delete;
+  NcclTransport& operator=(const NcclTransport&) = delete;
+  NcclTransport(NcclTransport&&) = default;
+  NcclTransport& operator=(NcclTransport&&) = delete;
 
   // Where the cluster's GPUs are not NVIDIA's and the options do not say what they are: throws
   // RunError, or with Options::stands_in takes the registry's ring or tree, whichever is quicker
