@@ -128,6 +128,12 @@ FlopsPerSecond GpuSheet::peak(DataType dtype) const {
   return {};
 }
 
+double four_bit_share(const GpuSheet& sheet) {
+  if (sheet.fp4.value() > 0.0) return sheet.fp8.value() / sheet.fp4.value();
+  throw InputError(Problem{"", "/training/recipe", sheet.title + " multiplies nothing in 4 bits",
+                           "choose a recipe with 8-bit products, such as fp8_cached"});
+}
+
 GpuSheet load_gpu_sheet(const std::string& name_or_path) {
   return read_profile_sheet(data_file(kProfileFolder, name_or_path));
 }

@@ -34,6 +34,7 @@ struct GpuSheet {
   std::string generation;  // "ampere"
   std::int64_t sms = 0;
   FlopsPerSecond bf16, fp16, tf32, fp32, fp8;  // zero: not supported
+  FlopsPerSecond fp4;  // of products in blocks of 4-bit numbers (NVFP4); zero: not supported
   BytesPerSecond hbm;
   Bytes memory;
   Bytes l2;
@@ -43,6 +44,10 @@ struct GpuSheet {
   std::string derived_from;  // the GPU whose measurements serve this one too; empty: its own
   [[nodiscard]] FlopsPerSecond peak(DataType dtype) const;
 };
+
+// Time of 4-bit products over that of the same in 8 bits, by the data sheet's rates: 0.5 on a GB200
+// (10 over 5 PFLOP/s). Throws InputError where the GPU multiplies nothing in 4 bits.
+[[nodiscard]] double four_bit_share(const GpuSheet& sheet);
 
 // Burst: single kernels on a cool chip, as the tables were measured. Sustained: kernels one after
 // another as a training step runs them, slower by the profile's `sustained_time`.

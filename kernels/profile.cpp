@@ -54,6 +54,7 @@ GpuSheet read_sheet(const std::filesystem::path& path, JsonObject& root) {
   sheet.tf32 = sourced(figures, "tf32").flops_rate("value");
   sheet.fp32 = sourced(figures, "fp32").flops_rate("value");
   sheet.fp8 = sourced(figures, "fp8").flops_rate("value");
+  if (figures.has("fp4")) sheet.fp4 = sourced(figures, "fp4").flops_rate("value");
   sheet.hbm = sourced(figures, "hbm").rate("value");
   sheet.memory = sourced(figures, "memory").bytes("value");
   sheet.l2 = sourced(figures, "l2").bytes("value");

@@ -40,6 +40,11 @@ struct FrameworkTimes {
   std::int64_t exchange_sms = 0;
 
   [[nodiscard]] double of(const Kernel& kernel) const;
+  // 8-bit products stand for narrower ones, which take this share of their time.
+  void narrow(double share) {
+    fp8_gemm *= share;
+    fp8_grouped_gemm *= share;
+  }
 
   // How much longer a kernel takes on the SMs that the exchanges leave: products and attention
   // 1 / (1 - exchange_sms / sms * compute_loss), for a GPU's `sms` and its profile's

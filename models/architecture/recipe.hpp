@@ -25,6 +25,8 @@ struct Recipe {
   double gradient_copy_bytes = 0.0;         // fp32 copies of 16-bit gradients, with the optimizer's
   std::optional<DataType> weight_wire = {};  // in which new weights are gathered
   std::optional<DataType> products = {};     // of the linear layers
+  // These products multiply 4-bit numbers: `products` is fp8, at the rate of the GPU's fp4.
+  bool four_bit_products = false;
   // In which sequence parallelism gathers the operands of these products.
   std::optional<DataType> sequence_wire = {};
   // In how many bytes a number is kept for the backward, scales included: of the inputs of linear

@@ -184,6 +184,7 @@ void MoeLowering::experts_forward() {
   if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
   activate_experts();
+  quantise_rows("expert_down_input_quantise", inner_);
   grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
   join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
   sort_rows("expert_unsort");

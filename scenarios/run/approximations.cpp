@@ -46,6 +46,14 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
          .sentence = "the scenario switches interference off: communication beside computation "
                      "does not slow it"});
   }
+  if (scenario.plan.recipe.four_bit_products) {
+    facts.approximations.push_back(
+        {.name = "four_bit_products_by_data_sheet",
+         .count = 1,
+         .sentence =
+             "no product of 4-bit numbers was measured: they take the time of 8-bit ones by "
+             "the rates of the GPU's data sheet"});
+  }
   if (scenario.host_costs.free()) {
     facts.approximations.push_back({.name = "host_not_simulated",
                                     .count = 1,

@@ -2,9 +2,13 @@
 
 namespace trainyard {
 
-KernelPricing::KernelPricing(const std::string& name, const std::string& framework)
+KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& software)
     : gpu(load_gpu(name)) {
-  if (!framework.empty()) times = load_framework_times(framework, gpu.sheet.generation);
+  const GpuSheet& sheet = gpu.sheet;
+  if (!software.framework.empty())
+    times = load_framework_times(software.framework, sheet.generation);
+  if (!software.four_bit_products) return;
+  times.narrow(four_bit_share(sheet));
 }
 
 std::vector<Cost> price_kernels(const Workload& workload,

@@ -76,7 +76,7 @@ struct WhatIf::Kept {
   void lower() {
     run.workload = scenario_workload(scenario, *run.cluster);
     for_replays.emplace(KeptForReplays{.gpu_of_kernel = specialise(run.workload, *run.cluster),
-                                       .pricings = KernelPricings(scenario.framework)});
+                                       .pricings = KernelPricings(kernel_software(scenario))});
     for_replays->hosts =
         host_lanes(run.workload, scenario.host_costs, host_habits(scenario.plan.parallelism));
   }

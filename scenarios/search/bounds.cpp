@@ -8,6 +8,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/collectives/nccl/transport.hpp"
+#include "models/framework_times.hpp"
 #include "models/lower/lower.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
@@ -69,7 +70,8 @@ std::optional<std::string_view> unbounded_part(const Scenario& scenario) {
 struct Bounder::Machine {
   explicit Machine(const Scenario& scenario)
       : cluster(shared_cluster(scenario.cluster)),
-        costs(load_cost_model(cluster->facts().gpu)),
+        gpu(load_gpu(cluster->facts().gpu)),
+        software(load_framework_times(scenario.framework, gpu.sheet.generation)),
         transport(transport_of(*cluster, scenario)),
         // Groups are alike only on a cluster without faults that was built from one node type; what
         // a profile measured may be quicker than the model.
@@ -78,15 +80,22 @@ struct Bounder::Machine {
                   scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == "fluid") {}
 
-  [[nodiscard]] std::vector<double> seconds(const Workload& workload) const {
+  // As a run prices them (scenarios/run/kernel_pricing.hpp). Recipes are among what a search may
+  // try, and how wide products are is theirs.
+  [[nodiscard]] std::vector<double> seconds(const Workload& workload,
+                                            const TrainingPlan& plan) const {
+    FrameworkTimes stretch = software;
+    if (plan.recipe.four_bit_products) stretch.narrow(four_bit_share(gpu.sheet));
     std::vector<double> all;
     all.reserve(workload.kernels.size());
-    for (const Kernel& kernel : workload.kernels) all.push_back(costs->cost(kernel).time.value());
+    for (const Kernel& kernel : workload.kernels)
+      all.push_back(gpu.model->cost(kernel).time.value() * stretch.of(kernel));
     return all;
   }
 
   std::shared_ptr<const Cluster> cluster;
-  std::unique_ptr<CostModel> costs;
+  PricedGpu gpu;
+  FrameworkTimes software;
   nccl::NcclTransport transport;
   CallTimes times;
 };
@@ -101,12 +110,12 @@ double Bounder::capacity_bytes() const { return machine_->cluster->facts().gpu_m
 LayoutBound Bounder::bound(const TrainingPlan& plan) const {
   if (!plan.parallelism.operator_devices.empty()) {
     const Workload workload = lower(plan);
-    return coarse_bound(workload, machine_->seconds(workload));
+    return coarse_bound(workload, machine_->seconds(workload, plan));
   }
   const ScheduleLists lists = step_lists(plan);
   const StepSample sample = sample_of(plan, lists);
   const SteppedWorkload stepped = lower_steps(sample.plan, sample.lists);
-  const std::vector<double> seconds = machine_->seconds(stepped.workload);
+  const std::vector<double> seconds = machine_->seconds(stepped.workload, plan);
   const PipelineShape shape = pipeline_shape(plan);
   std::vector<std::optional<RankLeast>> found(lists.size());
   for (std::uint32_t program = 0; program < stepped.workload.programs.size(); ++program) {

@@ -219,11 +219,13 @@ void add_precision(Draft& draft, Json& training) {
     training["precision"] = word;
     return;
   }
-  if (!said.starts_with("FP8") && !said.starts_with("MXFP8")) {
+  const bool four_bit = said.starts_with("NVFP4");
+  if (!four_bit && !said.starts_with("FP8") && !said.starts_with("MXFP8")) {
     cannot("/precision", fmt::format("\"{}\" cannot be expressed", said));
   }
   training["precision"] = "bf16";
-  training["recipe"] = "fp8_cached";
+  training["recipe"] = four_bit ? "nvfp4" : "fp8_cached";
+  if (four_bit) draft.assume("every linear layer but the head multiplies in NVFP4");
   if (said.starts_with("MX")) draft.assume("MXFP8's block scales cost nothing beside fp8");
 }
 

@@ -107,6 +107,7 @@ TEST(State, RecipesAndOptimizers) {
       {"standard", "sgd", DataType::Fp32, 10.0, 6.0 + 4.0 / 8.0},
       {"fp8", "adam", DataType::Fp32, 18.0, 6.0 + 12.0 / 8.0},
       {"fp8_cached", "adam", DataType::Fp32, 20.0, 8.0 + 12.0 / 8.0},
+      {"nvfp4", "adam", DataType::Fp32, 19.125, 7.125 + 12.0 / 8.0},
       {"pure_16bit", "adam_16bit_moments", DataType::Bf16, 8.0, 4.0 + 4.0 / 8.0},
   };
   for (const StateRow& row : rows) {

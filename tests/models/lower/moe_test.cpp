@@ -94,6 +94,25 @@ TEST(FurtherTokens, AllRanksTogetherExecuteTheModels) {
   }
 }
 
+// Both products of an expert take their inputs in 8 bits where the recipe multiplies in them, and
+// what is made of them in 16 is quantised first.
+TEST(Experts, InputsOfBothProductsAreQuantised) {
+  TrainingPlan plan = plan_of(small_moe(2), {.data = 4, .expert = 4, .expert_tensor = 1}, 2);
+  const auto counts = [&plan] {
+    std::map<std::string, std::size_t> named;
+    const Workload workload = lower(plan);
+    for_each_operation(workload, workload.programs[0],
+                       [&](const OperationView& view) { ++named[std::string(view.name)]; });
+    return named;
+  };
+  EXPECT_FALSE(counts().contains("expert_down_input_quantise"));
+  plan.recipe = load_recipe("fp8_cached");
+  auto in_8_bits = counts();
+  EXPECT_GT(in_8_bits["expert_down_gemm"], 0U);
+  EXPECT_EQ(in_8_bits["expert_up_quantise"], in_8_bits["expert_up_gemm"]);
+  EXPECT_EQ(in_8_bits["expert_down_input_quantise"], in_8_bits["expert_down_gemm"]);
+}
+
 // DeepSeek-AI 2412.19437 section 2.2 and its README: 671B and a module of 14B, which counts the
 // embedding and head it shares with the model (2 x 0.93B). Its own: a layer, 2h x h, three norms.
 TEST(FurtherTokens, DeepSeekV3Module) {

@@ -137,6 +137,17 @@ TEST(RowScenario, TakesPartsOfNodesAndOfDomains) {
   EXPECT_EQ(two.cluster.node.nics, 1U) << "four NICs for eight GPUs";
 }
 
+TEST(RowScenario, PrecisionsOfEightAndFourBitsAreRecipes) {
+  Json row = gpt3();
+  row["hardware"] = {{"gpu", "GB200-NVL72"}, {"nics", "4x400Gb/s"}, {"num_gpus", 64}};
+  row["parallel"] = {{"tp", 4}, {"pp", 8}, {"dp", 2}, {"zero_stage", 1}};
+  for (const auto& [said, recipe] :
+       {std::pair{"MXFP8", "fp8_cached"}, std::pair{"NVFP4", "nvfp4"}}) {
+    row["precision"] = said;
+    EXPECT_EQ(scenario_of(row).plan.training.recipe, recipe);
+  }
+}
+
 TEST(RowScenario, SaysWhyARowCannotBeExpressed) {
   Json row = gpt3();
   row["hardware"]["gpu"] = "Gaudi3";

@@ -1,0 +1,51 @@
+// Do kernels take what their GPU and the software of the run make of them?
+#include "scenarios/run/kernel_pricing.hpp"
+
+#include <gtest/gtest.h>
+
+#include "models/architecture/recipe.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Gemm kProduct{
+    .m = 8192, .n = 8192, .k = 8192, .batch = 1, .dtype = DataType::Fp8, .pass = GemmPass::Forward};
+
+// 10 over 5 PFLOP/s on a GB200, 15 over 5 on a GB300; 16-bit products and all else as they were.
+TEST(KernelPricing, FourBitProductsTakeTheShareOfTheDataSheetsRates) {
+  const auto times = [](const char* gpu, bool four_bit) {
+    return KernelPricing(gpu, {.framework = "megatron", .four_bit_products = four_bit}).times;
+  };
+  Gemm wide = kProduct;
+  wide.dtype = DataType::Bf16;
+  const Kernel experts =
+      GroupedGemm{.rows = {4096, 4096}, .n = 4096, .k = 4096, .dtype = DataType::Fp8};
+  EXPECT_DOUBLE_EQ(times("gb200", true).of(kProduct), times("gb200", false).of(kProduct) / 2.0);
+  EXPECT_DOUBLE_EQ(times("gb300", true).of(kProduct), times("gb300", false).of(kProduct) / 3.0);
+  EXPECT_DOUBLE_EQ(times("gb200", true).of(experts), times("gb200", false).of(experts) / 2.0);
+  EXPECT_DOUBLE_EQ(times("gb200", true).of(wide), times("gb200", false).of(wide));
+}
+
+TEST(KernelPricing, RefusesFourBitProductsWhereTheGpuHasNone) {
+  try {
+    const KernelPricing pricing("h100", {.framework = "megatron", .four_bit_products = true});
+    FAIL() << "an H100 multiplies nothing in 4 bits";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problems().front().pointer, "/training/recipe");
+    EXPECT_NE(error.problems().front().hint.find("fp8_cached"), std::string::npos);
+  }
+}
+
+// Weights of 16 bits, two copies of 4 bits and a scale for 16 numbers, fp32 gradients and Adam:
+// 2 + 2 x 0.5625 + 4 + 12.
+TEST(KernelPricing, TheRecipeOfFourBitsSaysSo) {
+  const Recipe recipe = load_recipe("nvfp4");
+  EXPECT_TRUE(recipe.four_bit_products);
+  EXPECT_EQ(recipe.products, DataType::Fp8);
+  EXPECT_DOUBLE_EQ(recipe.weight_cache_bytes, 2 * 0.5625);
+  EXPECT_FALSE(load_recipe("fp8_cached").four_bit_products);
+}
+
+}  // namespace
+}  // namespace trainyard
