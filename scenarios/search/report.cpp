@@ -103,9 +103,15 @@ std::string why_text(const SearchResult& result) {
   using P = TrainingPlan;
   compare("other TP", [](const P& plan) { return plan.parallelism.tensor; });
   compare("other PP", [](const P& plan) { return plan.parallelism.pipeline; });
+  compare("other CP", [](const P& plan) { return plan.parallelism.context; });
+  compare("other EP", [](const P& plan) {
+    return std::pair(plan.parallelism.expert, plan.parallelism.expert_tensor_size());
+  });
+  compare("other schedule", [](const P& plan) { return plan.parallelism.schedule; });
   compare("other interleaving", [](const P& plan) { return plan.parallelism.interleave; });
   compare("other microbatch", [](const P& plan) { return plan.training.micro_batch_size; });
   compare("other recomputation", [](const P& plan) { return plan.training.recompute; });
+  compare("other ZeRO", [](const P& plan) { return plan.parallelism.zero_stage; });
   if (text.empty()) return "";
   return "\nWhy the first wins (mean rank)\n" + text;
 }
