@@ -16,9 +16,9 @@ namespace trainyard {
 namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
-// Chains on one link beyond which no pair is looked at: they count as contended, which is never
-// wrong.
-constexpr std::size_t kMostChains = 64;
+// Groups on one link beyond which no pair is looked at: their chains count as contended, which is
+// never wrong.
+constexpr std::size_t kMostGroups = 64;
 
 // Which calls of which groups are kept apart by a common member.
 class Apartness {
@@ -164,35 +164,37 @@ class ContentionSearch {
   // company_, by crossing. Groups are looked at pair by pair, then the chains of each.
   void find_company(std::span<const Crossing> crossings) {
     company_.assign(crossings.size(), Company::Others);
-    if (crossings.size() > kMostChains) return;
     groups_here_.clear();
-    for (std::size_t i = 0; i < crossings.size(); ++i) {
-      const GroupId group = group_of(crossings[i]);
+    for (const Crossing& crossing : crossings) {
+      const GroupId group = group_of(crossing);
       if (groups_here_.empty() || groups_here_.back() != group) groups_here_.push_back(group);
     }
+    if (groups_here_.size() > kMostGroups) return;
     for (std::size_t begin = 0; begin < crossings.size();) {
       const GroupId group = group_of(crossings[begin]);
       std::size_t end = begin + 1;
       while (end < crossings.size() && group_of(crossings[end]) == group) ++end;
       const bool alone = std::ranges::all_of(
           groups_here_, [&](GroupId other) { return apartness_.apart(group, other); });
-      for (std::size_t i = begin; alone && i < end; ++i)
-        company_[i] = company_within(crossings[i].shape, crossings.subspan(begin, end - begin));
+      if (alone) find_company_within(crossings.subspan(begin, end - begin), begin);
       begin = end;
     }
   }
 
-  // Of a shape with those of its group, itself among them: two equal chains of one phase, or chains
-  // of two shapes in one phase. Calls of the group follow one another.
-  [[nodiscard]] Company company_within(std::uint32_t shape,
-                                       std::span<const Crossing> of_group) const {
-    const std::vector<Moment>& own = moments_[shape];
-    const bool together = std::ranges::any_of(of_group, [&](const Crossing& other) {
-      return other.shape == shape
-                 ? std::ranges::adjacent_find(own) != own.end()
-                 : std::ranges::find_first_of(own, moments_[other.shape]) != own.end();
-    });
-    return together ? Company::OwnPhase : Company::None;
+  // Of the chains of one group, whose calls follow one another: two of them meet where they move in
+  // the same phase. `first`: the place of the first in company_.
+  void find_company_within(std::span<const Crossing> of_group, std::size_t first) {
+    moving_.clear();
+    for (std::size_t i = 0; i < of_group.size(); ++i) {
+      company_[first + i] = Company::None;
+      for (const Moment moment : moments_[of_group[i].shape]) moving_.emplace_back(moment, i);
+    }
+    std::ranges::sort(moving_);
+    for (std::size_t i = 1; i < moving_.size(); ++i) {
+      if (moving_[i].first != moving_[i - 1].first) continue;
+      company_[first + moving_[i].second] = Company::OwnPhase;
+      company_[first + moving_[i - 1].second] = Company::OwnPhase;
+    }
   }
 
   const Cluster& cluster_;
@@ -201,6 +203,7 @@ class ContentionSearch {
   std::vector<std::vector<Moment>> moments_;  // by shape, ascending
   std::vector<Company> company_;              // on the link at hand
   std::vector<GroupId> groups_here_;
+  std::vector<std::pair<Moment, std::size_t>> moving_;  // who moves when, of one group
   Contention result_;
 };
 
