@@ -164,8 +164,8 @@ Cluster build_cluster(const ClusterSpec& spec) {
   }
   ClusterFacts facts = facts_of(spec);
   describe_others(spec, facts);
-  return build_with_faults(spec.faults, std::move(facts), draft.graph, std::move(draft.gpus),
-                           std::move(nic_of_gpu));
+  return build_with_faults(spec.faults, std::move(facts), std::move(draft.drawn),
+                           std::move(draft.gpus), std::move(nic_of_gpu));
 }
 
 FabricCount count_fabric(const Cluster& cluster) {

@@ -314,9 +314,9 @@ ClusterSpec read_custom(JsonObject object, const std::string& name) {
 Cluster build_custom(const ClusterSpec& spec) {
   TY_CHECK(spec.custom.has_value());
   const CustomSpec& custom = *spec.custom;
-  ClusterGraph graph;
-  for (const Device& device : custom.devices) boost::add_vertex(device, graph);
-  for (const Link& link : custom.links) boost::add_edge(link.from, link.to, link, graph);
+  auto graph = std::make_unique<ClusterGraph>();
+  for (const Device& device : custom.devices) boost::add_vertex(device, *graph);
+  for (const Link& link : custom.links) boost::add_edge(link.from, link.to, link, *graph);
   ClusterFacts facts{.name = spec.node.name,
                      .node = spec.node.name,
                      .gpu = spec.node.gpu,
@@ -330,7 +330,8 @@ Cluster build_custom(const ClusterSpec& spec) {
                      .torus = custom.torus,
                      .node_torus = custom.node_torus};
   forget_if_alike(facts);
-  return build_with_faults(spec.faults, std::move(facts), graph, custom.gpus, custom.nic_of_gpu);
+  return build_with_faults(spec.faults, std::move(facts), std::move(graph), custom.gpus,
+                           custom.nic_of_gpu);
 }
 
 Cluster custom_cluster(JsonFile& file) {

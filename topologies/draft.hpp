@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct Wire {
 };
 
 struct Draft {
-  ClusterGraph graph;
+  std::unique_ptr<ClusterGraph> drawn = std::make_unique<ClusterGraph>();  // for the cluster
+  ClusterGraph& graph = *drawn;
   std::vector<DeviceId> gpus = {};                     // in rank order
   std::vector<DeviceId> nics = {};                     // node by node
   std::array<std::uint32_t, kDeviceKinds> switches{};  // fabric switches so far, by kind

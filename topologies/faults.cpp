@@ -222,10 +222,11 @@ std::vector<DeviceId> usable_nics(const ClusterGraph& graph, const std::vector<D
 }  // namespace
 
 Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts,
-                          const ClusterGraph& graph, std::vector<DeviceId> gpus,
+                          std::unique_ptr<ClusterGraph> graph, std::vector<DeviceId> gpus,
                           std::vector<DeviceId> nic_of_gpu) {
-  if (faults.empty()) return {std::move(facts), graph, std::move(gpus), std::move(nic_of_gpu)};
-  Breaker breaker(graph);
+  if (faults.empty())
+    return {std::move(facts), std::move(graph), std::move(gpus), std::move(nic_of_gpu)};
+  Breaker breaker(*graph);
   for (std::size_t i = 0; i < faults.size(); ++i) breaker.apply(faults[i], i);
   const ClusterGraph rest = breaker.rest();
   nic_of_gpu = usable_nics(rest, gpus, std::move(nic_of_gpu));

@@ -2,7 +2,7 @@
 //
 //   "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
 //              {"rail": 2, "dead": true}, {"device": "leaf 1", "dead": true}]
-//   Cluster hurt = build_with_faults(spec.faults, facts, draft.graph, draft.gpus, nic_of_gpu);
+//   Cluster hurt = build_with_faults(spec.faults, facts, std::move(graph), gpus, nics);
 //
 // A dead link is left out, a slow one keeps its place and share of the traffic (nothing routes
 // around it). A GPU whose NIC is dead or cut off takes another NIC of its node: the nearest on the
@@ -23,7 +23,8 @@ namespace trainyard {
 // is there, for a dead GPU, and for a GPU that is left without a NIC. `nic_of_gpu` is empty where
 // there is one node.
 [[nodiscard]] Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts,
-                                        const ClusterGraph& graph, std::vector<DeviceId> gpus,
+                                        std::unique_ptr<ClusterGraph> graph,
+                                        std::vector<DeviceId> gpus,
                                         std::vector<DeviceId> nic_of_gpu);
 
 // The list under "faults" of a cluster object, none where it is absent. Problems are reported.

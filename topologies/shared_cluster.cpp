@@ -5,14 +5,29 @@
 
 namespace trainyard {
 
+namespace {
+
+struct Kept {
+  ClusterSpec spec;
+  std::shared_ptr<const Cluster> cluster;
+};
+
+// Never taken down: at its end a process gives back its memory at once, a hundred thousand devices
+// one by one take longer.
+Kept& kept() {
+  static Kept& last = *new Kept;
+  return last;
+}
+
+}  // namespace
+
 std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec) {
-  static ClusterSpec last;
-  static std::shared_ptr<const Cluster> built;
-  if (built && last == spec) return built;
-  built.reset();  // two large clusters need not be in memory at once
-  built = std::make_shared<const Cluster>(build_cluster(spec));
-  last = spec;
-  return built;
+  Kept& last = kept();
+  if (last.cluster && last.spec == spec) return last.cluster;
+  last.cluster.reset();  // two large clusters need not be in memory at once
+  last.cluster = std::make_shared<const Cluster>(build_cluster(spec));
+  last.spec = spec;
+  return last.cluster;
 }
 
 }  // namespace trainyard

@@ -36,16 +36,16 @@ double time_factor(const Supposition& suppose, const Kernel& kernel) {
 }  // namespace
 
 Cluster supposed_cluster(const Supposition& suppose, const Cluster& cluster) {
-  ClusterGraph graph;
+  auto graph = std::make_unique<ClusterGraph>();
   for (const auto device : boost::make_iterator_range(boost::vertices(cluster.graph())))
-    boost::add_vertex(cluster.graph()[device], graph);
+    boost::add_vertex(cluster.graph()[device], *graph);
   for (Link link : cluster.links()) {
     const double factor = capacity_factor(suppose, link.kind);
     link.capacity = BytesPerSecond{link.capacity.value() * factor};
     link.nominal = BytesPerSecond{link.nominal.value() * factor};
-    boost::add_edge(link.from, link.to, link, graph);
+    boost::add_edge(link.from, link.to, link, *graph);
   }
-  return {cluster.facts(), graph, cluster.gpus(), cluster.nic_of_gpu()};
+  return {cluster.facts(), std::move(graph), cluster.gpus(), cluster.nic_of_gpu()};
 }
 
 void suppose_communication(const Supposition& suppose, const Workload& workload,

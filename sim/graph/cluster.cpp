@@ -42,9 +42,26 @@ bool is_network_switch(DeviceKind kind) {
 
 // A bundle of cables is one link under ideal routing, which loads its cables alike. A hashed flow
 // takes one of them.
-bool comes_apart(const Link& link, const Routing& routing) {
-  return routing.kind != Routing::Kind::Ideal && link.cables > 1 &&
-         (bit(link.kind) & kFabricSide) != 0;
+bool comes_apart(const Link& link) {
+  return link.cables > 1 && (bit(link.kind) & kFabricSide) != 0;
+}
+
+// Boost's own copy draws warnings. `apart`: bundles of cables become as many links.
+std::unique_ptr<ClusterGraph> copied(const ClusterGraph& graph, bool apart) {
+  auto copy = std::make_unique<ClusterGraph>(boost::num_vertices(graph));
+  for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
+    (*copy)[vertex] = graph[vertex];
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, graph))) {
+      Link link = graph[edge];
+      const std::uint32_t parts = apart && comes_apart(link) ? link.cables : 1;
+      link.capacity = link.capacity / parts;
+      link.nominal = link.nominal / parts;
+      link.cables /= parts;
+      for (std::uint32_t part = 0; part < parts; ++part)
+        boost::add_edge(vertex, boost::target(edge, graph), link, *copy);
+    }
+  }
+  return copy;
 }
 
 [[noreturn]] void refuse(std::string problem, std::string remedy) {
@@ -60,8 +77,12 @@ std::string_view to_string(LinkKind kind) { return kLinkNames.at(static_cast<std
 
 Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<DeviceId> gpus,
                  std::vector<DeviceId> nic_of_gpu)
+    : Cluster(std::move(facts), copied(graph, false), std::move(gpus), std::move(nic_of_gpu)) {}
+
+Cluster::Cluster(ClusterFacts facts, std::unique_ptr<ClusterGraph> graph,
+                 std::vector<DeviceId> gpus, std::vector<DeviceId> nic_of_gpu)
     : facts_(std::move(facts)),
-      graph_(std::make_unique<ClusterGraph>(boost::num_vertices(graph))),
+      graph_(std::move(graph)),
       gpus_(std::move(gpus)),
       nic_of_gpu_(std::move(nic_of_gpu)) {
   TY_CHECK(!gpus_.empty());
@@ -69,7 +90,8 @@ Cluster::Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<Devi
   TY_CHECK(nic_of_gpu_.empty() || nic_of_gpu_.size() == gpus_.size(), nic_of_gpu_.size());
   TY_CHECK(!has_mixed_gpus() || facts_.mixed_gpus.size() == gpus_.size(), facts_.mixed_gpus.size());
   TY_CHECK(!nic_of_gpu_.empty() || facts_.nodes == 1, facts_.nodes);
-  copy_numbered(graph);
+  if (facts_.routing.kind != Routing::Kind::Ideal) graph_ = copied(*graph_, true);
+  number_links();
   check_links();
   find_bundles();
   nvlink_ = node_net(kNvLinkSide, true);
@@ -93,25 +115,17 @@ GpuKind Cluster::gpu_kind(std::uint32_t gpu) const {
   return {.profile = facts_.gpu, .memory = facts_.gpu_memory};
 }
 
-// Boost's own copy of a graph does not give links their numbers.
-void Cluster::copy_numbered(const ClusterGraph& graph) {
-  links_.reserve(boost::num_edges(graph));
-  for (const auto vertex : boost::make_iterator_range(boost::vertices(graph))) {
-    (*graph_)[vertex] = graph[vertex];
+void Cluster::number_links() {
+  links_.reserve(boost::num_edges(*graph_));
+  first_link_.reserve(boost::num_vertices(*graph_) + 1);
+  for (const auto vertex : boost::make_iterator_range(boost::vertices(*graph_))) {
     first_link_.push_back(static_cast<LinkId>(links_.size()));
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, graph))) {
-      Link link = graph[edge];
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, *graph_))) {
+      Link& link = (*graph_)[edge];
       link.id = static_cast<LinkId>(links_.size());
       link.from = static_cast<DeviceId>(vertex);
-      link.to = static_cast<DeviceId>(boost::target(edge, graph));
-      const std::uint32_t parts = comes_apart(link, facts_.routing) ? link.cables : 1;
-      link.capacity = link.capacity / parts;
-      link.nominal = link.nominal / parts;
-      link.cables /= parts;
-      for (std::uint32_t part = 0; part < parts; ++part, ++link.id) {
-        boost::add_edge(link.from, link.to, link, *graph_);
-        links_.push_back(link);
-      }
+      link.to = static_cast<DeviceId>(boost::target(edge, *graph_));
+      links_.push_back(link);
     }
   }
   first_link_.push_back(static_cast<LinkId>(links_.size()));

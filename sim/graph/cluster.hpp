@@ -147,6 +147,9 @@ class Cluster {
   // the GPU vertices in rank order (node by node, all nodes alike in number); nic_of_gpu has one
   // NIC per GPU, or is empty for a cluster of one node. Throws InputError for a link without
   // capacity and for GPUs that cannot reach each other.
+  Cluster(ClusterFacts facts, std::unique_ptr<ClusterGraph> graph, std::vector<DeviceId> gpus,
+          std::vector<DeviceId> nic_of_gpu);
+  // The same with a copy of the graph.
   Cluster(ClusterFacts facts, const ClusterGraph& graph, std::vector<DeviceId> gpus,
           std::vector<DeviceId> nic_of_gpu);
 
@@ -276,7 +279,7 @@ class Cluster {
     std::vector<LinkId> links = {};
   };
 
-  void copy_numbered(const ClusterGraph& graph);
+  void number_links();
   void compare_nodes();
   void check_links() const;
   void find_bundles();
