@@ -20,7 +20,7 @@ class StretchFinder {
         order_(program),
         computations_(streams_in_use(program)),
         number_(program.operations.size(), kNone) {
-    std::vector<OpIndex> last(streams_in_use(program), kNone);
+    std::vector<OpIndex> last(computations_.size(), kNone);
     for (OpIndex op = 0; op < program.operations.size(); ++op) {
       const Operation& operation = program.operations[op];
       previous_.push_back(std::exchange(last[operation.stream], op));
