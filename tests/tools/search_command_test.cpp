@@ -20,14 +20,11 @@ const std::string kSearch =
 
 TEST(SearchCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;
-  const Outcome killed = scratch.sh(
-      kSearch +
-      "--out killed.jsonl --json killed.json --processes 1 >first.txt & pid=$!\n"
-      "until [ \"$(cat killed.jsonl 2>/dev/null | wc -l)\" -ge 3 ]; do sleep 0.01; done\n"
-      "kill -9 $pid; wait $pid 2>/dev/null; sleep 0.2; cp killed.jsonl before.jsonl");
+  const Outcome killed = scratch.killed(
+      kSearch + "--out killed.jsonl --json killed.json --processes 1", "killed.jsonl", 3);
   ASSERT_EQ(killed.exit, 0) << killed.err;
   EXPECT_FALSE(scratch.holds("killed.json")) << "an answer is written whole or not at all";
-  const std::string before = scratch.read("before.jsonl");
+  const std::string& before = killed.out;
   const Outcome again = scratch.sh(kSearch + "--out killed.jsonl --json killed.json");
   ASSERT_EQ(again.exit, 0) << again.err;
   const Outcome whole = scratch.sh(kSearch + "--out whole.jsonl --json whole.json");

@@ -62,6 +62,17 @@ class Scratch {
             .err = read_file(root_ / "err")};
   }
 
+  // Kills the command as soon as the journal has so many lines, and gives the journal as it then
+  // is: whatever was under way is lost, what was written is not. Exit 98 where the command ended
+  // first.
+  [[nodiscard]] Outcome killed(const std::string& command, const std::string& journal,
+                               int lines) const {
+    return sh(command + " >/dev/null & pid=$!\n" + "until [ \"$(cat " + journal +
+              " 2>/dev/null | wc -l)\" -ge " + std::to_string(lines) +
+              " ]; do kill -0 $pid 2>/dev/null || exit 98; sleep 0.01; done\n" +
+              "kill -9 $pid; wait $pid 2>/dev/null; sleep 0.2; cat " + journal);
+  }
+
   inline static const std::filesystem::path kTree{TRAINYARD_SOURCE_DIRECTORY};
 
  private:

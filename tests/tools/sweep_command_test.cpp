@@ -27,15 +27,10 @@ std::vector<std::string> sorted_lines(const std::string& text) {
 
 TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;
-  // Killed as soon as two runs are written: whatever was under way is lost, what was written is
-  // not.
-  const Outcome killed = scratch.sh(
-      kSweep +
-      "--out killed.jsonl --processes 1 >first.txt & pid=$!\n"
-      "until [ \"$(cat killed.jsonl 2>/dev/null | wc -l)\" -ge 2 ]; do sleep 0.01; done\n"
-      "kill -9 $pid; wait $pid 2>/dev/null; sleep 0.2; cp killed.jsonl before.jsonl");
+  const Outcome killed =
+      scratch.killed(kSweep + "--out killed.jsonl --processes 1", "killed.jsonl", 2);
   ASSERT_EQ(killed.exit, 0) << killed.err;
-  const std::string before = scratch.read("before.jsonl");
+  const std::string& before = killed.out;
   const Outcome again = scratch.sh(kSweep + "--out killed.jsonl --csv killed.csv");
   ASSERT_EQ(again.exit, 0) << again.err;
   const Outcome whole = scratch.sh(kSweep + "--out whole.jsonl --csv whole.csv");
