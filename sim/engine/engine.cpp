@@ -19,6 +19,11 @@ std::span<const EngineEntry> engines() {
   return kEngines;
 }
 
+EngineInput with_known(EngineInput input, KnownPrograms& own) {
+  if (input.known == nullptr) input.known = &own;
+  return input;
+}
+
 std::unique_ptr<Engine> make_engine(std::string_view name) {
   const auto entry =
       std::find_if(engines().begin(), engines().end(),

@@ -56,6 +56,8 @@ struct EngineInput {
   bool contract = true;            // false: every operation has events of its own
   KnownPrograms* known = nullptr;  // from runs of the same workload before, and for those to come
 };
+// For engines: `input`, with `own` to know programs by where the caller keeps nothing.
+[[nodiscard]] EngineInput with_known(EngineInput input, KnownPrograms& own);
 
 class Engine {
  public:

@@ -2,20 +2,63 @@
 
 #include <utility>
 
-namespace trainyard {
+#include "sim/graph/call_sequences.hpp"
 
-std::shared_ptr<const KnownProgram> KnownPrograms::program(const Workload& workload,
-                                                           std::uint32_t index,
-                                                           std::vector<bool> joinable) {
+namespace trainyard {
+namespace {
+
+void add_edges(const Program& program, KnownProgram& known) {
+  known.successors = successors(program, known.stretches);
+  for (OpIndex op = 0; op < program.operations.size(); ++op)
+    if (known.successors.waits_for[op] == 0 && !known.stretches.within(op))
+      known.heads.push_back(op);
+}
+
+// By operation: computations, delays and the collectives named.
+std::vector<bool> members(const Program& program, const ProgramCalls& calls,
+                          const std::vector<bool>& joinable) {
+  std::vector<bool> result;
+  result.reserve(program.operations.size());
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const std::uint32_t collective = calls.collective_of[op];
+    result.push_back(collective == kNone ? !communicates(program.operations[op].kind)
+                                         : joinable[collective]);
+  }
+  return result;
+}
+
+}  // namespace
+
+const ProgramCalls& KnownPrograms::calls(const Workload& workload, std::uint32_t program) {
+  calls_.resize(workload.programs.size());
+  std::unique_ptr<const ProgramCalls>& known = calls_.at(program);
+  if (!known) known = std::make_unique<const ProgramCalls>(calls_of(workload.programs[program]));
+  return *known;
+}
+
+std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workload,
+                                                         std::uint32_t program) {
   programs_.resize(workload.programs.size());
-  std::shared_ptr<const KnownProgram>& known = programs_.at(index);
-  if (known && known->joinable == joinable) return known;
-  const Program& program = workload.programs[index];
-  ProgramStretches stretches;
-  if (!joinable.empty()) stretches = find_stretches(program, joinable);
-  Successors next = successors(program, stretches);
-  known = std::make_shared<const KnownProgram>(
-      KnownProgram{std::move(joinable), std::move(stretches), std::move(next)});
+  std::shared_ptr<const KnownProgram>& known = programs_.at(program);
+  if (known && !known->contracted) return known;
+  KnownProgram fresh;
+  add_edges(workload.programs[program], fresh);
+  known = std::make_shared<const KnownProgram>(std::move(fresh));
+  return known;
+}
+
+std::shared_ptr<const KnownProgram> KnownPrograms::contracted(const Workload& workload,
+                                                              std::uint32_t program,
+                                                              std::vector<bool> joinable) {
+  programs_.resize(workload.programs.size());
+  std::shared_ptr<const KnownProgram>& known = programs_.at(program);
+  if (known && known->contracted && known->joinable == joinable) return known;
+  const Program& written = workload.programs[program];
+  KnownProgram fresh{.joinable = std::move(joinable), .contracted = true};
+  fresh.stretches =
+      find_stretches(written, members(written, calls(workload, program), fresh.joinable));
+  add_edges(written, fresh);
+  known = std::make_shared<const KnownProgram>(std::move(fresh));
   return known;
 }
 

@@ -1,6 +1,6 @@
-// What follows from programs alone and not from times: their stretches, and who waits for whom
-// beside them. Kept, it serves every further run of the same workload, such as what-ifs of faster
-// links.
+// What follows from programs alone and not from times: their calls, their stretches, and who waits
+// for whom beside them. Kept, it serves every further run of the same workload, such as what-ifs of
+// faster links.
 //
 //   KnownPrograms known;
 //   make_engine("simgrid")->run({..., .known = &known});   // finds them
@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/engine/program_calls.hpp"
 #include "sim/engine/stretches.hpp"
 #include "sim/engine/successors.hpp"
 #include "sim/graph/workload.hpp"
@@ -18,22 +19,30 @@
 namespace trainyard {
 
 struct KnownProgram {
-  std::vector<bool> joinable;  // what the stretches were found for; empty: there are none
-  ProgramStretches stretches;
-  Successors successors;
+  // Of ProgramCalls::collectives those that stretches may hold; nothing where there are none.
+  std::vector<bool> joinable = {};
+  bool contracted = false;
+  ProgramStretches stretches = {};
+  Successors successors = {};
+  std::vector<OpIndex> heads = {};  // operations that wait for nothing
 };
 
+// REQUIRES of all: always the same workload.
 class KnownPrograms {
  public:
-  // `joinable` as find_stretches() takes it, or empty for no stretches. REQUIRES: always the same
-  // workload.
-  [[nodiscard]] std::shared_ptr<const KnownProgram> program(const Workload& workload,
-                                                            std::uint32_t index,
-                                                            std::vector<bool> joinable);
+  [[nodiscard]] const ProgramCalls& calls(const Workload& workload, std::uint32_t program);
+  // Every operation by itself.
+  [[nodiscard]] std::shared_ptr<const KnownProgram> plain(const Workload& workload,
+                                                          std::uint32_t program);
+  // With stretches, which may hold the collectives named (by ProgramCalls::collectives).
+  [[nodiscard]] std::shared_ptr<const KnownProgram> contracted(const Workload& workload,
+                                                               std::uint32_t program,
+                                                               std::vector<bool> joinable);
   // Flows that the run before had, for which the next one makes room.
   std::size_t flows = 0;
 
  private:
+  std::vector<std::unique_ptr<const ProgramCalls>> calls_;     // null: nobody asked
   std::vector<std::shared_ptr<const KnownProgram>> programs_;  // as last asked for
 };
 

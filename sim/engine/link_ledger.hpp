@@ -20,8 +20,8 @@ class LinkLedger {
 
   void started(std::uint32_t flow_class, double now_s);
   void ended(std::uint32_t flow_class, double now_s);
-  // One that loads no set has moved its bytes.
-  void passed(std::uint32_t flow_class) { ++flows_ended_[flow_class]; }
+  // So many that load no set have moved their bytes.
+  void passed(std::uint32_t flow_class, std::uint64_t flows) { flows_ended_[flow_class] += flows; }
   void reached(std::uint32_t set, double utilisation) {
     if (utilisation > use_[set].peak) use_[set].peak = utilisation;
   }

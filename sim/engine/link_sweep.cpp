@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace trainyard {
@@ -54,21 +53,18 @@ class Sweep {
     }
   }
 
-  // Ends go before starts of the same instant: what follows on does not overlap.
+  // `flows` in order of start. Meters are swept one by one: most flows of one follow one another.
   void run(const Partition& partition, std::span<const FlowSpan> flows) {
-    std::vector<std::uint32_t> by_end(flows.size());
-    std::iota(by_end.begin(), by_end.end(), 0U);
-    std::ranges::stable_sort(by_end, {}, [&](std::uint32_t i) { return flows[i].end_s; });
-    auto ending = by_end.begin();
+    std::vector<std::vector<Crossing>> crossings(meters_.size());
     for (const FlowSpan& span : flows) {
-      for (; ending != by_end.end() && flows[*ending].end_s <= span.start_s; ++ending) {
-        change(partition, flows[*ending], flows[*ending].end_s, false);
-      }
-      change(partition, span, span.start_s, true);
+      const std::vector<Share>& shares = shares_[span.flow_class];
+      if (shares.empty() || span.end_s <= span.start_s) continue;
+      const double rate =
+          partition.flows[span.flow_class].payload_bytes / (span.end_s - span.start_s);
+      for (const Share& share : shares)
+        crossings[share.meter].push_back({span.start_s, span.end_s, share.weight * rate});
     }
-    for (; ending != by_end.end(); ++ending) {
-      change(partition, flows[*ending], flows[*ending].end_s, false);
-    }
+    for (std::size_t i = 0; i < meters_.size(); ++i) sweep(meters_[i], crossings[i]);
   }
 
   [[nodiscard]] const Meter* meter(std::uint32_t link_class) const {
@@ -77,22 +73,42 @@ class Sweep {
   }
 
  private:
-  void change(const Partition& partition, const FlowSpan& span, double now_s, bool starts) {
-    if (span.end_s <= span.start_s) return;
-    const double rate =
-        partition.flows[span.flow_class].payload_bytes / (span.end_s - span.start_s);
-    for (const Share& share : shares_[span.flow_class]) {
-      Meter& meter = meters_[share.meter];
-      if (starts) {
-        if (meter.alive++ == 0) meter.busy_since_s = now_s;
-        meter.rate += share.weight * rate;
-        meter.peak = std::max(meter.peak, meter.rate);
-      } else if (--meter.alive == 0) {
-        meter.busy_s += now_s - meter.busy_since_s;
-        meter.rate = 0.0;  // no rounding error is carried on
-      } else {
-        meter.rate -= share.weight * rate;
-      }
+  // A flow on its way through a meter.
+  struct Crossing {
+    double start_s = 0.0;
+    double end_s = 0.0;
+    double rate = 0.0;
+  };
+
+  // Ends go before starts of the same instant: what follows on does not overlap.
+  static void sweep(Meter& meter, const std::vector<Crossing>& by_start) {
+    std::vector<Crossing> sorted;
+    if (!std::ranges::is_sorted(by_start, {}, &Crossing::end_s)) {
+      sorted = by_start;
+      std::ranges::stable_sort(sorted, {}, &Crossing::end_s);
+    }
+    const std::vector<Crossing>& by_end = sorted.empty() ? by_start : sorted;
+    auto ending = by_end.begin();
+    for (const Crossing& crossing : by_start) {
+      for (; ending != by_end.end() && ending->end_s <= crossing.start_s; ++ending)
+        end(meter, *ending);
+      start(meter, crossing);
+    }
+    for (; ending != by_end.end(); ++ending) end(meter, *ending);
+  }
+
+  static void start(Meter& meter, const Crossing& crossing) {
+    if (meter.alive++ == 0) meter.busy_since_s = crossing.start_s;
+    meter.rate += crossing.rate;
+    meter.peak = std::max(meter.peak, meter.rate);
+  }
+
+  static void end(Meter& meter, const Crossing& crossing) {
+    if (--meter.alive == 0) {
+      meter.busy_s += crossing.end_s - meter.busy_since_s;
+      meter.rate = 0.0;  // no rounding error is carried on
+    } else {
+      meter.rate -= crossing.rate;
     }
   }
 

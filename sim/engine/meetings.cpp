@@ -1,12 +1,13 @@
 #include "sim/engine/meetings.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
-Meetings::Meetings(const Workload& workload, const Partition& partition)
+Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPrograms& known)
     : workload_(workload), partition_(partition) {
   calls_.resize(partition.groups.size());
   arrived_.resize(partition.groups.size());
@@ -14,18 +15,24 @@ Meetings::Meetings(const Workload& workload, const Partition& partition)
     calls_[group].resize(partition.groups[group].parties.size());
   }
   for (std::size_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
-    const Program& program = workload.programs.at(partition.ranks[rank_class].program);
-    for (OpIndex op = 0; op < program.operations.size(); ++op) {
-      const Operation& operation = program.operations[op];
-      if (!is_communication(operation.kind)) continue;
-      const SlotPlace place = partition.places.at(rank_class).at(operation.slot);
-      TY_CHECK(place.group_class < calls_.size(), program.name, op, operation.slot);
-      calls_[place.group_class].at(place.party).push_back(op);
+    const auto& by_slot = known.calls(workload, partition.ranks[rank_class].program).by_slot;
+    for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
+      if (by_slot[slot].empty()) continue;
+      const SlotPlace place = partition.places.at(rank_class).at(slot);
+      TY_CHECK(place.group_class < calls_.size(), rank_class, slot);
+      std::span<const OpIndex>& calls = calls_[place.group_class].at(place.party);
+      if (!calls.empty()) {
+        std::vector<OpIndex>& joined = joined_.emplace_back();
+        std::ranges::merge(calls, by_slot[slot], std::back_inserter(joined));
+        calls = joined;
+      } else {
+        calls = by_slot[slot];
+      }
     }
   }
   for (std::size_t group = 0; group < calls_.size(); ++group) {
     std::size_t most = 0;
-    for (const std::vector<OpIndex>& calls : calls_[group]) most = std::max(most, calls.size());
+    for (const std::span<const OpIndex> calls : calls_[group]) most = std::max(most, calls.size());
     arrived_[group].assign(most, 0);
   }
 }
@@ -33,7 +40,7 @@ Meetings::Meetings(const Workload& workload, const Partition& partition)
 Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op) const {
   const Program& program = workload_.programs[partition_.ranks[rank_class].program];
   const SlotPlace place = partition_.places[rank_class][program.operations[op].slot];
-  const std::vector<OpIndex>& calls = calls_[place.group_class][place.party];
+  const std::span<const OpIndex> calls = calls_[place.group_class][place.party];
   const auto found = std::lower_bound(calls.begin(), calls.end(), op);
   return {place.group_class, static_cast<std::uint32_t>(found - calls.begin())};
 }

@@ -4,16 +4,18 @@
 // i-th call of a party, counted in the order its program issues them, meets the i-th call of every
 // other party. A call is complete, and may move bytes, when all parties have reached it.
 //
-//   Meetings meetings(input.workload, input.partition);
+//   Meetings meetings(input.workload, input.partition, *input.known);
 //   if (auto complete = meetings.arrive(rank_class, op)) start(complete->group_class,
 //   complete->ordinal);
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "sim/engine/known_programs.hpp"
 #include "sim/graph/fold.hpp"
 #include "sim/graph/workload.hpp"
 
@@ -21,7 +23,8 @@ namespace trainyard {
 
 class Meetings {
  public:
-  Meetings(const Workload& workload, const Partition& partition);
+  // `known` must outlive the meetings.
+  Meetings(const Workload& workload, const Partition& partition, KnownPrograms& known);
 
   struct Meeting {
     std::uint32_t group_class = 0;
@@ -42,12 +45,9 @@ class Meetings {
  private:
   const Workload& workload_;
   const Partition& partition_;
-  std::vector<std::vector<std::vector<OpIndex>>> calls_;  // [group class][party]
+  std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][party]
+  std::deque<std::vector<OpIndex>> joined_;          // of parties that call through several slots
   std::vector<std::vector<std::uint16_t>> arrived_;  // [group class][ordinal]: parties come so far
 };
-
-[[nodiscard]] inline bool is_communication(OpKind kind) {
-  return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
-}
 
 }  // namespace trainyard

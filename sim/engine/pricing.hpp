@@ -50,8 +50,9 @@ class Pricing {
   // What a flow takes that its own cap alone limits, whatever is alive beside it; nothing for one
   // that shares links. REQUIRES: the flow class has bytes to move.
   [[nodiscard]] virtual std::optional<double> seconds_unshared(std::uint32_t flow_class) const = 0;
-  // A flow that nobody started here has moved its bytes. REQUIRES: seconds_unshared gives its time.
-  virtual void passed(std::uint32_t flow_class) = 0;
+  // So many flows that nobody started here have moved their bytes. REQUIRES: seconds_unshared gives
+  // their time.
+  virtual void passed(std::uint32_t flow_class, std::uint64_t flows) = 0;
   // REQUIRES: called from settled(); the flow class has bytes to move.
   virtual void start_flow(Token token, std::uint32_t flow_class) = 0;
   // From now on the class's flows, alive or to come, can move at most this share of what each

@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/engine/busy_members.hpp"
 #include "sim/engine/deadlock.hpp"
+#include "sim/engine/flow_order.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/link_sweep.hpp"
 #include "sim/engine/meetings.hpp"
@@ -111,7 +112,7 @@ class Replay final : public CompletionSink {
 Replay::Replay(const EngineInput& input, Pricing& pricing)
     : input_(input),
       pricing_(pricing),
-      meetings_(input.workload, input.partition),
+      meetings_(input.workload, input.partition, *input.known),
       hosts_(input.hosts, input.workload, input.partition),
       slowed_(input.partition.ranks.size()),
       flights_(input, pricing),
@@ -119,22 +120,19 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
   timeline_.classes.resize(input.partition.ranks.size());
-  if (input.known != nullptr) timeline_.flows.reserve(input.known->flows);
+  timeline_.flows.reserve(input.known->flows);
   waits_for_.resize(input.partition.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < waits_for_.size(); ++rank_class) {
     const Program& program = program_of(rank_class);
     const std::uint32_t index = input.partition.ranks[rank_class].program;
-    const auto& [joinable, stretches, edges] = flights_.of_program(index);
-    waits_for_[rank_class] = edges.waits_for;
+    const KnownProgram& known = flights_.of_program(index);
+    waits_for_[rank_class] = known.successors.waits_for;
     OpTimes& times = timeline_.classes[rank_class];
     times.ready_s.assign(program.operations.size(), kNotYet);
     times.start_s.assign(program.operations.size(), kNotYet);
     times.end_s.assign(program.operations.size(), kNotYet);
     operations_ += program.operations.size();
-    for (OpIndex op = 0; op < program.operations.size(); ++op) {
-      if (edges.waits_for[op] == 0 && !stretches.within(op))
-        ready_.push(operation_token(rank_class, op));
-    }
+    for (const OpIndex head : known.heads) ready_.push(operation_token(rank_class, head));
   }
 }
 
@@ -143,12 +141,8 @@ Timeline Replay::run() {
   if (finished_ < operations_) {
     throw RunError(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
   }
-  std::sort(timeline_.flows.begin(), timeline_.flows.end(),
-            [](const FlowSpan& a, const FlowSpan& b) {
-              return std::tie(a.start_s, a.flow_class, a.end_s) <
-                     std::tie(b.start_s, b.flow_class, b.end_s);
-            });
-  if (input_.known != nullptr) input_.known->flows = timeline_.flows.size();
+  timeline_.flows = in_order_of_start(input_.partition, std::move(timeline_.flows));
+  input_.known->flows = timeline_.flows.size();
   PricingRecord record = pricing_.record();
   timeline_.links =
       with_uncontended(input_.cluster, input_.partition, timeline_.flows, std::move(record.links));

@@ -15,8 +15,8 @@
 
 namespace trainyard {
 
-// The times of every operation. Throws RunError, naming who waits for whom, when operations remain
-// that can never start.
+// The times of every operation. REQUIRES: input.known is set (with_known). Throws RunError, naming
+// who waits for whom, when operations remain that can never start.
 [[nodiscard]] Timeline replay(const EngineInput& input, Pricing& pricing);
 
 }  // namespace trainyard

@@ -1,12 +1,9 @@
 #include "sim/engine/solitude.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
-
-#include "sim/engine/meetings.hpp"
 
 namespace trainyard {
 namespace {
@@ -17,20 +14,13 @@ using Lane = std::pair<std::uint32_t, std::uint8_t>;
 // By group class: the lanes that every call of the class passes, sorted. A lane serialises a group
 // class when all calls of one of its parties are on it.
 std::vector<std::vector<Lane>> serialising_lanes(const Workload& workload,
-                                                 const Partition& partition) {
+                                                 const Partition& partition, KnownPrograms& known) {
   std::vector<std::map<std::uint32_t, std::set<Lane>>> lanes_of_party(partition.groups.size());
-  constexpr std::size_t kStreams = std::numeric_limits<std::uint8_t>::max() + 1;
-  std::vector<bool> seen;  // by slot and stream, of the class at hand
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
-    seen.assign(partition.places[rank_class].size() * kStreams, false);
-    for (const Operation& operation :
-         workload.programs[partition.ranks[rank_class].program].operations) {
-      if (!is_communication(operation.kind)) continue;
-      const std::size_t lane = operation.slot * kStreams + operation.stream;
-      if (seen[lane]) continue;
-      seen[lane] = true;
-      const SlotPlace place = partition.places[rank_class][operation.slot];
-      lanes_of_party[place.group_class][place.party].emplace(rank_class, operation.stream);
+    for (const auto& [slot, stream] :
+         known.calls(workload, partition.ranks[rank_class].program).lanes) {
+      const SlotPlace place = partition.places[rank_class][slot];
+      lanes_of_party[place.group_class][place.party].emplace(rank_class, stream);
     }
   }
   std::vector<std::vector<Lane>> result(partition.groups.size());
@@ -66,8 +56,8 @@ bool is_private(const LinkSet& set, const Partition& partition,
 }  // namespace
 
 std::vector<bool> private_sets(const Workload& workload, const Partition& partition,
-                               const LinkSets& sets) {
-  const std::vector<std::vector<Lane>> lanes = serialising_lanes(workload, partition);
+                               const LinkSets& sets, KnownPrograms& known) {
+  const std::vector<std::vector<Lane>> lanes = serialising_lanes(workload, partition, known);
   std::vector<bool> result;
   result.reserve(sets.sets.size());
   for (const LinkSet& set : sets.sets) result.push_back(is_private(set, partition, lanes));

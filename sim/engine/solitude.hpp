@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/known_programs.hpp"
 #include "sim/engine/link_sets.hpp"
 #include "sim/graph/fold.hpp"
 #include "sim/graph/workload.hpp"
@@ -21,6 +22,6 @@ namespace trainyard {
 
 // By set: true when it is private.
 [[nodiscard]] std::vector<bool> private_sets(const Workload& workload, const Partition& partition,
-                                             const LinkSets& sets);
+                                             const LinkSets& sets, KnownPrograms& known);
 
 }  // namespace trainyard

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "sim/base/check.hpp"
-#include "sim/engine/meetings.hpp"
 
 namespace trainyard {
 namespace {
@@ -29,13 +27,12 @@ StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
   }
   flights_.resize(partition.ranks.size());
   priced_.resize(partition.ranks.size());
-  KnownPrograms found_here;
-  KnownPrograms& known = input.known != nullptr ? *input.known : found_here;
   for (std::uint32_t program = 0; program < programs_.size(); ++program) {
     if (classes_of[program].empty()) continue;
-    std::vector<bool> members;
-    if (applies(input)) members = joinable(program, classes_of[program]);
-    programs_[program] = known.program(input.workload, program, std::move(members));
+    programs_[program] = applies(input)
+                             ? input.known->contracted(input.workload, program,
+                                                       joinable(program, classes_of[program]))
+                             : input.known->plain(input.workload, program);
   }
   for (std::uint32_t rank_class = 0; rank_class < priced_.size(); ++rank_class)
     priced_[rank_class].resize(stretches_of(rank_class).shapes.size());
@@ -44,22 +41,11 @@ StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
 // Collectives that are closed for every class that runs the program.
 std::vector<bool> StretchFlights::joinable(std::uint32_t program,
                                            std::span<const std::uint32_t> rank_classes) {
-  std::unordered_map<std::uint64_t, bool> known;  // by slot and call
   std::vector<bool> result;
-  result.reserve(input_.workload.programs[program].operations.size());
-  for (const Operation& op : input_.workload.programs[program].operations) {
-    if (op.kind != OpKind::Collective) {
-      result.push_back(!is_communication(op.kind));
-      continue;
-    }
-    const auto [entry, fresh] = known.try_emplace(std::uint64_t{op.slot} << 32U | op.payload, true);
-    if (fresh) {
-      entry->second = std::ranges::all_of(rank_classes, [&](std::uint32_t rank_class) {
-        const SlotPlace place = input_.partition.places[rank_class][op.slot];
-        return closed_call(place.group_class, op.payload) != nullptr;
-      });
-    }
-    result.push_back(entry->second);
+  for (const auto& [slot, call] : input_.known->calls(input_.workload, program).collectives) {
+    result.push_back(std::ranges::all_of(rank_classes, [&](std::uint32_t rank_class) {
+      return closed_call(input_.partition.places[rank_class][slot].group_class, call) != nullptr;
+    }));
   }
   return result;
 }
@@ -111,6 +97,12 @@ StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, st
     result.costs.push_back(cost(rank_class, piece));
     const double seconds = result.costs.back().seconds;
     TY_CHECK(seconds >= 0.0 && std::isfinite(seconds), rank_class, seconds);
+    const std::vector<FlowSpan>* flows = result.costs.back().flows;
+    if (flows == nullptr) continue;
+    for (const FlowSpan& flow : *flows) {
+      result.flows.push_back({static_cast<std::uint32_t>(result.costs.size() - 1), flow});
+      ++result.flows_of_class[flow.flow_class];
+    }
   }
   return result;
 }
@@ -175,21 +167,24 @@ std::vector<double> StretchFlights::dates(std::uint32_t rank_class) const {
 
 std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
   Flight& flight = flights_[rank_class];
-  OpTimes& times = timeline.classes[rank_class];
   const std::vector<StretchShape::Piece>& pieces = flight.shape->pieces;
+  TY_CHECK(flight.head + pieces.back().offset < timeline.classes[rank_class].end_s.size(),
+           flight.head, pieces.size());
+  double* const ready_s = timeline.classes[rank_class].ready_s.data() + flight.head;
+  double* const start_s = timeline.classes[rank_class].start_s.data() + flight.head;
+  double* const end_s = timeline.classes[rank_class].end_s.data() + flight.head;
   for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
-    const OpIndex op = flight.head + pieces[piece].offset;
-    const double start_s = flight.start_s + flight.times->start_s[piece];
-    times.ready_s[op] = start_s;
-    times.start_s[op] = start_s;
-    times.end_s[op] = flight.start_s + flight.times->end_s[piece];
-    const std::vector<FlowSpan>* flows = flight.priced->costs[piece].flows;
-    if (flows == nullptr) continue;
-    for (const FlowSpan& flow : *flows) {
-      timeline.flows.push_back({flow.flow_class, start_s + flow.start_s, start_s + flow.end_s});
-      pricing_.passed(flow.flow_class);
-    }
+    const OpIndex offset = pieces[piece].offset;
+    start_s[offset] = flight.start_s + flight.times->start_s[piece];
+    ready_s[offset] = start_s[offset];
+    end_s[offset] = flight.start_s + flight.times->end_s[piece];
   }
+  for (const auto& [piece, flow] : flight.priced->flows) {
+    const double from_s = start_s[pieces[piece].offset];
+    timeline.flows.push_back({flow.flow_class, from_s + flow.start_s, from_s + flow.end_s});
+  }
+  for (const auto& [flow_class, flows] : flight.priced->flows_of_class)
+    pricing_.passed(flow_class, flows);
   flight.times = nullptr;
   flight.own.reset();
   ++timeline.counters.stretches;

@@ -95,7 +95,13 @@ class StretchFlights {
   };
   // A shape as one rank class plays it.
   struct PricedShape {
+    struct PieceFlow {
+      std::uint32_t piece = 0;
+      FlowSpan span;  // from the piece's start
+    };
     std::vector<PieceCost> costs;
+    std::vector<PieceFlow> flows;
+    std::map<std::uint32_t, std::uint64_t> flows_of_class;  // how many are of a flow class
     std::vector<Plan> plans;
   };
   struct Flight {

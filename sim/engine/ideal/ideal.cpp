@@ -5,6 +5,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/engine/deadline_heap.hpp"
+#include "sim/engine/known_programs.hpp"
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/ready_queue.hpp"
@@ -41,7 +42,9 @@ class IdealPricing final : public Pricing {
     return seconds_[flow_class];
   }
 
-  void passed(std::uint32_t flow_class) override { ledger_.passed(flow_class); }
+  void passed(std::uint32_t flow_class, std::uint64_t flows) override {
+    ledger_.passed(flow_class, flows);
+  }
 
   void start_flow(Token token, std::uint32_t flow_class) override {
     ledger_.started(flow_class, now_s_);
@@ -106,7 +109,8 @@ class IdealEngine final : public Engine {
  public:
   [[nodiscard]] Timeline run(const EngineInput& input) const override {
     IdealPricing pricing(input.cluster, input.partition, input.communication_loss);
-    return replay(input, pricing);
+    KnownPrograms own;
+    return replay(with_known(input, own), pricing);
   }
 };
 

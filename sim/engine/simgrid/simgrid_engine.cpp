@@ -64,7 +64,7 @@ class SimgridPricing final : public Pricing {
         timed_(input.partition, input.communication_loss),
         engine_(*this),
         platform_(build_platform(engine_, input.partition, sets_,
-                                 private_sets(input.workload, input.partition, sets_),
+                                 private_sets(input.workload, input.partition, sets_, *input.known),
                                  {.timers_for_solitary_flows = options.timers_for_solitary_flows,
                                   .communication_loss = input.communication_loss})),
         changes_(platform_, sets_),
@@ -86,7 +86,9 @@ class SimgridPricing final : public Pricing {
     return platform_.routes[flow_class].seconds_alone;
   }
 
-  void passed(std::uint32_t flow_class) override { ledger_.passed(flow_class); }
+  void passed(std::uint32_t flow_class, std::uint64_t flows) override {
+    ledger_.passed(flow_class, flows);
+  }
 
   void start_flow(Token token, std::uint32_t flow_class) override;
   void set_speed(std::uint32_t group_class, double speed) override;
@@ -329,8 +331,10 @@ class SimgridEngine final : public Engine {
   explicit SimgridEngine(const SimgridOptions& options) : options_(options) {}
 
   [[nodiscard]] Timeline run(const EngineInput& input) const override {
-    SimgridPricing pricing(input, options_);
-    return replay(input, pricing);
+    KnownPrograms own;
+    const EngineInput knowing = with_known(input, own);
+    SimgridPricing pricing(knowing, options_);
+    return replay(knowing, pricing);
   }
 
  private:

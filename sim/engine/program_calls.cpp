@@ -1,0 +1,42 @@
+#include "sim/engine/program_calls.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "sim/graph/call_sequences.hpp"
+
+namespace trainyard {
+
+ProgramCalls calls_of(const Program& program) {
+  ProgramCalls result;
+  result.collective_of.assign(program.operations.size(), kNone);
+  std::unordered_map<std::uint64_t, std::uint32_t> known;  // by slot and call
+  std::vector<std::uint32_t> last_of_slot;                 // of the collectives, the one met last
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const Operation& operation = program.operations[op];
+    if (!communicates(operation.kind)) continue;
+    const std::uint16_t slot = operation.slot;
+    if (slot >= result.by_slot.size()) {
+      result.by_slot.resize(slot + std::size_t{1});
+      last_of_slot.resize(slot + std::size_t{1}, kNone);
+    }
+    result.by_slot[slot].push_back(op);
+    const auto lane = std::ranges::find_if(result.lanes, [&](const ProgramCalls::Lane& candidate) {
+      return candidate.slot == slot && candidate.stream == operation.stream;
+    });
+    if (lane == result.lanes.end()) result.lanes.push_back({slot, operation.stream});
+    if (operation.kind != OpKind::Collective) continue;
+    std::uint32_t& last = last_of_slot[slot];
+    if (last == kNone || result.collectives[last].call != operation.payload) {
+      const auto [entry, fresh] =
+          known.try_emplace(std::uint64_t{slot} << 32U | operation.payload,
+                            static_cast<std::uint32_t>(result.collectives.size()));
+      if (fresh) result.collectives.push_back({slot, operation.payload});
+      last = entry->second;
+    }
+    result.collective_of[op] = last;
+  }
+  return result;
+}
+
+}  // namespace trainyard
