@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/graph/call_order.hpp"
+#include "sim/graph/dominated_links.hpp"
 #include "sim/graph/slack_links.hpp"
 
 namespace trainyard {
@@ -91,6 +92,9 @@ class ContentionSearch {
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
     result_.meets_others.assign(joint.group_of_shape.size(), false);
     result_.slack = slack_links(cluster, joint);
+    const std::vector<bool> dominated = dominated_links(cluster, joint, result_.slack);
+    for (const LinkId link : joint.links)
+      if (dominated[link]) result_.slack[link] = true;
   }
 
   Contention found() {

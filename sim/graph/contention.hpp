@@ -2,7 +2,8 @@
 //
 // A chain on a link is *contended* when another chain may be alive on that link at the same time
 // and the link may fill. It is not when
-//   - the link is slack (slack_links.hpp): it never holds anything back; or
+//   - the link is slack: it never holds anything back (slack_links.hpp), or nothing that another
+//     link does not (dominated_links.hpp); or
 //   - every other chain on the link belongs to a call that surely runs at another time: a rank that
 //     is a member of both groups makes the two calls one after the other, by the order of its
 //     streams and dependencies (call_order.hpp). An operation ends for all members at once, so what

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "hand_cluster.hpp"
 #include "hand_workload.hpp"
 #include "sim/graph/call_order.hpp"
 #include "sim/graph/closed_phases.hpp"
+#include "sim/graph/dominated_links.hpp"
 
 namespace trainyard::test {
 namespace {
@@ -78,6 +82,79 @@ TEST(ClosedPhases, StayOpenWhereOthersMayCome) {
   EXPECT_TRUE(closed.contention.contended[0]);
   EXPECT_TRUE(closed.contention.contended[1]);
   EXPECT_FALSE(closed.joint.traffic[0][0].phases[0].chains[0].rate_without_company.has_value());
+}
+
+// Shapes given as links with their loads, all of one group.
+JointGraph shapes_on(const std::vector<std::vector<ShapeLoad>>& shapes, std::vector<double> loads,
+                     std::vector<LinkId> links) {
+  JointGraph joint;
+  joint.traffic.resize(1);
+  joint.group_of_shape.assign(shapes.size(), 0);
+  joint.shape_offsets = {0};
+  for (const std::vector<ShapeLoad>& shape : shapes) {
+    joint.shape_loads.insert(joint.shape_loads.end(), shape.begin(), shape.end());
+    joint.shape_offsets.push_back(joint.shape_loads.size());
+  }
+  joint.loads = std::move(loads);
+  joint.links = std::move(links);
+  joint.bundle_size.assign(1000, 1);
+  return joint;
+}
+
+// The way of a message from node to node: GPU, NIC, leaf, NIC, GPU over 64, 50, 50 and 64 GB/s.
+class DominatedLinks : public testing::Test {
+ protected:
+  DominatedLinks() {
+    for (const RouteHop& hop : cluster_.route(0, 4)) way_.push_back(hop.link);
+  }
+
+  [[nodiscard]] std::vector<LinkId> dominated(const JointGraph& joint,
+                                              std::vector<LinkId> slack = {}) const {
+    std::vector<bool> is_slack(cluster_.links().size(), false);
+    for (const LinkId link : slack) is_slack[link] = true;
+    const std::vector<bool> found = dominated_links(cluster_, joint, is_slack);
+    std::vector<LinkId> result;
+    for (LinkId link = 0; link < found.size(); ++link)
+      if (found[link]) result.push_back(link);
+    return result;
+  }
+
+  [[nodiscard]] std::vector<LinkId> sorted(std::vector<LinkId> links) const {
+    std::ranges::sort(links);
+    return links;
+  }
+
+  Cluster cluster_ = hand_cluster({.nodes = 2});
+  std::vector<LinkId> way_;
+};
+
+// The two ports join at a leaf, where other ways part.
+TEST_F(DominatedLinks, ThePortStandsForTheWayToIt) {
+  ASSERT_EQ(way_.size(), 4U);
+  const std::vector<LinkId> links = sorted(way_);
+  std::vector<ShapeLoad> all;
+  for (const LinkId link : links) all.push_back({link, 0});
+  EXPECT_EQ(dominated(shapes_on({all, all}, {1.0}, links)), sorted({way_[0], way_[3]}));
+}
+
+TEST_F(DominatedLinks, AChainOnOneOfThemAloneTellsThemApart) {
+  const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
+  const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
+  EXPECT_EQ(dominated(shapes_on({both}, {1.0}, pair)), std::vector<LinkId>{way_[0]});
+  EXPECT_TRUE(dominated(shapes_on({both, {{way_[1], 0}}}, {1.0}, pair)).empty());
+  EXPECT_TRUE(dominated(shapes_on({both, {{way_[0], 0}}}, {1.0}, pair)).empty());
+}
+
+TEST_F(DominatedLinks, SoDoesAnotherLoad) {
+  const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
+  const std::vector<ShapeLoad> uneven = {{pair[0], 0}, {pair[1], 1}};
+  EXPECT_TRUE(dominated(shapes_on({uneven}, {1.0, 0.5}, pair)).empty());
+}
+
+TEST_F(DominatedLinks, ASlackLinkStandsForNone) {
+  const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
+  const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
+  EXPECT_TRUE(dominated(shapes_on({both}, {1.0}, pair), {way_[1]}).empty());
 }
 
 }  // namespace

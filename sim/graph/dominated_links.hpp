@@ -1,0 +1,26 @@
+// Links that hold back nothing that another link does not hold back as much.
+//
+// Where every shape of chain loads links k and l alike, their constraints differ in the capacity
+// alone: sum of w_c x_c <= C_k and sum of w_c x_c <= C_l. The larger one follows from the smaller,
+// so taking it away leaves the set of possible rates, and with it the max-min fair one, as it is. A
+// message that leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three
+// links that all chains load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
+//
+//   std::vector<bool> dominated = dominated_links(cluster, joint, slack);   // by link
+#pragma once
+
+#include <vector>
+
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/joint_graph.hpp"
+
+namespace trainyard {
+
+// Of links loaded alike that follow one another, through devices at which no way ends, all but the
+// one with the least capacity. Others loaded alike keep their say: where they are so by chance, as
+// the ports of two nodes that only talk to each other, leaving one out would tell the two apart.
+// Links that are `slack` (by link; slack_links.hpp) take no part: none of them dominates another.
+[[nodiscard]] std::vector<bool> dominated_links(const Cluster& cluster, const JointGraph& joint,
+                                                const std::vector<bool>& slack);
+
+}  // namespace trainyard
