@@ -39,15 +39,13 @@ namespace {
 // Parts of k that separate thread blocks sum, for products with too few tiles to fill the GPU.
 constexpr std::array<std::int64_t, 5> splits = {1, 2, 4, 8, 16};
 
-// Time of `tiles` tiles whose main loop runs over `depth`.
-Seconds waves_time(const GpuSheet& sheet, const TileModel& model, const Tile& tile, DataType dtype,
+// Time of `tiles` tiles whose main loop runs over `depth`, at `rate` on each SM.
+Seconds waves_time(double sms, FlopsPerSecond rate, const TileModel& model, const Tile& tile,
                    std::int64_t tiles, std::int64_t depth) {
-  const double sms = static_cast<double>(sheet.sms);
   const double waves = std::ceil(static_cast<double>(tiles) / sms);
   const double steps = std::ceil(static_cast<double>(depth) / static_cast<double>(tile.k));
   const Flops work{2.0 * static_cast<double>(tile.m * tile.n) * steps *
                    static_cast<double>(tile.k)};
-  const FlopsPerSecond rate{sheet.peak(dtype).value() / sms * tile_rate(model, tile)};
   return (work / rate) * waves + model.prologue;
 }
 
@@ -59,15 +57,18 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
                   DataType dtype, std::int64_t k, Bytes partial, double stretch,
                   const TilesOf& tiles_of) {
   const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
+  const Bytes unsplit = hbm_bytes(kernel);
+  const double sms = static_cast<double>(sheet.sms);
+  const double peak_of_sm = sheet.peak(dtype).value() / sms;
   Seconds best{std::numeric_limits<double>::infinity()};
   for (const Tile& tile : tile_set(sheet.generation)) {
     const std::int64_t tiles = tiles_of(tile);
+    const FlopsPerSecond rate{peak_of_sm * tile_rate(model, tile)};
     for (const std::int64_t split : splits) {
       if (split > 1 && k < split * tile.k * 4) break;
       const Seconds compute =
-          waves_time(sheet, model, tile, dtype, tiles * split, (k + split - 1) / split) * stretch;
-      const Bytes traffic =
-          hbm_bytes(kernel) + partial * (split > 1 ? static_cast<double>(split) : 0.0);
+          waves_time(sms, rate, model, tile, tiles * split, (k + split - 1) / split) * stretch;
+      const Bytes traffic = unsplit + partial * (split > 1 ? static_cast<double>(split) : 0.0);
       best = std::min(best, std::max(compute, traffic / bandwidth));
     }
   }

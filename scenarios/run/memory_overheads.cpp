@@ -1,6 +1,7 @@
 #include "scenarios/run/memory_overheads.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -36,6 +37,35 @@ void hold(Run& run, std::uint32_t program, Category category, std::int64_t bytes
 
 }  // namespace
 
+namespace {
+
+struct CallMade {
+  std::uint16_t slot = 0;
+  std::uint32_t call = 0;
+  bool message = false;
+  auto operator<=>(const CallMade&) const = default;
+};
+
+// What a program communicates, each once.
+std::vector<CallMade> calls_made(const Program& program) {
+  std::vector<CallMade> calls;
+  std::array<CallMade, 8> recent{};  // microbatches make the same few in turn
+  recent.fill({.slot = 0, .call = kNone, .message = false});
+  std::size_t next = 0;
+  for (const Operation& op : program.operations) {
+    const bool message = op.kind == OpKind::Send || op.kind == OpKind::Recv;
+    if (!message && op.kind != OpKind::Collective) continue;
+    const CallMade made{.slot = op.slot, .call = op.payload, .message = message};
+    if (std::ranges::find(recent, made) != recent.end()) continue;
+    calls.push_back(recent[next++ % recent.size()] = made);
+  }
+  std::ranges::sort(calls);
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
+  return calls;
+}
+
+}  // namespace
+
 std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
                                 const FrameworkMemory& framework) {
   constexpr std::uint32_t kMessageChannels = 2;
@@ -43,13 +73,10 @@ std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
   const Rank& rank = run.workload.ranks[entry.representative];
   const RunView view = run.view();
   std::map<GroupId, std::int64_t> ends;  // channels times peers, by communicator
-  for (const Operation& op : run.workload.programs[entry.program].operations) {
-    const bool message = op.kind == OpKind::Send || op.kind == OpKind::Recv;
-    if (!message && op.kind != OpKind::Collective) continue;
-    const GroupId group = rank.slots.at(op.slot).group;
+  for (const auto& [slot, call, message] : calls_made(run.workload.programs[entry.program])) {
+    const GroupId group = rank.slots.at(slot).group;
     if (group == kNone || run.workload.groups[group].members.size() < 2) continue;
-    const std::uint32_t channels =
-        std::max(kMessageChannels, view.carrier(group, op.payload).channels);
+    const std::uint32_t channels = std::max(kMessageChannels, view.carrier(group, call).channels);
     const std::int64_t peers = message ? 1 : 2;
     ends[group] = std::max(ends[group], channels * peers);
   }

@@ -21,6 +21,7 @@ class StretchFinder {
         computations_(streams_in_use(program)),
         number_(program.operations.size(), kNone) {
     std::vector<OpIndex> last(computations_.size(), kNone);
+    previous_.reserve(program.operations.size());
     for (OpIndex op = 0; op < program.operations.size(); ++op) {
       const Operation& operation = program.operations[op];
       previous_.push_back(std::exchange(last[operation.stream], op));
@@ -69,6 +70,7 @@ class StretchFinder {
   std::vector<OpIndex> grown(OpIndex head) {
     std::vector<OpIndex> members = {head};
     number_[head] = head;
+    tails_ = {head};
     std::size_t kept = 1;
     for (OpIndex op = head + 1; op < program_.operations.size() && members.size() < kMostPieces;
          ++op) {
@@ -79,7 +81,7 @@ class StretchFinder {
       }
       number_[op] = head;
       members.push_back(op);
-      if (comes_last(op, members)) kept = members.size();
+      if (comes_last(op)) kept = members.size();
     }
     members.resize(kept);
     return members;
@@ -100,14 +102,20 @@ class StretchFinder {
   }
 
   // The last member of each stream speaks for those before it.
-  [[nodiscard]] bool comes_last(OpIndex op, const std::vector<OpIndex>& members) {
+  [[nodiscard]] bool comes_last(OpIndex op) {
     const std::uint8_t own = program_.operations[op].stream;
-    if (members.size() == 2) tails_.assign(computations_.size(), kNone);
-    if (members.size() == 2) tails_[program_.operations[members[0]].stream] = members[0];
-    tails_[own] = op;
-    return std::ranges::all_of(tails_, [&](OpIndex tail) {
-      return tail == kNone || tail == op || order_.before(tail, op);
-    });
+    bool last = true;
+    bool known = false;
+    for (OpIndex& tail : tails_) {
+      if (program_.operations[tail].stream == own) {
+        tail = op;
+        known = true;
+      } else if (!order_.before(tail, op)) {
+        last = false;
+      }
+    }
+    if (!known) tails_.push_back(op);
+    return last;
   }
 
   const Program& program_;
@@ -116,7 +124,7 @@ class StretchFinder {
   std::vector<std::vector<OpIndex>> computations_;  // by stream
   std::vector<OpIndex> previous_;                   // on its stream
   std::vector<OpIndex> number_;                     // head of the stretch tried last
-  std::vector<OpIndex> tails_;                      // by stream, of the stretch being grown
+  std::vector<OpIndex> tails_;  // the last member on each stream, of the stretch being grown
 };
 
 using Key = std::vector<std::uint32_t>;
@@ -136,52 +144,68 @@ class ShapeWriter {
         finder_(finder),
         result_(result),
         piece_(program.operations.size(), kNone),
-        seen_(program.operations.size(), false) {
+        seen_(program.operations.size(), 0) {
     result.shape_of.assign(program.operations.size(), kAlone);
   }
 
   void write(const std::vector<std::vector<OpIndex>>& stretches) {
     for (const std::vector<OpIndex>& members : stretches) {
-      for (const OpIndex op : members) result_.shape_of[op] = kWithin;
+      for (std::uint32_t i = 0; i < members.size(); ++i) {
+        result_.shape_of[members[i]] = kWithin;
+        piece_[members[i]] = i;
+      }
       result_.shape_of[members.front()] = kAlone;
     }
     // What a later member of a stretch waits for outside comes before its head: nobody needs to
     // tell it.
     for (OpIndex op = 0; op < program_.operations.size(); ++op) {
       if (result_.shape_of[op] == kWithin) continue;
-      finder_.for_each_input(op, [&](OpIndex input) { seen_[input] = true; });
+      finder_.for_each_input(op, [&](OpIndex input) { seen_[input] = 1; });
     }
-    for (const std::vector<OpIndex>& members : stretches) add(members);
+    for (const std::vector<OpIndex>& members : stretches)
+      result_.shape_of[members.front()] = shape_of(members);
     result_.stretches = static_cast<std::uint32_t>(stretches.size());
   }
 
  private:
-  void add(const std::vector<OpIndex>& members) {
+  // Stretches follow one another: what lies between a stretch's ends and has a number is its own.
+  template <class Visit>
+  void for_each_piece_before(OpIndex op, OpIndex head, const Visit& visit) const {
+    finder_.for_each_input(op, [&](OpIndex input) {
+      if (input >= head && piece_[input] != kNone) visit(piece_[input]);
+    });
+  }
+
+  // All that makes the stretch what it is, word by word. Stops where `word` says no.
+  template <class Word>
+  bool spell(const std::vector<OpIndex>& members, const Word& word) const {
     const OpIndex head = members.front();
-    for (std::uint32_t i = 0; i < members.size(); ++i) piece_[members[i]] = i;
-    // Pairs (from, to) of pieces: enough, with the pieces themselves, to tell shapes apart.
-    Key& key = key_;
-    key.clear();
     for (const OpIndex op : members) {
       const Operation& operation = program_.operations[op];
-      const bool seen = seen_[op] || op == members.back();
-      key.insert(key.end(), {op - head, static_cast<std::uint32_t>(operation.kind), operation.slot,
-                             operation.payload, seen ? 1U : 0U});
-      finder_.for_each_input(op, [&](OpIndex input) {
-        if (input >= head && piece_[input] != kNone) key.push_back(piece_[input]);
-      });
-      key.push_back(kNone);
+      const bool seen = seen_[op] != 0 || op == members.back();
+      bool alike = word(op - head) && word(static_cast<std::uint32_t>(operation.kind)) &&
+                   word(operation.slot) && word(operation.payload) && word(seen ? 1U : 0U);
+      for_each_piece_before(op, head, [&](std::uint32_t piece) { alike = alike && word(piece); });
+      if (!alike || !word(kNone)) return false;
     }
-    result_.shape_of[head] = shape_with(key, members);
-    for (const OpIndex op : members) piece_[op] = kNone;
+    return true;
+  }
+
+  [[nodiscard]] bool spells(const std::vector<OpIndex>& members, const Key& key) const {
+    const std::uint32_t* next = key.data();
+    const std::uint32_t* const end = next + key.size();
+    return spell(members, [&](std::uint32_t word) { return next != end && *next++ == word; }) &&
+           next == end;
   }
 
   // Microbatches have the same few stretches in turn: those met last are compared first.
-  std::uint32_t shape_with(const Key& key, const std::vector<OpIndex>& members) {
+  std::uint32_t shape_of(const std::vector<OpIndex>& members) {
     for (const auto* recent : recent_)
-      if (recent != nullptr && recent->first == key) return recent->second;
+      if (recent != nullptr && spells(members, recent->first)) return recent->second;
+    Key key;
+    spell(members, [&](std::uint32_t word) { return key.push_back(word), true; });
     const auto [entry, fresh] =
-        known_.try_emplace(key, static_cast<std::uint32_t>(result_.shapes.size()));
+        known_.try_emplace(std::move(key), static_cast<std::uint32_t>(result_.shapes.size()));
     if (fresh) result_.shapes.push_back(shape(members));
     recent_[next_recent_++ % recent_.size()] = &*entry;
     return entry->second;
@@ -196,10 +220,9 @@ class ShapeWriter {
                                .kind = operation.kind,
                                .slot = operation.slot,
                                .payload = operation.payload,
-                               .seen = seen_[members[i]] || i + 1 == members.size()});
-      finder_.for_each_input(members[i], [&](OpIndex input) {
-        if (input < members.front() || piece_[input] == kNone) return;
-        edges.emplace_back(piece_[input], i);
+                               .seen = seen_[members[i]] != 0 || i + 1 == members.size()});
+      for_each_piece_before(members[i], members.front(), [&](std::uint32_t before) {
+        edges.emplace_back(before, i);
         ++result.pieces.back().waits_for;
       });
     }
@@ -217,9 +240,8 @@ class ShapeWriter {
   const Program& program_;
   const StretchFinder& finder_;
   ProgramStretches& result_;
-  std::vector<std::uint32_t> piece_;  // by operation, of the stretch at hand
-  std::vector<bool> seen_;            // by operation: one outside waits for it
-  Key key_;                           // of the stretch at hand
+  std::vector<std::uint32_t> piece_;  // by operation: its number in its stretch
+  std::vector<std::uint8_t> seen_;    // by operation: 1 where one outside waits for it
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   std::array<const std::pair<const Key, std::uint32_t>*, 8> recent_{};  // of known_
   std::size_t next_recent_ = 0;

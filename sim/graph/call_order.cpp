@@ -1,6 +1,7 @@
 #include "sim/graph/call_order.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/graph/call_sequences.hpp"
 #include "sim/graph/program_order.hpp"
@@ -12,13 +13,15 @@ CallOrder::CallOrder(const Workload& workload) {
 }
 
 void CallOrder::add_program(const Program& program) {
-  Slots& slots = programs_.emplace_back();
   const ProgramOrder order(program);
   const std::size_t columns = order.columns();
+  std::vector<std::vector<Lane>> lanes_of_slot;
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
     if (!communicates(operation.kind)) continue;
-    std::vector<Lane>& lanes = slots[operation.slot];
+    if (operation.slot >= lanes_of_slot.size())
+      lanes_of_slot.resize(operation.slot + std::size_t{1});
+    std::vector<Lane>& lanes = lanes_of_slot[operation.slot];
     auto lane = std::ranges::find(lanes, order.column(operation.stream), &Lane::column);
     if (lane == lanes.end()) {
       lanes.push_back({.column = order.column(operation.stream),
@@ -31,6 +34,9 @@ void CallOrder::add_program(const Program& program) {
     const std::span<const OpIndex> after = order.after(op);
     lane->after.insert(lane->after.end(), after.begin(), after.end());
   }
+  Slots& slots = programs_.emplace_back();
+  for (std::uint16_t slot = 0; slot < lanes_of_slot.size(); ++slot)
+    if (!lanes_of_slot[slot].empty()) slots.emplace(slot, std::move(lanes_of_slot[slot]));
 }
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {

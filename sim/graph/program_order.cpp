@@ -16,22 +16,31 @@ ProgramOrder::ProgramOrder(const Program& program) : program_(program) {
   for (const Operation& op : program.operations) used[op.stream] = true;
   for (std::size_t stream = 0; stream < used.size(); ++stream)
     if (used[stream]) column_[stream] = static_cast<std::uint8_t>(columns_++);
-  after_.assign(program.operations.size() * columns_, 0);
+  stride_ = (columns_ + kBlock - 1) / kBlock * kBlock;
+  after_.assign(program.operations.size() * stride_, 0);
   std::array<OpIndex, 256> last_of_stream{};
   last_of_stream.fill(kNone);
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
-    OpIndex* row = after_.data() + op * columns_;
-    const auto follow = [&](OpIndex before) {
-      const OpIndex* other = after_.data() + before * columns_;
-      for (std::size_t column = 0; column < columns_; ++column)
-        row[column] = std::max(row[column], other[column]);
+    OpIndex* const row = after_.data() + op * stride_;
+    OpIndex& last = last_of_stream[operation.stream];
+    if (last != kNone) {
+      std::copy_n(after_.data() + last * stride_, stride_, row);
+      row[column_[operation.stream]] = last + 1;
+    }
+    last = op;
+    for (const OpIndex before : program.dependencies_of(operation)) {
       OpIndex& own = row[column_[program.operations[before].stream]];
-      own = std::max(own, before + 1);
-    };
-    if (last_of_stream[operation.stream] != kNone) follow(last_of_stream[operation.stream]);
-    for (const OpIndex before : program.dependencies_of(operation)) follow(before);
-    last_of_stream[operation.stream] = op;
+      if (own > before) continue;  // and with it all that comes before it
+      raise(row, after_.data() + before * stride_);
+      own = before + 1;
+    }
+  }
+}
+
+void ProgramOrder::raise(OpIndex* __restrict row, const OpIndex* __restrict other) const {
+  for (std::size_t block = 0; block < stride_; block += kBlock) {
+    for (std::size_t i = block; i < block + kBlock; ++i) row[i] = std::max(row[i], other[i]);
   }
 }
 

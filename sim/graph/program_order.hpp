@@ -28,19 +28,25 @@ class ProgramOrder {
 
   // Of an operation with itself: false.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
-    return after_[then * columns_ + column_[program_.operations[first].stream]] > first;
+    return after_[then * stride_ + column_[program_.operations[first].stream]] > first;
   }
   // Streams in use have columns, counted from 0.
   [[nodiscard]] std::size_t columns() const { return columns_; }
   [[nodiscard]] std::size_t column(std::uint8_t stream) const { return column_[stream]; }
   // By column: one past the last operation that `op` comes after, 0 where there is none.
   [[nodiscard]] std::span<const OpIndex> after(OpIndex op) const {
-    return std::span(after_).subspan(op * columns_, columns_);
+    return std::span(after_).subspan(op * stride_, columns_);
   }
 
  private:
+  static constexpr std::size_t kBlock = 4;  // columns raised together
+
+  // Makes `row` come after all that `other` comes after.
+  void raise(OpIndex* __restrict row, const OpIndex* __restrict other) const;
+
   const Program& program_;
   std::size_t columns_ = 0;
+  std::size_t stride_ = 0;                  // columns, in whole blocks
   std::array<std::uint8_t, 256> column_{};  // by stream in use
   std::vector<OpIndex> after_;              // [operation][column]
 };

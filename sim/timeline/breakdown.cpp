@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -65,11 +66,8 @@ class Walk {
   void number_streams() {
     last_on_stream_.assign(workload_.streams.size(), kNone);
     previous_.reserve(program_.operations.size());
-    for (OpIndex op = 0; op < program_.operations.size(); ++op) {
-      OpIndex& last = last_on_stream_.at(program_.operations[op].stream);
-      previous_.push_back(last);
-      last = op;
-    }
+    for (OpIndex op = 0; op < program_.operations.size(); ++op)
+      previous_.push_back(std::exchange(last_on_stream_.at(program_.operations[op].stream), op));
   }
 
   [[nodiscard]] double end_of_all_s() const {
@@ -123,7 +121,7 @@ class Walk {
   }
 
   void charge_operation(OpIndex op) {
-    charge_gap(waited_for(op), times_.ready_s[op]);
+    if (times_.ready_s[op] > cursor_s_) charge_gap(waited_for(op), times_.ready_s[op]);
     push(ready_share(op), cursor_s_, times_.start_s[op]);
     push(running_share(op), cursor_s_, times_.end_s[op]);
   }
@@ -132,11 +130,11 @@ class Walk {
   // one was ready, for what it waited for). Found from the back, so written in reverse.
   void charge_gap(OpIndex cause, double until_s) {
     const double from_s = cursor_s_;
-    std::vector<ShareSpan> backwards;
+    backwards_.clear();
     const auto charge = [&](TimeShare share, double since_s) {
       const double start_s = std::max(from_s, since_s);
       if (start_s >= until_s) return;
-      backwards.push_back({share, start_s, until_s});
+      backwards_.push_back({share, start_s, until_s});
       until_s = start_s;
     };
     while (until_s > from_s) {
@@ -149,7 +147,7 @@ class Walk {
       charge(ready_share(cause), times_.ready_s[cause]);
       cause = waited_for(cause);
     }
-    std::for_each(backwards.rbegin(), backwards.rend(),
+    std::for_each(backwards_.rbegin(), backwards_.rend(),
                   [this](const ShareSpan& span) { push(span.share, span.start_s, span.end_s); });
   }
 
@@ -172,6 +170,7 @@ class Walk {
   std::vector<OpIndex> previous_;
   std::vector<OpIndex> last_on_stream_;
   std::vector<ShareSpan> spans_;
+  std::vector<ShareSpan> backwards_;  // of the gap at hand
 };
 
 }  // namespace
