@@ -119,6 +119,11 @@ void check_context(const Check& check) {
                       "leave it out, or set /parallelism/context_exchange to \"a2a+p2p\"");
   }
   check_context_length(check);
+  if (check.model && check.architecture().window > 0 && p.context > 1)
+    check.file.report("/parallelism/context",
+                      "ranks that share a sequence exchange all keys: attention within a window is "
+                      "not lowered for them",
+                      "set it to 1, or leave /model/window out");
   if (check.model) check_context_heads(check, context_shape(p).heads);
 }
 

@@ -46,8 +46,9 @@ constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
                                           {RoutingKind::Zipf, "zipf"},
                                           {RoutingKind::Dirichlet, "dirichlet"},
                                           {RoutingKind::Recorded, "recorded"}}};
-constexpr Words<ExpertProducts, 2> kExpertProducts{
-    {{ExpertProducts::PerExpert, "per_expert"}, {ExpertProducts::OneLaunch, "one_launch"}}};
+constexpr Words<ExpertProducts, 3> kExpertProducts{{{ExpertProducts::PerExpert, "per_expert"},
+                                                    {ExpertProducts::OneLaunch, "one_launch"},
+                                                    {ExpertProducts::Fused, "fused"}}};
 constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
                                             {Dispatcher::AllGather, "all_gather"},
                                             {Dispatcher::NodeLimited, "node_limited"}}};
@@ -263,7 +264,9 @@ const Field<E> kExperts[] = {
     {"dispatcher", "how rows reach their experts", word_of<E, &E::dispatcher, kDispatcher>()},
     {"dispatch_precision", "of the rows on their way to the experts",
      word_of<E, &E::dispatch_precision, kDispatchPrecision>()},
-    {"products", "the matrix products of a rank's experts: issued one by one, or in one launch",
+    {"products",
+     "the matrix products of a rank's experts: issued one by one, in one launch, or in one with "
+     "biases, activation and quantisation inside",
      word_of<E, &E::products, kExpertProducts>()},
     {"overlap_shared", "the experts of all tokens compute while the rows travel",
      Flag<E>{&E::overlap_shared}},
@@ -324,6 +327,11 @@ const Field<A> kArchitecture[] = {
     {"dropout", "dropout with stored masks", Flag<A>{&A::dropout}},
     {"positions", "how positions are known", word_of<A, &A::positions, kPositions>()},
     {"norm", "the normalisation", word_of<A, &A::norm, kNorm>()},
+    {"window", "positions that attention within a sliding window sees; 0: all before it",
+     Whole<A>{&A::window, 0, kLengthMost}},
+    {"full_attention_every",
+     "of a model with a window, the last of every so many layers sees all; 0: none does",
+     Whole<A>{&A::full_attention_every, 0, 100'000}},
     {"query_latent", "latent attention: width queries are compressed to; 0: they are not",
      Whole<A>{&A::query_latent, 0, kLengthMost}},
     {"kv_latent", "latent attention: width keys and values are compressed to; 0: none",
@@ -347,6 +355,8 @@ const Field<A> kArchitecture[] = {
     {"groups_per_token", "groups that one token may reach",
      Whole<A>{&A::groups_per_token, 1, kLengthMost}},
     {"router_bias", "one number an expert, which balances the load", Flag<A>{&A::router_bias}},
+    {"clamped_experts", "gate and up of an expert are cut off before the activation (GPT-OSS)",
+     Flag<A>{&A::clamped_experts}},
 };
 
 using S = Scenario;

@@ -44,6 +44,11 @@ struct Architecture {
   Positions positions = Positions::Rotary;
   NormKind norm = NormKind::RmsNorm;  // a LayerNorm has gain and shift, an RmsNorm only the gain
 
+  // Attention within a sliding window, where window is not 0: a position sees itself and the
+  // window - 1 before it. The last of every full_attention_every layers sees all; 0: none does.
+  std::int64_t window = 0;
+  std::int64_t full_attention_every = 0;
+
   // Multi-head latent attention (DeepSeek-AI 2405.04434 section 2.1), where kv_latent is not 0.
   std::int64_t query_latent = 0;  // width queries are compressed to; 0: they are not
   std::int64_t kv_latent = 0;     // width keys and values are compressed to
@@ -60,9 +65,14 @@ struct Architecture {
   std::int64_t expert_groups = 1;      // node-limited routing: experts stand in so many groups
   std::int64_t groups_per_token = 1;   // and a token reaches at most so many of them
   bool router_bias = false;            // one number an expert, which balances the load
+  bool clamped_experts = false;        // gate and up are cut off before the activation (GPT-OSS)
 
   [[nodiscard]] bool latent() const { return kv_latent > 0; }
   [[nodiscard]] bool has_experts() const { return experts > 0; }
+  // Whether a layer, counted from 0, attends within the window alone.
+  [[nodiscard]] bool windowed(std::int64_t layer) const {
+    return window > 0 && (full_attention_every == 0 || (layer + 1) % full_attention_every != 0);
+  }
   // `layer` counts from 0.
   [[nodiscard]] LayerKind kind_of(std::int64_t layer) const {
     const bool moe = has_experts() && layer >= dense_layers &&

@@ -1,5 +1,7 @@
 #include "models/architecture/flops.hpp"
 
+#include <algorithm>
+
 #include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
 
@@ -74,12 +76,18 @@ TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query
   result.linear_layer = linear_flops(a, LayerKind::Dense);
   if (a.has_experts()) result.moe_layer = linear_flops(a, LayerKind::Moe);
   result.attention_layer = 2.0 * number(query.sequence_length) * widths * chi;
+  // A query sees w keys, the first w of a sequence fewer; w of s keys in the full square's terms.
+  const double window = number(std::min(a.window, query.sequence_length));
+  const double seen = window * (1.0 - chi * (window - 1.0) / number(query.sequence_length));
+  result.window_layer = 2.0 * widths * seen;
   result.head = 2.0 * number(a.hidden) * number(query.vocab) * number(1 + query.mtp_layers);
   result.projection = 4.0 * number(a.hidden) * number(a.hidden) * number(query.mtp_layers);
   result.layers = a.layers + query.mtp_layers;
   result.moe_layers = a.layers_of(LayerKind::Moe);
   for (std::int64_t i = 0; i < query.mtp_layers; ++i)
     result.moe_layers += a.kind_of(a.layers + i) == LayerKind::Moe ? 1 : 0;
+  for (std::int64_t layer = 0; layer < result.layers; ++layer)
+    result.window_layers += a.windowed(layer) ? 1 : 0;
   return result;
 }
 

@@ -19,16 +19,21 @@ struct TokenFlops {
   double linear_layer = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one dense layer's matrices
   double moe_layer = 0.0;     // the same of a layer with experts: those the token goes to, router
   double attention_layer = 0.0;  // 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores, weighted sum
+  double window_layer = 0.0;     // the same of a layer that attends within a window
   double head = 0.0;             // 2hV, once more for each layer of multi-token prediction
   double projection = 0.0;       // 2h to h before each of those: 4h^2
   std::int64_t layers = 0;       // of both kinds, those of multi-token prediction included
   std::int64_t moe_layers = 0;
+  std::int64_t window_layers = 0;
 
   [[nodiscard]] double linear() const {
     return static_cast<double>(layers - moe_layers) * linear_layer +
            static_cast<double>(moe_layers) * moe_layer;
   }
-  [[nodiscard]] double attention() const { return static_cast<double>(layers) * attention_layer; }
+  [[nodiscard]] double attention() const {
+    return static_cast<double>(layers - window_layers) * attention_layer +
+           static_cast<double>(window_layers) * window_layer;
+  }
   [[nodiscard]] double forward() const { return linear() + attention() + projection + head; }
   // Backward costs twice the forward: one product for the input's gradient, one for the weight's.
   [[nodiscard]] double train() const { return 3.0 * forward(); }

@@ -39,6 +39,11 @@ std::int64_t part(JsonObject& object, std::string_view name, std::int64_t fallba
   return object.integer(name, {.fallback = fallback, .least = fallback, .most = kWidthMost});
 }
 
+void read_window(JsonObject& object, Architecture& a) {
+  a.window = part(object, "window");
+  a.full_attention_every = part(object, "full_attention_every");
+}
+
 void read_latent(JsonObject& object, Architecture& a) {
   a.query_latent = part(object, "query_latent");
   a.kv_latent = part(object, "kv_latent");
@@ -56,6 +61,7 @@ void read_experts(JsonObject& object, Architecture& a) {
   a.expert_groups = part(object, "expert_groups", 1);
   a.groups_per_token = part(object, "groups_per_token", 1);
   a.router_bias = object.boolean("router_bias", false);
+  a.clamped_experts = object.boolean("clamped_experts", false);
 }
 
 void read_parts(JsonObject& object, Architecture& a) {
@@ -117,7 +123,8 @@ void check_experts(JsonObject& object, const Architecture& a) {
                    {{"experts_per_token", a.experts_per_token},
                     {"expert_ffn", a.expert_ffn},
                     {"shared_ffn", a.shared_ffn},
-                    {"dense_layers", a.dense_layers}},
+                    {"dense_layers", a.dense_layers},
+                    {"clamped_experts", a.clamped_experts ? 1 : 0}},
                    "a mixture of experts, which the model is not: give experts");
     return;
   }
@@ -149,9 +156,13 @@ Architecture read_architecture(JsonObject object) {
   object.ignore("description");
   read_widths(object, a);
   read_parts(object, a);
+  read_window(object, a);
   read_latent(object, a);
   read_experts(object, a);
   check_heads(object, a);
+  if (a.window == 0)
+    report_orphans(object, {{"full_attention_every", a.full_attention_every}},
+                   "attention within a window, which the model does not have: give window");
   check_latent(object, a);
   check_experts(object, a);
   return a;

@@ -1,9 +1,21 @@
 // The attention core of a layer, fused (flash) or as the separate products and softmax of older
 // stacks.
+#include <algorithm>
+
 #include "models/lower/context_attention.hpp"
 #include "models/lower/layer.hpp"
 
 namespace trainyard {
+
+namespace {
+
+// A query and the window - 1 keys before it, of which the first queries have fewer.
+std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
+  const std::int64_t seen = std::min(window, length);
+  return seen * length - seen * (seen - 1) / 2;
+}
+
+}  // namespace
 
 // Packed sequences are one kernel over all of their tokens, in which queries see their own document
 // alone.
@@ -11,6 +23,7 @@ Attention LayerLowering::flash(bool backward) const {
   const bool packed = plan_.documents.kind != DocumentKind::None;
   const std::int64_t sequences = plan_.training.micro_batch_size;
   const std::int64_t s = plan_.training.sequence_length * (packed ? sequences : 1);
+  const std::int64_t window = arch_.windowed(build_.tags().layer) ? arch_.window : s;
   const auto documents = [this] {
     return microbatch_documents(
         plan_, {.microbatch = build_.tags().microbatch, .replica = shape_.replica});
@@ -22,7 +35,7 @@ Attention LayerLowering::flash(bool backward) const {
           .kv_length = s,
           .head_dim_qk = arch_.head_dim,
           .head_dim_v = arch_.value_head(),
-          .pairs = packed ? document_pairs(documents()) : s * (s + 1) / 2,
+          .pairs = packed ? document_pairs(documents()) : window_pairs(s, window),
           .causal = true,
           .backward = backward,
           .dtype = plan_.training.precision};

@@ -172,9 +172,43 @@ OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t
                         .per_expert = plan_.experts.products == ExpertProducts::PerExpert});
 }
 
+void MoeLowering::elementwise(std::string_view name, std::int64_t bytes, std::int64_t launches) {
+  build_.compute(
+      name,
+      MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = bytes, .launches = launches});
+}
+
 void MoeLowering::activate_experts() {
+  if (fused()) return;
+  const std::int64_t up = arch_.ffn_inputs() * rows_.total() * inner_;
+  if (arch_.clamped_experts) elementwise("expert_clamp", 4 * shape_.element * up, 3);
   layer_.memory_bound("expert_activation", MemoryBoundKind::Activation,
                       (arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+}
+
+void MoeLowering::activate_experts_backward() {
+  if (fused()) return;
+  layer_.memory_bound("expert_activation_backward", MemoryBoundKind::Activation,
+                      (2 * arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  if (!arch_.clamped_experts) return;
+  const std::int64_t half = rows_.total() * inner_;
+  const std::int64_t gate = 3 * shape_.element + 2;
+  const std::int64_t up = 4 * shape_.element + 6;
+  elementwise("expert_clamp_backward", half * (gate + up + 2 * 2 * shape_.element), 7);
+}
+
+// A product and a sum for each expert, then all of them joined and cast.
+void MoeLowering::add_expert_biases() {
+  if (!arch_.biases || fused()) return;
+  elementwise("expert_bias", (2 * shape_.element + 6 * kFp32Bytes) * rows_.total() * arch_.hidden,
+              2 * std::ssize(rows_.received) + 2);
+}
+
+void MoeLowering::add_expert_biases_backward() {
+  if (!arch_.biases || fused()) return;
+  elementwise("expert_bias_backward",
+              (4 * shape_.element + 8 * kFp32Bytes) * rows_.total() * arch_.hidden,
+              5 * std::ssize(rows_.received) + 2);
 }
 
 void MoeLowering::experts_forward() {
@@ -184,8 +218,9 @@ void MoeLowering::experts_forward() {
   if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
   activate_experts();
-  quantise_rows("expert_down_input_quantise", inner_);
+  if (!fused()) quantise_rows("expert_down_input_quantise", inner_);
   grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
+  add_expert_biases();
   join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
   sort_rows("expert_unsort");
 }
@@ -246,6 +281,7 @@ void MoeLowering::experts_backward(BackwardPart part) {
   const std::int64_t columns = arch_.ffn_inputs() * inner_;
   sort_rows("expert_unsort_backward");
   join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
+  add_expert_biases_backward();
   if (layer_.again().expert_activation && !layer_.again().experts) {
     layer_.repeat([this] { activate_experts(); });
   }
@@ -253,9 +289,8 @@ void MoeLowering::experts_backward(BackwardPart part) {
     quantise_rows("expert_down_quantise", arch_.hidden);
   grouped("expert_down_dgrad", inner_, arch_.hidden, GemmPass::DataGrad);
   if (full) down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
-  layer_.memory_bound("expert_activation_backward", MemoryBoundKind::Activation,
-                      (2 * arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
-  quantise_rows("expert_up_gradient_quantise", columns);
+  activate_experts_backward();
+  if (!fused()) quantise_rows("expert_up_gradient_quantise", columns);
   grouped("expert_up_dgrad", arch_.hidden, columns, GemmPass::DataGrad);
   if (full) up_ = grouped("expert_up_wgrad", columns, arch_.hidden, GemmPass::WeightGrad);
   join_expert_tensor("expert_tensor_gradient_reduce_scatter", CollectiveOp::ReduceScatter);

@@ -13,6 +13,18 @@
 // the outputs are gathered over the tensor group, T h w bytes; backward the gradients of the
 // inputs, with those of the probabilities T (h w + 4K). T = 4096, h = 4096, K = 2 in bf16: 33 554
 // 432 and 33 587 200 (tests/models/lower/duplicate_tokens_test.cpp).
+// Biases of experts and cut-off activations (GPT-OSS) are kernels of their own, as in Megatron-LM
+// core/transformer/moe/experts.py (TEGroupedMLP._apply_bias) and core/fusions/fused_bias_geglu.py
+// (weighted_bias_quick_geglu_impl), with e bytes a number and fp32 probabilities:
+// - a bias of the down product, scaled by each row's probability: product in fp32 (4), sum (e + 8),
+//   joined over the experts (8), cast (4 + e) = 2e + 24 bytes a number; backward two casts
+//   (2e + 8), the bias' gradient (12), the probability's (12), the rows' put together (2e) = 4e +
+//   32. The up product adds its own.
+// - gate and up: cut off (2e) and joined (2e); backward a comparison and a choice for the gate
+//   (3e + 2), two comparisons, their conjunction and a choice for up (4e + 6), both joined (2e).
+// R = 65 536 rows of h = f = 2880 in bf16: 5 284 823 040 bytes forward and 7 549 747 200 backward
+// for the biases, 3 019 898 880 and 5 662 310 400 for the cutting
+// (tests/models/lower/expert_biases_test.cpp).
 #pragma once
 
 #include <cstdint>
@@ -61,6 +73,12 @@ class MoeLowering {
                                     GemmPass pass) const;
   void module_forward();  // from the norm's output to what is added to the residual
   void activate_experts();
+  void activate_experts_backward();
+  // Biases of the down products, where they are kernels of their own.
+  void add_expert_biases();
+  void add_expert_biases_backward();
+  [[nodiscard]] bool fused() const { return plan_.experts.products == ExpertProducts::Fused; }
+  void elementwise(std::string_view name, std::int64_t bytes, std::int64_t launches);
   void permute(std::string_view name);
   void shared_forward();
   void shared_backward(BackwardPart part);

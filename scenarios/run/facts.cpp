@@ -50,7 +50,7 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   const TokenFlops token = token_flops(
       plan.architecture,
       {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = convention});
-  const double core = token.attention_layer * attention_share(plan);
+  const double share = attention_share(plan);
   const bool adapted = plan.training.lora_rank > 0;
   const auto adapters = [&plan](LayerKind kind) {
     double parameters = 0.0;
@@ -62,6 +62,8 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   for (std::int64_t layer = 0; layer < plan.architecture.layers; ++layer) {
     const LayerKind kind = plan.architecture.kind_of(layer);
     const double linear = kind == LayerKind::Moe ? token.moe_layer : token.linear_layer;
+    const double core =
+        share * (plan.architecture.windowed(layer) ? token.window_layer : token.attention_layer);
     const bool trained = trains_layer(plan, layer);
     sum += linear + core;
     if (reaches(plan, layer)) sum += linear + 2.0 * core;

@@ -44,6 +44,7 @@ std::vector<Practice> load_practices() {
     entry.ignore("source");
     entry.ignore("scenario");
     all.push_back({.framework = entry.text("framework", ""),
+                   .model = entry.text("model", ""),
                    .precision = entry.text("precision", ""),
                    .id = entry.text("id", ""),
                    .notes = entry.text("notes", ""),
@@ -118,9 +119,11 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
 Json with_practices(const RowTables& tables, const MeasuredRow& row, Json document) {
   const std::string framework = text_at(row.description, "/framework");
   const std::string precision = text_at(row.description, "/precision");
+  const std::string model = text_at(row.description, "/model/name");
   const std::string notes = text_at(row.description, "/notes");
   for (const Practice& practice : tables.practices) {
     const bool applies = framework.starts_with(practice.framework) &&
+                         model.starts_with(practice.model) &&
                          precision.starts_with(practice.precision) &&
                          row.id.starts_with(practice.id) && notes.starts_with(practice.notes);
     if (!applies) continue;

@@ -21,10 +21,11 @@ struct RowPlatform {
   bool domain = false;           // the node is an NVLink domain, of which jobs take a part
 };
 
-// Where the framework, and the precision, the id and the notes where given, begin so: `scenario`
-// goes over the scenario. Its "model_patch" goes over the model's shape.
+// Where the framework, and the model's name, the precision, the id and the notes where given, begin
+// so: `scenario` goes over the scenario. Its "model_patch" goes over the model's shape.
 struct Practice {
   std::string framework;
+  std::string model;
   std::string precision;
   std::string id;
   std::string notes;

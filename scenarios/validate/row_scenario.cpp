@@ -60,6 +60,15 @@ void add_latent_attention(const Json& row, Json& model) {
   model["value_dim"] = needed(*mla, "/v");
 }
 
+// "alternating sliding-window(128)/full": every second layer sees the last 128 positions.
+void add_window(const std::string& attention, Json& model) {
+  constexpr std::string_view kWindow = "sliding-window(";
+  const std::size_t at = attention.find(kWindow);
+  if (at == std::string::npos) return;
+  model["window"] = std::atoi(attention.c_str() + at + kWindow.size());
+  if (attention.starts_with("alternating")) model["full_attention_every"] = 2;
+}
+
 // GPT's parts (two-matrix feed-forward, LayerNorm, biases, learned positions, dropout) go together,
 // and so do Llama's.
 void add_model(Draft& draft) {
@@ -93,9 +102,7 @@ void add_model(Draft& draft) {
   if (!activation.empty()) {
     draft.assume(fmt::format("{} costs what GELU costs: one read, one write", activation));
   }
-  if (attention.find("sliding-window") != std::string::npos) {
-    draft.assume("layers with a sliding window attend to every earlier position");
-  }
+  add_window(attention, model);
   draft.document["model"] = std::move(model);
 }
 

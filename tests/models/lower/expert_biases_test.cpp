@@ -1,0 +1,127 @@
+// Biases and cut-off activations of experts, and attention within a window: the kernels that
+// GPT-OSS has beside those of other mixtures (models/lower/moe.hpp, attention_core.cpp).
+#include <gtest/gtest.h>
+
+#include <variant>
+
+#include "models/architecture/flops.hpp"
+#include "models/lower/moe.hpp"
+#include "sim/graph/progress.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+// One layer of GPT-OSS 120B on one GPU: 16 384 tokens, so 65 536 rows.
+TrainingPlan gpt_oss_layer() {
+  Architecture a = small_moe(1);
+  a.name = "one layer of GPT-OSS 120B";
+  a.hidden = 2880;
+  a.heads = 64;
+  a.kv_heads = 8;
+  a.head_dim = 64;
+  a.ffn = a.expert_ffn = 2880;
+  a.vocab = 201088;
+  a.max_positions = 131072;
+  a.biases = true;
+  a.experts = 128;
+  a.experts_per_token = 4;
+  a.shared_ffn = a.dense_layers = 0;
+  a.clamped_experts = true;
+  TrainingPlan plan = plan_of(a, {.expert_tensor = 1}, 1);
+  plan.training.sequence_length = 4096;
+  plan.training.micro_batch_size = 4;
+  plan.training.global_batch_size = 4;
+  plan.training.attention = AttentionKind::Flash;
+  return plan;
+}
+
+std::int64_t memory_bytes_of(const Workload& workload, std::string_view name) {
+  std::int64_t bytes = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name == name) bytes += std::get<MemoryBound>(workload.kernels[view.op.payload]).bytes;
+  });
+  return bytes;
+}
+
+std::int64_t attention_pairs_of(const Workload& workload) {
+  std::int64_t pairs = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name == "attention")
+      pairs += std::get<Attention>(workload.kernels[view.op.payload]).pairs;
+  });
+  return pairs;
+}
+
+// Are the kernels of the header's worked figures there, each with its bytes?
+TEST(ExpertBiases, AreKernelsOfTheirOwn) {
+  const Workload workload = lower(gpt_oss_layer());
+  EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 5'284'823'040);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_bias_backward"), 7'549'747'200);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_clamp"), 3'019'898'880);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_clamp_backward"), 5'662'310'400);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_activation"), 3 * 2 * 65'536LL * 2880);
+}
+
+// A recomputed activation cuts off again, and adds no bias again.
+TEST(ExpertBiases, RecomputedActivationsCutOffAgain) {
+  TrainingPlan plan = gpt_oss_layer();
+  plan.training.recompute = Recompute::Selective;
+  plan.training.recompute_modules = {"moe_act"};
+  const Workload workload = lower(plan);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_clamp"), 2 * 3'019'898'880);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 5'284'823'040);
+}
+
+// Where the grouped products do it all, no such kernel is left; the products are the same.
+TEST(ExpertBiases, FusedProductsLeaveNoneBeside) {
+  TrainingPlan plan = gpt_oss_layer();
+  const double flops = executed_flops(lower(plan)).value();
+  plan.experts.products = ExpertProducts::Fused;
+  const Workload fused = lower(plan);
+  for (const char* name :
+       {"expert_bias", "expert_bias_backward", "expert_clamp", "expert_clamp_backward",
+        "expert_activation", "expert_activation_backward"})
+    EXPECT_EQ(memory_bytes_of(fused, name), 0) << name;
+  EXPECT_DOUBLE_EQ(executed_flops(fused).value(), flops);
+}
+
+// A model without biases has none of the kernels.
+TEST(ExpertBiases, OtherMixturesHaveNone) {
+  const Workload workload = lower(plan_of(small_moe(2), {.expert_tensor = 1}, 1));
+  EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 0);
+  EXPECT_EQ(memory_bytes_of(workload, "expert_clamp"), 0);
+}
+
+// How many pairs of query and key are computed: w s - w (w-1)/2 of a layer with a window w, s (s +
+// 1)/2 of the others. s = 4096, w = 128: 516 160 and 8 390 656.
+TEST(AttentionWindow, AlternatesWithFullAttention) {
+  TrainingPlan plan = gpt_oss_layer();
+  plan.architecture.layers = 4;
+  plan.architecture.window = 128;
+  EXPECT_EQ(attention_pairs_of(lower(plan)), 4 * 516'160);
+  plan.architecture.full_attention_every = 2;
+  EXPECT_EQ(attention_pairs_of(lower(plan)), 2 * 516'160 + 2 * 8'390'656);
+  plan.architecture.full_attention_every = 3;
+  EXPECT_EQ(attention_pairs_of(lower(plan)), 3 * 516'160 + 8'390'656);
+  plan.architecture.window = 5000;  // wider than the sequence
+  EXPECT_EQ(attention_pairs_of(lower(plan)), 4 * 8'390'656);
+}
+
+// Are the FLOPs that MFU counts those of the pairs? Per token of s = 4096 and 64 heads of 64: full
+// causal layers 2 s (q + o)/2, windowed ones 2 (q + o) pairs/s.
+TEST(AttentionWindow, FlopsCountThePairs) {
+  Architecture a = gpt_oss_layer().architecture;
+  a.layers = 2;
+  a.window = 128;
+  a.full_attention_every = 2;
+  const TokenFlops token = token_flops(a, {.sequence_length = 4096, .vocab = a.vocab});
+  EXPECT_DOUBLE_EQ(token.attention_layer, 2.0 * 4096 * 8192 / 2);
+  EXPECT_NEAR(token.window_layer, 2.0 * 8192 * (128.0 - 128.0 * 127.0 / 2.0 / 4096.0), 1e-6);
+  EXPECT_DOUBLE_EQ(token.attention(), token.attention_layer + token.window_layer);
+}
+
+}  // namespace
+}  // namespace trainyard
