@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -16,69 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDepthMost = 200;
-
-// Follows the parser through the document and finds keys that appear twice in one object: the
-// library would silently keep one of the values.
-class DuplicateKeys {
- public:
-  explicit DuplicateKeys(std::string file) : file_(std::move(file)) {}
-
-  void see(Json::parse_event_t event, const Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      open(event == Event::array_start);
-    } else if (event == Event::object_end || event == Event::array_end) {
-      levels_.pop_back();
-      next_element();
-    } else if (event == Event::key) {
-      key(parsed.get_ref<const std::string&>());
-    } else {
-      next_element();
-    }
-  }
-
-  [[nodiscard]] const std::vector<Problem>& problems() const { return problems_; }
-
- private:
-  struct Level {
-    bool array = false;
-    std::size_t index = 0;       // of an array: the element being read
-    std::string key;             // of an object: the member being read
-    std::set<std::string> keys;  // of an object: all members so far
-  };
-
-  void open(bool array) {
-    if (levels_.size() >= kDepthMost) {
-      throw InputError(Problem{file_, "", fmt::format("nested deeper than {} levels", kDepthMost),
-                               "flatten it; no file of ours needs more than ten"});
-    }
-    levels_.push_back({.array = array, .index = 0, .key = {}, .keys = {}});
-  }
-
-  void key(const std::string& name) {
-    Level& level = levels_.back();
-    level.key = name;
-    if (level.keys.insert(name).second) return;
-    problems_.push_back({file_, pointer(), fmt::format("the key {} appears twice", shown(name)),
-                         "keep one of them"});
-  }
-
-  void next_element() {
-    if (!levels_.empty() && levels_.back().array) ++levels_.back().index;
-  }
-
-  [[nodiscard]] std::string pointer() const {
-    std::string text;
-    for (const Level& level : levels_) {
-      text = join_pointer(text, level.array ? std::to_string(level.index) : level.key);
-    }
-    return text;
-  }
-
-  std::string file_;
-  std::vector<Level> levels_;
-  std::vector<Problem> problems_;
-};
 
 // "line 3, column 7" of a byte, counted from one as editors do.
 std::string place(std::string_view text, std::size_t byte) {
@@ -107,26 +44,116 @@ std::string syntax_hint(const std::string& message) {
   return "";
 }
 
+// Builds the document as the parser reads on, and finds keys that appear twice in one object: the
+// library would silently keep one of the values. (With a callback the library does as much, but at
+// every bracket that closes it goes through all that stands beside it.)
+class DocumentBuilder final : public nlohmann::json_sax<Json> {
+ public:
+  DocumentBuilder(std::string file, std::string_view text) : file_(std::move(file)), text_(text) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t& value) override { return put(std::move(value)); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override;
+  bool parse_error(std::size_t byte, const std::string&,
+                   const nlohmann::detail::exception& error) override;
+
+  // REQUIRES: all is read.
+  [[nodiscard]] Json take() {
+    if (!problems_.empty()) throw InputError(problems_);
+    return std::move(document_);
+  }
+
+ private:
+  struct Level {
+    Json* value = nullptr;  // an array or an object that is not closed yet
+    std::string key = {};   // of an object: the member being read
+    Json* member = nullptr;
+  };
+
+  template <class Value>
+  bool put(Value&& value) {
+    next() = std::forward<Value>(value);
+    return true;
+  }
+  Json& next();
+  bool open(Json empty);
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+  [[nodiscard]] std::string pointer() const;
+
+  std::string file_;
+  std::string_view text_;
+  Json document_;
+  std::vector<Level> levels_;
+  std::vector<Problem> problems_;
+};
+
+// Where the value just read goes.
+Json& DocumentBuilder::next() {
+  if (levels_.empty()) return document_;
+  Level& level = levels_.back();
+  return level.value->is_array() ? level.value->emplace_back() : *level.member;
+}
+
+bool DocumentBuilder::open(Json empty) {
+  if (levels_.size() >= kDepthMost) {
+    throw InputError(Problem{file_, "", fmt::format("nested deeper than {} levels", kDepthMost),
+                             "flatten it; no file of ours needs more than ten"});
+  }
+  Json& value = next();
+  value = std::move(empty);
+  levels_.push_back({.value = &value});
+  return true;
+}
+
+bool DocumentBuilder::key(string_t& name) {
+  Level& level = levels_.back();
+  level.key = name;
+  const auto [member, fresh] = level.value->emplace(std::move(name), nullptr);
+  level.member = &*member;
+  if (!fresh) {
+    problems_.push_back({file_, pointer(),
+                         fmt::format("the key {} appears twice", shown(level.key)),
+                         "keep one of them"});
+  }
+  return true;
+}
+
+std::string DocumentBuilder::pointer() const {
+  std::string text;
+  for (const Level& level : levels_) {
+    const bool array = level.value->is_array();
+    text = join_pointer(text, array ? std::to_string(level.value->size() - 1) : level.key);
+  }
+  return text;
+}
+
+bool DocumentBuilder::parse_error(std::size_t byte, const std::string&,
+                                  const nlohmann::detail::exception& error) {
+  const std::string what = without_preamble(error.what());
+  const bool syntax = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
+  // Else a number that no double holds, such as 1e999.
+  const std::string told = syntax ? fmt::format("{}: {}", place(text_, byte), what) : what;
+  throw InputError(Problem{file_, "", told, syntax ? syntax_hint(what) : ""});
+}
+
 }  // namespace
 
 Json parse_json(const std::string& name, std::string_view text) {
-  DuplicateKeys duplicates(name);
-  const auto watch = [&duplicates](int, Json::parse_event_t event, Json& parsed) {
-    duplicates.see(event, parsed);
-    return true;
-  };
-  try {
-    Json document = Json::parse(text, watch, true, true);
-    if (!duplicates.problems().empty()) throw InputError(duplicates.problems());
-    return document;
-  } catch (const Json::parse_error& error) {
-    const std::string what = without_preamble(error.what());
-    throw InputError(
-        Problem{name, "", fmt::format("{}: {}", place(text, error.byte), what), syntax_hint(what)});
-  } catch (const Json::exception& error) {
-    // A number that no double holds, such as 1e999.
-    throw InputError(Problem{name, "", without_preamble(fmt::format(": {}", error.what())), ""});
-  }
+  DocumentBuilder builder(name, text);
+  Json::sax_parse(text, &builder, Json::input_format_t::json, true, true);
+  return builder.take();
 }
 
 }  // namespace trainyard

@@ -1,7 +1,9 @@
 // What the parts of a run cost by themselves: the cluster, the workload, folding, the engine, a
 // trace of every rank, a search. Goals stand with the whole runs; these say where the time goes.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@
 #include "scenarios/run/run.hpp"
 #include "scenarios/search/search.hpp"
 #include "shipped.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/perfetto/perfetto_trace.hpp"
 #include "topologies/topology.hpp"
@@ -30,6 +33,18 @@ void cluster_build(benchmark::State& state) {
   state.counters["GPUs"] = static_cast<double>(gpu_count(spec));
 }
 BENCHMARK(cluster_build)->Arg(128)->Arg(2048)->Arg(16384)->Unit(benchmark::kMillisecond);
+
+// A workload's file, so many operations long: as many a second at every length.
+void document_read(benchmark::State& state) {
+  std::string text = R"({"operations": [)";
+  for (std::int64_t i = 0; i < state.range(0); ++i)
+    text += fmt::format(R"({}{{"kind": "compute", "seconds": {}, "after": [{}]}})",
+                        i == 0 ? "" : ", ", i, i);
+  text += "]}";
+  for (auto _ : state) benchmark::DoNotOptimize(parse_json("operations.json", text));
+  state.SetItemsProcessed(state.range(0) * static_cast<std::int64_t>(state.iterations()));
+}
+BENCHMARK(document_read)->Arg(1'000)->Arg(100'000)->Unit(benchmark::kMillisecond);
 
 void workload_build(benchmark::State& state) {
   const Scenario scenario = gpt3_on_1024();
