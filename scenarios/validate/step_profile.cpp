@@ -60,12 +60,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 44> kClasses
     {"cijk_", "gemm"},
 }};
 
-std::string class_of(const Kernel& kernel) {
-  const auto* bound = std::get_if<MemoryBound>(&kernel);
-  if (std::holds_alternative<Attention>(kernel)) return "attention";
-  if (std::holds_alternative<Copy>(kernel)) return "copy";
-  if (bound == nullptr) return "gemm";
-  switch (bound->kind) {
+std::string class_of(MemoryBoundKind kind) {
+  switch (kind) {
     case MemoryBoundKind::Norm:
       return "norm";
     case MemoryBoundKind::Softmax:
@@ -83,6 +79,13 @@ std::string class_of(const Kernel& kernel) {
   }
 }
 
+std::string class_of(const Kernel& kernel) {
+  if (std::holds_alternative<Attention>(kernel)) return "attention";
+  if (std::holds_alternative<Copy>(kernel)) return "copy";
+  const auto* bound = std::get_if<MemoryBound>(&kernel);
+  return bound == nullptr ? "gemm" : class_of(bound->kind);
+}
+
 std::string class_of(CollectiveOp op) {
   return op == CollectiveOp::AllToAll ? "send_recv" : std::string(to_string(op));
 }
@@ -97,6 +100,16 @@ std::string kernel_class(std::string_view name) {
     if (small.find(part) != std::string::npos) return std::string(kind);
   }
   return "elementwise";
+}
+
+std::string simulated_kernel_class(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  if (word == "attention" || word == "copy") return std::string(word);
+  for (auto kind = MemoryBoundKind::Norm; kind <= MemoryBoundKind::Zero;
+       kind = static_cast<MemoryBoundKind>(static_cast<int>(kind) + 1)) {
+    if (word == to_string(kind)) return class_of(kind);
+  }
+  return "gemm";
 }
 
 bool is_communication(std::string_view kernel_class) {

@@ -4,7 +4,9 @@
 // a simulated run. Kernels of a trace are put into classes by their names, as NCCL, cuBLAS,
 // CUTLASS, cuDNN, FlashAttention, Apex and Transformer Engine call them. A NCCL kernel runs from
 // the moment its rank has reached the call, so that waiting for others is in its time; the same is
-// counted of a predicted communication. all_to_all is send_recv, as in NCCL.
+// counted of a predicted communication. all_to_all is send_recv, as in NCCL. A trace of our own
+// (trainyard run --trace) says each kernel's class itself and draws waiting as a slice of its own:
+// it reads back as the profile of the run it came from.
 //
 //   const StepProfile measured = read_step_profile("trace.json");
 //   measured.step_s;                                    // median over its steps
@@ -38,6 +40,8 @@ struct StepProfile {
 // "sm90_xmma_gemm_bf16" -> "gemm", "flash_fwd_kernel" -> "attention".
 [[nodiscard]] std::string kernel_class(std::string_view name);
 [[nodiscard]] bool is_communication(std::string_view kernel_class);
+// Likewise by what a trace of our own says of it: "grouped_gemm experts4 n3072 ..." -> "gemm".
+[[nodiscard]] std::string simulated_kernel_class(std::string_view text);
 
 struct TimeSpan {
   double start_s = 0.0;

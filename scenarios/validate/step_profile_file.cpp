@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "scenarios/validate/measured_row.hpp"
@@ -60,17 +62,41 @@ TimeSpan span_of(const Json& event) {
 
 struct Events {
   std::vector<ClassSpan> kernels;
+  std::set<double> ranks;       // processes of a trace of our own
   std::vector<TimeSpan> steps;  // as the CPU saw them
 };
 
+// A stream of a process.
+std::string lane_of(const Json& event) {
+  return fmt::format("{}/{}", number_at(event, "/pid", 0.0), number_at(event, "/tid", 0.0));
+}
+
+// A kernel's time begins where the slice of its waiting does, which stands before it in its lane.
+ClassSpan kernel_of(const Json& event, std::map<std::string, double>& waits) {
+  const std::string text = text_at(event, "/args/kernel");
+  ClassSpan kernel{
+      text.empty() ? kernel_class(text_at(event, "/name")) : simulated_kernel_class(text),
+      span_of(event)};
+  if (const auto wait = waits.find(lane_of(event)); wait != waits.end()) {
+    kernel.time.start_s = wait->second;
+    waits.erase(wait);
+  }
+  return kernel;
+}
+
 Events events_of(const Json& all) {
   Events events;
+  std::map<std::string, double> waits;  // by lane, where one has begun
   for (const Json& event : all) {
     if (text_at(event, "/ph") != "X") continue;
     const std::string category = text_at(event, "/cat");
     const std::string name = text_at(event, "/name");
     if (category == "kernel") {
-      events.kernels.push_back({kernel_class(name), span_of(event)});
+      events.kernels.push_back(kernel_of(event, waits));
+      if (value_at(event, "/args/kernel") != nullptr)
+        events.ranks.insert(number_at(event, "/pid", 0.0));
+    } else if (category == "wait") {
+      waits[lane_of(event)] = span_of(event).start_s;
     } else if (category == "gpu_memcpy" || category == "gpu_memset") {
       events.kernels.push_back({"copy", span_of(event)});
     } else if (category == "user_annotation" && name.starts_with(kStep)) {
@@ -95,6 +121,11 @@ TimeSpan span_of(const std::vector<ClassSpan>& kernels) {
 StepProfile of_trace(const std::string& file, const Json& all) {
   const Events events = events_of(all);
   if (events.kernels.empty()) refuse(file, "/traceEvents", "holds no event of category \"kernel\"");
+  if (events.ranks.size() > 1) {
+    throw InputError(Problem{file, "/traceEvents",
+                             fmt::format("shows {} ranks", events.ranks.size()),
+                             "write one: trainyard run SCENARIO --trace FILE --trace-ranks RANK"});
+  }
   if (events.steps.empty()) {
     const TimeSpan window = span_of(events.kernels);
     return profile_of(events.kernels, window.end_s - window.start_s, 1);

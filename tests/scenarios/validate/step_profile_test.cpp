@@ -5,6 +5,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/report/chrome_trace.hpp"
 
 namespace trainyard {
 namespace {
@@ -100,6 +101,37 @@ TEST(StepProfile, OfARunAddsUpToItsStep) {
     if (!is_communication(kind)) computing += seconds;
   EXPECT_NEAR(computing + profile.exposed_s + profile.idle_s, profile.step_s,
               1e-9 * profile.step_s);
+}
+
+// A trace of our own read back: names of kernels are ours there, and waiting is drawn apart.
+void expect_trace_reads_back(const std::string& scenario, const std::vector<Override>& overrides) {
+  SCOPED_TRACE(scenario);
+  const trainyard::Run run = run_scenario(
+      load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + scenario, overrides), {});
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "own.json";
+  write_chrome_trace(run.view(), file, {.ranks = {3}});
+  const StepProfile read = read_step_profile(file);
+  const StepProfile made = step_profile(run, 3);
+  EXPECT_NEAR(read.step_s, made.step_s, 1e-8);
+  ASSERT_EQ(read.seconds.size(), made.seconds.size());
+  for (const auto& [kind, seconds] : made.seconds)
+    EXPECT_NEAR(read.seconds.at(kind), seconds, 1e-5 * made.step_s) << kind;
+  EXPECT_NEAR(read.exposed_s, made.exposed_s, 1e-5 * made.step_s);
+  EXPECT_NEAR(read.idle_s, made.idle_s, 1e-5 * made.step_s);
+}
+
+TEST(StepProfile, OfTheTraceOfARunIsThatOfTheRun) {
+  expect_trace_reads_back("megatron/gpt_145p6b_1536xa100.json",
+                          {{"training.global_batch_size", "384"}});
+  expect_trace_reads_back("moe/qwen3_30b_a3b_16xh100.json", {{"training.global_batch_size", "32"}});
+}
+
+TEST(StepProfile, OfOneRankAlone) {
+  const trainyard::Run run = run_scenario(
+      load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {}), {});
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "both.json";
+  write_chrome_trace(run.view(), file, {.ranks = {0, 1}});
+  EXPECT_THROW(static_cast<void>(read_step_profile(file)), InputError);
 }
 
 TEST(StepProfile, AComparisonNamesWhatWouldCloseTheGap) {
