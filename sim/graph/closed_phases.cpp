@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -119,7 +120,7 @@ class LocalFlows {
 
 // By group: whether all that its chains meet is each other, in phases of few chains.
 std::vector<bool> closed_groups(const JointGraph& joint, const Contention& contention) {
-  std::vector<bool> closed(joint.traffic.size(), false);
+  std::vector<bool> closed(joint.traffic_of.size(), false);
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     const auto loads = contention.contended.begin();
     const bool meets =
@@ -131,20 +132,20 @@ std::vector<bool> closed_groups(const JointGraph& joint, const Contention& conte
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     if (contention.meets_others[shape]) closed[joint.group_of_shape[shape]] = false;
   }
-  for (std::size_t group = 0; group < closed.size(); ++group) {
-    for (const GroupCall& made : joint.traffic[group]) {
-      for (const ShapedPhase& phase : made.phases) {
-        if (phase.chains.size() > kMostChains) closed[group] = false;
-      }
-    }
+  const auto has_many_chains = [](const GroupCall& made) {
+    return std::ranges::any_of(
+        made.phases, [](const ShapedPhase& phase) { return phase.chains.size() > kMostChains; });
+  };
+  for (GroupId group = 0; group < closed.size(); ++group) {
+    if (closed[group] && std::ranges::any_of(joint.calls_of(group), has_many_chains))
+      closed[group] = false;
   }
   return closed;
 }
 
 double rate_alone(const Cluster& cluster, const JointGraph& joint, const Contention& contention,
-                  const ShapedChain& chain) {
-  double rate = chain.rate_cap_bytes_per_s;
-  for (const auto& [link, load] : joint.shape(chain.shape)) {
+                  std::span<const ShapeLoad> shape, double rate) {
+  for (const auto& [link, load] : shape) {
     if (contention.slack[link]) continue;
     rate = std::min(rate, cluster.link(link).capacity.value() / joint.loads[load]);
   }
@@ -157,12 +158,15 @@ constexpr std::size_t kNoNumber = std::numeric_limits<std::size_t>::max();
 
 // `numbers` has kNoNumber for every link, before and after.
 void price(const Cluster& cluster, const JointGraph& joint, const Contention& contention,
-           LinkNumbers& numbers, ShapedPhase& phase) {
+           GroupId group, LinkNumbers& numbers, ShapedPhase& phase) {
+  const auto shape_of = [&](const ShapedChain& chain) {
+    return joint.shape(joint.first_shape[group] + chain.shape);
+  };
   LocalFlows flows;
   std::vector<LinkId> numbered;
   for (const ShapedChain& chain : phase.chains) {
     LocalFlows::Loads loads;
-    for (const auto& [link, load] : joint.shape(chain.shape)) {
+    for (const auto& [link, load] : shape_of(chain)) {
       if (contention.slack[link]) continue;
       if (numbers[link] == kNoNumber) {
         numbers[link] = flows.add_link(cluster.link(link).capacity.value());
@@ -176,7 +180,8 @@ void price(const Cluster& cluster, const JointGraph& joint, const Contention& co
   const std::vector<double> ends = flows.ends();
   for (std::size_t i = 0; i < ends.size(); ++i) {
     ShapedChain& chain = phase.chains[i];
-    chain.rate_without_company = rate_alone(cluster, joint, contention, chain);
+    chain.rate_without_company =
+        rate_alone(cluster, joint, contention, shape_of(chain), chain.rate_cap_bytes_per_s);
     chain.rate_cap_bytes_per_s = chain.payload_bytes / ends[i];
   }
 }
@@ -186,11 +191,14 @@ void price(const Cluster& cluster, const JointGraph& joint, const Contention& co
 ClosedPhases close_phases(const Cluster& cluster, JointGraph joint, Contention contention) {
   const std::vector<bool> closed = closed_groups(joint, contention);
   LinkNumbers numbers(cluster.links().size(), kNoNumber);
-  for (std::size_t group = 0; group < closed.size(); ++group) {
+  for (GroupId group = 0; group < closed.size(); ++group) {
     if (!closed[group]) continue;
-    for (GroupCall& made : joint.traffic[group]) {
-      for (ShapedPhase& phase : made.phases) price(cluster, joint, contention, numbers, phase);
-    }
+    std::vector<GroupCall> calls = joint.calls_of(group);
+    for (GroupCall& made : calls)
+      for (ShapedPhase& phase : made.phases)
+        price(cluster, joint, contention, group, numbers, phase);
+    joint.traffic_of[group] = static_cast<std::uint32_t>(joint.traffic.size());
+    joint.traffic.push_back(std::move(calls));
   }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     if (!closed[joint.group_of_shape[shape]]) continue;

@@ -84,10 +84,9 @@ class ContentionSearch {
       : cluster_(cluster),
         joint_(joint),
         apartness_(workload, joint, order),
-        moments_(joint.group_of_shape.size()) {
-    for (const std::vector<GroupCall>& calls : joint.traffic) {
-      for (const GroupCall& made : calls) add_moments(made);
-    }
+        moments_(joint.traffic.size()) {
+    for (std::size_t i = 0; i < joint.traffic.size(); ++i)
+      for (const GroupCall& made : joint.traffic[i]) add_moments(made, moments_[i]);
     result_.contended.assign(joint.shape_loads.size(), false);
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
     result_.meets_others.assign(joint.group_of_shape.size(), false);
@@ -119,11 +118,15 @@ class ContentionSearch {
   // Whom a chain may meet on a link.
   enum class Company : std::uint8_t { None, OwnPhase, Others };
 
-  void add_moments(const GroupCall& made) {
+  // When the chains of each shape of a group move, ascending.
+  using Moments = std::vector<std::vector<Moment>>;
+
+  static void add_moments(const GroupCall& made, Moments& of_shape) {
     for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
       const Moment moment = std::uint64_t{made.call} << 32U | phase;
       for (const ShapedChain& chain : made.phases[phase].chains) {
-        std::vector<Moment>& moments = moments_[chain.shape];
+        if (chain.shape >= of_shape.size()) of_shape.resize(chain.shape + std::size_t{1});
+        std::vector<Moment>& moments = of_shape[chain.shape];
         moments.insert(moments.end(), chain.count, moment);
       }
     }
@@ -137,7 +140,7 @@ class ContentionSearch {
     std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
     result.all.resize(result.begin.back());
     std::vector<std::size_t> next(result.begin.begin(), result.begin.end() - 1);
-    for (std::uint32_t shape = 0; shape < moments_.size(); ++shape) {
+    for (std::uint32_t shape = 0; shape < joint_.group_of_shape.size(); ++shape) {
       for (std::size_t i = joint_.shape_offsets[shape]; i < joint_.shape_offsets[shape + 1]; ++i) {
         const LinkId link = joint_.shape_loads[i].link;
         if (!result_.slack[link]) result.all[next[link]++] = {shape, i};
@@ -159,6 +162,11 @@ class ContentionSearch {
         alone = std::min(alone, capacity / joint_.loads[joint_.shape_loads[load].load]);
       }
     }
+  }
+
+  [[nodiscard]] const std::vector<Moment>& moments_of(std::uint32_t shape) const {
+    const GroupId group = joint_.group_of_shape[shape];
+    return moments_[joint_.traffic_of[group]][shape - joint_.first_shape[group]];
   }
 
   [[nodiscard]] GroupId group_of(const Crossing& crossing) const {
@@ -191,7 +199,7 @@ class ContentionSearch {
     moving_.clear();
     for (std::size_t i = 0; i < of_group.size(); ++i) {
       company_[first + i] = Company::None;
-      for (const Moment moment : moments_[of_group[i].shape]) moving_.emplace_back(moment, i);
+      for (const Moment moment : moments_of(of_group[i].shape)) moving_.emplace_back(moment, i);
     }
     std::ranges::sort(moving_);
     for (std::size_t i = 1; i < moving_.size(); ++i) {
@@ -204,8 +212,8 @@ class ContentionSearch {
   const Cluster& cluster_;
   const JointGraph& joint_;
   Apartness apartness_;
-  std::vector<std::vector<Moment>> moments_;  // by shape, ascending
-  std::vector<Company> company_;              // on the link at hand
+  std::vector<Moments> moments_;  // by traffic of a group
+  std::vector<Company> company_;  // on the link at hand
   std::vector<GroupId> groups_here_;
   std::vector<std::pair<Moment, std::size_t>> moving_;  // who moves when, of one group
   Contention result_;

@@ -159,10 +159,11 @@ class Describer {
   void describe_flows(std::uint32_t group_class) {
     std::vector<std::vector<FoldedPhase>>& calls = result_.phases.emplace_back();
     calls.resize(workload_.calls.size());
-    for (const GroupCall& made : joint_.traffic[result_.groups[group_class].representative]) {
+    const GroupId group = result_.groups[group_class].representative;
+    for (const GroupCall& made : joint_.calls_of(group)) {
       for (std::uint32_t phase = 0; phase < made.phases.size(); ++phase) {
         FoldedPhase folded{.latency_s = made.phases[phase].latency_s, .flows = {}};
-        for (const ShapedChain& chain : distinct_chains(made.phases[phase])) {
+        for (const ShapedChain& chain : distinct_chains(group, made.phases[phase])) {
           folded.flows.push_back(size_of(result_.flows));
           result_.flows.push_back(flow(group_class, made.call, phase, chain));
         }
@@ -171,8 +172,13 @@ class Describer {
     }
   }
 
+  [[nodiscard]] std::uint32_t shape_class(GroupId group, const ShapedChain& chain) const {
+    return of_.shapes[joint_.first_shape[group] + chain.shape];
+  }
+
   // The chains of a phase of one group, those in equal places joined (or none, unfolded).
-  [[nodiscard]] std::vector<ShapedChain> distinct_chains(const ShapedPhase& phase) const {
+  [[nodiscard]] std::vector<ShapedChain> distinct_chains(GroupId group,
+                                                         const ShapedPhase& phase) const {
     using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
     std::map<Key, std::size_t> known;
     std::vector<ShapedChain> distinct;
@@ -183,7 +189,7 @@ class Describer {
         distinct.insert(distinct.end(), chain.count, one);
         continue;
       }
-      const Key key{of_.shapes[chain.shape], rounded_key(chain.payload_bytes),
+      const Key key{shape_class(group, chain), rounded_key(chain.payload_bytes),
                     rounded_key(chain.rate_cap_bytes_per_s), company_key(chain)};
       const auto [entry, fresh] = known.try_emplace(key, distinct.size());
       if (fresh) {
@@ -205,10 +211,10 @@ class Describer {
                    .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
                    .rate_without_company = chain.rate_without_company,
                    .weights = {}};
-    const std::uint32_t shape_class = of_.shapes[chain.shape];
+    const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, chain);
     const double members = flow.members;
-    for (const ClassLoad& load : loads_[shape_class]) {
-      const double weight = members / members_of_shape_class_[shape_class] * load.together;
+    for (const ClassLoad& load : loads_[shapes]) {
+      const double weight = members / members_of_shape_class_[shapes] * load.together;
       flow.weights.push_back(
           {.link_class = load.link_class,
            .weight = weight,

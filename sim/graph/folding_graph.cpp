@@ -1,7 +1,9 @@
 #include "sim/graph/folding_graph.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -16,9 +18,10 @@ std::uint32_t vertices_of(const auto& container) {
 // Numbers for what vertices are known by.
 class Colours {
  public:
-  void add(std::vector<std::uint64_t> key) {
-    const auto next = vertices_of(names_);
-    colours_.push_back(names_.try_emplace(std::move(key), next).first->second);
+  void add(const std::vector<std::uint64_t>& key) {
+    auto name = names_.find(key);
+    if (name == names_.end()) name = names_.emplace(key, vertices_of(names_)).first;
+    colours_.push_back(name->second);
   }
   [[nodiscard]] std::vector<std::uint32_t> all() && { return std::move(colours_); }
 
@@ -30,51 +33,68 @@ class Colours {
 enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink };
 
 void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+  std::vector<std::uint64_t> key;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-    std::vector<std::uint64_t> key{kRank, workload.ranks[rank].program};
+    key = {kRank, workload.ranks[rank].program};
     key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
     // A slot the program does not use must not tell ranks apart.
     while (key.size() > 2 && key.back() == kNone) key.pop_back();
-    colours.add(std::move(key));
+    colours.add(key);
   }
 }
 
 void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
-  for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    std::vector<std::uint64_t> key{kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
-                                   workload.groups[group].members.size()};
-    for (const GroupCall& made : joint.traffic[group]) {
-      key.push_back(made.call);
-      key.push_back(made.phases.size());
+  std::vector<std::vector<std::uint64_t>> keys;  // by traffic
+  for (const std::vector<GroupCall>& calls : joint.traffic) {
+    std::vector<std::uint64_t>& key = keys.emplace_back();
+    for (const GroupCall& made : calls) {
+      key.insert(key.end(), {made.call, made.phases.size()});
       for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
     }
-    colours.add(std::move(key));
   }
+  std::vector<std::uint64_t> key;
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    const std::vector<std::uint64_t>& of_calls = keys[joint.traffic_of[group]];
+    key = {kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
+           workload.groups[group].members.size()};
+    key.insert(key.end(), of_calls.begin(), of_calls.end());
+    colours.add(key);
+  }
+}
+
+// Adds a chain to what is known of the shapes of its group.
+void add_use(std::vector<std::vector<std::uint64_t>>& keys, const ShapedChain& chain,
+             std::uint32_t call, std::size_t phase) {
+  if (chain.shape >= keys.size()) keys.resize(chain.shape + std::size_t{1}, {kShape});
+  keys[chain.shape].insert(keys[chain.shape].end(), {call, phase, rounded_key(chain.payload_bytes),
+                                                     rounded_key(chain.rate_cap_bytes_per_s),
+                                                     company_key(chain), chain.count});
 }
 
 // A shape is known by the chains that have it.
 void add_shape_colours(Colours& colours, const JointGraph& joint) {
-  std::vector<std::vector<std::uint64_t>> keys(joint.group_of_shape.size(), {kShape});
-  for (const std::vector<GroupCall>& calls : joint.traffic) {
-    for (const GroupCall& made : calls) {
-      for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
-        for (const ShapedChain& chain : made.phases[phase].chains) {
-          keys[chain.shape].insert(
-              keys[chain.shape].end(),
-              {made.call, phase, rounded_key(chain.payload_bytes),
-               rounded_key(chain.rate_cap_bytes_per_s), company_key(chain), chain.count});
-        }
-      }
+  using Keys = std::vector<std::vector<std::uint64_t>>;  // by shape of the group
+  std::vector<Keys> keys(joint.traffic.size());
+  for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
+    for (const GroupCall& made : joint.traffic[i]) {
+      for (std::size_t phase = 0; phase < made.phases.size(); ++phase)
+        for (const ShapedChain& chain : made.phases[phase].chains)
+          add_use(keys[i], chain, made.call, phase);
     }
   }
-  for (std::vector<std::uint64_t>& key : keys) colours.add(std::move(key));
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
+    const GroupId group = joint.group_of_shape[shape];
+    colours.add(keys[joint.traffic_of[group]][shape - joint.first_shape[group]]);
+  }
 }
 
 void add_link_colours(Colours& colours, const Cluster& cluster, const JointGraph& joint) {
+  std::vector<std::uint64_t> key;
   for (const LinkId id : joint.links) {
     const Link& link = cluster.link(id);
-    colours.add({kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
-                 rounded_key(link.nominal.value()), joint.bundle_size[id]});
+    key = {kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
+           rounded_key(link.nominal.value()), joint.bundle_size[id]};
+    colours.add(key);
   }
 }
 
@@ -98,18 +118,29 @@ std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingG
   return edges;
 }
 
-// What a chain's uncontended links allow becomes a cap of its own.
+// What a chain's uncontended links allow becomes a cap of its own. Groups that do the same and
+// whose shapes may go as fast still do the same.
 void cap_chains(JointGraph& joint, const Contention& contention) {
-  for (std::vector<GroupCall>& calls : joint.traffic) {
-    for (GroupCall& made : calls) {
-      for (ShapedPhase& phase : made.phases) {
-        for (ShapedChain& chain : phase.chains) {
-          chain.rate_cap_bytes_per_s =
-              std::min(chain.rate_cap_bytes_per_s, contention.rate_alone[chain.shape]);
-        }
-      }
+  std::vector<std::vector<GroupCall>> capped;
+  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> known;
+  std::vector<std::uint64_t> key;
+  for (GroupId group = 0; group < joint.traffic_of.size(); ++group) {
+    const auto rates =
+        std::span(contention.rate_alone).subspan(joint.first_shape[group], joint.shapes_of(group));
+    key.assign(1, joint.traffic_of[group]);
+    for (const double rate : rates) key.push_back(std::bit_cast<std::uint64_t>(rate));
+    auto place = known.find(key);
+    if (place == known.end()) {
+      place = known.emplace(key, vertices_of(capped)).first;
+      capped.push_back(joint.calls_of(group));
+      for (GroupCall& made : capped.back())
+        for (ShapedPhase& phase : made.phases)
+          for (ShapedChain& chain : phase.chains)
+            chain.rate_cap_bytes_per_s = std::min(chain.rate_cap_bytes_per_s, rates[chain.shape]);
     }
+    joint.traffic_of[group] = place->second;
   }
+  joint.traffic = std::move(capped);
 }
 
 }  // namespace

@@ -9,39 +9,35 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/graph/call_sequences.hpp"
+#include "sim/graph/alike_places.hpp"
+#include "sim/graph/call_lists.hpp"
 #include "sim/graph/link_bundles.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// Calls a program makes through each slot, ascending and distinct.
-using SlotCalls = std::vector<std::vector<std::uint32_t>>;
+// A load on a link of a place (AlikePlaces), by its position there.
+struct PlacedLoad {
+  std::uint32_t place = 0;
+  std::uint32_t load = 0;  // index into JointGraph::loads
+};
 
-SlotCalls slot_calls(const Program& program, std::size_t slots) {
-  SlotCalls calls(slots);
-  for (const Operation& op : program.operations) {
-    if (!communicates(op.kind)) continue;
-    std::vector<std::uint32_t>& made = calls.at(op.slot);
-    // Calls come in the same few turns, microbatch by microbatch.
-    const std::size_t recent = made.size() - std::min<std::size_t>(made.size(), 4);
-    const auto known =
-        std::find(made.begin() + static_cast<std::ptrdiff_t>(recent), made.end(), op.payload);
-    if (known == made.end()) made.push_back(op.payload);
-  }
-  for (std::vector<std::uint32_t>& made : calls) {
-    std::ranges::sort(made);
-    made.erase(std::unique(made.begin(), made.end()), made.end());
-  }
-  return calls;
-}
+// What a group does that others do in places alike.
+struct Pattern {
+  std::uint32_t traffic = 0;                   // index into JointGraph::traffic
+  std::vector<std::vector<PlacedLoad>> loads;  // by shape of the group
+};
 
 class Joiner {
  public:
   // Without `bundles` every link is one of its own.
   Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport, bool bundles)
-      : cluster_(cluster), workload_(workload), transport_(transport), bundles_(bundles) {
+      : cluster_(cluster),
+        workload_(workload),
+        transport_(transport),
+        bundles_(bundles),
+        places_(cluster) {
     std::vector<LinkId> bundle_of = cluster.bundle_of();
     if (!bundles) std::iota(bundle_of.begin(), bundle_of.end(), 0U);
     joint_.bundle_size.assign(bundle_of.size(), 0);
@@ -54,47 +50,44 @@ class Joiner {
   std::optional<JointGraph> joined() {
     collect_memberships();
     joint_.shape_offsets = {0};
-    joint_.traffic.resize(workload_.groups.size());
     for (GroupId group = 0; group < workload_.groups.size() && bundles_hold_; ++group)
       shape_group(group);
     if (!bundles_hold_) return std::nullopt;
+    joint_.first_shape.push_back(shape_count());
     collect_links();
     return std::move(joint_);
   }
 
  private:
+  using SlotLists = std::vector<std::uint32_t>;  // by slot, numbers in call_lists_
+
   void collect_memberships() {
     std::size_t slots = workload_.slots.size();
     for (const Rank& rank : workload_.ranks) slots = std::max(slots, rank.slots.size());
-    std::vector<SlotCalls> calls;
-    for (const Program& program : workload_.programs) calls.push_back(slot_calls(program, slots));
-    calls_of_.resize(workload_.groups.size());
+    std::vector<SlotLists> calls;
+    for (const Program& program : workload_.programs) {
+      SlotLists& lists = calls.emplace_back();
+      for (std::vector<std::uint32_t>& made : slot_calls(program, slots))
+        lists.push_back(call_lists_.number(std::move(made)));
+    }
+    call_list_of_.assign(workload_.groups.size(), no_calls_);
     joint_.slot_of.resize(workload_.ranks.size());
     for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) {
       join_groups(rank, calls[workload_.ranks[rank].program]);
-    }
-    for (std::vector<std::uint32_t>& made : calls_of_) {
-      std::ranges::sort(made);
-      made.erase(std::unique(made.begin(), made.end()), made.end());
     }
     for (Membership& membership : joint_.memberships) {
       if (!sends(membership.group)) membership.role = 0;
     }
   }
 
-  void join_groups(RankId id, const SlotCalls& calls) {
+  void join_groups(RankId id, const SlotLists& calls) {
     const Rank& rank = workload_.ranks[id];
     const std::size_t first = joint_.memberships.size();
     joint_.slot_of[id].assign(rank.slots.size(), kNone);
     for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
       const auto [group, role] = rank.slots[slot];
-      if (group == kNone || calls[slot].empty()) continue;
-      std::vector<std::uint32_t>& made = calls_of_.at(group);
-      // Members make the same calls, so most of these are there already.
-      if (!std::ranges::includes(made, calls[slot])) {
-        made.insert(made.end(), calls[slot].begin(), calls[slot].end());
-        std::ranges::sort(made);
-      }
+      if (group == kNone || calls[slot] == no_calls_) continue;
+      call_list_of_.at(group) = call_lists_.both(call_list_of_.at(group), calls[slot]);
       const auto known = std::find_if(
           joint_.memberships.begin() + static_cast<std::ptrdiff_t>(first), joint_.memberships.end(),
           [&](const Membership& membership) { return membership.group == group; });
@@ -106,24 +99,96 @@ class Joiner {
   }
 
   [[nodiscard]] bool sends(GroupId group) const {
-    return std::ranges::any_of(calls_of_[group], [&](std::uint32_t call) {
+    const std::vector<std::uint32_t>& calls = call_lists_.list(call_list_of_[group]);
+    return std::ranges::any_of(calls, [&](std::uint32_t call) {
       return workload_.calls[call].op == CollectiveOp::SendRecv;
     });
   }
 
   void shape_group(GroupId group) {
-    std::vector<std::uint32_t> gpus;
-    for (const RankId rank : workload_.groups[group].members) {
-      gpus.push_back(workload_.ranks[rank].gpu);
+    gpus_.clear();
+    for (const RankId rank : workload_.groups[group].members)
+      gpus_.push_back(workload_.ranks[rank].gpu);
+    joint_.first_shape.push_back(shape_count());
+    const std::optional<AlikePlaces::Place> place = place_of(group);
+    if (!place) return ask_for(group);
+    const auto [known, fresh] = patterns_.try_emplace(
+        std::uint64_t{call_list_of_[group]} << 32U | place->number, std::nullopt);
+    if (fresh) {
+      ask_for(group);
+      known->second = pattern_of(group, place->links);
+    } else if (!known->second || !move_to(place->links, *known->second, group)) {
+      ask_for(group);
     }
+  }
+
+  // Where groups in places alike have the same phases (transport.hpp): calls that name no switches,
+  // of node mates or of a sender and a receiver.
+  std::optional<AlikePlaces::Place> place_of(GroupId group) {
+    if (!bundles_ || gpus_.empty()) return std::nullopt;
+    const std::vector<std::uint32_t>& calls = call_lists_.list(call_list_of_[group]);
+    const auto is_message = [&](std::uint32_t call) {
+      return workload_.calls[call].op == CollectiveOp::SendRecv;
+    };
+    const auto names_switches = [&](std::uint32_t call) {
+      return !workload_.calls[call].relay.empty();
+    };
+    if (std::ranges::any_of(calls, names_switches)) return std::nullopt;
+    if (const auto mates = places_.of_node_mates(gpus_)) return mates;
+    if (gpus_.size() != 2 || !std::ranges::all_of(calls, is_message)) return std::nullopt;
+    return places_.of_message(gpus_[0], gpus_[1]);
+  }
+
+  void ask_for(GroupId group) {
     shapes_here_.clear();
-    for (const std::uint32_t call : calls_of_[group]) {
+    std::vector<GroupCall> calls;
+    for (const std::uint32_t call : call_lists_.list(call_list_of_[group])) {
       GroupCall made{.call = call, .phases = {}};
-      for (const Phase& phase : transport_.phases(workload_.calls[call], gpus)) {
+      for (const Phase& phase : transport_.phases(workload_.calls[call], gpus_))
         made.phases.push_back(shaped(phase, group));
-      }
-      joint_.traffic[group].push_back(std::move(made));
+      calls.push_back(std::move(made));
     }
+    joint_.traffic_of.push_back(static_cast<std::uint32_t>(joint_.traffic.size()));
+    joint_.traffic.push_back(std::move(calls));
+  }
+
+  // The last group's phases told by the links of its place; nothing where they lead elsewhere.
+  std::optional<Pattern> pattern_of(GroupId group, std::span<const RouteHop> links) const {
+    Pattern pattern{.traffic = joint_.traffic_of[group], .loads = {}};
+    for (std::uint32_t shape = joint_.first_shape[group]; shape < shape_count(); ++shape) {
+      std::vector<PlacedLoad>& loads = pattern.loads.emplace_back();
+      for (const auto& [link, load] : joint_.shape(shape)) {
+        const auto at = std::ranges::find(links, link, &RouteHop::link);
+        if (at == links.end() || !is_bundle(*at)) return std::nullopt;
+        loads.push_back({static_cast<std::uint32_t>(at - links.begin()), load});
+      }
+    }
+    return pattern;
+  }
+
+  // Does the hop cross all of a bundle, told by its lowest link?
+  [[nodiscard]] bool is_bundle(const RouteHop& hop) const {
+    return joint_.bundle_of[hop.link] == hop.link && joint_.bundle_size[hop.link] == hop.alike;
+  }
+
+  // Gives the group the pattern's phases on other links; nothing is done where bundles do not
+  // match.
+  bool move_to(std::span<const RouteHop> links, const Pattern& pattern, GroupId group) {
+    for (const std::vector<PlacedLoad>& loads : pattern.loads)
+      for (const PlacedLoad& load : loads)
+        if (!is_bundle(links[load.place])) return false;
+    for (const std::vector<PlacedLoad>& loads : pattern.loads) {
+      const auto first = static_cast<std::ptrdiff_t>(joint_.shape_loads.size());
+      for (const PlacedLoad& load : loads)
+        joint_.shape_loads.push_back({links[load.place].link, load.load});
+      const auto begin = joint_.shape_loads.begin() + first;
+      if (!std::ranges::is_sorted(begin, joint_.shape_loads.end(), {}, &ShapeLoad::link))
+        std::ranges::sort(begin, joint_.shape_loads.end(), {}, &ShapeLoad::link);
+      joint_.group_of_shape.push_back(group);
+      joint_.shape_offsets.push_back(joint_.shape_loads.size());
+    }
+    joint_.traffic_of.push_back(pattern.traffic);
+    return true;
   }
 
   ShapedPhase shaped(const Phase& phase, GroupId group) {
@@ -197,15 +262,16 @@ class Joiner {
       hash ^= hash >> 29U;
     }
     const auto [begin, end] = shapes_here_.equal_range(hash);
+    const std::uint32_t first = joint_.first_shape[group];
     for (auto candidate = begin; candidate != end; ++candidate) {
-      if (std::ranges::equal(joint_.shape(candidate->second), shape,
+      if (std::ranges::equal(joint_.shape(first + candidate->second), shape,
                              [](const ShapeLoad& a, const ShapeLoad& b) {
                                return a.link == b.link && a.load == b.load;
                              })) {
         return candidate->second;
       }
     }
-    const auto index = static_cast<std::uint32_t>(joint_.group_of_shape.size());
+    const std::uint32_t index = shape_count() - first;
     joint_.group_of_shape.push_back(group);
     joint_.shape_loads.insert(joint_.shape_loads.end(), shape.begin(), shape.end());
     joint_.shape_offsets.push_back(joint_.shape_loads.size());
@@ -228,6 +294,10 @@ class Joiner {
     }
   }
 
+  [[nodiscard]] std::uint32_t shape_count() const {
+    return static_cast<std::uint32_t>(joint_.group_of_shape.size());
+  }
+
   // What a chain puts on a bundle.
   struct BundleLoad {
     std::uint32_t links = 0;
@@ -242,7 +312,13 @@ class Joiner {
   bool bundles_hold_ = true;
   std::vector<BundleLoad> met_;  // by lowest link, of the chain at hand; zero in between
   std::vector<LinkId> bundled_;  // those that are not zero
-  std::vector<std::vector<std::uint32_t>> calls_of_;  // [group]
+  CallLists call_lists_;
+  const std::uint32_t no_calls_ = call_lists_.number({});
+  std::vector<std::uint32_t> call_list_of_;  // [group]: number in call_lists_
+  AlikePlaces places_;
+  // By list of calls and place; nothing where the phases lead to links elsewhere.
+  std::unordered_map<std::uint64_t, std::optional<Pattern>> patterns_;
+  std::vector<std::uint32_t> gpus_;  // of the group at hand
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
 };

@@ -1,15 +1,17 @@
 // The joint graph of a workload on a cluster: ranks, groups, chains and links, ready to be folded.
 //
-// Every group's calls are turned into phases once, through Transport. Chains of one group that load
-// the same links in the same proportions share one *shape*, whatever their size, so that a group
-// with forty calls of the same ring keeps one list of links.
+// Every group's calls are turned into phases once, through Transport; of groups in places alike
+// (alike_places.hpp) one is asked, and the others have its phases on their own links. Chains of one
+// group that load the same links in the same proportions share one *shape*, whatever their size, so
+// that a group with forty calls of the same ring keeps one list of links.
 //
 // Of a bundle of links that carry the same whatever is sent (link_bundles.hpp) only the lowest is
 // in a shape; it stands for all. Where a transport loads one of them by itself there are no
 // bundles.
 //
 //   JointGraph joint = join(cluster, workload, transport);
-//   joint.traffic[group][0].phases[0].chains[0].shape;
+//   for (const GroupCall& made : joint.calls_of(group))
+//     joint.shape(joint.first_shape[group] + made.phases[0].chains[0].shape);
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@ namespace trainyard {
 
 // `count` equal chains of one phase.
 struct ShapedChain {
-  std::uint32_t shape = 0;
+  std::uint32_t shape = 0;  // among those of the group
   std::uint32_t count = 1;
   double payload_bytes = 0.0;  // on the most loaded link of one chain
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();
@@ -62,7 +64,9 @@ struct JointGraph {
   std::vector<Membership> memberships;  // through slots in use; sorted by rank, slot
   std::vector<std::vector<std::uint32_t>>
       slot_of;                                  // [rank][slot]: slot of the membership, or kNone
-  std::vector<std::vector<GroupCall>> traffic;  // [group], by call
+  std::vector<std::vector<GroupCall>> traffic;  // what groups do, by call; many do the same
+  std::vector<std::uint32_t> traffic_of;        // [group]
+  std::vector<std::uint32_t> first_shape;       // [group]: its shapes are in a row; and the end
   std::vector<GroupId> group_of_shape;
   std::vector<std::size_t> shape_offsets;  // of each shape in shape_loads, and the end
   std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
@@ -71,6 +75,12 @@ struct JointGraph {
   std::vector<LinkId> bundle_of;           // by link of the cluster: the lowest of its bundle
   std::vector<std::uint32_t> bundle_size;  // by link of the cluster, of the lowest of a bundle
 
+  [[nodiscard]] const std::vector<GroupCall>& calls_of(GroupId group) const {
+    return traffic[traffic_of[group]];
+  }
+  [[nodiscard]] std::uint32_t shapes_of(GroupId group) const {
+    return first_shape[group + 1] - first_shape[group];
+  }
   [[nodiscard]] std::span<const ShapeLoad> shape(std::uint32_t index) const {
     return std::span(shape_loads)
         .subspan(shape_offsets[index], shape_offsets[index + 1] - shape_offsets[index]);

@@ -106,8 +106,8 @@ PartingWord PartingWords::of_groups(GroupId a, GroupId b) const {
 }
 
 PartingWord PartingWords::of_calls(GroupId a, GroupId b) const {
-  const std::vector<GroupCall>& here = joint_.traffic[a];
-  const std::vector<GroupCall>& there = joint_.traffic[b];
+  const std::vector<GroupCall>& here = joint_.calls_of(a);
+  const std::vector<GroupCall>& there = joint_.calls_of(b);
   const auto latency = [](const GroupCall& made) {
     double sum = 0.0;
     for (const ShapedPhase& phase : made.phases) sum += phase.latency_s;
@@ -126,10 +126,12 @@ PartingWord PartingWords::of_calls(GroupId a, GroupId b) const {
 
 std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
   std::vector<Use> result;
-  for (const GroupCall& made : joint_.traffic[joint_.group_of_shape[shape]]) {
+  const GroupId group = joint_.group_of_shape[shape];
+  for (const GroupCall& made : joint_.calls_of(group)) {
     for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
       for (const ShapedChain& chain : made.phases[phase].chains) {
-        if (chain.shape == shape) result.push_back({made.call, phase, chain});
+        if (joint_.first_shape[group] + chain.shape == shape)
+          result.push_back({made.call, phase, chain});
       }
     }
   }

@@ -47,6 +47,8 @@ struct Carrier {
   std::string label = {};      // all of it: "nccl: NVLS/Simple, 16 channels"; "ring"
 };
 
+// What it answers depends on where the group stands and not on its name: in places alike
+// (alike_places.hpp) phases differ in the links alone, and one answer serves for all of them.
 class Transport {
  public:
   virtual ~Transport() = default;

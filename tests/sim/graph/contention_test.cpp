@@ -42,11 +42,18 @@ TEST(CallOrder, AllCallsMustBeInOrder) {
   EXPECT_FALSE(order.ordered(0, 0, 1));
 }
 
-// One link of two chains, 1 and 3 GB, and nobody else: they end after 1/2 + 1/2 and 2 GB of 1 GB/s.
-JointGraph two_chains(LinkId link) {
+JointGraph of_one_group(std::uint32_t shapes) {
   JointGraph joint;
   joint.traffic.resize(1);
-  joint.group_of_shape = {0, 0};
+  joint.traffic_of = {0};
+  joint.first_shape = {0, shapes};
+  joint.group_of_shape.assign(shapes, 0);
+  return joint;
+}
+
+// One link of two chains, 1 and 3 GB, and nobody else: they end after 1/2 + 1/2 and 2 GB of 1 GB/s.
+JointGraph two_chains(LinkId link) {
+  JointGraph joint = of_one_group(2);
   joint.shape_offsets = {0, 1, 2};
   joint.shape_loads = {{link, 0}, {link, 0}};
   joint.loads = {1.0};
@@ -64,7 +71,7 @@ TEST(ClosedPhases, EndWhenTheirChainsEndTogether) {
   Contention contention = all_contended(cluster, joint);
   contention.meets_others = {false, false};
   const ClosedPhases closed = close_phases(cluster, std::move(joint), std::move(contention));
-  const std::vector<ShapedChain>& chains = closed.joint.traffic[0][0].phases[0].chains;
+  const std::vector<ShapedChain>& chains = closed.joint.calls_of(0)[0].phases[0].chains;
   // 2 GB are moved when the small one ends, 4 GB when the large one does.
   EXPECT_NEAR(chains[0].rate_cap_bytes_per_s, capacity / 2.0, capacity * 1e-12);
   EXPECT_NEAR(chains[1].rate_cap_bytes_per_s, capacity * 3.0 / 4.0, capacity * 1e-12);
@@ -81,15 +88,13 @@ TEST(ClosedPhases, StayOpenWhereOthersMayCome) {
   const ClosedPhases closed = close_phases(cluster, std::move(joint), std::move(contention));
   EXPECT_TRUE(closed.contention.contended[0]);
   EXPECT_TRUE(closed.contention.contended[1]);
-  EXPECT_FALSE(closed.joint.traffic[0][0].phases[0].chains[0].rate_without_company.has_value());
+  EXPECT_FALSE(closed.joint.calls_of(0)[0].phases[0].chains[0].rate_without_company.has_value());
 }
 
 // Shapes given as links with their loads, all of one group.
 JointGraph shapes_on(const std::vector<std::vector<ShapeLoad>>& shapes, std::vector<double> loads,
                      std::vector<LinkId> links) {
-  JointGraph joint;
-  joint.traffic.resize(1);
-  joint.group_of_shape.assign(shapes.size(), 0);
+  JointGraph joint = of_one_group(static_cast<std::uint32_t>(shapes.size()));
   joint.shape_offsets = {0};
   for (const std::vector<ShapeLoad>& shape : shapes) {
     joint.shape_loads.insert(joint.shape_loads.end(), shape.begin(), shape.end());
