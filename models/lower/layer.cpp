@@ -196,7 +196,7 @@ OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, 
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }
 
-void LayerLowering::forward(const LayerParts& parts) {
+void LayerLowering::write_forward(const LayerParts& parts) {
   if (parts.attention_norm) norm_forward("attention_norm");
   if (parts.attention) arch_.latent() ? latent_attention_forward() : attention_forward();
   if (parts.ffn_norm) norm_forward("ffn_norm");
@@ -285,8 +285,8 @@ bool LayerLowering::has_experts() const {
   return arch_.kind_of(build_.tags().layer) == LayerKind::Moe;
 }
 
-void LayerLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready,
-                             const LayerParts& parts) {
+void LayerLowering::write_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
+                                   const LayerParts& parts) {
   const bool weights = part == BackwardPart::Weight;
   if (parts.ffn && has_experts()) {
     MoeLowering(plan_, shape_, build_, *this).backward(part, ready);

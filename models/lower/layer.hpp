@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -116,6 +117,33 @@ class LayerLowering {
     std::int64_t beside = 0;
     std::int64_t columns = 0;
   };
+  // What the operations of a layer depend on, beside the plan and what stands before them: all that
+  // follows from the number of the layer or the microbatch belongs here, or is no case for
+  // repeats().
+  struct BlockKey {
+    bool backward = false;
+    BackwardPart backward_part = BackwardPart::Full;
+    bool gradients = false;  // are told
+    bool trained = false;
+    bool windowed = false;
+    StepPart part = StepPart::Other;
+    auto operator<=>(const BlockKey&) const = default;
+  };
+  // A layer as it was written once.
+  struct LayerBlock {
+    ProgramBlock block;
+    std::vector<ReadyGradient> ready;  // by operation of the block, from its first
+  };
+  // Layers that are alike in every microbatch are written once and then copied.
+  [[nodiscard]] bool repeats(const LayerParts& parts) const;
+  [[nodiscard]] BlockKey forward_key() const;
+  [[nodiscard]] bool repeated(const std::vector<LayerBlock>& written,
+                              std::vector<ReadyGradient>* ready);
+  template <typename Write>
+  void write_or_repeat(const BlockKey& key, std::vector<ReadyGradient>* ready, const Write& write);
+  void write_forward(const LayerParts& parts);
+  void write_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
+                      const LayerParts& parts);
   void latent_attention_forward();
   void latent_attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
   void latent_norm(std::string_view name, std::int64_t width, std::int64_t passes);
@@ -170,6 +198,7 @@ class LayerLowering {
   ProgramBuilder& build_;
   const std::vector<Adapter> adapters_;  // of one layer; empty where every weight is trained
   const RecomputeModules again_;
+  std::map<BlockKey, std::vector<LayerBlock>> written_;
 };
 
 }  // namespace trainyard

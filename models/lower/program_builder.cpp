@@ -152,7 +152,10 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, S
   return index;
 }
 
-void ProgramBuilder::weave(OpIndex first, OpIndex second) { reorder(first, woven(first, second)); }
+void ProgramBuilder::weave(OpIndex first, OpIndex second) {
+  reorder(first, woven(first, second));
+  ++order_;
+}
 
 // The new order, as old numbers.
 std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const {

@@ -21,6 +21,7 @@
 
 #include "models/lower/interner.hpp"
 #include "models/lower/lower.hpp"
+#include "models/lower/program_block.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/graph/workload.hpp"
 
@@ -91,6 +92,15 @@ class ProgramBuilder {
   // valid.
   void weave(OpIndex first, OpIndex second);
 
+  // Marks what is written between the two. Its tags but for microbatch and layer belong to it.
+  // REQUIRES: it names no operation from before it but the last computation and those the next one
+  // waits for.
+  [[nodiscard]] ProgramBlock begin_block() const;
+  void end_block(ProgramBlock& block) const;
+  // Writes the block's operations once more, for the microbatch and layer that the tags name.
+  // False, and nothing is written, where what stands before is not alike.
+  [[nodiscard]] bool repeat(const ProgramBlock& block);
+
   void allocate(OpIndex at_start_of, Category category, std::int64_t bytes);
   void release(OpIndex at_end_of, Category category, std::int64_t bytes);
   void hold(Category category, std::int64_t bytes);  // for the whole step
@@ -104,6 +114,10 @@ class ProgramBuilder {
   [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;
   [[nodiscard]] std::vector<OpIndex> woven(OpIndex first, OpIndex second) const;
   void reorder(OpIndex first, const std::vector<OpIndex>& order);
+  [[nodiscard]] BlockBorder border() const;
+  [[nodiscard]] bool follows_as(const ProgramBlock& block) const;
+  [[nodiscard]] static OpIndex copied(const ProgramBlock& block, const BlockBorder& now,
+                                      OpIndex op);
 
   Interner& interner_;
   Program program_;
@@ -111,6 +125,7 @@ class ProgramBuilder {
   std::vector<OpIndex> waits_;
   std::vector<OpIndex> last_on_stream_;
   std::vector<std::pair<OpIndex, MemoryEffect>> effects_;
+  std::uint32_t order_ = 0;  // how often operations were given other numbers
 };
 
 }  // namespace trainyard

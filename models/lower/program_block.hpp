@@ -1,0 +1,39 @@
+// A run of operations of a program under construction that can be written again by copying it.
+//
+// Layers and microbatches are alike but for their numbers: what a layer writes depends on the kind
+// of layer and on what stands before it, which the block remembers: what the next computation was
+// to wait for and whether there was a computation at all. Where these are alike again, the same
+// operations follow, and those that came from before the block stand for those that do now.
+//
+//   ProgramBlock block = build.begin_block();
+//   ...                                        // writes operations
+//   build.end_block(block);
+//   build.tag({.microbatch = 1});
+//   if (!build.repeat(block)) ...;             // writes them for the next microbatch
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+// What operations that follow may name: as it is at one point of a program.
+struct BlockBorder {
+  OpIndex next = 0;             // operation
+  std::size_t next_effect = 0;  // of memory
+  OpIndex last_compute = kNone;
+  std::vector<OpIndex> waits = {};  // of the next computation
+};
+
+struct ProgramBlock {
+  BlockBorder begin = {};
+  BlockBorder end = {};
+  StepPart part = StepPart::Other;  // as tagged at its begin
+  WorkClass work = WorkClass::Compute;
+  std::uint32_t order = 0;  // of the program's operations, as it was told: a weave makes another
+};
+
+}  // namespace trainyard
