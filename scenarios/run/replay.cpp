@@ -33,6 +33,7 @@ void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options,
                                choice.profile);
   const Transport& transport = chosen.get();
   if (!kept.order) kept.order.emplace(run.workload);
+  kept.known.orders = &*kept.order;
   const FoldOptions folding{
       .enabled = options.fold, .drop_uncontended = true, .order = &*kept.order};
   run.partition = fold(cluster, run.workload, transport, folding);

@@ -1,7 +1,9 @@
 #include "sim/engine/known_programs.hpp"
 
+#include <optional>
 #include <utility>
 
+#include "sim/graph/call_order.hpp"
 #include "sim/graph/call_sequences.hpp"
 
 namespace trainyard {
@@ -55,8 +57,11 @@ std::shared_ptr<const KnownProgram> KnownPrograms::contracted(const Workload& wo
   if (known && known->contracted && known->joinable == joinable) return known;
   const Program& written = workload.programs[program];
   KnownProgram fresh{.joinable = std::move(joinable), .contracted = true};
-  fresh.stretches =
-      find_stretches(written, members(written, calls(workload, program), fresh.joinable));
+  std::optional<ProgramOrder> order;
+  if (orders != nullptr) order = orders->take_order(program);
+  if (!order) order.emplace(written);
+  fresh.stretches = find_stretches(
+      written, members(written, calls(workload, program), fresh.joinable), *std::move(order));
   add_edges(written, fresh);
   known = std::make_shared<const KnownProgram>(std::move(fresh));
   return known;

@@ -18,6 +18,8 @@
 
 namespace trainyard {
 
+class CallOrder;
+
 struct KnownProgram {
   // Of ProgramCalls::collectives those that stretches may hold; nothing where there are none.
   std::vector<bool> joinable = {};
@@ -38,6 +40,8 @@ class KnownPrograms {
   [[nodiscard]] std::shared_ptr<const KnownProgram> contracted(const Workload& workload,
                                                                std::uint32_t program,
                                                                std::vector<bool> joinable);
+  // Has orders of programs to give, perhaps; may be null.
+  CallOrder* orders = nullptr;
   // Flows that the run before had, for which the next one makes room.
   std::size_t flows = 0;
 

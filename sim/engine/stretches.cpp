@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <unordered_map>
 #include <utility>
-
-#include "sim/graph/program_order.hpp"
 
 namespace trainyard {
 namespace {
@@ -14,18 +13,18 @@ constexpr std::size_t kMostPieces = 4096;
 
 class StretchFinder {
  public:
-  StretchFinder(const Program& program, const std::vector<bool>& joinable)
+  StretchFinder(const Program& program, const std::vector<bool>& joinable, ProgramOrder order)
       : program_(program),
         joinable_(joinable),
-        order_(program),
-        computations_(streams_in_use(program)),
+        order_(std::move(order)),
+        computations_(order_.columns()),
         number_(program.operations.size(), kNone) {
     std::vector<OpIndex> last(computations_.size(), kNone);
     previous_.reserve(program.operations.size());
     for (OpIndex op = 0; op < program.operations.size(); ++op) {
-      const Operation& operation = program.operations[op];
-      previous_.push_back(std::exchange(last[operation.stream], op));
-      if (operation.kind == OpKind::Compute) computations_[operation.stream].push_back(op);
+      const std::uint8_t column = order_.column(op);
+      previous_.push_back(std::exchange(last[column], op));
+      if (program.operations[op].kind == OpKind::Compute) computations_[column].push_back(op);
     }
   }
 
@@ -72,11 +71,13 @@ class StretchFinder {
     number_[head] = head;
     tails_ = {head};
     std::size_t kept = 1;
-    for (OpIndex op = head + 1; op < program_.operations.size() && members.size() < kMostPieces;
-         ++op) {
-      if (program_.operations[op].microbatch != program_.operations[head].microbatch) break;
-      if (!joinable_[op] || !follows(op, head)) {
-        if (program_.operations[op].kind == OpKind::Compute) break;
+    const std::span<const Operation> operations = program_.operations;
+    const std::int32_t microbatch = operations[head].microbatch;
+    const std::span<const OpIndex> done = order_.after(head);
+    for (OpIndex op = head + 1; op < operations.size() && members.size() < kMostPieces; ++op) {
+      if (operations[op].microbatch != microbatch) break;
+      if (!joinable_[op] || !follows(op, head, done)) {
+        if (operations[op].kind == OpKind::Compute) break;
         continue;
       }
       number_[op] = head;
@@ -88,13 +89,13 @@ class StretchFinder {
   }
 
   // Whether all that `op` waits for is of the head's stretch or done before the head starts.
-  [[nodiscard]] bool follows(OpIndex op, OpIndex head) const {
+  [[nodiscard]] bool follows(OpIndex op, OpIndex head, std::span<const OpIndex> done) const {
     bool inside = false;
     bool outside = false;
     for_each_input(op, [&](OpIndex input) {
       if (number_[input] == head) {
         inside = true;
-      } else if (!order_.before(input, head)) {
+      } else if (done[order_.column(input)] <= input) {
         outside = true;
       }
     });
@@ -103,14 +104,16 @@ class StretchFinder {
 
   // The last member of each stream speaks for those before it.
   [[nodiscard]] bool comes_last(OpIndex op) {
-    const std::uint8_t own = program_.operations[op].stream;
+    const std::span<const OpIndex> before = order_.after(op);
+    const std::uint8_t own = order_.column(op);
     bool last = true;
     bool known = false;
     for (OpIndex& tail : tails_) {
-      if (program_.operations[tail].stream == own) {
+      const std::uint8_t column = order_.column(tail);
+      if (column == own) {
         tail = op;
         known = true;
-      } else if (!order_.before(tail, op)) {
+      } else if (before[column] <= tail) {
         last = false;
       }
     }
@@ -250,8 +253,13 @@ class ShapeWriter {
 }  // namespace
 
 ProgramStretches find_stretches(const Program& program, const std::vector<bool>& joinable) {
+  return find_stretches(program, joinable, ProgramOrder(program));
+}
+
+ProgramStretches find_stretches(const Program& program, const std::vector<bool>& joinable,
+                                ProgramOrder order) {
   ProgramStretches result;
-  StretchFinder finder(program, joinable);
+  StretchFinder finder(program, joinable, std::move(order));
   ShapeWriter(program, finder, result).write(finder.found());
   return result;
 }

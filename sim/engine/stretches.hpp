@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/graph/program_order.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
@@ -60,5 +61,9 @@ struct ProgramStretches {
 // is as long as the rules allow, within one microbatch.
 [[nodiscard]] ProgramStretches find_stretches(const Program& program,
                                               const std::vector<bool>& joinable);
+// The same, with the program's order known.
+[[nodiscard]] ProgramStretches find_stretches(const Program& program,
+                                              const std::vector<bool>& joinable,
+                                              ProgramOrder order);
 
 }  // namespace trainyard

@@ -8,12 +8,19 @@
 
 namespace trainyard {
 
+namespace {
+
+// Numbers of orders that are kept for others: 64 MiB.
+constexpr std::size_t kMostKept = std::size_t{1} << 24U;
+
+}  // namespace
+
 CallOrder::CallOrder(const Workload& workload) {
   for (const Program& program : workload.programs) add_program(program);
 }
 
 void CallOrder::add_program(const Program& program) {
-  const ProgramOrder order(program);
+  ProgramOrder order(program);
   const std::size_t columns = order.columns();
   std::vector<std::vector<Lane>> lanes_of_slot;
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
@@ -22,12 +29,10 @@ void CallOrder::add_program(const Program& program) {
     if (operation.slot >= lanes_of_slot.size())
       lanes_of_slot.resize(operation.slot + std::size_t{1});
     std::vector<Lane>& lanes = lanes_of_slot[operation.slot];
-    auto lane = std::ranges::find(lanes, order.column(operation.stream), &Lane::column);
+    const std::size_t column = order.column(op);
+    auto lane = std::ranges::find(lanes, column, &Lane::column);
     if (lane == lanes.end()) {
-      lanes.push_back({.column = order.column(operation.stream),
-                       .columns = columns,
-                       .operations = {},
-                       .after = {}});
+      lanes.push_back({.column = column, .columns = columns, .operations = {}, .after = {}});
       lane = lanes.end() - 1;
     }
     lane->operations.push_back(op);
@@ -37,6 +42,14 @@ void CallOrder::add_program(const Program& program) {
   Slots& slots = programs_.emplace_back();
   for (std::uint16_t slot = 0; slot < lanes_of_slot.size(); ++slot)
     if (!lanes_of_slot[slot].empty()) slots.emplace(slot, std::move(lanes_of_slot[slot]));
+  kept_ += program.operations.size() * columns;
+  if (kept_ <= kMostKept) orders_.emplace(programs_.size() - 1, std::move(order));
+}
+
+std::optional<ProgramOrder> CallOrder::take_order(std::uint32_t program) {
+  const auto kept = orders_.extract(program);
+  if (kept.empty()) return std::nullopt;
+  return std::move(kept.mapped());
 }
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
+#include "sim/graph/program_order.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
@@ -23,6 +25,10 @@ class CallOrder {
   // True when of any two different operations, one on each slot, one ends before the other starts.
   // Of one slot with itself: when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
+
+  // What comes before what in a program, if it was kept: it is given away. Orders of many programs
+  // are not kept, for they take more room than all else.
+  [[nodiscard]] std::optional<ProgramOrder> take_order(std::uint32_t program);
 
  private:
   // The communication of one slot on one stream, in order.
@@ -39,6 +45,8 @@ class CallOrder {
 
   std::vector<Slots> programs_;
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
+  std::map<std::size_t, ProgramOrder> orders_;  // by program
+  std::size_t kept_ = 0;                        // numbers of all orders, kept or not
 };
 
 }  // namespace trainyard

@@ -8,7 +8,6 @@
 //   if (order.before(send, gemm)) ...;   // the message is away when the product starts
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,21 +17,17 @@
 
 namespace trainyard {
 
-// One more than the highest stream in use.
-[[nodiscard]] std::size_t streams_in_use(const Program& program);
-
 class ProgramOrder {
  public:
-  // `program` must outlive the order.
   explicit ProgramOrder(const Program& program);
 
   // Of an operation with itself: false.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
-    return after_[then * stride_ + column_[program_.operations[first].stream]] > first;
+    return after_[then * stride_ + column_[first]] > first;
   }
   // Streams in use have columns, counted from 0.
   [[nodiscard]] std::size_t columns() const { return columns_; }
-  [[nodiscard]] std::size_t column(std::uint8_t stream) const { return column_[stream]; }
+  [[nodiscard]] std::uint8_t column(OpIndex op) const { return column_[op]; }
   // By column: one past the last operation that `op` comes after, 0 where there is none.
   [[nodiscard]] std::span<const OpIndex> after(OpIndex op) const {
     return std::span(after_).subspan(op * stride_, columns_);
@@ -44,11 +39,10 @@ class ProgramOrder {
   // Makes `row` come after all that `other` comes after.
   void raise(OpIndex* __restrict row, const OpIndex* __restrict other) const;
 
-  const Program& program_;
   std::size_t columns_ = 0;
-  std::size_t stride_ = 0;                  // columns, in whole blocks
-  std::array<std::uint8_t, 256> column_{};  // by stream in use
-  std::vector<OpIndex> after_;              // [operation][column]
+  std::size_t stride_ = 0;            // columns, in whole blocks
+  std::vector<std::uint8_t> column_;  // by operation, of its stream
+  std::vector<OpIndex> after_;        // [operation][column]
 };
 
 }  // namespace trainyard
