@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/large_pages.hpp"
 #include "tools/cli/usage_error.hpp"
 #include "tools/cli/version.hpp"
 
@@ -53,6 +54,7 @@ int run(const trainyard::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  trainyard::prefer_large_pages();
   CLI::App app{
       "Trainyard predicts how long a training step of a large model takes on a GPU cluster."};
   app.name("trainyard");
