@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "models/rank_groups.hpp"
 
@@ -65,16 +66,19 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
 
 void add_cost_approximations(const Workload& workload, const Partition& partition,
                              std::span<const Cost> costs, RunFacts& facts) {
-  std::vector<bool> used(workload.kernels.size(), false);
+  std::vector<std::uint8_t> used(workload.kernels.size(), 0);
+  std::vector<bool> seen(workload.programs.size(), false);
   for (const RankClass& entry : partition.ranks) {
+    if (seen[entry.program]) continue;
+    seen[entry.program] = true;
     for (const Operation& op : workload.programs[entry.program].operations) {
-      if (op.kind == OpKind::Compute) used[op.payload] = true;
+      if (op.kind == OpKind::Compute) used[op.payload] = 1;
     }
   }
   const auto note = [&](Provenance provenance, const char* name, const char* sentence) {
     std::uint64_t count = 0;
     for (std::size_t kernel = 0; kernel < costs.size(); ++kernel) {
-      if (used[kernel] && costs[kernel].provenance == provenance) ++count;
+      if (used[kernel] != 0 && costs[kernel].provenance == provenance) ++count;
     }
     if (count > 0)
       facts.approximations.push_back({.name = name, .count = count, .sentence = sentence});

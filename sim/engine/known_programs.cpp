@@ -19,12 +19,11 @@ void add_edges(const Program& program, KnownProgram& known) {
 // By operation: computations, delays and the collectives named.
 std::vector<bool> members(const Program& program, const ProgramCalls& calls,
                           const std::vector<bool>& joinable) {
-  std::vector<bool> result;
-  result.reserve(program.operations.size());
+  std::vector<bool> result(program.operations.size());
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const std::uint32_t collective = calls.collective_of[op];
-    result.push_back(collective == kNone ? !communicates(program.operations[op].kind)
-                                         : joinable[collective]);
+    result[op] =
+        collective == kNone ? !communicates(program.operations[op].kind) : joinable[collective];
   }
   return result;
 }

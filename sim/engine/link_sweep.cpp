@@ -8,10 +8,16 @@
 namespace trainyard {
 namespace {
 
+// A flow on its way through a meter.
+struct Crossing {
+  double end_s = 0.0;
+  double rate = 0.0;
+};
+
 // Link classes crossed by the same flows are busy together and, up to a factor, equally full: one
 // meter serves them all.
 struct Meter {
-  std::uint32_t alive = 0;
+  std::vector<Crossing> alive = {};  // the one that ends next comes last
   double busy_since_s = 0.0;
   double busy_s = 0.0;
   double rate = 0.0;  // bytes/s on one link, of the meter's first class
@@ -53,18 +59,22 @@ class Sweep {
     }
   }
 
-  // `flows` in order of start. Meters are swept one by one: most flows of one follow one another.
+  // `flows` in order of start. Ends go before starts of the same instant: what follows on does not
+  // overlap.
   void run(const Partition& partition, std::span<const FlowSpan> flows) {
-    std::vector<std::vector<Crossing>> crossings(meters_.size());
     for (const FlowSpan& span : flows) {
       const std::vector<Share>& shares = shares_[span.flow_class];
       if (shares.empty() || span.end_s <= span.start_s) continue;
       const double rate =
           partition.flows[span.flow_class].payload_bytes / (span.end_s - span.start_s);
-      for (const Share& share : shares)
-        crossings[share.meter].push_back({span.start_s, span.end_s, share.weight * rate});
+      for (const Share& share : shares) {
+        Meter& meter = meters_[share.meter];
+        while (!meter.alive.empty() && meter.alive.back().end_s <= span.start_s) end_next(meter);
+        start(meter, span.start_s, {span.end_s, share.weight * rate});
+      }
     }
-    for (std::size_t i = 0; i < meters_.size(); ++i) sweep(meters_[i], crossings[i]);
+    for (Meter& meter : meters_)
+      while (!meter.alive.empty()) end_next(meter);
   }
 
   [[nodiscard]] const Meter* meter(std::uint32_t link_class) const {
@@ -73,38 +83,18 @@ class Sweep {
   }
 
  private:
-  // A flow on its way through a meter.
-  struct Crossing {
-    double start_s = 0.0;
-    double end_s = 0.0;
-    double rate = 0.0;
-  };
-
-  // Ends go before starts of the same instant: what follows on does not overlap.
-  static void sweep(Meter& meter, const std::vector<Crossing>& by_start) {
-    std::vector<Crossing> sorted;
-    if (!std::ranges::is_sorted(by_start, {}, &Crossing::end_s)) {
-      sorted = by_start;
-      std::ranges::stable_sort(sorted, {}, &Crossing::end_s);
-    }
-    const std::vector<Crossing>& by_end = sorted.empty() ? by_start : sorted;
-    auto ending = by_end.begin();
-    for (const Crossing& crossing : by_start) {
-      for (; ending != by_end.end() && ending->end_s <= crossing.start_s; ++ending)
-        end(meter, *ending);
-      start(meter, crossing);
-    }
-    for (; ending != by_end.end(); ++ending) end(meter, *ending);
-  }
-
-  static void start(Meter& meter, const Crossing& crossing) {
-    if (meter.alive++ == 0) meter.busy_since_s = crossing.start_s;
+  static void start(Meter& meter, double now_s, const Crossing& crossing) {
+    if (meter.alive.empty()) meter.busy_since_s = now_s;
     meter.rate += crossing.rate;
     meter.peak = std::max(meter.peak, meter.rate);
+    const auto ends_later = [](const Crossing& a, const Crossing& b) { return a.end_s > b.end_s; };
+    meter.alive.insert(std::ranges::lower_bound(meter.alive, crossing, ends_later), crossing);
   }
 
-  static void end(Meter& meter, const Crossing& crossing) {
-    if (--meter.alive == 0) {
+  static void end_next(Meter& meter) {
+    const Crossing crossing = meter.alive.back();
+    meter.alive.pop_back();
+    if (meter.alive.empty()) {
       meter.busy_s += crossing.end_s - meter.busy_since_s;
       meter.rate = 0.0;  // no rounding error is carried on
     } else {

@@ -21,10 +21,10 @@ ProgramCalls calls_of(const Program& program) {
       last_of_slot.resize(slot + std::size_t{1}, kNone);
     }
     result.by_slot[slot].push_back(op);
-    const auto lane = std::ranges::find_if(result.lanes, [&](const ProgramCalls::Lane& candidate) {
-      return candidate.slot == slot && candidate.stream == operation.stream;
-    });
-    if (lane == result.lanes.end()) result.lanes.push_back({slot, operation.stream});
+    const auto same = [&](const ProgramCalls::Lane& lane) {
+      return lane.slot == slot && lane.stream == operation.stream;
+    };
+    if (std::ranges::none_of(result.lanes, same)) result.lanes.push_back({slot, operation.stream});
     if (operation.kind != OpKind::Collective) continue;
     std::uint32_t& last = last_of_slot[slot];
     if (last == kNone || result.collectives[last].call != operation.payload) {

@@ -51,7 +51,9 @@ std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& 
   std::vector<MemoryChange> changes;
   changes.reserve(program.effects.size());
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
-    for (const MemoryEffect& effect : program.effects_of(program.operations[op])) {
+    const Operation& operation = program.operations[op];
+    if (operation.effects_begin == operation.effects_end) continue;  // most have none
+    for (const MemoryEffect& effect : program.effects_of(operation)) {
       if (!counts(effect.category)) continue;
       changes.push_back({.time_s = effect.at_end ? times.end_s[op] : times.start_s[op],
                          .operation = op,

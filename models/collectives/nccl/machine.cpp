@@ -4,6 +4,7 @@
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
 
 namespace trainyard::nccl {
 
@@ -70,16 +71,8 @@ void ignore_notes(JsonObject& root) {
   for (const char* note : {"description", "source", "command", "rows", "errors"}) root.ignore(note);
 }
 
-}  // namespace
-
-std::span<const Parameter<MachineModel>> machine_parameters() { return kMachine; }
-std::span<const Parameter<ProtocolModel>> protocol_parameters() { return kProtocolModel; }
-std::span<const Parameter<MessageModel>> message_parameters() { return kMessages; }
-
-std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
-  const char* name = file_of(compute_capability);
-  if (name == nullptr) return {};
-  JsonFile file = JsonFile::read(data_file(kFolder, name));
+MachineModel read_machine(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
   JsonObject root = file.root();
   ignore_notes(root);
   MachineModel model = read_parameters(root.object("fitted"), machine_parameters());
@@ -90,8 +83,8 @@ std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
   return model;
 }
 
-ProtocolModel protocol_model() {
-  JsonFile file = JsonFile::read(data_file(kFolder, "machine_protocols"));
+ProtocolModel read_protocols(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
   JsonObject root = file.root();
   ignore_notes(root);
   const ProtocolModel model = read_parameters(root.object("fitted"), protocol_parameters());
@@ -99,14 +92,34 @@ ProtocolModel protocol_model() {
   return model;
 }
 
-MessageModel message_model() {
-  JsonFile file = JsonFile::read(data_file(kFolder, "machine_network"));
+MessageModel read_messages(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
   JsonObject root = file.root();
   ignore_notes(root);
   MessageModel model = read_parameters(root.object("fitted"), message_parameters());
   model.exchange_share = root.raw("fabrics").at("infiniband").at("exchange_share").get<double>();
   file.finish();
   return model;
+}
+
+}  // namespace
+
+std::span<const Parameter<MachineModel>> machine_parameters() { return kMachine; }
+std::span<const Parameter<ProtocolModel>> protocol_parameters() { return kProtocolModel; }
+std::span<const Parameter<MessageModel>> message_parameters() { return kMessages; }
+
+std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
+  const char* name = file_of(compute_capability);
+  if (name == nullptr) return {};
+  return read_once<MachineModel>(data_file(kFolder, name), read_machine);
+}
+
+ProtocolModel protocol_model() {
+  return read_once<ProtocolModel>(data_file(kFolder, "machine_protocols"), read_protocols);
+}
+
+MessageModel message_model() {
+  return read_once<MessageModel>(data_file(kFolder, "machine_network"), read_messages);
 }
 
 }  // namespace trainyard::nccl

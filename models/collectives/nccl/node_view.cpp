@@ -7,6 +7,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
 
 namespace trainyard::nccl {
 
@@ -126,11 +127,18 @@ void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
   }
 }
 
+using Json = nlohmann::ordered_json;
+
+Json read_lists(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  return file.document();
+}
+
 }  // namespace
 
 std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node) {
-  JsonFile file = JsonFile::read(data_file("models/collectives/nccl/data", "topology"));
-  const nlohmann::ordered_json& document = file.document();
+  const Json& document =
+      read_once<Json>(data_file("models/collectives/nccl/data", "topology"), read_lists);
   const auto sm = by_prefix<std::uint32_t>(document.at("gpus").at("sm"), gpu);
   if (!sm) return {};
   const auto vendor = by_prefix<std::string>(document.at("hosts").at("cpu"), node).value_or("");

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
+
 #include "scenarios/explain/sensitivity.hpp"
 #include "sim/report/path_summary.hpp"
 
@@ -85,6 +89,60 @@ TEST_P(Asked, WhatIfsInARowAreRunsOfTheirOwn) {
       EXPECT_NEAR(what_if.run(suppose).timeline.makespan_s, alone, 1e-9 * alone) << engine;
     }
   }
+}
+
+// In every span and on every link, not in the length of the step alone.
+void expect_same(const Run& run, const Run& alone) {
+  const double step = alone.timeline.makespan_s;
+  ASSERT_EQ(run.partition.class_of_rank, alone.partition.class_of_rank);
+  ASSERT_EQ(run.timeline.classes.size(), alone.timeline.classes.size());
+  for (std::size_t i = 0; i < alone.timeline.classes.size(); ++i) {
+    const OpTimes& a = run.timeline.classes[i];
+    const OpTimes& b = alone.timeline.classes[i];
+    ASSERT_EQ(a.end_s.size(), b.end_s.size());
+    double most = 0.0;
+    for (std::size_t op = 0; op < b.end_s.size(); ++op)
+      most =
+          std::max({most, std::abs(a.ready_s[op] - b.ready_s[op]),
+                    std::abs(a.start_s[op] - b.start_s[op]), std::abs(a.end_s[op] - b.end_s[op])});
+    EXPECT_LE(most, 1e-9 * step) << "class " << i;
+  }
+  ASSERT_EQ(run.timeline.links.size(), alone.timeline.links.size());
+  for (std::size_t link = 0; link < alone.timeline.links.size(); ++link) {
+    EXPECT_DOUBLE_EQ(run.timeline.links[link].bytes, alone.timeline.links[link].bytes);
+    EXPECT_NEAR(run.timeline.links[link].busy_s, alone.timeline.links[link].busy_s, 1e-9 * step);
+  }
+  EXPECT_EQ(run.timeline.counters.stretches, alone.timeline.counters.stretches);
+}
+
+// Speeds drawn at random change what meets what, who chooses which algorithm and what may be run as
+// one stretch.
+void expect_random_speeds_alike(const Scenario& s) {
+  WhatIf what_if(s, {});
+  std::mt19937_64 random(20261122);
+  const auto factor = [&random] { return 0.125 * static_cast<double>(1 + random() % 32); };
+  for (int i = 0; i < 6; ++i) {
+    const Supposition suppose{.nvlink = i % 3 == 0 ? 1.0 : factor(),
+                              .network = i % 3 == 1 ? 1.0 : factor(),
+                              .latency = i % 2 == 0 ? 1.0 : factor()};
+    SCOPED_TRACE(testing::Message()
+                 << suppose.nvlink << ' ' << suppose.network << ' ' << suppose.latency);
+    expect_same(what_if.run(suppose), run_scenario(s, {.suppose = suppose}));
+  }
+}
+
+TEST_P(Asked, RandomSpeedsInARowAreRunsOfTheirOwn) {
+  expect_random_speeds_alike(loaded(GetParam()));
+}
+
+// A slow link keeps its GPU apart from the others all along.
+TEST(WhatIfs, OfAClusterWithASlowLinkAreRunsOfTheirOwn) {
+  const std::vector<Override> slow = {
+      {"cluster.faults", R"([{"rail": 3, "capacity_factor": 0.25}])"}};
+  const Scenario s = loaded("what_if/dead_rail.json", slow);
+  EXPECT_GT(run_scenario(s, {}).partition.ranks.size(),
+            run_scenario(loaded("what_if/dead_rail.json"), {}).partition.ranks.size());
+  expect_random_speeds_alike(s);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, Asked,
