@@ -143,7 +143,10 @@ void drop_unused_slots(Workload& workload) {
     }
   }
   workload.slots.resize(std::min(workload.slots.size(), used));
-  for (Rank& rank : workload.ranks) rank.slots.resize(workload.slots.size());
+  // Copied rather than cut, so that the room of the others is given back.
+  for (Rank& rank : workload.ranks)
+    rank.slots = {rank.slots.begin(),
+                  rank.slots.begin() + static_cast<std::ptrdiff_t>(workload.slots.size())};
 }
 
 }  // namespace

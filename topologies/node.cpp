@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "topologies/torus.hpp"
 
@@ -41,10 +42,11 @@ class NodeDraft {
 
  private:
   std::vector<DeviceId> add_all(DeviceKind kind, std::string_view word, std::uint32_t count) {
+    const std::string called = fmt::format("node {} {} ", number_, word);
     std::vector<DeviceId> ids;
     for (std::uint32_t i = 0; i < count; ++i) {
       ids.push_back(draft_.add({.kind = kind,
-                                .name = fmt::format("node {} {} {}", number_, word, i),
+                                .name = called + std::to_string(i),
                                 .node = static_cast<std::int32_t>(number_),
                                 .index = static_cast<std::int32_t>(i)}));
     }

@@ -220,21 +220,24 @@ void Cluster::fill_adjacency(Net& net, std::uint32_t kinds) const {
     return (bit(link.kind) & kinds) != 0 && net.place[link.from] != kNowhere &&
            net.place[link.to] != kNowhere;
   };
+  std::vector<LinkId> members;
+  for (const Link& link : links_) {
+    if (!belongs(link)) continue;
+    members.push_back(link.id);
+    net.plain = net.plain && length_of(link.kind) == 1;
+  }
   const auto fill = [&](Adjacency& adjacency, DeviceId Link::*near, DeviceId Link::*far) {
     adjacency.begin.assign(boost::num_vertices(*graph_) + 1, 0);
-    for (const Link& link : links_) {
-      if (belongs(link)) ++adjacency.begin[link.*near + 1];
-    }
+    for (const LinkId id : members) ++adjacency.begin[links_[id].*near + 1];
     for (std::size_t i = 1; i < adjacency.begin.size(); ++i) {
       adjacency.begin[i] += adjacency.begin[i - 1];
     }
     adjacency.arcs.resize(adjacency.begin.back());
     std::vector<std::uint32_t> next(adjacency.begin.begin(), adjacency.begin.end() - 1);
-    for (const Link& link : links_) {
-      if (!belongs(link)) continue;
+    for (const LinkId id : members) {
+      const Link& link = links_[id];
       adjacency.arcs[next[link.*near]++] = {link.*far, net.place[link.*far], link.id, link.cables,
                                             length_of(link.kind)};
-      net.plain = net.plain && length_of(link.kind) == 1;
     }
     // A dealt flow picks by position, which must not depend on the order of the links in a file.
     if (facts_.routing.kind == Routing::Kind::Ideal) return;

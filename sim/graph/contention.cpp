@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/check.hpp"
 #include "sim/graph/call_order.hpp"
 #include "sim/graph/dominated_links.hpp"
 #include "sim/graph/slack_links.hpp"
@@ -33,12 +34,26 @@ class Apartness {
   // Of a group with itself: its calls follow one another.
   [[nodiscard]] bool apart(GroupId a, GroupId b) {
     if (a > b) std::swap(a, b);
+    const std::pair pair{a, b};
+    if (last_pair_ != pair) {
+      last_apart_ = is_pair(a) || is_pair(b) ? found_apart(a, b) : kept_apart(a, b);
+      last_pair_ = pair;
+    }
+    return last_apart_;
+  }
+
+ private:
+  // Of a sender and a receiver: looked at as fast as looked up.
+  [[nodiscard]] bool is_pair(GroupId group) const {
+    return workload_.groups[group].members.size() <= 2;
+  }
+
+  [[nodiscard]] bool kept_apart(GroupId a, GroupId b) {
     const auto [entry, fresh] = known_.try_emplace(std::uint64_t{a} << 32U | b, false);
     if (fresh) entry->second = found_apart(a, b);
     return entry->second;
   }
 
- private:
   [[nodiscard]] bool found_apart(GroupId a, GroupId b) {
     if (workload_.groups[a].members.size() > workload_.groups[b].members.size()) std::swap(a, b);
     return std::ranges::any_of(workload_.groups[a].members, [&](RankId rank) {
@@ -72,6 +87,9 @@ class Apartness {
   CallOrder& order_;
   std::vector<std::size_t> first_;  // by rank, in JointGraph::memberships
   std::unordered_map<std::uint64_t, bool> known_;
+  // The pair last asked for: the links of a node are looked at in a row.
+  std::pair<GroupId, GroupId> last_pair_ = {kNone, kNone};
+  bool last_apart_ = false;
 };
 
 // Call and phase, as one number.
@@ -87,6 +105,7 @@ class ContentionSearch {
         moments_(joint.traffic.size()) {
     for (std::size_t i = 0; i < joint.traffic.size(); ++i)
       for (const GroupCall& made : joint.traffic[i]) add_moments(made, moments_[i]);
+    TY_CHECK(joint.shape_loads.size() < kNone, joint.shape_loads.size());
     result_.contended.assign(joint.shape_loads.size(), false);
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
     result_.meets_others.assign(joint.group_of_shape.size(), false);
@@ -105,7 +124,7 @@ class ContentionSearch {
  private:
   struct Crossing {
     std::uint32_t shape = 0;
-    std::size_t load = 0;  // index into shape_loads
+    std::uint32_t load = 0;  // index into shape_loads
   };
   // Those of a link are all[begin[link] .. begin[link + 1]), by shape and so by group.
   struct Crossings {
@@ -143,7 +162,7 @@ class ContentionSearch {
     for (std::uint32_t shape = 0; shape < joint_.group_of_shape.size(); ++shape) {
       for (std::size_t i = joint_.shape_offsets[shape]; i < joint_.shape_offsets[shape + 1]; ++i) {
         const LinkId link = joint_.shape_loads[i].link;
-        if (!result_.slack[link]) result.all[next[link]++] = {shape, i};
+        if (!result_.slack[link]) result.all[next[link]++] = {shape, static_cast<std::uint32_t>(i)};
       }
     }
     return result;
@@ -182,14 +201,27 @@ class ContentionSearch {
       if (groups_here_.empty() || groups_here_.back() != group) groups_here_.push_back(group);
     }
     if (groups_here_.size() > kMostGroups) return;
-    for (std::size_t begin = 0; begin < crossings.size();) {
+    find_alone();
+    auto alone = alone_here_.begin();
+    for (std::size_t begin = 0; begin < crossings.size(); ++alone) {
       const GroupId group = group_of(crossings[begin]);
       std::size_t end = begin + 1;
       while (end < crossings.size() && group_of(crossings[end]) == group) ++end;
-      const bool alone = std::ranges::all_of(
-          groups_here_, [&](GroupId other) { return apartness_.apart(group, other); });
-      if (alone) find_company_within(crossings.subspan(begin, end - begin), begin);
+      if (*alone) find_company_within(crossings.subspan(begin, end - begin), begin);
       begin = end;
+    }
+  }
+
+  // alone_here_, by group on the link: whether it is kept apart from itself and all others. A pair
+  // of which neither is has no more to tell.
+  void find_alone() {
+    alone_here_.assign(groups_here_.size(), true);
+    for (std::size_t i = 0; i < groups_here_.size(); ++i) {
+      for (std::size_t j = i; j < groups_here_.size(); ++j) {
+        if (!alone_here_[i] && !alone_here_[j]) continue;
+        if (!apartness_.apart(groups_here_[i], groups_here_[j]))
+          alone_here_[i] = alone_here_[j] = false;
+      }
     }
   }
 
@@ -215,6 +247,7 @@ class ContentionSearch {
   std::vector<Moments> moments_;  // by traffic of a group
   std::vector<Company> company_;  // on the link at hand
   std::vector<GroupId> groups_here_;
+  std::vector<bool> alone_here_;
   std::vector<std::pair<Moment, std::size_t>> moving_;  // who moves when, of one group
   Contention result_;
 };

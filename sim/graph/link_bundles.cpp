@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
-#include <unordered_map>
+#include <utility>
 
 #include "sim/graph/refinement.hpp"
 #include "sim/graph/workload.hpp"
@@ -27,8 +28,14 @@ bool between_switches(const Cluster& cluster, const Link& link) {
 class FabricColours {
  public:
   std::uint32_t of_link(const Link& link) {
-    return number({1.0, static_cast<double>(link.kind), link.capacity.value(), link.nominal.value(),
-                   link.latency.value(), static_cast<double>(link.cables)});
+    const Key key{1.0,
+                  static_cast<double>(link.kind),
+                  link.capacity.value(),
+                  link.nominal.value(),
+                  link.latency.value(),
+                  static_cast<double>(link.cables)};
+    if (!last_ || last_->first != key) last_.emplace(key, number(key));
+    return last_->second;
   }
   std::uint32_t of_switch(DeviceKind kind) {
     return number({0.0, static_cast<double>(kind), 0.0, 0.0, 0.0, 0.0});
@@ -43,13 +50,16 @@ class FabricColours {
     return numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
   std::map<Key, std::uint32_t> numbers_;
+  std::optional<std::pair<Key, std::uint32_t>> last_;  // most links are like the one before
 };
 
 // Devices and links between switches as vertices, so that an edge has a direction.
 class FabricGraph {
  public:
   explicit FabricGraph(const Cluster& cluster)
-      : cluster_(cluster), has_endpoints_(boost::num_vertices(cluster.graph()), false) {
+      : cluster_(cluster),
+        has_endpoints_(boost::num_vertices(cluster.graph()), false),
+        vertex_of_device_(has_endpoints_.size(), kNone) {
     for (const Link& link : cluster.links()) {
       if (between_switches(cluster, link)) {
         inner_.push_back(link.id);
@@ -71,10 +81,12 @@ class FabricGraph {
       bundles.of_link[inner_[i]] = first;
     }
     std::vector<DeviceId> lowest_device(size, kNone);
-    for (const auto& [device, vertex] : vertices_)
-      lowest_device[classes[vertex]] = std::min(lowest_device[classes[vertex]], device);
-    for (const auto& [device, vertex] : vertices_)
-      bundles.of_device[device] = lowest_device[classes[vertex]];
+    for (DeviceId device = 0; device < vertex_of_device_.size(); ++device) {
+      if (vertex_of_device_[device] == kNone) continue;
+      DeviceId& first = lowest_device[classes[vertex_of_device_[device]]];
+      if (first == kNone) first = device;
+      bundles.of_device[device] = first;
+    }
   }
 
  private:
@@ -89,12 +101,12 @@ class FabricGraph {
   }
 
   std::uint32_t vertex(DeviceId id) {
-    const auto next = static_cast<std::uint32_t>(colours_.size());
-    const auto [entry, fresh] = vertices_.try_emplace(id, next);
-    if (!fresh) return entry->second;
+    std::uint32_t& known = vertex_of_device_[id];
+    if (known != kNone) return known;
+    known = static_cast<std::uint32_t>(colours_.size());
     colours_.push_back(has_endpoints_[id] ? numbers_.of_one(id)
                                           : numbers_.of_switch(cluster_.device(id).kind));
-    return next;
+    return known;
   }
 
   const Cluster& cluster_;
@@ -104,7 +116,7 @@ class FabricGraph {
   std::vector<std::uint32_t> vertex_of_link_;
   std::vector<std::uint32_t> colours_;
   std::vector<LabelledEdge> edges_;
-  std::unordered_map<DeviceId, std::uint32_t> vertices_;
+  std::vector<std::uint32_t> vertex_of_device_;  // kNone: joins no two switches
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 namespace trainyard {
 
@@ -44,7 +45,7 @@ class Crossings {
   std::span<const Load> loads(const JointGraph& joint, std::size_t position) {
     const std::span<Crossing> here =
         std::span(crossings_).subspan(begin_[position], begin_[position + 1] - begin_[position]);
-    std::ranges::stable_sort(here, {}, &Crossing::shape_class);
+    sort_by_class(here);
     sums_.clear();
     for (const Crossing& crossing : here) {
       if (sums_.empty() || sums_.back().shape_class != crossing.shape_class)
@@ -59,6 +60,19 @@ class Crossings {
   }
 
  private:
+  // Most links carry a handful; sorting those by insertion asks for no memory.
+  static void sort_by_class(std::span<Crossing> crossings) {
+    constexpr std::size_t kFew = 32;
+    if (std::ranges::is_sorted(crossings, {}, &Crossing::shape_class)) return;
+    if (crossings.size() > kFew)
+      return static_cast<void>(std::ranges::stable_sort(crossings, {}, &Crossing::shape_class));
+    for (std::size_t i = 1; i < crossings.size(); ++i)
+      for (std::size_t j = i; j > 0; --j) {
+        if (crossings[j - 1].shape_class <= crossings[j].shape_class) break;
+        std::swap(crossings[j - 1], crossings[j]);
+      }
+  }
+
   std::vector<std::size_t> begin_;  // by position of the link
   std::vector<Crossing> crossings_;
   std::vector<Load> sums_;  // of the link last asked for

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <compare>
+#include <limits>
 #include <numeric>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -44,13 +44,18 @@ class Classes {
         place_(colours.size()),
         sums_(colours.size()),
         touched_mark_(colours.size(), false) {
-    std::iota(order_.begin(), order_.end(), 0U);
-    std::ranges::stable_sort(order_, {}, [&](std::uint32_t v) { return class_of_[v]; });
-    for (std::uint32_t i = 0; i < order_.size(); ++i) {
-      const std::uint32_t colour = class_of_[order_[i]];
-      place_[order_[i]] = i;
-      if (colour == ranges_.size()) ranges_.push_back({i, i});
-      ranges_[colour].end = i + 1;
+    for (const std::uint32_t colour : class_of_) {
+      if (colour == ranges_.size()) ranges_.emplace_back();
+      ++ranges_[colour].end;  // its size, for now
+    }
+    std::uint32_t begin = 0;
+    for (Range& range : ranges_) {
+      begin += range.end;
+      range = {begin - range.end, begin - range.end};
+    }
+    for (std::uint32_t vertex = 0; vertex < class_of_.size(); ++vertex) {
+      place_[vertex] = ranges_[class_of_[vertex]].end++;
+      order_[place_[vertex]] = vertex;
     }
     touched_in_.assign(ranges_.size(), 0);
   }
@@ -114,6 +119,9 @@ class Classes {
     const Range whole = ranges_[colour];
     const std::uint32_t middle = whole.end - std::exchange(touched_in_[colour], 0);
     const auto at = [&](std::uint32_t i) { return order_.begin() + i; };
+    const Signature& first = sums_[order_[middle]];
+    const auto sees_the_same = [&](std::uint32_t vertex) { return sums_[vertex] == first; };
+    if (middle == whole.begin && std::all_of(at(middle), at(whole.end), sees_the_same)) return;
     std::sort(at(middle), at(whole.end), [&](std::uint32_t a, std::uint32_t b) {
       return std::tie(sums_[a], a) < std::tie(sums_[b], b);
     });
@@ -199,12 +207,16 @@ Refinement refine_with_history(const LabelledGraph& graph, std::span<const std::
 }
 
 std::vector<std::uint32_t> numbered_by_lowest(std::span<const std::uint32_t> classes) {
-  std::unordered_map<std::uint32_t, std::uint32_t> names;
+  constexpr std::uint32_t kUnnamed = std::numeric_limits<std::uint32_t>::max();
+  const std::uint32_t highest = classes.empty() ? 0 : std::ranges::max(classes);
+  TY_CHECK(highest < kUnnamed, highest);
+  std::vector<std::uint32_t> names(highest + std::size_t{1}, kUnnamed);
+  std::uint32_t count = 0;
   std::vector<std::uint32_t> result;
   result.reserve(classes.size());
   for (const std::uint32_t colour : classes) {
-    result.push_back(
-        names.try_emplace(colour, static_cast<std::uint32_t>(names.size())).first->second);
+    if (names[colour] == kUnnamed) names[colour] = count++;
+    result.push_back(names[colour]);
   }
   return result;
 }
