@@ -185,9 +185,11 @@ class ShapeWriter {
     const OpIndex head = members.front();
     for (const OpIndex op : members) {
       const Operation& operation = program_.operations[op];
-      const bool seen = seen_[op] != 0 || op == members.back();
-      bool alike = word(op - head) && word(static_cast<std::uint32_t>(operation.kind)) &&
-                   word(operation.slot) && word(operation.payload) && word(seen ? 1U : 0U);
+      const std::uint32_t seen = seen_[op] != 0 || op == members.back() ? 1 : 0;
+      const auto kind = static_cast<std::uint32_t>(operation.kind);
+      bool alike = word(op - head) &&
+                   word(std::uint32_t{operation.slot} << 16U | kind << 8U | seen) &&
+                   word(operation.payload);
       for_each_piece_before(op, head, [&](std::uint32_t piece) { alike = alike && word(piece); });
       if (!alike || !word(kNone)) return false;
     }

@@ -65,9 +65,9 @@ class Walk {
   // Who stood before each operation on its stream, and who is last on each.
   void number_streams() {
     last_on_stream_.assign(workload_.streams.size(), kNone);
-    previous_.reserve(program_.operations.size());
+    previous_.resize(program_.operations.size());
     for (OpIndex op = 0; op < program_.operations.size(); ++op)
-      previous_.push_back(std::exchange(last_on_stream_.at(program_.operations[op].stream), op));
+      previous_[op] = std::exchange(last_on_stream_.at(program_.operations[op].stream), op);
   }
 
   [[nodiscard]] double end_of_all_s() const {
@@ -122,8 +122,8 @@ class Walk {
 
   void charge_operation(OpIndex op) {
     if (times_.ready_s[op] > cursor_s_) charge_gap(waited_for(op), times_.ready_s[op]);
-    push(ready_share(op), cursor_s_, times_.start_s[op]);
-    push(running_share(op), cursor_s_, times_.end_s[op]);
+    if (times_.start_s[op] > cursor_s_) push(ready_share(op), cursor_s_, times_.start_s[op]);
+    if (times_.end_s[op] > cursor_s_) push(running_share(op), cursor_s_, times_.end_s[op]);
   }
 
   // Charges [cursor, until], during which the compute stream waited for `cause` (and, before that
