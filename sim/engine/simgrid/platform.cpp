@@ -80,8 +80,9 @@ void PlatformBuilder::add_shared_links() {
         shim::make_link(zone_, fmt::format("set {}", set), capacity, true);
     platform_.links.push_back({link, capacity, {{set, 1.0}}});
     for (std::size_t user = 0; user < links.users.size(); ++user) {
-      std::vector<LinkInRoute>& hops = hops_[links.users[user].flow_class];
-      hops.insert(hops.end(), whole.counts[user], LinkInRoute(link));
+      const std::uint32_t flow = links.users[user].flow_class;
+      platform_.routes[flow].listed.emplace_back(platform_.link_of_set[set], whole.counts[user]);
+      hops_[flow].insert(hops_[flow].end(), whole.counts[user], LinkInRoute(link));
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/engine/link_sets.hpp"
@@ -31,7 +32,9 @@ struct FlowRoute {
   simgrid_shim::s4u::Host* to = nullptr;
   std::uint64_t payload_units = 0;
   std::uint32_t cap_link = kNone;  // in Platform::links: what only this flow crosses
-  double seconds_alone = 0.0;      // when priced by a timer
+  // The shared links of the route, in Platform::links, and how often each is listed.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> listed = {};
+  double seconds_alone = 0.0;  // when priced by a timer
 };
 
 // The cap of a flow that computation beside it slows: its bandwidth follows. SimGrid 3.32 never

@@ -12,6 +12,7 @@
 #include "sim/engine/deadline_heap.hpp"
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/ready_queue.hpp"
+#include "sim/engine/simgrid/cohorts.hpp"
 #include "sim/engine/simgrid/platform.hpp"
 #include "sim/engine/simgrid/rate_changes.hpp"
 #include "sim/engine/simgrid/shim.hpp"
@@ -68,6 +69,9 @@ class SimgridPricing final : public Pricing {
                                  {.timers_for_solitary_flows = options.timers_for_solitary_flows,
                                   .communication_loss = input.communication_loss})),
         changes_(platform_, sets_),
+        cohorts_(platform_, ledger_),
+        by_cohorts_(options.cohorts && options.timers_for_solitary_flows &&
+                    input.communication_loss.empty()),
         clock_at_start_(s4u::Engine::get_clock()) {
     static const bool connected = connect_callbacks();
     static_cast<void>(connected);
@@ -102,11 +106,14 @@ class SimgridPricing final : public Pricing {
   struct LiveFlow {
     Token token = 0;
     std::uint32_t flow_class = 0;
+    std::uint64_t payload_units = 0;
     s4u::CommPtr comm;
   };
 
   static bool connect_callbacks();
   void announce(const TimedFlows::End& end);
+  void place_fresh();
+  void start_company(const Cohorts::Company& flow);
   void start_comm(LiveFlow& live);
   [[nodiscard]] const SlowableCap* cap_of(std::uint32_t flow_class) const;
   void comm_completed(LiveFlow& live);
@@ -118,6 +125,7 @@ class SimgridPricing final : public Pricing {
   void wake(double date_s);
   void start_waiting_flows();
   void run_timers_alone();
+  [[nodiscard]] bool counts(const Due& due);
   void complete_due();
   void arm_next();
 
@@ -128,6 +136,9 @@ class SimgridPricing final : public Pricing {
   PricedEngine engine_;
   Platform platform_;
   RateChanges changes_;
+  Cohorts cohorts_;
+  bool by_cohorts_;
+  std::vector<Cohorts::Member> fresh_;  // started at this instant
   double clock_at_start_;
   CompletionSink* sink_ = nullptr;
   DeadlineHeap deadlines_;
@@ -165,11 +176,32 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
     announce(timed_.start(token, flow_class, route.seconds_alone, now_s_));
     return;
   }
+  if (by_cohorts_) {
+    fresh_.push_back({token, flow_class});
+  } else {
+    start_company({{token, flow_class}, route.payload_units});
+  }
+}
+
+// All that starts at this instant is known.
+void SimgridPricing::place_fresh() {
+  if (fresh_.empty()) return;
+  const Cohorts::Placed& placed = cohorts_.place(fresh_, now_s_);
+  fresh_.clear();
+  for (const Cohorts::End& end : placed.ends) {
+    deadlines_.add(now_s_ + end.seconds,
+                   {end.flow.token, end.flow.flow_class, end.place, end.cohort});
+  }
+  for (const Cohorts::Company& flow : placed.company) start_company(flow);
+}
+
+void SimgridPricing::start_company(const Cohorts::Company& flow) {
   if (free_flows_.empty()) free_flows_.push_back(&flows_.emplace_back());
   LiveFlow* live = free_flows_.back();
   free_flows_.pop_back();
-  live->token = token;
-  live->flow_class = flow_class;
+  live->token = flow.flow.token;
+  live->flow_class = flow.flow.flow_class;
+  live->payload_units = flow.payload_units;
   if (ahead_of_simgrid_) {
     waiting_flows_.push_back(live);
   } else {
@@ -201,7 +233,7 @@ void SimgridPricing::start_comm(LiveFlow& live) {
   ++activities_;
   live.comm = s4u::Comm::sendto_init(route.from, route.to);
   live.comm->set_data(&live);
-  live.comm->set_payload_size(route.payload_units);
+  live.comm->set_payload_size(live.payload_units);
   const SlowableCap* cap = cap_of(live.flow_class);
   const bool slowed = cap != nullptr && cap->speed < 1.0;
   if (slowed) simgrid_shim::set_bandwidth(cap->link, cap->capacity);
@@ -221,6 +253,7 @@ void SimgridPricing::comm_completed(LiveFlow& live) {
   alive_key_ -= spread(live.flow_class);
   changes_.ended(live.flow_class);
   --comms_alive_;
+  if (by_cohorts_) cohorts_.company_ended(live.flow_class);
   ended_flows_.push_back(&live);
   ledger_.ended(live.flow_class, now_s_);
   sink_->completed(live.token);
@@ -259,15 +292,21 @@ void SimgridPricing::settle() {
   }
   ended_flows_.clear();
   sink_->settled();
+  place_fresh();
   run_timers_alone();
   arm_next();
+}
+
+bool SimgridPricing::counts(const Due& due) {
+  if (due.cohort != kNone) return cohorts_.finish(due.cohort, due.ticket);
+  return timed_.finish(due.token, due.flow_class, due.ticket);
 }
 
 void SimgridPricing::complete_due() {
   now_s_ = std::max(now_s_, deadlines_.earliest());
   for (const Due& due : deadlines_.take_earliest()) {
     if (due.flow_class != kNone) {
-      if (!timed_.finish(due.token, due.flow_class, due.ticket)) continue;
+      if (!counts(due)) continue;
       ledger_.ended(due.flow_class, now_s_);
     }
     sink_->completed(due.token);
@@ -282,6 +321,7 @@ void SimgridPricing::run_timers_alone() {
   while (waiting_flows_.empty() && !deadlines_.empty()) {
     complete_due();
     sink_->settled();
+    place_fresh();
   }
   ahead_of_simgrid_ = false;
 }
@@ -320,6 +360,7 @@ void SimgridPricing::run(CompletionSink& sink) {
   sink_ = &sink;
   ahead_of_simgrid_ = true;
   sink.settled();
+  place_fresh();
   run_timers_alone();
   arm_next();
   if (!waiting_flows_.empty()) engine_.run();

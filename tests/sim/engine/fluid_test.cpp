@@ -103,7 +103,7 @@ TEST(Fluid, MoreCapacityAtTheOneBottleneckIsNeverSlower) {  // oracle 25
 // whatever the others' message sizes; with SimGrid's own precision of 1 ns near ends would merge
 // and drift.
 TEST(Fluid, ManyMessagesDoNotDrift) {
-  constexpr double kCapacity = 1e9;
+  constexpr double kCapacity = 1e7;  // slow: dates are as coarse as SimGrid's clock is late
   constexpr int kMessages = 20000;
   const std::vector<double> sizes = {1000.0, 1618.0, 2718.0};
   Script script({kCapacity});

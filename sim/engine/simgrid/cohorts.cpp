@@ -1,0 +1,239 @@
+#include "sim/engine/simgrid/cohorts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Flows beyond which a cohort is left to SimGrid: n ends are n times n rates.
+constexpr std::size_t kMostFlows = 128;
+// Flows of all patterns beyond which they are forgotten: some 100 MB of sets that hardly come
+// again.
+constexpr std::size_t kMostKept = 100'000;
+constexpr double kTogether = 1e-12;  // relative; dates nearer than this are one
+
+}  // namespace
+
+Cohorts::Cohorts(const Platform& platform, LinkLedger& ledger)
+    : platform_(platform), ledger_(ledger), links_(platform.links.size()) {}
+
+const Cohorts::Placed& Cohorts::place(std::span<const Member> fresh, double now_s) {
+  placed_.ends.clear();
+  placed_.company.clear();
+  join_by_links(fresh);
+  // Those that are joined stand together, in their order.
+  std::vector<std::uint32_t> order(fresh.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, [this](std::uint32_t flow) { return root_of(flow); });
+  std::vector<Member> flows;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    flows.push_back(fresh[order[i]]);
+    if (i + 1 < order.size() && root_of(order[i + 1]) == root_of(order[i])) continue;
+    place_together(flows, now_s);
+    flows.clear();
+  }
+  return placed_;
+}
+
+// Which fresh flows are joined by links they share, over however many others.
+void Cohorts::join_by_links(std::span<const Member> fresh) {
+  ++call_;
+  parents_.resize(fresh.size());
+  std::iota(parents_.begin(), parents_.end(), 0U);
+  for (std::uint32_t flow = 0; flow < fresh.size(); ++flow) {
+    for (const auto& [link, count] : platform_.routes[fresh[flow].flow_class].listed) {
+      LinkState& state = links_[link];
+      if (state.seen_at != call_) {
+        state.seen_at = call_;
+        state.first = flow;
+      } else {
+        const std::uint32_t other = root_of(state.first);
+        const std::uint32_t own = root_of(flow);
+        parents_[std::max(own, other)] = std::min(own, other);
+      }
+    }
+  }
+}
+
+std::uint32_t Cohorts::root_of(std::uint32_t fresh) {
+  while (parents_[fresh] != fresh) {
+    parents_[fresh] = parents_[parents_[fresh]];
+    fresh = parents_[fresh];
+  }
+  return fresh;
+}
+
+bool Cohorts::meets_someone(std::span<const Member> flows) const {
+  return std::ranges::any_of(flows, [this](const Member& flow) {
+    return std::ranges::any_of(
+        platform_.routes[flow.flow_class].listed, [this](const auto& listed) {
+          return links_[listed.first].company + links_[listed.first].lonely > 0;
+        });
+  });
+}
+
+void Cohorts::place_together(std::span<const Member> flows, double now_s) {
+  if (flows.size() <= kMostFlows && !meets_someone(flows)) return start_cohort(flows, now_s);
+  for (const Member& flow : flows) {
+    for (const auto& [link, count] : platform_.routes[flow.flow_class].listed)
+      if (links_[link].lonely > 0) break_up(links_[link].cohort, now_s);
+  }
+  for (const Member& flow : flows)
+    start_company(flow, platform_.routes[flow.flow_class].payload_units);
+}
+
+void Cohorts::start_company(const Member& flow, std::uint64_t payload_units) {
+  for (const auto& [link, count] : platform_.routes[flow.flow_class].listed) ++links_[link].company;
+  placed_.company.push_back({flow, payload_units});
+}
+
+void Cohorts::company_ended(std::uint32_t flow_class) {
+  for (const auto& [link, count] : platform_.routes[flow_class].listed) --links_[link].company;
+}
+
+void Cohorts::start_cohort(std::span<const Member> flows, double now_s) {
+  const std::uint32_t id = next_++;
+  Cohort& cohort = cohorts_[id];
+  cohort = {.pattern = pattern_of(flows),
+            .start_s = now_s,
+            .members = {flows.begin(), flows.end()},
+            .alive = std::vector<bool>(flows.size(), true),
+            .left = flows.size()};
+  for (std::uint32_t place = 0; place < flows.size(); ++place) {
+    for (const auto& [link, count] : platform_.routes[flows[place].flow_class].listed) {
+      links_[link].cohort = id;
+      ++links_[link].lonely;
+    }
+    placed_.ends.push_back({flows[place], id, place, cohort.pattern->ends_s[place]});
+  }
+}
+
+bool Cohorts::finish(std::uint32_t cohort, std::uint32_t place) {
+  const auto found = cohorts_.find(cohort);
+  if (found == cohorts_.end() || !found->second.alive[place]) return false;
+  Pattern& pattern = *found->second.pattern;
+  tell(pattern, pattern.interval[place] + 1);
+  leave(found->second, place);
+  if (found->second.left == 0) cohorts_.erase(found);
+  return true;
+}
+
+void Cohorts::leave(Cohort& cohort, std::uint32_t place) {
+  cohort.alive[place] = false;
+  --cohort.left;
+  for (const auto& [link, count] : platform_.routes[cohort.members[place].flow_class].listed)
+    --links_[link].lonely;
+}
+
+// Moves the flows until so many seconds have passed since their start; how many intervals of
+// constant rates have begun before.
+std::size_t Cohorts::move(MaxMinFlows& flows, double passed_s) {
+  std::size_t intervals = 0;
+  while (passed_s - flows.now_s() > kTogether * passed_s && flows.share()) {
+    flows.advance(std::min(flows.until_next_end(), passed_s - flows.now_s()));
+    ++intervals;
+  }
+  return intervals;
+}
+
+// A flow that ends at this very instant keeps its timer.
+void Cohorts::break_up(std::uint32_t id, double now_s) {
+  Cohort& cohort = cohorts_.at(id);
+  MaxMinFlows flows = cohort.pattern->start;
+  const std::size_t intervals = move(flows, now_s - cohort.start_s);
+  tell(*cohort.pattern, intervals);
+  for (std::uint32_t place = 0; place < cohort.members.size(); ++place) {
+    const auto left = static_cast<std::uint64_t>(std::llround(flows.left(place)));
+    if (!cohort.alive[place] || left == 0) continue;
+    leave(cohort, place);
+    start_company(cohort.members[place], left);
+  }
+  if (cohort.left == 0) cohorts_.erase(id);
+}
+
+std::shared_ptr<Cohorts::Pattern> Cohorts::pattern_of(std::span<const Member> flows) {
+  std::vector<std::uint32_t> classes;
+  for (const Member& flow : flows) classes.push_back(flow.flow_class);
+  if (const auto known = patterns_.find(classes); known != patterns_.end()) return known->second;
+  if (flows_kept_ > kMostKept) {
+    patterns_.clear();
+    flows_kept_ = 0;
+  }
+  auto pattern = std::make_shared<Pattern>();
+  settle_pattern(*pattern, flows);
+  patterns_.emplace(std::move(classes), pattern);
+  flows_kept_ += flows.size();
+  return pattern;
+}
+
+// Gives the links numbers of the pattern's own and returns them, by those of Platform::links.
+std::map<std::uint32_t, std::size_t> Cohorts::start_of(MaxMinFlows& start,
+                                                       std::span<const Member> flows) const {
+  std::map<std::uint32_t, std::size_t> numbers;
+  for (const Member& flow : flows) {
+    const FlowRoute& route = platform_.routes[flow.flow_class];
+    MaxMinFlow told{.payload = static_cast<double>(route.payload_units)};
+    if (route.cap_link != kNone) told.cap = platform_.links[route.cap_link].capacity;
+    for (const auto& [link, count] : route.listed) {
+      const auto [number, fresh] = numbers.try_emplace(link, start.links());
+      if (fresh) start.add_link(platform_.links[link].capacity);
+      told.loads.emplace_back(number->second, count);
+    }
+    start.add(std::move(told));
+  }
+  return numbers;
+}
+
+// How full each link is now: the shared ones, and those that cap a flow.
+std::map<std::uint32_t, double> Cohorts::fills_of(
+    const MaxMinFlows& moving, std::span<const Member> flows,
+    const std::map<std::uint32_t, std::size_t>& numbers) const {
+  const std::vector<double> shared = moving.fills();
+  std::map<std::uint32_t, double> fills;
+  for (const auto& [link, number] : numbers) fills[link] = shared[number];
+  for (std::size_t place = 0; place < flows.size(); ++place) {
+    const std::uint32_t cap = platform_.routes[flows[place].flow_class].cap_link;
+    if (cap == kNone) continue;
+    fills[cap] = std::max(fills[cap], moving.rate(place) / platform_.links[cap].capacity);
+  }
+  return fills;
+}
+
+void Cohorts::settle_pattern(Pattern& pattern, std::span<const Member> flows) const {
+  const std::map<std::uint32_t, std::size_t> numbers = start_of(pattern.start, flows);
+  MaxMinFlows moving = pattern.start;
+  std::map<std::uint32_t, double> most;  // by link
+  pattern.interval.resize(flows.size());
+  while (moving.share()) {
+    std::vector<std::pair<std::uint32_t, double>>& fuller = pattern.fuller.emplace_back();
+    for (const auto& [link, fill] : fills_of(moving, flows, numbers)) {
+      if (fill <= most[link]) continue;
+      most[link] = fill;
+      fuller.emplace_back(link, fill);
+    }
+    moving.advance(moving.until_next_end());
+    for (std::size_t place = 0; place < flows.size(); ++place) {
+      if (moving.left(place) <= 0.0 && moving.end_s(place) == moving.now_s())
+        pattern.interval[place] = static_cast<std::uint32_t>(pattern.fuller.size() - 1);
+    }
+  }
+  for (std::size_t place = 0; place < flows.size(); ++place)
+    pattern.ends_s.push_back(moving.end_s(place));
+}
+
+// Links are as full as rates made them, once an interval of these has passed.
+void Cohorts::tell(Pattern& pattern, std::size_t intervals) {
+  for (; pattern.told < intervals; ++pattern.told) {
+    for (const auto& [link, fill] : pattern.fuller[pattern.told]) {
+      for (const LinkSets::Share& share : platform_.links[link].sets)
+        ledger_.reached(share.set, share.weight * fill);
+    }
+  }
+}
+
+}  // namespace trainyard
