@@ -5,7 +5,8 @@
 //
 // Rank r's trace is the file whose name ends in ".r.et" (or ".r.et.gz"); its work runs on GPU r.
 // Nodes are issued as their dependencies allow, lowest id first, each on its stream. Writers differ
-// in what fields mean, so conventions are stated, not guessed.
+// in what fields mean, so conventions are stated, not guessed. Once partners are found and cycles
+// refused, the traces become what a workload file holds: there is one reader for both.
 #pragma once
 
 #include <cstddef>
