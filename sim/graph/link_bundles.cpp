@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -24,6 +25,8 @@ bool between_switches(const Cluster& cluster, const Link& link) {
   return is_switch(link.from) && is_switch(link.to);
 }
 
+enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link sees it
+
 // What links are known by, and switches without endpoints; others by their own number.
 class FabricColours {
  public:
@@ -37,11 +40,11 @@ class FabricColours {
     if (!last_ || last_->first != key) last_.emplace(key, number(key));
     return last_->second;
   }
-  std::uint32_t of_switch(DeviceKind kind) {
-    return number({0.0, static_cast<double>(kind), 0.0, 0.0, 0.0, 0.0});
+  std::uint32_t of_switch(DeviceKind kind, Side side) {
+    return number({0.0, static_cast<double>(kind), static_cast<double>(side), 0.0, 0.0, 0.0});
   }
-  std::uint32_t of_one(DeviceId id) {
-    return number({2.0, static_cast<double>(id), 0.0, 0.0, 0.0, 0.0});
+  std::uint32_t of_one(DeviceId id, Side side) {
+    return number({2.0, static_cast<double>(id), static_cast<double>(side), 0.0, 0.0, 0.0});
   }
 
  private:
@@ -53,13 +56,14 @@ class FabricColours {
   std::optional<std::pair<Key, std::uint32_t>> last_;  // most links are like the one before
 };
 
-// Devices and links between switches as vertices, so that an edge has a direction.
+// The links between switches. A switch is two vertices, where links leave and where they arrive, so
+// that an edge has a direction; an edge is a link, its label what the link is known by.
 class FabricGraph {
  public:
   explicit FabricGraph(const Cluster& cluster)
       : cluster_(cluster),
         has_endpoints_(boost::num_vertices(cluster.graph()), false),
-        vertex_of_device_(has_endpoints_.size(), kNone) {
+        first_vertex_(has_endpoints_.size(), kNone) {
     for (const Link& link : cluster.links()) {
       if (between_switches(cluster, link)) {
         inner_.push_back(link.id);
@@ -70,20 +74,25 @@ class FabricGraph {
     for (const LinkId id : inner_) add(cluster.link(id));
   }
 
-  // The lowest link and switch of each class, for those of the class.
+  // The lowest link and switch of each class, for those of the class. Links are alike where they
+  // are known by the same and join switches alike.
   void name(LinkBundles& bundles) const {
     const auto size = static_cast<std::uint32_t>(colours_.size());
     const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours_);
-    std::vector<LinkId> lowest(size, kNone);
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, LinkId> lowest;
+    auto last = lowest.end();  // links of a switch come in a row
     for (std::size_t i = 0; i < inner_.size(); ++i) {
-      LinkId& first = lowest[classes[vertex_of_link_[i]]];
-      first = std::min(first, inner_[i]);
-      bundles.of_link[inner_[i]] = first;
+      const Link& link = cluster_.link(inner_[i]);
+      const std::tuple kind{classes[first_vertex_[link.from]], classes[first_vertex_[link.to]],
+                            label_of_inner_[i]};
+      if (last == lowest.end() || last->first != kind)
+        last = lowest.try_emplace(kind, inner_[i]).first;
+      bundles.of_link[inner_[i]] = last->second;
     }
     std::vector<DeviceId> lowest_device(size, kNone);
-    for (DeviceId device = 0; device < vertex_of_device_.size(); ++device) {
-      if (vertex_of_device_[device] == kNone) continue;
-      DeviceId& first = lowest_device[classes[vertex_of_device_[device]]];
+    for (DeviceId device = 0; device < first_vertex_.size(); ++device) {
+      if (first_vertex_[device] == kNone) continue;
+      DeviceId& first = lowest_device[classes[first_vertex_[device]]];
       if (first == kNone) first = device;
       bundles.of_device[device] = first;
     }
@@ -91,32 +100,34 @@ class FabricGraph {
 
  private:
   void add(const Link& link) {
-    const std::uint32_t from = vertex(link.from);
-    const std::uint32_t to = vertex(link.to);
-    const auto self = static_cast<std::uint32_t>(colours_.size());
-    colours_.push_back(numbers_.of_link(link));
-    vertex_of_link_.push_back(self);
-    edges_.push_back({from, self, 0});
-    edges_.push_back({self, to, 1});
+    const std::uint32_t from = vertex(link.from, Side::Leaving);
+    const std::uint32_t to = vertex(link.to, Side::Arriving);
+    label_of_inner_.push_back(numbers_.of_link(link));
+    edges_.push_back({from, to, label_of_inner_.back()});
   }
 
-  std::uint32_t vertex(DeviceId id) {
-    std::uint32_t& known = vertex_of_device_[id];
-    if (known != kNone) return known;
-    known = static_cast<std::uint32_t>(colours_.size());
-    colours_.push_back(has_endpoints_[id] ? numbers_.of_one(id)
-                                          : numbers_.of_switch(cluster_.device(id).kind));
-    return known;
+  std::uint32_t vertex(DeviceId id, Side side) {
+    std::uint32_t& first = first_vertex_[id];
+    if (first == kNone) {
+      first = static_cast<std::uint32_t>(colours_.size());
+      for (const Side each : {Side::Leaving, Side::Arriving})
+        colours_.push_back(has_endpoints_[id] ? numbers_.of_one(id, each)
+                                              : numbers_.of_switch(cluster_.device(id).kind, each));
+      edges_.push_back({first, first + 1, kSameSwitch});
+    }
+    return first + static_cast<std::uint32_t>(side);
   }
+
+  static constexpr std::uint32_t kSameSwitch = std::numeric_limits<std::uint32_t>::max();
 
   const Cluster& cluster_;
   std::vector<bool> has_endpoints_;
   FabricColours numbers_;
   std::vector<LinkId> inner_;
-  std::vector<std::uint32_t> vertex_of_link_;
+  std::vector<std::uint32_t> label_of_inner_;
   std::vector<std::uint32_t> colours_;
   std::vector<LabelledEdge> edges_;
-  std::vector<std::uint32_t> vertex_of_device_;  // kNone: joins no two switches
+  std::vector<std::uint32_t> first_vertex_;  // by device; kNone: joins no two switches
 };
 
 }  // namespace
