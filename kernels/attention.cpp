@@ -76,7 +76,9 @@ Attention table_attention(std::int64_t sequence, std::int64_t batch_heads, std::
 Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
                              const Attention& a) {
   TY_CHECK(a.batch > 0 && a.query_heads > 0 && a.query_length > 0 && a.kv_length > 0);
-  const double efficiency = model.forward_efficiency * (a.backward ? model.backward_relative : 1.0);
+  const double efficiency = model.forward_efficiency *
+                            (a.backward ? model.backward_relative : 1.0) *
+                            (a.dtype == DataType::Fp8 ? model.eight_bit_relative : 1.0);
   const double rate = sheet.peak(a.dtype).value() * efficiency;
   const double per_key = 2.0 * std::min(rows_per_block, static_cast<double>(a.query_length)) *
                          static_cast<double>(a.head_dim_qk + a.head_dim_v) *

@@ -27,7 +27,7 @@ enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
 // Engine's GroupedLinear has cuBLAS do it. OneLaunch: a kernel for all of them (CUTLASS,
 // torch._grouped_mm, DeepGEMM). Fused: that kernel also adds the biases, cuts off, activates and
 // quantises what the next product reads (cuDNN's grouped kernels behind Transformer Engine's op
-// fuser, 2026).
+// fuser, 2026); priced as the single products, at what the profile says of those.
 enum class ExpertProducts : std::uint8_t { PerExpert, OneLaunch, Fused };
 
 // The operation by which ranks learn how many rows of each expert come to them. The host reads the

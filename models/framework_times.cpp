@@ -27,8 +27,11 @@ double figure(JsonObject& object, const char* key, double otherwise, const Numbe
 double FrameworkTimes::of(const Kernel& kernel) const {
   if (const auto* product = std::get_if<Gemm>(&kernel))
     return product->dtype == DataType::Fp8 ? fp8_gemm : gemm;
-  if (const auto* products = std::get_if<GroupedGemm>(&kernel))
-    return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
+  if (const auto* products = std::get_if<GroupedGemm>(&kernel)) {
+    const bool narrow = products->dtype == DataType::Fp8;
+    if (!products->per_expert) return narrow ? one_launch_share : 1.0;
+    return narrow ? fp8_grouped_gemm : grouped_gemm;
+  }
   if (const auto* block = std::get_if<Attention>(&kernel))
     return block->of_ring ? ring_attention : attention;
   return memory_bound;

@@ -29,12 +29,13 @@ struct FrameworkTimes {
   // Of the profile's time, by kind of kernel.
   double gemm = 1.0;
   double fp8_gemm = 1.0;
-  double grouped_gemm = 1.0;
+  double grouped_gemm = 1.0;  // issued expert by expert; all in one launch take the profile's time
   double fp8_grouped_gemm = 1.0;
   double attention = 1.0;
-  double ring_attention = 1.0;  // of the blocks of a context ring
-  double memory_bound = 1.0;    // and copies
-  double jitter = 0.0;          // sigma above
+  double ring_attention = 1.0;    // of the blocks of a context ring
+  double memory_bound = 1.0;      // and copies
+  double one_launch_share = 1.0;  // of 8-bit experts in one launch: what narrow() makes it
+  double jitter = 0.0;            // sigma above
   // SMs that the exchanges of experts keep throughout the step, whether rows travel or not; 0: an
   // exchange holds SMs only while it runs.
   std::int64_t exchange_sms = 0;
@@ -44,7 +45,11 @@ struct FrameworkTimes {
   void narrow(double share) {
     fp8_gemm *= share;
     fp8_grouped_gemm *= share;
+    one_launch_share *= share;
   }
+
+  // Experts' products with all around them inside (ExpertProducts::Fused) take the profile's time.
+  void fuse_experts() { grouped_gemm = fp8_grouped_gemm = 1.0; }
 
   // How much longer a kernel takes on the SMs that the exchanges leave: products and attention
   // 1 / (1 - exchange_sms / sms * compute_loss), for a GPU's `sms` and its profile's

@@ -59,6 +59,7 @@ Recipe load_recipe(const std::string& name) {
                       .weight_wire = optional_type(root, "weight_wire"),
                       .products = optional_type(root, "products"),
                       .four_bit_products = root.boolean("four_bit_products", false),
+                      .attention = optional_type(root, "attention"),
                       .sequence_wire = optional_type(root, "sequence_wire"),
                       .product_input_bytes = optional_bytes(root, "product_input_bytes"),
                       .activation_input_bytes = optional_bytes(root, "activation_input_bytes"),

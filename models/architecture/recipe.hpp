@@ -27,6 +27,7 @@ struct Recipe {
   std::optional<DataType> products = {};     // of the linear layers
   // These products multiply 4-bit numbers: `products` is fp8, at the rate of the GPU's fp4.
   bool four_bit_products = false;
+  std::optional<DataType> attention = {};  // of the products inside fused attention
   // In which sequence parallelism gathers the operands of these products.
   std::optional<DataType> sequence_wire = {};
   // In how many bytes a number is kept for the backward, scales included: of the inputs of linear

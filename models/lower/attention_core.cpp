@@ -38,7 +38,7 @@ Attention LayerLowering::flash(bool backward) const {
           .pairs = packed ? document_pairs(documents()) : window_pairs(s, window),
           .causal = true,
           .backward = backward,
-          .dtype = plan_.training.precision};
+          .dtype = plan_.recipe.attention.value_or(plan_.training.precision)};
 }
 
 void LayerLowering::attention_core_forward() {

@@ -169,7 +169,7 @@ OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t
                         .dtype = one.dtype,
                         .pass = pass,
                         .accumulate_fp32 = one.accumulate_fp32,
-                        .per_expert = plan_.experts.products == ExpertProducts::PerExpert});
+                        .per_expert = plan_.experts.products != ExpertProducts::OneLaunch});
 }
 
 void MoeLowering::elementwise(std::string_view name, std::int64_t bytes, std::int64_t launches) {

@@ -7,8 +7,8 @@ KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& soft
   const GpuSheet& sheet = gpu.sheet;
   if (!software.framework.empty())
     times = load_framework_times(software.framework, sheet.generation);
-  if (!software.four_bit_products) return;
-  times.narrow(four_bit_share(sheet));
+  if (software.fused_experts) times.fuse_experts();
+  if (software.four_bit_products) times.narrow(four_bit_share(sheet));
 }
 
 std::vector<Cost> price_kernels(const Workload& workload,

@@ -12,15 +12,18 @@
 
 namespace trainyard {
 
-// The software of a run: whose kernels, and whether its 8-bit products multiply 4-bit numbers.
+// The software of a run: whose kernels, whether its 8-bit products multiply 4-bit numbers, and
+// whether its experts' products have everything around them inside.
 struct KernelSoftware {
   std::string framework = {};  // empty: kernels as in the GPU's profile
   bool four_bit_products = false;
+  bool fused_experts = false;
 };
 
 [[nodiscard]] inline KernelSoftware kernel_software(const Scenario& scenario) {
   return {.framework = scenario.framework,
-          .four_bit_products = scenario.plan.recipe.four_bit_products};
+          .four_bit_products = scenario.plan.recipe.four_bit_products,
+          .fused_experts = scenario.plan.experts.products == ExpertProducts::Fused};
 }
 
 // Kernels of a kind of GPU as software runs them. 4-bit products take the time of the same in 8

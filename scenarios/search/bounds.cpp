@@ -85,6 +85,7 @@ struct Bounder::Machine {
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,
                                             const TrainingPlan& plan) const {
     FrameworkTimes stretch = software;
+    if (plan.experts.products == ExpertProducts::Fused) stretch.fuse_experts();
     if (plan.recipe.four_bit_products) stretch.narrow(four_bit_share(gpu.sheet));
     std::vector<double> all;
     all.reserve(workload.kernels.size());

@@ -178,6 +178,22 @@ void add_exchanges(Draft& draft) {
   if (chunks) draft.document["parallelism"]["overlap_p2p"] = true;
 }
 
+// Recipes of mixtures whose whole step is one CUDA graph in MXFP8 also multiply in 8 bits within
+// attention and have Transformer Engine fuse the experts' kernels (Megatron-Bridge perf_recipes:
+// cuda_graph_impl full_iteration, fp8_dot_product_attention, use_transformer_engine_op_fuser). Its
+// fuser knows SwiGLU alone (Megatron-LM TEGroupedMLP._is_fused_impl_supported); cut-off activations
+// stay kernels of their own. Either way products are one launch: a graph cannot wait for a host
+// that reads how many rows each expert has.
+void add_whole_graph(Draft& draft) {
+  const Json& row = draft.row;
+  const bool whole = text_at(row, "/recipe/cuda_graph_impl") == "full_iteration";
+  const bool experts = value_at(row, "/model/moe") != nullptr;
+  if (!whole || !experts || !text_at(row, "/precision").starts_with("MXFP8")) return;
+  const bool clamped = draft.document["model"].value("clamped_experts", false);
+  draft.document["experts"]["products"] = clamped ? "one_launch" : "fused";
+  draft.document["training"]["recipe"] = "fp8_attention";
+}
+
 // The words between quotation marks: "selective modules ['layernorm', 'moe_act']".
 Json quoted_words(const std::string& text) {
   Json words = Json::array();
@@ -271,6 +287,7 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
     draft.document["published"] = {{"source", source_of(row.description)},
                                    {"step_time", fmt::format("{} s", row.step_time_s)}};
   draft.document = with_practices(tables, row, std::move(draft.document));
+  add_whole_graph(draft);
   draft.document["assumptions"] = std::move(draft.assumptions);
   return draft.document;
 }

@@ -18,6 +18,33 @@ TEST(FrameworkTimes, TheSlowestOfManyIsLaterByTheDeviation) {
   EXPECT_NEAR(times.slowest_of(2048), 1.03905, 1e-5);
 }
 
+GroupedGemm experts(DataType dtype, bool per_expert) {
+  GroupedGemm products;
+  products.dtype = dtype;
+  products.per_expert = per_expert;
+  return products;
+}
+
+// Figures are of products issued one by one; narrower products are quicker either way.
+TEST(FrameworkTimes, ExpertsInOneLaunchTakeTheProfilesTime) {
+  FrameworkTimes times{.grouped_gemm = 4.0, .fp8_grouped_gemm = 4.5};
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, false)), 1.0);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Fp8, false)), 1.0);
+  times.narrow(0.5);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Fp8, false)), 0.5);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Fp8, true)), 2.25);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, true)), 4.0);
+}
+
+TEST(FrameworkTimes, FusedExpertsTakeTheProfilesTime) {
+  FrameworkTimes times{.gemm = 2.0, .grouped_gemm = 4.0, .fp8_grouped_gemm = 4.5};
+  times.fuse_experts();
+  times.narrow(0.5);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, true)), 1.0);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Fp8, true)), 0.5);
+  EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
+}
+
 TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
   const FrameworkTimes times{.gemm = 2.0,
                              .fp8_gemm = 3.0,
@@ -28,8 +55,8 @@ TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
                              .memory_bound = 6.0};
   EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
   EXPECT_DOUBLE_EQ(times.of(Gemm{.dtype = DataType::Fp8}), 3.0);
-  EXPECT_DOUBLE_EQ(times.of(GroupedGemm{}), 4.0);
-  EXPECT_DOUBLE_EQ(times.of(GroupedGemm{.rows = {}, .dtype = DataType::Fp8}), 4.5);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, true)), 4.0);
+  EXPECT_DOUBLE_EQ(times.of(experts(DataType::Fp8, true)), 4.5);
   EXPECT_DOUBLE_EQ(times.of(Attention{}), 5.0);
   EXPECT_DOUBLE_EQ(times.of(Attention{.of_ring = true}), 5.5);
   EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);

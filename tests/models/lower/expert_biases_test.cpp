@@ -88,6 +88,23 @@ TEST(ExpertBiases, FusedProductsLeaveNoneBeside) {
   EXPECT_DOUBLE_EQ(executed_flops(fused).value(), flops);
 }
 
+// Products within attention are as wide as the recipe says, or as training.
+TEST(ExpertBiases, AttentionIsAsWideAsTheRecipeSays) {
+  TrainingPlan plan = gpt_oss_layer();
+  const auto width = [&plan] {
+    const Workload workload = lower(plan);
+    DataType found = DataType::Fp32;
+    for (const Kernel& kernel : workload.kernels)
+      if (const auto* attention = std::get_if<Attention>(&kernel)) found = attention->dtype;
+    return found;
+  };
+  EXPECT_EQ(width(), DataType::Bf16);
+  plan.recipe = load_recipe("fp8_attention");
+  EXPECT_EQ(width(), DataType::Fp8);
+  plan.recipe = load_recipe("fp8_cached");
+  EXPECT_EQ(width(), DataType::Bf16);
+}
+
 // A model without biases has none of the kernels.
 TEST(ExpertBiases, OtherMixturesHaveNone) {
   const Workload workload = lower(plan_of(small_moe(2), {.expert_tensor = 1}, 1));

@@ -91,6 +91,47 @@ TEST(RowScenario, ExchangesOverlapWhereTheRecipeSaysSo) {
   EXPECT_NE(document()["assumptions"].dump().find("overlap of exchanges"), std::string::npos);
 }
 
+// GPT-OSS as Megatron-Bridge runs it: windows, biases and cut-off activations are its own. Where
+// one graph holds a step in MXFP8, attention has 8 bits and experts are one launch, fused with a
+// SwiGLU.
+TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
+  Json row = gpt3();
+  row["framework"] = "Megatron-Bridge (Megatron-Core+TE)";
+  row["hardware"] = {{"gpu", "GB200-NVL72"}, {"nics", "4x400Gb/s"}, {"num_gpus", 64}};
+  row["model"] = {{"name", "GPT-OSS-120B"},
+                  {"arch", "moe"},
+                  {"layers", 36},
+                  {"hidden", 2880},
+                  {"heads", 64},
+                  {"kv_heads", 8},
+                  {"head_dim", 64},
+                  {"ffn", 2880},
+                  {"gated_mlp", true},
+                  {"vocab", 201088},
+                  {"attention", "alternating sliding-window(128)/full"},
+                  {"moe", {{"experts", 128}, {"topk", 4}, {"expert_ffn", 2880}}}};
+  row["parallel"] = {{"tp", 1}, {"pp", 1}, {"dp", 64}, {"ep", 64}, {"zero_stage", 1}};
+  row["precision"] = "MXFP8";
+  row["recompute"] = "none";
+  row["recipe"] = {{"cuda_graph_impl", "transformer_engine"}};
+  const TrainingPlan eager = scenario_of(row).plan;
+  EXPECT_EQ(eager.architecture.window, 128);
+  EXPECT_EQ(eager.architecture.full_attention_every, 2);
+  EXPECT_TRUE(eager.architecture.biases);
+  EXPECT_TRUE(eager.architecture.clamped_experts);
+  EXPECT_EQ(eager.training.gradient_precision, DataType::Bf16);
+  EXPECT_EQ(eager.experts.products, ExpertProducts::PerExpert);
+  EXPECT_FALSE(eager.recipe.attention.has_value());
+  row["recipe"] = {{"cuda_graph_impl", "full_iteration"}};
+  const TrainingPlan graph = scenario_of(row).plan;
+  EXPECT_EQ(graph.experts.products, ExpertProducts::OneLaunch);
+  EXPECT_EQ(graph.recipe.attention, DataType::Fp8);
+  row["model"]["name"] = "Qwen3-30B-A3B";
+  const TrainingPlan fused = scenario_of(row).plan;
+  EXPECT_TRUE(fused.architecture.qk_norm);
+  EXPECT_EQ(fused.experts.products, ExpertProducts::Fused);
+}
+
 TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
   const Scenario made = scenario_of(gpt3());
   const Scenario hand = load_scenario(
