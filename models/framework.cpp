@@ -34,7 +34,6 @@ FrameworkMemory load_framework(const std::string& name) {
   };
   static_cast<void>(root.text("title"));
   root.ignore("kernel_time");  // framework_times.hpp
-  root.ignore("jitter");
   root.ignore("exchange_sms");
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),

@@ -37,11 +37,6 @@ double FrameworkTimes::of(const Kernel& kernel) const {
   return memory_bound;
 }
 
-double FrameworkTimes::slowest_of(std::int64_t ranks) const {
-  TY_CHECK(ranks >= 1, ranks);
-  return 1.0 + jitter * std::sqrt(2.0 * std::log(static_cast<double>(ranks)));
-}
-
 double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,
                                         double compute_loss) const {
   TY_CHECK(exchange_sms < sms, exchange_sms, sms);
@@ -58,8 +53,8 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
   JsonObject root = file.root();
   // framework.hpp reads the others, and refuses strange ones.
   for (const std::string& key : root.keys())
-    if (key != "jitter" && key != "kernel_time" && key != "exchange_sms") root.ignore(key);
-  FrameworkTimes times{.jitter = figure(root, "jitter", 0.0, {.least = 0.0, .most = 1.0})};
+    if (key != "kernel_time" && key != "exchange_sms") root.ignore(key);
+  FrameworkTimes times;
   if (root.has("exchange_sms")) {
     JsonObject kept = root.object("exchange_sms");
     static_cast<void>(kept.text("source"));

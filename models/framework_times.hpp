@@ -1,21 +1,12 @@
-// How much longer a framework's kernels take than those that the GPU's profile was measured on, and
-// how unevenly its ranks run.
+// How much longer a framework's kernels take than those that the GPU's profile was measured on.
 //
 // Profiles hold today's libraries; a run of 2022 had older ones: FlashAttention 1 for 2 and 3, an
 // older cuBLAS, norms and activations of several kernels. Frameworks say so by GPU generation
 // (models/frameworks/*.json, "kernel_time"), each figure with its source or the command that fitted
 // it; what is not named takes as long as in the profile, and fp8 products as much longer as others.
 //
-// Ranks that meet in every step wait for the slowest of them. With times of relative deviation
-// sigma, independent and normal, the slowest of n takes longer by about
-//
-//   sigma sqrt(2 ln n)      (first order of the largest of n normal values)
-//
-// sigma = 1 %, 64 ranks: 2.9 %; 2 048 ranks: 3.9 % (tests/models/host/framework_times_test.cpp).
-//
 //   const FrameworkTimes times = load_framework_times("composer", "hopper");
 //   times.attention;                 // 1.9: as long as 1.9 times the profile's
-//   times.slowest_of(2048);          // 1.039
 #pragma once
 
 #include <cstdint>
@@ -35,7 +26,6 @@ struct FrameworkTimes {
   double ring_attention = 1.0;    // of the blocks of a context ring
   double memory_bound = 1.0;      // and copies
   double one_launch_share = 1.0;  // of 8-bit experts in one launch: what narrow() makes it
-  double jitter = 0.0;            // sigma above
   // SMs that the exchanges of experts keep throughout the step, whether rows travel or not; 0: an
   // exchange holds SMs only while it runs.
   std::int64_t exchange_sms = 0;
@@ -57,9 +47,6 @@ struct FrameworkTimes {
   // 132: 1.1786. REQUIRES: exchange_sms < sms.
   [[nodiscard]] double beside_exchanges(const Kernel& kernel, std::int64_t sms,
                                         double compute_loss) const;
-
-  // The time of the slowest of so many ranks over that of one. REQUIRES: ranks >= 1.
-  [[nodiscard]] double slowest_of(std::int64_t ranks) const;
 };
 
 // By a name of models/frameworks and a GPU's generation. Throws InputError.

@@ -39,6 +39,7 @@ struct Scenario {
   std::string engine = "simgrid";
   std::string collective_model = "fluid";  // or "stepwise"
   bool interference = true;                // communication takes SMs from computation beside it
+  bool stragglers = false;                 // replicas wait for the last of them
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;

@@ -375,6 +375,8 @@ const Field<S> kRun[] = {
      name_of<S, &S::collective_model, collective_model_names>()},
     {"interference", "communication takes SMs from the computation beside it",
      Flag<S>{&S::interference}},
+    {"stragglers", "replicas wait for the last of them, which is the later the more there are",
+     Flag<S>{&S::stragglers}},
     {"flops_convention", "how attention counts in MFU: its causal half, or the full square",
      word_of<S, &S::flops_convention, kConvention>()},
     {"seed", "of the random choices of the run", Seed<S>{&S::seed}},

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "models/rank_groups.hpp"
+#include "scenarios/run/kernel_pricing.hpp"
 
 namespace trainyard {
 
@@ -46,6 +47,15 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
          .count = 1,
          .sentence = "the scenario switches interference off: communication beside computation "
                      "does not slow it"});
+  }
+  if (const double last = last_replica(stragglers_of(scenario), scenario.plan); last > 1.0) {
+    facts.approximations.push_back(
+        {.name = "stragglers_in_the_mean",
+         .count = static_cast<std::uint64_t>(scenario.plan.parallelism.data),
+         .sentence = fmt::format("replicas wait for the last of them, which takes {:.1f} % longer "
+                                 "than one alone in the "
+                                 "mean: all kernels are longer by that",
+                                 100.0 * (last - 1.0))});
   }
   if (scenario.plan.recipe.four_bit_products) {
     facts.approximations.push_back(

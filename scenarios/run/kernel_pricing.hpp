@@ -7,6 +7,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/framework_times.hpp"
+#include "models/stragglers.hpp"
 #include "scenarios/run/supposition.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -16,15 +17,18 @@ namespace trainyard {
 // whether its experts' products have everything around them inside.
 struct KernelSoftware {
   std::string framework = {};  // empty: kernels as in the GPU's profile
+  double last_replica = 1.0;   // the time of the last of the replicas over that of one
   bool four_bit_products = false;
   bool fused_experts = false;
 };
 
-[[nodiscard]] inline KernelSoftware kernel_software(const Scenario& scenario) {
-  return {.framework = scenario.framework,
-          .four_bit_products = scenario.plan.recipe.four_bit_products,
-          .fused_experts = scenario.plan.experts.products == ExpertProducts::Fused};
-}
+[[nodiscard]] KernelSoftware kernel_software(const Scenario& scenario);
+
+// Those that the scenario supposes: none where it leaves them out. Throws InputError.
+[[nodiscard]] Stragglers stragglers_of(const Scenario& scenario);
+// The time of the last of a plan's replicas over that of one; 1 where they do not wait for each
+// other.
+[[nodiscard]] double last_replica(const Stragglers& stragglers, const TrainingPlan& plan);
 
 // Kernels of a kind of GPU as software runs them. 4-bit products take the time of the same in 8
 // bits by the data sheet's rates: 10 over 5 PFLOP/s (GB200) halve it. Nothing in 4 bits is
@@ -33,6 +37,7 @@ struct KernelPricing {
   explicit KernelPricing(const std::string& name, const KernelSoftware& software);
   PricedGpu gpu;
   FrameworkTimes times = {};
+  double last_replica = 1.0;
 };
 
 // Of each kind of GPU once, when it is first asked for.

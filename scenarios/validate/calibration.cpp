@@ -77,7 +77,10 @@ std::vector<FitRow> fit_rows(const std::vector<MeasuredRow>& rows,
                                std::log(kProbe));
     }
   }
-  return fits;
+  if (!options.level_of) return fits;
+  std::vector<std::string> levels;
+  for (const MeasuredRow& row : rows) levels.push_back(feature_of(row, *options.level_of));
+  return without_levels(fits, levels);
 }
 
 std::string constants_text(const Calibration& calibration) {
@@ -111,6 +114,21 @@ std::string sources_text(const Calibration& calibration) {
   return table.text();
 }
 
+// What the others say of each constant where one of them is left out: data/left_out.json keeps it.
+std::string values_without_text(const Calibration& calibration) {
+  std::vector<std::string> head = {"left out"};
+  for (const Setting& setting : calibration.settings) head.push_back(setting.constant.pointer);
+  TextTable table(head);
+  for (const SourceCheck& check : calibration.fit.sources) {
+    std::vector<std::string> row = {check.source};
+    for (std::size_t i = 0; i < calibration.settings.size(); ++i)
+      row.push_back(fmt::format(
+          "{:.4g}", calibration.settings[i].value * check.factors[i] / calibration.fit.factors[i]));
+    table.row(row);
+  }
+  return table.text();
+}
+
 }  // namespace
 
 Calibration calibrate(const std::vector<MeasuredRow>& all, const std::vector<Constant>& constants,
@@ -140,6 +158,7 @@ std::string calibration_text(const Calibration& calibration) {
   const Score after = score_of_all(calibration.after).score;
   std::string text = constants_text(calibration) + "\n";
   text += "Last round, to first order; each left out once\n" + sources_text(calibration);
+  text += "\nThe constants as fitted without it\n" + values_without_text(calibration);
   return text + fmt::format("\nSimulated on {} rows: MAPE {} -> {}, bias {} -> {}, p90 {} -> {}\n",
                             calibration.rows, percent(before.mape), percent(after.mape),
                             signed_percent(before.bias), signed_percent(after.bias),

@@ -4,6 +4,7 @@
 //   c.fit.sources[0].without;     // the error on a series that was left out
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct CalibrateOptions {
   std::size_t rounds = 2;  // of slopes, fit and simulation at the new values
   // Rows alike in it err alike: confidence and cross-validation leave them out together.
   Feature left_out = Feature::Source;
+  // Rows alike in it have a level of their own that is not asked about: only how they differ among
+  // themselves tells of the constants, such as a slope with scale.
+  std::optional<Feature> level_of = {};
 };
 
 // Rows that one constant needs at the least.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -105,6 +106,27 @@ std::vector<double> exponentials(std::vector<double> logs) {
 }
 
 }  // namespace
+
+std::vector<FitRow> without_levels(const std::vector<FitRow>& rows,
+                                   const std::vector<std::string>& levels) {
+  TY_CHECK(levels.size() == rows.size(), levels.size(), rows.size());
+  std::map<std::string, std::vector<FitRow>> members;
+  for (std::size_t r = 0; r < rows.size(); ++r) members[levels[r]].push_back(rows[r]);
+  std::vector<FitRow> told;
+  for (auto& [level, alike] : members) {
+    if (alike.size() < 2) continue;
+    const auto centre = [&alike = alike](const auto& value_of) {
+      double sum = 0.0;
+      for (FitRow& row : alike) sum += value_of(row);
+      for (FitRow& row : alike) value_of(row) -= sum / static_cast<double>(alike.size());
+    };
+    centre([](FitRow& row) -> double& { return row.residual; });
+    for (std::size_t i = 0; i < alike.front().slopes.size(); ++i)
+      centre([i](FitRow& row) -> double& { return row.slopes[i]; });
+    told.insert(told.end(), alike.begin(), alike.end());
+  }
+  return told;
+}
 
 std::vector<double> fit_factors(const std::vector<FitRow>& rows,
                                 const std::vector<std::string>& names, double scale) {

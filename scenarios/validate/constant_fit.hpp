@@ -35,6 +35,12 @@ struct ConstantFit {
   std::vector<SourceCheck> sources = {};
 };
 
+// Each row less the mean of the rows of the same level (one name a row): what is common to them
+// tells nothing then, nor does a row that is alone in its level, which is left out. Residuals of
+// 0.10 and 0.20 of one level become -0.05 and 0.05. REQUIRES: as many levels as rows.
+[[nodiscard]] std::vector<FitRow> without_levels(const std::vector<FitRow>& rows,
+                                                 const std::vector<std::string>& levels);
+
 // Factors that fit the rows. `scale` is the s above. Throws InputError where the rows cannot tell
 // the constants apart, or do not depend on one.
 [[nodiscard]] std::vector<double> fit_factors(const std::vector<FitRow>& rows,

@@ -1,5 +1,6 @@
 #include "scenarios/validate/measured_row.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, kFeatures> kNames{
     "source", "gpu",       "parallelism", "precision", "scale", "framework",
-    "model",  "recompute", "operation",   "size",      "group"};
+    "model",  "recompute", "operation",   "size",      "group", "replica"};
 
 // The text up to the first of the letters.
 std::string until(const std::string& text, const char* letters) {
@@ -33,6 +34,23 @@ std::string dimensions(const Json& row) {
   if (whole_at(row, "/parallel/dp", 1) > 1) text += "dp ";
   if (text.empty()) return "one GPU";
   text.pop_back();
+  return text;
+}
+
+// "titan-llama3_8b-h100 H100 torchtitan (FSDP2) BF16 none tp1 pp1 vp1 cp1 ep1 zero1_group1 2x8192";
+// no commas, which part columns.
+std::string replica(const MeasuredRow& row) {
+  const Json& json = row.description;
+  std::string text = feature_of(row, Feature::Group) + ' ' + feature_of(row, Feature::Gpu) + ' ' +
+                     text_at(json, "/framework", "unknown") + ' ' +
+                     text_at(json, "/precision", "unknown") + ' ' +
+                     text_at(json, "/recompute", "none");
+  for (const char* name : {"tp", "pp", "vp", "cp", "ep", "zero1_group"})
+    text += ' ' + std::string(name) +
+            std::to_string(whole_at(json, std::string("/parallel/") + name, 1));
+  text += ' ' + std::to_string(whole_at(json, "/batch/micro_batch", 1)) + 'x' +
+          std::to_string(whole_at(json, "/batch/seq_len", 0));
+  std::replace(text.begin(), text.end(), ',', ';');
   return text;
 }
 
@@ -108,6 +126,8 @@ std::string feature_of(const MeasuredRow& row, Feature feature) {
       return text_at(json, "/size", "unknown");
     case Feature::Group:
       return text_at(json, "/group", row.source);
+    case Feature::Replica:
+      return replica(row);
   }
   return {};
 }

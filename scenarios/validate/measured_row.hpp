@@ -50,9 +50,11 @@ enum class Feature : std::uint8_t {
   Recompute,
   Operation,  // "all_reduce"; "step" for a run of training
   Size,       // of a collective's buffer: "<= 64 KiB", "< 1 MiB", "<= 64 MiB", "> 64 MiB"
-  Group  // a series within a source: one model on one machine; the source where a row names none
+  Group,   // a series within a source: one model on one machine; the source where a row names none
+  Replica  // what one replica does, on which GPU and with which software: all but how many there
+           // are
 };
-inline constexpr std::size_t kFeatures = 11;
+inline constexpr std::size_t kFeatures = 12;
 [[nodiscard]] std::string_view to_string(Feature feature);
 // Throws InputError that lists the features.
 [[nodiscard]] Feature feature_named(const std::string& name);

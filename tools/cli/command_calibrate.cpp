@@ -24,6 +24,7 @@ struct CalibrateChoice {
   std::size_t rounds = CalibrateOptions{}.rounds;
   std::size_t processes = 0;
   std::string left_out = "source";
+  std::string level_of;
   std::string out, cache;
 };
 
@@ -53,15 +54,25 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
   if (!choice.only.empty()) text += fmt::format(" --only {}", fmt::join(choice.only, ","));
   if (choice.every > 1) text += fmt::format(" --every {}", choice.every);
   if (choice.left_out != "source") text += " --leave-out " + choice.left_out;
-  const Score before = score_of_all(calibration.before).score;
-  const Score after = score_of_all(calibration.after).score;
-  double without = 0.0;
-  for (const SourceCheck& check : calibration.fit.sources)
-    without += check.without * static_cast<double>(check.rows);
+  if (!choice.level_of.empty()) text += " --level-of " + choice.level_of;
+  double before = score_of_all(calibration.before).score.mape;
+  double after = score_of_all(calibration.after).score.mape;
+  const auto mean = [&](double SourceCheck::*error) {
+    double sum = 0.0, rows = 0.0;
+    for (const SourceCheck& check : calibration.fit.sources) {
+      sum += check.*error * static_cast<double>(check.rows);
+      rows += static_cast<double>(check.rows);
+    }
+    return sum / rows;
+  };
+  if (!choice.level_of.empty()) {  // of the deviations from the levels, all three
+    before = mean(&SourceCheck::before);
+    after = mean(&SourceCheck::within);
+  }
   return fmt::format("{}: {} rows of {} {}s, MAPE {} before, {} fitted, {} with each {} left out",
                      text, calibration.rows, calibration.fit.sources.size(), choice.left_out,
-                     percent(before.mape), percent(after.mape),
-                     percent(without / static_cast<double>(calibration.rows)), choice.left_out);
+                     percent(before), percent(after), percent(mean(&SourceCheck::without)),
+                     choice.left_out);
 }
 
 void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {
@@ -79,6 +90,8 @@ Exit calibrate_rows(const CalibrateChoice& choice) {
   std::vector<Constant> constants;
   for (const std::string& name : choice.constants) constants.push_back(read_constant(name));
   const std::vector<MeasuredRow> rows = chosen_rows(choice);
+  std::optional<Feature> level_of;
+  if (!choice.level_of.empty()) level_of = feature_named(choice.level_of);
   Calibration result;
   {
     Progress progress("calibrating");
@@ -87,7 +100,8 @@ Exit calibrate_rows(const CalibrateChoice& choice) {
                                      .cache = choice.cache,
                                      .progress = [&](double fraction) { progress.show(fraction); }},
                         .rounds = choice.rounds,
-                        .left_out = feature_named(choice.left_out)});
+                        .left_out = feature_named(choice.left_out),
+                        .level_of = level_of});
   }
   if (!choice.out.empty()) write_constants(choice, result);
   fmt::print("{}", calibration_text(result));
@@ -117,6 +131,10 @@ void add_calibrate(CLI::App& app, Action& action) {
                    "What cross-validation leaves out together: source, group (a model on a machine "
                    "within a source) or another feature of validate --group-by")
       ->capture_default_str();
+  command->add_option(
+      "--level-of", choice->level_of,
+      "Rows alike in this feature have a level of their own that is not fitted: only "
+      "how they differ among themselves tells, as for a slope with scale");
   command->add_option("--rounds", choice->rounds, "Rounds of slopes and fit")
       ->check(CLI::Range(1, 10))
       ->capture_default_str();

@@ -11,13 +11,6 @@
 namespace trainyard {
 namespace {
 
-TEST(FrameworkTimes, TheSlowestOfManyIsLaterByTheDeviation) {
-  const FrameworkTimes times{.jitter = 0.01};
-  EXPECT_DOUBLE_EQ(times.slowest_of(1), 1.0);
-  EXPECT_NEAR(times.slowest_of(64), 1.02884, 1e-5);
-  EXPECT_NEAR(times.slowest_of(2048), 1.03905, 1e-5);
-}
-
 GroupedGemm experts(DataType dtype, bool per_expert) {
   GroupedGemm products;
   products.dtype = dtype;

@@ -37,6 +37,24 @@ TEST(KernelPricing, RefusesFourBitProductsWhereTheGpuHasNone) {
   }
 }
 
+// Do replicas wait for the last of them where they meet, and only there?
+TEST(KernelPricing, ReplicasWaitForTheLastOfThem) {
+  Scenario scenario;
+  const auto last = [&] { return kernel_software(scenario).last_replica; };
+  scenario.stragglers = true;
+  EXPECT_DOUBLE_EQ(last(), 1.0) << "one waits for nobody";
+  scenario.plan.parallelism.data = 64;
+  EXPECT_DOUBLE_EQ(last(), load_stragglers().last_of(64));
+  EXPECT_DOUBLE_EQ(last_replica({.delay = 0.02}, scenario.plan),
+                   Stragglers{.delay = 0.02}.last_of(64));
+  scenario.plan.servers = {.servers = 4, .asynchronous = true};
+  EXPECT_DOUBLE_EQ(last(), 1.0) << "nobody waits for an asynchronous worker";
+  scenario.plan.servers = {.servers = 4};
+  EXPECT_GT(last(), 1.0);
+  scenario.stragglers = false;
+  EXPECT_DOUBLE_EQ(last(), 1.0);
+}
+
 // Weights of 16 bits, two copies of 4 bits and a scale for 16 numbers, fp32 gradients and Adam:
 // 2 + 2 x 0.5625 + 4 + 12.
 TEST(KernelPricing, TheRecipeOfFourBitsSaysSo) {

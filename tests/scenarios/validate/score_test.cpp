@@ -112,6 +112,27 @@ TEST(ConstantFit, OneWrongRowHardlyPulls) {
   EXPECT_NEAR(fit_factors(rows, {"c"}, 0.01)[0], 1.0, 0.01) << "the mean would say 0.93";
 }
 
+// Two machines whose levels are off by different shares, and one slope in both: without levels the
+// slope alone is left; a row that is alone tells nothing.
+TEST(ConstantFit, LevelsLeaveOnlyWhatDiffersAmongTheirRows) {
+  std::vector<FitRow> rows;
+  std::vector<std::string> levels;
+  for (const double level : {-0.2, 0.3}) {
+    for (const double slope : {0.1, 0.2, 0.4}) {
+      rows.push_back({.source = level < 0.0 ? "a" : "b",
+                      .residual = level - slope * std::log(1.5),
+                      .slopes = {slope}});
+      levels.push_back(rows.back().source);
+    }
+  }
+  rows.push_back(fit_row("c", 0.7, {0.9}));
+  levels.push_back("alone");
+  const std::vector<FitRow> told = without_levels(rows, levels);
+  EXPECT_EQ(told.size(), 6U);
+  EXPECT_NEAR(fit_factors(told, {"c"}, 0.05)[0], 1.5, 1e-9);
+  EXPECT_GT(std::abs(fit_factors(rows, {"c"}, 0.05)[0] - 1.5), 0.1) << "levels are in the way";
+}
+
 TEST(ConstantFit, RefusesWhatTheRowsCannotTell) {
   const std::vector<FitRow> same = {fit_row("a", 0.1, {0.5, 0.5}), fit_row("b", 0.2, {0.7, 0.7})};
   EXPECT_THROW((void)fit_factors(same, {"c", "d"}, 0.05), InputError);

@@ -1,0 +1,27 @@
+#include "models/stragglers.hpp"
+
+#include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+double Stragglers::last_of(std::int64_t replicas) const {
+  TY_CHECK(replicas >= 1, replicas);
+  double further = 0.0;  // H_n - 1, smallest terms first
+  for (std::int64_t n = replicas; n >= 2; --n) further += 1.0 / static_cast<double>(n);
+  return 1.0 + delay * further;
+}
+
+Stragglers load_stragglers() {
+  JsonFile file = JsonFile::read(data_file("models/stragglers", "replicas"));
+  JsonObject root = file.root();
+  static_cast<void>(root.text("title"));
+  JsonObject given = root.object("delay");
+  static_cast<void>(given.text("source"));
+  const Stragglers stragglers{.delay = given.number("value", {.least = 0.0, .most = 1.0})};
+  file.finish();
+  return stragglers;
+}
+
+}  // namespace trainyard
