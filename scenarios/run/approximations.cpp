@@ -37,6 +37,28 @@ void add_expert_approximations(const TrainingPlan& plan, RunFacts& facts) {
   }
 }
 
+void add_straggler_approximations(const Scenario& scenario, RunFacts& facts) {
+  const double last = last_replica(load_stragglers(), scenario.plan);
+  if (last <= 1.0) return;
+  const double percent = 100.0 * (last - 1.0);
+  const auto replicas = static_cast<std::uint64_t>(scenario.plan.parallelism.data);
+  if (scenario.stragglers) {
+    facts.approximations.push_back(
+        {.name = "stragglers_in_the_mean",
+         .count = replicas,
+         .sentence = fmt::format("replicas wait for the last of them, which takes {:.1f} % longer "
+                                 "than one alone in the mean: all kernels are longer by that",
+                                 percent)});
+  } else {
+    facts.approximations.push_back(
+        {.name = "stragglers_not_simulated",
+         .count = replicas,
+         .sentence = fmt::format("replicas keep pace; the last of so many is {:.1f} % later in "
+                                 "measured runs (--set stragglers=true)",
+                                 percent)});
+  }
+}
+
 }  // namespace
 
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
@@ -48,15 +70,7 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
          .sentence = "the scenario switches interference off: communication beside computation "
                      "does not slow it"});
   }
-  if (const double last = last_replica(stragglers_of(scenario), scenario.plan); last > 1.0) {
-    facts.approximations.push_back(
-        {.name = "stragglers_in_the_mean",
-         .count = static_cast<std::uint64_t>(scenario.plan.parallelism.data),
-         .sentence = fmt::format("replicas wait for the last of them, which takes {:.1f} % longer "
-                                 "than one alone in the "
-                                 "mean: all kernels are longer by that",
-                                 100.0 * (last - 1.0))});
-  }
+  add_straggler_approximations(scenario, facts);
   if (scenario.plan.recipe.four_bit_products) {
     facts.approximations.push_back(
         {.name = "four_bit_products_by_data_sheet",

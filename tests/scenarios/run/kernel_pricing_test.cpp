@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "models/architecture/recipe.hpp"
+#include "scenarios/run/run.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -53,6 +54,23 @@ TEST(KernelPricing, ReplicasWaitForTheLastOfThem) {
   EXPECT_GT(last(), 1.0);
   scenario.stragglers = false;
   EXPECT_DOUBLE_EQ(last(), 1.0);
+}
+
+// A run says what waiting for the last replica takes, or that it left it out.
+TEST(KernelPricing, ARunSaysWhetherReplicasKeepPace) {
+  const auto says = [](const std::string& replicas, const char* stragglers) {
+    const Scenario scenario =
+        load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json",
+                      {{"parallelism.data", replicas}, {"stragglers", stragglers}});
+    std::string said;
+    const trainyard::Run run = run_scenario(scenario, {});
+    for (const Approximation& one : run.facts.approximations)
+      if (one.name.starts_with("stragglers")) said += one.name + ": " + one.sentence;
+    return said;
+  };
+  EXPECT_EQ(says("2", "true").find("stragglers_in_the_mean: "), 0U);
+  EXPECT_EQ(says("2", "false").find("stragglers_not_simulated: "), 0U);
+  EXPECT_NE(says("2", "false").find("0.6 % later"), std::string::npos) << says("2", "false");
 }
 
 // Weights of 16 bits, two copies of 4 bits and a scale for 16 numbers, fp32 gradients and Adam:
