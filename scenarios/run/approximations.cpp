@@ -40,23 +40,15 @@ void add_expert_approximations(const TrainingPlan& plan, RunFacts& facts) {
 void add_straggler_approximations(const Scenario& scenario, RunFacts& facts) {
   const double last = last_replica(load_stragglers(), scenario.plan);
   if (last <= 1.0) return;
-  const double percent = 100.0 * (last - 1.0);
-  const auto replicas = static_cast<std::uint64_t>(scenario.plan.parallelism.data);
-  if (scenario.stragglers) {
-    facts.approximations.push_back(
-        {.name = "stragglers_in_the_mean",
-         .count = replicas,
-         .sentence = fmt::format("replicas wait for the last of them, which takes {:.1f} % longer "
-                                 "than one alone in the mean: all kernels are longer by that",
-                                 percent)});
-  } else {
-    facts.approximations.push_back(
-        {.name = "stragglers_not_simulated",
-         .count = replicas,
-         .sentence = fmt::format("replicas keep pace; the last of so many is {:.1f} % later in "
-                                 "measured runs (--set stragglers=true)",
-                                 percent)});
-  }
+  const std::string_view sentence =
+      scenario.stragglers ? "replicas wait for the last of them, which takes {:.1f} % longer than "
+                            "one alone in the mean: all kernels are longer by that"
+                          : "replicas keep pace; the last of so many is {:.1f} % later in measured "
+                            "runs (--set stragglers=true)";
+  facts.approximations.push_back(
+      {.name = scenario.stragglers ? "stragglers_in_the_mean" : "stragglers_not_simulated",
+       .count = static_cast<std::uint64_t>(scenario.plan.parallelism.data),
+       .sentence = fmt::format(fmt::runtime(sentence), 100.0 * (last - 1.0))});
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "scenarios/validate/score.hpp"
@@ -41,15 +43,29 @@ std::vector<MeasuredRow> predicted_rows(const std::vector<Outcome>& outcomes) {
   return rows;
 }
 
+// Those whose level another row has too; all where rows have none of their own.
+std::vector<MeasuredRow> telling_rows(std::vector<MeasuredRow> rows,
+                                      std::optional<Feature> level_of) {
+  if (!level_of) return rows;
+  std::map<std::string, std::size_t> counts;
+  for (const MeasuredRow& row : rows) ++counts[feature_of(row, *level_of)];
+  std::erase_if(rows,
+                [&](const MeasuredRow& row) { return counts.at(feature_of(row, *level_of)) < 2; });
+  return rows;
+}
+
 void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t constants,
-                        Feature left_out) {
+                        const CalibrateOptions& options) {
+  const Feature left_out = options.left_out;
   std::set<std::string> sources;
   for (const MeasuredRow& row : rows) sources.insert(feature_of(row, left_out));
   const auto fail = [](std::string problem, std::string hint) {
     throw InputError(Problem{"--constants", "", std::move(problem), std::move(hint)});
   };
   if (rows.size() < kRowsPerConstant * constants) {
-    fail(fmt::format("{} rows do not support {} constants", rows.size(), constants),
+    const std::string alike =
+        options.level_of ? fmt::format(" that are alike in {}", to_string(*options.level_of)) : "";
+    fail(fmt::format("{} rows{} do not support {} constants", rows.size(), alike, constants),
          fmt::format("each needs {} rows", kRowsPerConstant));
   }
   if (sources.size() < 2 || sources.size() < constants) {
@@ -137,8 +153,9 @@ Calibration calibrate(const std::vector<MeasuredRow>& all, const std::vector<Con
   for (const Constant& constant : constants) {
     result.settings.push_back({.constant = constant, .value = constant.value});
   }
-  const std::vector<MeasuredRow> rows = predicted_rows(validate(all, options.validate));
-  refuse_unsupported(rows, constants.size(), options.left_out);
+  const std::vector<MeasuredRow> rows =
+      telling_rows(predicted_rows(validate(all, options.validate)), options.level_of);
+  refuse_unsupported(rows, constants.size(), options);
   result.rows = rows.size();
   result.before = outcomes_at(rows, result.settings, options);
   result.after = result.before;

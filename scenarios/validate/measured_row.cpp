@@ -93,11 +93,11 @@ bool truth_at(const Json& json, const std::string& pointer, bool otherwise) {
 
 std::string_view to_string(Feature feature) { return kNames[static_cast<std::size_t>(feature)]; }
 
-Feature feature_named(const std::string& name) {
+Feature feature_named(const std::string& option, const std::string& name) {
   for (std::size_t index = 0; index < kFeatures; ++index) {
     if (kNames[index] == name) return static_cast<Feature>(index);
   }
-  throw InputError(Problem{"--group-by", "", '"' + name + "\" is nothing that rows are grouped by",
+  throw InputError(Problem{option, "", '"' + name + "\" is nothing that rows are grouped by",
                            suggestion(name, {kNames.begin(), kNames.end()})});
 }
 

@@ -56,8 +56,8 @@ enum class Feature : std::uint8_t {
 };
 inline constexpr std::size_t kFeatures = 12;
 [[nodiscard]] std::string_view to_string(Feature feature);
-// Throws InputError that lists the features.
-[[nodiscard]] Feature feature_named(const std::string& name);
+// Throws InputError that names the option and lists the features.
+[[nodiscard]] Feature feature_named(const std::string& option, const std::string& name);
 [[nodiscard]] std::string feature_of(const MeasuredRow& row, Feature feature);
 
 }  // namespace trainyard

@@ -67,15 +67,17 @@ struct Events {
 };
 
 // A stream of a process.
-std::string lane_of(const Json& event) {
-  return fmt::format("{}/{}", number_at(event, "/pid", 0.0), number_at(event, "/tid", 0.0));
+using Lane = std::pair<double, double>;
+Lane lane_of(const Json& event) {
+  return {number_at(event, "/pid", 0.0), number_at(event, "/tid", 0.0)};
 }
 
 // A kernel's time begins where the slice of its waiting does, which stands before it in its lane.
-ClassSpan kernel_of(const Json& event, std::map<std::string, double>& waits) {
-  const std::string text = text_at(event, "/args/kernel");
+// `simulated`: what a trace of our own says of it, else nothing.
+ClassSpan kernel_of(const Json& event, const std::string& simulated,
+                    std::map<Lane, double>& waits) {
   ClassSpan kernel{
-      text.empty() ? kernel_class(text_at(event, "/name")) : simulated_kernel_class(text),
+      simulated.empty() ? kernel_class(text_at(event, "/name")) : simulated_kernel_class(simulated),
       span_of(event)};
   if (const auto wait = waits.find(lane_of(event)); wait != waits.end()) {
     kernel.time.start_s = wait->second;
@@ -86,15 +88,15 @@ ClassSpan kernel_of(const Json& event, std::map<std::string, double>& waits) {
 
 Events events_of(const Json& all) {
   Events events;
-  std::map<std::string, double> waits;  // by lane, where one has begun
+  std::map<Lane, double> waits;  // where one has begun
   for (const Json& event : all) {
     if (text_at(event, "/ph") != "X") continue;
     const std::string category = text_at(event, "/cat");
     const std::string name = text_at(event, "/name");
     if (category == "kernel") {
-      events.kernels.push_back(kernel_of(event, waits));
-      if (value_at(event, "/args/kernel") != nullptr)
-        events.ranks.insert(number_at(event, "/pid", 0.0));
+      const std::string simulated = text_at(event, "/args/kernel");
+      events.kernels.push_back(kernel_of(event, simulated, waits));
+      if (!simulated.empty()) events.ranks.insert(lane_of(event).first);
     } else if (category == "wait") {
       waits[lane_of(event)] = span_of(event).start_s;
     } else if (category == "gpu_memcpy" || category == "gpu_memset") {

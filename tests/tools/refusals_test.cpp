@@ -108,6 +108,19 @@ std::vector<Refusal> refusals() {
        "the operators on devices by hand, which leaves a search no layout to choose (take it out "
        "to search, `--set parallelism.operator_devices=null`, or compare splits with `trainyard "
        "compare`)"},
+      {"trainyard calibrate tests/measured/published_runs.json --level-of moon --constants "
+       "models/stragglers/replicas.json#/delay/value",
+       "--level-of: \"moon\" is nothing that rows are grouped by (known: source, gpu, parallelism, "
+       "precision, scale, framework, model, recompute, operation, size, group, replica)"},
+      {"trainyard calibrate tests/measured/published_runs.json --leave-out moon --constants "
+       "models/stragglers/replicas.json#/delay/value",
+       "--leave-out: \"moon\" is nothing that rows are grouped by (known: source, gpu, "
+       "parallelism, "
+       "precision, scale, framework, model, recompute, operation, size, group, replica)"},
+      {"trainyard calibrate tests/measured/published_runs.json --level-of replica --constants "
+       "models/stragglers/replicas.json#/delay/value",
+       "--constants: 2 rows that are alike in replica do not support 1 constants (each needs 10 "
+       "rows)"},
       {"trainyard show topology",
        "show topology takes a scenario or --cluster FILE (trainyard show topology "
        "scenarios/llama3/llama3_8b_8xh100.json)"},

@@ -91,7 +91,7 @@ Exit calibrate_rows(const CalibrateChoice& choice) {
   for (const std::string& name : choice.constants) constants.push_back(read_constant(name));
   const std::vector<MeasuredRow> rows = chosen_rows(choice);
   std::optional<Feature> level_of;
-  if (!choice.level_of.empty()) level_of = feature_named(choice.level_of);
+  if (!choice.level_of.empty()) level_of = feature_named("--level-of", choice.level_of);
   Calibration result;
   {
     Progress progress("calibrating");
@@ -100,7 +100,7 @@ Exit calibrate_rows(const CalibrateChoice& choice) {
                                      .cache = choice.cache,
                                      .progress = [&](double fraction) { progress.show(fraction); }},
                         .rounds = choice.rounds,
-                        .left_out = feature_named(choice.left_out),
+                        .left_out = feature_named("--leave-out", choice.left_out),
                         .level_of = level_of});
   }
   if (!choice.out.empty()) write_constants(choice, result);

@@ -87,7 +87,8 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
   }
   if (!choice.groups.empty()) {
     report.groups.clear();
-    for (const std::string& name : choice.groups) report.groups.push_back(feature_named(name));
+    for (const std::string& name : choice.groups)
+      report.groups.push_back(feature_named("--group-by", name));
   }
   return report;
 }

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "sim/base/check.hpp"
-
 namespace trainyard {
 
 namespace {

@@ -13,7 +13,7 @@
 //   const Cohorts::Placed& placed = cohorts.place(fresh, now);
 //   for (const Cohorts::End& end : placed.ends) ...;         // ends after end.seconds
 //   for (const Cohorts::Company& flow : placed.company) ...;  // a Comm with so much to move
-//   if (cohorts.finish(end.cohort, end.place)) ...;      // when the time has come
+//   if (cohorts.finish(end.cohort, end.place)) ...;           // when the time has come
 //   cohorts.company_ended(flow_class);
 #pragma once
 
