@@ -17,6 +17,7 @@
 #include "models/documents.hpp"
 #include "models/expert_settings.hpp"
 #include "models/framework.hpp"
+#include "models/gradient_passes.hpp"
 #include "models/offload.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
@@ -153,6 +154,8 @@ struct Training {
   // 16-bit logits (Transformer Engine's parallel_cross_entropy).
   bool fused_loss = false;
   bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
+  GradientAverage gradient_average = GradientAverage::Framework;
+  GradientCheck gradient_check = GradientCheck::Framework;
 };
 
 // Which algorithm each collective of each kind of group uses ("nccl", "ring", "hierarchical", ...).
@@ -192,10 +195,11 @@ struct TrainingPlan {
   OffloadSettings offload = {};
   HostShare host = {};  // zero until loaded
   Documents documents = {};
-  std::uint64_t seed = 0;     // of the routing
-  FrameworkMemory framework;  // zero until loaded
-  Recipe recipe;              // follows from `training` until loaded
-  Optimizer optimizer;        // Adam until loaded
+  std::uint64_t seed = 0;          // of the routing
+  FrameworkMemory framework;       // zero until loaded
+  GradientPasses gradient_passes;  // of the framework; none until loaded
+  Recipe recipe;                   // follows from `training` until loaded
+  Optimizer optimizer;             // Adam until loaded
 
   [[nodiscard]] std::int64_t world() const {
     return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data +

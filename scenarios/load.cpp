@@ -138,6 +138,7 @@ void read_framework(JsonFile& file, Scenario& scenario) {
   if (!file.is_sound("/framework")) return;
   try {
     scenario.plan.framework = load_framework(scenario.framework);
+    scenario.plan.gradient_passes = load_gradient_passes(scenario.framework);
   } catch (const InputError& error) {
     file.report(error.problems());
   }

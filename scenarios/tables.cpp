@@ -40,6 +40,13 @@ constexpr Words<Reshard, 3> kReshard{
     {{Reshard::Auto, "auto"}, {Reshard::Always, "always"}, {Reshard::Never, "never"}}};
 constexpr Words<BucketRule, 2> kBuckets{
     {{BucketRule::Megatron, "megatron"}, {BucketRule::Pytorch, "pytorch"}}};
+constexpr Words<GradientAverage, 4> kAverage{{{GradientAverage::Framework, "framework"},
+                                              {GradientAverage::Collective, "collective"},
+                                              {GradientAverage::Before, "before"},
+                                              {GradientAverage::BeforeAlways, "before_always"}}};
+constexpr Words<GradientCheck, 3> kCheck{{{GradientCheck::Framework, "framework"},
+                                          {GradientCheck::On, "on"},
+                                          {GradientCheck::Off, "off"}}};
 constexpr Words<WeightExchange, 2> kWeightExchange{
     {{WeightExchange::AllGather, "all_gather"}, {WeightExchange::Broadcast, "broadcast"}}};
 constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
@@ -244,6 +251,14 @@ const Field<T> kTraining[] = {
      Flag<T>{&T::fused_loss}},
     {"gradient_clipping", "the gradient norm is reduced over all ranks",
      Flag<T>{&T::gradient_clipping}},
+    {"gradient_average",
+     "who divides gradients by the number of replicas: the reduction (Megatron's "
+     "average_in_collective), a kernel before it, a kernel even for one replica, or as the "
+     "framework does",
+     word_of<T, &T::gradient_average, kAverage>()},
+    {"gradient_check",
+     "gradients are read for NaN before they are reduced (Megatron's check_for_nan_in_grad)",
+     word_of<T, &T::gradient_check, kCheck>()},
 };
 
 using E = ExpertSettings;

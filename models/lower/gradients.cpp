@@ -54,6 +54,25 @@ void GradientLowering::zero_gradients(std::int64_t local_parameters) {
                                                .launches = 1});
 }
 
+OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t replicas,
+                                           OpIndex after) {
+  const Training& training = plan_.training;
+  const GradientPasses passes =
+      plan_.gradient_passes.with(training.gradient_average, training.gradient_check);
+  if (passes.check == GradientCheck::On) {
+    after = build_.compute("gradient_nan_check", MemoryBound{.kind = MemoryBoundKind::GradNorm,
+                                                             .bytes = parameters * shape_.gradient,
+                                                             .launches = 1});
+  }
+  const std::int64_t scaling = passes.scaling_bytes(replicas, shape_.gradient);
+  if (scaling > 0) {
+    after = build_.compute("gradient_scaling", MemoryBound{.kind = MemoryBoundKind::Elementwise,
+                                                           .bytes = parameters * scaling,
+                                                           .launches = 1});
+  }
+  return after;
+}
+
 void GradientLowering::finish(const StageParameters& parameters,
                               std::span<const OpIndex> reductions) {
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
@@ -65,6 +84,7 @@ void GradientLowering::finish(const StageParameters& parameters,
   const std::int64_t local = share(parameters.total, optimizer_shards(plan_.parallelism)) +
                              share(parameters.experts, expert_shards(plan_.parallelism));
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
+  unscale(local);
   if (plan_.training.gradient_clipping) gradient_norm(local);
   optimizer(local);
   if (plan_.training.lora_rank == 0) orthogonalise(parameters);
@@ -91,6 +111,14 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
         "embedding_gradient_all_reduce", Stream::Other, Slot::Embedding,
         all_reduce(GroupKind::Other, parameters.shared_embedding), {build_.last_compute()}));
   }
+}
+
+// torch.amp's check for overflow divides by the loss scale as it reads. bf16 needs no loss scale.
+void GradientLowering::unscale(std::int64_t local_parameters) {
+  if (plan_.training.precision != DataType::Fp16 || !plan_.gradient_passes.unscale) return;
+  build_.compute("gradient_unscale", MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                                                 .bytes = 2 * local_parameters * held_gradient(),
+                                                 .launches = launches(local_parameters)});
 }
 
 // Each rank's sum of squares, then one number over all ranks that hold a share. With fp16 the same

@@ -46,11 +46,16 @@ class GradientLowering {
       : plan_(plan), shape_(shape), build_(build) {}
 
   void zero_gradients(std::int64_t local_parameters);
+  // What the framework does to `parameters` gradients before `replicas` ranks reduce them
+  // (gradient_passes.hpp), on the stream of kernels. `after` made the last of them; what made them
+  // ready to be sent.
+  OpIndex before_reduction(std::int64_t parameters, std::int64_t replicas, OpIndex after);
   // Joins the reductions that are still under way, then norm and optimizer.
   void finish(const StageParameters& parameters, std::span<const OpIndex> reductions);
 
  private:
   void finish_replicated(const StageParameters& parameters);
+  void unscale(std::int64_t local_parameters);
   void gradient_norm(std::int64_t local_parameters);
   void optimizer(std::int64_t local_parameters);
   // Muon's products for every matrix, dealt to the ranks that share the optimizer.

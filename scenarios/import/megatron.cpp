@@ -274,6 +274,9 @@ class Launch {
     if (on("cross_entropy_loss_fusion")) t["fused_loss"] = true;
     if (arguments_.text("optimizer") == "sgd") t["optimizer"] = "sgd";
     t["gradient_clipping"] = arguments_.number("clip_grad").value_or(1.0) > 0.0;
+    if (on("ddp_average_in_collective")) t["gradient_average"] = "collective";
+    const auto check = arguments_.text("check_for_nan_in_loss_and_grad");
+    if (on("no_check_for_nan_in_loss_and_grad") || check == "False") t["gradient_check"] = "off";
     return t;
   }
 

@@ -228,6 +228,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   const Tags before = tags;
   tags.part = StepPart::GradSync;
   build_.tag(tags);
+  after = gradients_.before_reduction(bucket.parameters, slots.shards * slots.replicas, after);
   reductions_[0] = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
                                      slots.shard, call, {after});
   if (gradients_sharded()) build_.release(reductions_[0], Category::Gradients, call.bytes);
@@ -241,11 +242,23 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   build_.tag(before);
 }
 
+// What has one replica has no bucket.
+void BucketedReplicas::pass_over_unreduced() {
+  const Tags before = build_.tags();
+  build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
+  const Parallelism& p = plan_.parallelism;
+  const std::int64_t parameters = (data_ranks(p) == 1 ? parameters_.total : 0) +
+                                  (expert_copies(p) == 1 ? parameters_.experts : 0);
+  if (parameters > 0) gradients_.before_reduction(parameters, 1, build_.last_compute());
+  build_.tag(before);
+}
+
 void BucketedReplicas::end_step() {
   const bool every = plan_.parallelism.zero_stage == 2 && plan_.parallelism.reduce_every_microbatch;
   if (!plan_.parallelism.overlap_grad_reduce && !every) {
     for (const std::size_t number : chunk_order()) reduce_rest(chunks_[number]);
   }
+  pass_over_unreduced();
   gradients_.finish(parameters_, reductions_);
   if (!plan_.parallelism.overlap_param_gather) gather_weights();
 }

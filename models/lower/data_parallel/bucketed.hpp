@@ -54,6 +54,7 @@ class BucketedReplicas final : public DataParallel {
   void reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);
   void reduce(const Bucket& bucket, OpIndex after);
   void reduce_rest(const Chunk& chunk);
+  void pass_over_unreduced();
 
   const TrainingPlan& plan_;
   const StepShape& shape_;
