@@ -74,6 +74,7 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
       times.attention = figure(own, "attention", 1.0, rule);
       times.ring_attention = figure(own, "ring_attention", times.attention, rule);
       times.memory_bound = figure(own, "memory_bound", 1.0, rule);
+      times.fp4_gemm = figure(own, "fp4_gemm", 1.0, rule);
     }
   }
   file.finish();

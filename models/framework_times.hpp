@@ -23,16 +23,20 @@ struct FrameworkTimes {
   double grouped_gemm = 1.0;  // issued expert by expert; all in one launch take the profile's time
   double fp8_grouped_gemm = 1.0;
   double attention = 1.0;
-  double ring_attention = 1.0;    // of the blocks of a context ring
-  double memory_bound = 1.0;      // and copies
+  double ring_attention = 1.0;  // of the blocks of a context ring
+  double memory_bound = 1.0;    // and copies
+  // Of a 4-bit product, with all that only 4 bits need around it (transforms, scales of two levels,
+  // rounding at random), over what the data sheet makes of an 8-bit one's time.
+  double fp4_gemm = 1.0;
   double one_launch_share = 1.0;  // of 8-bit experts in one launch: what narrow() makes it
   // SMs that the exchanges of experts keep throughout the step, whether rows travel or not; 0: an
   // exchange holds SMs only while it runs.
   std::int64_t exchange_sms = 0;
 
   [[nodiscard]] double of(const Kernel& kernel) const;
-  // 8-bit products stand for narrower ones, which take this share of their time.
+  // 8-bit products stand for 4-bit ones, which take this share of their time by the data sheet.
   void narrow(double share) {
+    share *= fp4_gemm;
     fp8_gemm *= share;
     fp8_grouped_gemm *= share;
     one_launch_share *= share;

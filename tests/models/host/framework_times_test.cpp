@@ -29,6 +29,14 @@ TEST(FrameworkTimes, ExpertsInOneLaunchTakeTheProfilesTime) {
   EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, true)), 4.0);
 }
 
+// The data sheet's share of an 8-bit product's time, times what the framework's take beside it.
+TEST(FrameworkTimes, FourBitProductsTakeMoreThanTheDataSheetSays) {
+  FrameworkTimes times{.gemm = 2.0, .fp8_gemm = 3.0, .fp4_gemm = 1.2};
+  times.narrow(0.5);
+  EXPECT_DOUBLE_EQ(times.of(Gemm{.dtype = DataType::Fp8}), 1.8);
+  EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
+}
+
 TEST(FrameworkTimes, FusedExpertsTakeTheProfilesTime) {
   FrameworkTimes times{.gemm = 2.0, .grouped_gemm = 4.0, .fp8_grouped_gemm = 4.5};
   times.fuse_experts();
