@@ -44,4 +44,19 @@ constexpr Choice<Owner> word_of() {
               }};
 }
 
+// A Choice between the names of a registry.
+template <class Owner, auto member, auto names>
+constexpr Choice<Owner> name_of() {
+  return {.choices = names,
+          .get = [](const Owner& owner) { return owner.*member; },
+          .set = [](Owner& owner, const std::string& chosen) { owner.*member = chosen; }};
+}
+
+template <class Owner, auto member, auto names>
+constexpr Choice<Owner> name_or_file() {
+  Choice<Owner> choice = name_of<Owner, member, names>();
+  choice.or_file = true;
+  return choice;
+}
+
 }  // namespace trainyard
