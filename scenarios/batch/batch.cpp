@@ -9,6 +9,7 @@
 #include "scenarios/run/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/result_json.hpp"
 
 namespace trainyard {
@@ -95,6 +96,7 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
             : without_result(*open[number], status_of(answer.kind), answer.text));
     if (options.progress) options.progress(++done, seen.size());
   };
+  load_fluid_solver();
   run_in_processes(open.size(),
                    {.work = [&](std::size_t i) { return variant_row(*open[i]).dump(); },
                     .done = keep,

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/text_table.hpp"
 
 namespace trainyard {
@@ -76,6 +77,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Run& run,
   std::vector<Sensitivity> rows = suppositions(scenario, run);
   std::size_t done = 0;
   WhatIf what_if(scenario, {});
+  load_fluid_solver();
   run_in_processes(
       rows.size(),
       {.work =

@@ -11,6 +11,7 @@
 #include "scenarios/search/bounds.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/report/text_table.hpp"
 
@@ -136,6 +137,7 @@ class Search {
                      .gpus = figures[2],
                      .fits = figures[3]};
     };
+    load_fluid_solver();
     run_in_processes(
         open.size(),
         {.work = [&](std::size_t i) { return simulated(changed_scenario(all[open[i]].way)); },

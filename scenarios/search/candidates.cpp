@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 
 namespace trainyard {
 
@@ -42,6 +43,7 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
   std::vector<Candidate> candidates(layouts.size());
   const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
   std::size_t done = 0;
+  load_fluid_solver();
   run_in_processes(
       pieces, {.work =
                    [&](std::size_t i) {

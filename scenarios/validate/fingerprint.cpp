@@ -6,6 +6,7 @@
 
 #include "scenarios/validate/validation.hpp"
 #include "sim/base/files.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 
 namespace trainyard {
 
@@ -43,6 +44,7 @@ std::string text_fingerprint(std::string_view text) { return hexadecimal(mixed(k
 std::string state_fingerprint(const fs::path& data) {
   std::uint64_t hash = kBasis;
   hash = mixed(hash, read_file("/proc/self/exe"));
+  hash = mixed(hash, read_file(fluid_solver_file()));
   for (const char* folder : {"models", "kernels", "topologies"}) {
     for (const fs::path& file : data_files(data / folder)) {
       hash = mixed(hash, fs::relative(file, data).string());

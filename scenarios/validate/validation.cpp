@@ -13,6 +13,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 
 namespace trainyard {
 
@@ -108,6 +109,7 @@ std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
       options.progress(static_cast<double>(++done) / static_cast<double>(open.size()));
     }
   };
+  load_fluid_solver();
   run_in_processes(open.size(), {.work =
                                      [&](std::size_t number) {
                                        return answer_in_child(tasks[open[number]],

@@ -12,6 +12,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/fold_section.hpp"
 #include "sim/report/report.hpp"
@@ -58,12 +59,13 @@ Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
                            .fold_reasons = choice.explain_fold,
                            .timing = choice.timing,
                            .progress = [&progress](double fraction) { progress.show(fraction); }};
-  if (!scenario) {
-    WorkloadQuestion question = read_workload_question(choice.workload, choice.cluster);
-    if (!choice.engine.empty()) question.engine = choice.engine;
-    return run_workload(std::move(question), options);
+  if (scenario) {
+    const FluidSolverAhead ahead(scenario->engine == "simgrid");
+    return run_scenario(*scenario, options);
   }
-  return run_scenario(*scenario, options);
+  WorkloadQuestion question = read_workload_question(choice.workload, choice.cluster);
+  if (!choice.engine.empty()) question.engine = choice.engine;
+  return run_workload(std::move(question), options);
 }
 
 // Options that belong together, and exactly one thing to run.

@@ -1,7 +1,5 @@
 #include "sim/engine/simgrid/platform.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,20 +11,15 @@
 namespace trainyard {
 namespace {
 
-namespace shim = simgrid_shim;
-using shim::s4u::LinkInRoute;
-
 class PlatformBuilder {
  public:
-  PlatformBuilder(shim::s4u::Engine& engine, const Partition& partition, const LinkSets& sets,
+  PlatformBuilder(const Partition& partition, const LinkSets& sets,
                   const std::vector<bool>& is_private, const PlatformOptions& options)
       : partition_(partition),
         sets_(sets),
         is_private_(is_private),
         timers_(options.timers_for_solitary_flows),
-        communication_loss_(options.communication_loss),
-        zone_(shim::make_zone(engine, "world")),
-        hops_(partition.flows.size()) {}
+        communication_loss_(options.communication_loss) {}
 
   [[nodiscard]] Platform build();
 
@@ -37,15 +30,12 @@ class PlatformBuilder {
   [[nodiscard]] double rate_alone(std::uint32_t flow, bool private_links_only) const;
   void add_shared_links();
   void add_rate_cap(std::uint32_t flow);
-  void add_routes(const std::vector<std::uint32_t>& flows);
 
   const Partition& partition_;
   const LinkSets& sets_;
   const std::vector<bool>& is_private_;
   const bool timers_;
   const std::span<const double> communication_loss_;
-  shim::s4u::NetZone* zone_;
-  std::vector<std::vector<LinkInRoute>> hops_;  // by flow class
   Platform platform_;
 };
 
@@ -76,13 +66,10 @@ void PlatformBuilder::add_shared_links() {
     const WholeWeights whole = whole_weights(links.users);
     platform_.rounded_weights += whole.rounded;
     const double capacity = links.capacity_bytes_per_s / whole.unit * kUnitsPerByte;
-    const shim::s4u::Link* link =
-        shim::make_link(zone_, fmt::format("set {}", set), capacity, true);
-    platform_.links.push_back({link, capacity, {{set, 1.0}}});
+    platform_.links.push_back({.capacity = capacity, .sets = {{set, 1.0}}});
     for (std::size_t user = 0; user < links.users.size(); ++user) {
       const std::uint32_t flow = links.users[user].flow_class;
       platform_.routes[flow].listed.emplace_back(platform_.link_of_set[set], whole.counts[user]);
-      hops_[flow].insert(hops_[flow].end(), whole.counts[user], LinkInRoute(link));
     }
   }
 }
@@ -104,35 +91,15 @@ void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
   const bool idle = rate >= rate_alone(flow, false) * (1.0 + 1e-9) ||
                     rate == std::numeric_limits<double>::infinity();
   if (!slowable && cap.sets.empty() && idle) return;
-  shim::s4u::Link* link = shim::make_link(zone_, fmt::format("cap {}", flow), cap.capacity, false);
+  cap.shared = false;
+  const auto link = static_cast<std::uint32_t>(platform_.links.size());
   if (slowable) platform_.caps.push_back({flow, group, link, cap.capacity});
-  cap.link = link;
-  hops_[flow].emplace_back(cap.link);
-  platform_.routes[flow].cap_link = static_cast<std::uint32_t>(platform_.links.size());
+  platform_.routes[flow].cap_link = link;
   platform_.links.push_back(std::move(cap));
-}
-
-// k hosts have k (k - 1) ordered pairs, one for each kind of flow.
-void PlatformBuilder::add_routes(const std::vector<std::uint32_t>& flows) {
-  std::size_t count = 2;
-  while (count * (count - 1) < flows.size()) ++count;
-  std::vector<shim::s4u::Host*> hosts;
-  for (std::size_t host = 0; host < count; ++host) {
-    hosts.push_back(shim::make_host(zone_, fmt::format("host {}", host)));
-  }
-  for (std::size_t index = 0; index < flows.size(); ++index) {
-    const std::size_t from = index / (count - 1);
-    const std::size_t step = index % (count - 1);
-    FlowRoute& route = platform_.routes[flows[index]];
-    route.from = hosts[from];
-    route.to = hosts[step < from ? step : step + 1];
-    shim::make_route(zone_, route.from, route.to, hops_[flows[index]]);
-  }
 }
 
 Platform PlatformBuilder::build() {
   platform_.routes.resize(partition_.flows.size());
-  std::vector<std::uint32_t> meeting;
   for (std::uint32_t flow = 0; flow < partition_.flows.size(); ++flow) {
     FlowRoute& route = platform_.routes[flow];
     const double payload = partition_.flows[flow].payload_bytes;
@@ -140,21 +107,34 @@ Platform PlatformBuilder::build() {
     if (is_solitary(flow) || route.payload_units == 0) {
       route.seconds_alone = payload / rate_alone(flow, false);
     } else {
-      meeting.push_back(flow);
+      route.number = static_cast<std::uint32_t>(platform_.routed.size());
+      platform_.routed.push_back(flow);
     }
   }
   add_shared_links();
-  for (const std::uint32_t flow : meeting) add_rate_cap(flow);
-  add_routes(meeting);
-  zone_->seal();
+  for (const std::uint32_t flow : platform_.routed) add_rate_cap(flow);
   return std::move(platform_);
 }
 
 }  // namespace
 
-Platform build_platform(shim::s4u::Engine& engine, const Partition& partition, const LinkSets& sets,
+Platform build_platform(const Partition& partition, const LinkSets& sets,
                         const std::vector<bool>& is_private, const PlatformOptions& options) {
-  return PlatformBuilder(engine, partition, sets, is_private, options).build();
+  return PlatformBuilder(partition, sets, is_private, options).build();
+}
+
+void tell(FluidSolver& solver, const Platform& platform) {
+  for (const PricedLink& link : platform.links)
+    solver.add_link({.units_per_s = link.capacity, .shared = link.shared});
+  std::vector<std::vector<std::uint32_t>> routes;
+  routes.reserve(platform.routed.size());
+  for (const std::uint32_t flow : platform.routed) {
+    std::vector<std::uint32_t>& links = routes.emplace_back();
+    for (const auto& [link, count] : platform.routes[flow].listed)
+      links.insert(links.end(), count, link);
+    if (platform.routes[flow].cap_link != kNone) links.push_back(platform.routes[flow].cap_link);
+  }
+  solver.close(routes);
 }
 
 }  // namespace trainyard

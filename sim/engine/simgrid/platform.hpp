@@ -1,5 +1,5 @@
-// The SimGrid platform of one run: for every flow that may meet others, a pair of virtual hosts and
-// the route between them; for every set of links that flows share, one SimGrid link.
+// The platform of one run, as SimGrid is to be told of it: for every flow that may meet others a
+// route, for every set of links that flows share one link.
 //
 // Links that are private to a flow (solitude.hpp) cannot be shared at any moment: they only bound
 // the flow's rate, and become, with the flow's own cap, a single unshared link of its route.
@@ -13,23 +13,22 @@
 #include <vector>
 
 #include "sim/engine/link_sets.hpp"
-#include "sim/engine/simgrid/shim.hpp"
+#include "sim/engine/simgrid/fluid_solver.hpp"
 #include "sim/graph/fold.hpp"
 
 namespace trainyard {
 
 inline constexpr double kUnitsPerByte = 1048576.0;
 
-// A SimGrid link and what its fill says about the utilisation of sets.
+// A link and what its fill says about the utilisation of sets.
 struct PricedLink {
-  const simgrid_shim::s4u::Link* link = nullptr;
-  double capacity = 0.0;              // as SimGrid counts it
+  double capacity = 0.0;              // in the units of payloads, a second
   std::vector<LinkSets::Share> sets;  // utilisation of the set = weight * fill / capacity
+  bool shared = true;                 // false: bounds each flow alone
 };
 
 struct FlowRoute {
-  simgrid_shim::s4u::Host* from = nullptr;  // nullptr: priced by a timer
-  simgrid_shim::s4u::Host* to = nullptr;
+  std::uint32_t number = kNone;  // in Platform::routed; kNone: priced by a timer
   std::uint64_t payload_units = 0;
   std::uint32_t cap_link = kNone;  // in Platform::links: what only this flow crosses
   // The shared links of the route, in Platform::links, and how often each is listed.
@@ -42,14 +41,15 @@ struct FlowRoute {
 struct SlowableCap {
   std::uint32_t flow_class = 0;
   std::uint32_t group_class = 0;
-  simgrid_shim::s4u::Link* link = nullptr;
-  double capacity = 0.0;  // at full speed
-  double speed = 1.0;     // of the group now
+  std::uint32_t link = 0;  // in Platform::links
+  double capacity = 0.0;   // at full speed
+  double speed = 1.0;      // of the group now
 };
 
 struct Platform {
-  std::vector<FlowRoute> routes;  // by flow class
-  std::vector<SlowableCap> caps;  // by flow class, ascending
+  std::vector<FlowRoute> routes;      // by flow class
+  std::vector<std::uint32_t> routed;  // flow classes that have a route, by its number
+  std::vector<SlowableCap> caps;      // by flow class, ascending
   std::vector<PricedLink> links;
   std::vector<std::uint32_t> link_of_set;  // in `links`, by set; kNone: of the caps of its flows
   std::uint64_t rounded_weights = 0;
@@ -60,9 +60,12 @@ struct PlatformOptions {
   std::span<const double> communication_loss = {};  // by group class; empty: none
 };
 
-// REQUIRES: a fresh engine. `is_private` is by set.
-[[nodiscard]] Platform build_platform(simgrid_shim::s4u::Engine& engine, const Partition& partition,
-                                      const LinkSets& sets, const std::vector<bool>& is_private,
+// `is_private` is by set.
+[[nodiscard]] Platform build_platform(const Partition& partition, const LinkSets& sets,
+                                      const std::vector<bool>& is_private,
                                       const PlatformOptions& options);
+
+// Tells a fresh solver of it: its links and routes have the numbers they have here.
+void tell(FluidSolver& solver, const Platform& platform);
 
 }  // namespace trainyard

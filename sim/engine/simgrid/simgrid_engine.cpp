@@ -15,37 +15,15 @@
 #include "sim/engine/simgrid/cohorts.hpp"
 #include "sim/engine/simgrid/platform.hpp"
 #include "sim/engine/simgrid/rate_changes.hpp"
-#include "sim/engine/simgrid/shim.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/engine/solitude.hpp"
 #include "sim/engine/timed_flows.hpp"
 
 namespace trainyard {
 namespace {
 
-namespace s4u = simgrid_shim::s4u;
-using ::simgrid::kernel::timer::Timer;
-
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kFull = 1.0 - 1e-12;  // a utilisation that cannot grow any more
-
-class SimgridPricing;
-
-// SimGrid's signals are global and outlive an engine; they find their way to the run through the
-// one engine alive.
-class PricedEngine : public s4u::Engine {
- public:
-  explicit PricedEngine(SimgridPricing& owner) : s4u::Engine("trainyard"), owner_(owner) {
-    // Once in a process: SimGrid refuses to be told its models again, and keeps them.
-    static const bool configured = (simgrid_shim::configure(), true);
-    static_cast<void>(configured);
-  }
-  [[nodiscard]] static SimgridPricing& owner() {
-    return static_cast<PricedEngine*>(s4u::Engine::get_instance())->owner_;
-  }
-
- private:
-  SimgridPricing& owner_;
-};
 
 // Spreads flow classes over 64 bits, so that sums of them tell sets of live flows apart
 // (splitmix64, Steele et al., OOPSLA 2014).
@@ -56,26 +34,21 @@ constexpr std::uint64_t spread(std::uint64_t value) {
   return value ^ (value >> 31U);
 }
 
-class SimgridPricing final : public Pricing {
+class SimgridPricing final : public Pricing, private FluidSolver::Listener {
  public:
   SimgridPricing(const EngineInput& input, const SimgridOptions& options)
       : partition_(input.partition),
         sets_(merge_links(input.cluster, input.partition)),
         ledger_(input.partition, sets_),
         timed_(input.partition, input.communication_loss),
-        engine_(*this),
-        platform_(build_platform(engine_, input.partition, sets_,
+        platform_(build_platform(input.partition, sets_,
                                  private_sets(input.workload, input.partition, sets_, *input.known),
                                  {.timers_for_solitary_flows = options.timers_for_solitary_flows,
                                   .communication_loss = input.communication_loss})),
         changes_(platform_, sets_),
         cohorts_(platform_, ledger_),
         by_cohorts_(options.cohorts && options.timers_for_solitary_flows &&
-                    input.communication_loss.empty()),
-        clock_at_start_(s4u::Engine::get_clock()) {
-    static const bool connected = connect_callbacks();
-    static_cast<void>(connected);
-  }
+                    input.communication_loss.empty()) {}
 
   [[nodiscard]] double now() const override { return now_s_; }
 
@@ -107,18 +80,17 @@ class SimgridPricing final : public Pricing {
     Token token = 0;
     std::uint32_t flow_class = 0;
     std::uint64_t payload_units = 0;
-    s4u::CommPtr comm;
   };
 
-  static bool connect_callbacks();
+  void need_solver();
   void announce(const TimedFlows::End& end);
   void place_fresh();
   void start_company(const Cohorts::Company& flow);
-  void start_comm(LiveFlow& live);
+  void start_comm(std::uint32_t transfer);
   [[nodiscard]] const SlowableCap* cap_of(std::uint32_t flow_class) const;
-  void comm_completed(LiveFlow& live);
-  void time_advanced(double seconds);
-  void look_at(const PricedLink& priced);
+  void transfer_ended(std::uint32_t transfer) override;
+  void time_advanced(double seconds) override;
+  void look_at(std::uint32_t link);
   void settle_soon();
   void settle();
   void wake_at(double date_s);
@@ -133,19 +105,19 @@ class SimgridPricing final : public Pricing {
   LinkSets sets_;
   LinkLedger ledger_;
   TimedFlows timed_;
-  PricedEngine engine_;
   Platform platform_;
   RateChanges changes_;
   Cohorts cohorts_;
   bool by_cohorts_;
-  std::vector<Cohorts::Member> fresh_;  // started at this instant
-  double clock_at_start_;
+  std::vector<Cohorts::Member> fresh_;   // started at this instant
+  std::unique_ptr<FluidSolver> solver_;  // nullptr until a flow needs it
+  double clock_at_start_ = 0.0;
   CompletionSink* sink_ = nullptr;
   DeadlineHeap deadlines_;
-  std::deque<LiveFlow> flows_;  // stable in memory: Comms point to their own
-  std::vector<LiveFlow*> free_flows_;
-  std::vector<LiveFlow*> ended_flows_;    // to be freed outside SimGrid's own completion
-  std::vector<LiveFlow*> waiting_flows_;  // to be started when SimGrid's clock has caught up
+  std::vector<LiveFlow> flows_;  // by transfer
+  std::vector<std::uint32_t> free_flows_;
+  std::vector<std::uint32_t> ended_flows_;    // to be freed outside SimGrid's own completion
+  std::vector<std::uint32_t> waiting_flows_;  // to be started when SimGrid's clock has caught up
   std::uint32_t comms_alive_ = 0;
   std::uint64_t activities_ = 0;
   std::uint64_t alive_key_ = 0;  // of the live flow classes; equal keys, equal rates
@@ -156,19 +128,19 @@ class SimgridPricing final : public Pricing {
   bool ahead_of_simgrid_ = false;
 };
 
-bool SimgridPricing::connect_callbacks() {
-  simgrid_shim::on_comm_completion([](const s4u::Activity& activity) {
-    PricedEngine::owner().comm_completed(*activity.get_data<LiveFlow>());
-  });
-  s4u::Engine::on_time_advance_cb(
-      [](double seconds) { PricedEngine::owner().time_advanced(seconds); });
-  return true;
+void SimgridPricing::need_solver() {
+  if (solver_) return;
+  solver_ = make_fluid_solver(*this);
+  tell(*solver_, platform_);
+  for (const SlowableCap& cap : platform_.caps)
+    if (cap.speed != 1.0) solver_->set_bandwidth(cap.link, cap.capacity * cap.speed);
+  clock_at_start_ = solver_->clock_s();
 }
 
 void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
   ledger_.started(flow_class, now_s_);
   const FlowRoute& route = platform_.routes[flow_class];
-  if (route.from == nullptr) {
+  if (route.number == kNone) {
     for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
       const double rate = partition_.flows[flow_class].payload_bytes / route.seconds_alone;
       ledger_.reached(share.set, share.weight * rate / sets_.sets[share.set].capacity_bytes_per_s);
@@ -196,16 +168,17 @@ void SimgridPricing::place_fresh() {
 }
 
 void SimgridPricing::start_company(const Cohorts::Company& flow) {
-  if (free_flows_.empty()) free_flows_.push_back(&flows_.emplace_back());
-  LiveFlow* live = free_flows_.back();
+  if (free_flows_.empty()) {
+    free_flows_.push_back(static_cast<std::uint32_t>(flows_.size()));
+    flows_.emplace_back();
+  }
+  const std::uint32_t transfer = free_flows_.back();
   free_flows_.pop_back();
-  live->token = flow.flow.token;
-  live->flow_class = flow.flow.flow_class;
-  live->payload_units = flow.payload_units;
+  flows_[transfer] = {flow.flow.token, flow.flow.flow_class, flow.payload_units};
   if (ahead_of_simgrid_) {
-    waiting_flows_.push_back(live);
+    waiting_flows_.push_back(transfer);
   } else {
-    start_comm(*live);
+    start_comm(transfer);
   }
 }
 
@@ -219,26 +192,25 @@ void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
   for (SlowableCap& cap : platform_.caps) {
     if (cap.group_class != group_class) continue;
     cap.speed = speed;
-    simgrid_shim::set_bandwidth(cap.link, cap.capacity * speed);
+    if (solver_) solver_->set_bandwidth(cap.link, cap.capacity * speed);
     changes_.limited(cap.flow_class);
   }
   keys_seen_.clear();  // rates have changed under the same set of live flows
 }
 
-void SimgridPricing::start_comm(LiveFlow& live) {
-  const FlowRoute& route = platform_.routes[live.flow_class];
+void SimgridPricing::start_comm(std::uint32_t transfer) {
+  const LiveFlow& live = flows_[transfer];
   alive_key_ += spread(live.flow_class);
   changes_.started(live.flow_class);
   ++comms_alive_;
   ++activities_;
-  live.comm = s4u::Comm::sendto_init(route.from, route.to);
-  live.comm->set_data(&live);
-  live.comm->set_payload_size(live.payload_units);
   const SlowableCap* cap = cap_of(live.flow_class);
   const bool slowed = cap != nullptr && cap->speed < 1.0;
-  if (slowed) simgrid_shim::set_bandwidth(cap->link, cap->capacity);
-  live.comm->start();
-  if (slowed) simgrid_shim::set_bandwidth(cap->link, cap->capacity * cap->speed);
+  if (slowed) solver_->set_bandwidth(cap->link, cap->capacity);
+  solver_->start({.transfer = transfer,
+                  .route = platform_.routes[live.flow_class].number,
+                  .units = live.payload_units});
+  if (slowed) solver_->set_bandwidth(cap->link, cap->capacity * cap->speed);
 }
 
 const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
@@ -248,13 +220,14 @@ const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
   return cap != platform_.caps.end() && cap->flow_class == flow_class ? &*cap : nullptr;
 }
 
-void SimgridPricing::comm_completed(LiveFlow& live) {
-  now_s_ = std::max(now_s_, s4u::Engine::get_clock() - clock_at_start_);
+void SimgridPricing::transfer_ended(std::uint32_t transfer) {
+  const LiveFlow live = flows_[transfer];
+  now_s_ = std::max(now_s_, solver_->clock_s() - clock_at_start_);
   alive_key_ -= spread(live.flow_class);
   changes_.ended(live.flow_class);
   --comms_alive_;
   if (by_cohorts_) cohorts_.company_ended(live.flow_class);
-  ended_flows_.push_back(&live);
+  ended_flows_.push_back(transfer);
   ledger_.ended(live.flow_class, now_s_);
   sink_->completed(live.token);
   settle_soon();
@@ -264,15 +237,16 @@ void SimgridPricing::comm_completed(LiveFlow& live) {
 void SimgridPricing::time_advanced(double seconds) {
   if (seconds <= 0.0 || comms_alive_ == 0) return;
   if (!keys_seen_.insert(alive_key_).second) return changes_.forget();
-  for (const std::uint32_t link : changes_.take()) look_at(platform_.links[link]);
+  for (const std::uint32_t link : changes_.take()) look_at(link);
 }
 
-void SimgridPricing::look_at(const PricedLink& priced) {
+void SimgridPricing::look_at(std::uint32_t link) {
+  const PricedLink& priced = platform_.links[link];
   const bool all_full = std::all_of(priced.sets.begin(), priced.sets.end(), [&](const auto& share) {
     return ledger_.peak_of(share.set) >= kFull;
   });
   if (all_full) return;
-  const double fill = simgrid_shim::usage_of(priced.link) / priced.capacity;
+  const double fill = solver_->usage_of(link) / priced.capacity;
   for (const LinkSets::Share& share : priced.sets) ledger_.reached(share.set, share.weight * fill);
 }
 
@@ -281,13 +255,13 @@ void SimgridPricing::look_at(const PricedLink& priced) {
 void SimgridPricing::settle_soon() {
   if (settle_armed_) return;
   settle_armed_ = true;
-  Timer::set(s4u::Engine::get_clock(), [this] { settle(); });
+  solver_->call_at(solver_->clock_s(), [this] { settle(); });
 }
 
 void SimgridPricing::settle() {
   settle_armed_ = false;
-  for (LiveFlow* ended : ended_flows_) {
-    ended->comm = nullptr;
+  for (const std::uint32_t ended : ended_flows_) {
+    solver_->forget(ended);
     free_flows_.push_back(ended);
   }
   ended_flows_.clear();
@@ -334,8 +308,8 @@ void SimgridPricing::arm_next() {
 void SimgridPricing::wake_at(double date_s) {
   if (date_s >= armed_s_) return;
   armed_s_ = date_s;
-  const double date = std::max(clock_at_start_ + date_s, s4u::Engine::get_clock());
-  Timer::set(date, [this, date_s] { wake(date_s); });
+  const double date = std::max(clock_at_start_ + date_s, solver_->clock_s());
+  solver_->call_at(date, [this, date_s] { wake(date_s); });
 }
 
 // A timer that was overtaken, by an earlier one or by our own heap, finds nothing due and arms the
@@ -352,7 +326,7 @@ void SimgridPricing::wake(double date_s) {
 }
 
 void SimgridPricing::start_waiting_flows() {
-  for (LiveFlow* live : waiting_flows_) start_comm(*live);
+  for (const std::uint32_t transfer : waiting_flows_) start_comm(transfer);
   waiting_flows_.clear();
 }
 
@@ -362,8 +336,11 @@ void SimgridPricing::run(CompletionSink& sink) {
   sink.settled();
   place_fresh();
   run_timers_alone();
-  arm_next();
-  if (!waiting_flows_.empty()) engine_.run();
+  if (!waiting_flows_.empty()) {
+    need_solver();
+    arm_next();
+    solver_->run();
+  }
   TY_CHECK(comms_alive_ == 0 && waiting_flows_.empty() && deadlines_.empty(), comms_alive_, now_s_);
 }
 

@@ -1,0 +1,131 @@
+// The module: the one translation unit of the program that is linked to SimGrid.
+#include <fmt/core.h>
+
+#include <deque>
+
+#include "sim/engine/simgrid/fluid_solver.hpp"
+#include "sim/engine/simgrid/shim.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace shim = simgrid_shim;
+namespace s4u = shim::s4u;
+using ::simgrid::kernel::timer::Timer;
+
+// SimGrid's signals are global and outlive an engine; they find their way to the listener through
+// the one engine alive.
+class HeardEngine : public s4u::Engine {
+ public:
+  explicit HeardEngine(FluidSolver::Listener& listener)
+      : s4u::Engine("trainyard"), listener_(listener) {
+    // Once in a process: SimGrid refuses to be told its models again, and keeps them.
+    static const bool configured = (shim::configure(), true);
+    static const bool connected = connect_callbacks();
+    static_cast<void>(configured);
+    static_cast<void>(connected);
+  }
+
+ private:
+  static bool connect_callbacks();
+  [[nodiscard]] static FluidSolver::Listener& listener() {
+    return static_cast<HeardEngine*>(s4u::Engine::get_instance())->listener_;
+  }
+
+  FluidSolver::Listener& listener_;
+};
+
+struct Transfer {
+  std::uint32_t number = 0;
+  s4u::CommPtr comm = nullptr;
+};
+
+bool HeardEngine::connect_callbacks() {
+  shim::on_comm_completion([](const s4u::Activity& activity) {
+    listener().transfer_ended(activity.get_data<Transfer>()->number);
+  });
+  s4u::Engine::on_time_advance_cb([](double seconds) { listener().time_advanced(seconds); });
+  return true;
+}
+
+class SimgridSolver final : public FluidSolver {
+ public:
+  explicit SimgridSolver(Listener& listener)
+      : engine_(listener), zone_(shim::make_zone(engine_, "world")) {}
+
+  void add_link(const LinkSpec& link) override {
+    links_.push_back(shim::make_link(zone_, fmt::format("link {}", links_.size()), link.units_per_s,
+                                     link.shared));
+  }
+
+  void close(std::span<const std::vector<std::uint32_t>> routes) override;
+
+  [[nodiscard]] double clock_s() const override { return s4u::Engine::get_clock(); }
+
+  void call_at(double date_s, std::function<void()> call) override {
+    Timer::set(date_s, std::move(call));
+  }
+
+  void start(const Start& start) override {
+    while (transfers_.size() <= start.transfer)
+      transfers_.push_back({.number = static_cast<std::uint32_t>(transfers_.size())});
+    Transfer& transfer = transfers_[start.transfer];
+    const Ends& ends = ends_[start.route];
+    transfer.comm = s4u::Comm::sendto_init(ends.from, ends.to);
+    transfer.comm->set_data(&transfer);
+    transfer.comm->set_payload_size(start.units);
+    transfer.comm->start();
+  }
+
+  void forget(std::uint32_t transfer) override { transfers_[transfer].comm = nullptr; }
+
+  void set_bandwidth(std::uint32_t link, double units_per_s) override {
+    shim::set_bandwidth(links_[link], units_per_s);
+  }
+
+  [[nodiscard]] double usage_of(std::uint32_t link) const override {
+    return shim::usage_of(links_[link]);
+  }
+
+  void run() override { engine_.run(); }
+
+ private:
+  struct Ends {
+    s4u::Host* from = nullptr;
+    s4u::Host* to = nullptr;
+  };
+
+  HeardEngine engine_;
+  s4u::NetZone* zone_;
+  std::vector<s4u::Link*> links_;
+  std::vector<Ends> ends_;          // by route
+  std::deque<Transfer> transfers_;  // by number; stable in memory: Comms point to their own
+};
+
+// k hosts have k (k - 1) ordered pairs, one for each route.
+void SimgridSolver::close(std::span<const std::vector<std::uint32_t>> routes) {
+  std::size_t count = 2;
+  while (count * (count - 1) < routes.size()) ++count;
+  std::vector<s4u::Host*> hosts;
+  for (std::size_t host = 0; host < count; ++host)
+    hosts.push_back(shim::make_host(zone_, fmt::format("host {}", host)));
+  for (std::size_t route = 0; route < routes.size(); ++route) {
+    const std::size_t from = route / (count - 1);
+    const std::size_t step = route % (count - 1);
+    const Ends ends = {.from = hosts[from], .to = hosts[step < from ? step : step + 1]};
+    std::vector<s4u::LinkInRoute> hops;
+    for (const std::uint32_t link : routes[route]) hops.emplace_back(links_[link]);
+    shim::make_route(zone_, ends.from, ends.to, hops);
+    ends_.push_back(ends);
+  }
+  zone_->seal();
+}
+
+}  // namespace
+}  // namespace trainyard
+
+// Named after the interface it was built with (CMakeLists.txt): another build's is not found.
+extern "C" [[gnu::visibility("default")]] trainyard::FluidSolver* TRAINYARD_SOLVER_ENTRY(
+    trainyard::FluidSolver::Listener& listener) {
+  return new trainyard::SimgridSolver(listener);
+}

@@ -1,0 +1,78 @@
+#include "sim/engine/simgrid/solver_module.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <system_error>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Make = FluidSolver* (*)(FluidSolver::Listener&);
+
+constexpr const char* kHint = "build or install trainyard again, all of it";
+
+fs::path program_directory() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path() : program.parent_path();
+}
+
+Make load() {
+  const fs::path file = fluid_solver_file();
+  // Nothing of it is ever unloaded: SimGrid's state is the process's.
+  void* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (module == nullptr) {
+    const char* const reason = ::dlerror();
+    throw InputError(Problem{file, "", fmt::format("SimGrid cannot be loaded: {}", reason), kHint});
+  }
+  void* const make = ::dlsym(module, TRAINYARD_SOLVER_ENTRY);
+  if (make == nullptr)
+    throw InputError(Problem{file, "", "belongs to another build of trainyard", kHint});
+  return reinterpret_cast<Make>(make);
+}
+
+// Loaded when first asked for; whoever asks meanwhile waits.
+Make loaded() {
+  static const Make make = load();
+  return make;
+}
+
+}  // namespace
+
+fs::path fluid_solver_file() {
+  constexpr const char* kName = TRAINYARD_SOLVER_FILE;
+  const fs::path program = program_directory();
+  const std::array<fs::path, 3> places = {
+      program / kName, (program / TRAINYARD_SOLVER_FROM_PROGRAM / kName).lexically_normal(),
+      fs::path(TRAINYARD_SOLVER_BUILT) / kName};
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (fs::is_regular_file(place, error)) return place;
+  }
+  throw InputError(Problem{places[1], "", "the module that holds SimGrid is not there", kHint});
+}
+
+void load_fluid_solver() { static_cast<void>(loaded()); }
+
+std::unique_ptr<FluidSolver> make_fluid_solver(FluidSolver::Listener& listener) {
+  return std::unique_ptr<FluidSolver>(loaded()(listener));
+}
+
+FluidSolverAhead::FluidSolverAhead(bool wanted) {
+  if (!wanted) return;
+  loading_ = std::jthread([] {
+    try {
+      load_fluid_solver();
+    } catch (const InputError&) {  // told to whoever needs it
+    }
+  });
+}
+
+}  // namespace trainyard
