@@ -132,12 +132,15 @@ std::optional<std::pair<int, int>> release(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> tuning_versions() {
-  std::vector<std::string> versions;
-  for (const std::string& name : data_names(kFolder))
-    if (name.starts_with(kPrefix)) versions.push_back(name.substr(kPrefix.size()));
-  std::sort(versions.begin(), versions.end(),
-            [](const auto& a, const auto& b) { return release(a) < release(b); });
-  return versions;
+  const auto read = [](const std::filesystem::path&) {
+    std::vector<std::string> versions;
+    for (const std::string& name : data_names(kFolder))
+      if (name.starts_with(kPrefix)) versions.push_back(name.substr(kPrefix.size()));
+    std::sort(versions.begin(), versions.end(),
+              [](const auto& a, const auto& b) { return release(a) < release(b); });
+    return versions;
+  };
+  return read_once<std::vector<std::string>>(data_directory() / kFolder, read);
 }
 
 std::string data_version(const std::string& version) {

@@ -70,8 +70,10 @@ struct Attempt {
 // Places the channels of one attempt.
 class Placer {
  public:
-  Placer(const NodeView& node, const Attempt& attempt)
-      : node_(node), attempt_(attempt), links_(node) {}
+  Placer(const NodeView& node, NodeLinks& links, const Attempt& attempt)
+      : node_(node), attempt_(attempt), links_(links) {
+    links_.free_all();
+  }
 
   // How many channels fit, and over how many wires.
   std::pair<std::uint32_t, std::size_t> run() {
@@ -127,18 +129,18 @@ class Placer {
   std::vector<Demand> demands(const Order& order, std::optional<std::uint32_t> nic) const {
     std::vector<Demand> made;
     for (std::size_t i = 0; i + 1 < order.size(); ++i)
-      made.push_back({links_.to_gpu(order[i], order[i + 1]), attempt_.intra});
+      made.push_back({&links_.to_gpu(order[i], order[i + 1]), attempt_.intra});
     if (!nic) {
       if (attempt_.pattern == Pattern::Ring && order.size() > 1)
-        made.push_back({links_.to_gpu(order.back(), order.front()), attempt_.intra});
+        made.push_back({&links_.to_gpu(order.back(), order.front()), attempt_.intra});
       return made;
     }
-    made.push_back({links_.from_nic(*nic, order.front()), attempt_.inter});
+    made.push_back({&links_.from_nic(*nic, order.front()), attempt_.inter});
     if (attempt_.pattern == Pattern::BalancedTree && order.size() > 1) {
-      made.push_back({links_.to_nic(order.front(), *nic), attempt_.inter / 2.0});
-      made.push_back({links_.to_nic(order[1], *nic), attempt_.inter / 2.0});
+      made.push_back({&links_.to_nic(order.front(), *nic), attempt_.inter / 2.0});
+      made.push_back({&links_.to_nic(order[1], *nic), attempt_.inter / 2.0});
     } else {
-      made.push_back({links_.to_nic(exit_of(order), *nic), attempt_.inter});
+      made.push_back({&links_.to_nic(exit_of(order), *nic), attempt_.inter});
     }
     return made;
   }
@@ -152,39 +154,48 @@ class Placer {
     if (!node_.nics.empty()) {
       if (channel >= node_.nics.size()) return false;
       head = links_.gpu_beside(channel);
-      const NodePath in = links_.from_nic(channel, head);
+      const NodePath& in = links_.from_nic(channel, head);
       if (in.type > attempt_.type_inter) return false;
-      made.push_back({in, attempt_.inter});
-      made.push_back({links_.to_nic(head, channel), attempt_.inter});
+      made.push_back({&in, attempt_.inter});
+      made.push_back({&links_.to_nic(head, channel), attempt_.inter});
     }
     for (std::uint32_t gpu = 0; gpu < node_.gpus.size(); ++gpu) {
       const double rate = gpu == head ? 2.0 * attempt_.intra : attempt_.intra;
-      made.push_back({links_.from_switch(gpu), rate});
-      made.push_back({links_.to_switch(gpu), rate});
+      made.push_back({&links_.from_switch(gpu), rate});
+      made.push_back({&links_.to_switch(gpu), rate});
     }
     return commit(made);
   }
 
   bool commit(const std::vector<Demand>& made) {
     if (!links_.take(made)) return false;
-    for (const Demand& demand : made) hops_ += demand.path.wires.size();
+    for (const Demand& demand : made) hops_ += demand.path->wires.size();
     return true;
   }
 
   const NodeView& node_;
   Attempt attempt_;
-  NodeLinks links_;
+  NodeLinks& links_;
   std::size_t hops_ = 0;
 };
 
 // Search for one pattern.
 class Search {
  public:
-  Search(const NodeView& node, Pattern pattern, std::uint32_t least, std::uint32_t most)
-      : node_(node), pattern_(pattern), least_(least), most_(most), speeds_(speeds_of(node)) {
-    const NodeLinks links(node);
-    best_rate_ = links.best_rate();
-    total_rate_ = links.total_rate();
+  struct Channels {
+    std::uint32_t least = 1;
+    std::uint32_t most = 1;
+  };
+  // REQUIRES: `links` of the node.
+  Search(const NodeView& node, NodeLinks& links, Pattern pattern, Channels channels)
+      : node_(node),
+        links_(links),
+        pattern_(pattern),
+        least_(channels.least),
+        most_(channels.most),
+        speeds_(speeds_of(node)),
+        best_rate_(links.best_rate()),
+        total_rate_(links.total_rate()) {
     if (node.gpus.size() == 1 && is_tree(pattern_)) pattern_ = Pattern::SimpleTree;
   }
 
@@ -239,11 +250,12 @@ class Search {
   }
 
   bool attempt(Pattern pattern, double intra, double inter, PathType type, std::uint32_t most) {
-    const auto [channels, hops] = Placer(node_, {.pattern = pattern,
-                                                 .intra = intra,
-                                                 .inter = inter,
-                                                 .type_inter = type,
-                                                 .channels_most = most})
+    const auto [channels, hops] = Placer(node_, links_,
+                                         {.pattern = pattern,
+                                          .intra = intra,
+                                          .inter = inter,
+                                          .type_inter = type,
+                                          .channels_most = most})
                                       .run();
     const ChannelGraph made{.channels = channels,
                             .intra = intra,
@@ -304,11 +316,10 @@ class Search {
   }
 
   void finish() {
-    const NodeLinks links(node_);
     const auto gpus = static_cast<std::uint32_t>(node_.gpus.size());
     found_.type_intra = PathType::Same;
     for (std::uint32_t gpu = 0; gpu + 1 < gpus; ++gpu)
-      found_.type_intra = std::max(found_.type_intra, links.to_gpu(gpu, gpu + 1).type);
+      found_.type_intra = std::max(found_.type_intra, links_.to_gpu(gpu, gpu + 1).type);
     found_.same_channels = node_.nics.empty() && node_.scale_up != NodeView::ScaleUp::FullMesh;
     if (!node_.nics.empty()) found_.net_latency_us = node_.nics.front().latency_us;
   }
@@ -324,6 +335,7 @@ class Search {
   }
 
   const NodeView& node_;
+  NodeLinks& links_;
   Pattern pattern_;
   std::uint32_t least_;
   std::uint32_t most_;
@@ -338,15 +350,16 @@ class Search {
 
 Graphs search_graphs(const NodeView& node) {
   TY_CHECK(!node.gpus.empty() && (node.gpus.size() > 1 || !node.nics.empty()), node.gpus.size());
+  NodeLinks links(node);
   Graphs graphs;
-  graphs.ring = Search(node, Pattern::Ring, 1, kRingChannelsMost).run();
+  graphs.ring = Search(node, links, Pattern::Ring, {1, kRingChannelsMost}).run();
   const std::uint32_t channels = graphs.ring.channels;
-  graphs.tree = Search(node, Pattern::BalancedTree, channels, channels).run();
+  graphs.tree = Search(node, links, Pattern::BalancedTree, {channels, channels}).run();
   const bool nvls = node.scale_up == NodeView::ScaleUp::NvSwitch && node.sm >= 90;
   if (!nvls) return graphs;
   const auto heads = std::min(kNvlsHeadsMost, static_cast<std::uint32_t>(node.gpus.size()));
   const ChannelGraph found =
-      Search(node, Pattern::Nvls, node.nics.empty() ? heads : 1, heads).run();
+      Search(node, links, Pattern::Nvls, {node.nics.empty() ? heads : 1, heads}).run();
   if (found.channels > 0) graphs.nvls = found;
   return graphs;
 }

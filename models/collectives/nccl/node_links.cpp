@@ -25,6 +25,13 @@ constexpr auto kSocketOf = [](const auto& device) { return device.socket; };
 }  // namespace
 
 NodeLinks::NodeLinks(const NodeView& node) : node_(node) {
+  number_wires();
+  left_ = rate_;
+  find_paths();
+}
+
+void NodeLinks::number_wires() {
+  const NodeView& node = node_;
   const auto gpus = static_cast<std::uint32_t>(node.gpus.size());
   const auto nics = static_cast<std::uint32_t>(node.nics.size());
   const auto add = [&](std::uint32_t wires, double rate) {
@@ -44,8 +51,24 @@ NodeLinks::NodeLinks(const NodeView& node) : node_(node) {
   sockets_ = std::max(count_of(node.gpus, kSocketOf), count_of(node.nics, kSocketOf));
   switch_ = add(2 * switches, node.pcie);
   socket_ = add(sockets_ * sockets_, node.socket);
-  left_ = rate_;
-  for (std::uint32_t i = 0; i < nics; ++i) beside_.push_back(nearest_gpu(i));
+}
+
+void NodeLinks::find_paths() {
+  const auto gpus = static_cast<std::uint32_t>(node_.gpus.size());
+  const auto nics = static_cast<std::uint32_t>(node_.nics.size());
+  for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    for (std::uint32_t peer = 0; peer < gpus; ++peer) peers_.push_back(between_gpus(gpu, peer));
+    for (std::uint32_t nic = 0; nic < nics; ++nic) out_.push_back(over_pcie(gpu, nic));
+    switch_ways_.push_back(path(PathType::NvLink, {nvlink_ + 2 * gpu}));
+    switch_ways_.push_back(path(PathType::NvLink, {nvlink_ + 2 * gpu + 1}));
+  }
+  for (std::uint32_t nic = 0; nic < nics; ++nic) beside_.push_back(nearest_gpu(nic));
+  for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    for (std::uint32_t nic = 0; nic < nics; ++nic) {
+      to_nic_.push_back(way_out(gpu, nic));
+      from_nic_.push_back(way_back(nic, gpu));
+    }
+  }
 }
 
 NodePath NodeLinks::path(PathType type, std::vector<std::uint32_t> wires) const {
@@ -71,9 +94,30 @@ void NodeLinks::climb(std::vector<std::uint32_t>& wires, const NodeGpu& from,
   wires.push_back(switch_ + 2 * to.pcie_switch + 1);
 }
 
-NodePath NodeLinks::to_gpu(std::uint32_t from, std::uint32_t to) const {
-  const auto gpus = static_cast<std::uint32_t>(node_.gpus.size());
+const NodePath& NodeLinks::to_gpu(std::uint32_t from, std::uint32_t to) const {
+  const std::size_t gpus = node_.gpus.size();
   TY_CHECK(from < gpus && to < gpus, from, to);
+  return peers_[from * gpus + to];
+}
+
+const NodePath& NodeLinks::to_nic(std::uint32_t gpu, std::uint32_t nic) const {
+  return to_nic_[gpu * node_.nics.size() + nic];
+}
+
+const NodePath& NodeLinks::from_nic(std::uint32_t nic, std::uint32_t gpu) const {
+  return from_nic_[gpu * node_.nics.size() + nic];
+}
+
+const NodePath& NodeLinks::to_switch(std::uint32_t gpu) const {
+  return switch_ways_[2 * std::size_t{gpu}];
+}
+
+const NodePath& NodeLinks::from_switch(std::uint32_t gpu) const {
+  return switch_ways_[2 * std::size_t{gpu} + 1];
+}
+
+NodePath NodeLinks::between_gpus(std::uint32_t from, std::uint32_t to) const {
+  const auto gpus = static_cast<std::uint32_t>(node_.gpus.size());
   if (from == to) return path(PathType::Same, {});
   if (node_.scale_up == NodeView::ScaleUp::NvSwitch)
     return path(PathType::NvLink, {nvlink_ + 2 * from, nvlink_ + 2 * to + 1});
@@ -97,21 +141,21 @@ NodePath NodeLinks::over_pcie(std::uint32_t gpu, std::uint32_t nic) const {
   return path(host_type(from, to), std::move(wires));
 }
 
-NodePath NodeLinks::to_nic(std::uint32_t gpu, std::uint32_t nic) const {
-  const NodePath direct = over_pcie(gpu, nic);
+NodePath NodeLinks::way_out(std::uint32_t gpu, std::uint32_t nic) const {
+  const NodePath& direct = out_[gpu * node_.nics.size() + nic];
   const std::uint32_t beside = gpu_beside(nic);
   const bool helps = beside != gpu && direct.type > PathType::NicByPeer &&
                      node_.scale_up != NodeView::ScaleUp::None;
   if (!helps) return direct;
-  NodePath last = over_pcie(beside, nic);
+  const NodePath& last = out_[beside * node_.nics.size() + nic];
   if (last.type > PathType::ChipToChipNic) return direct;
   std::vector<std::uint32_t> wires = to_gpu(gpu, beside).wires;
   wires.insert(wires.end(), last.wires.begin(), last.wires.end());
   return path(PathType::NicByPeer, std::move(wires));
 }
 
-NodePath NodeLinks::from_nic(std::uint32_t nic, std::uint32_t gpu) const {
-  NodePath back = over_pcie(gpu, nic);
+NodePath NodeLinks::way_back(std::uint32_t nic, std::uint32_t gpu) const {
+  NodePath back = out_[gpu * node_.nics.size() + nic];
   for (std::uint32_t& wire : back.wires) {
     if (wire >= socket_) continue;  // between two sockets either way is alike
     wire = wire % 2 == gpu_pcie_ % 2 ? wire + 1 : wire - 1;
@@ -119,19 +163,11 @@ NodePath NodeLinks::from_nic(std::uint32_t nic, std::uint32_t gpu) const {
   return back;
 }
 
-NodePath NodeLinks::to_switch(std::uint32_t gpu) const {
-  return path(PathType::NvLink, {nvlink_ + 2 * gpu});
-}
-
-NodePath NodeLinks::from_switch(std::uint32_t gpu) const {
-  return path(PathType::NvLink, {nvlink_ + 2 * gpu + 1});
-}
-
 std::uint32_t NodeLinks::nearest_gpu(std::uint32_t nic) const {
   std::vector<std::uint32_t> nearest;
   PathType best = PathType::None;
   for (std::uint32_t gpu = 0; gpu < node_.gpus.size(); ++gpu) {
-    const PathType type = over_pcie(gpu, nic).type;
+    const PathType type = out_[gpu * node_.nics.size() + nic].type;
     if (type < best) nearest.clear();
     best = std::min(best, type);
     if (type == best) nearest.push_back(gpu);
@@ -165,15 +201,15 @@ double NodeLinks::total_rate() const {
 }
 
 bool NodeLinks::take(const std::vector<Demand>& demands) {
-  std::vector<std::pair<std::uint32_t, double>> before;
+  taken_.clear();
   for (const Demand& demand : demands) {
-    for (const std::uint32_t wire : demand.path.wires) {
+    for (const std::uint32_t wire : demand.path->wires) {
       if (left_[wire] < demand.rate) {
-        for (auto entry = before.rbegin(); entry != before.rend(); ++entry)
+        for (auto entry = taken_.rbegin(); entry != taken_.rend(); ++entry)
           left_[entry->first] = entry->second;
         return false;
       }
-      before.emplace_back(wire, left_[wire]);
+      taken_.emplace_back(wire, left_[wire]);
       left_[wire] = rounded(left_[wire] - demand.rate);
     }
   }

@@ -2,8 +2,8 @@
 // rate from each directed wire on its way).
 //
 //   NodeLinks links(node);
-//   NodePath out = links.to_gpu(0, 1);
-//   if (links.take({{out, 40.0}})) ...        // all or nothing
+//   if (links.take({{&links.to_gpu(0, 1), 40.0}})) ...   // all or nothing
+//   links.free_all();                                    // for the next attempt
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct NodePath {
 
 // A rate on every wire of a path.
 struct Demand {
-  NodePath path;
+  const NodePath* path = nullptr;
   double rate = 0.0;
 };
 
@@ -29,13 +29,14 @@ class NodeLinks {
  public:
   explicit NodeLinks(const NodeView& node);
 
-  [[nodiscard]] NodePath to_gpu(std::uint32_t from, std::uint32_t to) const;
+  // Paths are worked out once; references hold as long as this does.
+  [[nodiscard]] const NodePath& to_gpu(std::uint32_t from, std::uint32_t to) const;
   // The nearer of the way over PCIe and the way through the GPU beside the NIC (PXN).
-  [[nodiscard]] NodePath to_nic(std::uint32_t gpu, std::uint32_t nic) const;
+  [[nodiscard]] const NodePath& to_nic(std::uint32_t gpu, std::uint32_t nic) const;
   // NCCL receives without detour.
-  [[nodiscard]] NodePath from_nic(std::uint32_t nic, std::uint32_t gpu) const;
-  [[nodiscard]] NodePath to_switch(std::uint32_t gpu) const;  // NVSwitch
-  [[nodiscard]] NodePath from_switch(std::uint32_t gpu) const;
+  [[nodiscard]] const NodePath& from_nic(std::uint32_t nic, std::uint32_t gpu) const;
+  [[nodiscard]] const NodePath& to_switch(std::uint32_t gpu) const;  // NVSwitch
+  [[nodiscard]] const NodePath& from_switch(std::uint32_t gpu) const;
 
   // The GPU next to a NIC, dealt in turn where several are equally near.
   [[nodiscard]] std::uint32_t gpu_beside(std::uint32_t nic) const { return beside_[nic]; }
@@ -47,8 +48,15 @@ class NodeLinks {
 
   // Takes all demands, or nothing where a wire has too little left.
   bool take(const std::vector<Demand>& demands);
+  // As if nothing had been taken.
+  void free_all() { left_ = rate_; }
 
  private:
+  void number_wires();
+  void find_paths();
+  [[nodiscard]] NodePath between_gpus(std::uint32_t from, std::uint32_t to) const;
+  [[nodiscard]] NodePath way_out(std::uint32_t gpu, std::uint32_t nic) const;
+  [[nodiscard]] NodePath way_back(std::uint32_t nic, std::uint32_t gpu) const;
   [[nodiscard]] std::uint32_t nearest_gpu(std::uint32_t nic) const;
   [[nodiscard]] NodePath path(PathType type, std::vector<std::uint32_t> wires) const;
   [[nodiscard]] NodePath over_pcie(std::uint32_t gpu, std::uint32_t nic) const;
@@ -59,7 +67,13 @@ class NodeLinks {
   NodeView node_;
   std::vector<double> rate_;  // by wire
   std::vector<double> left_;
-  std::vector<std::uint32_t> beside_;  // by NIC
+  std::vector<std::pair<std::uint32_t, double>> taken_;  // by the demands looked at
+  std::vector<std::uint32_t> beside_;                    // by NIC
+  std::vector<NodePath> peers_;                          // by GPU and GPU
+  std::vector<NodePath> out_;                            // by GPU and NIC, directly
+  std::vector<NodePath> to_nic_;                         // by GPU and NIC
+  std::vector<NodePath> from_nic_;                       // by GPU and NIC
+  std::vector<NodePath> switch_ways_;                    // to it and from it, by GPU
   // First wire of each kind; pairs are (up, down) or (out, in).
   std::uint32_t nvlink_ = 0;
   std::uint32_t gpu_pcie_ = 0;
