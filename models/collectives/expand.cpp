@@ -102,7 +102,7 @@ class Expansion {
 OpIndex append(Program& program, Operation op, std::span<const OpIndex> dependencies,
                std::span<const MemoryEffect> effects) {
   op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-  program.dependencies.insert(program.dependencies.end(), dependencies.begin(), dependencies.end());
+  program.dependencies.append(dependencies);
   op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
   op.effects_begin = static_cast<std::uint32_t>(program.effects.size());
   program.effects.insert(program.effects.end(), effects.begin(), effects.end());
@@ -196,6 +196,7 @@ RankProgram Expansion::grown(const Rank& rank) {
   made.program.name = program.name;
   made.program.stage = program.stage;
   made.program.resident = program.resident;
+  made.program.kernels = program.kernels;
   made.slots = rank.slots;
   made.slots.resize(from_.slots.size());
   for (const Operation& op : program.operations) {

@@ -8,9 +8,9 @@ namespace trainyard {
 
 namespace {
 
-bool is_gradient_norm(const Workload& workload, const Operation& op) {
+bool is_gradient_norm(const Workload& workload, const Program& program, const Operation& op) {
   if (op.kind != OpKind::Compute) return false;
-  const auto* kernel = std::get_if<MemoryBound>(&workload.kernels[op.payload]);
+  const auto* kernel = std::get_if<MemoryBound>(&workload.kernels[program.kernel_of(op)]);
   return kernel != nullptr && kernel->kind == MemoryBoundKind::GradNorm;
 }
 
@@ -45,7 +45,7 @@ class LaneWriter {
   void finish(OpIndex index, bool collective) {
     const Operation& op = program_.operations[index];
     if (op.kind == OpKind::Compute && op.stream == 0) last_compute_ = index;
-    const bool norm = is_gradient_norm(workload_, op);
+    const bool norm = is_gradient_norm(workload_, program_, op);
     if (norm && shared_by_more(index)) {
       norm_ = true;
       return;
@@ -68,7 +68,7 @@ class LaneWriter {
 
   [[nodiscard]] Seconds dispatch(const Operation& op) const {
     if (op.kind != OpKind::Compute) return costs_.collective;
-    return costs_.seconds(workload_.kernels[op.payload], op.part);
+    return costs_.seconds(workload_.kernels[program_.kernel_of(op)], op.part);
   }
 
   void wait(OpIndex after) {

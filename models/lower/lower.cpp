@@ -16,6 +16,7 @@
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
+#include "sim/graph/program_forms.hpp"
 
 namespace trainyard {
 
@@ -118,7 +119,9 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
   workload.streams = stream_names();
   workload.categories = category_names();
   Interner interner(workload);
+  const bool alone = context.programs == 1 && seating.seats().size() == 1;
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
+    FormWriter form;  // what a stage does is the same everywhere but for the sizes
     for (std::int64_t place = 0; place < context.programs; ++place) {
       for (const Seat& seat : seating.seats()) {
         StageLowering lowering(plan, split,
@@ -128,10 +131,16 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
                                 .replica = seat.replica,
                                 .routing = routing ? &*routing : nullptr},
                                interner);
-        workload.programs.push_back(lowering.lower(lists[static_cast<std::size_t>(stage)]));
+        Program program = lowering.lower(lists[static_cast<std::size_t>(stage)]);
         stepped.begins.push_back(lowering.step_begins());
+        if (alone) {
+          workload.programs.push_back(std::move(program));
+        } else {
+          form.add(std::move(program));
+        }
       }
     }
+    for (Program& program : form.take()) workload.programs.push_back(std::move(program));
   }
   drop_unused_names(workload);
   Architecture shared = plan.architecture;  // of groups it says who shares the embedding
@@ -149,7 +158,7 @@ Flops executed_flops(const Workload& workload) {
   for (const Program& program : workload.programs) {
     double sum = 0.0;
     for (const Operation& op : program.operations) {
-      if (op.kind == OpKind::Compute) sum += kernel_flops[op.payload];
+      if (op.kind == OpKind::Compute) sum += kernel_flops[program.kernel_of(op)];
     }
     program_flops.push_back(sum);
   }

@@ -30,7 +30,7 @@ bool ProgramBuilder::follows_as(const ProgramBlock& block) const {
   if (block.order != order_ || block.part != tags_.part || block.work != tags_.work) return false;
   if (then.waits.size() != waits_.size()) return false;
   if ((then.last_compute == kNone) != (last_compute() == kNone)) return false;
-  const auto stream = [this](OpIndex op) { return program_.operations[op].stream; };
+  const auto stream = [this](OpIndex op) { return operations_[op].stream; };
   for (std::size_t i = 0; i < waits_.size(); ++i) {
     if (stream(then.waits[i]) != stream(waits_[i])) return false;
     if ((then.waits[i] == then.last_compute) != (waits_[i] == last_compute())) return false;
@@ -53,22 +53,21 @@ OpIndex ProgramBuilder::copied(const ProgramBlock& block, const BlockBorder& now
 bool ProgramBuilder::repeat(const ProgramBlock& block) {
   if (!follows_as(block)) return false;
   const BlockBorder now = border();
-  std::vector<Operation>& operations = program_.operations;
   for (OpIndex i = block.begin.next; i < block.end.next; ++i) {
-    Operation op = operations[i];
+    Operation op = operations_[i];
     op.microbatch = tags_.microbatch;
     op.layer = tags_.layer;
     const std::uint32_t begin = op.dependencies_begin;
     const std::uint32_t end = op.dependencies_end;
-    op.dependencies_begin = static_cast<std::uint32_t>(program_.dependencies.size());
+    op.dependencies_begin = static_cast<std::uint32_t>(dependencies_.size());
     for (std::uint32_t input = begin; input < end; ++input) {
-      const OpIndex before = copied(block, now, program_.dependencies[input]);
-      TY_CHECK(before != kNone, i, program_.dependencies[input], block.begin.next);
-      program_.dependencies.push_back(before);
+      const OpIndex before = copied(block, now, dependencies_[input]);
+      TY_CHECK(before != kNone, i, dependencies_[input], block.begin.next);
+      dependencies_.push_back(before);
     }
-    op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
-    last_on_stream_[op.stream] = static_cast<OpIndex>(operations.size());
-    operations.push_back(op);
+    op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
+    last_on_stream_[op.stream] = static_cast<OpIndex>(operations_.size());
+    operations_.push_back(op);
   }
   for (std::size_t i = block.begin.next_effect; i < block.end.next_effect; ++i) {
     const auto [op, effect] = effects_[i];

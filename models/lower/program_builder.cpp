@@ -59,9 +59,13 @@ std::vector<std::string> stream_names() {
 void drop_unused_names(Workload& workload) {
   std::size_t streams = kStreamsLeast;
   std::size_t categories = kCategoriesLeast;
+  const Program* before = nullptr;
   for (const Program& program : workload.programs) {
-    for (const Operation& op : program.operations)
-      streams = std::max<std::size_t>(streams, op.stream + std::size_t{1});
+    if (before == nullptr || !program.same_form(*before)) {
+      for (const Operation& op : program.operations)
+        streams = std::max<std::size_t>(streams, op.stream + std::size_t{1});
+    }
+    before = &program;
     for (const MemoryEffect& effect : program.effects)
       categories = std::max<std::size_t>(categories, effect.category + std::size_t{1});
     for (const ResidentMemory& resident : program.resident)
@@ -139,15 +143,15 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, S
   op.payload = payload;
   op.microbatch = tags_.microbatch;
   op.layer = tags_.layer;
-  op.dependencies_begin = static_cast<std::uint32_t>(program_.dependencies.size());
+  op.dependencies_begin = static_cast<std::uint32_t>(dependencies_.size());
   for (const OpIndex input : after) {
     // Stream order already says what an event on the same stream would.
-    if (input == kNone || program_.operations[input].stream == op.stream) continue;
-    program_.dependencies.push_back(input);
+    if (input == kNone || operations_[input].stream == op.stream) continue;
+    dependencies_.push_back(input);
   }
-  op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
-  const auto index = static_cast<OpIndex>(program_.operations.size());
-  program_.operations.push_back(op);
+  op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
+  const auto index = static_cast<OpIndex>(operations_.size());
+  operations_.push_back(op);
   last_on_stream_[op.stream] = index;
   return index;
 }
@@ -164,7 +168,7 @@ std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const 
   OpIndex a = first;
   OpIndex b = second;
   const auto needs_first_side = [&](OpIndex op) {
-    const auto inputs = program_.dependencies_of(program_.operations[op]);
+    const auto inputs = dependencies_of(operations_[op]);
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](OpIndex input) { return input >= a && input < second; });
   };
@@ -173,7 +177,7 @@ std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const 
     if (!from_first && a < second && needs_first_side(b)) from_first = true;
     const OpIndex op = from_first ? a++ : b++;
     order.push_back(op);
-    const Operation& written = program_.operations[op];
+    const Operation& written = operations_[op];
     if (written.kind == OpKind::Collective &&
         written.stream == static_cast<std::uint8_t>(Stream::Expert))
       turn = from_first;
@@ -185,20 +189,19 @@ void ProgramBuilder::reorder(OpIndex first, const std::vector<OpIndex>& order) {
   std::vector<OpIndex> place(order.size());  // new number by old one
   for (OpIndex i = 0; i < order.size(); ++i) place[order[i] - first] = first + i;
   const auto moved = [&](OpIndex op) { return op == kNone || op < first ? op : place[op - first]; };
-  const std::vector<Operation> old(program_.operations.begin() + first, program_.operations.end());
+  const std::vector<Operation> old(operations_.begin() + first, operations_.end());
   const std::size_t kept = order.empty() ? 0 : old.front().dependencies_begin;
-  const std::vector<OpIndex> inputs(
-      program_.dependencies.begin() + static_cast<std::ptrdiff_t>(kept),
-      program_.dependencies.end());
-  program_.dependencies.resize(kept);
+  const std::vector<OpIndex> inputs(dependencies_.begin() + static_cast<std::ptrdiff_t>(kept),
+                                    dependencies_.end());
+  dependencies_.resize(kept);
   for (OpIndex i = 0; i < order.size(); ++i) {
     Operation op = old[order[i] - first];
-    const auto begin = static_cast<std::uint32_t>(program_.dependencies.size());
+    const auto begin = static_cast<std::uint32_t>(dependencies_.size());
     for (std::size_t input = op.dependencies_begin; input < op.dependencies_end; ++input)
-      program_.dependencies.push_back(moved(inputs[input - kept]));
+      dependencies_.push_back(moved(inputs[input - kept]));
     op.dependencies_begin = begin;
-    op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
-    program_.operations[first + i] = op;
+    op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
+    operations_[first + i] = op;
     last_on_stream_[op.stream] = first + i;
   }
   for (auto& [op, effect] : effects_) op = moved(op);
@@ -228,8 +231,8 @@ Program ProgramBuilder::take() {
   std::stable_sort(effects_.begin(), effects_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::size_t next = 0;
-  for (OpIndex index = 0; index < program_.operations.size(); ++index) {
-    Operation& op = program_.operations[index];
+  for (OpIndex index = 0; index < operations_.size(); ++index) {
+    Operation& op = operations_[index];
     op.effects_begin = static_cast<std::uint32_t>(program_.effects.size());
     for (; next < effects_.size() && effects_[next].first == index; ++next) {
       program_.effects.push_back(effects_[next].second);
@@ -237,6 +240,8 @@ Program ProgramBuilder::take() {
     op.effects_end = static_cast<std::uint32_t>(program_.effects.size());
   }
   TY_CHECK(next == effects_.size(), next, effects_.size());
+  program_.operations = std::move(operations_);
+  program_.dependencies = std::move(dependencies_);
   return std::move(program_);
 }
 

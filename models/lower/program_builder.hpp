@@ -81,7 +81,7 @@ class ProgramBuilder {
   OpIndex recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
 
   // The number the next operation will have.
-  [[nodiscard]] OpIndex next() const { return static_cast<OpIndex>(program_.operations.size()); }
+  [[nodiscard]] OpIndex next() const { return static_cast<OpIndex>(operations_.size()); }
   // The last compute operation so far, kNone at the start.
   [[nodiscard]] OpIndex last_compute() const { return last_on_stream_[0]; }
 
@@ -119,8 +119,15 @@ class ProgramBuilder {
   [[nodiscard]] static OpIndex copied(const ProgramBlock& block, const BlockBorder& now,
                                       OpIndex op);
 
+  [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
+    return std::span(dependencies_)
+        .subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
+  }
+
   Interner& interner_;
-  Program program_;
+  Program program_;  // its operations and their dependencies come last
+  std::vector<Operation> operations_;
+  std::vector<OpIndex> dependencies_;
   Tags tags_;
   std::vector<OpIndex> waits_;
   std::vector<OpIndex> last_on_stream_;

@@ -87,8 +87,9 @@ void add_cost_approximations(const Workload& workload, const Partition& partitio
   for (const RankClass& entry : partition.ranks) {
     if (seen[entry.program]) continue;
     seen[entry.program] = true;
-    for (const Operation& op : workload.programs[entry.program].operations) {
-      if (op.kind == OpKind::Compute) used[op.payload] = 1;
+    const Program& program = workload.programs[entry.program];
+    for (const Operation& op : program.operations) {
+      if (op.kind == OpKind::Compute) used[program.kernel_of(op)] = 1;
     }
   }
   const auto note = [&](Provenance provenance, const char* name, const char* sentence) {

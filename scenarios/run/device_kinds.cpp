@@ -1,6 +1,7 @@
 #include "scenarios/run/device_kinds.hpp"
 
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace trainyard {
@@ -22,9 +23,14 @@ std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Clus
   return first;
 }
 
-void move_kernels(Program& program, std::uint32_t first) {
-  for (Operation& op : program.operations)
-    if (op.kind == OpKind::Compute) op.payload += first;
+// Of `count` kernels that there are of each kind.
+void move_kernels(Program& program, std::size_t count, std::uint32_t first) {
+  if (first == 0) return;
+  if (program.kernels.empty()) {
+    program.kernels.resize(count);
+    std::iota(program.kernels.begin(), program.kernels.end(), 0U);
+  }
+  for (std::uint32_t& kernel : program.kernels) kernel += first;
 }
 
 }  // namespace
@@ -32,6 +38,7 @@ void move_kernels(Program& program, std::uint32_t first) {
 std::vector<std::string> specialise(Workload& workload, const Cluster& cluster) {
   std::vector<std::string> gpu_of_kernel(workload.kernels.size(), cluster.facts().gpu);
   if (!cluster.has_mixed_gpus()) return gpu_of_kernel;
+  const std::size_t count = workload.kernels.size();
   const auto first = copy_kernels(workload, cluster, gpu_of_kernel);
   const std::vector<Program> plain = workload.programs;
   std::map<std::pair<std::uint32_t, GpuKind>, std::uint32_t> made;
@@ -47,7 +54,7 @@ std::vector<std::string> specialise(Workload& workload, const Cluster& cluster) 
         workload.programs.back().name += " on " + kind.profile;
       }
       taken[from] = true;
-      move_kernels(workload.programs[entry->second], first.at(kind.profile));
+      move_kernels(workload.programs[entry->second], count, first.at(kind.profile));
     }
     rank.program = entry->second;
   }

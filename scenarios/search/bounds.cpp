@@ -43,7 +43,8 @@ LayoutBound coarse_bound(const Workload& workload, std::span<const double> kerne
     double busy = 0.0;
     double held = 0.0;
     for (const Operation& op : program.operations) {
-      if (op.kind == OpKind::Compute && op.stream == 0) busy += kernel_seconds[op.payload];
+      if (op.kind == OpKind::Compute && op.stream == 0)
+        busy += kernel_seconds[program.kernel_of(op)];
     }
     for (const ResidentMemory& part : program.resident) held += static_cast<double>(part.bytes);
     bound.step_time_s = std::max(bound.step_time_s, busy);

@@ -118,7 +118,7 @@ class Reading {
   }
 
   [[nodiscard]] double seconds_of(const Operation& op) const {
-    if (is_kernel(op)) return question_.kernel_seconds[op.payload];
+    if (is_kernel(op)) return question_.kernel_seconds[program_.kernel_of(op)];
     if (op.kind != OpKind::Collective) return 0.0;
     const GroupId group = rank_->slots.at(op.slot).group;
     if (group == kNone) return 0.0;
@@ -154,8 +154,10 @@ class Reading {
     for (OpIndex i = 0; i < program_.operations.size(); ++i) {
       const Operation& op = program_.operations[i];
       if (!is_kernel(op)) continue;
-      if (i < question_.begins.front()) least.head_s += question_.kernel_seconds[op.payload];
-      if (i >= question_.begins.back()) least.tail_s += question_.kernel_seconds[op.payload];
+      if (i < question_.begins.front())
+        least.head_s += question_.kernel_seconds[program_.kernel_of(op)];
+      if (i >= question_.begins.back())
+        least.tail_s += question_.kernel_seconds[program_.kernel_of(op)];
     }
   }
 

@@ -33,11 +33,12 @@ std::string kernel_kind(const Kernel& kernel) {
 std::map<std::string, double> kernel_seconds(const Run& run, std::size_t rank_class) {
   std::map<std::string, double> seconds;
   const RankClass& ranks = run.partition.ranks[rank_class];
-  const std::vector<Operation>& operations = run.workload.programs[ranks.program].operations;
+  const Program& program = run.workload.programs[ranks.program];
   const OpTimes& times = run.timeline.classes[rank_class];
-  for (std::size_t op = 0; op < operations.size(); ++op) {
-    if (operations[op].kind != OpKind::Compute) continue;
-    seconds[kernel_kind(run.workload.kernels[operations[op].payload])] +=
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const Operation& operation = program.operations[op];
+    if (operation.kind != OpKind::Compute) continue;
+    seconds[kernel_kind(run.workload.kernels[program.kernel_of(operation)])] +=
         times.end_s[op] - times.start_s[op];
   }
   return seconds;

@@ -149,15 +149,14 @@ StepProfile step_profile(const Run& run, std::uint32_t rank) {
   TY_CHECK(rank < run.partition.class_of_rank.size(), rank);
   const std::uint32_t index = run.partition.class_of_rank[rank];
   const OpTimes& times = run.timeline.classes[index];
-  const std::vector<Operation>& operations =
-      run.workload.programs[run.partition.ranks[index].program].operations;
+  const Program& program = run.workload.programs[run.partition.ranks[index].program];
   std::vector<ClassSpan> kernels;
-  for (std::size_t op = 0; op < operations.size(); ++op) {
-    const Operation& operation = operations[op];
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const Operation& operation = program.operations[op];
     if (operation.kind == OpKind::Delay) continue;
     const bool computes = operation.kind == OpKind::Compute;
     kernels.push_back(
-        {.kind = computes ? class_of(run.workload.kernels[operation.payload])
+        {.kind = computes ? class_of(run.workload.kernels[program.kernel_of(operation)])
                           : class_of(run.workload.calls[operation.payload].op),
          .time = {computes ? times.start_s[op] : times.ready_s[op], times.end_s[op]}});
   }

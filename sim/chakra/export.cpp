@@ -114,8 +114,9 @@ class RankExport {
 
   // The duration is that of the kernel alone: what slows it is for the next simulator to find.
   void describe_kernel(const Operation& op, Node& node, Json& exact) const {
-    const Kernel& kernel = view_.workload.kernels.at(op.payload);
-    const double seconds = view_.kernel_costs[op.payload].time.value();
+    const std::uint32_t number = program_.kernel_of(op);
+    const Kernel& kernel = view_.workload.kernels.at(number);
+    const double seconds = view_.kernel_costs[number].time.value();
     node.type = NodeType::Compute;
     node.duration_us = microseconds(seconds);
     node.attributes["num_ops"] = static_cast<std::int64_t>(std::llround(flops(kernel).value()));

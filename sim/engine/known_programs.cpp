@@ -5,6 +5,7 @@
 
 #include "sim/graph/call_order.hpp"
 #include "sim/graph/call_sequences.hpp"
+#include "sim/graph/program_forms.hpp"
 
 namespace trainyard {
 namespace {
@@ -30,18 +31,39 @@ std::vector<bool> members(const Program& program, const ProgramCalls& calls,
 
 }  // namespace
 
+void KnownPrograms::find_forms(const Workload& workload) {
+  const std::size_t count = workload.programs.size();
+  if (form_of_.size() == count) return;
+  form_of_ = program_forms(workload.programs);
+  members_.resize(count);
+  calls_.resize(count);
+  programs_.resize(count);
+  for (std::uint32_t program = 0; program < count; ++program)
+    members_[form_of_[program]].push_back(program);
+}
+
+KnownPrograms::Known KnownPrograms::as_another(std::uint32_t program, bool contracted,
+                                               const std::vector<bool>& joinable) const {
+  for (const std::uint32_t member : members_[form_of_[program]]) {
+    const Known& known = programs_[member];
+    if (known && known->contracted == contracted && known->joinable == joinable) return known;
+  }
+  return nullptr;
+}
+
 const ProgramCalls& KnownPrograms::calls(const Workload& workload, std::uint32_t program) {
-  calls_.resize(workload.programs.size());
-  std::unique_ptr<const ProgramCalls>& known = calls_.at(program);
+  find_forms(workload);
+  std::unique_ptr<const ProgramCalls>& known = calls_.at(form_of_.at(program));
   if (!known) known = std::make_unique<const ProgramCalls>(calls_of(workload.programs[program]));
   return *known;
 }
 
 std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workload,
                                                          std::uint32_t program) {
-  programs_.resize(workload.programs.size());
-  std::shared_ptr<const KnownProgram>& known = programs_.at(program);
+  find_forms(workload);
+  Known& known = programs_.at(program);
   if (known && !known->contracted) return known;
+  if (Known other = as_another(program, false, {})) return known = std::move(other);
   KnownProgram fresh;
   add_edges(workload.programs[program], fresh);
   known = std::make_shared<const KnownProgram>(std::move(fresh));
@@ -51,9 +73,10 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workloa
 std::shared_ptr<const KnownProgram> KnownPrograms::contracted(const Workload& workload,
                                                               std::uint32_t program,
                                                               std::vector<bool> joinable) {
-  programs_.resize(workload.programs.size());
-  std::shared_ptr<const KnownProgram>& known = programs_.at(program);
+  find_forms(workload);
+  Known& known = programs_.at(program);
   if (known && known->contracted && known->joinable == joinable) return known;
+  if (Known other = as_another(program, true, joinable)) return known = std::move(other);
   const Program& written = workload.programs[program];
   KnownProgram fresh{.joinable = std::move(joinable), .contracted = true};
   std::optional<ProgramOrder> order;

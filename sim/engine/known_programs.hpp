@@ -29,7 +29,8 @@ struct KnownProgram {
   std::vector<OpIndex> heads = {};  // operations that wait for nothing
 };
 
-// REQUIRES of all: always the same workload.
+// REQUIRES of all: always the same workload. Programs of one form (program_forms.hpp) are known
+// together.
 class KnownPrograms {
  public:
   [[nodiscard]] const ProgramCalls& calls(const Workload& workload, std::uint32_t program);
@@ -46,8 +47,16 @@ class KnownPrograms {
   std::size_t flows = 0;
 
  private:
-  std::vector<std::unique_ptr<const ProgramCalls>> calls_;     // null: nobody asked
-  std::vector<std::shared_ptr<const KnownProgram>> programs_;  // as last asked for
+  using Known = std::shared_ptr<const KnownProgram>;
+  void find_forms(const Workload& workload);
+  // The one of another program of the form, where that was asked for alike; null where none was.
+  [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
+                                 const std::vector<bool>& joinable) const;
+
+  std::vector<std::uint32_t> form_of_;                      // by program; empty: nobody asked
+  std::vector<std::vector<std::uint32_t>> members_;         // of a form
+  std::vector<std::unique_ptr<const ProgramCalls>> calls_;  // by form; null: nobody asked
+  std::vector<Known> programs_;                             // as last asked for
 };
 
 }  // namespace trainyard

@@ -215,7 +215,8 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   switch (operation.kind) {
     case OpKind::Compute:
       busy_.started(rank_class);
-      return begin_slowed(rank_class, op, input_.kernel_seconds[operation.payload]);
+      return begin_slowed(rank_class, op,
+                          input_.kernel_seconds[program_of(rank_class).kernel_of(operation)]);
     case OpKind::Delay:
       return begin_timed(rank_class, op, input_.workload.delays[operation.payload].value());
     case OpKind::Collective:

@@ -79,7 +79,10 @@ std::optional<StretchFlights::ClosedCall> StretchFlights::priced_call(std::uint3
 }
 
 PieceCost StretchFlights::cost(std::uint32_t rank_class, const StretchShape::Piece& piece) {
-  if (piece.kind == OpKind::Compute) return {.seconds = input_.kernel_seconds[piece.payload]};
+  if (piece.kind == OpKind::Compute) {
+    const Program& program = input_.workload.programs[program_of_[rank_class]];
+    return {.seconds = input_.kernel_seconds[program.kernel_of(piece.payload)]};
+  }
   if (piece.kind == OpKind::Delay)
     return {.seconds = input_.workload.delays[piece.payload].value()};
   const std::uint32_t group_class = input_.partition.places[rank_class][piece.slot].group_class;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/graph/call_sequences.hpp"
+#include "sim/graph/program_forms.hpp"
 #include "sim/graph/program_order.hpp"
 
 namespace trainyard {
@@ -15,11 +16,12 @@ constexpr std::size_t kMostKept = std::size_t{1} << 24U;
 
 }  // namespace
 
-CallOrder::CallOrder(const Workload& workload) {
-  for (const Program& program : workload.programs) add_program(program);
+CallOrder::CallOrder(const Workload& workload) : form_of_(program_forms(workload.programs)) {
+  for (std::uint32_t program = 0; program < form_of_.size(); ++program)
+    if (form_of_[program] == program) add_form(program, workload.programs[program]);
 }
 
-void CallOrder::add_program(const Program& program) {
+void CallOrder::add_form(std::uint32_t form, const Program& program) {
   ProgramOrder order(program);
   const std::size_t columns = order.columns();
   std::vector<std::vector<Lane>> lanes_of_slot;
@@ -39,25 +41,26 @@ void CallOrder::add_program(const Program& program) {
     const std::span<const OpIndex> after = order.after(op);
     lane->after.insert(lane->after.end(), after.begin(), after.end());
   }
-  Slots& slots = programs_.emplace_back();
+  Slots& slots = forms_[form];
   for (std::uint16_t slot = 0; slot < lanes_of_slot.size(); ++slot)
     if (!lanes_of_slot[slot].empty()) slots.emplace(slot, std::move(lanes_of_slot[slot]));
   kept_ += program.operations.size() * columns;
-  if (kept_ <= kMostKept) orders_.emplace(programs_.size() - 1, std::move(order));
+  if (kept_ <= kMostKept) orders_.emplace(form, std::move(order));
 }
 
 std::optional<ProgramOrder> CallOrder::take_order(std::uint32_t program) {
-  const auto kept = orders_.extract(program);
+  const auto kept = orders_.extract(form_of_[program]);
   if (kept.empty()) return std::nullopt;
   return std::move(kept.mapped());
 }
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
   if (a > b) std::swap(a, b);
-  const auto [entry, fresh] = known_.try_emplace({program, a, b}, true);
+  const std::uint32_t form = form_of_[program];
+  const auto [entry, fresh] = known_.try_emplace({form, a, b}, true);
   if (!fresh) return entry->second;
-  for (const Lane& of_a : programs_[program][a]) {
-    for (const Lane& of_b : programs_[program][b]) {
+  for (const Lane& of_a : forms_[form][a]) {
+    for (const Lane& of_b : forms_[form][b]) {
       entry->second = entry->second && ordered(of_a, of_b);
     }
   }

@@ -26,8 +26,8 @@ class CallOrder {
   // Of one slot with itself: when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
 
-  // What comes before what in a program, if it was kept: it is given away. Orders of many programs
-  // are not kept, for they take more room than all else.
+  // What comes before what in a program, if it was kept: it is given away, for all programs of its
+  // form. Orders of many programs are not kept, for they take more room than all else.
   [[nodiscard]] std::optional<ProgramOrder> take_order(std::uint32_t program);
 
  private:
@@ -40,13 +40,15 @@ class CallOrder {
   };
   using Slots = std::map<std::uint16_t, std::vector<Lane>>;
 
-  void add_program(const Program& program);
+  void add_form(std::uint32_t form, const Program& program);
   [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
 
-  std::vector<Slots> programs_;
+  // Programs of one form have one order: that of the lowest of them, by whose number it goes.
+  std::vector<std::uint32_t> form_of_;  // by program
+  std::map<std::uint32_t, Slots> forms_;
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
-  std::map<std::size_t, ProgramOrder> orders_;  // by program
-  std::size_t kept_ = 0;                        // numbers of all orders, kept or not
+  std::map<std::uint32_t, ProgramOrder> orders_;
+  std::size_t kept_ = 0;  // numbers of all orders, kept or not
 };
 
 }  // namespace trainyard

@@ -17,29 +17,37 @@ std::string call_text(const Workload& workload, const Operation& op) {
                      call.matrix.empty() ? "" : ", unevenly");
 }
 
-std::string work_text(const Workload& workload, const Operation& op) {
-  if (op.kind == OpKind::Compute) return to_text(workload.kernels[op.payload]);
+std::string work_text(const Workload& workload, const Program& program, const Operation& op) {
+  if (op.kind == OpKind::Compute) return to_text(workload.kernels[program.kernel_of(op)]);
   if (op.kind == OpKind::Delay) return "a delay of " + to_text(workload.delays[op.payload]);
   return fmt::format("{} of {}", to_string(op.kind), call_text(workload, op));
 }
 
-bool same_place(const Operation& a, const Operation& b) {
-  return a.kind == b.kind && a.stream == b.stream && a.slot == b.slot && a.payload == b.payload;
+std::uint32_t work_of(const Program& program, const Operation& op) {
+  return op.kind == OpKind::Compute ? program.kernel_of(op) : op.payload;
+}
+
+bool same_place(const Program& a, const Operation& in_a, const Program& b, const Operation& in_b) {
+  return in_a.kind == in_b.kind && in_a.stream == in_b.stream && in_a.slot == in_b.slot &&
+         work_of(a, in_a) == work_of(b, in_b);
 }
 
 bool same_waits(const Program& a, const Operation& in_a, const Program& b, const Operation& in_b) {
   return std::ranges::equal(a.dependencies_of(in_a), b.dependencies_of(in_b));
 }
 
-// Of two operations of one number that are not the same.
-std::string operation_difference(const Workload& workload, std::size_t index, const Operation& op,
-                                 const Operation& other) {
-  const std::string here = work_text(workload, op);
-  const std::string there = work_text(workload, other);
+// Of two programs whose operations of that number are not the same.
+std::string operation_difference(const Workload& workload, std::size_t index,
+                                 const Program& program, const Program& than) {
+  const Operation& op = program.operations[index];
+  const Operation& other = than.operations[index];
+  const std::string here = work_text(workload, program, op);
+  const std::string there = work_text(workload, than, other);
   const std::string& name = workload.names[op.name];
   if (here != there) return fmt::format("operation {} ({}): {}, not {}", index, name, here, there);
-  const bool kernels = op.kind == OpKind::Compute && op.payload != other.payload;
-  const bool sizes = communicates(op.kind) && op.payload != other.payload;
+  const bool differ = work_of(program, op) != work_of(than, other);
+  const bool kernels = op.kind == OpKind::Compute && differ;
+  const bool sizes = communicates(op.kind) && differ;
   return fmt::format("operation {} ({}, {}): {}", index, name, here,
                      kernels ? "on another kind of GPU"
                      : sizes ? "other bytes between its members"
@@ -58,7 +66,7 @@ std::string program_difference(const Workload& workload, std::uint32_t program,
   for (std::size_t i = 0; i < both; ++i) {
     const Operation& op = here.operations[i];
     const Operation& like = there.operations[i];
-    if (!same_place(op, like)) return operation_difference(workload, i, op, like);
+    if (!same_place(here, op, there, like)) return operation_difference(workload, i, here, there);
     if (!same_waits(here, op, there, like))
       return fmt::format("operation {} ({}) waits for others", i, workload.names[op.name]);
   }

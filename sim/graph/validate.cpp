@@ -69,7 +69,9 @@ class OperationCheck {
 
   void payload(const Operation& op, const std::string& at) {
     if (op.kind == OpKind::Compute) {
-      index(at + "/kernel", op.payload, workload_.kernels.size(), "kernels");
+      const std::vector<std::uint32_t>& own = program_.kernels;
+      if (own.empty() || index(at + "/kernel", op.payload, own.size(), "the program's kernels"))
+        index(at + "/kernel", program_.kernel_of(op), workload_.kernels.size(), "kernels");
     } else if (op.kind == OpKind::Delay) {
       index(at + "/delay", op.payload, workload_.delays.size(), "delays");
     } else {

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/shared_list.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/kernel.hpp"
 
@@ -101,15 +102,17 @@ struct Operation {
   std::uint8_t stream = 0;  // index into Workload::streams; stream 0 is the compute stream
   WorkClass work = WorkClass::Compute;
   StepPart part = StepPart::Other;
-  std::uint16_t name = 0;        // index into Workload::names
-  std::uint16_t slot = 0;        // communication: which group of the rank
-  std::uint32_t payload = 0;     // Compute: kernel; Collective, Send, Recv: call; Delay: delay
+  std::uint16_t name = 0;  // index into Workload::names
+  std::uint16_t slot = 0;  // communication: which group of the rank
+  // Compute: kernel (Program::kernel_of); Collective, Send, Recv: call; Delay: delay
+  std::uint32_t payload = 0;
   std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
   std::int32_t layer = -1;
   std::uint32_t dependencies_begin = 0;  // range in Program::dependencies
   std::uint32_t dependencies_end = 0;
   std::uint32_t effects_begin = 0;  // range in Program::effects
   std::uint32_t effects_end = 0;
+  bool operator==(const Operation&) const = default;
 };
 
 // Memory held for the whole step.
@@ -119,12 +122,16 @@ struct ResidentMemory {
 };
 
 struct Program {
-  std::string name = {};                   // "stage 3"
-  std::uint32_t stage = 0;                 // pipeline stage, for reports
-  std::vector<Operation> operations = {};  // in issue order
-  std::vector<OpIndex> dependencies = {};  // operations of this program, each before its user
+  std::string name = {};    // "stage 3"
+  std::uint32_t stage = 0;  // pipeline stage, for reports
+  // In issue order. With the dependencies they are the program's form, which programs that differ
+  // only in the sizes of kernels and of memory share (program_forms.hpp).
+  SharedList<Operation> operations = {};
+  SharedList<OpIndex> dependencies = {};  // operations of this program, each before its user
   std::vector<MemoryEffect> effects = {};
   std::vector<ResidentMemory> resident = {};
+  // What the payloads of Compute operations stand for, by payload; empty: each for itself.
+  std::vector<std::uint32_t> kernels = {};
 
   [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
     return std::span(dependencies)
@@ -132,6 +139,15 @@ struct Program {
   }
   [[nodiscard]] std::span<const MemoryEffect> effects_of(const Operation& op) const {
     return std::span(effects).subspan(op.effects_begin, op.effects_end - op.effects_begin);
+  }
+  // Index into Workload::kernels. REQUIRES: the operation computes; the payload is of one that
+  // does.
+  [[nodiscard]] std::uint32_t kernel_of(const Operation& op) const { return kernel_of(op.payload); }
+  [[nodiscard]] std::uint32_t kernel_of(std::uint32_t payload) const {
+    return kernels.empty() ? payload : kernels[payload];
+  }
+  [[nodiscard]] bool same_form(const Program& other) const {
+    return operations.shares_with(other.operations) && dependencies.shares_with(other.dependencies);
   }
 };
 

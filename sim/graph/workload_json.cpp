@@ -37,9 +37,9 @@ Json call_json(const Call& call) {
   return json;
 }
 
-void add_number(Json& json, const Workload& workload, const Operation& op) {
+void add_number(Json& json, const Workload& workload, const Program& program, const Operation& op) {
   if (op.kind == OpKind::Compute) {
-    json["kernel"] = op.payload;
+    json["kernel"] = program.kernel_of(op);
   } else if (op.kind == OpKind::Delay) {
     json["delay"] = op.payload;
   } else {
@@ -48,9 +48,10 @@ void add_number(Json& json, const Workload& workload, const Operation& op) {
   }
 }
 
-void add_in_place(Json& json, const Workload& workload, const Operation& op) {
+void add_in_place(Json& json, const Workload& workload, const Program& program,
+                  const Operation& op) {
   if (op.kind == OpKind::Compute) {
-    json["kernel"] = kernel_to_json(workload.kernels[op.payload]);
+    json["kernel"] = kernel_to_json(workload.kernels[program.kernel_of(op)]);
   } else if (op.kind == OpKind::Delay) {
     json["delay"] = fmt::format("{} s", workload.delays[op.payload].value());
   } else {
@@ -59,14 +60,14 @@ void add_in_place(Json& json, const Workload& workload, const Operation& op) {
   }
 }
 
-using AddPayload = void (*)(Json&, const Workload&, const Operation&);
+using AddPayload = void (*)(Json&, const Workload&, const Program&, const Operation&);
 
 Json operation_json(const Workload& workload, const Program& program, const Operation& op,
                     AddPayload add_payload) {
   Json json{{"kind", to_string(op.kind)},
             {"name", workload.names[op.name]},
             {"stream", workload.streams[op.stream]}};
-  add_payload(json, workload, op);
+  add_payload(json, workload, program, op);
   if (op.work != WorkClass::Compute) json["work"] = "optimizer";
   if (op.part != StepPart::Other) json["part"] = to_string(op.part);
   if (op.microbatch >= 0) json["microbatch"] = op.microbatch;

@@ -152,20 +152,21 @@ ShownSlice ClassTrace::kernel(OpIndex index) {
     slice.arguments = arguments_;
     return slice;
   }
-  const Kernel& kernel = view_.workload.kernels.at(op.payload);
-  arguments_.push_back({"kernel", std::string_view(kernel_text(op.payload))});
+  const std::uint32_t number = program_.kernel_of(op);
+  const Kernel& kernel = view_.workload.kernels.at(number);
+  arguments_.push_back({"kernel", std::string_view(kernel_text(number))});
   arguments_.push_back({"flops", whole(flops(kernel).value())});
   arguments_.push_back({"bytes", whole(hbm_bytes(kernel).value())});
-  arguments_.push_back({"cost", to_string(view_.kernel_costs[op.payload].provenance)});
+  arguments_.push_back({"cost", to_string(view_.kernel_costs[number].provenance)});
   const bool copies = std::holds_alternative<Copy>(kernel);
   ShownSlice slice = slice_of(index, copies ? "gpu_memcpy" : "kernel");
   slice.arguments = arguments_;
   return slice;
 }
 
-const std::string& ClassTrace::kernel_text(std::uint32_t payload) {
-  std::string& text = kernels_[payload];
-  if (text.empty()) text = to_text(view_.workload.kernels[payload]);
+const std::string& ClassTrace::kernel_text(std::uint32_t kernel) {
+  std::string& text = kernels_[kernel];
+  if (text.empty()) text = to_text(view_.workload.kernels[kernel]);
   return text;
 }
 

@@ -96,7 +96,7 @@ class ClassTrace {
   ShownSlice kernel(OpIndex index);
   ShownSlice communication(OpIndex index);
   [[nodiscard]] std::optional<ShownSlice> wait(OpIndex index);
-  const std::string& kernel_text(std::uint32_t payload);
+  const std::string& kernel_text(std::uint32_t kernel);
   const CallTexts& call_texts(const Operation& op);
   void group_arguments(std::uint16_t slot);
 
@@ -108,7 +108,7 @@ class ClassTrace {
   std::vector<ShownThread> threads_;
   std::vector<std::uint32_t> calls_of_slot_;
   std::vector<ShownArgument> arguments_;                     // of the slice being shown
-  std::unordered_map<std::uint32_t, std::string> kernels_;   // by payload
+  std::unordered_map<std::uint32_t, std::string> kernels_;   // by number
   std::unordered_map<std::uint64_t, CallTexts> call_texts_;  // by slot and payload
   std::vector<std::string> wait_names_;                      // by group kind
 };

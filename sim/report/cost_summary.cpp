@@ -11,11 +11,13 @@ std::vector<double> kernel_time(const RunView& view) {
   std::vector<double> seconds(view.workload.kernels.size(), 0.0);
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
     const RankClass& ranks = view.partition.ranks[index];
-    const std::vector<Operation>& operations = view.workload.programs.at(ranks.program).operations;
+    const Program& program = view.workload.programs.at(ranks.program);
     const OpTimes& times = view.timeline.classes.at(index);
-    for (std::size_t op = 0; op < operations.size(); ++op) {
-      if (operations[op].kind != OpKind::Compute) continue;
-      seconds.at(operations[op].payload) += ranks.members * (times.end_s[op] - times.start_s[op]);
+    for (OpIndex op = 0; op < program.operations.size(); ++op) {
+      const Operation& operation = program.operations[op];
+      if (operation.kind != OpKind::Compute) continue;
+      seconds.at(program.kernel_of(operation)) +=
+          ranks.members * (times.end_s[op] - times.start_s[op]);
     }
   }
   return seconds;

@@ -41,8 +41,9 @@ class PathNames {
     const Operation& op = graph_.operation(piece.event);
     if (op.kind == OpKind::Delay) return {.own = "host (stated delays)", .own_s = piece.seconds()};
     if (op.kind == OpKind::Compute) {
-      const double alone_s = view_.kernel_costs[op.payload].time.value();
-      return divided(piece, kernel_name(op), alone_s, "kernels slowed by communication");
+      const std::uint32_t kernel = graph_.program(piece.event.rank_class).kernel_of(op);
+      const double alone_s = view_.kernel_costs[kernel].time.value();
+      return divided(piece, kernel_name(op, kernel), alone_s, "kernels slowed by communication");
     }
     const std::uint32_t group = graph_.group_class(piece.event);
     const double alone_s = call_seconds_alone(view_.cluster, view_.partition, group, op.payload);
@@ -58,9 +59,9 @@ class PathNames {
             .beyond = std::move(beyond),
             .beyond_s = piece.seconds() - own_s};
   }
-  [[nodiscard]] std::string kernel_name(const Operation& op) const {
+  [[nodiscard]] std::string kernel_name(const Operation& op, std::uint32_t kernel) const {
     if (op.work == WorkClass::Optimizer) return "optimizer";
-    const std::string kind(kind_of(view_.workload.kernels.at(op.payload)));
+    const std::string kind(kind_of(view_.workload.kernels.at(kernel)));
     return op.part == StepPart::Recompute ? "recomputed " + kind : kind;
   }
   [[nodiscard]] std::string call_name(std::uint32_t group_class, std::uint32_t call) const {

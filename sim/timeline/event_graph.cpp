@@ -31,7 +31,7 @@ void EventGraph::number_meetings() {
     groups[group].of_party.resize(partition_.groups[group].parties.size());
   meeting_of_.resize(partition_.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < partition_.ranks.size(); ++rank_class) {
-    const std::vector<Operation>& operations = program(rank_class).operations;
+    const SharedList<Operation>& operations = program(rank_class).operations;
     meeting_of_[rank_class].assign(operations.size(), kNone);
     for (OpIndex op = 0; op < operations.size(); ++op) {
       if (!communicates({rank_class, op})) continue;

@@ -66,7 +66,7 @@ TEST(StepLaw, Bounds) {
       double work = 0.0;
       for (const Operation& op : program.operations) {
         if (op.kind != OpKind::Compute) continue;
-        work += machine_seconds(step.workload.kernels[op.payload]);
+        work += machine_seconds(step.workload.kernels[program.kernel_of(op)]);
       }
       EXPECT_GE(time, work * (1.0 - kExact));
     }

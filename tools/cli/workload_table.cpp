@@ -17,9 +17,11 @@ std::string program_table(const Workload& workload) {
   for (std::size_t index = 0; index < workload.programs.size(); ++index) {
     std::map<OpKind, std::size_t> count;
     double work = 0.0;
-    for (const Operation& op : workload.programs[index].operations) {
+    const Program& program = workload.programs[index];
+    for (const Operation& op : program.operations) {
       ++count[op.kind];
-      if (op.kind == OpKind::Compute) work += flops(workload.kernels[op.payload]).value();
+      if (op.kind == OpKind::Compute)
+        work += flops(workload.kernels[program.kernel_of(op)]).value();
     }
     table.row({workload.programs[index].name, fmt::to_string(ranks[index]),
                fmt::to_string(count[OpKind::Compute]), fmt::to_string(count[OpKind::Collective]),

@@ -125,6 +125,7 @@ void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex
     TY_CHECK(op.kind == OpKind::Compute && step.dependencies_of(op).empty(), op.name);
     Operation copy = op;
     copy.name = static_cast<std::uint16_t>(op.name + first_name_);
+    copy.payload = step.kernel_of(op);
     copy.microbatch = in_place_of.microbatch * microbatches_ + std::max(0, op.microbatch);
     append(copy, inputs, step.effects_of(op));
     inputs.clear();
@@ -134,7 +135,7 @@ void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex
 void Splice::append(Operation op, const std::vector<OpIndex>& after,
                     std::span<const MemoryEffect> effects) {
   op.dependencies_begin = static_cast<std::uint32_t>(program_.dependencies.size());
-  program_.dependencies.insert(program_.dependencies.end(), after.begin(), after.end());
+  program_.dependencies.append(after);
   op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
   op.effects_begin = static_cast<std::uint32_t>(program_.effects.size());
   program_.effects.insert(program_.effects.end(), effects.begin(), effects.end());

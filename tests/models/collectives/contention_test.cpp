@@ -57,7 +57,7 @@ std::vector<double> ends(const Cluster& cluster, const std::vector<Traffic>& all
   std::vector<double> ends;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const RankId rank = all[i].gpus.front();
-    const std::vector<Operation>& ops = workload.programs[rank].operations;
+    const SharedList<Operation>& ops = workload.programs[rank].operations;
     const auto op = std::ranges::find(ops, static_cast<std::uint16_t>(i), &Operation::slot);
     ends.push_back(end_us(run, rank, static_cast<OpIndex>(op - ops.begin())));
   }

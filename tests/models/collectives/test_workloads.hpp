@@ -22,8 +22,8 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
   workload.calls = {{.op = op, .bytes = bytes, .algorithm = name}};
   Program program;
   program.name = "all";
-  program.operations.resize(3);
-  program.operations[1] = {.kind = OpKind::Collective,
+  program.operations.edit().resize(3);
+  program.operations.edit()[1] = {.kind = OpKind::Collective,
                            .stream = 1,
                            .part = StepPart::GradSync,
                            .name = 1,
@@ -33,7 +33,7 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
                            .dependencies_end = 1,
                            .effects_begin = 0,
                            .effects_end = 2};
-  program.operations[2] = {.name = 2,
+  program.operations.edit()[2] = {.name = 2,
                            .dependencies_begin = 1,
                            .dependencies_end = 2,
                            .effects_begin = 2,

@@ -25,10 +25,9 @@ TrainingPlan packed(Documents documents, const Parallelism& parallelism = {}) {
 double attention_flops(const Workload& workload) {
   double sum = 0.0;
   for (const Rank& rank : workload.ranks)
-    for (const Operation& op : workload.programs[rank.program].operations)
-      if (op.kind == OpKind::Compute &&
-          std::holds_alternative<Attention>(workload.kernels[op.payload]))
-        sum += flops(workload.kernels[op.payload]).value();
+    for_each_kernel(workload, workload.programs[rank.program], [&](const Kernel& kernel) {
+      if (std::holds_alternative<Attention>(kernel)) sum += flops(kernel).value();
+    });
   return sum;
 }
 
@@ -107,10 +106,9 @@ TEST(Documents, ReplicasDrawTheirOwn) {
 double grouped_flops(const Workload& workload) {
   double sum = 0.0;
   for (const Rank& rank : workload.ranks)
-    for (const Operation& op : workload.programs[rank.program].operations)
-      if (op.kind == OpKind::Compute &&
-          std::holds_alternative<GroupedGemm>(workload.kernels[op.payload]))
-        sum += flops(workload.kernels[op.payload]).value();
+    for_each_kernel(workload, workload.programs[rank.program], [&](const Kernel& kernel) {
+      if (std::holds_alternative<GroupedGemm>(kernel)) sum += flops(kernel).value();
+    });
   return sum;
 }
 
@@ -189,8 +187,8 @@ TEST(Documents, OneIsThePlainSequence) {
       ASSERT_EQ(before.size(), after.size());
       for (std::size_t op = 0; op < before.size(); ++op) {
         if (before[op].kind != OpKind::Compute) continue;
-        EXPECT_EQ(flops(plain.kernels[before[op].payload]).value(),
-                  flops(listed.kernels[after[op].payload]).value())
+        EXPECT_EQ(flops(plain.kernels[plain.programs[i].kernel_of(before[op])]).value(),
+                  flops(listed.kernels[listed.programs[i].kernel_of(after[op])]).value())
             << plain.names[before[op].name];
       }
     }

@@ -40,17 +40,20 @@ TrainingPlan gpt_oss_layer() {
 
 std::int64_t memory_bytes_of(const Workload& workload, std::string_view name) {
   std::int64_t bytes = 0;
-  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
-    if (view.name == name) bytes += std::get<MemoryBound>(workload.kernels[view.op.payload]).bytes;
+  const Program& program = workload.programs.front();
+  for_each_operation(workload, program, [&](const OperationView& view) {
+    if (view.name == name)
+      bytes += std::get<MemoryBound>(workload.kernels[program.kernel_of(view.op)]).bytes;
   });
   return bytes;
 }
 
 std::int64_t attention_pairs_of(const Workload& workload) {
   std::int64_t pairs = 0;
-  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+  const Program& program = workload.programs.front();
+  for_each_operation(workload, program, [&](const OperationView& view) {
     if (view.name == "attention")
-      pairs += std::get<Attention>(workload.kernels[view.op.payload]).pairs;
+      pairs += std::get<Attention>(workload.kernels[program.kernel_of(view.op)]).pairs;
   });
   return pairs;
 }

@@ -181,7 +181,7 @@ TEST(ExecutedFlops, EightBitProductsKeepTheirNumber) {
         EXPECT_EQ(workload.calls[view.op.payload].dtype, DataType::Fp8);
       }
       if (view.op.kind != OpKind::Compute) return;
-      const auto* gemm = std::get_if<Gemm>(&workload.kernels[view.op.payload]);
+      const auto* gemm = std::get_if<Gemm>(&workload.kernels[program.kernel_of(view.op)]);
       if (gemm == nullptr) return;
       const bool head = view.name.starts_with("head");
       EXPECT_EQ(gemm->dtype, head ? DataType::Bf16 : DataType::Fp8) << view.name;

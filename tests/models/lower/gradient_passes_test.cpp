@@ -25,7 +25,8 @@ Passes passes_of(const Workload& step, std::string_view name) {
   for_each_operation(step, step.programs.front(), [&](const OperationView& view) {
     if (view.name != name) return;
     ++found.kernels;
-    found.bytes += std::get<MemoryBound>(step.kernels.at(view.op.payload)).bytes;
+    found.bytes +=
+        std::get<MemoryBound>(step.kernels.at(step.programs.front().kernel_of(view.op))).bytes;
   });
   return found;
 }

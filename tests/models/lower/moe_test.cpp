@@ -192,7 +192,7 @@ TEST(LatentAttention, DeepSeekV3Projections) {
   Attention core;
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
     if (view.op.kind != OpKind::Compute || view.op.part != StepPart::Forward) return;
-    const Kernel& kernel = workload.kernels[view.op.payload];
+    const Kernel& kernel = workload.kernels[workload.programs.front().kernel_of(view.op)];
     if (const auto* attention = std::get_if<Attention>(&kernel)) core = *attention;
     if (std::holds_alternative<Gemm>(kernel) && !view.name.starts_with("ffn") &&
         view.name != "head_gemm")

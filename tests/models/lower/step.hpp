@@ -214,6 +214,12 @@ void for_each_operation(const Workload& workload, const Program& program, Visit 
   }
 }
 
+template <typename Visit>
+void for_each_kernel(const Workload& workload, const Program& program, Visit visit) {
+  for (const Operation& op : program.operations)
+    if (op.kind == OpKind::Compute) visit(workload.kernels[program.kernel_of(op)]);
+}
+
 // The model with latent attention in place of its own: 8 of a head's 24 dimensions carry positions.
 inline Architecture with_latents(Architecture a) {
   a.kv_heads = a.heads;

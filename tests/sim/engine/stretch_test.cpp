@@ -35,7 +35,7 @@ TEST(Stretches, EqualMicrobatchesShareOneShape) {
   const auto program = script.program("stage");
   for (int microbatch = 0; microbatch < 3; ++microbatch) add_microbatch(script, program, call);
   Program& written = script.workload().programs[program];
-  for (Operation& op : written.operations) op.payload = 0;  // kernels alike
+  for (Operation& op : written.operations.edit()) op.payload = 0;  // kernels alike
   const ProgramStretches found = find_stretches(written, joinable(written));
   EXPECT_EQ(found.stretches, 3U);
   ASSERT_EQ(found.shapes.size(), 1U);

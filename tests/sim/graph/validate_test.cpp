@@ -45,7 +45,7 @@ TEST(Validate, AcceptsWhatIsWellFormed) {
 
 TEST(Validate, NamesAnIndexOutOfRange) {
   Workload workload = pair();
-  workload.programs[0].operations[0].payload = 7;
+  workload.programs[0].operations.edit()[0].payload = 7;
   EXPECT_EQ(problems_of(workload),
             "step.json: /programs/0/operations/0/kernel: 7 is out of range (kernels are numbered 0 "
             "to 0)\n");
@@ -53,14 +53,14 @@ TEST(Validate, NamesAnIndexOutOfRange) {
 
 TEST(Validate, RefusesToWaitForWhatComesLater) {
   Workload workload = pair();
-  workload.programs[0].dependencies[0] = 1;
+  workload.programs[0].dependencies.edit()[0] = 1;
   EXPECT_THAT(problems_of(workload),
               HasSubstr("/programs/0/operations/1/after: operation 1 cannot wait for operation 1"));
 }
 
 TEST(Validate, RefusesASendThatIsACollective) {
   Workload workload = pair();
-  workload.programs[0].operations[1].kind = OpKind::Send;
+  workload.programs[0].operations.edit()[1].kind = OpKind::Send;
   EXPECT_THAT(problems_of(workload),
               HasSubstr("a send operation cannot make call 0, which is all_reduce"));
 }
@@ -255,7 +255,7 @@ TEST(Validate, MembersMustAgreeOnTheMatrix) {
   workload.calls.push_back(workload.calls[0]);
   workload.calls[1].matrix = {4, 6, 5, 0};
   workload.programs.push_back(workload.programs[0]);
-  workload.programs[1].operations[1].payload = 1;
+  workload.programs[1].operations.edit()[1].payload = 1;
   workload.ranks[1].program = 1;
   EXPECT_THAT(problems_of(workload), HasSubstr("call 1 of the group does not match"));
 }

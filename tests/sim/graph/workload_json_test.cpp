@@ -106,9 +106,9 @@ TEST(WorkloadJson, RoundTripsToTheLastBit) {
   workload.kernels.push_back(Gemm{.m = 1, .n = 2, .k = 3, .pass = GemmPass::WeightGrad});
   workload.categories = {"a \"quoted\" one", "gradients"};
   Program& program = workload.programs[0];
-  program.operations[0].microbatch = 3;
-  program.operations[0].part = StepPart::Forward;
-  program.operations[0].effects_end = program.operations[0].effects_begin + 1;
+  program.operations.edit()[0].microbatch = 3;
+  program.operations.edit()[0].part = StepPart::Forward;
+  program.operations.edit()[0].effects_end = program.operations[0].effects_begin + 1;
   program.effects = {{.category = 1, .at_end = true, .bytes = -(1LL << 61U)}};
   program.resident = {{.category = 0, .bytes = 12}};
   const std::string json = to_json(workload);

@@ -53,7 +53,7 @@ inline HandRun two_stages() {
   HandRun run(2);
   run.workload.names = {"forward", "send", "recv", "reduce gradients", "adam"};
   const auto named = [&run](OpIndex op, std::uint16_t name, std::uint32_t rank) {
-    run.workload.programs[rank].operations[op].name = name;
+    run.workload.programs[rank].operations.edit()[op].name = name;
     return op;
   };
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.resident(500 + 100 * rank, 0, rank);

@@ -123,7 +123,7 @@ class HandRun {
                    .payload = op.payload,
                    .microbatch = op.microbatch};
     made.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-    program.dependencies.insert(program.dependencies.end(), op.after.begin(), op.after.end());
+    program.dependencies.append(op.after);
     made.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
     made.effects_begin = static_cast<std::uint32_t>(program.effects.size());
     for (const Effect& effect : op.effects) {
