@@ -15,6 +15,8 @@ LinkLoad loaded(const RouteHop& hop, double bytes) {
   return {.link = hop.link, .bytes = bytes * hop.fraction, .alike = hop.alike};
 }
 
+constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
+
 // A bundle and its lowest link by itself are two.
 bool by_place(const LinkLoad& a, const LinkLoad& b) {
   return a.link != b.link ? a.link < b.link : a.alike < b.alike;
@@ -49,7 +51,6 @@ Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> r
 }
 
 void LoadSum::add(const Route& route, double bytes) {
-  constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
   if (bytes <= 0.0) return;
   if (!dense_ && added_.size() > links_ / kSparse) make_dense();
   if (dense_) {
@@ -60,6 +61,15 @@ void LoadSum::add(const Route& route, double bytes) {
   added_.resize(before + route.size());
   std::ranges::transform(route, added_.begin() + static_cast<std::ptrdiff_t>(before),
                          [&](const RouteHop& hop) { return loaded(hop, bytes); });
+}
+
+void LoadSum::add(const Chain& chain) {
+  if (!dense_ && added_.size() + chain.loads.size() > links_ / kSparse) make_dense();
+  if (dense_) {
+    for (const LinkLoad& load : chain.loads) add_dense(load);
+  } else {
+    added_.insert(added_.end(), chain.loads.begin(), chain.loads.end());
+  }
 }
 
 void LoadSum::make_dense() {
@@ -92,11 +102,21 @@ Chain LoadSum::take() {
   return chain;
 }
 
+// Goes through the links from the lowest to the highest: where many are touched that is quicker
+// than to sort those. Only bundles have more to tell than their bytes.
 Chain LoadSum::take_dense() {
+  const auto [lowest, highest] = std::ranges::minmax(touched_, {}, &LinkLoad::link);
+  Chain chain;
+  chain.loads.reserve(touched_.size());
+  std::erase_if(touched_, [](const LinkLoad& load) { return load.alike == 1; });
   std::ranges::sort(touched_, by_place);
-  Chain chain{.loads = std::move(touched_)};
-  for (LinkLoad& load : chain.loads)
-    load.bytes = std::exchange(bytes_[2 * load.link + (load.alike > 1 ? 1 : 0)], 0.0);
+  auto bundle = touched_.begin();
+  for (LinkId link = lowest.link; link <= highest.link; ++link) {
+    if (const double alone = std::exchange(bytes_[2 * link], 0.0); alone > 0.0)
+      chain.loads.push_back({.link = link, .bytes = alone});
+    if (const double each = std::exchange(bytes_[2 * link + 1], 0.0); each > 0.0)
+      chain.loads.push_back({.link = link, .bytes = each, .alike = (bundle++)->alike});
+  }
   touched_.clear();
   dense_ = false;
   return chain;

@@ -34,6 +34,7 @@ class LoadSum {
  public:
   explicit LoadSum(const Cluster& cluster) : links_(cluster.links().size()) {}
   void add(const Route& route, double bytes);
+  void add(const Chain& chain);
   // The chain of all that was added since the last take; without links when nothing was.
   [[nodiscard]] Chain take();
 

@@ -9,6 +9,7 @@
 // ring would take 0.46 s.
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "models/collectives/binary_tree.hpp"
 #include "models/collectives/loads.hpp"
@@ -143,6 +144,21 @@ Seconds tree_latency(const GroupPlace& place, const std::vector<RoleTree>& trees
          (static_cast<double>(placement.largest() - 1) * edges.inside + levels * edges.across);
 }
 
+enum class Edges : std::uint8_t { WithinNodes, BetweenNodes };
+
+// `bytes` up and down each of those edges, and what else is in `loads`.
+Chain edge_loads(const GroupPlace& place, const RoleTree& tree, Edges which, double bytes,
+                 LoadSum& loads) {
+  for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+    const std::optional<std::uint32_t> above = tree.parent[role];
+    if (!above || crosses_nodes(place, role, *above) != (which == Edges::BetweenNodes)) continue;
+    loads.add(hop_route(place, role, *above), bytes);
+    loads.add(hop_route(place, *above, role), bytes);
+  }
+  return loads.take();
+}
+
+// The two trees of a channel have the same edges within nodes.
 std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
   const std::vector<RoleTree> trees = trees_of(place, channels(placement_of(place), bytes));
   const double share = bytes.value() / static_cast<double>(trees.size());
@@ -150,13 +166,12 @@ std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) c
   phase.latency = place.cluster.facts().latency.launch + tree_latency(place, trees);
   if (share <= 0.0) return {phase};
   LoadSum loads(place.cluster);
-  for (const RoleTree& tree : trees) {
-    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-      if (!tree.parent[role]) continue;
-      loads.add(hop_route(place, role, *tree.parent[role]), share);
-      loads.add(hop_route(place, *tree.parent[role], role), share);
+  for (std::size_t i = 0; i < trees.size(); i += 2) {
+    const Chain inside = edge_loads(place, trees[i], Edges::WithinNodes, share, loads);
+    for (const RoleTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
+      loads.add(inside);
+      phase.chains.push_back(edge_loads(place, tree, Edges::BetweenNodes, share, loads));
     }
-    phase.chains.push_back(loads.take());
   }
   return {phase};
 }

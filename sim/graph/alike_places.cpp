@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace trainyard {
 
 namespace {
 
-constexpr std::uint64_t kNodeMates = 0;
+constexpr std::uint64_t kGroup = 0;
 constexpr std::uint64_t kMessage = 1;
 
 // All of a link but where it lies.
@@ -20,13 +20,37 @@ auto wire_of(const Link& link) {
 
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-bool inside_node(const Cluster& cluster, const Link& link) {
-  return cluster.device(link.to).node == cluster.device(link.from).node;
+std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
+
+// Calls `use` with each node (as a number) in which the link starts or ends.
+void for_nodes_of(const Cluster& cluster, const Link& link, const auto& use) {
+  const std::int32_t from = cluster.device(link.from).node;
+  const std::int32_t to = cluster.device(link.to).node;
+  if (from >= 0) use(static_cast<std::size_t>(from));
+  if (to >= 0 && to != from) use(static_cast<std::size_t>(to));
 }
 
 }  // namespace
 
-AlikePlaces::AlikePlaces(const Cluster& cluster) : cluster_(cluster) {
+void AlikePlaces::Met::forget() {
+  for (const std::uint32_t thing : things) number[thing] = kNone;
+  things.clear();
+}
+
+std::pair<std::uint32_t, bool> AlikePlaces::Met::meet(std::uint32_t thing) {
+  if (number[thing] != kNone) return {number[thing], true};
+  number[thing] = static_cast<std::uint32_t>(things.size());
+  things.push_back(thing);
+  return {number[thing], false};
+}
+
+AlikePlaces::AlikePlaces(const Cluster& cluster)
+    : cluster_(cluster),
+      tree_(cluster),
+      nodes_{.number = std::vector<std::uint32_t>(cluster.facts().nodes, kNone), .things = {}},
+      locals_{.number = std::vector<std::uint32_t>(cluster.facts().gpus_per_node, kNone),
+              .things = {}},
+      switches_{.number = std::vector<std::uint32_t>(tree_.size(), kNone), .things = {}} {
   collect_node_links();
   number_nodes();
 }
@@ -35,21 +59,19 @@ void AlikePlaces::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
   std::vector<std::uint32_t> devices(nodes, 0);
   first_link_.assign(nodes + std::size_t{1}, 0);
-  const auto node_of = [&](DeviceId id) { return cluster_.device(id).node; };
   const auto count = static_cast<DeviceId>(boost::num_vertices(cluster_.graph()));
   for (DeviceId id = 0; id < count; ++id) {
-    const std::int32_t node = node_of(id);
+    const std::int32_t node = cluster_.device(id).node;
     place_of_device_.push_back(node < 0 ? kNone : devices[static_cast<std::size_t>(node)]++);
-    if (node < 0) continue;
-    first_link_[static_cast<std::size_t>(node) + 1] += cluster_.links_from(id).size();
+    for (const Link& link : cluster_.links_from(id))
+      for_nodes_of(cluster_, link, [&](std::size_t of) { ++first_link_[of + 1]; });
   }
   std::partial_sum(first_link_.begin(), first_link_.end(), first_link_.begin());
   links_.resize(first_link_.back());
   std::vector<std::size_t> next(first_link_.begin(), first_link_.end() - 1);
   for (DeviceId id = 0; id < count; ++id) {
-    if (node_of(id) < 0) continue;
     for (const Link& link : cluster_.links_from(id))
-      links_[next[static_cast<std::size_t>(node_of(id))]++] = link.id;
+      for_nodes_of(cluster_, link, [&](std::size_t of) { links_[next[of]++] = link.id; });
   }
 }
 
@@ -81,6 +103,17 @@ std::uint64_t AlikePlaces::hash_of(std::uint32_t node) const {
 }
 
 bool AlikePlaces::are_alike(std::uint32_t a, std::uint32_t b) const {
+  return stand_alike(a, b) &&
+         std::ranges::equal(links_of(a), links_of(b), [&](LinkId here, LinkId there) {
+           const Link& x = cluster_.link(here);
+           const Link& y = cluster_.link(there);
+           return wire_of(x) == wire_of(y) && end_of(x.from, a) == end_of(y.from, b) &&
+                  end_of(x.to, a) == end_of(y.to, b);
+         });
+}
+
+// GPUs and their NICs.
+bool AlikePlaces::stand_alike(std::uint32_t a, std::uint32_t b) const {
   const std::uint32_t gpus = cluster_.facts().gpus_per_node;
   for (std::uint32_t i = 0; i < gpus; ++i) {
     const std::uint32_t here = a * gpus + i;
@@ -92,59 +125,154 @@ bool AlikePlaces::are_alike(std::uint32_t a, std::uint32_t b) const {
     const std::vector<DeviceId>& nics = cluster_.nic_of_gpu();
     if (!nics.empty() && place(nics[here]) != place(nics[there])) return false;
   }
-  const auto end = [&](DeviceId id) {
-    return std::pair(place_of_device_[id], cluster_.device(id).kind);
-  };
-  return std::ranges::equal(links_of(a), links_of(b), [&](LinkId here, LinkId there) {
-    const Link& x = cluster_.link(here);
-    const Link& y = cluster_.link(there);
-    const bool inside = inside_node(cluster_, x);
-    return wire_of(x) == wire_of(y) && end(x.from) == end(y.from) &&
-           inside == inside_node(cluster_, y) && (!inside || end(x.to) == end(y.to));
-  });
+  return true;
+}
+
+// A device as a link of the node knows it: by its place, or as one outside.
+std::pair<std::uint32_t, DeviceKind> AlikePlaces::end_of(DeviceId id, std::uint32_t node) const {
+  const Device& device = cluster_.device(id);
+  return {device.node == static_cast<std::int32_t>(node) ? place_of_device_[id] : kNone,
+          device.kind};
 }
 
 void AlikePlaces::put_standing(std::uint32_t gpu) {
-  key_.push_back(std::uint64_t{kind_of_node_[cluster_.node_of(gpu)]} << 32U |
-                 cluster_.local_index(gpu));
+  key_.push_back(both(kind_of_node_[cluster_.node_of(gpu)], cluster_.local_index(gpu)));
 }
 
-AlikePlaces::Place AlikePlaces::named() {
+std::uint32_t AlikePlaces::named() {
   const auto next = static_cast<std::uint32_t>(numbers_.size());
   auto known = numbers_.find(key_);
   if (known == numbers_.end()) known = numbers_.emplace(key_, next).first;
-  return {known->second, hops_};
+  return known->second;
 }
 
-std::optional<AlikePlaces::Place> AlikePlaces::of_node_mates(std::span<const std::uint32_t> gpus) {
-  const std::uint32_t node = cluster_.node_of(gpus.front());
-  const auto is_mate = [&](std::uint32_t gpu) { return cluster_.node_of(gpu) == node; };
-  if (!std::ranges::all_of(gpus, is_mate)) return std::nullopt;
-  key_.assign(1, kNodeMates);
-  for (const std::uint32_t gpu : gpus) put_standing(gpu);
-  hops_.clear();
-  for (const LinkId link : links_of(node)) hops_.push_back({.link = link});
+std::optional<std::uint32_t> AlikePlaces::of_group(std::span<const std::uint32_t> gpus) {
+  way_.clear();
+  key_.assign({kGroup, gpus.size()});
+  put_members(gpus);
+  if (nodes_.things.size() > 1 && !put_tree()) return std::nullopt;
   return named();
 }
 
-std::optional<AlikePlaces::Place> AlikePlaces::of_message(std::uint32_t from_gpu,
-                                                          std::uint32_t to_gpu) {
+// Who is in which node, by role.
+void AlikePlaces::put_members(std::span<const std::uint32_t> gpus) {
+  nodes_.forget();
+  locals_.forget();
+  switches_.forget();
+  for (const std::uint32_t gpu : gpus) {
+    const std::uint32_t local = cluster_.local_index(gpu);
+    const auto [number, known] = nodes_.meet(cluster_.node_of(gpu));
+    key_.push_back(both(number, local));
+    if (!known) key_.push_back(kind_of_node_[nodes_.things.back()]);
+    locals_.meet(local);
+  }
+  put_order(nodes_);
+}
+
+// Where the NICs hang that messages between members can pass: their own, and on the rail of a
+// receiver that of its place in the sender's node.
+bool AlikePlaces::put_tree() {
+  if (!cluster_.facts().torus.empty()) return false;
+  tops_ = 0;
+  for (const std::uint32_t node : nodes_.things) {
+    for (const std::uint32_t local : locals_.things) {
+      const std::uint32_t at = tree_.switch_of(node * cluster_.facts().gpus_per_node + local);
+      if (at == kNone) return false;
+      put_way_up(at);
+    }
+  }
+  put_order(switches_);
+  return tops_ == 1;
+}
+
+void AlikePlaces::put_way_up(std::uint32_t at) {
+  for (; at != kNone; at = tree_.node(at).above) {
+    const auto [number, known] = switches_.meet(at);
+    key_.push_back(number);
+    if (known) return;
+    key_.push_back(tree_.node(at).wiring);
+    if (tree_.node(at).above == kNone) ++tops_;
+  }
+}
+
+// Which comes before which in the cluster: what has no other order is taken in that one.
+void AlikePlaces::put_order(const Met& met) {
+  const bool sorted = std::ranges::is_sorted(met.things);
+  key_.push_back(sorted ? 0 : 1);
+  if (sorted) return;
+  const std::size_t first = key_.size();
+  for (std::uint32_t i = 0; i < met.things.size(); ++i) key_.push_back(i);
+  std::ranges::sort(key_.begin() + static_cast<std::ptrdiff_t>(first), key_.end(), {},
+                    [&](std::uint64_t number) { return met.things[number]; });
+}
+
+std::optional<std::uint32_t> AlikePlaces::of_message(std::uint32_t from_gpu, std::uint32_t to_gpu) {
   if (cluster_.node_of(from_gpu) == cluster_.node_of(to_gpu)) return std::nullopt;
-  hops_ = cluster_.route_rail_aligned(from_gpu, to_gpu, RouteDetail::Bundles);
+  way_ = cluster_.route_rail_aligned(from_gpu, to_gpu, RouteDetail::Bundles);
   key_.assign(1, kMessage);
   put_standing(from_gpu);
   put_standing(to_gpu);
   key_.push_back(bits(cluster_.extra_latency_rail_aligned(from_gpu, to_gpu).value()));
-  for (auto hop = hops_.begin(); hop != hops_.end(); ++hop) {
+  for (auto hop = way_.begin(); hop != way_.end(); ++hop) {
     const auto same = [&](const RouteHop& other) { return other.link == hop->link; };
-    if (std::any_of(hops_.begin(), hop, same)) return std::nullopt;
+    if (std::any_of(way_.begin(), hop, same)) return std::nullopt;
     const Link& link = cluster_.link(hop->link);
-    key_.insert(key_.end(), {std::uint64_t{hop->alike} << 32U | link.cables,
-                             static_cast<std::uint64_t>(link.kind), bits(hop->fraction),
-                             bits(link.capacity.value()), bits(link.nominal.value()),
-                             bits(link.latency.value())});
+    key_.insert(key_.end(), {both(hop->alike, link.cables), static_cast<std::uint64_t>(link.kind),
+                             bits(hop->fraction), bits(link.capacity.value()),
+                             bits(link.nominal.value()), bits(link.latency.value())});
   }
   return named();
+}
+
+std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
+  if (!way_.empty()) {
+    const auto at = std::ranges::find(way_, id, &RouteHop::link);
+    if (at == way_.end()) return std::nullopt;
+    return Spot{Spot::Part::Way, 0, static_cast<std::uint32_t>(at - way_.begin())};
+  }
+  const Link& link = cluster_.link(id);
+  const bool inside = cluster_.device(link.from).node == cluster_.device(link.to).node;
+  const bool in_fabric = cluster_.device(link.from).node < 0 && inside;
+  if (in_fabric) return spot_of_bundle(link);
+  // What leaves a node that is alone goes where its place does not tell.
+  return inside || nodes_.things.size() > 1 ? spot_in_node(link) : std::nullopt;
+}
+
+std::optional<AlikePlaces::Spot> AlikePlaces::spot_in_node(const Link& link) const {
+  std::optional<Spot> spot;
+  for_nodes_of(cluster_, link, [&](std::size_t node) {
+    if (nodes_.number[node] == kNone) return;
+    const std::span<const LinkId> links = links_of(static_cast<std::uint32_t>(node));
+    const auto at = std::ranges::lower_bound(links, link.id);
+    spot =
+        Spot{Spot::Part::Node, nodes_.number[node], static_cast<std::uint32_t>(at - links.begin())};
+  });
+  return spot;
+}
+
+std::optional<AlikePlaces::Spot> AlikePlaces::spot_of_bundle(const Link& link) const {
+  for (const Spot::Part part : {Spot::Part::Up, Spot::Part::Down}) {
+    const std::uint32_t at = tree_.node_of(part == Spot::Part::Up ? link.from : link.to);
+    if (at == kNone || switches_.number[at] == kNone) continue;
+    const FabricTree::Node& node = tree_.node(at);
+    if ((part == Spot::Part::Up ? node.up : node.down).link == link.id)
+      return Spot{part, switches_.number[at], 0};
+  }
+  return std::nullopt;
+}
+
+RouteHop AlikePlaces::hop_at(const Spot& spot) const {
+  switch (spot.part) {
+    case Spot::Part::Way:
+      return way_[spot.offset];
+    case Spot::Part::Node:
+      return {.link = links_[first_link_[nodes_.things[spot.which]] + spot.offset]};
+    case Spot::Part::Up:
+      return tree_.node(switches_.things[spot.which]).up;
+    case Spot::Part::Down:
+      return tree_.node(switches_.things[spot.which]).down;
+  }
+  return {};
 }
 
 }  // namespace trainyard

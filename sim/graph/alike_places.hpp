@@ -1,26 +1,31 @@
 // Places of groups that are alike but for where they lie: every tensor group fills a node, every
-// stage sends to the next over a NIC, a leaf and a NIC.
+// stage sends to the next over a NIC, leaves and spines, and each stage's replicas form a ring over
+// nodes of their own.
 //
 // Two places have one number when they hold equally many GPUs in the same places of nodes alike,
-// and what lies between their members is alike link by link: kind, capacity, latency, cables, the
-// share of a message it carries, how many links share alike. What a Transport answers for one of
-// them is then its answer for the other with the links of the same order (transport.hpp), so it is
-// asked once for all of them.
+// and what lies between their members is alike link by link: kind, capacity, latency, cables, how
+// many links share alike, and which ways have which links in common. What a Transport answers for
+// one of them is then its answer for the other with the links of the same order (transport.hpp), so
+// it is asked once for all of them.
 //
-// A place is known for GPUs of one node, with the node's own links, and for a message between two
-// nodes, with the links of its way on the receiver's rail.
+// A place is known for GPUs of one node, with the links of the node; for GPUs of nodes that a tree
+// of switches joins (fabric_tree.hpp), with the links of their nodes and the bundles of the tree;
+// and for a message between two nodes of any fabric, with the links of its way on the receiver's
+// rail.
 //
 //   AlikePlaces places(cluster);
-//   places.of_node_mates(gpus)->number;   // of every tensor group the same
+//   places.of_group(gpus);   // of every tensor group the same number
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sim/graph/cluster.hpp"
+#include "sim/graph/fabric_tree.hpp"
 #include "sim/graph/joint_graph.hpp"
 
 namespace trainyard {
@@ -30,32 +35,63 @@ class AlikePlaces {
   // REQUIRES: the cluster outlives it.
   explicit AlikePlaces(const Cluster& cluster);
 
-  struct Place {
-    std::uint32_t number = 0;
-    std::span<const RouteHop> links;  // each once; until the next place is asked for
-  };
-  // Nothing for GPUs of several nodes.
-  [[nodiscard]] std::optional<Place> of_node_mates(std::span<const std::uint32_t> gpus);
+  // The number of the place, which becomes the one at hand. Nothing for GPUs of several nodes where
+  // no tree joins them.
+  [[nodiscard]] std::optional<std::uint32_t> of_group(std::span<const std::uint32_t> gpus);
   // Nothing for GPUs of one node, and for a way that crosses a link twice.
-  [[nodiscard]] std::optional<Place> of_message(std::uint32_t from_gpu, std::uint32_t to_gpu);
+  [[nodiscard]] std::optional<std::uint32_t> of_message(std::uint32_t from_gpu,
+                                                        std::uint32_t to_gpu);
+
+  // A link of a place told by where it lies there: the same in places of one number.
+  struct Spot {
+    enum class Part : std::uint8_t { Node, Up, Down, Way } part = Part::Node;
+    std::uint32_t which = 0;   // node or switch, in the order of the place; 0 on a way
+    std::uint32_t offset = 0;  // among the links of the node, or of the way
+  };
+  // Of the place at hand, by a link's lowest of its bundle; nothing for links elsewhere.
+  [[nodiscard]] std::optional<Spot> spot_of(LinkId link) const;
+  [[nodiscard]] RouteHop hop_at(const Spot& spot) const;
 
  private:
+  // Things of the place at hand, numbered as they are first met.
+  struct Met {
+    std::vector<std::uint32_t> number;  // of each thing there is; kNone: not met
+    std::vector<std::uint32_t> things;  // in the order of their numbers
+    void forget();
+    // Its number, and whether it was met before.
+    std::pair<std::uint32_t, bool> meet(std::uint32_t thing);
+  };
+
   void collect_node_links();
   void number_nodes();
   [[nodiscard]] std::span<const LinkId> links_of(std::uint32_t node) const;
   [[nodiscard]] bool are_alike(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] bool stand_alike(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] std::pair<std::uint32_t, DeviceKind> end_of(DeviceId id, std::uint32_t node) const;
   [[nodiscard]] std::uint64_t hash_of(std::uint32_t node) const;
+  void put_members(std::span<const std::uint32_t> gpus);
+  [[nodiscard]] bool put_tree();
+  void put_way_up(std::uint32_t at);
+  void put_order(const Met& met);
   void put_standing(std::uint32_t gpu);
-  [[nodiscard]] Place named();
+  [[nodiscard]] std::uint32_t named();
+  [[nodiscard]] std::optional<Spot> spot_in_node(const Link& link) const;
+  [[nodiscard]] std::optional<Spot> spot_of_bundle(const Link& link) const;
 
   const Cluster& cluster_;
+  FabricTree tree_;
   std::vector<std::uint32_t> place_of_device_;  // within its node
   std::vector<std::size_t> first_link_;         // by node, in links_; and the end
-  std::vector<LinkId> links_;                   // that start in a node, node by node
+  std::vector<LinkId> links_;                   // that start or end in a node, node by node
   std::vector<std::uint32_t> kind_of_node_;     // the lowest node that is alike
   std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
-  std::vector<std::uint64_t> key_;  // of the place at hand
-  std::vector<RouteHop> hops_;
+  // Of the place at hand.
+  std::vector<std::uint64_t> key_;
+  Met nodes_;
+  Met locals_;    // places within their nodes that members have
+  Met switches_;  // of the tree
+  std::uint32_t tops_ = 0;
+  std::vector<RouteHop> way_;  // of a message
 };
 
 }  // namespace trainyard

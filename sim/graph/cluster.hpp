@@ -188,6 +188,8 @@ class Cluster {
   [[nodiscard]] const std::vector<LinkId>& bundle_of() const { return bundle_of_; }
   // All links of a bundle of two or more by its lowest, ascending; empty for a link that is alone.
   [[nodiscard]] std::span<const LinkId> bundle(LinkId lowest) const;
+  // The lowest of the switches that are wired as this one is, itself where it is alone.
+  [[nodiscard]] DeviceId wired_like(DeviceId device) const { return wired_like_[device]; }
 
   // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
   // chip, or through PCIe switches), and back. Empty where no CPU is wired to the GPU.

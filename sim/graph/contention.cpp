@@ -110,9 +110,9 @@ class ContentionSearch {
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
     result_.meets_others.assign(joint.group_of_shape.size(), false);
     result_.slack = slack_links(cluster, joint);
-    const std::vector<bool> dominated = dominated_links(cluster, joint, result_.slack);
+    result_.stands = dominating_links(cluster, joint, result_.slack);
     for (const LinkId link : joint.links)
-      if (dominated[link]) result_.slack[link] = true;
+      if (result_.stands[link] != link) result_.slack[link] = true;
   }
 
   Contention found() {
@@ -261,10 +261,13 @@ Contention find_contention(const Cluster& cluster, const Workload& workload,
 
 Contention all_contended(const Cluster& cluster, const JointGraph& joint) {
   const std::size_t shapes = joint.group_of_shape.size();
+  std::vector<LinkId> stands(cluster.links().size());
+  std::iota(stands.begin(), stands.end(), 0U);
   return {.contended = std::vector<bool>(joint.shape_loads.size(), true),
           .rate_alone = std::vector<double>(shapes, kUnlimited),
           .meets_others = std::vector<bool>(shapes, true),
-          .slack = std::vector<bool>(cluster.links().size(), false)};
+          .slack = std::vector<bool>(cluster.links().size(), false),
+          .stands = std::move(stands)};
 }
 
 }  // namespace trainyard

@@ -32,6 +32,8 @@ struct Contention {
   // By shape: whether a chain meets any but chains of its own phase.
   std::vector<bool> meets_others;
   std::vector<bool> slack;  // by link
+  // By link, the one loaded alike that stands for it (dominated_links.hpp), or itself.
+  std::vector<LinkId> stands;
 };
 
 // `order`: of the workload's programs.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -11,34 +10,24 @@ namespace trainyard {
 
 namespace {
 
-// Sets of links that all shapes looked at so far load alike; at first all are in one.
-class LoadedAlike {
- public:
-  explicit LoadedAlike(std::size_t links) : set_of_(links, 0) {}
+// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31U);
+}
 
-  // Those that the shape loads part from those that it does not, and by their load.
-  void part(std::span<const ShapeLoad> shape, const std::vector<bool>& slack) {
-    loaded_.clear();
-    for (const auto& [link, load] : shape)
-      if (!slack[link]) loaded_.push_back({std::uint64_t{set_of_[link]} << 32U | load, link});
-    std::ranges::sort(loaded_, {}, &Loaded::set_and_load);
-    for (std::size_t i = 0; i < loaded_.size(); ++i) {
-      if (i == 0 || loaded_[i].set_and_load != loaded_[i - 1].set_and_load) ++sets_;
-      set_of_[loaded_[i].link] = sets_ - 1;
-    }
-  }
-
-  [[nodiscard]] std::uint32_t set_of(LinkId link) const { return set_of_[link]; }
-
- private:
-  struct Loaded {
-    std::uint64_t set_and_load = 0;
-    LinkId link = 0;
-  };
-  std::vector<std::uint32_t> set_of_;  // by link
-  std::uint32_t sets_ = 1;             // so many names are given
-  std::vector<Loaded> loaded_;         // of the shape at hand
-};
+// What loads a link, as a sum of hashes of (shape, load): equal sets have equal sums, whatever the
+// order. Only neighbours are compared, some millions of pairs, so 64 bits do.
+std::vector<std::uint64_t> loaded_by(std::size_t links, const JointGraph& joint) {
+  std::vector<std::uint64_t> sums(links, 0);
+  const auto shapes = static_cast<std::uint32_t>(joint.group_of_shape.size());
+  for (std::uint32_t shape = 0; shape < shapes; ++shape)
+    for (const auto& [link, load] : joint.shape(shape))
+      sums[link] += mixed(std::uint64_t{shape} << 32U | load);
+  return sums;
+}
 
 // Where a way goes on and none begins or ends.
 bool is_passed(DeviceKind kind) {
@@ -69,7 +58,10 @@ class Rows {
     root_[b] = a;
   }
 
-  [[nodiscard]] bool is_root(LinkId link) const { return root_[link] == link; }
+  std::vector<LinkId> roots() && {
+    for (LinkId link = 0; link < root_.size(); ++link) root_[link] = root_of(link);
+    return std::move(root_);
+  }
 
  private:
   LinkId root_of(LinkId link) {
@@ -84,24 +76,19 @@ class Rows {
 
 }  // namespace
 
-std::vector<bool> dominated_links(const Cluster& cluster, const JointGraph& joint,
-                                  const std::vector<bool>& slack) {
-  LoadedAlike alike(cluster.links().size());
-  const auto shapes = static_cast<std::uint32_t>(joint.group_of_shape.size());
-  for (std::uint32_t shape = 0; shape < shapes; ++shape) alike.part(joint.shape(shape), slack);
+std::vector<LinkId> dominating_links(const Cluster& cluster, const JointGraph& joint,
+                                     const std::vector<bool>& slack) {
+  const std::vector<std::uint64_t> loaded = loaded_by(cluster.links().size(), joint);
   Rows rows(cluster, joint);
   for (const LinkId id : joint.links) {
     const Link& link = cluster.link(id);
     if (slack[id] || !is_passed(cluster.device(link.to).kind)) continue;
     for (const Link& next : cluster.links_from(link.to)) {
       const bool returns = next.to == link.from;
-      if (!returns && !slack[next.id] && alike.set_of(next.id) == alike.set_of(id))
-        rows.join(id, next.id);
+      if (!returns && !slack[next.id] && loaded[next.id] == loaded[id]) rows.join(id, next.id);
     }
   }
-  std::vector<bool> dominated(cluster.links().size(), false);
-  for (const LinkId link : joint.links) dominated[link] = !rows.is_root(link);
-  return dominated;
+  return std::move(rows).roots();
 }
 
 }  // namespace trainyard

@@ -6,7 +6,8 @@
 // message that leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three
 // links that all chains load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
 //
-//   std::vector<bool> dominated = dominated_links(cluster, joint, slack);   // by link
+//   std::vector<LinkId> stands = dominating_links(cluster, joint, slack);
+//   stands[link] != link;   // dominated
 #pragma once
 
 #include <vector>
@@ -16,11 +17,12 @@
 
 namespace trainyard {
 
-// Of links loaded alike that follow one another, through devices at which no way ends, all but the
-// one with the least capacity. Others loaded alike keep their say: where they are so by chance, as
-// the ports of two nodes that only talk to each other, leaving one out would tell the two apart.
-// Links that are `slack` (by link; slack_links.hpp) take no part: none of them dominates another.
-[[nodiscard]] std::vector<bool> dominated_links(const Cluster& cluster, const JointGraph& joint,
-                                                const std::vector<bool>& slack);
+// By link, the one that stands for it: of links loaded alike that follow one another, through
+// devices at which no way ends, that with the least capacity; itself where there is no such row.
+// Others loaded alike keep their say: where they are so by chance, as the ports of two nodes that
+// only talk to each other, leaving one out would tell the two apart. Links that are `slack` (by
+// link; slack_links.hpp) take no part: none of them dominates another.
+[[nodiscard]] std::vector<LinkId> dominating_links(const Cluster& cluster, const JointGraph& joint,
+                                                   const std::vector<bool>& slack);
 
 }  // namespace trainyard

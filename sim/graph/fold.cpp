@@ -25,8 +25,17 @@ struct VertexClasses {
   Classes ranks;
   Classes groups;
   Classes shapes;
-  Classes links;  // by position in JointGraph::links
+  Classes links;  // by position in JointGraph::links, each class with a number of its own
 };
+
+// Those on which nobody meets are told by their colours.
+Classes link_classes(const FoldingGraph& folding, const Classes& classes) {
+  Classes of_link = folding.colour_of_link;
+  for (std::uint32_t& colour : of_link) colour += folding.end;
+  for (std::uint32_t i = 0; i < folding.contended.size(); ++i)
+    of_link[folding.contended[i]] = classes[folding.links + i];
+  return of_link;
+}
 
 VertexClasses refined(const Cluster& cluster, const Workload& workload,
                       const ClosedPhases& priced) {
@@ -38,7 +47,7 @@ VertexClasses refined(const Cluster& cluster, const Workload& workload,
   return {.ranks = part(0, folding.groups),
           .groups = part(folding.groups, folding.shapes),
           .shapes = part(folding.shapes, folding.links),
-          .links = part(folding.links, folding.end)};
+          .links = link_classes(folding, classes)};
 }
 
 VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {

@@ -15,25 +15,33 @@ std::uint32_t vertices_of(const auto& container) {
   return static_cast<std::uint32_t>(container.size());
 }
 
+using Key = std::vector<std::uint64_t>;
+
 // Numbers for what vertices are known by.
 class Colours {
  public:
-  void add(const std::vector<std::uint64_t>& key) {
-    auto name = names_.find(key);
-    if (name == names_.end()) name = names_.emplace(key, vertices_of(names_)).first;
-    colours_.push_back(name->second);
+  std::uint32_t number(const Key& key) {
+    if (last_ != nullptr && *last_ == key) return last_number_;  // most are like the one before
+    const auto [name, fresh] = names_.try_emplace(key, vertices_of(names_));
+    last_ = &name->first;
+    last_number_ = name->second;
+    return last_number_;
   }
+  void add(const Key& key) { colours_.push_back(number(key)); }
+  void add(std::uint32_t colour) { colours_.push_back(colour); }
   [[nodiscard]] std::vector<std::uint32_t> all() && { return std::move(colours_); }
 
  private:
-  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> names_;
+  std::unordered_map<Key, std::uint32_t, KeyHash> names_;
+  const Key* last_ = nullptr;  // in names_, which leaves its keys where they are
+  std::uint32_t last_number_ = 0;
   std::vector<std::uint32_t> colours_;
 };
 
-enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink };
+enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink, kTraffic };
 
 void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
-  std::vector<std::uint64_t> key;
+  Key key;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     key = {kRank, workload.ranks[rank].program};
     key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
@@ -44,27 +52,26 @@ void add_rank_colours(Colours& colours, const Workload& workload, const JointGra
 }
 
 void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
-  std::vector<std::vector<std::uint64_t>> keys;  // by traffic
+  Key key;
+  std::vector<std::uint32_t> calls_of;  // by traffic
   for (const std::vector<GroupCall>& calls : joint.traffic) {
-    std::vector<std::uint64_t>& key = keys.emplace_back();
+    key.assign(1, kTraffic);
     for (const GroupCall& made : calls) {
       key.insert(key.end(), {made.call, made.phases.size()});
       for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
     }
+    calls_of.push_back(colours.number(key));
   }
-  std::vector<std::uint64_t> key;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    const std::vector<std::uint64_t>& of_calls = keys[joint.traffic_of[group]];
     key = {kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
-           workload.groups[group].members.size()};
-    key.insert(key.end(), of_calls.begin(), of_calls.end());
+           workload.groups[group].members.size(), calls_of[joint.traffic_of[group]]};
     colours.add(key);
   }
 }
 
 // Adds a chain to what is known of the shapes of its group.
-void add_use(std::vector<std::vector<std::uint64_t>>& keys, const ShapedChain& chain,
-             std::uint32_t call, std::size_t phase) {
+void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t call,
+             std::size_t phase) {
   if (chain.shape >= keys.size()) keys.resize(chain.shape + std::size_t{1}, {kShape});
   keys[chain.shape].insert(keys[chain.shape].end(), {call, phase, rounded_key(chain.payload_bytes),
                                                      rounded_key(chain.rate_cap_bytes_per_s),
@@ -73,36 +80,54 @@ void add_use(std::vector<std::vector<std::uint64_t>>& keys, const ShapedChain& c
 
 // A shape is known by the chains that have it.
 void add_shape_colours(Colours& colours, const JointGraph& joint) {
-  using Keys = std::vector<std::vector<std::uint64_t>>;  // by shape of the group
-  std::vector<Keys> keys(joint.traffic.size());
+  std::vector<std::vector<std::uint32_t>> known(joint.traffic.size());  // by shape of the group
   for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
+    std::vector<Key> keys;
     for (const GroupCall& made : joint.traffic[i]) {
       for (std::size_t phase = 0; phase < made.phases.size(); ++phase)
         for (const ShapedChain& chain : made.phases[phase].chains)
-          add_use(keys[i], chain, made.call, phase);
+          add_use(keys, chain, made.call, phase);
     }
+    for (const Key& key : keys) known[i].push_back(colours.number(key));
   }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     const GroupId group = joint.group_of_shape[shape];
-    colours.add(keys[joint.traffic_of[group]][shape - joint.first_shape[group]]);
+    colours.add(known[joint.traffic_of[group]][shape - joint.first_shape[group]]);
   }
 }
 
-void add_link_colours(Colours& colours, const Cluster& cluster, const JointGraph& joint) {
-  std::vector<std::uint64_t> key;
+std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster,
+                                        const JointGraph& joint) {
+  std::vector<std::uint32_t> result;
+  result.reserve(joint.links.size());
+  Key key;
   for (const LinkId id : joint.links) {
     const Link& link = cluster.link(id);
     key = {kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
            rounded_key(link.nominal.value()), joint.bundle_size[id]};
-    colours.add(key);
+    result.push_back(colours.number(key));
   }
+  return result;
+}
+
+// Positions in JointGraph::links of those on which chains may meet, ascending.
+std::vector<std::uint32_t> contended_links(const ClosedPhases& priced, std::size_t cluster_links) {
+  const JointGraph& joint = priced.joint;
+  std::vector<bool> meets(cluster_links, false);
+  for (std::size_t i = 0; i < joint.shape_loads.size(); ++i)
+    if (priced.contention.contended[i]) meets[joint.shape_loads[i].link] = true;
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t i = 0; i < joint.links.size(); ++i)
+    if (meets[joint.links[i]]) result.push_back(i);
+  return result;
 }
 
 std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingGraph& base,
                                       std::size_t cluster_links) {
   const JointGraph& joint = priced.joint;
-  std::vector<std::uint32_t> position(cluster_links, kNone);
-  for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
+  std::vector<std::uint32_t> vertex(cluster_links, kNone);
+  for (std::uint32_t i = 0; i < base.contended.size(); ++i)
+    vertex[joint.links[base.contended[i]]] = base.links + i;
   std::vector<LabelledEdge> edges;
   edges.reserve(joint.memberships.size() + joint.group_of_shape.size());
   for (const Membership& member : joint.memberships)
@@ -112,7 +137,7 @@ std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingG
     for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
       const auto [link, load] = joint.shape_loads[i];
       if (!priced.contention.contended[i]) continue;
-      edges.push_back({base.shapes + shape, base.links + position[link], load});
+      edges.push_back({base.shapes + shape, vertex[link], load});
     }
   }
   return edges;
@@ -122,8 +147,8 @@ std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingG
 // whose shapes may go as fast still do the same.
 void cap_chains(JointGraph& joint, const Contention& contention) {
   std::vector<std::vector<GroupCall>> capped;
-  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> known;
-  std::vector<std::uint64_t> key;
+  std::unordered_map<Key, std::uint32_t, KeyHash> known;
+  Key key;
   for (GroupId group = 0; group < joint.traffic_of.size(); ++group) {
     const auto rates =
         std::span(contention.rate_alone).subspan(joint.first_shape[group], joint.shapes_of(group));
@@ -168,13 +193,15 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
     : groups(vertices_of(workload.ranks)),
       shapes(groups + vertices_of(workload.groups)),
       links(shapes + vertices_of(priced.joint.group_of_shape)),
-      end(links + vertices_of(priced.joint.links)),
+      contended(contended_links(priced, cluster.links().size())),
+      end(links + vertices_of(contended)),
       graph(end, joint_edges(priced, *this, cluster.links().size())) {
   Colours numbers;
   add_rank_colours(numbers, workload, priced.joint);
   add_group_colours(numbers, workload, priced.joint);
   add_shape_colours(numbers, priced.joint);
-  add_link_colours(numbers, cluster, priced.joint);
+  colour_of_link = link_colours(numbers, cluster, priced.joint);
+  for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);
   colours = std::move(numbers).all();
 }
 

@@ -2,7 +2,8 @@
 // graph, each with a colour for what it is known by before any neighbour is looked at.
 //
 // A membership joins rank and group (labelled by role and slot), a group its shapes, and a shape
-// every link on which it may meet others (labelled by its load there).
+// every link on which it may meet others (labelled by its load there). Links on which none meet are
+// known by their colour alone and are no vertices.
 //
 //   const ClosedPhases priced = price_alone(cluster, workload, transport, true);
 //   const FoldingGraph folding(cluster, workload, priced);
@@ -31,13 +32,15 @@ namespace trainyard {
 struct FoldingGraph {
   FoldingGraph(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced);
 
-  // First vertex of each kind: ranks from 0, then groups, shapes, links (by position in
-  // JointGraph::links), in the order of their numbers.
+  // First vertex of each kind: ranks from 0, then groups, shapes, links, in the order of their
+  // numbers.
   std::uint32_t groups = 0;
   std::uint32_t shapes = 0;
   std::uint32_t links = 0;
+  std::vector<std::uint32_t> contended;  // by vertex of a link: its position in JointGraph::links
   std::uint32_t end = 0;
-  std::vector<std::uint32_t> colours;  // by vertex
+  std::vector<std::uint32_t> colours;         // by vertex
+  std::vector<std::uint32_t> colour_of_link;  // by position in JointGraph::links
   LabelledGraph graph;
 
   // Labels of memberships.

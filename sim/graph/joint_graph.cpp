@@ -17,15 +17,17 @@ namespace trainyard {
 
 namespace {
 
-// A load on a link of a place (AlikePlaces), by its position there.
+// A load on a link of a place (AlikePlaces).
 struct PlacedLoad {
-  std::uint32_t place = 0;
+  AlikePlaces::Spot spot;
   std::uint32_t load = 0;  // index into JointGraph::loads
 };
 
 // What a group does that others do in places alike.
 struct Pattern {
-  std::uint32_t traffic = 0;                   // index into JointGraph::traffic
+  GroupId first = kNone;                       // the group that was asked for
+  bool told = false;                           // whether `loads` are known, from the second on
+  bool holds = true;                           // whether all its phases' links are of its place
   std::vector<std::vector<PlacedLoad>> loads;  // by shape of the group
 };
 
@@ -106,37 +108,56 @@ class Joiner {
   }
 
   void shape_group(GroupId group) {
+    take_gpus_of(group);
+    joint_.first_shape.push_back(shape_count());
+    const std::optional<std::uint32_t> place = place_of(group);
+    if (!place) return ask_for(group);
+    const auto [known, fresh] =
+        patterns_.try_emplace(std::uint64_t{call_list_of_[group]} << 32U | *place);
+    Pattern& pattern = known->second;
+    if (fresh) {
+      pattern.first = group;
+    } else {
+      if (!pattern.told) tell(pattern, group);
+      if (pattern.holds && move_to(pattern, group)) return;
+    }
+    ask_for(group);
+  }
+
+  void take_gpus_of(GroupId group) {
     gpus_.clear();
     for (const RankId rank : workload_.groups[group].members)
       gpus_.push_back(workload_.ranks[rank].gpu);
-    joint_.first_shape.push_back(shape_count());
-    const std::optional<AlikePlaces::Place> place = place_of(group);
-    if (!place) return ask_for(group);
-    const auto [known, fresh] = patterns_.try_emplace(
-        std::uint64_t{call_list_of_[group]} << 32U | place->number, std::nullopt);
-    if (fresh) {
-      ask_for(group);
-      known->second = pattern_of(group, place->links);
-    } else if (!known->second || !move_to(place->links, *known->second, group)) {
-      ask_for(group);
-    }
   }
 
   // Where groups in places alike have the same phases (transport.hpp): calls that name no switches,
-  // of node mates or of a sender and a receiver.
-  std::optional<AlikePlaces::Place> place_of(GroupId group) {
+  // of GPUs that a tree of switches joins or of a sender and a receiver. Becomes the place at hand.
+  std::optional<std::uint32_t> place_of(GroupId group) {
     if (!bundles_ || gpus_.empty()) return std::nullopt;
-    const std::vector<std::uint32_t>& calls = call_lists_.list(call_list_of_[group]);
-    const auto is_message = [&](std::uint32_t call) {
-      return workload_.calls[call].op == CollectiveOp::SendRecv;
-    };
-    const auto names_switches = [&](std::uint32_t call) {
-      return !workload_.calls[call].relay.empty();
-    };
-    if (std::ranges::any_of(calls, names_switches)) return std::nullopt;
-    if (const auto mates = places_.of_node_mates(gpus_)) return mates;
-    if (gpus_.size() != 2 || !std::ranges::all_of(calls, is_message)) return std::nullopt;
+    const CallKinds kinds = kinds_of(call_list_of_[group]);
+    if (kinds.names_switches) return std::nullopt;
+    if (const auto place = places_.of_group(gpus_)) return place;
+    if (gpus_.size() != 2 || !kinds.only_messages) return std::nullopt;
     return places_.of_message(gpus_[0], gpus_[1]);
+  }
+
+  // What matters of a list of calls to where a group can stand.
+  struct CallKinds {
+    bool known = false;
+    bool names_switches = false;
+    bool only_messages = true;
+  };
+  const CallKinds& kinds_of(std::uint32_t list) {
+    if (list >= call_kinds_.size()) call_kinds_.resize(list + std::size_t{1});
+    CallKinds& kinds = call_kinds_[list];
+    if (kinds.known) return kinds;
+    kinds.known = true;
+    for (const std::uint32_t index : call_lists_.list(list)) {
+      const Call& call = workload_.calls[index];
+      kinds.names_switches = kinds.names_switches || !call.relay.empty();
+      kinds.only_messages = kinds.only_messages && call.op == CollectiveOp::SendRecv;
+    }
+    return kinds;
   }
 
   void ask_for(GroupId group) {
@@ -152,18 +173,26 @@ class Joiner {
     joint_.traffic.push_back(std::move(calls));
   }
 
-  // The last group's phases told by the links of its place; nothing where they lead elsewhere.
-  std::optional<Pattern> pattern_of(GroupId group, std::span<const RouteHop> links) const {
-    Pattern pattern{.traffic = joint_.traffic_of[group], .loads = {}};
-    for (std::uint32_t shape = joint_.first_shape[group]; shape < shape_count(); ++shape) {
+  // The phases of the first group of the pattern by the links of its place, when a second has come:
+  // most large groups have none like them. The place at hand is that of `group` again.
+  void tell(Pattern& pattern, GroupId group) {
+    pattern.told = true;
+    take_gpus_of(pattern.first);
+    TY_CHECK(place_of(pattern.first).has_value(), pattern.first);
+    const std::uint32_t end = joint_.first_shape[pattern.first + 1];
+    for (std::uint32_t shape = joint_.first_shape[pattern.first]; shape < end; ++shape) {
       std::vector<PlacedLoad>& loads = pattern.loads.emplace_back();
       for (const auto& [link, load] : joint_.shape(shape)) {
-        const auto at = std::ranges::find(links, link, &RouteHop::link);
-        if (at == links.end() || !is_bundle(*at)) return std::nullopt;
-        loads.push_back({static_cast<std::uint32_t>(at - links.begin()), load});
+        const std::optional<AlikePlaces::Spot> spot = places_.spot_of(link);
+        if (!spot || !is_bundle(places_.hop_at(*spot))) {
+          pattern.holds = false;
+          break;
+        }
+        loads.push_back({*spot, load});
       }
     }
-    return pattern;
+    take_gpus_of(group);
+    TY_CHECK(place_of(group).has_value(), group);
   }
 
   // Does the hop cross all of a bundle, told by its lowest link?
@@ -171,23 +200,30 @@ class Joiner {
     return joint_.bundle_of[hop.link] == hop.link && joint_.bundle_size[hop.link] == hop.alike;
   }
 
-  // Gives the group the pattern's phases on other links; nothing is done where bundles do not
-  // match.
-  bool move_to(std::span<const RouteHop> links, const Pattern& pattern, GroupId group) {
-    for (const std::vector<PlacedLoad>& loads : pattern.loads)
-      for (const PlacedLoad& load : loads)
-        if (!is_bundle(links[load.place])) return false;
+  // Gives the group the pattern's phases on the links of the place at hand; nothing is done where
+  // bundles do not match.
+  bool move_to(const Pattern& pattern, GroupId group) {
+    const std::size_t first_load = joint_.shape_loads.size();
+    const std::uint32_t first_shape = shape_count();
     for (const std::vector<PlacedLoad>& loads : pattern.loads) {
       const auto first = static_cast<std::ptrdiff_t>(joint_.shape_loads.size());
-      for (const PlacedLoad& load : loads)
-        joint_.shape_loads.push_back({links[load.place].link, load.load});
+      for (const PlacedLoad& load : loads) {
+        const RouteHop hop = places_.hop_at(load.spot);
+        if (!is_bundle(hop)) {
+          joint_.shape_loads.resize(first_load);
+          joint_.group_of_shape.resize(first_shape);
+          joint_.shape_offsets.resize(first_shape + std::size_t{1});
+          return false;
+        }
+        joint_.shape_loads.push_back({hop.link, load.load});
+      }
       const auto begin = joint_.shape_loads.begin() + first;
       if (!std::ranges::is_sorted(begin, joint_.shape_loads.end(), {}, &ShapeLoad::link))
         std::ranges::sort(begin, joint_.shape_loads.end(), {}, &ShapeLoad::link);
       joint_.group_of_shape.push_back(group);
       joint_.shape_offsets.push_back(joint_.shape_loads.size());
     }
-    joint_.traffic_of.push_back(pattern.traffic);
+    joint_.traffic_of.push_back(joint_.traffic_of[pattern.first]);
     return true;
   }
 
@@ -315,10 +351,10 @@ class Joiner {
   CallLists call_lists_;
   const std::uint32_t no_calls_ = call_lists_.number({});
   std::vector<std::uint32_t> call_list_of_;  // [group]: number in call_lists_
+  std::vector<CallKinds> call_kinds_;        // by number in call_lists_, as they are asked for
   AlikePlaces places_;
-  // By list of calls and place; nothing where the phases lead to links elsewhere.
-  std::unordered_map<std::uint64_t, std::optional<Pattern>> patterns_;
-  std::vector<std::uint32_t> gpus_;  // of the group at hand
+  std::unordered_map<std::uint64_t, Pattern> patterns_;  // by list of calls and place
+  std::vector<std::uint32_t> gpus_;                      // of the group at hand
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
 };

@@ -1,6 +1,7 @@
 #include "sim/graph/link_classes.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -22,20 +23,24 @@ struct Load {
   ClassLoad sum = {};
 };
 
-// What crosses each link, in compressed rows.
+// What crosses each link that no other stands for, in compressed rows.
 class Crossings {
  public:
   Crossings(const JointGraph& joint, const Contention& contention,
             const std::vector<std::uint32_t>& shape_classes)
-      : begin_(joint.links.size() + 1, 0), crossings_(joint.shape_loads.size()) {
-    std::vector<std::uint32_t> position(joint.links.empty() ? 0 : joint.links.back() + 1, 0);
-    for (std::uint32_t i = 0; i < joint.links.size(); ++i) position[joint.links[i]] = i;
-    for (const ShapeLoad& load : joint.shape_loads) ++begin_[position[load.link] + 1];
-    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+      : begin_(joint.links.size() + 1, 0) {
+    std::vector<std::uint32_t> position(contention.stands.size(), kNone);
+    for (std::uint32_t i = 0; i < joint.links.size(); ++i)
+      if (contention.stands[joint.links[i]] == joint.links[i]) position[joint.links[i]] = i;
+    for (const ShapeLoad& load : joint.shape_loads)
+      if (position[load.link] != kNone) ++begin_[position[load.link] + std::size_t{1}];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    crossings_.resize(begin_.back());
     std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
     for (std::uint32_t shape = 0; shape < shape_classes.size(); ++shape) {
       for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
         const auto [link, load] = joint.shape_loads[i];
+        if (position[link] == kNone) continue;
         crossings_[next[position[link]]++] = {shape_classes[shape], load, contention.contended[i]};
       }
     }
@@ -78,30 +83,81 @@ class Crossings {
   std::vector<Load> sums_;  // of the link last asked for
 };
 
+// Lists of what classes of shapes put on a link, each known once.
+class LoadLists {
+ public:
+  // Equal numbers for equal lists, but for the rounding of sums.
+  std::uint32_t number(std::span<const Load> loads) {
+    key_.clear();
+    for (const auto& [shape_class, load] : loads)
+      key_.insert(key_.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
+    const auto next = static_cast<std::uint32_t>(lists_.size());
+    const auto [entry, fresh] = numbers_.try_emplace(key_, next);
+    if (fresh) {
+      lists_.emplace_back(loads.begin(), loads.end());
+      uncontended_.push_back(kNone);
+    }
+    return entry->second;
+  }
+
+  // The same where nobody meets.
+  std::uint32_t uncontended(std::uint32_t list) {
+    if (uncontended_[list] == kNone) {
+      std::vector<Load> loads = lists_[list];
+      for (Load& load : loads) load.sum.contended = false;
+      const std::uint32_t found = number(loads);
+      uncontended_[list] = found;
+    }
+    return uncontended_[list];
+  }
+
+  [[nodiscard]] std::span<const Load> list(std::uint32_t number) const { return lists_[number]; }
+
+ private:
+  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
+  std::vector<std::vector<Load>> lists_;
+  std::vector<std::uint32_t> uncontended_;
+  std::vector<std::uint64_t> key_;
+};
+
+// The number in `lists` of what is on each link in use, by link of the cluster. A link that another
+// stands for carries the same, and nobody meets on it.
+std::vector<std::uint32_t> lists_by_link(const JointGraph& joint, const Contention& contention,
+                                         const std::vector<std::uint32_t>& shape_classes,
+                                         LoadLists& lists) {
+  Crossings crossings(joint, contention, shape_classes);
+  std::vector<std::uint32_t> list_of(contention.stands.size(), kNone);
+  for (std::size_t i = 0; i < joint.links.size(); ++i)
+    if (const LinkId link = joint.links[i]; contention.stands[link] == link)
+      list_of[link] = lists.number(crossings.loads(joint, i));
+  for (const LinkId link : joint.links)
+    if (const LinkId other = contention.stands[link]; other != link)
+      list_of[link] = lists.uncontended(list_of[other]);
+  return list_of;
+}
+
 }  // namespace
 
 LinkClasses classify_links(const JointGraph& joint, const Contention& contention,
                            const std::vector<std::uint32_t>& refined_links,
                            const std::vector<std::uint32_t>& shape_classes) {
-  Crossings crossings(joint, contention, shape_classes);
+  LoadLists lists;
+  const std::vector<std::uint32_t> list_of = lists_by_link(joint, contention, shape_classes, lists);
   LinkClasses result;
   std::uint32_t shape_class_count = 0;
   for (const std::uint32_t shape_class : shape_classes) {
     shape_class_count = std::max(shape_class_count, shape_class + 1);
   }
   result.loads_of_shape_class.resize(shape_class_count);
-  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> names;
-  std::vector<std::uint64_t> key;
+  result.of_link.reserve(joint.links.size());
+  std::unordered_map<std::uint64_t, std::uint32_t> names;
   for (std::size_t i = 0; i < joint.links.size(); ++i) {
-    const std::span<const Load> loads = crossings.loads(joint, i);
-    key.assign(1, refined_links[i]);
-    for (const auto& [shape_class, load] : loads) {
-      key.insert(key.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
-    }
-    const auto [entry, fresh] = names.try_emplace(key, static_cast<std::uint32_t>(names.size()));
+    const std::uint32_t list = list_of[joint.links[i]];
+    const auto [entry, fresh] = names.try_emplace(std::uint64_t{refined_links[i]} << 32U | list,
+                                                  static_cast<std::uint32_t>(names.size()));
     result.of_link.push_back(entry->second);
     if (!fresh) continue;
-    for (auto [shape_class, load] : loads) {
+    for (auto [shape_class, load] : lists.list(list)) {
       load.link_class = entry->second;
       result.loads_of_shape_class[shape_class].push_back(load);
     }

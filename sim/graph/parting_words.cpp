@@ -57,7 +57,7 @@ PartingWord PartingWords::difference(std::uint32_t a, std::uint32_t b) const {
 }
 
 const Link& PartingWords::link(std::uint32_t vertex) const {
-  return cluster_.link(joint_.links[vertex - folding_.links]);
+  return cluster_.link(joint_.links[folding_.contended[vertex - folding_.links]]);
 }
 
 std::string PartingWords::link_name(const Link& link) const {
