@@ -80,22 +80,26 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
   }
 }
 
-void add_cost_approximations(const Workload& workload, const Partition& partition,
-                             std::span<const Cost> costs, RunFacts& facts) {
-  std::vector<std::uint8_t> used(workload.kernels.size(), 0);
+std::vector<bool> kernels_used(const Workload& workload) {
+  std::vector<bool> used(workload.kernels.size(), false);
   std::vector<bool> seen(workload.programs.size(), false);
-  for (const RankClass& entry : partition.ranks) {
-    if (seen[entry.program]) continue;
-    seen[entry.program] = true;
-    const Program& program = workload.programs[entry.program];
+  for (const Rank& rank : workload.ranks) {
+    if (seen[rank.program]) continue;
+    seen[rank.program] = true;
+    const Program& program = workload.programs[rank.program];
     for (const Operation& op : program.operations) {
-      if (op.kind == OpKind::Compute) used[program.kernel_of(op)] = 1;
+      if (op.kind == OpKind::Compute) used[program.kernel_of(op)] = true;
     }
   }
+  return used;
+}
+
+void add_cost_approximations(const std::vector<bool>& used, std::span<const Cost> costs,
+                             RunFacts& facts) {
   const auto note = [&](Provenance provenance, const char* name, const char* sentence) {
     std::uint64_t count = 0;
     for (std::size_t kernel = 0; kernel < costs.size(); ++kernel) {
-      if (used[kernel] != 0 && costs[kernel].provenance == provenance) ++count;
+      if (used[kernel] && costs[kernel].provenance == provenance) ++count;
     }
     if (count > 0)
       facts.approximations.push_back({.name = name, .count = count, .sentence = sentence});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "models/collectives/nccl/transport.hpp"
 #include "scenarios/scenario.hpp"
@@ -12,9 +13,12 @@ namespace trainyard {
 // What the lowering leaves out of this plan.
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
 
-// How many kernels' durations were not measured.
-void add_cost_approximations(const Workload& workload, const Partition& partition,
-                             std::span<const Cost> costs, RunFacts& facts);
+// By kernel: whether a rank's program computes it.
+[[nodiscard]] std::vector<bool> kernels_used(const Workload& workload);
+
+// How many of the kernels that are `used` have durations that were not measured.
+void add_cost_approximations(const std::vector<bool>& used, std::span<const Cost> costs,
+                             RunFacts& facts);
 
 // Where NCCL's data do not know the cluster: what is taken for it.
 void add_nccl_approximations(const Workload& workload, const Cluster& cluster,

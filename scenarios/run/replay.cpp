@@ -73,7 +73,8 @@ void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options,
   run.facts.gpu_memory = cluster.facts().gpu_memory;
   add_nccl_approximations(run.workload, cluster, chosen.nccl(), run.facts);
   add_engine_approximations(run.timeline, run.facts);
-  add_cost_approximations(run.workload, run.partition, run.kernel_costs, run.facts);
+  if (!kept.used) kept.used = kernels_used(run.workload);
+  add_cost_approximations(*kept.used, run.kernel_costs, run.facts);
 }
 
 }  // namespace trainyard

@@ -21,6 +21,7 @@ struct KeptForReplays {
   std::vector<HostLane> hosts = {};
   KernelPricings pricings;
   std::optional<CallOrder> order = {};
+  std::optional<std::vector<bool>> used = {};  // kernels
   KnownPrograms known = {};
 };
 

@@ -1,20 +1,18 @@
 // Puts the flows of a timeline in order of start.
 //
-// Those of one group class mostly come in that order already: each class's are put in order by
-// themselves, and the classes merged.
+// Flows start all over the step: they are dealt into equal slices of it, a few to a slice, and each
+// slice is put in order by itself.
 //
-//   timeline.flows = in_order_of_start(partition, std::move(timeline.flows));
+//   timeline.flows = in_order_of_start(std::move(timeline.flows));
 #pragma once
 
 #include <vector>
 
-#include "sim/graph/fold.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace trainyard {
 
 // By start, then flow class, then end.
-[[nodiscard]] std::vector<FlowSpan> in_order_of_start(const Partition& partition,
-                                                      std::vector<FlowSpan> flows);
+[[nodiscard]] std::vector<FlowSpan> in_order_of_start(std::vector<FlowSpan> flows);
 
 }  // namespace trainyard

@@ -17,7 +17,9 @@ struct Crossing {
 // Link classes crossed by the same flows are busy together and, up to a factor, equally full: one
 // meter serves them all.
 struct Meter {
-  std::vector<Crossing> alive = {};  // the one that ends next comes last
+  bool idle = true;
+  Crossing next = {};                // of those alive, the one that ends first
+  std::vector<Crossing> later = {};  // the others, the last to end first
   double busy_since_s = 0.0;
   double busy_s = 0.0;
   double rate = 0.0;  // bytes/s on one link, of the meter's first class
@@ -69,16 +71,17 @@ class Sweep {
           partition.flows[span.flow_class].payload_bytes / (span.end_s - span.start_s);
       for (const Share& share : shares) {
         Meter& meter = meters_[share.meter];
-        if (meter.alive.size() == 1 && meter.alive.front().end_s <= span.start_s) {
-          relieve(meter, span.start_s, {span.end_s, share.weight * rate});
+        const Crossing crossing{span.end_s, share.weight * rate};
+        if (!meter.idle && meter.later.empty() && meter.next.end_s <= span.start_s) {
+          relieve(meter, span.start_s, crossing);
           continue;
         }
-        while (!meter.alive.empty() && meter.alive.back().end_s <= span.start_s) end_next(meter);
-        start(meter, span.start_s, {span.end_s, share.weight * rate});
+        while (!meter.idle && meter.next.end_s <= span.start_s) end_next(meter);
+        start(meter, span.start_s, crossing);
       }
     }
     for (Meter& meter : meters_)
-      while (!meter.alive.empty()) end_next(meter);
+      while (!meter.idle) end_next(meter);
   }
 
   [[nodiscard]] const Meter* meter(std::uint32_t link_class) const {
@@ -88,30 +91,40 @@ class Sweep {
 
  private:
   static void start(Meter& meter, double now_s, const Crossing& crossing) {
-    if (meter.alive.empty()) meter.busy_since_s = now_s;
     meter.rate += crossing.rate;
     meter.peak = std::max(meter.peak, meter.rate);
+    if (meter.idle) {
+      meter.idle = false;
+      meter.busy_since_s = now_s;
+      meter.next = crossing;
+      return;
+    }
+    if (crossing.end_s < meter.next.end_s) {
+      meter.later.push_back(std::exchange(meter.next, crossing));
+      return;
+    }
     const auto ends_later = [](const Crossing& a, const Crossing& b) { return a.end_s > b.end_s; };
-    meter.alive.insert(std::ranges::lower_bound(meter.alive, crossing, ends_later), crossing);
+    meter.later.insert(std::ranges::lower_bound(meter.later, crossing, ends_later), crossing);
   }
 
   // end_next() and start() in one, for what most meters see: one flow after another.
   static void relieve(Meter& meter, double now_s, const Crossing& crossing) {
-    meter.busy_s += meter.alive.front().end_s - meter.busy_since_s;
+    meter.busy_s += meter.next.end_s - meter.busy_since_s;
     meter.busy_since_s = now_s;
     meter.rate = crossing.rate;
     meter.peak = std::max(meter.peak, meter.rate);
-    meter.alive.front() = crossing;
+    meter.next = crossing;
   }
 
   static void end_next(Meter& meter) {
-    const Crossing crossing = meter.alive.back();
-    meter.alive.pop_back();
-    if (meter.alive.empty()) {
-      meter.busy_s += crossing.end_s - meter.busy_since_s;
+    if (meter.later.empty()) {
+      meter.idle = true;
+      meter.busy_s += meter.next.end_s - meter.busy_since_s;
       meter.rate = 0.0;  // no rounding error is carried on
     } else {
-      meter.rate -= crossing.rate;
+      meter.rate -= meter.next.rate;
+      meter.next = meter.later.back();
+      meter.later.pop_back();
     }
   }
 

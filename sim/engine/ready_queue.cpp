@@ -141,7 +141,7 @@ Timeline Replay::run() {
   if (finished_ < operations_) {
     throw RunError(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
   }
-  timeline_.flows = in_order_of_start(input_.partition, std::move(timeline_.flows));
+  timeline_.flows = in_order_of_start(std::move(timeline_.flows));
   input_.known->flows = timeline_.flows.size();
   PricingRecord record = pricing_.record();
   timeline_.links =
