@@ -10,13 +10,6 @@
 namespace trainyard {
 namespace {
 
-void add_edges(const Program& program, KnownProgram& known) {
-  known.successors = successors(program, known.stretches);
-  for (OpIndex op = 0; op < program.operations.size(); ++op)
-    if (known.successors.waits_for[op] == 0 && !known.stretches.within(op))
-      known.heads.push_back(op);
-}
-
 // By operation: computations, delays and the collectives named.
 std::vector<bool> members(const Program& program, const ProgramCalls& calls,
                           const std::vector<bool>& joinable) {
@@ -65,7 +58,7 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workloa
   if (known && !known->contracted) return known;
   if (Known other = as_another(program, false, {})) return known = std::move(other);
   KnownProgram fresh;
-  add_edges(workload.programs[program], fresh);
+  fresh.successors = successors(workload.programs[program]);
   known = std::make_shared<const KnownProgram>(std::move(fresh));
   return known;
 }
@@ -84,7 +77,7 @@ std::shared_ptr<const KnownProgram> KnownPrograms::contracted(const Workload& wo
   if (!order) order.emplace(written);
   fresh.stretches = find_stretches(
       written, members(written, calls(workload, program), fresh.joinable), *std::move(order));
-  add_edges(written, fresh);
+  fresh.successors = successors(written, fresh.stretches);
   known = std::make_shared<const KnownProgram>(std::move(fresh));
   return known;
 }

@@ -26,7 +26,6 @@ struct KnownProgram {
   bool contracted = false;
   ProgramStretches stretches = {};
   Successors successors = {};
-  std::vector<OpIndex> heads = {};  // operations that wait for nothing
 };
 
 // REQUIRES of all: always the same workload. Programs of one form (program_forms.hpp) are known

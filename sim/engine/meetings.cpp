@@ -15,7 +15,8 @@ Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPr
     calls_[group].resize(partition.groups[group].parties.size());
   }
   for (std::size_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
-    const auto& by_slot = known.calls(workload, partition.ranks[rank_class].program).by_slot;
+    made_.push_back(&known.calls(workload, partition.ranks[rank_class].program));
+    const auto& by_slot = made_.back()->by_slot;
     for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
       if (by_slot[slot].empty()) continue;
       const SlotPlace place = partition.places.at(rank_class).at(slot);
@@ -39,8 +40,12 @@ Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPr
 
 Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op) const {
   const Program& program = workload_.programs[partition_.ranks[rank_class].program];
-  const SlotPlace place = partition_.places[rank_class][program.operations[op].slot];
+  const std::uint16_t slot = program.operations[op].slot;
+  const SlotPlace place = partition_.places[rank_class][slot];
   const std::span<const OpIndex> calls = calls_[place.group_class][place.party];
+  const ProgramCalls& made = *made_[rank_class];
+  if (calls.data() == made.by_slot[slot].data())  // through no other slot
+    return {place.group_class, made.place_in_slot[op]};
   const auto found = std::lower_bound(calls.begin(), calls.end(), op);
   return {place.group_class, static_cast<std::uint32_t>(found - calls.begin())};
 }

@@ -45,6 +45,7 @@ class Meetings {
  private:
   const Workload& workload_;
   const Partition& partition_;
+  std::vector<const ProgramCalls*> made_;                     // by rank class
   std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][party]
   std::deque<std::vector<OpIndex>> joined_;          // of parties that call through several slots
   std::vector<std::vector<std::uint16_t>> arrived_;  // [group class][ordinal]: parties come so far

@@ -10,6 +10,7 @@ namespace trainyard {
 ProgramCalls calls_of(const Program& program) {
   ProgramCalls result;
   result.collective_of.assign(program.operations.size(), kNone);
+  result.place_in_slot.assign(program.operations.size(), kNone);
   std::unordered_map<std::uint64_t, std::uint32_t> known;  // by slot and call
   std::vector<std::uint32_t> last_of_slot;                 // of the collectives, the one met last
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
@@ -20,6 +21,7 @@ ProgramCalls calls_of(const Program& program) {
       result.by_slot.resize(slot + std::size_t{1});
       last_of_slot.resize(slot + std::size_t{1}, kNone);
     }
+    result.place_in_slot[op] = static_cast<std::uint32_t>(result.by_slot[slot].size());
     result.by_slot[slot].push_back(op);
     const auto same = [&](const ProgramCalls::Lane& lane) {
       return lane.slot == slot && lane.stream == operation.stream;

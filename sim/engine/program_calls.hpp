@@ -27,6 +27,7 @@ struct ProgramCalls {
   std::vector<std::uint32_t> collective_of;   // by operation; kNone: no collective
   std::vector<Lane> lanes;                    // distinct
   std::vector<std::vector<OpIndex>> by_slot;  // communication, in issue order
+  std::vector<std::uint32_t> place_in_slot;   // by operation, in by_slot; kNone: no communication
 };
 
 [[nodiscard]] ProgramCalls calls_of(const Program& program);

@@ -84,6 +84,7 @@ class Replay final : public CompletionSink {
   void count_finished(std::size_t operations);
   void begin_stretch(std::uint32_t rank_class, OpIndex head);
   void pass_stretch(std::uint32_t rank_class, std::uint32_t ticket);
+  void plan_stretches();
   void wake_for_stretch(std::uint32_t rank_class);
   void begin_call(const Meetings::Meeting& meeting);
   void advance_call(std::uint32_t live_call);
@@ -95,7 +96,7 @@ class Replay final : public CompletionSink {
   const EngineInput& input_;
   Pricing& pricing_;
   Meetings meetings_;
-  std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][operation]
+  std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][counter of successors]
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
   HostClocks hosts_;
   SlowedCompute slowed_;
@@ -103,7 +104,10 @@ class Replay final : public CompletionSink {
   BusyMembers busy_;
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
-  std::vector<std::uint32_t> calls_to_advance_;  // a phase or its latency has ended
+  std::vector<std::uint32_t> calls_to_advance_;   // a phase or its latency has ended
+  std::vector<std::uint32_t> stretches_to_plan_;  // rank classes: what slows them has changed
+  // Stretches that have passed a date and have others to come: rank class and ticket.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> stretches_to_wake_;
   Timeline timeline_;
   std::uint64_t operations_ = 0;
   std::uint64_t finished_ = 0;
@@ -132,7 +136,8 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
     times.start_s.assign(program.operations.size(), kNotYet);
     times.end_s.assign(program.operations.size(), kNotYet);
     operations_ += program.operations.size();
-    for (const OpIndex head : known.heads) ready_.push(operation_token(rank_class, head));
+    for (const OpIndex head : known.successors.heads)
+      ready_.push(operation_token(rank_class, head));
   }
 }
 
@@ -191,6 +196,7 @@ void Replay::settled() {
     ready_.pop();
     begin(high_half(token), low_half(token));
   }
+  plan_stretches();
   for (const BusyMembers::Change& change : busy_.take_changes())
     pricing_.set_speed(change.group_class, change.speed);
 }
@@ -252,27 +258,41 @@ void Replay::slow(const LiveCall& live, double sign) {
     for (const Announcement& end : slowed_.change(party.rank_class, sign * loss, pricing_.now())) {
       pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
     }
-    if (!flights_.alive(party.rank_class)) continue;
-    flights_.change(party.rank_class, slowed_.loss(party.rank_class), pricing_.now());
-    wake_for_stretch(party.rank_class);
+    if (flights_.alive(party.rank_class)) stretches_to_plan_.push_back(party.rank_class);
   }
 }
 
 void Replay::begin_stretch(std::uint32_t rank_class, OpIndex head) {
-  flights_.start(rank_class, head, pricing_.now(), slowed_.loss(rank_class));
-  wake_for_stretch(rank_class);
+  flights_.start(rank_class, head, pricing_.now());
+  stretches_to_plan_.push_back(rank_class);
+}
+
+// When all that starts and ends at this instant is known: a call that follows another takes what
+// that one gives back, and nothing is planned anew.
+void Replay::plan_stretches() {
+  for (const std::uint32_t rank_class : stretches_to_plan_) {
+    if (flights_.plan(rank_class, slowed_.loss(rank_class), pricing_.now()))
+      wake_for_stretch(rank_class);
+  }
+  stretches_to_plan_.clear();
+  for (const auto& [rank_class, ticket] : stretches_to_wake_)
+    if (flights_.awaits(rank_class, ticket)) wake_for_stretch(rank_class);
+  stretches_to_wake_.clear();
 }
 
 void Replay::wake_for_stretch(std::uint32_t rank_class) {
   const Token token = stretch_token(rank_class, flights_.ticket(rank_class));
-  for (const double date : flights_.dates(rank_class))
-    pricing_.start_delay_until(token, std::max(date, pricing_.now()));
+  pricing_.start_delay_until(token, std::max(flights_.next_date(rank_class), pricing_.now()));
 }
 
 void Replay::pass_stretch(std::uint32_t rank_class, std::uint32_t ticket) {
   const bool told = flights_.pass(rank_class, ticket, pricing_.now(),
                                   [&](OpIndex ended) { release(rank_class, ended); });
-  if (!told || !flights_.over(rank_class)) return;
+  if (!told) return;
+  if (!flights_.over(rank_class)) {
+    stretches_to_wake_.emplace_back(rank_class, ticket);
+    return;
+  }
   timeline_.makespan_s = pricing_.now();
   count_finished(flights_.land(rank_class, timeline_));
 }
@@ -291,9 +311,9 @@ void Replay::finish(std::uint32_t rank_class, OpIndex op) {
 // What waits for nothing else is ready.
 void Replay::release(std::uint32_t rank_class, OpIndex op) {
   std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
-  for (const OpIndex next :
+  for (const auto& [next, counter] :
        flights_.of_program(input_.partition.ranks[rank_class].program).successors.of(op)) {
-    if (--waits_for[next] == 0) ready_.push(operation_token(rank_class, next));
+    if (--waits_for[counter] == 0) ready_.push(operation_token(rank_class, next));
   }
 }
 

@@ -110,23 +110,28 @@ StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, st
   return result;
 }
 
-void StretchFlights::start(std::uint32_t rank_class, OpIndex head, double now, double loss) {
+void StretchFlights::start(std::uint32_t rank_class, OpIndex head, double now) {
   Flight& flight = flights_[rank_class];
-  TY_CHECK(flight.times == nullptr, rank_class, flight.head, head);
+  TY_CHECK(flight.shape == nullptr, rank_class, flight.head, head);
   const ProgramStretches& stretches = stretches_of(rank_class);
   const std::uint32_t shape = stretches.shape_of[head];
   flight.head = head;
   flight.shape = &stretches.shapes[shape];
   flight.priced = &priced(rank_class, shape);
-  flight.outside = {{.from_s = 0.0, .loss = loss}};
+  flight.times = nullptr;
+  flight.outside.clear();
   flight.start_s = now;
   flight.passed = 0;
-  plan(flight);
 }
 
-void StretchFlights::change(std::uint32_t rank_class, double loss, double now) {
+bool StretchFlights::plan(std::uint32_t rank_class, double loss, double now) {
   Flight& flight = flights_[rank_class];
-  if (flight.outside.back().loss == loss) return;
+  if (flight.outside.empty()) {
+    flight.outside.push_back({.from_s = 0.0, .loss = loss});
+    plan(flight);
+    return true;
+  }
+  if (flight.outside.back().loss == loss) return false;
   const double from_s = std::max(0.0, now - flight.start_s);
   if (flight.outside.back().from_s == from_s) {
     flight.outside.back().loss = loss;
@@ -134,11 +139,11 @@ void StretchFlights::change(std::uint32_t rank_class, double loss, double now) {
     flight.outside.push_back({.from_s = from_s, .loss = loss});
   }
   plan(flight);
+  return true;
 }
 
 void StretchFlights::plan(Flight& flight) {
   ++flight.ticket;
-  flight.own.reset();
   std::vector<Plan>& plans = flight.priced->plans;
   const bool constant = flight.outside.size() == 1;
   if (constant) {
@@ -148,24 +153,18 @@ void StretchFlights::plan(Flight& flight) {
       return;
     }
   }
-  auto times = std::make_unique<StretchTimes>(
-      stretch_times(*flight.shape, flight.priced->costs, flight.outside));
-  flight.times = times.get();
   if (constant && plans.size() < kPlansKept) {
+    auto times = std::make_unique<const StretchTimes>(times_of(flight, {}));
+    flight.times = times.get();
     plans.push_back({.loss = flight.outside.front().loss, .times = std::move(times)});
   } else {
-    flight.own = std::move(times);
+    flight.own = times_of(flight, std::move(flight.own));
+    flight.times = &flight.own;
   }
 }
 
-std::vector<double> StretchFlights::dates(std::uint32_t rank_class) const {
-  const Flight& flight = flights_[rank_class];
-  std::vector<double> result;
-  for (std::size_t i = flight.passed; i < flight.times->seen.size(); ++i) {
-    const double date = flight.start_s + flight.times->end_s[flight.times->seen[i]];
-    if (result.empty() || result.back() < date) result.push_back(date);
-  }
-  return result;
+StretchTimes StretchFlights::times_of(const Flight& flight, StretchTimes storage) {
+  return player_.played(*flight.shape, flight.priced->costs, flight.outside, std::move(storage));
 }
 
 std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
@@ -188,8 +187,8 @@ std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
   }
   for (const auto& [flow_class, flows] : flight.priced->flows_of_class)
     pricing_.passed(flow_class, flows);
+  flight.shape = nullptr;
   flight.times = nullptr;
-  flight.own.reset();
   ++timeline.counters.stretches;
   return pieces.size();
 }

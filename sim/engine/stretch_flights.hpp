@@ -1,13 +1,15 @@
 // The stretches (stretches.hpp) under way: at most one of a rank class.
 //
 // A stretch is planned when its head starts: the dates at which something outside may go on are
-// known at once, and nothing else of it needs an event. When a communication outside starts or ends
-// and takes more or less of the computation, what is left is planned anew; what has happened by
-// then stays as it is, to the last bit. Plans of equal stretches under equal loss are made once.
+// known at once, and nothing else of it needs an event; one date is awaited at a time. When what
+// communications outside take of the computation has changed, what is left is planned anew; what
+// has happened by then stays as it is, to the last bit. Plans of equal stretches under equal loss
+// are made once.
 //
 //   StretchFlights flights(input, pricing);
-//   if (flights.begins_with(rank_class, op)) flights.start(rank_class, op, now, loss);
-//   for (double date : flights.dates(rank_class)) wake_at(date, flights.ticket(rank_class));
+//   if (flights.begins_with(rank_class, op)) flights.start(rank_class, op, now);
+//   flights.plan(rank_class, loss, now);
+//   wake_at(flights.next_date(rank_class), flights.ticket(rank_class));
 //   flights.pass(rank_class, ticket, now, [](OpIndex ended) { ... });
 //   if (flights.over(rank_class)) flights.land(rank_class, timeline);
 #pragma once
@@ -43,27 +45,35 @@ class StretchFlights {
     return !shapes.empty() && shapes[op] < kWithin;
   }
   [[nodiscard]] bool alive(std::uint32_t rank_class) const {
-    return flights_[rank_class].times != nullptr;
+    return flights_[rank_class].shape != nullptr;
   }
-  // The stretch that begins with `head` starts; communications outside take `loss`. REQUIRES: none
+  // The stretch that begins with `head` starts, to be planned before time goes on. REQUIRES: none
   // of the class is alive.
-  void start(std::uint32_t rank_class, OpIndex head, double now, double loss);
-  // They take `loss` from now on. REQUIRES: alive.
-  void change(std::uint32_t rank_class, double loss, double now);
+  void start(std::uint32_t rank_class, OpIndex head, double now);
+  // Communications outside take `loss` from now on. False where the plan before holds, because they
+  // did already. REQUIRES: alive.
+  bool plan(std::uint32_t rank_class, double loss, double now);
 
   // Known by it, the dates of a plan are told from those of plans before. REQUIRES: alive.
   [[nodiscard]] std::uint32_t ticket(std::uint32_t rank_class) const {
     return flights_[rank_class].ticket;
   }
-  // When something outside may go on, or all is over: what has not been passed, ascending.
-  [[nodiscard]] std::vector<double> dates(std::uint32_t rank_class) const;
+  // When something outside may next go on, or all is over. REQUIRES: alive and not over.
+  [[nodiscard]] double next_date(std::uint32_t rank_class) const {
+    const Flight& flight = flights_[rank_class];
+    return flight.start_s + flight.times->end_s[flight.times->seen[flight.passed]];
+  }
+  // The plan of that ticket holds still.
+  [[nodiscard]] bool awaits(std::uint32_t rank_class, std::uint32_t ticket) const {
+    return flights_[rank_class].times != nullptr && flights_[rank_class].ticket == ticket;
+  }
 
   // Tells `ended` of all operations that something outside waits for and that end by now. False
   // when the ticket is of an older plan.
   template <class Ended>
   bool pass(std::uint32_t rank_class, std::uint32_t ticket, double now, const Ended& ended) {
+    if (!awaits(rank_class, ticket)) return false;
     Flight& flight = flights_[rank_class];
-    if (flight.times == nullptr || flight.ticket != ticket) return false;
     const StretchTimes& times = *flight.times;
     for (; flight.passed < times.seen.size(); ++flight.passed) {
       const std::uint32_t piece = times.seen[flight.passed];
@@ -91,7 +101,7 @@ class StretchFlights {
   };
   struct Plan {
     double loss = 0.0;
-    std::unique_ptr<StretchTimes> times;
+    std::unique_ptr<const StretchTimes> times;
   };
   // A shape as one rank class plays it.
   struct PricedShape {
@@ -106,10 +116,10 @@ class StretchFlights {
   };
   struct Flight {
     OpIndex head = 0;
-    const StretchShape* shape = nullptr;
+    const StretchShape* shape = nullptr;  // null: none is alive
     PricedShape* priced = nullptr;
-    const StretchTimes* times = nullptr;  // null: none is alive
-    std::unique_ptr<StretchTimes> own;    // where the plan changed on the way
+    const StretchTimes* times = nullptr;  // null: to be planned
+    StretchTimes own;                     // where the plan changed on the way
     std::vector<OutsideLoss> outside;
     double start_s = 0.0;
     std::uint32_t passed = 0;  // of times->seen
@@ -124,6 +134,7 @@ class StretchFlights {
   [[nodiscard]] PricedShape& priced(std::uint32_t rank_class, std::uint32_t shape);
   [[nodiscard]] PieceCost cost(std::uint32_t rank_class, const StretchShape::Piece& piece);
   void plan(Flight& flight);
+  [[nodiscard]] StretchTimes times_of(const Flight& flight, StretchTimes storage);
 
   const EngineInput& input_;
   Pricing& pricing_;
@@ -132,6 +143,7 @@ class StretchFlights {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::optional<ClosedCall>> calls_;
   std::vector<std::vector<PricedShape>> priced_;  // [rank class][shape]
   std::vector<Flight> flights_;                   // by rank class
+  StretchPlayer player_;
 };
 
 }  // namespace trainyard

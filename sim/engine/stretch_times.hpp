@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -42,7 +43,44 @@ struct StretchTimes {
   double seconds = 0.0;             // of all
 };
 
-// REQUIRES: `outside` begins with an entry from 0 on, and rises.
+// Plays one stretch after the other; what it needs for that it keeps.
+class StretchPlayer {
+ public:
+  // In the lists of `storage`. REQUIRES: `outside` begins with an entry from 0 on, and rises.
+  [[nodiscard]] StretchTimes played(const StretchShape& shape, std::span<const PieceCost> costs,
+                                    std::span<const OutsideLoss> outside,
+                                    StretchTimes storage = {});
+
+ private:
+  struct Running {
+    std::uint32_t piece = 0;
+    double left_s = 0.0;   // of a computation, at full speed
+    double since_s = 0.0;  // when left_s was measured
+    double end_s = std::numeric_limits<double>::infinity();
+  };
+
+  void prepare();
+  [[nodiscard]] bool computes(std::uint32_t piece) const {
+    return shape_->pieces[piece].kind == OpKind::Compute;
+  }
+  void begin(std::uint32_t piece);
+  void end(std::uint32_t piece);
+  void end_due();
+  void reprice();
+  [[nodiscard]] double next_date() const;
+
+  const StretchShape* shape_ = nullptr;
+  std::span<const PieceCost> costs_;
+  std::span<const OutsideLoss> outside_;
+  std::size_t changes_ = 1;  // entries of outside_ that have come
+  std::vector<std::uint32_t> waits_for_;
+  std::vector<Running> running_;
+  std::vector<std::uint32_t> ended_;
+  double now_s_ = 0.0;
+  double speed_ = 1.0;
+  StretchTimes times_;
+};
+
 [[nodiscard]] StretchTimes stretch_times(const StretchShape& shape,
                                          std::span<const PieceCost> costs,
                                          std::span<const OutsideLoss> outside);

@@ -32,16 +32,23 @@ Successors successors(const Program& program, const ProgramStretches& stretches)
   const std::size_t count = program.operations.size();
   Successors result;
   result.begin.assign(count + 1, 0);
-  result.waits_for.assign(count, 0);
+  std::vector<std::uint32_t> counter(count, kNone);
   for_each_edge(program, stretches, [&](OpIndex from, OpIndex to) {
     ++result.begin[from + 1];
-    ++result.waits_for[to];
+    if (counter[to] == kNone) {
+      counter[to] = static_cast<std::uint32_t>(result.waits_for.size());
+      result.waits_for.push_back(0);
+    }
+    ++result.waits_for[counter[to]];
   });
   for (std::size_t op = 0; op < count; ++op) result.begin[op + 1] += result.begin[op];
-  result.operations.resize(result.begin[count]);
+  result.edges.resize(result.begin[count]);
   std::vector<std::uint32_t> place(result.begin.begin(), result.begin.end() - 1);
-  for_each_edge(program, stretches,
-                [&](OpIndex from, OpIndex to) { result.operations[place[from]++] = to; });
+  for_each_edge(program, stretches, [&](OpIndex from, OpIndex to) {
+    result.edges[place[from]++] = {to, counter[to]};
+  });
+  for (OpIndex op = 0; op < count; ++op)
+    if (counter[op] == kNone && !stretches.within(op)) result.heads.push_back(op);
   return result;
 }
 

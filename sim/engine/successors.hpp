@@ -2,10 +2,12 @@
 //
 // An operation waits for its dependencies and for the operation before it on its stream. Programs
 // are shared by many rank classes, so the edges are stored once per program and each class keeps
-// only a count of what an operation still waits for.
+// only a count of what an operation still waits for; operations that wait for nothing, or stand
+// within a stretch, need none.
 //
 //   Successors next = successors(program);
-//   for (OpIndex op : next.of(7)) --remaining[op];
+//   std::vector<std::uint32_t> left = next.waits_for;
+//   for (const Successors::Edge& edge : next.of(7)) --left[edge.counter];
 #pragma once
 
 #include <cstdint>
@@ -18,12 +20,17 @@
 namespace trainyard {
 
 struct Successors {
+  struct Edge {
+    OpIndex operation = 0;
+    std::uint32_t counter = 0;
+  };
   std::vector<std::uint32_t> begin;  // by operation, one more than there are operations
-  std::vector<OpIndex> operations;
-  std::vector<std::uint32_t> waits_for;  // by operation: how many edges lead to it
+  std::vector<Edge> edges;
+  std::vector<std::uint32_t> waits_for;  // by counter: how many edges lead to its operation
+  std::vector<OpIndex> heads;            // to which none leads
 
-  [[nodiscard]] std::span<const OpIndex> of(OpIndex op) const {
-    return std::span(operations).subspan(begin[op], begin[op + 1] - begin[op]);
+  [[nodiscard]] std::span<const Edge> of(OpIndex op) const {
+    return std::span(edges).subspan(begin[op], begin[op + 1] - begin[op]);
   }
 };
 
