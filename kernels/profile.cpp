@@ -311,6 +311,11 @@ double read_static_power(JsonObject& root) {
   return sourced(root, "static_power_w").number("value", {.least = 0, .most = 1e5});
 }
 
+double read_clock_exponent(JsonObject& root) {
+  if (!root.has("clock_exponent")) return GpuProfile{}.clock_exponent;
+  return sourced(root, "clock_exponent").number("value", {.least = 0, .most = 1});
+}
+
 // A measured GPU's tables are shares of *its* roofline, so its own sheet turns them into
 // corrections.
 GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
@@ -324,6 +329,7 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   profile.memory = read_memory(root);
   profile.gemm_time = read_gemm_time(root);
   profile.static_power_w = read_static_power(root);
+  profile.clock_exponent = read_clock_exponent(root);
   profile.measured = read_measured_kernels(root);
   return profile;
 }
@@ -338,16 +344,21 @@ GpuProfile load_one(const std::string& name_or_path) {
 
 // What back-to-back products take over single ones at boost clock is a matter of power: of what the
 // GPU may draw, a part that no clock changes (leakage, memory, fabric) comes first; the rest is
-// dynamic and goes with frequency times voltage squared, about the cube of frequency where both
-// fall together. So a sibling of other power holds a clock that differs by the cube root of what is
-// left. 1.34 at 1000 W of which 300 W are static is 1.24 at 1200 W. Nowhere below 1: boost clock is
-// the highest. Attention, whose tables hold in training on the GPU they were measured on (1.0 at
-// 700 W, 210 W of them static), is 1.19 at 500 W.
-double sustained_at(double sustained_time, const GpuProfile& measured, double power_w) {
+// dynamic and goes with frequency times voltage squared. So a sibling of other power holds a clock
+// that differs by a power of what is left: a third where the voltage falls with the clock, one
+// where it cannot fall further. The boost clock that its data sheet's peak is of does not enter: of
+// a peak that is higher at equal power it reaches the less. 1.34 at 1000 W, of which 300 W are
+// static, is 1.24 at 1200 W by the third and an equal peak. Nowhere below 1: boost clock is the
+// highest. Attention, whose tables hold in training on the GPU they were measured on (1.0 at 700 W,
+// 210 W of them static), is 1.19 at 500 W.
+double sustained_at(double sustained_time, const GpuProfile& measured, const GpuSheet& sheet) {
   const double own_w = measured.sheet.power_w;
   const double fixed_w = measured.static_power_w;
-  if (own_w <= fixed_w || power_w <= fixed_w) return sustained_time;
-  return std::max(1.0, sustained_time * std::cbrt((own_w - fixed_w) / (power_w - fixed_w)));
+  if (own_w <= fixed_w || sheet.power_w <= fixed_w) return sustained_time;
+  const double clock =
+      std::pow((sheet.power_w - fixed_w) / (own_w - fixed_w), measured.clock_exponent);
+  const double peak = sheet.peak(DataType::Bf16) / measured.sheet.peak(DataType::Bf16);
+  return std::max(1.0, sustained_time * peak / clock);
 }
 
 }  // namespace
@@ -360,10 +371,8 @@ GpuProfile load_profile(const std::string& name_or_path) {
     throw InputError(Problem{name_or_path, "/derived_from",
                              "names " + sibling.sheet.name + ", which is derived itself",
                              "name the GPU that was measured: " + sibling.sheet.derived_from});
-  sibling.gemm.sustained_time =
-      sustained_at(sibling.gemm.sustained_time, sibling, profile.sheet.power_w);
-  sibling.attention.clock_time =
-      sustained_at(sibling.attention.clock_time, sibling, profile.sheet.power_w);
+  sibling.gemm.sustained_time = sustained_at(sibling.gemm.sustained_time, sibling, profile.sheet);
+  sibling.attention.clock_time = sustained_at(sibling.attention.clock_time, sibling, profile.sheet);
   sibling.sheet = profile.sheet;
   sibling.gemm_time = profile.gemm_time;
   sibling.measured = std::move(profile.measured);

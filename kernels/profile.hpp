@@ -28,6 +28,8 @@ struct GpuProfile {
   MemoryModel memory;
   // What the GPU draws at full load whatever its clock; 0: not told, nothing.
   double static_power_w = 0.0;
+  // The clock that siblings hold under load goes with the rest of their power to this power.
+  double clock_exponent = 1.0 / 3.0;
   double gemm_time = 1.0;  // of a derived GPU's products over what the sibling's tables say
   std::vector<MeasuredKernel> measured{};  // on this very GPU, by `trainyard profile`
 };
