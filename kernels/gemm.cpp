@@ -15,7 +15,8 @@ namespace trainyard {
 double tile_rate(const TileModel& model, const Tile& tile) {
   constexpr double largest = 32768.0;
   const double elements = static_cast<double>(tile.m * tile.n);
-  return model.largest_tile * std::pow(std::min(1.0, elements / largest), model.tile_exponent);
+  if (elements >= largest) return model.largest_tile;
+  return model.largest_tile * std::pow(elements / largest, model.tile_exponent);
 }
 
 double pass_factor(const PassFactors& factors, GemmPass pass) {
@@ -61,14 +62,17 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
   const double sms = static_cast<double>(sheet.sms);
   const double peak_of_sm = sheet.peak(dtype).value() / sms;
   Seconds best{std::numeric_limits<double>::infinity()};
+  // What takes as long as its traffic alone gets no better, and parts of k only add traffic.
   for (const Tile& tile : tile_set(sheet.generation)) {
+    if (best <= unsplit / bandwidth) break;
     const std::int64_t tiles = tiles_of(tile);
     const FlopsPerSecond rate{peak_of_sm * tile_rate(model, tile)};
     for (const std::int64_t split : splits) {
       if (split > 1 && k < split * tile.k * 4) break;
+      const Bytes traffic = unsplit + partial * (split > 1 ? static_cast<double>(split) : 0.0);
+      if (best <= traffic / bandwidth) break;
       const Seconds compute =
           waves_time(sms, rate, model, tile, tiles * split, (k + split - 1) / split) * stretch;
-      const Bytes traffic = unsplit + partial * (split > 1 ? static_cast<double>(split) : 0.0);
       best = std::min(best, std::max(compute, traffic / bandwidth));
     }
   }
