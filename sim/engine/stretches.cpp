@@ -14,26 +14,27 @@ constexpr std::size_t kMostPieces = 4096;
 class StretchFinder {
  public:
   StretchFinder(const Program& program, const std::vector<bool>& joinable, ProgramOrder order)
-      : program_(program),
+      : operations_(program.operations),
+        dependencies_(program.dependencies),
         joinable_(joinable),
         order_(std::move(order)),
         computations_(order_.columns()),
-        number_(program.operations.size(), kNone) {
+        number_(operations_.size(), kNone) {
     std::vector<OpIndex> last(computations_.size(), kNone);
-    previous_.reserve(program.operations.size());
-    for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    previous_.reserve(operations_.size());
+    for (OpIndex op = 0; op < operations_.size(); ++op) {
       const std::uint8_t column = order_.column(op);
       previous_.push_back(std::exchange(last[column], op));
-      if (program.operations[op].kind == OpKind::Compute) computations_[column].push_back(op);
+      if (operations_[op].kind == OpKind::Compute) computations_[column].push_back(op);
     }
   }
 
   // The members of all stretches, each in issue order.
   std::vector<std::vector<OpIndex>> found() {
     std::vector<std::vector<OpIndex>> stretches;
-    const auto count = static_cast<OpIndex>(program_.operations.size());
+    const auto count = static_cast<OpIndex>(operations_.size());
     for (OpIndex op = 0; op < count; ++op) {
-      if (program_.operations[op].kind != OpKind::Compute || !joinable_[op]) continue;
+      if (operations_[op].kind != OpKind::Compute || !joinable_[op]) continue;
       if (!computes_alone_from(op)) continue;
       std::vector<OpIndex> members = grown(op);
       if (members.size() < 2 || !computes_alone_to(members.back())) continue;
@@ -46,7 +47,9 @@ class StretchFinder {
   template <class Visit>
   void for_each_input(OpIndex op, const Visit& visit) const {
     if (previous_[op] != kNone) visit(previous_[op]);
-    for (const OpIndex input : program_.dependencies_of(program_.operations[op])) visit(input);
+    const Operation& operation = operations_[op];
+    for (std::uint32_t i = operation.dependencies_begin; i < operation.dependencies_end; ++i)
+      visit(dependencies_[i]);
   }
 
  private:
@@ -71,7 +74,7 @@ class StretchFinder {
     number_[head] = head;
     tails_ = {head};
     std::size_t kept = 1;
-    const std::span<const Operation> operations = program_.operations;
+    const std::span<const Operation> operations = operations_;
     const std::int32_t microbatch = operations[head].microbatch;
     const std::span<const OpIndex> done = order_.after(head);
     for (OpIndex op = head + 1; op < operations.size() && members.size() < kMostPieces; ++op) {
@@ -121,7 +124,8 @@ class StretchFinder {
     return last;
   }
 
-  const Program& program_;
+  std::span<const Operation> operations_;
+  std::span<const OpIndex> dependencies_;
   const std::vector<bool>& joinable_;
   ProgramOrder order_;
   std::vector<std::vector<OpIndex>> computations_;  // by stream
@@ -143,7 +147,7 @@ struct KeyHash {
 class ShapeWriter {
  public:
   ShapeWriter(const Program& program, const StretchFinder& finder, ProgramStretches& result)
-      : program_(program),
+      : operations_(program.operations),
         finder_(finder),
         result_(result),
         piece_(program.operations.size(), kNone),
@@ -161,7 +165,7 @@ class ShapeWriter {
     }
     // What a later member of a stretch waits for outside comes before its head: nobody needs to
     // tell it.
-    for (OpIndex op = 0; op < program_.operations.size(); ++op) {
+    for (OpIndex op = 0; op < operations_.size(); ++op) {
       if (result_.shape_of[op] == kWithin) continue;
       finder_.for_each_input(op, [&](OpIndex input) { seen_[input] = 1; });
     }
@@ -184,7 +188,7 @@ class ShapeWriter {
   bool spell(const std::vector<OpIndex>& members, const Word& word) const {
     const OpIndex head = members.front();
     for (const OpIndex op : members) {
-      const Operation& operation = program_.operations[op];
+      const Operation& operation = operations_[op];
       const std::uint32_t seen = seen_[op] != 0 || op == members.back() ? 1 : 0;
       const auto kind = static_cast<std::uint32_t>(operation.kind);
       bool alike = word(op - head) &&
@@ -220,7 +224,7 @@ class ShapeWriter {
     StretchShape result;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
     for (std::uint32_t i = 0; i < members.size(); ++i) {
-      const Operation& operation = program_.operations[members[i]];
+      const Operation& operation = operations_[members[i]];
       result.pieces.push_back({.offset = members[i] - members.front(),
                                .kind = operation.kind,
                                .slot = operation.slot,
@@ -242,7 +246,7 @@ class ShapeWriter {
     return result;
   }
 
-  const Program& program_;
+  std::span<const Operation> operations_;
   const StretchFinder& finder_;
   ProgramStretches& result_;
   std::vector<std::uint32_t> piece_;  // by operation: its number in its stretch
