@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
 #include "sim/graph/call_order.hpp"
 #include "sim/graph/dominated_links.hpp"
@@ -109,8 +110,11 @@ class ContentionSearch {
     result_.contended.assign(joint.shape_loads.size(), false);
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
     result_.meets_others.assign(joint.group_of_shape.size(), false);
-    result_.slack = slack_links(cluster, joint);
-    result_.stands = dominating_links(cluster, joint, result_.slack);
+    std::vector<std::uint64_t> loaded;
+    result_.slack = beside(
+        is_large(cluster), [&] { loaded = loaded_by(cluster, joint); },
+        [&] { return slack_links(cluster, joint); });
+    result_.stands = dominating_links(cluster, joint, loaded, result_.slack);
     for (const LinkId link : joint.links)
       if (result_.stands[link] != link) result_.slack[link] = true;
   }
@@ -201,7 +205,8 @@ class ContentionSearch {
       if (groups_here_.empty() || groups_here_.back() != group) groups_here_.push_back(group);
     }
     if (groups_here_.size() > kMostGroups) return;
-    find_alone();
+    if (groups_here_ != groups_before_) find_alone();
+    groups_before_ = groups_here_;
     auto alone = alone_here_.begin();
     for (std::size_t begin = 0; begin < crossings.size(); ++alone) {
       const GroupId group = group_of(crossings[begin]);
@@ -247,6 +252,7 @@ class ContentionSearch {
   std::vector<Moments> moments_;  // by traffic of a group
   std::vector<Company> company_;  // on the link at hand
   std::vector<GroupId> groups_here_;
+  std::vector<GroupId> groups_before_;  // on the link before: those of a node come in a row
   std::vector<bool> alone_here_;
   std::vector<std::pair<Moment, std::size_t>> moving_;  // who moves when, of one group
   Contention result_;

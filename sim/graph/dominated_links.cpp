@@ -18,17 +18,6 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-// What loads a link, as a sum of hashes of (shape, load): equal sets have equal sums, whatever the
-// order. Only neighbours are compared, some millions of pairs, so 64 bits do.
-std::vector<std::uint64_t> loaded_by(std::size_t links, const JointGraph& joint) {
-  std::vector<std::uint64_t> sums(links, 0);
-  const auto shapes = static_cast<std::uint32_t>(joint.group_of_shape.size());
-  for (std::uint32_t shape = 0; shape < shapes; ++shape)
-    for (const auto& [link, load] : joint.shape(shape))
-      sums[link] += mixed(std::uint64_t{shape} << 32U | load);
-  return sums;
-}
-
 // Where a way goes on and none begins or ends.
 bool is_passed(DeviceKind kind) {
   return kind == DeviceKind::PcieSwitch || kind == DeviceKind::Nic || kind == DeviceKind::Cpu;
@@ -76,9 +65,19 @@ class Rows {
 
 }  // namespace
 
+// Only neighbours are compared, some millions of pairs, so 64 bits do.
+std::vector<std::uint64_t> loaded_by(const Cluster& cluster, const JointGraph& joint) {
+  std::vector<std::uint64_t> sums(cluster.links().size(), 0);
+  const auto shapes = static_cast<std::uint32_t>(joint.group_of_shape.size());
+  for (std::uint32_t shape = 0; shape < shapes; ++shape)
+    for (const auto& [link, load] : joint.shape(shape))
+      sums[link] += mixed(std::uint64_t{shape} << 32U | load);
+  return sums;
+}
+
 std::vector<LinkId> dominating_links(const Cluster& cluster, const JointGraph& joint,
+                                     const std::vector<std::uint64_t>& loaded,
                                      const std::vector<bool>& slack) {
-  const std::vector<std::uint64_t> loaded = loaded_by(cluster.links().size(), joint);
   Rows rows(cluster, joint);
   for (const LinkId id : joint.links) {
     const Link& link = cluster.link(id);

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/beside.hpp"
+
 namespace trainyard {
 
 namespace {
@@ -195,12 +197,18 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
       links(shapes + vertices_of(priced.joint.group_of_shape)),
       contended(contended_links(priced, cluster.links().size())),
       end(links + vertices_of(contended)),
-      graph(end, joint_edges(priced, *this, cluster.links().size())) {
+      graph(beside(
+          is_large(cluster), [&] { colour(cluster, workload, priced.joint); },
+          [&] { return LabelledGraph(end, joint_edges(priced, *this, cluster.links().size())); })) {
+}
+
+void FoldingGraph::colour(const Cluster& cluster, const Workload& workload,
+                          const JointGraph& joint) {
   Colours numbers;
-  add_rank_colours(numbers, workload, priced.joint);
-  add_group_colours(numbers, workload, priced.joint);
-  add_shape_colours(numbers, priced.joint);
-  colour_of_link = link_colours(numbers, cluster, priced.joint);
+  add_rank_colours(numbers, workload, joint);
+  add_group_colours(numbers, workload, joint);
+  add_shape_colours(numbers, joint);
+  colour_of_link = link_colours(numbers, cluster, joint);
   for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);
   colours = std::move(numbers).all();
 }

@@ -48,6 +48,9 @@ struct FoldingGraph {
   [[nodiscard]] static std::uint32_t label(const Membership& member) {
     return member.role * kSlots + member.slot;
   }
+
+ private:
+  void colour(const Cluster& cluster, const Workload& workload, const JointGraph& joint);
 };
 
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
 #include "sim/graph/alike_places.hpp"
 #include "sim/graph/call_lists.hpp"
@@ -35,11 +36,7 @@ class Joiner {
  public:
   // Without `bundles` every link is one of its own.
   Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport, bool bundles)
-      : cluster_(cluster),
-        workload_(workload),
-        transport_(transport),
-        bundles_(bundles),
-        places_(cluster) {
+      : cluster_(cluster), workload_(workload), transport_(transport), bundles_(bundles) {
     std::vector<LinkId> bundle_of = cluster.bundle_of();
     if (!bundles) std::iota(bundle_of.begin(), bundle_of.end(), 0U);
     joint_.bundle_size.assign(bundle_of.size(), 0);
@@ -50,7 +47,8 @@ class Joiner {
 
   // Nothing where a chain loads the links of a bundle unequally.
   std::optional<JointGraph> joined() {
-    collect_memberships();
+    beside(
+        is_large(cluster_), [&] { places_.emplace(cluster_); }, [&] { collect_memberships(); });
     joint_.shape_offsets = {0};
     for (GroupId group = 0; group < workload_.groups.size() && bundles_hold_; ++group)
       shape_group(group);
@@ -136,9 +134,9 @@ class Joiner {
     if (!bundles_ || gpus_.empty()) return std::nullopt;
     const CallKinds kinds = kinds_of(call_list_of_[group]);
     if (kinds.names_switches) return std::nullopt;
-    if (const auto place = places_.of_group(gpus_)) return place;
+    if (const auto place = places_->of_group(gpus_)) return place;
     if (gpus_.size() != 2 || !kinds.only_messages) return std::nullopt;
-    return places_.of_message(gpus_[0], gpus_[1]);
+    return places_->of_message(gpus_[0], gpus_[1]);
   }
 
   // What matters of a list of calls to where a group can stand.
@@ -183,8 +181,8 @@ class Joiner {
     for (std::uint32_t shape = joint_.first_shape[pattern.first]; shape < end; ++shape) {
       std::vector<PlacedLoad>& loads = pattern.loads.emplace_back();
       for (const auto& [link, load] : joint_.shape(shape)) {
-        const std::optional<AlikePlaces::Spot> spot = places_.spot_of(link);
-        if (!spot || !is_bundle(places_.hop_at(*spot))) {
+        const std::optional<AlikePlaces::Spot> spot = places_->spot_of(link);
+        if (!spot || !is_bundle(places_->hop_at(*spot))) {
           pattern.holds = false;
           break;
         }
@@ -208,7 +206,7 @@ class Joiner {
     for (const std::vector<PlacedLoad>& loads : pattern.loads) {
       const auto first = static_cast<std::ptrdiff_t>(joint_.shape_loads.size());
       for (const PlacedLoad& load : loads) {
-        const RouteHop hop = places_.hop_at(load.spot);
+        const RouteHop hop = places_->hop_at(load.spot);
         if (!is_bundle(hop)) {
           joint_.shape_loads.resize(first_load);
           joint_.group_of_shape.resize(first_shape);
@@ -352,7 +350,7 @@ class Joiner {
   const std::uint32_t no_calls_ = call_lists_.number({});
   std::vector<std::uint32_t> call_list_of_;  // [group]: number in call_lists_
   std::vector<CallKinds> call_kinds_;        // by number in call_lists_, as they are asked for
-  AlikePlaces places_;
+  std::optional<AlikePlaces> places_;
   std::unordered_map<std::uint64_t, Pattern> patterns_;  // by list of calls and place
   std::vector<std::uint32_t> gpus_;                      // of the group at hand
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
@@ -370,6 +368,11 @@ JointGraph join(const Cluster& cluster, const Workload& workload, const Transpor
 JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
                           const Transport& transport) {
   return Joiner(cluster, workload, transport, false).joined().value();
+}
+
+bool is_large(const Cluster& cluster) {
+  constexpr std::size_t kManyLinks = 100'000;
+  return cluster.links().size() >= kManyLinks;
 }
 
 std::size_t KeyHash::operator()(const std::vector<std::uint64_t>& key) const {

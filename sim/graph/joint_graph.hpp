@@ -96,6 +96,10 @@ struct JointGraph {
 [[nodiscard]] JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
                                         const Transport& transport);
 
+// Whether what is done for every link takes far longer than it takes to start a thread (some 50
+// us): from 8 192 GPUs on.
+[[nodiscard]] bool is_large(const Cluster& cluster);
+
 // Of keys made of numbers.
 struct KeyHash {
   [[nodiscard]] std::size_t operator()(const std::vector<std::uint64_t>& key) const;

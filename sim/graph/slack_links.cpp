@@ -54,76 +54,99 @@ class SlackSearch {
   SlackSearch(const Cluster& cluster, const JointGraph& joint)
       : cluster_(cluster),
         joint_(joint),
-        lifts_(cluster.links().size()),
-        slack_(cluster.links().size(), false),
-        ratio_(cluster.links().size(), 0.0),
-        below_(2 * boost::num_vertices(cluster.graph())) {
+        places_(cluster.links().size()),
+        first_below_(boost::num_vertices(cluster.graph()), kNone) {
     for (const LinkId id : joint.links) {
-      lifts_[id] = lift_of(cluster, cluster.link(id));
-      bound_below(id, cluster.link(id).capacity.value());
+      const Lift lift = lift_of(cluster, cluster.link(id));
+      if (lift.lower_tier == kNoTier) continue;
+      const Link& link = cluster.link(id);
+      places_[id].over = under(lift.up ? link.to : link.from, lift.up);
+      below_[places_[id].over].bound += link.capacity.value();
+      if (lift.lower_tier == 0) continue;
+      places_[id].candidate = static_cast<std::uint32_t>(candidates_.size());
+      candidates_.push_back(
+          {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
     }
   }
 
   std::vector<bool> searched() {
     const auto shapes = static_cast<std::uint32_t>(joint_.group_of_shape.size());
     for (std::uint32_t shape = 0; shape < shapes; ++shape) look_at(shape);
+    std::vector<bool> slack(places_.size(), false);
     // Tier by tier: the bounds below a switch are final when its own links are decided.
     for (std::uint32_t lower = 1; lower <= 2; ++lower) {
-      for (const LinkId id : joint_.links) {
-        if (lifts_[id].lower_tier == lower) decide(id);
-      }
+      for (const Candidate& candidate : candidates_)
+        if (candidate.tier == lower && is_slack(candidate)) slack[candidate.link] = true;
     }
-    return std::move(slack_);
+    return slack;
   }
 
  private:
-  // By the switch above the link, traffic upwards and downwards apart.
-  Below& under(DeviceId device, bool up) { return below_[2 * device + (up ? 1 : 0)]; }
+  // Where a link adds to what passes below a switch, and its number among those that may be slack.
+  struct Place {
+    std::uint32_t over = kNone;  // kNone: not between tiers
+    std::uint32_t candidate = kNone;
+  };
+  struct Candidate {
+    LinkId link = 0;
+    std::uint32_t tier = 0;   // of its lower end
+    std::uint32_t below = 0;  // its lower end's
+    double ratio = 0.0;       // r of the header
+  };
+  struct Use {
+    std::uint32_t of = 0;  // index into below_, or into candidates_
+    double load = 0.0;
+  };
 
-  void bound_below(LinkId id, double bound) {
-    const Lift& lift = lifts_[id];
-    if (lift.lower_tier == kNoTier) return;
-    const Link& link = cluster_.link(id);
-    under(lift.up ? link.to : link.from, lift.up).bound += bound;
-  }
-
-  void add_below(const ShapeLoad& load, double sign) {
-    const Lift& lift = lifts_[load.link];
-    if (lift.lower_tier == kNoTier) return;
-    const Link& link = cluster_.link(load.link);
-    Below& below = under(lift.up ? link.to : link.from, lift.up);
-    below.load = sign > 0.0 ? below.load + joint_.loads[load.load] : 0.0;
+  // What is below the switch: traffic upwards and downwards apart.
+  std::uint32_t under(DeviceId device, bool up) {
+    std::uint32_t& first = first_below_[device];
+    if (first == kNone) {
+      first = static_cast<std::uint32_t>(below_.size());
+      below_.resize(below_.size() + 2);
+    }
+    return first + (up ? 1 : 0);
   }
 
   // Raises the ratio of every link that the chains of a shape cross.
   void look_at(std::uint32_t shape) {
-    for (const ShapeLoad& load : joint_.shape(shape)) add_below(load, 1.0);
-    for (const ShapeLoad& load : joint_.shape(shape)) {
-      const Lift& lift = lifts_[load.link];
-      if (lift.lower_tier == kNoTier || lift.lower_tier == 0) continue;
-      const double below = under(lift.lower, lift.up).load;
-      const double ratio =
-          below > 0.0 ? joint_.loads[load.load] / below : std::numeric_limits<double>::infinity();
-      ratio_[load.link] = std::max(ratio_[load.link], ratio);
+    added_.clear();
+    crossed_.clear();
+    for (const auto& [link, load] : joint_.shape(shape)) {
+      const Place place = places_[link];
+      if (place.over == kNone) continue;
+      added_.push_back({place.over, joint_.loads[load]});
+      if (place.candidate != kNone) crossed_.push_back({place.candidate, joint_.loads[load]});
     }
-    for (const ShapeLoad& load : joint_.shape(shape)) add_below(load, -1.0);
+    if (crossed_.empty()) return;
+    for (const Use& use : added_) below_[use.of].load += use.load;
+    for (const Use& use : crossed_) {
+      Candidate& candidate = candidates_[use.of];
+      const double below = below_[candidate.below].load;
+      const double ratio = below > 0.0 ? use.load / below : std::numeric_limits<double>::infinity();
+      candidate.ratio = std::max(candidate.ratio, ratio);
+    }
+    for (const Use& use : added_) below_[use.of].load = 0.0;
   }
 
-  void decide(LinkId id) {
-    const Lift& lift = lifts_[id];
-    const double capacity = cluster_.link(id).capacity.value();
-    const double bound = ratio_[id] * under(lift.lower, lift.up).bound;
-    slack_[id] = bound <= capacity * (1.0 + kRounding);
-    if (!slack_[id] || bound >= capacity) return;
-    bound_below(id, bound - capacity);
+  // A slack link hands on its own bound.
+  bool is_slack(const Candidate& candidate) {
+    const double capacity = cluster_.link(candidate.link).capacity.value();
+    const double bound = candidate.ratio * below_[candidate.below].bound;
+    const bool holds = bound <= capacity * (1.0 + kRounding);  // not where nothing is below
+    if (!holds) return false;
+    if (bound < capacity) below_[places_[candidate.link].over].bound += bound - capacity;
+    return true;
   }
 
   const Cluster& cluster_;
   const JointGraph& joint_;
-  std::vector<Lift> lifts_;    // by link
-  std::vector<bool> slack_;    // by link
-  std::vector<double> ratio_;  // by link: r of the header
-  std::vector<Below> below_;   // by device and direction
+  std::vector<Place> places_;               // by link
+  std::vector<std::uint32_t> first_below_;  // by device; kNone: nothing leads up from below
+  std::vector<Below> below_;
+  std::vector<Candidate> candidates_;  // ascending
+  std::vector<Use> added_;             // of the shape at hand
+  std::vector<Use> crossed_;
 };
 
 }  // namespace

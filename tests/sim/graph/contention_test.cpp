@@ -117,7 +117,8 @@ class DominatedLinks : public testing::Test {
                                               std::vector<LinkId> slack = {}) const {
     std::vector<bool> is_slack(cluster_.links().size(), false);
     for (const LinkId link : slack) is_slack[link] = true;
-    const std::vector<LinkId> stands = dominating_links(cluster_, joint, is_slack);
+    const std::vector<LinkId> stands =
+        dominating_links(cluster_, joint, loaded_by(cluster_, joint), is_slack);
     std::vector<LinkId> result;
     for (LinkId link = 0; link < stands.size(); ++link)
       if (stands[link] != link) result.push_back(link);
