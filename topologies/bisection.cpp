@@ -30,7 +30,7 @@ void add_pipe(FlowGraph& graph, std::size_t from, std::size_t to, std::int64_t c
 }  // namespace
 
 BytesPerSecond bisection_bandwidth(const Cluster& cluster) {
-  const std::size_t devices = boost::num_vertices(cluster.graph());
+  const std::size_t devices = cluster.device_count();
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
   const std::uint32_t nodes = cluster.facts().nodes;
   const std::uint32_t half = nodes > 1 ? nodes / 2 * cluster.facts().gpus_per_node : gpus / 2;

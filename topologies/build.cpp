@@ -7,6 +7,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "topologies/custom_cluster.hpp"
+#include "topologies/draft.hpp"
 #include "topologies/fabric.hpp"
 #include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
@@ -50,24 +51,48 @@ void check_others(const ClusterSpec& spec) {
   }
 }
 
-// Cables from a NIC are drawn at the usual node's rate; those of another kind have their own.
-void change_ports(const ClusterSpec& spec, ClusterGraph& graph) {
-  if (spec.others.empty()) return;
-  const auto edges = boost::make_iterator_range(boost::edges(graph));
-  for (const auto edge : edges) {
-    Link& link = graph[edge];
-    if (link.kind != LinkKind::NicPort) continue;
-    for (const auto end : {boost::source(edge, graph), boost::target(edge, graph)}) {
-      if (graph[end].kind != DeviceKind::Nic) continue;
-      const NodeSpec& node = node_at(spec, static_cast<std::uint32_t>(graph[end].node));
-      link.capacity = link.capacity * (node.nic / spec.node.nic);
-      link.nominal = link.nominal * (node.nic_nominal / spec.node.nic_nominal);
-      link.latency = std::max(link.latency, node.nic_latency);
-    }
+// Every kind of node once, then copies of it.
+void stamp_nodes(const ClusterSpec& spec, Draft& draft) {
+  std::vector<DrawnNode> kinds;  // the usual node's, then those of `others`
+  std::vector<std::uint32_t> patterns;
+  std::vector<std::uint32_t> kind_of(spec.nodes, 0);
+  const auto add_kind = [&](const NodeSpec& node) {
+    kinds.push_back(draw_node(node));
+    patterns.push_back(draft.blueprint.add_pattern(kinds.back().wiring));
+  };
+  add_kind(spec.node);
+  for (const OtherNodes& others : spec.others) {
+    for (const std::uint32_t number : others.nodes)
+      kind_of[number] = static_cast<std::uint32_t>(kinds.size());
+    add_kind(others.node);
+  }
+  for (std::uint32_t number = 0; number < spec.nodes; ++number) {
+    const DrawnNode& node = kinds[kind_of[number]];
+    const DeviceId first = draft.blueprint.stamp(patterns[kind_of[number]], number);
+    for (const DeviceId gpu : node.gpus) draft.gpus.push_back(first + gpu);
+    for (const DeviceId nic : node.nics) draft.nics.push_back(first + nic);
   }
 }
 
+// Cables from a NIC are drawn at the usual node's rate; those of another kind have their own.
+void change_ports(const ClusterSpec& spec, Wiring& wiring) {
+  if (spec.others.empty()) return;
+  wiring.rewire([&](const Link& link) {
+    Wire wire = wire_of(link);
+    if (wire.kind != LinkKind::NicPort) return wire;
+    for (const DeviceId end : {link.from, link.to}) {
+      if (wiring.device(end).kind != DeviceKind::Nic) continue;
+      const NodeSpec& node = node_at(spec, static_cast<std::uint32_t>(wiring.device(end).node));
+      wire.capacity = wire.capacity * (node.nic / spec.node.nic);
+      wire.nominal = wire.nominal * (node.nic_nominal / spec.node.nic_nominal);
+      wire.latency = std::max(wire.latency, node.nic_latency);
+    }
+    return wire;
+  });
+}
+
 void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
+  if (spec.others.empty() && spec.node.other_gpus.empty()) return;
   for (std::uint32_t number = 0; number < spec.nodes; ++number) {
     const NodeSpec& node = node_at(spec, number);
     for (std::uint32_t gpu = 0; gpu < node.gpus; ++gpu)
@@ -150,12 +175,13 @@ Cluster build_cluster(const ClusterSpec& spec) {
   check_others(spec);
   const DrawFabric draw_fabric = drawing_of(spec.fabric.kind);
   Draft draft;
-  for (std::uint32_t number = 0; number < spec.nodes; ++number)
-    add_node(node_at(spec, number), number, draft);
+  stamp_nodes(spec, draft);
+  if (spec.nodes > 1) draw_fabric(spec, draft);
+  Wiring wiring = std::move(draft.blueprint).wiring();
   std::vector<DeviceId> nic_of_gpu;
   if (spec.nodes > 1) {
-    draw_fabric(spec, draft);
-    change_ports(spec, draft.graph);
+    change_ports(spec, wiring);
+    nic_of_gpu.reserve(draft.gpus.size());
     for (std::size_t gpu = 0; gpu < draft.gpus.size(); ++gpu) {
       const std::size_t node = gpu / spec.node.gpus;
       const auto local = static_cast<std::uint32_t>(gpu % spec.node.gpus);
@@ -164,15 +190,14 @@ Cluster build_cluster(const ClusterSpec& spec) {
   }
   ClusterFacts facts = facts_of(spec);
   describe_others(spec, facts);
-  return build_with_faults(spec.faults, std::move(facts), std::move(draft.drawn),
-                           std::move(draft.gpus), std::move(nic_of_gpu));
+  return build_with_faults(spec.faults, std::move(facts), std::move(wiring), std::move(draft.gpus),
+                           std::move(nic_of_gpu));
 }
 
 FabricCount count_fabric(const Cluster& cluster) {
   FabricCount count;
-  const auto vertices = boost::make_iterator_range(boost::vertices(cluster.graph()));
-  for (const auto vertex : vertices) {
-    const DeviceKind kind = cluster.graph()[vertex].kind;
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) {
+    const DeviceKind kind = cluster.device(id).kind;
     if (kind == DeviceKind::LeafSwitch) ++count.leaves;
     if (kind == DeviceKind::SpineSwitch) ++count.spines;
     if (kind == DeviceKind::CoreSwitch) ++count.cores;

@@ -50,10 +50,8 @@ std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind, std::string_vi
   std::uint32_t& number = draft.switches[static_cast<std::size_t>(kind)];
   std::vector<DeviceId> ids;
   for (std::uint32_t i = 0; i < count; ++i, ++number) {
-    ids.push_back(draft.add({.kind = kind,
-                             .name = fmt::format("{} {}", word, number),
-                             .node = -1,
-                             .index = static_cast<std::int32_t>(number)}));
+    ids.push_back(draft.blueprint.add({.kind = kind, .index = static_cast<std::int32_t>(number)},
+                                      fmt::format("{} {}", word, number)));
   }
   return ids;
 }

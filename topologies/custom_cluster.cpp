@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
+#include "sim/graph/blueprint.hpp"
 #include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"
@@ -33,16 +34,6 @@ template <class Kind>
 Kind kind_of(const std::vector<std::string>& names, const std::string& name) {
   const auto found = std::find(names.begin(), names.end(), name);
   return static_cast<Kind>(found == names.end() ? 0 : found - names.begin());
-}
-
-bool stands_in_node(DeviceKind kind) {
-  return kind != DeviceKind::LeafSwitch && kind != DeviceKind::SpineSwitch &&
-         kind != DeviceKind::CoreSwitch;
-}
-
-bool is_fabric_link(LinkKind kind) {
-  return kind == LinkKind::NicPort || kind == LinkKind::LeafSpine || kind == LinkKind::SpineCore ||
-         kind == LinkKind::Local || kind == LinkKind::Global;
 }
 
 class CustomReader {
@@ -75,10 +66,10 @@ class CustomReader {
  private:
   void read_device(JsonObject& object) {
     static const std::vector<std::string> kinds = words<DeviceKind>(kDeviceKinds);
-    Device device;
+    NamedDevice device;
     device.name = object.text("name");
     device.kind = kind_of<DeviceKind>(kinds, object.choice("kind", kinds));
-    if (stands_in_node(device.kind)) {
+    if (!is_fabric_switch(device.kind)) {
       device.node =
           static_cast<std::int32_t>(object.integer("node", {.least = 0, .most = 1 << 20}));
     } else if (object.has("node")) {
@@ -146,19 +137,19 @@ class CustomReader {
   }
 
   void check_ends(JsonObject& object, const Link& link) {
-    const Device& a = custom_.devices[link.from];
-    const Device& b = custom_.devices[link.to];
-    const auto on_fabric = [](const Device& end) {
-      return !stands_in_node(end.kind) || end.kind == DeviceKind::Nic;
+    const NamedDevice& a = custom_.devices[link.from];
+    const NamedDevice& b = custom_.devices[link.to];
+    const auto on_fabric = [](const NamedDevice& end) {
+      return is_fabric_switch(end.kind) || end.kind == DeviceKind::Nic;
     };
     if (link.from == link.to) {
       object.report("to", fmt::format("\"{}\" is linked to itself", a.name), "link two devices");
-    } else if (is_fabric_link(link.kind) && !(on_fabric(a) && on_fabric(b))) {
+    } else if (is_fabric_side(link.kind) && !(on_fabric(a) && on_fabric(b))) {
       object.report("kind",
                     fmt::format("a {} link joins NICs and fabric switches, not \"{}\" and \"{}\"",
                                 to_string(link.kind), a.name, b.name),
                     "use nvlink, pcie, chip_to_chip or socket inside a node");
-    } else if (!is_fabric_link(link.kind) && (a.node != b.node || a.node < 0)) {
+    } else if (!is_fabric_side(link.kind) && (a.node != b.node || a.node < 0)) {
       object.report("kind",
                     fmt::format("a {} link stays in a node; \"{}\" and \"{}\" do not share one",
                                 to_string(link.kind), a.name, b.name),
@@ -171,7 +162,7 @@ class CustomReader {
     std::map<std::int32_t, std::uint32_t> gpus_of_node;
     std::vector<std::tuple<std::int32_t, DeviceId, std::size_t>> order;
     for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
-      const Device& device = custom_.devices[id];
+      const NamedDevice& device = custom_.devices[id];
       if (device.node >= 0) gpus_of_node.try_emplace(device.node, 0);
       if (device.kind != DeviceKind::Gpu) continue;
       ++gpus_of_node[device.node];
@@ -222,12 +213,12 @@ class CustomReader {
   void choose_nics() {
     std::map<std::int32_t, std::vector<DeviceId>> nics;
     for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
-      const Device& device = custom_.devices[id];
+      const NamedDevice& device = custom_.devices[id];
       if (device.kind == DeviceKind::Nic) nics[device.node].push_back(id);
     }
     spec_.node.nics = static_cast<std::uint32_t>(nics[0].size());
     for (std::size_t i = 0; i < custom_.gpus.size(); ++i) {
-      const Device& gpu = custom_.devices[custom_.gpus[i]];
+      const NamedDevice& gpu = custom_.devices[custom_.gpus[i]];
       JsonObject& object = objects_[custom_.gpus[i]];
       const std::string& name = wanted_nic_[gpu_numbers_[i]];
       const std::vector<DeviceId>& local = nics[gpu.node];
@@ -244,7 +235,7 @@ class CustomReader {
       } else if (const auto found = by_name_.find(name); found != by_name_.end()) {
         nic = found->second;
       }
-      const Device& chosen = custom_.devices[nic];
+      const NamedDevice& chosen = custom_.devices[nic];
       if (chosen.kind != DeviceKind::Nic || chosen.node != gpu.node) {
         object.report("nic", fmt::format("\"{}\" is not a NIC of node {}", name, gpu.node),
                       "name a nic device of the same node");
@@ -268,10 +259,10 @@ class CustomReader {
 
 Json device_json(const Cluster& cluster, DeviceId id, const std::map<DeviceId, DeviceId>& nic) {
   const Device& device = cluster.device(id);
-  Json json = {{"name", device.name}, {"kind", to_string(device.kind)}};
+  Json json = {{"name", cluster.name(id)}, {"kind", to_string(device.kind)}};
   if (device.node >= 0) json["node"] = device.node;
   if (const auto found = nic.find(id); found != nic.end()) {
-    json["nic"] = cluster.device(found->second).name;
+    json["nic"] = cluster.name(found->second);
   }
   return json;
 }
@@ -290,9 +281,9 @@ Json links_json(const Cluster& cluster) {
     int& own = unpaired[link_key(link, false)];
     if (own == 0) continue;
     --own;
-    Json json = {{"from", cluster.device(link.from).name}, {"to", cluster.device(link.to).name},
-                 {"kind", to_string(link.kind)},           {"capacity", exact_text(link.capacity)},
-                 {"nominal", exact_text(link.nominal)},    {"latency", exact_text(link.latency)}};
+    Json json = {{"from", cluster.name(link.from)},     {"to", cluster.name(link.to)},
+                 {"kind", to_string(link.kind)},        {"capacity", exact_text(link.capacity)},
+                 {"nominal", exact_text(link.nominal)}, {"latency", exact_text(link.latency)}};
     if (link.cables != 1) json["cables"] = link.cables;
     const auto twin = unpaired.find(link_key(link, true));
     if (twin != unpaired.end() && twin->second > 0) {
@@ -314,9 +305,10 @@ ClusterSpec read_custom(JsonObject object, const std::string& name) {
 Cluster build_custom(const ClusterSpec& spec) {
   TY_CHECK(spec.custom.has_value());
   const CustomSpec& custom = *spec.custom;
-  auto graph = std::make_unique<ClusterGraph>();
-  for (const Device& device : custom.devices) boost::add_vertex(device, *graph);
-  for (const Link& link : custom.links) boost::add_edge(link.from, link.to, link, *graph);
+  Blueprint blueprint;
+  for (const NamedDevice& device : custom.devices)
+    blueprint.add({device.kind, device.node, device.index}, device.name);
+  for (const Link& link : custom.links) blueprint.link(link.from, link.to, wire_of(link));
   ClusterFacts facts{.name = spec.node.name,
                      .node = spec.node.name,
                      .gpu = spec.node.gpu,
@@ -330,8 +322,8 @@ Cluster build_custom(const ClusterSpec& spec) {
                      .torus = custom.torus,
                      .node_torus = custom.node_torus};
   forget_if_alike(facts);
-  return build_with_faults(spec.faults, std::move(facts), std::move(graph), custom.gpus,
-                           custom.nic_of_gpu);
+  return build_with_faults(spec.faults, std::move(facts), std::move(blueprint).wiring(),
+                           custom.gpus, custom.nic_of_gpu);
 }
 
 Cluster custom_cluster(JsonFile& file) {
@@ -358,7 +350,7 @@ Json spelled_out(const Cluster& cluster) {
     nic.emplace(cluster.gpus()[i], cluster.nic_of_gpu()[i]);
   }
   json["devices"] = Json::array();
-  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) {
     json["devices"].push_back(device_json(cluster, id, nic));
   }
   for (std::uint32_t gpu = 0; gpu < facts.mixed_gpus.size(); ++gpu) {

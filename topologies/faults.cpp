@@ -10,6 +10,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
+#include "sim/graph/blueprint.hpp"
 
 namespace trainyard {
 
@@ -19,27 +20,11 @@ namespace {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }
 
-// In the order in which a Cluster numbers them, with their ends.
-std::vector<Link> links_of(const ClusterGraph& graph) {
-  std::vector<Link> links;
-  for (DeviceId id = 0; id < boost::num_vertices(graph); ++id) {
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(id, graph))) {
-      links.push_back(graph[edge]);
-      links.back().from = id;
-      links.back().to = static_cast<DeviceId>(boost::target(edge, graph));
-    }
-  }
-  return links;
-}
-
 // Marks links as faults say; copies what is left.
 class Breaker {
  public:
-  explicit Breaker(const ClusterGraph& whole)
-      : whole_(whole), links_(links_of(whole)), factor_(links_.size(), 1.0) {
-    for (DeviceId id = 0; id < boost::num_vertices(whole); ++id) {
-      by_name_.emplace(whole[id].name, id);
-    }
+  explicit Breaker(const Wiring& whole) : whole_(whole), factor_(whole.link_count(), 1.0) {
+    for (DeviceId id = 0; id < whole.device_count(); ++id) by_name_.emplace(whole.name(id), id);
   }
 
   void apply(const Fault& fault, std::size_t number) {
@@ -54,18 +39,13 @@ class Breaker {
     }
   }
 
-  [[nodiscard]] ClusterGraph rest() const {
-    ClusterGraph graph;
-    for (DeviceId id = 0; id < boost::num_vertices(whole_); ++id) {
-      boost::add_vertex(whole_[id], graph);
-    }
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      if (factor_[i] <= 0.0) continue;
-      Link link = links_[i];
-      link.capacity *= factor_[i];
-      boost::add_edge(link.from, link.to, link, graph);
-    }
-    return graph;
+  [[nodiscard]] Wiring rest() const {
+    return redrawn(whole_, [&](const Link& link, Blueprint& blueprint) {
+      if (factor_[link.id] <= 0.0) return;
+      Wire wire = wire_of(link);
+      wire.capacity *= factor_[link.id];
+      blueprint.link(link.from, link.to, wire);
+    });
   }
 
  private:
@@ -73,9 +53,9 @@ class Breaker {
   template <class Hit>
   std::size_t scale(double factor, Hit hit) {
     std::size_t count = 0;
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      if (!hit(links_[i])) continue;
-      factor_[i] *= factor;
+    for (const Link link : whole_.links()) {
+      if (!hit(link)) continue;
+      factor_[link.id] *= factor;
       ++count;
     }
     return count;
@@ -99,8 +79,8 @@ class Breaker {
     });
     if (hit > 0) return;
     std::vector<std::string> joined;
-    for (const Link& link : links_) {
-      if (link.from == a && joined.size() < 4) joined.push_back(whole_[link.to].name);
+    for (const Link link : whole_.links_from(a)) {
+      if (joined.size() < 4) joined.push_back(whole_.name(link.to));
     }
     refuse(pointer + "/link", fmt::format("no link joins \"{}\" and \"{}\"", fault.from, fault.to),
            joined.empty() ? ""
@@ -110,7 +90,7 @@ class Breaker {
   void break_rail(const Fault& fault, const std::string& pointer) {
     std::int32_t last = -1;
     const auto on_rail = [&](DeviceId id) {
-      const Device& nic = whole_[id];
+      const Device& nic = whole_.device(id);
       if (nic.kind == DeviceKind::Nic) last = std::max(last, nic.index);
       return nic.kind == DeviceKind::Nic && nic.index == static_cast<std::int32_t>(fault.rail);
     };
@@ -126,7 +106,7 @@ class Breaker {
 
   void break_device(const Fault& fault, const std::string& pointer) {
     const DeviceId broken = device(fault.device, pointer + "/device");
-    if (whole_[broken].kind == DeviceKind::Gpu && fault.capacity_factor <= 0.0) {
+    if (whole_.device(broken).kind == DeviceKind::Gpu && fault.capacity_factor <= 0.0) {
       refuse(pointer + "/device",
              fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
              "take its node out of the cluster");
@@ -135,21 +115,16 @@ class Breaker {
           [&](const Link& link) { return link.from == broken || link.to == broken; });
   }
 
-  const ClusterGraph& whole_;
-  std::vector<Link> links_;
-  std::vector<double> factor_;  // of the capacity that is left, by edge
+  const Wiring& whole_;
+  std::vector<double> factor_;  // of the capacity that is left, by link
   std::map<std::string, DeviceId> by_name_;
 };
 
-bool is_host_side(LinkKind kind) {
-  return kind == LinkKind::Pcie || kind == LinkKind::ChipToChip || kind == LinkKind::Socket;
-}
-
 // Who still has a cable there and one back.
-std::vector<bool> cabled_nics(const ClusterGraph& graph) {
-  std::vector<bool> up(boost::num_vertices(graph), false);
-  std::vector<bool> down(boost::num_vertices(graph), false);
-  for (const Link& link : links_of(graph)) {
+std::vector<bool> cabled_nics(const Wiring& wiring) {
+  std::vector<bool> up(wiring.device_count(), false);
+  std::vector<bool> down(wiring.device_count(), false);
+  for (const Link& link : wiring.links()) {
     if (link.kind != LinkKind::NicPort) continue;
     up[link.from] = true;
     down[link.to] = true;
@@ -159,30 +134,29 @@ std::vector<bool> cabled_nics(const ClusterGraph& graph) {
 }
 
 // Host-side hops from a GPU to the devices of its node; no other GPU or NIC stands in between.
-std::map<DeviceId, std::uint32_t> host_hops(const ClusterGraph& graph, DeviceId gpu) {
+std::map<DeviceId, std::uint32_t> host_hops(const Wiring& wiring, DeviceId gpu) {
   std::map<DeviceId, std::uint32_t> hops = {{gpu, 0}};
   std::deque<DeviceId> queue = {gpu};
   for (; !queue.empty(); queue.pop_front()) {
     const DeviceId here = queue.front();
-    const DeviceKind kind = graph[here].kind;
+    const DeviceKind kind = wiring.device(here).kind;
     if (here != gpu && (kind == DeviceKind::Gpu || kind == DeviceKind::Nic)) continue;
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(here, graph))) {
-      const auto next = static_cast<DeviceId>(boost::target(edge, graph));
-      if (!is_host_side(graph[edge].kind)) continue;
-      if (hops.emplace(next, hops.at(here) + 1).second) queue.push_back(next);
+    for (const Link link : wiring.links_from(here)) {
+      if (!is_host_side(link.kind)) continue;
+      if (hops.emplace(link.to, hops.at(here) + 1).second) queue.push_back(link.to);
     }
   }
   return hops;
 }
 
 // The NIC that takes the place of a dead one.
-std::optional<DeviceId> other_nic(const ClusterGraph& graph, DeviceId gpu,
+std::optional<DeviceId> other_nic(const Wiring& wiring, DeviceId gpu,
                                   const std::vector<bool>& cabled,
                                   const std::map<DeviceId, std::uint32_t>& served) {
   std::optional<DeviceId> best;
   std::pair<std::uint32_t, std::uint32_t> best_rank;
-  for (const auto& [id, hops] : host_hops(graph, gpu)) {
-    if (graph[id].kind != DeviceKind::Nic || !cabled[id]) continue;
+  for (const auto& [id, hops] : host_hops(wiring, gpu)) {
+    if (wiring.device(id).kind != DeviceKind::Nic || !cabled[id]) continue;
     const auto gpus = served.find(id);
     const std::pair rank{hops, gpus == served.end() ? 0U : gpus->second};
     if (best && best_rank <= rank) continue;
@@ -192,24 +166,24 @@ std::optional<DeviceId> other_nic(const ClusterGraph& graph, DeviceId gpu,
   return best;
 }
 
-std::vector<DeviceId> usable_nics(const ClusterGraph& graph, const std::vector<DeviceId>& gpus,
+std::vector<DeviceId> usable_nics(const Wiring& wiring, const std::vector<DeviceId>& gpus,
                                   std::vector<DeviceId> nic_of_gpu) {
-  const std::vector<bool> cabled = cabled_nics(graph);
+  const std::vector<bool> cabled = cabled_nics(wiring);
   std::map<DeviceId, std::uint32_t> served;
   std::vector<std::size_t> stranded;
   for (std::size_t i = 0; i < nic_of_gpu.size(); ++i) {
     const DeviceId nic = nic_of_gpu[i];
-    if (cabled[nic] && host_hops(graph, gpus[i]).contains(nic)) {
+    if (cabled[nic] && host_hops(wiring, gpus[i]).contains(nic)) {
       ++served[nic];
     } else {
       stranded.push_back(i);
     }
   }
   for (const std::size_t i : stranded) {
-    const std::optional<DeviceId> nic = other_nic(graph, gpus[i], cabled, served);
+    const std::optional<DeviceId> nic = other_nic(wiring, gpus[i], cabled, served);
     if (!nic) {
       refuse("/faults",
-             fmt::format("they leave {} without a way to the network", graph[gpus[i]].name),
+             fmt::format("they leave {} without a way to the network", wiring.name(gpus[i])),
              "leave one NIC of its node alive and joined to it, or take the node out of the "
              "cluster");
     }
@@ -221,16 +195,15 @@ std::vector<DeviceId> usable_nics(const ClusterGraph& graph, const std::vector<D
 
 }  // namespace
 
-Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts,
-                          std::unique_ptr<ClusterGraph> graph, std::vector<DeviceId> gpus,
-                          std::vector<DeviceId> nic_of_gpu) {
+Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts, Wiring wiring,
+                          std::vector<DeviceId> gpus, std::vector<DeviceId> nic_of_gpu) {
   if (faults.empty())
-    return {std::move(facts), std::move(graph), std::move(gpus), std::move(nic_of_gpu)};
-  Breaker breaker(*graph);
+    return {std::move(facts), std::move(wiring), std::move(gpus), std::move(nic_of_gpu)};
+  Breaker breaker(wiring);
   for (std::size_t i = 0; i < faults.size(); ++i) breaker.apply(faults[i], i);
-  const ClusterGraph rest = breaker.rest();
+  Wiring rest = breaker.rest();
   nic_of_gpu = usable_nics(rest, gpus, std::move(nic_of_gpu));
-  return {std::move(facts), rest, std::move(gpus), std::move(nic_of_gpu)};
+  return {std::move(facts), std::move(rest), std::move(gpus), std::move(nic_of_gpu)};
 }
 
 }  // namespace trainyard

@@ -23,8 +23,7 @@ namespace trainyard {
 // is there, for a dead GPU, and for a GPU that is left without a NIC. `nic_of_gpu` is empty where
 // there is one node.
 [[nodiscard]] Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts,
-                                        std::unique_ptr<ClusterGraph> graph,
-                                        std::vector<DeviceId> gpus,
+                                        Wiring wiring, std::vector<DeviceId> gpus,
                                         std::vector<DeviceId> nic_of_gpu);
 
 // The list under "faults" of a cluster object, none where it is absent. Problems are reported.

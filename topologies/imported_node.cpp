@@ -65,10 +65,10 @@ void add_copy(const ImportedNode& node, std::uint32_t number, const NodeSpec& li
   std::vector<DeviceId> ids;
   std::array<std::int32_t, kDeviceKinds> next{};
   for (const ImportedNode::Part& part : node.parts) {
-    ids.push_back(draft.add({.kind = part.kind,
-                             .name = fmt::format("node {} {}", number, part.name),
-                             .node = static_cast<std::int32_t>(number),
-                             .index = next.at(static_cast<std::size_t>(part.kind))++}));
+    ids.push_back(draft.blueprint.add({.kind = part.kind,
+                                       .node = static_cast<std::int32_t>(number),
+                                       .index = next.at(static_cast<std::size_t>(part.kind))++},
+                                      fmt::format("node {} {}", number, part.name)));
     if (part.kind == DeviceKind::Gpu) draft.gpus.push_back(ids.back());
     if (part.kind == DeviceKind::Nic) draft.nics.push_back(ids.back());
   }
@@ -82,18 +82,16 @@ void add_copy(const ImportedNode& node, std::uint32_t number, const NodeSpec& li
 }
 
 // The fabric was drawn for NICs that are all alike: each gets the rate of its own port.
-void set_port_rates(const ImportedNode& node, Draft& draft) {
-  for (const auto vertex : boost::make_iterator_range(boost::vertices(draft.graph))) {
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, draft.graph))) {
-      Link& link = draft.graph[edge];
-      if (link.kind != LinkKind::NicPort) continue;
-      const Device& from = draft.graph[vertex];
-      const Device& to = draft.graph[boost::target(edge, draft.graph)];
-      const Device& nic = from.kind == DeviceKind::Nic ? from : to;
-      link.capacity = link.nominal =
-          BytesPerSecond{node.ports.at(static_cast<std::size_t>(nic.index))};
-    }
-  }
+void set_port_rates(const ImportedNode& node, Wiring& wiring) {
+  wiring.rewire([&](const Link& link) {
+    Wire wire = wire_of(link);
+    if (wire.kind != LinkKind::NicPort) return wire;
+    const Device& from = wiring.device(link.from);
+    const Device& nic = from.kind == DeviceKind::Nic ? from : wiring.device(link.to);
+    wire.capacity = wire.nominal =
+        BytesPerSecond{node.ports.at(static_cast<std::size_t>(nic.index))};
+    return wire;
+  });
 }
 
 ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const NodeSpec& like) {
@@ -148,12 +146,13 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
       refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
              "trainyard list fabrics");
     draw(spec, draft);
-    set_port_rates(node, draft);
     const std::vector<std::size_t> numbers = nic_numbers(node);
     for (std::size_t i = 0; i < draft.gpus.size(); ++i)
       nic_of_gpu.push_back(
           draft.nics[i / numbers.size() * node.ports.size() + numbers[i % numbers.size()]]);
   }
+  Wiring wiring = std::move(draft.blueprint).wiring();
+  set_port_rates(node, wiring);
   ClusterFacts facts{.name = fmt::format("{} x imported {}", choice.nodes, gpu),
                      .node = like.name,
                      .gpu = gpu,
@@ -163,7 +162,7 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
                      .mixed_gpus = kinds_of(node, choice),
                      .latency = like.latency};
   forget_if_alike(facts);
-  return {std::move(facts), draft.graph, draft.gpus, nic_of_gpu};
+  return {std::move(facts), std::move(wiring), std::move(draft.gpus), std::move(nic_of_gpu)};
 }
 
 }  // namespace trainyard

@@ -1,9 +1,7 @@
 #include "topologies/node.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <string>
+#include <utility>
 
 #include "topologies/torus.hpp"
 
@@ -22,34 +20,27 @@ const OtherGpus* other_gpus(const NodeSpec& node, std::uint32_t gpu) {
 // GPUs.
 class NodeDraft {
  public:
-  NodeDraft(const NodeSpec& node, std::uint32_t number, Draft& draft)
-      : node_(node), number_(number), draft_(draft) {}
+  explicit NodeDraft(const NodeSpec& node) : node_(node) {}
 
-  void draw() {
-    gpus_ = add_all(DeviceKind::Gpu, "gpu", node_.gpus);
+  DrawnNode draw() {
+    gpus_ = add_all(DeviceKind::Gpu, node_.gpus);
     scale_up();
-    cpus_ = add_all(DeviceKind::Cpu, "cpu", node_.gpus / node_.gpus_per_cpu);
+    cpus_ = add_all(DeviceKind::Cpu, node_.gpus / node_.gpus_per_cpu);
     join_cpus();
     if (node_.gpus_per_pcie_switch > 0) {
-      switches_ =
-          add_all(DeviceKind::PcieSwitch, "pcie switch", node_.gpus / node_.gpus_per_pcie_switch);
+      switches_ = add_all(DeviceKind::PcieSwitch, node_.gpus / node_.gpus_per_pcie_switch);
     }
-    nics_ = add_all(DeviceKind::Nic, "nic", node_.nics);
+    nics_ = add_all(DeviceKind::Nic, node_.nics);
     join_host_side();
-    draft_.gpus.insert(draft_.gpus.end(), gpus_.begin(), gpus_.end());
-    draft_.nics.insert(draft_.nics.end(), nics_.begin(), nics_.end());
+    return {std::move(blueprint_).wiring(), std::move(gpus_), std::move(nics_)};
   }
 
  private:
-  std::vector<DeviceId> add_all(DeviceKind kind, std::string_view word, std::uint32_t count) {
-    const std::string called = fmt::format("node {} {} ", number_, word);
+  std::vector<DeviceId> add_all(DeviceKind kind, std::uint32_t count) {
     std::vector<DeviceId> ids;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      ids.push_back(draft_.add({.kind = kind,
-                                .name = called + std::to_string(i),
-                                .node = static_cast<std::int32_t>(number_),
-                                .index = static_cast<std::int32_t>(i)}));
-    }
+    for (std::uint32_t i = 0; i < count; ++i)
+      ids.push_back(
+          blueprint_.add({.kind = kind, .node = 0, .index = static_cast<std::int32_t>(i)}));
     return ids;
   }
 
@@ -58,13 +49,13 @@ class NodeDraft {
   void scale_up() {
     if (node_.scale_up == NodeSpec::ScaleUp::None || node_.gpus < 2) return;
     if (node_.scale_up == NodeSpec::ScaleUp::NvSwitch) {
-      const DeviceId plane = add_all(DeviceKind::NvSwitch, "nvswitch", 1).front();
+      const DeviceId plane = add_all(DeviceKind::NvSwitch, 1).front();
       const Wire wire{.kind = LinkKind::NvLink,
                       .capacity = node_.nvlink,
                       .nominal = node_.nvlink_nominal,
                       .latency = node_.nvlink_latency,
                       .cables = std::max(node_.nvlinks, 1U)};
-      for (const DeviceId gpu : gpus_) draft_.cable(gpu, plane, wire);
+      for (const DeviceId gpu : gpus_) blueprint_.cable(gpu, plane, wire);
       return;
     }
     if (node_.scale_up == NodeSpec::ScaleUp::Torus) return join_torus();
@@ -75,7 +66,7 @@ class NodeDraft {
                     .latency = node_.nvlink_latency,
                     .cables = std::max(node_.nvlinks / (node_.gpus - 1), 1U)};
     for (std::size_t a = 0; a < gpus_.size(); ++a) {
-      for (std::size_t b = a + 1; b < gpus_.size(); ++b) draft_.cable(gpus_[a], gpus_[b], wire);
+      for (std::size_t b = a + 1; b < gpus_.size(); ++b) blueprint_.cable(gpus_[a], gpus_[b], wire);
     }
   }
 
@@ -86,12 +77,12 @@ class NodeDraft {
                           [](std::uint32_t size) { return size > 1; }));
     for (const TorusWire& wire : torus_wires(node_.scale_up_dims)) {
       const double part = static_cast<double>(wire.times) / ways;
-      draft_.cable(gpus_[wire.from], gpus_[wire.to],
-                   {.kind = LinkKind::NvLink,
-                    .capacity = node_.nvlink * part,
-                    .nominal = node_.nvlink_nominal * part,
-                    .latency = node_.nvlink_latency,
-                    .cables = std::max(node_.nvlinks * wire.times / ways, 1U)});
+      blueprint_.cable(gpus_[wire.from], gpus_[wire.to],
+                       {.kind = LinkKind::NvLink,
+                        .capacity = node_.nvlink * part,
+                        .nominal = node_.nvlink_nominal * part,
+                        .latency = node_.nvlink_latency,
+                        .cables = std::max(node_.nvlinks * wire.times / ways, 1U)});
     }
   }
 
@@ -103,7 +94,7 @@ class NodeDraft {
     const std::size_t host = node_.cpus_per_host;
     for (std::size_t a = 0; a < cpus_.size(); ++a) {
       for (std::size_t b = a + 1; b < cpus_.size() && b / host == a / host; ++b) {
-        draft_.cable(cpus_[a], cpus_[b], wire);
+        blueprint_.cable(cpus_[a], cpus_[b], wire);
       }
     }
   }
@@ -118,15 +109,15 @@ class NodeDraft {
                     .nominal = node_.chip_to_chip_nominal,
                     .latency = node_.pcie_latency};
     for (std::size_t i = 0; i < switches_.size(); ++i) {
-      draft_.cable(switches_[i], cpu_of(i * node_.gpus_per_pcie_switch), pcie);
+      blueprint_.cable(switches_[i], cpu_of(i * node_.gpus_per_pcie_switch), pcie);
     }
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      if (!switches_.empty()) draft_.cable(gpus_[i], switch_of(i), pcie_of(i, pcie));
-      if (node_.chip_to_chip.value() > 0.0) draft_.cable(gpus_[i], cpu_of(i), chip);
+      if (!switches_.empty()) blueprint_.cable(gpus_[i], switch_of(i), pcie_of(i, pcie));
+      if (node_.chip_to_chip.value() > 0.0) blueprint_.cable(gpus_[i], cpu_of(i), chip);
     }
     for (std::size_t i = 0; i < nics_.size(); ++i) {
       const std::size_t gpu = i * node_.gpus / node_.nics;
-      draft_.cable(nics_[i], switches_.empty() ? cpu_of(gpu) : switch_of(gpu), pcie);
+      blueprint_.cable(nics_[i], switches_.empty() ? cpu_of(gpu) : switch_of(gpu), pcie);
     }
   }
 
@@ -145,8 +136,7 @@ class NodeDraft {
   }
 
   const NodeSpec& node_;
-  std::uint32_t number_;
-  Draft& draft_;
+  Blueprint blueprint_;
   std::vector<DeviceId> gpus_;
   std::vector<DeviceId> cpus_;
   std::vector<DeviceId> switches_;
@@ -167,8 +157,6 @@ void forget_if_alike(ClusterFacts& facts) {
   if (std::ranges::none_of(facts.mixed_gpus, differs)) facts.mixed_gpus.clear();
 }
 
-void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft) {
-  NodeDraft(node, number, draft).draw();
-}
+DrawnNode draw_node(const NodeSpec& node) { return NodeDraft(node).draw(); }
 
 }  // namespace trainyard

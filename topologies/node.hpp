@@ -1,14 +1,13 @@
 // The inside of a server: GPUs, their scale-up network, PCIe switches, CPUs and NICs.
 //
-//   Draft draft;
-//   add_node(load_node("dgx_h100"), 0, draft);   // 8 GPUs, 1 NVSwitch plane, 8 PCIe switches, 8
-//   NICs, 2 CPUs
+//   const DrawnNode node = draw_node(load_node("dgx_h100"));   // 8 GPUs, 1 NVSwitch plane, 8 PCIe
+//                                                             // switches, 8 NICs, 2 CPUs
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "sim/base/json_reader.hpp"
-#include "topologies/draft.hpp"
+#include "sim/graph/blueprint.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -30,8 +29,13 @@ void change_nics(JsonObject object, NodeSpec& node);
 // Empties mixed_gpus where they all are what the cluster says of every GPU.
 void forget_if_alike(ClusterFacts& facts);
 
-// Draws node number `number` and appends its GPUs and NICs to the draft's lists.
-void add_node(const NodeSpec& node, std::uint32_t number, Draft& draft);
+// A node by itself, to be stamped into drawings, and which of its devices are GPUs and NICs.
+struct DrawnNode {
+  Wiring wiring;
+  std::vector<DeviceId> gpus;
+  std::vector<DeviceId> nics;
+};
+[[nodiscard]] DrawnNode draw_node(const NodeSpec& node);
 
 // The NIC of a GPU, by local index: NICs are dealt to the GPUs in order, several GPUs sharing one
 // where there are fewer. REQUIRES: nics > 0 and a divisor of gpus.

@@ -27,7 +27,7 @@ class Writer {
  private:
   std::vector<DeviceId> of_kind(DeviceKind kind) const {
     std::vector<DeviceId> found;
-    for (DeviceId id = 0; id < boost::num_vertices(cluster_.graph()); ++id)
+    for (DeviceId id = 0; id < cluster_.device_count(); ++id)
       if (cluster_.device(id).kind == kind && cluster_.device(id).node == node_)
         found.push_back(id);
     return found;
@@ -35,9 +35,8 @@ class Writer {
 
   std::vector<Link> links(DeviceId from, LinkKind kind) const {
     std::vector<Link> found;
-    const ClusterGraph& graph = cluster_.graph();
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(from, graph)))
-      if (graph[edge].kind == kind) found.push_back(graph[edge]);
+    for (const Link link : cluster_.links_from(from))
+      if (link.kind == kind) found.push_back(link);
     return found;
   }
 
@@ -45,8 +44,8 @@ class Writer {
     throw InputError(
         Problem{"", "",
                 fmt::format("the {} link from {} to {} has a rate that NCCL's form cannot say: {}",
-                            to_string(link.kind), cluster_.device(link.from).name,
-                            cluster_.device(link.to).name, to_text(link.capacity)),
+                            to_string(link.kind), cluster_.name(link.from), cluster_.name(link.to),
+                            to_text(link.capacity)),
                 "write the cluster as JSON: trainyard show topology --json"});
   }
 

@@ -53,7 +53,7 @@ class PlatformText {
   }
 
  private:
-  std::string name(DeviceId device) const { return svg_escaped(cluster_.device(device).name); }
+  std::string name(DeviceId device) const { return svg_escaped(cluster_.name(device)); }
 
   std::string route(std::uint32_t from, std::uint32_t to) {
     std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">",
@@ -101,8 +101,8 @@ class PlatformText {
         "    <link id=\"{}\" bandwidth=\"{}Bps\" latency=\"{}s\"/> {}\n", entry->second, bandwidth,
         latency,
         comment(fmt::format(
-            "{}: {} to {}{}", to_string(first.kind), cluster_.device(first.from).name,
-            cluster_.device(first.to).name,
+            "{}: {} to {}{}", to_string(first.kind), cluster_.name(first.from),
+            cluster_.name(first.to),
             bundle.links.size() > 1 ? fmt::format(" and {} more", bundle.links.size() - 1) : "")));
     return entry->second;
   }

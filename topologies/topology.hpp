@@ -109,7 +109,7 @@ struct OtherNodes {
 
 // A cluster spelled out device by device (custom_cluster.hpp).
 struct CustomSpec {
-  std::vector<Device> devices = {};
+  std::vector<NamedDevice> devices = {};
   std::vector<Link> links = {};           // directed; ids are not used
   std::vector<DeviceId> gpus = {};        // in rank order
   std::vector<GpuKind> kinds = {};        // of them; empty: all as the node says

@@ -49,7 +49,7 @@ struct Places {
 Places place(const Cluster& cluster, bool collapsed) {
   Places places;
   std::map<std::int32_t, std::size_t> box_of_node;
-  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) {
     const Device& device = cluster.device(id);
     const bool joins = collapsed && device.node >= 0;
     if (const auto box = box_of_node.find(device.node); joins && box != box_of_node.end()) {
@@ -57,7 +57,7 @@ Places place(const Cluster& cluster, bool collapsed) {
       continue;
     }
     const Box box = joins ? Box{fmt::format("node {}", device.node), "box3d"}
-                          : Box{device.name, shape_of(device.kind)};
+                          : Box{cluster.name(id), shape_of(device.kind)};
     const std::size_t vertex = boost::add_vertex(box, places.drawing);
     if (joins) box_of_node.emplace(device.node, vertex);
     places.of_device.push_back(vertex);

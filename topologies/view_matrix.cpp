@@ -45,8 +45,7 @@ std::map<DeviceId, Step> reach(const Cluster& cluster, DeviceId start, bool nvli
     const bool end = kind == DeviceKind::Nic || (kind == DeviceKind::Gpu && !nvlink);
     if (end && here != start) continue;
     const std::uint32_t cables = reached.at(here).cables;
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(here, cluster.graph()))) {
-      const Link& link = cluster.graph()[edge];
+    for (const Link link : cluster.links_from(here)) {
       if (!carries(link.kind, nvlink)) continue;
       if (reached.try_emplace(link.to, Step{here, std::min(cables, link.cables)}).second) {
         queue.push_back(link.to);
@@ -79,7 +78,7 @@ struct Row {
 std::vector<Row> rows_of(const Cluster& cluster, std::uint32_t node) {
   std::vector<Row> gpus;
   std::vector<Row> nics;
-  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) {
     const Device& device = cluster.device(id);
     if (device.node != static_cast<std::int32_t>(node)) continue;
     if (device.kind == DeviceKind::Gpu) gpus.push_back({id, fmt::format("GPU{}", device.index)});

@@ -28,7 +28,7 @@ struct Row {
 std::string devices_text(const Cluster& cluster) {
   std::map<DeviceKind, std::uint32_t> total;
   std::map<DeviceKind, std::uint32_t> inside;
-  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) {
     const Device& device = cluster.device(id);
     ++total[device.kind];
     if (device.node == 0) ++inside[device.kind];

@@ -17,21 +17,14 @@ using Devices = std::set<DeviceId>;
 // By role, the number of its unit at one level.
 using Units = std::vector<std::uint32_t>;
 
-bool is_fabric_switch(const Cluster& cluster, DeviceId id) {
-  const DeviceKind kind = cluster.device(id).kind;
-  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
-         kind == DeviceKind::CoreSwitch;
-}
-
 // Fabric switches that these devices are wired to, one tier further up: a leaf's neighbours among
 // leaves (a torus, a mesh of leaves) are no tier.
 Devices switches_above(const Cluster& cluster, const Devices& below) {
   Devices above;
   for (const DeviceId id : below) {
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(id, cluster.graph()))) {
-      const DeviceId other = static_cast<DeviceId>(boost::target(edge, cluster.graph()));
-      const bool up = cluster.device(other).kind > cluster.device(id).kind;
-      if (up && is_fabric_switch(cluster, other)) above.insert(other);
+    for (const Link link : cluster.links_from(id)) {
+      const DeviceKind kind = cluster.device(link.to).kind;
+      if (kind > cluster.device(id).kind && is_fabric_switch(kind)) above.insert(link.to);
     }
   }
   return above;
@@ -57,8 +50,7 @@ Units numbered(const std::vector<Devices>& sets) {
 
 // By device, one that stands for all it reaches over links within a tier: a dragonfly group.
 std::vector<DeviceId> neighbourhoods(const Cluster& cluster) {
-  const ClusterGraph& graph = cluster.graph();
-  std::vector<DeviceId> stands_for(boost::num_vertices(graph), kNone);
+  std::vector<DeviceId> stands_for(cluster.device_count(), kNone);
   for (DeviceId start = 0; start < stands_for.size(); ++start) {
     if (stands_for[start] != kNone) continue;
     stands_for[start] = start;
@@ -66,8 +58,7 @@ std::vector<DeviceId> neighbourhoods(const Cluster& cluster) {
     while (!open.empty()) {
       const DeviceId id = open.back();
       open.pop_back();
-      for (const auto edge : boost::make_iterator_range(boost::out_edges(id, graph))) {
-        const Link& link = graph[edge];
+      for (const Link link : cluster.links_from(id)) {
         if (link.kind != LinkKind::Local || stands_for[link.to] != kNone) continue;
         stands_for[link.to] = start;
         open.push_back(link.to);

@@ -12,33 +12,26 @@ namespace {
 
 constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 
-bool is_fabric_switch(DeviceKind kind) {
-  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
-         kind == DeviceKind::CoreSwitch;
-}
-
 // Hops over switches of the fabric alone, by device; kFar where there is no way.
-std::vector<std::uint32_t> hops_from(const ClusterGraph& graph, DeviceId start) {
-  std::vector<std::uint32_t> hops(boost::num_vertices(graph), kFar);
+std::vector<std::uint32_t> hops_from(const Cluster& cluster, DeviceId start) {
+  std::vector<std::uint32_t> hops(cluster.device_count(), kFar);
   std::vector<DeviceId> queue{start};
   hops[start] = 0;
   for (std::size_t next = 0; next < queue.size(); ++next) {
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(queue[next], graph))) {
-      const auto to = static_cast<DeviceId>(boost::target(edge, graph));
-      if (!is_fabric_switch(graph[to].kind) || hops[to] != kFar) continue;
-      hops[to] = hops[queue[next]] + 1;
-      queue.push_back(to);
+    for (const Link link : cluster.links_from(queue[next])) {
+      if (!is_fabric_switch(cluster.device(link.to).kind) || hops[link.to] != kFar) continue;
+      hops[link.to] = hops[queue[next]] + 1;
+      queue.push_back(link.to);
     }
   }
   return hops;
 }
 
 // By device, the hops to the farthest of the leaves.
-std::vector<std::uint32_t> farthest_leaf(const ClusterGraph& graph,
-                                         const std::set<DeviceId>& leaves) {
-  std::vector<std::uint32_t> farthest(boost::num_vertices(graph), 0);
+std::vector<std::uint32_t> farthest_leaf(const Cluster& cluster, const std::set<DeviceId>& leaves) {
+  std::vector<std::uint32_t> farthest(cluster.device_count(), 0);
   for (const DeviceId leaf : leaves) {
-    const std::vector<std::uint32_t> hops = hops_from(graph, leaf);
+    const std::vector<std::uint32_t> hops = hops_from(cluster, leaf);
     for (std::size_t device = 0; device < farthest.size(); ++device)
       farthest[device] = std::max(farthest[device], hops[device]);
   }
@@ -46,15 +39,13 @@ std::vector<std::uint32_t> farthest_leaf(const ClusterGraph& graph,
 }
 
 // Climbs from a leaf to the root, on switches that are in the tree already where there is a choice.
-void join(const ClusterGraph& graph, const std::vector<std::uint32_t>& to_root, DeviceId leaf,
+void join(const Cluster& cluster, const std::vector<std::uint32_t>& to_root, DeviceId leaf,
           std::uint32_t turn, ReductionTree& tree) {
   for (DeviceId here = leaf; here != tree.root && !tree.parent.contains(here);) {
     std::vector<DeviceId> nearer;
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(here, graph))) {
-      const auto up = static_cast<DeviceId>(boost::target(edge, graph));
-      if (is_fabric_switch(graph[up].kind) && to_root[up] + 1 == to_root[here])
-        nearer.push_back(up);
-    }
+    for (const Link link : cluster.links_from(here))
+      if (is_fabric_switch(cluster.device(link.to).kind) && to_root[link.to] + 1 == to_root[here])
+        nearer.push_back(link.to);
     std::sort(nearer.begin(), nearer.end());
     nearer.erase(std::unique(nearer.begin(), nearer.end()), nearer.end());
     const auto known = std::find_if(nearer.begin(), nearer.end(), [&](DeviceId up) {
@@ -93,7 +84,7 @@ std::vector<DeviceId> ReductionTree::upwards() const {
 std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
                                             const std::vector<std::uint32_t>& roles,
                                             std::uint32_t turn) {
-  const ClusterGraph& graph = place.cluster.graph();
+  const Cluster& cluster = place.cluster;
   const SwitchRoutes routes(place);
   ReductionTree tree;
   for (const std::uint32_t role : roles) {
@@ -102,19 +93,19 @@ std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
     tree.leaf.push_back(entries[turn % entries.size()]);
   }
   const std::set<DeviceId> leaves(tree.leaf.begin(), tree.leaf.end());
-  const std::vector<std::uint32_t> farthest = farthest_leaf(graph, leaves);
+  const std::vector<std::uint32_t> farthest = farthest_leaf(cluster, leaves);
   std::uint32_t least = kFar;
   std::vector<DeviceId> roots;
   for (DeviceId device = 0; device < farthest.size(); ++device) {
-    if (!is_fabric_switch(graph[device].kind) || farthest[device] > least) continue;
+    if (!is_fabric_switch(cluster.device(device).kind) || farthest[device] > least) continue;
     if (farthest[device] < least) roots.clear();
     least = farthest[device];
     roots.push_back(device);
   }
   if (least == kFar) return {};
   tree.root = roots[turn % roots.size()];
-  const std::vector<std::uint32_t> to_root = hops_from(graph, tree.root);
-  for (const DeviceId leaf : leaves) join(graph, to_root, leaf, turn, tree);
+  const std::vector<std::uint32_t> to_root = hops_from(cluster, tree.root);
+  for (const DeviceId leaf : leaves) join(cluster, to_root, leaf, turn, tree);
   return tree;
 }
 

@@ -7,15 +7,6 @@
 
 namespace trainyard {
 
-namespace {
-
-bool is_fabric_switch(DeviceKind kind) {
-  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
-         kind == DeviceKind::CoreSwitch;
-}
-
-}  // namespace
-
 std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
                                      std::span<const std::uint32_t> roles) {
   std::optional<DeviceId> known;
@@ -53,12 +44,9 @@ std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t role) const {
   std::vector<DeviceId> found;
   const std::optional<DeviceId> nic = nic_of(role);
   if (!nic) return found;
-  const ClusterGraph& graph = place_.cluster.graph();
-  for (const auto edge : boost::make_iterator_range(boost::out_edges(*nic, graph))) {
-    const Link& link = graph[edge];
-    if (link.kind == LinkKind::NicPort && is_fabric_switch(graph[link.to].kind))
+  for (const Link link : place_.cluster.links_from(*nic))
+    if (link.kind == LinkKind::NicPort && is_fabric_switch(place_.cluster.device(link.to).kind))
       found.push_back(link.to);
-  }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
@@ -103,11 +91,9 @@ Route SwitchRoutes::from_nic(std::uint32_t role) const {
 
 // All links from one to the other, in equal shares per cable.
 Route SwitchRoutes::cables(DeviceId from, DeviceId to) const {
-  const ClusterGraph& graph = place_.cluster.graph();
   Route route;
   double all = 0.0;
-  for (const auto edge : boost::make_iterator_range(boost::out_edges(from, graph))) {
-    const Link& link = graph[edge];
+  for (const Link link : place_.cluster.links_from(from)) {
     if (link.to != to) continue;
     route.push_back({.link = link.id, .fraction = static_cast<double>(link.cables)});
     all += link.cables;

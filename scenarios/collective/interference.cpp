@@ -214,11 +214,10 @@ class Runs {
       longest = needed_s;
       double end = 0.0;
       for (const std::size_t other : use.groups) end = std::max(end, ends[other]);
-      busiest = SharedLink{
-          .name = fmt::format("{}: {} -> {}", to_string(link.kind), cluster_.device(link.from).name,
-                              cluster_.device(link.to).name),
-          .groups = static_cast<std::uint32_t>(use.groups.size()),
-          .load = needed_s / end};
+      busiest = SharedLink{.name = fmt::format("{}: {} -> {}", to_string(link.kind),
+                                               cluster_.name(link.from), cluster_.name(link.to)),
+                           .groups = static_cast<std::uint32_t>(use.groups.size()),
+                           .load = needed_s / end};
     }
     return busiest;
   }

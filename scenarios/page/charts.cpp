@@ -305,8 +305,7 @@ std::string link_heat_map(const RunView& view) {
 
 std::string topology_chart(const Cluster& cluster) {
   std::map<DeviceKind, std::uint64_t> counts;
-  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id)
-    ++counts[cluster.device(id).kind];
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) ++counts[cluster.device(id).kind];
   std::string body;
   std::map<DeviceKind, double> middle;
   double y = 4.0;

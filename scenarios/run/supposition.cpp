@@ -36,16 +36,13 @@ double time_factor(const Supposition& suppose, const Kernel& kernel) {
 }  // namespace
 
 Cluster supposed_cluster(const Supposition& suppose, const Cluster& cluster) {
-  auto graph = std::make_unique<ClusterGraph>();
-  for (const auto device : boost::make_iterator_range(boost::vertices(cluster.graph())))
-    boost::add_vertex(cluster.graph()[device], *graph);
-  for (Link link : cluster.links()) {
-    const double factor = capacity_factor(suppose, link.kind);
-    link.capacity = BytesPerSecond{link.capacity.value() * factor};
-    link.nominal = BytesPerSecond{link.nominal.value() * factor};
-    boost::add_edge(link.from, link.to, link, *graph);
-  }
-  return {cluster.facts(), std::move(graph), cluster.gpus(), cluster.nic_of_gpu()};
+  Wiring wiring = cluster.wiring();
+  wiring.change_wires([&](Wire& wire) {
+    const double factor = capacity_factor(suppose, wire.kind);
+    wire.capacity = wire.capacity * factor;
+    wire.nominal = wire.nominal * factor;
+  });
+  return {cluster.facts(), std::move(wiring), cluster.gpus(), cluster.nic_of_gpu()};
 }
 
 void suppose_communication(const Supposition& suppose, const Workload& workload,

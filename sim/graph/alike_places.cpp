@@ -13,11 +13,6 @@ namespace {
 constexpr std::uint64_t kGroup = 0;
 constexpr std::uint64_t kMessage = 1;
 
-// All of a link but where it lies.
-auto wire_of(const Link& link) {
-  return std::tuple(link.kind, link.capacity, link.nominal, link.latency, link.cables);
-}
-
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
@@ -59,7 +54,7 @@ void AlikePlaces::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
   std::vector<std::uint32_t> devices(nodes, 0);
   first_link_.assign(nodes + std::size_t{1}, 0);
-  const auto count = static_cast<DeviceId>(boost::num_vertices(cluster_.graph()));
+  const DeviceId count = cluster_.device_count();
   for (DeviceId id = 0; id < count; ++id) {
     const std::int32_t node = cluster_.device(id).node;
     place_of_device_.push_back(node < 0 ? kNone : devices[static_cast<std::size_t>(node)]++);

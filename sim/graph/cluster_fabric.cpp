@@ -6,6 +6,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/graph/cluster.hpp"
+#include "sim/graph/workload.hpp"
 
 namespace trainyard {
 
@@ -19,23 +20,81 @@ constexpr std::size_t kTableMost = std::size_t{1} << 26U;
 // the same leaves in a row, so that a few hundred trunks are in use at a time.
 constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
 
+// A global link counts for three hops, so that minimal routes of a dragonfly cross one (local,
+// global, local: 5) and never two in a row (6).
+constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Global ? 3 : 1; }
+
 }  // namespace
+
+// By device, its place in the fabric. A NIC forwards the traffic of others only where NICs are
+// cabled to each other (a torus of nodes): a NIC with ports on two leaves is no bridge between
+// them.
+std::vector<std::uint32_t> Cluster::place_fabric() {
+  std::vector<bool> belongs(device_count(), false);
+  for (DeviceId id = 0; id < device_count(); ++id) {
+    if (is_fabric_switch(device(id).kind)) belongs[id] = true;
+    if (device(id).kind != DeviceKind::Nic) continue;
+    for (const Link link : links_from(id))
+      if (device(link.to).kind == DeviceKind::Nic) belongs[id] = belongs[link.to] = true;
+  }
+  std::vector<std::uint32_t> place(device_count(), kNone);
+  for (DeviceId id = 0; id < device_count(); ++id) {
+    if (!belongs[id]) continue;
+    place[id] = static_cast<std::uint32_t>(fabric_devices_.size());
+    fabric_devices_.push_back(id);
+  }
+  return place;
+}
+
+void Cluster::lay_out_fabric(const std::vector<std::uint32_t>& fabric_place) {
+  std::vector<NetLink> links;
+  for (const DeviceId id : fabric_devices_) {
+    for (const Link link : links_from(id)) {
+      if (!is_fabric_side(link.kind) || fabric_place[link.to] == kNone) continue;
+      links.push_back({.from = fabric_place[id],
+                       .to = fabric_place[link.to],
+                       .link = link.id,
+                       .cables = link.cables,
+                       .length = length_of(link.kind)});
+    }
+  }
+  fabric_ = laid_out(
+      std::vector<bool>(fabric_devices_.size(), true), links,
+      facts_.routing.kind == Routing::Kind::Ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
+}
+
+// Every bundle as one arc of all its cables.
+void Cluster::lay_out_bundles(const std::vector<std::uint32_t>& fabric_place) {
+  bundled_fabric_.relays = fabric_.relays;
+  Adjacency& out = bundled_fabric_.out;
+  out.begin.push_back(0);
+  for (std::size_t place = 0; place < fabric_devices_.size(); ++place) {
+    for (const Arc& arc : fabric_.out.of(place)) {
+      if (bundle_of_[arc.link] != arc.link) continue;
+      const auto links =
+          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(arc.link).size()));
+      const std::uint32_t to = fabric_place[wired_like_[fabric_devices_[arc.place]]];
+      out.arcs.push_back({to, arc.link, arc.cables * links, arc.length});
+    }
+    out.begin.push_back(static_cast<std::uint32_t>(out.arcs.size()));
+  }
+}
 
 // Switches that are wired to the same others are at the same distance from each of these: one
 // search serves all leaves of a pod. Swapping two of them leaves the fabric as it is, so the row of
 // one is that of the other with their own two entries swapped.
 void Cluster::tabulate_fabric() {
-  if (targets_.size() * fabric_.zone_size.front() > kTableMost) return;
+  if (targets_.size() * fabric_devices_.size() > kTableMost) return;
   fabric_hops_.reserve(targets_.size());
   std::map<std::vector<std::uint32_t>, std::uint32_t> first_wired_so;
   for (std::uint32_t target = 0; target < targets_.size(); ++target) {
     if (targets_[target].size() == 1) {
-      const DeviceId self = targets_[target].front();
-      const auto [known, fresh] = first_wired_so.try_emplace(wiring_of(self), target);
+      const std::uint32_t self = targets_[target].front();
+      const auto [known, fresh] = first_wired_so.try_emplace(wiring_at(self), target);
       if (!fresh) {
-        const DeviceId like = targets_[known->second].front();
+        const std::uint32_t like = targets_[known->second].front();
         Hops hops = fabric_hops_[known->second];
-        std::swap(hops[fabric_.place[like]], hops[fabric_.place[self]]);
+        std::swap(hops[like], hops[self]);
         fabric_hops_.push_back(std::move(hops));
         continue;
       }
@@ -44,51 +103,57 @@ void Cluster::tabulate_fabric() {
   }
 }
 
-// All that a search sees of a device: whether paths lead through it, whom it reaches and who
-// reaches it, in what length.
-std::vector<std::uint32_t> Cluster::wiring_of(DeviceId device) const {
+// All that a search sees of a switch: whom it reaches and who reaches it, in what length.
+std::vector<std::uint32_t> Cluster::wiring_at(std::uint32_t place) const {
   const auto ends = [&](std::span<const Arc> arcs) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> result;
-    for (const Arc& arc : arcs) result.emplace_back(arc.device, arc.length);
+    for (const Arc& arc : arcs) result.emplace_back(arc.place, arc.length);
     std::ranges::sort(result);
     const auto doubled = std::ranges::unique(result);
     result.erase(doubled.begin(), doubled.end());
     return result;
   };
-  std::vector<std::uint32_t> wiring{fabric_.relays[device] ? 1U : 0U};
+  std::vector<std::uint32_t> wiring;
   for (const Adjacency* side : {&fabric_.out, &fabric_.in}) {
-    const auto others = ends(side->of(device));
+    const auto others = ends(side->of(place));
     wiring.push_back(static_cast<std::uint32_t>(others.size()));
     for (const auto& [other, length] : others) wiring.insert(wiring.end(), {other, length});
   }
   return wiring;
 }
 
-Cluster::Hops Cluster::searched(std::uint32_t target) const {
+void Cluster::tabulate_latency() {
+  double up = std::numeric_limits<double>::infinity();
+  double down = up;
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    up = std::min(up, slowest(up_.of(gpu)));
+    down = std::min(down, slowest(down_.of(gpu)));
+  }
+  reference_latency_s_ = up + down;
+  bool alike = fabric_.plain;
+  for (const Arc& arc : fabric_.out.arcs) {
+    const double latency = wiring_.wire(arc.link).latency.value();
+    alike = alike && (!hop_latency_s_ || *hop_latency_s_ == latency);
+    hop_latency_s_ = latency;
+  }
+  if (!hop_latency_s_) hop_latency_s_ = 0.0;
+  if (alike) return;
+  hop_latency_s_.reset();
+  for (std::uint32_t target = 0; target < fabric_hops_.size(); ++target)
+    fabric_latency_.push_back(fabric_latencies(target, fabric_hops_[target]));
+}
+
+Latencies Cluster::fabric_latencies(std::uint32_t target, const Hops& hops) const {
+  return slowest_path(fabric_, hops, targets_[target],
+                      [&](LinkId link) { return wiring_.wire(link).latency.value(); });
+}
+
+Hops Cluster::searched(std::uint32_t target) const {
   return fabric_hops_.empty() ? search(fabric_, fabric_.in, targets_[target]) : Hops{};
 }
 
-const Cluster::Hops& Cluster::distances(std::uint32_t target, const Hops& searched) const {
+const Hops& Cluster::distances(std::uint32_t target, const Hops& searched) const {
   return fabric_hops_.empty() ? searched : fabric_hops_[target];
-}
-
-// Every bundle as one arc of all its cables.
-void Cluster::fill_bundled_fabric() {
-  bundled_fabric_.place = fabric_.place;
-  bundled_fabric_.relays = fabric_.relays;
-  bundled_fabric_.zone_size = fabric_.zone_size;
-  Adjacency& out = bundled_fabric_.out;
-  out.begin.assign(boost::num_vertices(*graph_) + 1, 0);
-  for (DeviceId device = 0; device + 1 < out.begin.size(); ++device) {
-    for (const Arc& arc : fabric_.out.of(device)) {
-      if (bundle_of_[arc.link] != arc.link) continue;
-      const auto links =
-          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(arc.link).size()));
-      const DeviceId to = wired_like_[arc.device];
-      out.arcs.push_back({to, fabric_.place[to], arc.link, arc.cables * links, arc.length});
-    }
-    out.begin[device + 1] = static_cast<std::uint32_t>(out.arcs.size());
-  }
 }
 
 // Found once for all NICs of a leaf; valid until the next is asked for.
@@ -97,8 +162,8 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
   if (const auto known = trunks_.find(key); known != trunks_.end()) return known->second;
   const Hops here = searched(target);
   const Hops& hops = distances(target, here);
-  TY_CHECK(hops[start.place] != kUnreachable, start.device, target);
-  const Arc at_switch{.device = start.device, .place = start.place};
+  TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
+  const Arc at_switch{.place = start.place};
   Trunk found = trunk_to(std::span(&at_switch, 1), hops, target);
   if (trunk_hops_ + found.bundles.size() > kTrunkHopsMost) {
     trunks_.clear();
@@ -112,7 +177,7 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
 // each of their links carries.
 Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Hops& hops,
                                  std::uint32_t target) const {
-  Spread paths = spread(bundled_fabric_, starts, hops, {});
+  Spread paths = spread(bundled_fabric_, starts, hops);
   Trunk result{.bundles = std::move(paths.route)};
   for (RouteHop& hop : result.bundles) {
     const std::size_t links = bundle(hop.link).size();
@@ -121,8 +186,7 @@ Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Hops& hops,
     hop.alike = static_cast<std::uint32_t>(links);
   }
   result.arriving.reserve(targets_[target].size());
-  for (const DeviceId device : targets_[target])
-    result.arriving.push_back(paths.share[fabric_.place[device]]);
+  for (const std::uint32_t place : targets_[target]) result.arriving.push_back(paths.share[place]);
   return result;
 }
 

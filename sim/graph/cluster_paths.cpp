@@ -1,7 +1,6 @@
-// The ways through a cluster: distances, spreading over all shortest paths, dealing flows to one
-// each, and what a way costs in latency.
+// The ways from GPU to GPU: over all shortest paths or with flows dealt to one each, and what a way
+// costs in latency.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -60,7 +59,7 @@ Route Cluster::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
                                   RouteDetail detail) const {
   const std::optional<std::uint32_t> relay = rail_relay(from_gpu, to_gpu);
   if (!relay) return route(from_gpu, to_gpu, detail);
-  Route path = shortest_paths(nvlink_, gpus_.at(from_gpu), gpus_.at(*relay));
+  Route path = node_route(Side::NvLink, gpus_.at(from_gpu), gpus_.at(*relay));
   if (path.empty()) return route(from_gpu, to_gpu, detail);
   return across_fabric({*relay, to_gpu}, std::move(path), detail);
 }
@@ -73,40 +72,6 @@ std::optional<std::uint32_t> Cluster::rail_relay(std::uint32_t from_gpu,
   if (node == node_of(to_gpu) || relay == from_gpu) return std::nullopt;
   if (ports_.at(relay).component != ports_.at(to_gpu).component) return std::nullopt;
   return relay;
-}
-
-Route Cluster::in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  if (from_gpu == to_gpu) return {};
-  Route route = shortest_paths(nvlink_, gpus_.at(from_gpu), gpus_.at(to_gpu));
-  return route.empty() ? shortest_paths(host_, gpus_[from_gpu], gpus_[to_gpu]) : route;
-}
-
-// Breadth first over PCIe and chip-to-chip links that lead through no GPU and no NIC; among CPUs
-// equally near the one first wired.
-std::optional<DeviceId> Cluster::host_of(std::uint32_t gpu) const {
-  std::vector<DeviceId> seen{gpus_.at(gpu)};
-  for (std::size_t next = 0; next < seen.size(); ++next) {
-    if (device(seen[next]).kind == DeviceKind::Cpu) return seen[next];
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(seen[next], *graph_))) {
-      const Link& link = (*graph_)[edge];
-      const DeviceKind kind = device(link.to).kind;
-      const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
-      const bool passes = kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu;
-      if (wired && passes && std::ranges::find(seen, link.to) == seen.end())
-        seen.push_back(link.to);
-    }
-  }
-  return std::nullopt;
-}
-
-Route Cluster::route_to_host(std::uint32_t gpu) const {
-  const std::optional<DeviceId> host = host_of(gpu);
-  return host ? shortest_paths(host_, gpus_[gpu], *host) : Route{};
-}
-
-Route Cluster::route_from_host(std::uint32_t gpu) const {
-  const std::optional<DeviceId> host = host_of(gpu);
-  return host ? shortest_paths(host_, *host, gpus_[gpu]) : Route{};
 }
 
 // Own NIC to own NIC where they reach each other. Else the sender hands over to a GPU of its node
@@ -136,62 +101,60 @@ Cluster::Crossing Cluster::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu
 }
 
 Route Cluster::across_fabric(Crossing ends, Route so_far, RouteDetail detail) const {
-  const Port& source = ports_.at(ends.leaves_at);
-  const Port& sink = ports_.at(ends.enters_at);
-  append(so_far, source.out);
+  append(so_far, node_route(Side::Host, gpus_.at(ends.leaves_at), nic_of_gpu_[ends.leaves_at]));
   Route route = facts_.routing.kind == Routing::Kind::Ideal
-                    ? all_paths(source, sink, std::move(so_far), detail)
+                    ? all_paths(ends, std::move(so_far), detail)
                     : dealt_paths(ends, std::move(so_far));
-  append(route, sink.in);
+  append(route, node_route(Side::Host, nic_of_gpu_.at(ends.enters_at), gpus_[ends.enters_at]));
   return route;
 }
 
 // Of a NIC's cables those that start a shortest path.
-std::vector<Cluster::Arc> Cluster::nearest_starts(const Port& source, const Hops& hops) const {
+std::vector<Arc> Cluster::nearest_starts(std::uint32_t gpu, const Hops& hops) const {
   std::uint16_t nearest = kUnreachable;
-  for (const Arc& arc : source.up) nearest = std::min(nearest, hops[arc.place]);
+  for (const Arc& arc : up_.of(gpu)) nearest = std::min(nearest, hops[arc.place]);
   TY_CHECK(nearest != kUnreachable);
   std::vector<Arc> starts;
-  for (const Arc& arc : source.up) {
+  for (const Arc& arc : up_.of(gpu)) {
     if (hops[arc.place] == nearest) starts.push_back(arc);
   }
   return starts;
 }
 
-Route Cluster::all_paths(const Port& source, const Port& sink, Route so_far,
-                         RouteDetail detail) const {
+Route Cluster::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
+  const std::span<const Arc> up = up_.of(ends.leaves_at);
+  const std::span<const Arc> down = down_.of(ends.enters_at);
+  const std::uint32_t target = ports_[ends.enters_at].target;
   const auto arrive = [&](const Trunk& trunk) {
     append_trunk(so_far, trunk, detail);
-    const std::vector<DeviceId>& switches = targets_[sink.target];
-    for (const Arc& arc : sink.down) {
+    const std::vector<std::uint32_t>& switches = targets_[target];
+    for (const Arc& arc : down) {
       const double share = trunk.arriving[static_cast<std::size_t>(
-          std::ranges::lower_bound(switches, arc.device) - switches.begin())];
-      if (arc.link == kNowhere || share == 0.0) continue;
+          std::ranges::lower_bound(switches, arc.place) - switches.begin())];
+      if (arc.link == kNoLink || share == 0.0) continue;
       double cables = 0.0;
-      for (const Arc& other : sink.down) cables += other.device == arc.device ? other.cables : 0.0;
+      for (const Arc& other : down) cables += other.place == arc.place ? other.cables : 0.0;
       so_far.push_back({arc.link, share * (arc.cables / cables)});
     }
   };
-  if (source.up.size() == 1) {
-    const Arc& start = source.up.front();
-    if (start.link != kNowhere) so_far.push_back({start.link, 1.0});
-    arrive(trunk(start, sink.target));
+  if (up.size() == 1) {
+    if (up.front().link != kNoLink) so_far.push_back({up.front().link, 1.0});
+    arrive(trunk(up.front(), target));
   } else {
-    const Hops here = searched(sink.target);
-    const Hops& hops = distances(sink.target, here);
-    arrive(trunk_to(nearest_starts(source, hops), hops, sink.target));
+    const Hops here = searched(target);
+    const Hops& hops = distances(target, here);
+    arrive(trunk_to(nearest_starts(ends.leaves_at, hops), hops, target));
   }
   return so_far;
 }
 
 Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
-  const Port& source = ports_[ends.leaves_at];
   const Port& sink = ports_[ends.enters_at];
   const Hops here_searched = searched(sink.target);
   const Hops& hops = distances(sink.target, here_searched);
   const Routing& routing = facts_.routing;
   const std::uint64_t flows = routing.flows_per_connection;
-  const std::vector<Arc> starts = nearest_starts(source, hops);
+  const std::vector<Arc> starts = nearest_starts(ends.leaves_at, hops);
   Route crossed;
   for (std::uint64_t flow = 0; flow < flows; ++flow) {
     const std::uint64_t key =
@@ -206,24 +169,24 @@ Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
       return arcs[draw];
     };
     const auto take = [&](const Arc& arc) {
-      if (arc.link != kNowhere) crossed.push_back({arc.link, 1.0 / static_cast<double>(flows)});
+      if (arc.link != kNoLink) crossed.push_back({arc.link, 1.0 / static_cast<double>(flows)});
     };
     Arc here = pick(starts, nic_of_gpu_[ends.leaves_at]);
     take(here);
     std::vector<Arc> onward;
     while (hops[here.place] > 0) {
       onward.clear();
-      for (const Arc& arc : fabric_.out.of(here.device)) {
+      for (const Arc& arc : fabric_.out.of(here.place)) {
         if (hops[arc.place] + arc.length == hops[here.place]) onward.push_back(arc);
       }
-      here = pick(onward, here.device);
+      here = pick(onward, fabric_devices_[here.place]);
       take(here);
     }
     onward.clear();
-    for (const Arc& arc : sink.down) {
-      if (arc.device == here.device) onward.push_back(arc);
+    for (const Arc& arc : down_.of(ends.enters_at)) {
+      if (arc.place == here.place) onward.push_back(arc);
     }
-    take(pick(onward, here.device));
+    take(pick(onward, fabric_devices_[here.place]));
   }
   append(so_far, merged(crossed));
   return so_far;
@@ -241,167 +204,28 @@ Seconds Cluster::extra_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) con
 Seconds Cluster::extra_latency_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   const std::optional<std::uint32_t> relay = rail_relay(from_gpu, to_gpu);
   if (!relay) return extra_latency(from_gpu, to_gpu);
-  const Hops hops = hops_to(nvlink_, gpus_.at(*relay));
-  const bool has_nvlink = hops[nvlink_.place[gpus_.at(from_gpu)]] != kUnreachable;
-  return has_nvlink ? fabric_latency(*relay, to_gpu) : extra_latency(from_gpu, to_gpu);
+  return reaches(Side::NvLink, gpus_.at(from_gpu), gpus_.at(*relay))
+             ? fabric_latency(*relay, to_gpu)
+             : extra_latency(from_gpu, to_gpu);
 }
 
 Seconds Cluster::fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  const Port& source = ports_.at(from_gpu);
-  const Port& sink = ports_.at(to_gpu);
-  const Hops here = searched(sink.target);
-  const Hops& hops = distances(sink.target, here);
+  const std::uint32_t target = ports_.at(to_gpu).target;
+  const Hops here = searched(target);
+  const Hops& hops = distances(target, here);
   double between = 0.0;
-  for (const Arc& arc : nearest_starts(source, hops)) {
+  for (const Arc& arc : nearest_starts(from_gpu, hops)) {
     double way = 0.0;
     if (hop_latency_s_) {
       way = *hop_latency_s_ * hops[arc.place];
     } else {
-      way = !fabric_hops_.empty() ? fabric_latency_[sink.target][arc.place]
-                                  : slowest_path(fabric_, hops, targets_[sink.target])[arc.place];
+      way = !fabric_hops_.empty() ? fabric_latency_[target][arc.place]
+                                  : fabric_latencies(target, hops)[arc.place];
     }
     between = std::max(between, way);
   }
-  const double whole = source.up_latency_s + between + sink.down_latency_s;
+  const double whole = slowest(up_.of(from_gpu)) + between + slowest(down_.of(to_gpu));
   return Seconds{std::max(0.0, whole - reference_latency_s_)};
-}
-
-// Only a node whose GPUs pass traffic on has farther and nearer GPUs.
-Seconds Cluster::node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  if (!gpus_relay_) return {};
-  const Hops hops = hops_to(nvlink_, gpus_[to_gpu]);
-  if (hops[nvlink_.place[gpus_[from_gpu]]] == kUnreachable) return {};
-  const Latencies latencies = slowest_path(nvlink_, hops, std::span(&gpus_[to_gpu], 1));
-  const std::uint32_t first = node_of(to_gpu) * facts_.gpus_per_node;
-  double nearest = std::numeric_limits<double>::infinity();
-  for (std::uint32_t gpu = first; gpu < first + facts_.gpus_per_node; ++gpu) {
-    if (gpu != to_gpu && hops[nvlink_.place[gpus_[gpu]]] != kUnreachable) {
-      nearest = std::min(nearest, latencies[nvlink_.place[gpus_[gpu]]]);
-    }
-  }
-  return Seconds{latencies[nvlink_.place[gpus_[from_gpu]]] - nearest};
-}
-
-// ---- searches
-
-std::size_t Cluster::Net::size_around(const Device& device) const {
-  if (zone_size.size() == 1) return zone_size.front();
-  return zone_size.at(static_cast<std::size_t>(device.node));
-}
-
-Cluster::Hops Cluster::hops_to(const Net& net, DeviceId target) const {
-  return search(net, net.in, std::span(&target, 1));
-}
-
-// Breadth first, in rings of equal distance (an arc of length 3 waits two rings). A start may be a
-// device that does not relay.
-Cluster::Hops Cluster::search(const Net& net, const Adjacency& arcs,
-                              std::span<const DeviceId> starts) const {
-  Hops hops(net.size_around((*graph_)[starts.front()]), kUnreachable);
-  std::vector<std::vector<Arc>> rings(1);
-  for (const DeviceId start : starts) {
-    hops[net.place[start]] = 0;
-    rings.front().push_back({.device = start, .place = net.place[start]});
-  }
-  for (std::size_t distance = 0; distance < rings.size(); ++distance) {
-    for (std::size_t next = 0; next < rings[distance].size(); ++next) {
-      const Arc here = rings[distance][next];
-      if (hops[here.place] != distance) continue;  // reached on a shorter way since
-      if (distance > 0 && !net.relays[here.device]) continue;
-      for (const Arc& arc : arcs.of(here.device)) {
-        const std::size_t there = distance + arc.length;
-        if (hops[arc.place] <= there) continue;
-        hops[arc.place] = static_cast<std::uint16_t>(there);
-        if (rings.size() <= there) rings.resize(there + 1);
-        rings[there].push_back(arc);
-      }
-    }
-  }
-  return hops;
-}
-
-// From the targets outwards: each device hands on what lies behind it to those one step farther.
-Cluster::Latencies Cluster::slowest_path(const Net& net, const Hops& hops,
-                                         std::span<const DeviceId> targets) const {
-  Latencies latencies(hops.size(), -1.0);
-  std::vector<std::vector<Arc>> rings(1);
-  for (const DeviceId target : targets) {
-    latencies[net.place[target]] = 0.0;
-    rings.front().push_back({.device = target, .place = net.place[target]});
-  }
-  for (std::size_t distance = 0; distance < rings.size(); ++distance) {
-    for (std::size_t next = 0; next < rings[distance].size(); ++next) {
-      const Arc here = rings[distance][next];
-      if (distance > 0 && !net.relays[here.device]) continue;
-      for (const Arc& arc : net.in.of(here.device)) {
-        const std::size_t there = distance + arc.length;
-        if (hops[arc.place] != there) continue;
-        if (rings.size() <= there) rings.resize(there + 1);
-        if (latencies[arc.place] < 0.0) rings[there].push_back(arc);
-        latencies[arc.place] = std::max(latencies[arc.place],
-                                        links_[arc.link].latency.value() + latencies[here.place]);
-      }
-    }
-  }
-  return latencies;
-}
-
-// Searched once for all nodes that are wired alike. REQUIRES: both are of one node.
-Route Cluster::shortest_paths(const Net& net, DeviceId from, DeviceId to) const {
-  const NodeLinks& here = nodes_[static_cast<std::size_t>(device(from).node)];
-  const std::uint64_t places = net.size_around(device(from));
-  const std::uint64_t which = (std::uint64_t{here.like} << 1U) | (&net == &host_ ? 1U : 0U);
-  const auto [known, fresh] =
-      node_routes_.try_emplace((which * places + net.place[from]) * places + net.place[to]);
-  Route& route = known->second;
-  if (fresh) {
-    route = searched_paths(net, from, to);
-    for (RouteHop& hop : route)
-      hop.link =
-          static_cast<LinkId>(std::ranges::lower_bound(here.links, hop.link) - here.links.begin());
-  }
-  Route result = route;
-  for (RouteHop& hop : result) hop.link = here.links[hop.link];
-  return result;
-}
-
-Route Cluster::searched_paths(const Net& net, DeviceId from, DeviceId to) const {
-  const Hops hops = hops_to(net, to);
-  if (hops[net.place[from]] == kUnreachable) return {};
-  const Arc start{.device = from, .place = net.place[from]};
-  return spread(net, std::span(&start, 1), hops, {}).route;
-}
-
-// Walks towards the target ring by ring; each device passes on what it got, in equal shares per
-// cable, to the neighbours on its shortest paths.
-Cluster::Spread Cluster::spread(const Net& net, std::span<const Arc> starts, const Hops& hops,
-                                Route route) const {
-  std::vector<double> share(hops.size(), 0.0);
-  std::vector<std::vector<Arc>> rings(hops[starts.front().place] + std::size_t{1});
-  const auto pass = [&](std::span<const Arc> arcs, double amount) {
-    double cables = 0.0;
-    for (const Arc& arc : arcs) cables += arc.cables;
-    for (const Arc& arc : arcs) {
-      const double fraction = amount * (arc.cables / cables);
-      if (arc.link != kNowhere) route.push_back({arc.link, fraction});
-      if (share[arc.place] == 0.0) rings[hops[arc.place]].push_back(arc);
-      share[arc.place] += fraction;
-    }
-  };
-  pass(starts, 1.0);
-  std::vector<Arc> onward;
-  for (std::size_t distance = rings.size() - 1; distance > 0; --distance) {
-    for (const Arc& here : rings[distance]) {
-      onward.clear();
-      for (const Arc& arc : net.out.of(here.device)) {
-        if (hops[arc.place] + arc.length != distance) continue;
-        if (hops[arc.place] > 0 && !net.relays[arc.device]) continue;
-        onward.push_back(arc);
-      }
-      pass(onward, share[here.place]);
-    }
-  }
-  return {std::move(route), std::move(share)};
 }
 
 }  // namespace trainyard

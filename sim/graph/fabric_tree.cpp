@@ -8,17 +8,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr LinkId kNoLink = kNone;
-
-bool is_switch(DeviceKind kind) {
-  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
-         kind == DeviceKind::CoreSwitch;
-}
-
-auto wire_of(const Link& link) {
-  return std::tuple(link.kind, link.capacity, link.nominal, link.latency, link.cables);
-}
-
 // What a NIC hangs on.
 struct Cable {
   std::uint32_t up = 0;  // how many lead out of the node, and from switches to it
@@ -30,8 +19,7 @@ struct Cable {
 }  // namespace
 
 FabricTree::FabricTree(const Cluster& cluster)
-    : node_of_device_(boost::num_vertices(cluster.graph()), kNone),
-      switch_of_gpu_(cluster.gpus().size(), kNone) {
+    : node_of_device_(cluster.device_count(), kNone), switch_of_gpu_(cluster.gpus().size(), kNone) {
   if (cluster.facts().routing.kind != Routing::Kind::Ideal || cluster.nic_of_gpu().empty()) return;
   collect_nodes(cluster);
   find_broken();
@@ -41,7 +29,7 @@ FabricTree::FabricTree(const Cluster& cluster)
 
 void FabricTree::collect_nodes(const Cluster& cluster) {
   for (DeviceId device = 0; device < node_of_device_.size(); ++device) {
-    if (!is_switch(cluster.device(device).kind)) continue;
+    if (!is_fabric_switch(cluster.device(device).kind)) continue;
     const DeviceId lowest = cluster.wired_like(device);
     if (lowest == device) {
       node_of_device_[device] = size();
@@ -53,7 +41,7 @@ void FabricTree::collect_nodes(const Cluster& cluster) {
   broken_.assign(nodes_.size(), false);
   for (const Node& node : nodes_)
     for (const Link& link : cluster.links_from(node.device))
-      if (is_switch(cluster.device(link.to).kind) && cluster.bundle_of()[link.id] == link.id)
+      if (is_fabric_switch(cluster.device(link.to).kind) && cluster.bundle_of()[link.id] == link.id)
         add_bundle(cluster, link);
 }
 
@@ -89,7 +77,6 @@ void FabricTree::find_broken() {
 }
 
 void FabricTree::number_wirings(const Cluster& cluster) {
-  using Wire = decltype(wire_of(Link{}));
   using Ways = std::tuple<std::uint32_t, std::uint32_t, Wire, Wire>;
   std::map<std::pair<DeviceKind, Ways>, std::uint32_t> numbers;
   for (Node& node : nodes_) {

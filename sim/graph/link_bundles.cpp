@@ -17,12 +17,8 @@ namespace trainyard {
 namespace {
 
 bool between_switches(const Cluster& cluster, const Link& link) {
-  const auto is_switch = [&](DeviceId id) {
-    const DeviceKind kind = cluster.device(id).kind;
-    return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
-           kind == DeviceKind::CoreSwitch;
-  };
-  return is_switch(link.from) && is_switch(link.to);
+  return is_fabric_switch(cluster.device(link.from).kind) &&
+         is_fabric_switch(cluster.device(link.to).kind);
 }
 
 enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link sees it
@@ -62,9 +58,9 @@ class FabricGraph {
  public:
   explicit FabricGraph(const Cluster& cluster)
       : cluster_(cluster),
-        has_endpoints_(boost::num_vertices(cluster.graph()), false),
+        has_endpoints_(cluster.device_count(), false),
         first_vertex_(has_endpoints_.size(), kNone) {
-    for (const Link& link : cluster.links()) {
+    for (const Link link : cluster.links()) {
       if (between_switches(cluster, link)) {
         inner_.push_back(link.id);
       } else {
@@ -134,7 +130,7 @@ class FabricGraph {
 
 LinkBundles link_bundles(const Cluster& cluster) {
   LinkBundles bundles{.of_link = std::vector<LinkId>(cluster.links().size()),
-                      .of_device = std::vector<DeviceId>(boost::num_vertices(cluster.graph()))};
+                      .of_device = std::vector<DeviceId>(cluster.device_count())};
   std::iota(bundles.of_link.begin(), bundles.of_link.end(), 0U);
   std::iota(bundles.of_device.begin(), bundles.of_device.end(), 0U);
   if (cluster.facts().routing.kind == Routing::Kind::Ideal) FabricGraph(cluster).name(bundles);

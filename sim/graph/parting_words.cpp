@@ -56,12 +56,12 @@ PartingWord PartingWords::difference(std::uint32_t a, std::uint32_t b) const {
   return of_links(link(a), link(b));
 }
 
-const Link& PartingWords::link(std::uint32_t vertex) const {
+Link PartingWords::link(std::uint32_t vertex) const {
   return cluster_.link(joint_.links[folding_.contended[vertex - folding_.links]]);
 }
 
 std::string PartingWords::link_name(const Link& link) const {
-  return fmt::format("{} -> {}", cluster_.device(link.from).name, cluster_.device(link.to).name);
+  return fmt::format("{} -> {}", cluster_.name(link.from), cluster_.name(link.to));
 }
 
 std::string PartingWords::members(GroupId group) const {
@@ -142,14 +142,14 @@ std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
 std::string PartingWords::rate_text(const Use& use, std::uint32_t shape) const {
   std::string text = to_text(BytesPerSecond{use.chain.rate_cap_bytes_per_s});
   double least = std::numeric_limits<double>::infinity();
-  const Link* slowest = nullptr;
+  std::optional<Link> slowest;
   for (const auto& [id, load] : joint_.shape(shape)) {
     const double left = cluster_.link(id).capacity.value() / joint_.loads[load];
     if (contention_.slack[id] || left >= least) continue;
     least = left;
-    slowest = &cluster_.link(id);
+    slowest = cluster_.link(id);
   }
-  return slowest == nullptr ? text : text + " over " + link_name(*slowest);
+  return slowest ? text + " over " + link_name(*slowest) : text;
 }
 
 PartingWord PartingWords::of_chains(std::uint32_t a, std::uint32_t b) const {

@@ -60,7 +60,7 @@ class PartingWords {
     ShapedChain chain = {};
   };
 
-  [[nodiscard]] const Link& link(std::uint32_t vertex) const;
+  [[nodiscard]] Link link(std::uint32_t vertex) const;
   [[nodiscard]] std::string link_name(const Link& link) const;
   [[nodiscard]] std::string members(GroupId group) const;
   [[nodiscard]] std::string call_text(std::uint32_t call) const;

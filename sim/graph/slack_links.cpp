@@ -55,7 +55,7 @@ class SlackSearch {
       : cluster_(cluster),
         joint_(joint),
         places_(cluster.links().size()),
-        first_below_(boost::num_vertices(cluster.graph()), kNone) {
+        first_below_(cluster.device_count(), kNone) {
     for (const LinkId id : joint.links) {
       const Lift lift = lift_of(cluster, cluster.link(id));
       if (lift.lower_tier == kNoTier) continue;

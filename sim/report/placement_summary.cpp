@@ -8,11 +8,6 @@
 namespace trainyard {
 namespace {
 
-bool is_fabric_switch(DeviceKind kind) {
-  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
-         kind == DeviceKind::CoreSwitch;
-}
-
 // Every path of a message enters as many switches, so the shares of the links into switches add up
 // to that number. GPUs whose NICs hang on the same two switches are as far apart.
 class Distances {
@@ -42,11 +37,8 @@ class Distances {
   [[nodiscard]] DeviceId attachment(std::uint32_t gpu) const {
     if (cluster_.nic_of_gpu().empty()) return cluster_.gpus()[gpu];
     const DeviceId nic = cluster_.nic_of_gpu()[gpu];
-    const auto [begin, end] = boost::out_edges(nic, cluster_.graph());
-    for (auto edge = begin; edge != end; ++edge) {
-      const auto device = static_cast<DeviceId>(boost::target(*edge, cluster_.graph()));
-      if (is_fabric_switch(cluster_.device(device).kind)) return device;
-    }
+    for (const Link link : cluster_.links_from(nic))
+      if (is_fabric_switch(cluster_.device(link.to).kind)) return link.to;
     return nic;
   }
 

@@ -26,15 +26,13 @@ bool agree(double a, double b) {
 }
 
 Cluster with_slow_link(const Cluster& cluster, LinkId slow, double factor) {
-  ClusterGraph graph;
-  for (std::size_t i = 0; i < boost::num_vertices(cluster.graph()); ++i) {
-    boost::add_vertex(cluster.graph()[i], graph);
-  }
-  for (Link link : cluster.links()) {
-    if (link.id == slow) link.capacity *= factor;
-    boost::add_edge(link.from, link.to, link, graph);
-  }
-  return {cluster.facts(), graph, cluster.gpus(), cluster.nic_of_gpu()};
+  Wiring wiring = cluster.wiring();
+  wiring.rewire([&](const Link& link) {
+    Wire wire = wire_of(link);
+    if (link.id == slow) wire.capacity *= factor;
+    return wire;
+  });
+  return {cluster.facts(), std::move(wiring), cluster.gpus(), cluster.nic_of_gpu()};
 }
 
 // A cluster of 16 or 32 GPUs on one of the fabrics.

@@ -76,7 +76,7 @@ TEST(CustomCluster, GpusOfSeveralKinds) {
 
 // A link without its number, which depends on the order in the file.
 auto plain(const Cluster& cluster, const Link& link) {
-  return std::tuple(cluster.device(link.from).name, cluster.device(link.to).name, link.kind,
+  return std::tuple(cluster.name(link.from), cluster.name(link.to), link.kind,
                     link.capacity.value(), link.nominal.value(), link.latency.value(), link.cables);
 }
 

@@ -20,13 +20,12 @@ bool is_switch(const Cluster& cluster, DeviceId id) {
 
 // Links from the NIC to every device, breadth first through switches alone.
 std::vector<std::uint32_t> links_from(const Cluster& cluster, DeviceId nic) {
-  std::vector<std::uint32_t> links(boost::num_vertices(cluster.graph()), kFar);
+  std::vector<std::uint32_t> links(cluster.device_count(), kFar);
   std::vector<DeviceId> queue{nic};
   links[nic] = 0;
   for (std::size_t next = 0; next < queue.size(); ++next) {
     const DeviceId here = queue[next];
-    for (const auto edge : boost::make_iterator_range(boost::out_edges(here, cluster.graph()))) {
-      const Link& link = cluster.graph()[edge];
+    for (const Link link : cluster.links_from(here)) {
       const bool cabled = is_switch(cluster, link.from) || is_switch(cluster, link.to);
       const bool leads_on = here == nic || is_switch(cluster, here);
       if (!cabled || link.kind == LinkKind::NvLink || !leads_on || links[link.to] != kFar) continue;
@@ -77,7 +76,7 @@ TEST_P(Distance, IsTheShortestBesideADeadCable) {
   const Cluster whole = build_cluster(spec);
   for (const Link& link : whole.links()) {
     if (link.kind != LinkKind::LeafSpine) continue;
-    spec.faults = {{.from = whole.device(link.from).name, .to = whole.device(link.to).name}};
+    spec.faults = {{.from = whole.name(link.from), .to = whole.name(link.to)}};
     break;
   }
   ASSERT_EQ(spec.faults.size(), 1U);

@@ -93,7 +93,7 @@ TEST(Ecmp, SeedDecidesAndNothingElse) {
     std::vector<std::string> names;
     for (std::uint32_t b = 8; b < 128; ++b) {
       for (const RouteHop& hop : cluster.route(0, b)) {
-        names.push_back(cluster.device(cluster.link(hop.link).to).name);
+        names.push_back(cluster.name(cluster.link(hop.link).to));
       }
     }
     return names;

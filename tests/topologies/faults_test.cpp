@@ -37,14 +37,14 @@ std::string faulty_refusal(std::vector<Fault> faults, const char* fabric = "rail
 double capacity(const Cluster& cluster, const std::string& from, const std::string& to) {
   double sum = 0.0;
   for (const Link& link : cluster.links()) {
-    const bool here = cluster.device(link.from).name == from && cluster.device(link.to).name == to;
+    const bool here = cluster.name(link.from) == from && cluster.name(link.to) == to;
     sum += here ? link.capacity.value() : 0.0;
   }
   return sum;
 }
 
 std::string nic_name(const Cluster& cluster, std::uint32_t gpu) {
-  return cluster.device(cluster.nic_of_gpu()[gpu]).name;
+  return cluster.name(cluster.nic_of_gpu()[gpu]);
 }
 
 TEST(Faults, SlowLinkKeepsItsPlace) {

@@ -62,17 +62,14 @@ TEST(ExtraLatency, OfATorusOfGpusIsItsFurtherHops) {
 TEST(ExtraLatency, OfTheSlowestShortestPath) {
   ClusterSpec spec = one_gpu_nodes(8, {.kind = "fat_tree", .radix = 8});
   const Cluster level = build_cluster(spec);
-  ClusterGraph graph;
-  for (DeviceId id = 0; id < boost::num_vertices(level.graph()); ++id) {
-    boost::add_vertex(level.device(id), graph);
-  }
-  for (Link link : level.links()) {
-    const bool long_haul =
-        level.device(link.from).name == "leaf 1" && level.device(link.to).name == "spine 0";
-    if (long_haul) link.latency = Seconds{5e-4};
-    boost::add_edge(link.from, link.to, link, graph);
-  }
-  const Cluster cluster(level.facts(), graph, level.gpus(), level.nic_of_gpu());
+  Wiring wiring = level.wiring();
+  wiring.rewire([&](const Link& link) {
+    Wire wire = wire_of(link);
+    if (level.name(link.from) == "leaf 1" && level.name(link.to) == "spine 0")
+      wire.latency = Seconds{5e-4};
+    return wire;
+  });
+  const Cluster cluster(level.facts(), std::move(wiring), level.gpus(), level.nic_of_gpu());
   EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), 0.0);
   EXPECT_DOUBLE_EQ(cluster.extra_latency(4, 0).value(), 5e-4 + kHop);
   EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 4).value(), 2 * kHop);

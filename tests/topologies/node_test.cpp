@@ -117,7 +117,7 @@ TEST(Node, UsableNvlinkIsWhatNcclTakes) {
 TEST(Node, DgxA100PutsTwoGpusAndTwoNicsOnAPcieSwitch) {
   const Cluster cluster = build_cluster(nodes_of("dgx_a100_80gb", 1));
   std::map<DeviceKind, int> count;
-  for (DeviceId id = 0; id < boost::num_vertices(cluster.graph()); ++id) {
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) {
     ++count[cluster.device(id).kind];
   }
   EXPECT_EQ(count[DeviceKind::Gpu], 8);

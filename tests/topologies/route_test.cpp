@@ -29,7 +29,7 @@ void expect_conserved(const Cluster& cluster, const Route& route, std::uint32_t 
     const double wanted = device == cluster.gpus()[a]   ? 1.0
                           : device == cluster.gpus()[b] ? -1.0
                                                         : 0.0;
-    ASSERT_NEAR(net, wanted, 1e-12) << a << " to " << b << " at " << cluster.device(device).name;
+    ASSERT_NEAR(net, wanted, 1e-12) << a << " to " << b << " at " << cluster.name(device);
   }
 }
 

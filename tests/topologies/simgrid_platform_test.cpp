@@ -38,7 +38,7 @@ double seconds_on(const std::string& xml, const Cluster& cluster,
     engine.load_platform(file.string());
     std::vector<s4u::CommPtr> sent;
     const auto host = [&](std::uint32_t gpu) {
-      return engine.host_by_name(cluster.device(cluster.gpus()[gpu]).name);
+      return engine.host_by_name(cluster.name(cluster.gpus()[gpu]));
     };
     for (const Message& one : messages) {
       sent.push_back(s4u::Comm::sendto_init(host(one.from), host(one.to)));

@@ -58,28 +58,28 @@ class HostSide {
   }
 
   bool has_chip_to_chip(DeviceId gpu) const {
-    const Link* link = link_to(gpu, DeviceKind::Cpu);
-    return link != nullptr && link->kind == LinkKind::ChipToChip;
+    const std::optional<Link> link = link_to(gpu, DeviceKind::Cpu);
+    return link && link->kind == LinkKind::ChipToChip;
   }
 
  private:
-  const Link* link_to(DeviceId from, DeviceKind kind) const {
+  std::optional<Link> link_to(DeviceId from, DeviceKind kind) const {
     for (const Link& link : cluster_.links_from(from)) {
       const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
-      if (wired && cluster_.device(link.to).kind == kind) return &link;
+      if (wired && cluster_.device(link.to).kind == kind) return link;
     }
-    return nullptr;
+    return {};
   }
 
   std::optional<DeviceId> cpu_of(DeviceId device) const {
     for (const DeviceId at : {switch_device(device), device})
-      if (const Link* link = link_to(at, DeviceKind::Cpu)) return link->to;
+      if (const auto link = link_to(at, DeviceKind::Cpu)) return link->to;
     return {};
   }
 
   DeviceId switch_device(DeviceId device) const {
-    if (const Link* link = link_to(device, DeviceKind::PcieSwitch)) return link->to;
-    if (const Link* link = link_to(device, DeviceKind::Nic)) return link->to;
+    if (const auto link = link_to(device, DeviceKind::PcieSwitch)) return link->to;
+    if (const auto link = link_to(device, DeviceKind::Nic)) return link->to;
     return device;
   }
 

@@ -8,6 +8,7 @@
 #include "engine_run.hpp"
 #include "models/collectives/symbolic_check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/graph/blueprint.hpp"
 #include "test_clusters.hpp"
 #include "test_workloads.hpp"
 
@@ -111,24 +112,16 @@ TEST(AllToAll, AStarTakesItsPorts) {
 
 // One GPU per node on a ring of switches, whose links are all that is slow.
 Cluster ring_of_switches(std::uint32_t n) {
-  ClusterGraph graph;
+  Blueprint blueprint;
   std::vector<DeviceId> gpus;
   std::vector<DeviceId> nics;
   std::vector<DeviceId> switches;
   const auto add = [&](DeviceKind kind, std::int32_t node, std::uint32_t index) {
-    return static_cast<DeviceId>(
-        boost::add_vertex(Device{.kind = kind,
-                                 .name = "device",
-                                 .node = node,
-                                 .index = static_cast<std::int32_t>(index)},
-                          graph));
+    return blueprint.add({.kind = kind, .node = node, .index = static_cast<std::int32_t>(index)});
   };
   const auto wire = [&](DeviceId a, DeviceId b, LinkKind kind, double rate) {
-    Link link;
-    link.kind = kind;
-    link.capacity = link.nominal = BytesPerSecond{rate};
-    boost::add_edge(a, b, link, graph);
-    boost::add_edge(b, a, link, graph);
+    blueprint.cable(
+        a, b, {.kind = kind, .capacity = BytesPerSecond{rate}, .nominal = BytesPerSecond{rate}});
   };
   for (std::uint32_t i = 0; i < n; ++i) {
     gpus.push_back(add(DeviceKind::Gpu, static_cast<std::int32_t>(i), 0));
@@ -142,7 +135,7 @@ Cluster ring_of_switches(std::uint32_t n) {
   ClusterFacts facts;
   facts.nodes = n;
   facts.gpus_per_node = 1;
-  return Cluster(facts, std::move(graph), gpus, nics);
+  return Cluster(facts, std::move(blueprint).wiring(), gpus, nics);
 }
 
 // Oracle 26, ring: shortest ways, half of the traffic to the far side each way round, so every

@@ -7,6 +7,7 @@
 
 #include "models/collectives/levels.hpp"
 #include "models/collectives/pipeline.hpp"
+#include "sim/graph/blueprint.hpp"
 #include "test_clusters.hpp"
 
 namespace trainyard {
@@ -17,26 +18,21 @@ using ::testing::ElementsAre;
 
 // n GPUs of one node, each wired to its two neighbours.
 Cluster ring_of_wires(std::uint32_t n) {
-  ClusterGraph graph;
+  Blueprint blueprint;
   std::vector<DeviceId> gpus;
   for (std::uint32_t i = 0; i < n; ++i) {
-    Device device{.kind = DeviceKind::Gpu, .name = "gpu " + std::to_string(i)};
-    device.node = 0;
-    device.index = static_cast<std::int32_t>(i);
-    gpus.push_back(static_cast<DeviceId>(boost::add_vertex(device, graph)));
+    gpus.push_back(
+        blueprint.add({.kind = DeviceKind::Gpu, .node = 0, .index = static_cast<std::int32_t>(i)}));
   }
-  for (std::uint32_t i = 0; i < n; ++i) {
-    Link link;
-    link.capacity = link.nominal = BytesPerSecond{1e11};
-    boost::add_edge(gpus[i], gpus[(i + 1) % n], link, graph);
-    boost::add_edge(gpus[(i + 1) % n], gpus[i], link, graph);
-  }
+  for (std::uint32_t i = 0; i < n; ++i)
+    blueprint.cable(gpus[i], gpus[(i + 1) % n],
+                    {.capacity = BytesPerSecond{1e11}, .nominal = BytesPerSecond{1e11}});
   ClusterFacts facts;
   facts.name = "a ring of wires";
   facts.nodes = 1;
   facts.gpus_per_node = n;
   facts.latency.intra_step = Seconds{5e-6};
-  return Cluster(facts, graph, gpus, {});
+  return Cluster(facts, std::move(blueprint).wiring(), gpus, {});
 }
 
 TEST(BidirectionalRing, HalvesTheTimeOnARingOfWires) {

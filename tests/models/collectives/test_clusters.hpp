@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "models/collectives/collective.hpp"
+#include "sim/graph/blueprint.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/link_bundles.hpp"
 
@@ -56,24 +57,16 @@ class Builder {
     facts.latency = {.launch = Seconds{shape_.launch_us * 1e-6},
                      .intra_step = Seconds{shape_.intra_us * 1e-6},
                      .inter_step = Seconds{shape_.inter_us * 1e-6}};
-    return Cluster(facts, std::move(graph_), gpus_, nics_);
+    return Cluster(facts, std::move(blueprint_).wiring(), gpus_, nics_);
   }
 
  private:
   DeviceId add(DeviceKind kind, std::int32_t node, std::uint32_t index) {
-    Device device;
-    device.kind = kind;
-    device.name = std::string(to_string(kind)) + " " + std::to_string(index);
-    device.node = node;
-    device.index = static_cast<std::int32_t>(index);
-    return static_cast<DeviceId>(boost::add_vertex(device, graph_));
+    return blueprint_.add({.kind = kind, .node = node, .index = static_cast<std::int32_t>(index)});
   }
   void wire(DeviceId a, DeviceId b, LinkKind kind, double rate) {
-    Link link;
-    link.kind = kind;
-    link.capacity = link.nominal = BytesPerSecond{rate};
-    boost::add_edge(a, b, link, graph_);
-    boost::add_edge(b, a, link, graph_);
+    blueprint_.cable(
+        a, b, {.kind = kind, .capacity = BytesPerSecond{rate}, .nominal = BytesPerSecond{rate}});
   }
   void add_node(std::int32_t node) {
     std::vector<DeviceId> local;
@@ -95,7 +88,7 @@ class Builder {
   }
 
   Shape shape_;
-  ClusterGraph graph_;
+  Blueprint blueprint_;
   DeviceId leaf_ = 0;
   std::vector<DeviceId> gpus_;
   std::vector<DeviceId> nics_;

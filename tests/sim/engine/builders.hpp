@@ -17,6 +17,7 @@
 
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simgrid/simgrid_engine.hpp"
+#include "sim/graph/blueprint.hpp"
 #include "sim/graph/fold.hpp"
 
 namespace trainyard::test {
@@ -43,19 +44,19 @@ inline Cluster star_cluster(std::vector<double> capacities) {
   if (capacities.size() % 2 == 1) capacities.push_back(1e9);
   const std::size_t gpus = std::max<std::size_t>(1, capacities.size() / 2);
   capacities.resize(2 * gpus, 1e9);
-  ClusterGraph graph;
-  const auto hub = boost::add_vertex(Device{DeviceKind::NvSwitch, "switch", 0, 0}, graph);
+  Blueprint blueprint;
+  const DeviceId hub = blueprint.add({.kind = DeviceKind::NvSwitch, .node = 0}, "switch");
   std::vector<DeviceId> devices;
   for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
     const auto index = static_cast<std::int32_t>(gpu);
-    devices.push_back(static_cast<DeviceId>(
-        boost::add_vertex(Device{DeviceKind::Gpu, "gpu " + std::to_string(gpu), 0, index}, graph)));
+    devices.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = 0, .index = index},
+                                    "gpu " + std::to_string(gpu)));
   }
-  const auto wire = [&](std::size_t from, std::size_t to, double capacity) {
-    Link link;
-    link.kind = LinkKind::NvLink;
-    link.capacity = link.nominal = BytesPerSecond{capacity};
-    boost::add_edge(from, to, link, graph);
+  const auto wire = [&](DeviceId from, DeviceId to, double capacity) {
+    blueprint.link(from, to,
+                   {.kind = LinkKind::NvLink,
+                    .capacity = BytesPerSecond{capacity},
+                    .nominal = BytesPerSecond{capacity}});
   };
   for (std::size_t gpu = 0; gpu < gpus; ++gpu) wire(hub, devices[gpu], capacities[gpu]);
   for (std::size_t gpu = 0; gpu < gpus; ++gpu) wire(devices[gpu], hub, capacities[gpus + gpu]);
@@ -63,7 +64,7 @@ inline Cluster star_cluster(std::vector<double> capacities) {
   facts.name = "star";
   facts.nodes = 1;
   facts.gpus_per_node = static_cast<std::uint32_t>(gpus);
-  return Cluster(facts, graph, devices, {});
+  return Cluster(facts, std::move(blueprint).wiring(), devices, {});
 }
 
 struct Placement {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/graph/blueprint.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/transport.hpp"
 
@@ -41,7 +42,7 @@ class HandClusterBuilder {
                              .gpu_memory = Bytes{80e9},
                              .latency = {Seconds{5e-6}, Seconds{1e-6}, Seconds{4e-6}}};
     if (shape_.nodes == 1) nics_.clear();
-    return {facts, graph_, gpus_, nics_};
+    return {facts, std::move(blueprint_).wiring(), gpus_, nics_};
   }
 
  private:
@@ -69,26 +70,26 @@ class HandClusterBuilder {
 
   DeviceId device(DeviceKind kind, const std::string& name, std::int32_t node,
                   std::uint32_t index) {
-    return static_cast<DeviceId>(boost::add_vertex(
-        Device{.kind = kind, .name = name, .node = node, .index = static_cast<std::int32_t>(index)},
-        graph_));
+    const DeviceId id = blueprint_.add(
+        {.kind = kind, .node = node, .index = static_cast<std::int32_t>(index)}, name);
+    names_.push_back(name);
+    return id;
   }
 
   void wire(DeviceId a, DeviceId b, LinkKind kind, double capacity) {
     for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-      Link link;
-      link.kind = kind;
-      link.from = from;
-      link.to = to;
-      const auto slow = shape_.speed.find({graph_[from].name, graph_[to].name});
-      link.capacity = BytesPerSecond{capacity * (slow == shape_.speed.end() ? 1.0 : slow->second)};
-      link.nominal = BytesPerSecond{capacity};
-      boost::add_edge(from, to, link, graph_);
+      const auto slow = shape_.speed.find({names_[from], names_[to]});
+      const double factor = slow == shape_.speed.end() ? 1.0 : slow->second;
+      blueprint_.link(from, to,
+                      {.kind = kind,
+                       .capacity = BytesPerSecond{capacity * factor},
+                       .nominal = BytesPerSecond{capacity}});
     }
   }
 
   HandCluster shape_;
-  ClusterGraph graph_;
+  Blueprint blueprint_;
+  std::vector<std::string> names_;
   std::vector<DeviceId> gpus_;
   std::vector<DeviceId> nics_;
   std::vector<DeviceId> spines_;

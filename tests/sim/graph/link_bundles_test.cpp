@@ -54,7 +54,7 @@ TEST(LinkBundles, AreNoneWhereAHashChooses) {
   const Cluster ideal = hand_cluster({.nodes = 8});
   ClusterFacts facts = ideal.facts();
   facts.routing.kind = Routing::Kind::Ecmp;
-  const Cluster hashed(facts, ideal.graph(), ideal.gpus(), ideal.nic_of_gpu());
+  const Cluster hashed(facts, ideal.wiring(), ideal.gpus(), ideal.nic_of_gpu());
   EXPECT_EQ(bundles_of(hashed), hashed.links().size());
 }
 
@@ -97,8 +97,7 @@ class OneSpine final : public Transport {
       for (Chain& chain : phase.chains) {
         std::erase_if(chain.loads, [&](const LinkLoad& load) {
           const Link& link = cluster_.link(load.link);
-          return cluster_.device(link.to).name == "spine 1" ||
-                 cluster_.device(link.from).name == "spine 1";
+          return cluster_.name(link.to) == "spine 1" || cluster_.name(link.from) == "spine 1";
         });
       }
     }

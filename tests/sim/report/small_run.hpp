@@ -12,31 +12,21 @@
 #include <utility>
 #include <vector>
 
+#include "sim/graph/blueprint.hpp"
 #include "sim/report/run_view.hpp"
 #include "tests/sim/timeline/hand_run.hpp"
 
 namespace trainyard {
 
 inline Cluster two_gpus() {
-  ClusterGraph graph;
-  for (std::int32_t gpu = 0; gpu < 2; ++gpu) {
-    boost::add_vertex({.kind = DeviceKind::Gpu,
-                       .name = "node 0 gpu " + std::to_string(gpu),
-                       .node = 0,
-                       .index = gpu},
-                      graph);
-  }
-  for (LinkId id = 0; id < 2; ++id) {
-    Link link;
-    link.id = id;
-    link.kind = LinkKind::NvLink;
-    link.from = id;
-    link.to = 1 - id;
-    link.capacity = BytesPerSecond{1e9};
-    link.nominal = BytesPerSecond{1e9};
-    link.latency = Seconds{1e-6};
-    boost::add_edge(id, 1 - id, link, graph);
-  }
+  Blueprint blueprint;
+  for (std::int32_t gpu = 0; gpu < 2; ++gpu)
+    blueprint.add({.kind = DeviceKind::Gpu, .node = 0, .index = gpu});
+  blueprint.cable(0, 1,
+                  {.kind = LinkKind::NvLink,
+                   .capacity = BytesPerSecond{1e9},
+                   .nominal = BytesPerSecond{1e9},
+                   .latency = Seconds{1e-6}});
   ClusterFacts facts;
   facts.name = "two GPUs";
   facts.node = "pair";
@@ -44,7 +34,7 @@ inline Cluster two_gpus() {
   facts.nodes = 1;
   facts.gpus_per_node = 2;
   facts.gpu_memory = Bytes{1000};
-  return Cluster(facts, graph, {0, 1}, {});
+  return Cluster(facts, std::move(blueprint).wiring(), {0, 1}, {});
 }
 
 inline HandRun two_stages() {

@@ -1,0 +1,202 @@
+// Where GPUs enter the fabric: the cables of their NICs, the switches these hang on, and which of
+// them reach each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/graph/cluster.hpp"
+#include "sim/graph/workload.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(std::string problem, std::string remedy) {
+  throw InputError(Problem{"", "", std::move(problem), std::move(remedy)});
+}
+
+}  // namespace
+
+void Cluster::make_ports(const std::vector<std::uint32_t>& fabric_place) {
+  check_ways_to_nics();
+  cable_ports(fabric_place);
+  ports_.resize(gpus_.size());
+  find_targets();
+  number_ports();
+  tabulate_fabric();
+  tabulate_latency();
+  find_components();
+}
+
+// Looked at once for nodes of one shape whose GPUs have the same NICs.
+void Cluster::check_ways_to_nics() const {
+  std::vector<std::uint32_t> checked(shapes_.size(), kNone);
+  for (std::uint32_t node = 0; node < facts_.nodes; ++node) {
+    std::uint32_t& last = checked[shape_of_node_[node]];
+    if (last != kNone && has_ports_like(node, last)) continue;
+    last = node;
+    for (std::uint32_t i = 0; i < facts_.gpus_per_node; ++i) {
+      const DeviceId gpu = gpus_[node * facts_.gpus_per_node + i];
+      const DeviceId nic = nic_of_gpu_[node * facts_.gpus_per_node + i];
+      if (!way(Side::Host, gpu, nic).empty() && !way(Side::Host, nic, gpu).empty()) continue;
+      refuse(fmt::format("{} has no way to its NIC {} and back", name(gpu), name(nic)),
+             "join them by pcie or chip_to_chip links in both directions");
+    }
+  }
+}
+
+bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
+  const std::uint32_t gpus = facts_.gpus_per_node;
+  for (std::uint32_t i = 0; i < gpus; ++i) {
+    const std::uint32_t here = node * gpus + i;
+    const std::uint32_t there = other * gpus + i;
+    if (place_[gpus_[here]] != place_[gpus_[there]]) return false;
+    if (place_[nic_of_gpu_[here]] != place_[nic_of_gpu_[there]]) return false;
+  }
+  return true;
+}
+
+void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
+  std::vector<LinkId> cables;
+  for (LinkId id = 0; id < wiring_.link_count(); ++id)
+    if (wiring_.wire(id).kind == LinkKind::NicPort) cables.push_back(id);
+  const auto fill = [&](Adjacency& adjacency, auto near, auto far) {
+    std::vector<std::uint32_t> begin(device_count() + std::size_t{1}, 0);
+    for (const LinkId id : cables) ++begin[near(id) + 1];
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    std::vector<LinkId> of_device(cables.size());
+    std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+    for (const LinkId id : cables) of_device[next[near(id)]++] = id;
+    adjacency.begin.reserve(gpus_.size() + 1);
+    adjacency.begin.push_back(0);
+    for (const DeviceId nic : nic_of_gpu_) {
+      if (fabric_place[nic] != kNone) {
+        adjacency.arcs.push_back({.place = fabric_place[nic]});
+      } else {
+        for (std::uint32_t i = begin[nic]; i < begin[nic + 1]; ++i)
+          adjacency.arcs.push_back(
+              {fabric_place[far(of_device[i])], of_device[i], wiring_.wire(of_device[i]).cables});
+      }
+      adjacency.begin.push_back(static_cast<std::uint32_t>(adjacency.arcs.size()));
+    }
+  };
+  const auto from = [&](LinkId id) { return wiring_.from(id); };
+  const auto to = [&](LinkId id) { return wiring_.to(id); };
+  fill(up_, from, to);
+  fill(down_, to, from);
+  check_cabled();
+}
+
+void Cluster::check_cabled() const {
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    if (!up_.of(gpu).empty() && !down_.of(gpu).empty()) continue;
+    refuse(fmt::format("{} and the fabric cannot reach each other", name(nic_of_gpu_[gpu])),
+           "add nic links in both directions, or give its GPUs another NIC");
+  }
+}
+
+// Most NICs hang on one switch.
+void Cluster::find_targets() {
+  std::vector<std::uint32_t> of_switch(fabric_devices_.size(), kNone);
+  std::map<std::vector<std::uint32_t>, std::uint32_t> of_switches;
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    const auto next = static_cast<std::uint32_t>(targets_.size());
+    std::vector<std::uint32_t> places;
+    for (const Arc& arc : down_.of(gpu)) places.push_back(arc.place);
+    std::ranges::sort(places);
+    const auto doubled = std::ranges::unique(places);
+    places.erase(doubled.begin(), doubled.end());
+    std::uint32_t& target = places.size() == 1
+                                ? of_switch[places.front()]
+                                : of_switches.try_emplace(places, kNone).first->second;
+    if (target == kNone) {
+      target = next;
+      targets_.push_back(std::move(places));
+    }
+    ports_[gpu].target = target;
+  }
+}
+
+void Cluster::number_ports() {
+  std::vector<std::uint32_t> next(targets_.size() + 1, 0);
+  for (const Port& port : ports_) ++next[port.target + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (Port& port : ports_) port.number = next[port.target]++;
+}
+
+double Cluster::slowest(std::span<const Arc> cables) const {
+  double latency = 0.0;
+  for (const Arc& cable : cables)
+    if (cable.link != kNoLink)
+      latency = std::max(latency, wiring_.wire(cable.link).latency.value());
+  return latency;
+}
+
+// A port belongs to the first component whose first port it reaches and is reached from.
+void Cluster::find_components() {
+  for (Port& port : ports_) port.component = kNone;
+  const auto reached = [](const Hops& hops, std::span<const Arc> ends) {
+    return std::ranges::any_of(ends,
+                               [&](const Arc& end) { return hops[end.place] != kUnreachable; });
+  };
+  for (std::size_t first = 0; first < ports_.size(); ++first) {
+    if (ports_[first].component != kNone) continue;
+    if (components_ == facts_.gpus_per_node && components_ > 0) {
+      refuse(fmt::format("{} and {} cannot reach each other over the fabric", name(gpus_.front()),
+                         name(gpus_[first])),
+             "add the links that join them, in both directions");
+    }
+    std::vector<std::uint32_t> starts;
+    for (const Arc& arc : up_.of(first)) starts.push_back(arc.place);
+    const Hops there = search(fabric_, fabric_.in, targets_[ports_[first].target]);
+    const Hops back = search(fabric_, fabric_.out, starts);
+    for (std::size_t i = first; i < ports_.size(); ++i) {
+      if (ports_[i].component != kNone) continue;
+      if (i == first || (reached(there, up_.of(i)) && reached(back, down_.of(i))))
+        ports_[i].component = components_;
+    }
+    ++components_;
+  }
+}
+
+void Cluster::check_reachable() const {
+  std::vector<bool> joined(shapes_.size(), !ports_.empty() && components_ == 1);
+  for (std::uint32_t node = 0; node < facts_.nodes; ++node) {
+    const std::uint32_t shape = shape_of_node_[node];
+    if (!joined[shape] && !is_joined(node))
+      refuse(fmt::format("not every GPU of its node can reach {}",
+                         name(gpus_[std::size_t{node} * facts_.gpus_per_node])),
+             "join the GPUs of a node by nvlink or pcie links in both directions");
+    joined[shape] = true;
+  }
+  if (components_ > 1) check_components();
+}
+
+// Nodes need one part of the fabric in common; inside them GPUs pass messages on.
+void Cluster::check_components() const {
+  std::map<std::vector<bool>, std::uint32_t> kinds;  // parts that a node has ports on; such a GPU
+  for (std::uint32_t gpu = 0; gpu < gpus_.size(); gpu += facts_.gpus_per_node) {
+    std::vector<bool> parts(components_, false);
+    for (std::uint32_t i = gpu; i < gpu + facts_.gpus_per_node; ++i) {
+      parts[ports_[i].component] = true;
+    }
+    kinds.try_emplace(std::move(parts), gpu);
+  }
+  for (const auto& [a, gpu_a] : kinds) {
+    for (const auto& [b, gpu_b] : kinds) {
+      bool shared = false;
+      for (std::size_t i = 0; i < components_; ++i) shared = shared || (a[i] && b[i]);
+      if (shared) continue;
+      const auto [low, high] = std::minmax(gpu_a, gpu_b);
+      refuse(fmt::format("{} and {} cannot reach each other over the fabric", name(gpus_[low]),
+                         name(gpus_[high])),
+             "add the links that join them, in both directions");
+    }
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,110 @@
+// What a cluster is made of: devices, and the wires that join them.
+//
+// A full-duplex wire is two links. Capacities are what a collective can really use (NCCL's
+// constants for NVLink and PCIe, payload rates for NICs); the nominal figure is kept beside for
+// reports.
+//
+//   const Device leaf{.kind = DeviceKind::LeafSwitch, .index = 2};
+//   usual_name(leaf);   // "leaf 2"
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sim/base/units.hpp"
+
+namespace trainyard {
+
+using DeviceId = std::uint32_t;
+using LinkId = std::uint32_t;
+
+enum class DeviceKind : std::uint8_t {
+  Gpu,
+  NvSwitch,
+  PcieSwitch,
+  Nic,
+  LeafSwitch,
+  SpineSwitch,
+  CoreSwitch,
+  Cpu
+};
+inline constexpr std::size_t kDeviceKinds = 8;
+[[nodiscard]] std::string_view to_string(DeviceKind kind);
+
+// ChipToChip joins a GPU and its CPU without PCIe (Grace), Socket two CPUs of one server, Local
+// switches of one tier that are neighbours (a torus, a dragonfly group), Global two dragonfly
+// groups.
+enum class LinkKind : std::uint8_t {
+  NvLink,
+  Pcie,
+  NicPort,
+  LeafSpine,
+  SpineCore,
+  ChipToChip,
+  Socket,
+  Local,
+  Global
+};
+inline constexpr std::size_t kLinkKinds = 9;
+[[nodiscard]] std::string_view to_string(LinkKind kind);
+
+[[nodiscard]] constexpr bool is_fabric_switch(DeviceKind kind) {
+  return kind == DeviceKind::LeafSwitch || kind == DeviceKind::SpineSwitch ||
+         kind == DeviceKind::CoreSwitch;
+}
+[[nodiscard]] constexpr bool is_host_side(LinkKind kind) {
+  return kind == LinkKind::Pcie || kind == LinkKind::ChipToChip || kind == LinkKind::Socket;
+}
+// Links between nodes; they join NICs and switches of the fabric.
+[[nodiscard]] constexpr bool is_fabric_side(LinkKind kind) {
+  return kind != LinkKind::NvLink && !is_host_side(kind);
+}
+
+struct Device {
+  DeviceKind kind = DeviceKind::Gpu;
+  std::int32_t node = -1;  // server, -1 for switches of the fabric
+  std::int32_t index = 0;  // position among its kind within the node (GPU 0..7) or fabric
+  bool operator==(const Device&) const = default;
+};
+
+// As it is called where nobody named it: "node 3 gpu 5", "leaf 2".
+[[nodiscard]] std::string usual_name(const Device& device);
+
+// A device as files have it.
+struct NamedDevice {
+  DeviceKind kind = DeviceKind::Gpu;
+  std::string name = {};
+  std::int32_t node = -1;
+  std::int32_t index = 0;
+  bool operator==(const NamedDevice&) const = default;
+};
+
+// All of a link but its ends.
+struct Wire {
+  LinkKind kind = LinkKind::NvLink;
+  BytesPerSecond capacity = {};  // usable
+  BytesPerSecond nominal = {};   // as sold
+  Seconds latency = {};          // one traversal
+  std::uint32_t cables = 1;      // parallel wires bundled in it; the rates are those of all
+  auto operator<=>(const Wire&) const = default;
+};
+
+struct Link {
+  LinkId id = 0;
+  LinkKind kind = LinkKind::NvLink;
+  DeviceId from = 0;
+  DeviceId to = 0;
+  BytesPerSecond capacity = {};
+  BytesPerSecond nominal = {};
+  Seconds latency = {};
+  std::uint32_t cables = 1;
+  bool operator==(const Link&) const = default;
+};
+
+[[nodiscard]] inline Wire wire_of(const Link& link) {
+  return {link.kind, link.capacity, link.nominal, link.latency, link.cables};
+}
+
+}  // namespace trainyard

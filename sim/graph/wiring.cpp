@@ -1,0 +1,27 @@
+#include "sim/graph/wiring.hpp"
+
+#include <bit>
+
+namespace trainyard {
+
+std::uint32_t WireTable::number(const Wire& wire) {
+  if (last_ < wires_.size() && wires_[last_] == wire) return last_;
+  const Key key{wire.kind, std::bit_cast<std::uint64_t>(wire.capacity.value()),
+                std::bit_cast<std::uint64_t>(wire.nominal.value()),
+                std::bit_cast<std::uint64_t>(wire.latency.value()), wire.cables};
+  const auto [known, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(wires_.size()));
+  if (fresh) wires_.push_back(wire);
+  return last_ = known->second;
+}
+
+std::string Wiring::name(DeviceId id) const {
+  const auto given = names_.find(id);
+  return given == names_.end() ? usual_name(devices_[id]) : given->second;
+}
+
+std::optional<std::uint32_t> Wiring::pattern_of(std::uint32_t node) const {
+  if (node >= pattern_of_node_.size() || pattern_of_node_[node] == kNoPattern) return {};
+  return pattern_of_node_[node];
+}
+
+}  // namespace trainyard
