@@ -160,8 +160,8 @@ TEST_F(BrokenProfile, GivesItsSheetWhenItsFitsAreLost) {
     EXPECT_EQ(load_gpu(name).sheet.hbm.value(), load_gpu_sheet(name).hbm.value()) << name;
 }
 
-// Does a sibling of more power hold a higher clock, by a power of what static power leaves (210 W of
-// an H100's, 300 W of a B200's), whatever the boost clock of its peak is, and never above that?
+// Does a sibling of more power hold a higher clock, by a power of what static power leaves (210 W
+// of an H100's, 300 W of a B200's), whatever the boost clock of its peak is, and never above that?
 TEST(Profile, MorePowerHoldsAHigherClock) {
   const auto sustained = [](const char* gpu) { return load_profile(gpu).gemm.sustained_time; };
   const double exponent = load_profile("b200").clock_exponent;
