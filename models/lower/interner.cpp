@@ -6,15 +6,16 @@
 namespace trainyard {
 
 std::uint16_t Interner::name(std::string_view text) {
-  Spotted& spot =
-      spotted_[(std::bit_cast<std::uintptr_t>(text.data()) ^ text.size()) % spotted_.size()];
+  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // scatters addresses that lie near
+  const std::uint64_t place = (std::bit_cast<std::uintptr_t>(text.data()) ^ text.size()) * golden;
+  Spotted& spot = spotted_[(place >> 32) % spotted_.size()];
   if (spot.at == text.data() && workload_.names[spot.name] == text) return spot.name;
   auto known = names_.find(text);
   if (known == names_.end()) {
     known = names_.emplace(text, static_cast<std::uint16_t>(workload_.names.size())).first;
     workload_.names.emplace_back(text);
-    last_kernel_.push_back(kNone);
-    last_call_.push_back(kNone);
+    kernel_sequence_.last.push_back(kNone);
+    call_sequence_.last.push_back(kNone);
   }
   spot = {.at = text.data(), .name = known->second};
   return known->second;
@@ -22,33 +23,41 @@ std::uint16_t Interner::name(std::string_view text) {
 
 namespace {
 
-// The number of `value` among `all`, where it is put if it is new; `last` is tried first.
+// The number of `value` among `all`, where it is put if it is new.
 template <class Value>
-std::uint32_t numbered(const Value& value, std::vector<Value>& all,
-                       std::map<Value, std::uint32_t>& numbers, std::uint32_t& last) {
-  if (last != kNone && all[last] == value) return last;
+std::uint32_t looked_up(const Value& value, std::vector<Value>& all,
+                        std::map<Value, std::uint32_t>& numbers) {
   const auto [entry, fresh] = numbers.try_emplace(value, static_cast<std::uint32_t>(all.size()));
   if (fresh) all.push_back(value);
-  last = entry->second;
-  return last;
+  return entry->second;
 }
 
 }  // namespace
 
+template <class Value>
+std::uint32_t Interner::numbered(const Value& value, std::vector<Value>& all,
+                                 std::map<Value, std::uint32_t>& numbers, Sequence& sequence,
+                                 std::uint16_t name) {
+  std::uint32_t& last = sequence.last[name];
+  const std::uint32_t expected = last == kNone ? kNone : sequence.next[last];
+  if (expected != kNone && all[expected] == value) return last = expected;
+  const std::uint32_t found = looked_up(value, all, numbers);
+  sequence.next.resize(all.size(), kNone);
+  if (last != kNone) sequence.next[last] = found;
+  return last = found;
+}
+
 std::uint32_t Interner::kernel(const Kernel& kernel, std::uint16_t name) {
-  return numbered(kernel, workload_.kernels, kernels_, last_kernel_[name]);
+  return numbered(kernel, workload_.kernels, kernels_, kernel_sequence_, name);
 }
 
 std::uint32_t Interner::call(const Call& call, std::uint16_t name) {
-  return numbered(call, workload_.calls, calls_, last_call_[name]);
+  return numbered(call, workload_.calls, calls_, call_sequence_, name);
 }
 
 std::uint32_t Interner::call(const CallKey& key, const std::function<Call()>& make) {
   const auto [entry, fresh] = calls_by_key_.try_emplace(key, kNone);
-  if (fresh) {
-    std::uint32_t none = kNone;
-    entry->second = numbered(make(), workload_.calls, calls_, none);
-  }
+  if (fresh) entry->second = looked_up(make(), workload_.calls, calls_);
   return entry->second;
 }
 

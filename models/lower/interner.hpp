@@ -26,7 +26,8 @@ class Interner {
  public:
   explicit Interner(Workload& workload) : workload_(workload) {}
   [[nodiscard]] std::uint16_t name(std::string_view text);
-  // `name`: of the operation. Most often it was the same one the last time, a microbatch ago.
+  // `name`: of the operation. Most often it is the one that came last time after the one that its
+  // name had before: the next layer's, or, where layers are alike, the same.
   [[nodiscard]] std::uint32_t kernel(const Kernel& kernel, std::uint16_t name);
   [[nodiscard]] std::uint32_t call(const Call& call, std::uint16_t name);
   // For one that takes long to make: the first time that the key comes.
@@ -46,9 +47,18 @@ class Interner {
     const char* at = nullptr;
     std::uint16_t name = 0;
   };
-  std::array<Spotted, 256> spotted_{};
-  std::vector<std::uint32_t> last_kernel_;  // by name, kNone: it had none
-  std::vector<std::uint32_t> last_call_;
+  // What was numbered last for each name, and after each number the last time; kNone: nothing yet.
+  struct Sequence {
+    std::vector<std::uint32_t> last;  // by name
+    std::vector<std::uint32_t> next;  // by number
+  };
+  template <class Value>
+  [[nodiscard]] static std::uint32_t numbered(const Value& value, std::vector<Value>& all,
+                                              std::map<Value, std::uint32_t>& numbers,
+                                              Sequence& sequence, std::uint16_t name);
+  std::array<Spotted, 4096> spotted_{};
+  Sequence kernel_sequence_;
+  Sequence call_sequence_;
   std::unordered_map<std::string, std::uint16_t, TextHash, std::equal_to<>> names_;
   std::map<Kernel, std::uint32_t> kernels_;
   std::map<Call, std::uint32_t> calls_;

@@ -16,10 +16,14 @@
 #include "scenarios/run/facts.hpp"
 #include "scenarios/run/memory_overheads.hpp"
 #include "scenarios/run/replay.hpp"
+#include "sim/base/beside.hpp"
+#include "sim/timeline/breakdown.hpp"
 
 namespace trainyard {
 
 namespace {
+
+constexpr std::uint64_t kOperationsWorthAThread = 10'000;
 
 // Wall time and peak memory of the process so far, into the facts.
 class Stopwatch {
@@ -110,8 +114,19 @@ const Run& WhatIf::run(const Supposition& suppose) {
 }
 
 Run WhatIf::take() && {
-  add_memory_overheads(kept_->scenario.plan.framework, kept_->run);
-  return std::move(kept_->run);
+  Run& run = kept_->run;
+  const auto overheads = [this, &run] {
+    add_memory_overheads(kept_->scenario.plan.framework, run);
+  };
+  if (!kept_->options.breakdowns) {
+    overheads();
+  } else {  // which overheads do not touch: they add to what programs hold throughout
+    const bool worth = run.timeline.counters.operations > kOperationsWorthAThread;
+    beside(
+        worth, [&run] { run.breakdowns = breakdowns(run.workload, run.partition, run.timeline); },
+        overheads);
+  }
+  return std::move(run);
 }
 
 Run run_scenario(const Scenario& scenario, const RunOptions& options) {

@@ -21,6 +21,7 @@ struct RunOptions {
   bool contract = true;       // false: every operation has events of its own
   bool interference = true;   // false: communication never slows computation
   bool fold_reasons = false;  // say why ranks are not of one class. REQUIRES: fold
+  bool breakdowns = false;    // Run::breakdowns are found beside the peaks of memory
   bool timing = false;        // wall time and memory of the run itself go into the facts
   std::function<void(double)> progress = {};  // fraction done, now and then
   Supposition suppose = {};                   // what is not as the scenario says
@@ -37,6 +38,7 @@ struct Run {
   std::vector<Cost> kernel_costs;
   Timeline timeline;
   std::vector<MemoryPeak> memory_peaks;  // by rank class; empty for a workload that is not ours
+  std::vector<Breakdown> breakdowns;     // by rank class, where they were asked for
 
   [[nodiscard]] RunView view() const {
     return {.facts = facts,
@@ -47,7 +49,8 @@ struct Run {
             .timeline = timeline,
             .kernel_costs = kernel_costs,
             .fold_reasons = fold_reasons,
-            .memory_peaks = memory_peaks};
+            .memory_peaks = memory_peaks,
+            .breakdowns = breakdowns};
   }
 };
 

@@ -70,7 +70,7 @@ Json breakdown_json(const RunView& view) {
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
     const RankClass& ranks = view.partition.ranks[index];
     const Program& program = view.workload.programs.at(ranks.program);
-    const Breakdown times = breakdown(view.workload, view.partition, view.timeline, index);
+    const Breakdown times = view.breakdown_of(index);
     Json row = {{"class", index},
                 {"program", program.name},
                 {"stage", program.stage},

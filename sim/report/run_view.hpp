@@ -19,6 +19,7 @@
 #include "sim/graph/fold.hpp"
 #include "sim/graph/fold_reasons.hpp"
 #include "sim/graph/workload.hpp"
+#include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/timeline/timeline.hpp"
 
@@ -76,10 +77,15 @@ struct RunView {
   std::span<const Cost> kernel_costs;              // by index into Workload::kernels
   std::span<const ClassReason> fold_reasons = {};  // by rank class; empty: not asked for
   std::span<const MemoryPeak> memory_peaks = {};   // by rank class; empty: not looked for yet
+  std::span<const Breakdown> breakdowns = {};      // likewise
 
   [[nodiscard]] Carrier carrier(GroupId group, std::uint32_t call) const {
     const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);
     return carrier_of(carriers, workload, group_class, call);
+  }
+  [[nodiscard]] Breakdown breakdown_of(std::size_t rank_class) const {
+    if (!breakdowns.empty()) return breakdowns[rank_class];
+    return breakdown(workload, partition, timeline, rank_class);
   }
   [[nodiscard]] MemoryPeak memory_peak_of(std::size_t rank_class) const {
     if (!memory_peaks.empty()) return memory_peaks[rank_class];

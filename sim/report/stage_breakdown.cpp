@@ -8,7 +8,7 @@ std::vector<StageBreakdown> stage_breakdown(const RunView& view) {
   std::map<std::uint32_t, StageBreakdown> stages;
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
     const RankClass& ranks = view.partition.ranks[index];
-    const Breakdown times = breakdown(view.workload, view.partition, view.timeline, index);
+    const Breakdown times = view.breakdown_of(index);
     StageBreakdown& stage = stages[view.workload.programs.at(ranks.program).stage];
     stage.ranks += ranks.members;
     for (std::size_t share = 0; share < kTimeShares; ++share) {

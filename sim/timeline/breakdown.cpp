@@ -223,4 +223,13 @@ Breakdown breakdown(const Workload& workload, const Partition& partition, const 
   return result;
 }
 
+std::vector<Breakdown> breakdowns(const Workload& workload, const Partition& partition,
+                                  const Timeline& timeline) {
+  std::vector<Breakdown> all;
+  all.reserve(partition.ranks.size());
+  for (std::size_t index = 0; index < partition.ranks.size(); ++index)
+    all.push_back(breakdown(workload, partition, timeline, index));
+  return all;
+}
+
 }  // namespace trainyard

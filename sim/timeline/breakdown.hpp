@@ -75,5 +75,9 @@ struct ShareSpan {
 // Their sums by share.
 [[nodiscard]] Breakdown breakdown(const Workload& workload, const Partition& partition,
                                   const Timeline& timeline, std::size_t rank_class);
+// Of all classes of ranks, in their order.
+[[nodiscard]] std::vector<Breakdown> breakdowns(const Workload& workload,
+                                                const Partition& partition,
+                                                const Timeline& timeline);
 
 }  // namespace trainyard

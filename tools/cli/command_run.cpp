@@ -57,6 +57,7 @@ Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   const RunOptions options{.fold = !choice.no_fold,
                            .contract = !choice.no_contract,
                            .fold_reasons = choice.explain_fold,
+                           .breakdowns = true,
                            .timing = choice.timing,
                            .progress = [&progress](double fraction) { progress.show(fraction); }};
   if (scenario) {

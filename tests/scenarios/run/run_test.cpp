@@ -66,6 +66,20 @@ TEST(Run, KeepsTheMemoryPeaksOfItsClasses) {
   }
 }
 
+// Are the shares of time that a run keeps, found beside its peaks of memory, those of its timeline?
+TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
+  for (const SmallShape& shape : kShapes) {
+    const ScenarioRun run = run_scenario(small_scenario(shape), {.breakdowns = true});
+    ASSERT_EQ(run.breakdowns.size(), run.partition.ranks.size());
+    for (std::size_t index = 0; index < run.breakdowns.size(); ++index) {
+      EXPECT_EQ(run.breakdowns[index].seconds,
+                breakdown(run.workload, run.partition, run.timeline, index).seconds);
+      EXPECT_EQ(run.view().breakdown_of(index).seconds, run.breakdowns[index].seconds);
+    }
+    EXPECT_TRUE(run_scenario(small_scenario(shape), {}).breakdowns.empty());
+  }
+}
+
 TEST(Run, FoldedEqualsUnfoldedInEverySpan) {
   for (const SmallShape& shape : kShapes) {
     const Scenario scenario = small_scenario(shape);
