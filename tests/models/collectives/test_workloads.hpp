@@ -24,20 +24,20 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
   program.name = "all";
   program.operations.edit().resize(3);
   program.operations.edit()[1] = {.kind = OpKind::Collective,
-                           .stream = 1,
-                           .part = StepPart::GradSync,
-                           .name = 1,
-                           .microbatch = 3,
-                           .layer = 7,
-                           .dependencies_begin = 0,
-                           .dependencies_end = 1,
-                           .effects_begin = 0,
-                           .effects_end = 2};
+                                  .stream = 1,
+                                  .part = StepPart::GradSync,
+                                  .name = 1,
+                                  .microbatch = 3,
+                                  .layer = 7,
+                                  .dependencies_begin = 0,
+                                  .dependencies_end = 1,
+                                  .effects_begin = 0,
+                                  .effects_end = 2};
   program.operations.edit()[2] = {.name = 2,
-                           .dependencies_begin = 1,
-                           .dependencies_end = 2,
-                           .effects_begin = 2,
-                           .effects_end = 2};
+                                  .dependencies_begin = 1,
+                                  .dependencies_end = 2,
+                                  .effects_begin = 2,
+                                  .effects_end = 2};
   program.dependencies = {0, 1};
   program.effects = {{.category = 0, .at_end = false, .bytes = 5},
                      {.category = 0, .at_end = true, .bytes = -5}};
