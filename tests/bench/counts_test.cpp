@@ -2,6 +2,7 @@
 // classes, operations, stretches, activities and events a run takes, and what its links carry, is
 // exact. With TRAINYARD_BLESS=1 (tools/bless) the counts are rewritten; with TRAINYARD_FULL=1 the
 // large runs are played too.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/bench/whole_runs.hpp"
@@ -30,8 +31,8 @@ TEST(Counts, AreThoseOfTheBaseline) {
   if (bless) write_whole_runs(runs);
 }
 
-// Time must not grow with the number of GPUs: twice the replicas of one model are the same
-// classes and no more operations.
+// Time must not grow with the number of GPUs: twice and eight times the replicas of one model are
+// the same classes and no more operations.
 TEST(Counts, DoNotGrowWithReplicas) {
   const std::vector<WholeRun> runs = read_whole_runs();
   const auto of = [&](const std::string& name) {
@@ -40,10 +41,12 @@ TEST(Counts, DoNotGrowWithReplicas) {
     return run->counts;
   };
   const Counts small = of("llama3_405b_16384");
-  const Counts large = of("llama3_405b_32768");
-  EXPECT_EQ(large.at("ranks"), 2 * small.at("ranks"));
-  EXPECT_EQ(large.at("classes"), small.at("classes"));
-  EXPECT_LE(large.at("operations"), small.at("operations"));
+  for (const std::int64_t times : {2, 8}) {
+    const Counts large = of(fmt::format("llama3_405b_{}", 16384 * times));
+    EXPECT_EQ(large.at("ranks"), times * small.at("ranks"));
+    EXPECT_EQ(large.at("classes"), small.at("classes"));
+    EXPECT_LE(large.at("operations"), small.at("operations"));
+  }
 }
 
 }  // namespace
