@@ -2,9 +2,9 @@
 // stepping: it scales them so that their sum over replicas is a mean, looks for NaN in what it is
 // about to send, and takes out the loss scale of fp16.
 //
-// Each reads (and writes) all gradients once, so they show in short steps: 12 bytes a parameter of
-// fp32 gradients are 5 % of the layers' time at four microbatches on a fast GPU. Frameworks are
-// data (models/frameworks/*.json, "gradient_passes"), each figure with its source.
+// Each reads (and writes) all gradients once, so they show in short steps: 12 bytes of each of 5.7
+// thousand million fp32 gradients are 10 ms at a B200's 7.1 TB/s. Frameworks are data
+// (models/frameworks/*.json, "gradient_passes"), each figure with its source.
 #pragma once
 
 #include <cstdint>

@@ -54,6 +54,7 @@ void GradientLowering::zero_gradients(std::int64_t local_parameters) {
                                                .launches = 1});
 }
 
+// A host looks at what the search for NaN found before it goes on, as at the norm of the gradients.
 OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t replicas,
                                            OpIndex after) {
   const Training& training = plan_.training;
