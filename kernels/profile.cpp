@@ -11,6 +11,7 @@
 #include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/sourced.hpp"
 #include "sim/graph/kernel_json.hpp"
 
 namespace trainyard {
@@ -19,14 +20,6 @@ namespace {
 
 constexpr const char* profile_folder = "kernels/profiles";
 constexpr std::int64_t schema_version = 1;
-
-// {"value": ..., "source": "..."}: every figure of the sheet names where it was printed.
-JsonObject sourced(JsonObject& sheet, const char* key) {
-  JsonObject figure = sheet.object(key);
-  if (figure.text("source").empty())
-    figure.report("source", "is empty", "name the data sheet or paper of the figure");
-  return figure;
-}
 
 CommunicationSms read_communication_sms(JsonObject held, std::int64_t sms) {
   if (held.text("source").empty())

@@ -4,6 +4,7 @@
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 
@@ -11,26 +12,16 @@ FrameworkMemory load_framework(const std::string& name) {
   JsonFile file = JsonFile::read(data_file("models/frameworks", name));
   JsonObject root = file.root();
   const auto bytes = [&root](std::string_view key) {
-    JsonObject figure = root.object(key);
-    static_cast<void>(figure.text("source"));
-    return static_cast<std::int64_t>(std::llround(figure.bytes("value").value()));
+    return static_cast<std::int64_t>(std::llround(sourced(root, key).bytes("value").value()));
   };
   const auto share = [&root](std::string_view key) {
-    JsonObject figure = root.object(key);
-    static_cast<void>(figure.text("source"));
-    return figure.number("value", {.least = 0.0, .most = 1.0});
+    return sourced(root, key).number("value", {.least = 0.0, .most = 1.0});
   };
   const auto truth = [&root](std::string_view key) {
-    if (!root.has(key)) return false;
-    JsonObject figure = root.object(key);
-    static_cast<void>(figure.text("source"));
-    return figure.boolean("value", false);
+    return root.has(key) && sourced(root, key).boolean("value", false);
   };
   const auto count = [&root](std::string_view key, std::int64_t absent) -> std::int64_t {
-    if (!root.has(key)) return absent;
-    JsonObject figure = root.object(key);
-    static_cast<void>(figure.text("source"));
-    return figure.integer("value", {.least = 0, .most = 100});
+    return root.has(key) ? sourced(root, key).integer("value", {.least = 0, .most = 100}) : absent;
   };
   static_cast<void>(root.text("title"));
   root.ignore("kernel_time");  // framework_times.hpp

@@ -6,6 +6,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 
@@ -16,10 +17,7 @@ constexpr double kLossMost = 0.9;
 
 // {"value": ..., "source": ...}; `otherwise` where it is not there.
 double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
-  if (!object.has(key)) return otherwise;
-  JsonObject given = object.object(key);
-  static_cast<void>(given.text("source"));
-  return given.number("value", rule);
+  return object.has(key) ? sourced(object, key).number("value", rule) : otherwise;
 }
 
 }  // namespace
@@ -56,9 +54,7 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
     if (key != "kernel_time" && key != "exchange_sms") root.ignore(key);
   FrameworkTimes times;
   if (root.has("exchange_sms")) {
-    JsonObject kept = root.object("exchange_sms");
-    static_cast<void>(kept.text("source"));
-    times.exchange_sms = kept.integer("value", {.least = 0, .most = 64});
+    times.exchange_sms = sourced(root, "exchange_sms").integer("value", {.least = 0, .most = 64});
   }
   if (root.has("kernel_time")) {
     JsonObject all = root.object("kernel_time");

@@ -2,6 +2,7 @@
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 
@@ -28,10 +29,7 @@ GradientPasses load_gradient_passes(const std::string& name) {
   if (root.has("gradient_passes")) {
     JsonObject all = root.object("gradient_passes");
     const auto truth = [&all](std::string_view key) {
-      if (!all.has(key)) return false;
-      JsonObject figure = all.object(key);
-      static_cast<void>(figure.text("source"));
-      return figure.boolean("value", false);
+      return all.has(key) && sourced(all, key).boolean("value", false);
     };
     if (truth("scaled_by_kernel")) passes.average = GradientAverage::Before;
     if (truth("checked_for_nan")) passes.check = GradientCheck::On;

@@ -3,6 +3,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 
@@ -17,9 +18,8 @@ Stragglers load_stragglers() {
   JsonFile file = JsonFile::read(data_file("models/stragglers", "replicas"));
   JsonObject root = file.root();
   static_cast<void>(root.text("title"));
-  JsonObject given = root.object("delay");
-  static_cast<void>(given.text("source"));
-  const Stragglers stragglers{.delay = given.number("value", {.least = 0.0, .most = 1.0})};
+  const Stragglers stragglers{
+      .delay = sourced(root, "delay").number("value", {.least = 0.0, .most = 1.0})};
   file.finish();
   return stragglers;
 }
