@@ -88,6 +88,11 @@ bool ExpertRouting::balanced() const { return plan_.experts.routing == RoutingKi
 
 bool ExpertRouting::by_replica() const { return !balanced() && plan_.experts.independent_replicas; }
 
+bool ExpertRouting::by_microbatch() const {
+  const RoutingKind kind = plan_.experts.routing;
+  return kind == RoutingKind::Dirichlet || kind == RoutingKind::Recorded;
+}
+
 std::int64_t ExpertRouting::capacity() const {
   const Architecture& a = plan_.architecture;
   if (plan_.experts.capacity_factor <= 0.0) return 0;
@@ -122,9 +127,8 @@ std::vector<double> ExpertRouting::shares(const RoutingQuery& query) const {
 }
 
 ExpertRouting::RowsKey ExpertRouting::key_of(const RoutingQuery& query) const {
-  const RoutingKind kind = plan_.experts.routing;
-  const bool by_microbatch = kind == RoutingKind::Dirichlet || kind == RoutingKind::Recorded;
-  return {query.layer, by_microbatch ? query.microbatch : 0, by_replica() ? query.replica : 0};
+  if (balanced()) return {};
+  return {query.layer, by_microbatch() ? query.microbatch : 0, by_replica() ? query.replica : 0};
 }
 
 const std::vector<std::int64_t>& ExpertRouting::remembered(const RoutingQuery& query) const {

@@ -63,6 +63,8 @@ class ExpertRouting {
   [[nodiscard]] bool balanced() const;
   // Every replica has its own shares.
   [[nodiscard]] bool by_replica() const;
+  // Every microbatch has its own shares.
+  [[nodiscard]] bool by_microbatch() const;
   [[nodiscard]] ExpertRows of(const RoutingQuery& query) const;
   // Rows that the ranks of a group send each other, [from * expert + to]; empty: all alike. It is
   // one matrix for all places.

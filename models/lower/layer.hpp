@@ -6,6 +6,7 @@
 // reduced while wgrad runs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -126,6 +127,8 @@ class LayerLowering {
     bool gradients = false;  // are told
     bool trained = false;
     bool windowed = false;
+    bool experts = false;
+    std::array<std::int64_t, 3> rows = {};  // of the experts: ExpertRouting::RowsKey
     StepPart part = StepPart::Other;
     auto operator<=>(const BlockKey&) const = default;
   };

@@ -1,6 +1,7 @@
 // Layers written once and copied for all layers and microbatches that are alike.
 #include <utility>
 
+#include "models/expert_routing.hpp"
 #include "models/frozen.hpp"
 #include "models/lower/layer.hpp"
 
@@ -13,9 +14,10 @@ constexpr std::size_t kMostWays = 4;
 
 }  // namespace
 
-// Experts may get other rows in every layer and microbatch, and documents other lengths.
+// Experts may get other rows in every microbatch, and documents other lengths.
 bool LayerLowering::repeats(const LayerParts& parts) const {
-  return parts.whole() && !has_experts() && plan_.documents.kind == DocumentKind::None;
+  if (has_experts() && shape_.routing->by_microbatch()) return false;
+  return parts.whole() && plan_.documents.kind == DocumentKind::None;
 }
 
 bool LayerLowering::repeated(const std::vector<LayerBlock>& written,
@@ -55,12 +57,12 @@ void LayerLowering::write_or_repeat(const BlockKey& key, std::vector<ReadyGradie
 
 LayerLowering::BlockKey LayerLowering::forward_key() const {
   const Tags& tags = build_.tags();
-  return {.backward = false,
-          .backward_part = BackwardPart::Full,
-          .gradients = false,
-          .trained = trains_layer(plan_, tags.layer),
-          .windowed = arch_.windowed(tags.layer),
-          .part = tags.part};
+  BlockKey key{.trained = trains_layer(plan_, tags.layer),
+               .windowed = arch_.windowed(tags.layer),
+               .experts = has_experts(),
+               .part = tags.part};
+  if (key.experts) key.rows = shape_.routing->key_of({.layer = tags.layer});
+  return key;
 }
 
 void LayerLowering::forward(const LayerParts& parts) {

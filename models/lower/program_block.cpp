@@ -7,32 +7,63 @@
 
 namespace trainyard {
 
+namespace {
+
+// The number in a block of an operation that it names.
+OpIndex inside(const BlockBorder& begin, OpIndex op) {
+  if (op >= begin.next) return op - begin.next;
+  if (op == begin.last_compute) return ProgramBlock::kOutside;
+  const auto wait = std::ranges::find(begin.waits, op);
+  TY_CHECK(wait != begin.waits.end(), op, begin.next);
+  return ProgramBlock::kOutside + 1 + static_cast<OpIndex>(wait - begin.waits.begin());
+}
+
+// What a number in a block stands for in a copy of it that begins at `now`.
+OpIndex copied(const BlockBorder& now, OpIndex op) {
+  if (op < ProgramBlock::kOutside) return now.next + op;
+  if (op == ProgramBlock::kOutside) return now.last_compute;
+  return now.waits[op - ProgramBlock::kOutside - 1];
+}
+
+}  // namespace
+
 BlockBorder ProgramBuilder::border() const {
-  return {.next = next(),
-          .next_effect = effects_.size(),
-          .last_compute = last_compute(),
-          .waits = waits_};
+  BlockBorder border{.next = next(),
+                     .next_effect = effects_.size(),
+                     .last_compute = last_compute(),
+                     .waits = waits_};
+  for (const OpIndex op : waits_) border.streams.push_back(operations_[op].stream);
+  return border;
 }
 
 ProgramBlock ProgramBuilder::begin_block() const {
-  return {.begin = border(), .end = {}, .part = tags_.part, .work = tags_.work, .order = order_};
+  return {.begin = border(), .part = tags_.part, .work = tags_.work, .order = order_};
 }
 
 void ProgramBuilder::end_block(ProgramBlock& block) const {
   TY_CHECK(block.order == order_, block.order, order_);
-  block.end = border();
+  const BlockBorder& begin = block.begin;
+  block.operations.assign(operations_.begin() + begin.next, operations_.end());
+  for (Operation& op : block.operations) {
+    const std::span<const OpIndex> inputs = dependencies_of(op);
+    op.dependencies_begin = static_cast<std::uint32_t>(block.dependencies.size());
+    for (const OpIndex input : inputs) block.dependencies.push_back(inside(begin, input));
+    op.dependencies_end = static_cast<std::uint32_t>(block.dependencies.size());
+  }
+  for (std::size_t i = begin.next_effect; i < effects_.size(); ++i)
+    block.effects.emplace_back(inside(begin, effects_[i].first), effects_[i].second);
+  for (const OpIndex op : waits_) block.waits.push_back(inside(begin, op));
 }
 
 // Whether what stands before the next operation is, to what follows, as what stood before the
 // block: on the same streams, and the same where the same was.
 bool ProgramBuilder::follows_as(const ProgramBlock& block) const {
   const BlockBorder& then = block.begin;
-  if (block.order != order_ || block.part != tags_.part || block.work != tags_.work) return false;
+  if (block.part != tags_.part || block.work != tags_.work) return false;
   if (then.waits.size() != waits_.size()) return false;
   if ((then.last_compute == kNone) != (last_compute() == kNone)) return false;
-  const auto stream = [this](OpIndex op) { return operations_[op].stream; };
   for (std::size_t i = 0; i < waits_.size(); ++i) {
-    if (stream(then.waits[i]) != stream(waits_[i])) return false;
+    if (then.streams[i] != operations_[waits_[i]].stream) return false;
     if ((then.waits[i] == then.last_compute) != (waits_[i] == last_compute())) return false;
     for (std::size_t j = 0; j < i; ++j)
       if ((then.waits[i] == then.waits[j]) != (waits_[i] == waits_[j])) return false;
@@ -40,41 +71,23 @@ bool ProgramBuilder::follows_as(const ProgramBlock& block) const {
   return true;
 }
 
-// What an operation that the block's operations name is to those of the copy; kNone for one that
-// the block has no right to know.
-OpIndex ProgramBuilder::copied(const ProgramBlock& block, const BlockBorder& now, OpIndex op) {
-  if (op >= block.begin.next) return op - block.begin.next + now.next;
-  if (op == block.begin.last_compute) return now.last_compute;
-  const auto wait = std::ranges::find(block.begin.waits, op);
-  if (wait == block.begin.waits.end()) return kNone;
-  return now.waits[static_cast<std::size_t>(wait - block.begin.waits.begin())];
-}
-
 bool ProgramBuilder::repeat(const ProgramBlock& block) {
   if (!follows_as(block)) return false;
   const BlockBorder now = border();
-  for (OpIndex i = block.begin.next; i < block.end.next; ++i) {
-    Operation op = operations_[i];
+  const auto inputs = static_cast<std::uint32_t>(dependencies_.size());
+  for (const OpIndex input : block.dependencies) dependencies_.push_back(copied(now, input));
+  operations_.insert(operations_.end(), block.operations.begin(), block.operations.end());
+  for (OpIndex i = now.next; i < operations_.size(); ++i) {
+    Operation& op = operations_[i];
     op.microbatch = tags_.microbatch;
     op.layer = tags_.layer;
-    const std::uint32_t begin = op.dependencies_begin;
-    const std::uint32_t end = op.dependencies_end;
-    op.dependencies_begin = static_cast<std::uint32_t>(dependencies_.size());
-    for (std::uint32_t input = begin; input < end; ++input) {
-      const OpIndex before = copied(block, now, dependencies_[input]);
-      TY_CHECK(before != kNone, i, dependencies_[input], block.begin.next);
-      dependencies_.push_back(before);
-    }
-    op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
-    last_on_stream_[op.stream] = static_cast<OpIndex>(operations_.size());
-    operations_.push_back(op);
+    op.dependencies_begin += inputs;
+    op.dependencies_end += inputs;
+    last_on_stream_[op.stream] = i;
   }
-  for (std::size_t i = block.begin.next_effect; i < block.end.next_effect; ++i) {
-    const auto [op, effect] = effects_[i];
-    effects_.emplace_back(copied(block, now, op), effect);
-  }
+  for (const auto& [op, effect] : block.effects) effects_.emplace_back(copied(now, op), effect);
   waits_.clear();
-  for (const OpIndex op : block.end.waits) waits_.push_back(copied(block, now, op));
+  for (const OpIndex op : block.waits) waits_.push_back(copied(now, op));
   return true;
 }
 

@@ -3,7 +3,8 @@
 // Layers and microbatches are alike but for their numbers: what a layer writes depends on the kind
 // of layer and on what stands before it, which the block remembers: what the next computation was
 // to wait for and whether there was a computation at all. Where these are alike again, the same
-// operations follow, and those that came from before the block stand for those that do now.
+// operations follow, and those that came from before the block stand for those that do now. The
+// block keeps operations of its own, so that it outlives a new order of the program's.
 //
 //   ProgramBlock block = build.begin_block();
 //   ...                                        // writes operations
@@ -14,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/graph/workload.hpp"
@@ -25,15 +27,22 @@ struct BlockBorder {
   OpIndex next = 0;             // operation
   std::size_t next_effect = 0;  // of memory
   OpIndex last_compute = kNone;
-  std::vector<OpIndex> waits = {};  // of the next computation
+  std::vector<OpIndex> waits = {};         // of the next computation
+  std::vector<std::uint8_t> streams = {};  // of those
 };
 
 struct ProgramBlock {
   BlockBorder begin = {};
-  BlockBorder end = {};
   StepPart part = StepPart::Other;  // as tagged at its begin
   WorkClass work = WorkClass::Compute;
-  std::uint32_t order = 0;  // of the program's operations, as it was told: a weave makes another
+  std::uint32_t order = 0;  // of the program's operations at its begin: a weave makes another
+  // Its operations from 0 on. What they name is numbered likewise; from kOutside on it is from
+  // before the block: first the last computation, then those the next one was to wait for.
+  static constexpr OpIndex kOutside = OpIndex{1} << 31U;
+  std::vector<Operation> operations = {};
+  std::vector<OpIndex> dependencies = {};
+  std::vector<std::pair<OpIndex, MemoryEffect>> effects = {};
+  std::vector<OpIndex> waits = {};  // of the computation behind it
 };
 
 }  // namespace trainyard

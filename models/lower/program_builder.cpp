@@ -204,7 +204,8 @@ void ProgramBuilder::reorder(OpIndex first, const std::vector<OpIndex>& order) {
     operations_[first + i] = op;
     last_on_stream_[op.stream] = first + i;
   }
-  for (auto& [op, effect] : effects_) op = moved(op);
+  for (; settled_ < effects_.size(); ++settled_)
+    effects_[settled_].first = moved(effects_[settled_].first);
   for (OpIndex& op : waits_) op = moved(op);
 }
 

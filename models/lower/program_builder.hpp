@@ -116,8 +116,6 @@ class ProgramBuilder {
   void reorder(OpIndex first, const std::vector<OpIndex>& order);
   [[nodiscard]] BlockBorder border() const;
   [[nodiscard]] bool follows_as(const ProgramBlock& block) const;
-  [[nodiscard]] static OpIndex copied(const ProgramBlock& block, const BlockBorder& now,
-                                      OpIndex op);
 
   [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
     return std::span(dependencies_)
@@ -133,6 +131,7 @@ class ProgramBuilder {
   std::vector<OpIndex> last_on_stream_;
   std::vector<std::pair<OpIndex, MemoryEffect>> effects_;
   std::uint32_t order_ = 0;  // how often operations were given other numbers
+  std::size_t settled_ = 0;  // effects of operations from before the latest weave or in it
 };
 
 }  // namespace trainyard

@@ -96,7 +96,7 @@ TEST(ProgramBlock, IsWrittenAgainByCopying) {
   }
 }
 
-TEST(ProgramBlock, IsNotCopiedAcrossAWeaveOrUnderAnotherTag) {
+TEST(ProgramBlock, IsCopiedAcrossAWeaveButNotUnderAnotherTag) {
   Workload workload;
   Interner interner(workload);
   ProgramBuilder build(interner, "stage", 0);
@@ -116,8 +116,20 @@ TEST(ProgramBlock, IsNotCopiedAcrossAWeaveOrUnderAnotherTag) {
   build.tag({});
   build.weave(first, then);
   const OpIndex end = build.next();
-  EXPECT_FALSE(build.repeat(second)) << "its operations have other numbers now";
-  EXPECT_EQ(build.next(), end);
+  ASSERT_TRUE(build.repeat(second)) << "the weave changed the program, not the block";
+  ASSERT_EQ(build.next(), end + (then - first));
+  const Program program = build.take();
+  for (OpIndex i = 0; i < then - first; ++i) {
+    const Operation& written = program.operations[end - (then - first) + i];
+    const Operation& copy = program.operations[end + i];
+    EXPECT_EQ(std::tie(written.kind, written.name, written.payload),
+              std::tie(copy.kind, copy.name, copy.payload));
+    const auto inputs = program.dependencies_of(written);
+    const auto copied = program.dependencies_of(copy);
+    ASSERT_EQ(inputs.size(), copied.size());
+    for (std::size_t k = 0; k < inputs.size(); ++k)
+      EXPECT_EQ(inputs[k] + (then - first), copied[k]);
+  }
 }
 
 // Of layers that differ by their numbers none is taken for another.
