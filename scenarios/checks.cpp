@@ -11,6 +11,7 @@
 #include "scenarios/device_checks.hpp"
 #include "scenarios/expert_checks.hpp"
 #include "scenarios/split_checks.hpp"
+#include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
 
@@ -326,18 +327,6 @@ void check_placement(const Check& check) {
                     fmt::format("list each of 0 to {} once, in the order of the ranks", world - 1));
 }
 
-// Whether the fabric has ports for the nodes is known by the one who builds it.
-void check_fabric(const Check& check) {
-  if (!check.cluster) return;
-  try {
-    (void)shared_cluster(check.scenario.cluster);
-  } catch (const InputError& error) {
-    for (const Problem& problem : error.problems()) {
-      check.file.report("/cluster" + problem.pointer, problem.problem, problem.hint);
-    }
-  }
-}
-
 }  // namespace
 
 std::string divisors(std::int64_t number, std::int64_t most) {
@@ -373,7 +362,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_offload(file, scenario, sound);
   check_further_tokens(file, scenario, sound);
   check_nccl(check);
-  check_fabric(check);
+  if (check.cluster) check_cluster_builds(check.file, "/cluster", check.scenario.cluster);
 }
 
 }  // namespace trainyard

@@ -107,6 +107,15 @@ ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder
   return spec;
 }
 
+void check_cluster_builds(JsonFile& file, std::string_view pointer, const ClusterSpec& spec) {
+  try {
+    (void)shared_cluster(spec);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems())
+      file.report(std::string(pointer) + problem.pointer, problem.problem, problem.hint);
+  }
+}
+
 Json to_json(const ClusterSpec& spec) {
   if (spec.custom) return spelled_out(build_custom(spec));
   Json json;

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 #include "sim/base/json_reader.hpp"
 #include "topologies/topology.hpp"
@@ -17,9 +18,14 @@ namespace trainyard {
 
 // Reports what is wrong through the object and returns what could be read. Files named in it are
 // looked for in `folder` (that of the scenario) first, then in the working folder. Whether the
-// fabric holds the nodes is checked by build_cluster.
+// fabric holds the nodes is checked by check_cluster_builds.
 [[nodiscard]] ClusterSpec read_cluster(JsonObject cluster,
                                        const std::filesystem::path& folder = {});
+
+// Reports through the file, at `pointer` and below it, what keeps the spec from being a cluster:
+// ports that do not suffice, GPUs that cannot reach each other. What was built stays for
+// shared_cluster to give.
+void check_cluster_builds(JsonFile& file, std::string_view pointer, const ClusterSpec& spec);
 
 // The cluster object with every default written out; reading it again gives an equal spec. A node
 // that came from topologies/data is written by its name, any other inline.

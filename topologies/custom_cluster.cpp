@@ -55,6 +55,7 @@ class CustomReader {
     spec_.fabric.reduces = object_.boolean("reduces", false);
     for (JsonObject device : object_.objects("devices")) read_device(device);
     for (JsonObject link : object_.objects("links")) read_link(link);
+    if (!kinds_known_) return without_the_whole();
     number_nodes();
     custom_.torus = read_torus("torus", spec_.nodes, "nodes");
     custom_.node_torus = read_torus("node_torus", spec_.node.gpus, "GPUs a node");
@@ -64,12 +65,23 @@ class CustomReader {
   }
 
  private:
+  // With a device of no known kind, which has been reported, nothing can be said of the whole.
+  ClusterSpec without_the_whole() {
+    object_.ignore("torus");
+    object_.ignore("node_torus");
+    return std::move(spec_);
+  }
+
   void read_device(JsonObject& object) {
     static const std::vector<std::string> kinds = words<DeviceKind>(kDeviceKinds);
     NamedDevice device;
     device.name = object.text("name");
-    device.kind = kind_of<DeviceKind>(kinds, object.choice("kind", kinds));
-    if (!is_fabric_switch(device.kind)) {
+    const std::string kind = object.choice("kind", kinds);
+    device.kind = kind_of<DeviceKind>(kinds, kind);
+    if (kind.empty()) {
+      kinds_known_ = false;
+      for (const char* key : {"node", "nic", "gpu", "gpu_memory"}) object.ignore(key);
+    } else if (!is_fabric_switch(device.kind)) {
       device.node =
           static_cast<std::int32_t>(object.integer("node", {.least = 0, .most = 1 << 20}));
     } else if (object.has("node")) {
@@ -80,7 +92,7 @@ class CustomReader {
           "leave the node out");
     }
     device.index = next_index_[{device.node, device.kind}]++;
-    if (device.kind == DeviceKind::Gpu) read_gpu(object);
+    if (device.kind == DeviceKind::Gpu && !kind.empty()) read_gpu(object);
     if (!by_name_.emplace(device.name, static_cast<DeviceId>(custom_.devices.size())).second) {
       object.report("name", fmt::format("\"{}\" is the name of two devices", device.name),
                     "give every device a name of its own");
@@ -116,7 +128,8 @@ class CustomReader {
     const std::optional<DeviceId> from = device(object, "from");
     const std::optional<DeviceId> to = device(object, "to");
     Link link;
-    link.kind = kind_of<LinkKind>(kinds, object.choice("kind", kinds));
+    const std::string kind = object.choice("kind", kinds);
+    link.kind = kind_of<LinkKind>(kinds, kind);
     link.capacity = object.rate("capacity");
     link.nominal = object.rate("nominal", link.capacity);
     link.latency = object.time("latency", Seconds{});
@@ -129,7 +142,7 @@ class CustomReader {
     if (!from || !to) return;
     link.from = *from;
     link.to = *to;
-    check_ends(object, link);
+    if (kinds_known_ && !kind.empty()) check_ends(object, link);
     custom_.links.push_back(link);
     if (!duplex) return;
     std::swap(link.from, link.to);
@@ -251,6 +264,7 @@ class CustomReader {
   CustomSpec custom_;
   std::map<std::string, DeviceId> by_name_;
   std::map<std::pair<std::int32_t, DeviceKind>, std::int32_t> next_index_;
+  bool kinds_known_ = true;
   std::vector<JsonObject> objects_;       // of every device, for messages
   std::vector<std::string> wanted_nic_;   // by GPU in the order of the list
   std::vector<GpuKind> kinds_;            // likewise

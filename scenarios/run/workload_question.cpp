@@ -12,6 +12,7 @@ namespace trainyard {
 ClusterSpec read_cluster_file(const std::filesystem::path& file) {
   JsonFile json = JsonFile::read(file);
   ClusterSpec spec = read_cluster(json.root(), file.parent_path());
+  if (!json.has_problems()) check_cluster_builds(json, "", spec);
   json.finish();
   return spec;
 }

@@ -39,6 +39,18 @@ TEST(ReadCluster, NodeByName) {
   EXPECT_DOUBLE_EQ(spec.fabric.hop_latency.value(), 3e-7);
 }
 
+// Does a fabric without ports for its nodes say which file asks for it, and where?
+TEST(ReadCluster, WhatCannotBeBuiltIsAProblemOfTheFile) {
+  const ClusterSpec spec = nodes_of("dgx_h100", 64, {.kind = "fat_tree", .radix = 4});
+  JsonFile file = JsonFile::parse("s.json", "{}");
+  check_cluster_builds(file, "/cluster", spec);
+  EXPECT_THAT(complaint([&] { file.finish(); }), HasSubstr("s.json: /cluster"));
+
+  JsonFile sound = JsonFile::parse("s.json", "{}");
+  check_cluster_builds(sound, "/cluster", nodes_of("dgx_h100", 2));
+  EXPECT_FALSE(sound.has_problems());
+}
+
 TEST(ReadCluster, NodeInlineAndBack) {
   NodeSpec node = load_node("dgx_h100");
   node.name = "quiet";

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -207,6 +208,22 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"typo", [](Json& j) { j["links"][0]["bandwidth"] = "1 GB/s"; },
                 "/links/0/bandwidth: unknown key"}),
     [](const auto& instance) { return instance.param.name; });
+
+// Does a word that is not known give one problem, and none that only follows from it?
+TEST(CustomCluster, SaysAnUnknownKindOnce) {
+  Json json = two_nodes();
+  json["links"][2]["kind"] = "network";
+  const std::string of_link = complaint([&] { (void)build(json); });
+  EXPECT_THAT(of_link, HasSubstr("/links/2/kind: must be one of nvlink, "));
+  EXPECT_EQ(std::count(of_link.begin(), of_link.end(), '\n'), 1) << of_link;
+
+  json = two_nodes();
+  json["devices"][2]["kind"] = "gpuu";
+  const std::string of_device = complaint([&] { (void)build(json); });
+  EXPECT_THAT(of_device, HasSubstr("/devices/2/kind: must be one of gpu, "));
+  EXPECT_THAT(of_device, HasSubstr("did you mean \"gpu\"?"));
+  EXPECT_EQ(std::count(of_device.begin(), of_device.end(), '\n'), 1) << of_device;
+}
 
 TEST(Cluster, RefusesALinkWithoutCapacity) {
   ClusterSpec spec = nodes_of("dgx_h100", 1);

@@ -69,10 +69,10 @@ Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
 
 Exit study(const StudyChoice& choice) {
   refuse_unwritable_places(choice);
-  const Cluster cluster = build_cluster(chosen_cluster(choice));
+  const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice));
   const std::unique_ptr<CollectiveProfile> profile = chosen_profile(choice);
-  return choice.asks_for_groups() ? groups_at_once(choice, cluster, profile.get())
-                                  : one_group(choice, cluster, profile.get());
+  return choice.asks_for_groups() ? groups_at_once(choice, *cluster, profile.get())
+                                  : one_group(choice, *cluster, profile.get());
 }
 
 void add_cluster_options(CLI::App& command, StudyChoice& choice) {

@@ -50,7 +50,8 @@ Exit show_topology(const ShowChoice& choice) {
     fmt::print("{}\n", to_json(spec).dump(2));
     return Exit::Fine;
   }
-  const Cluster cluster = build_cluster(spec);
+  const std::shared_ptr<const Cluster> shared = shared_cluster(spec);
+  const Cluster& cluster = *shared;
   if (choice.nccl_xml) {
     fmt::print("{}", to_nccl_xml(cluster, 0));
     return Exit::Fine;
