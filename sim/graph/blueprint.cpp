@@ -25,7 +25,11 @@ DeviceId Blueprint::add(const Device& device, std::string name) {
 }
 
 void Blueprint::link(DeviceId from, DeviceId to, const Wire& wire) {
-  loose_.push_back({from, to, drawn_.wires_.number(wire)});
+  loose_.push_back({{from, to, drawn_.wires_.number(wire)}});
+}
+
+void Blueprint::cable(DeviceId a, DeviceId b, const Wire& wire) {
+  loose_.push_back({.strand = {a, b, drawn_.wires_.number(wire)}, .both = true});
 }
 
 std::uint32_t Blueprint::add_pattern(Wiring node) {
@@ -65,7 +69,10 @@ void Blueprint::count_links() {
     for (DeviceId id = 0; id < node.device_count(); ++id)
       begin[first + id + 1] = node.first_link_[id + 1] - node.first_link_[id];
   }
-  for (const Wiring::Strand& strand : loose_) ++begin[strand.from + 1];
+  for (const auto& [strand, both] : loose_) {
+    ++begin[strand.from + 1];
+    if (both) ++begin[strand.to + 1];
+  }
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
 }
 
@@ -77,12 +84,15 @@ void Blueprint::place_links() {
       drawn_.strands_[next[first + strand.from]++] = {first + strand.from, first + strand.to,
                                                       strand.wire};
   }
-  for (const Wiring::Strand& strand : loose_) drawn_.strands_[next[strand.from]++] = strand;
+  for (const auto& [strand, both] : loose_) {
+    drawn_.strands_[next[strand.from]++] = strand;
+    if (both) drawn_.strands_[next[strand.to]++] = {strand.to, strand.from, strand.wire};
+  }
 }
 
 bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const {
-  if (loose_.size() != links_before + 1) return false;
-  const Wiring::Strand& last = loose_.back();
+  if (loose_.size() != links_before + 1 || loose_.back().both) return false;
+  const Wiring::Strand& last = loose_.back().strand;
   const Wire& wire = drawn_.wires_[last.wire];
   return last.from == link.from && last.to == link.to && wire.kind == link.kind &&
          wire.cables == link.cables;

@@ -25,10 +25,7 @@ class Blueprint {
   DeviceId add(const Device& device);  // with its usual name
   DeviceId add(const Device& device, std::string name);
   void link(DeviceId from, DeviceId to, const Wire& wire);
-  void cable(DeviceId a, DeviceId b, const Wire& wire) {
-    link(a, b, wire);
-    link(b, a, wire);
-  }
+  void cable(DeviceId a, DeviceId b, const Wire& wire);  // both directions
 
   // The number of a pattern to stamp. REQUIRES: a node with usual names, drawn by itself.
   std::uint32_t add_pattern(Wiring node);
@@ -45,6 +42,11 @@ class Blueprint {
     std::uint32_t pattern = 0;
     DeviceId first = 0;
   };
+  // Outside of patterns.
+  struct Loose {
+    Wiring::Strand strand;
+    bool both = false;  // and the same back
+  };
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;
   void count_links();
   void place_links();
@@ -52,7 +54,7 @@ class Blueprint {
   Wiring drawn_;                  // its links last
   std::vector<Wiring> patterns_;  // with the numbers of wires as here
   std::vector<Stamp> stamps_;
-  std::vector<Wiring::Strand> loose_;  // links outside of patterns, in the order drawn
+  std::vector<Loose> loose_;  // in the order drawn
 };
 
 // The same devices with other links: `draw` is given each link in turn and draws what shall be in

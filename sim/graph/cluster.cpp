@@ -56,8 +56,11 @@ Cluster::Cluster(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
   place_devices();
   shape_nodes();
   const std::vector<std::uint32_t> fabric_place = place_fabric();
-  lay_out_fabric(fabric_place);
-  if (ideal) lay_out_bundles(fabric_place);
+  if (ideal) {
+    lay_out_bundles(fabric_place);
+  } else {
+    lay_out_fabric(fabric_place);
+  }
   if (!nic_of_gpu_.empty()) make_ports(fabric_place);
   check_reachable();
 }
@@ -86,12 +89,7 @@ void Cluster::find_bundles() {
   LinkBundles found = link_bundles(*this);
   bundle_of_ = std::move(found.of_link);
   wired_like_ = std::move(found.of_device);
-  std::vector<bool> shared(bundle_of_.size(), false);
-  for (LinkId link = 0; link < bundle_of_.size(); ++link)
-    if (bundle_of_[link] != link) shared[bundle_of_[link]] = true;
-  for (LinkId link = 0; link < bundle_of_.size(); ++link)
-    if (shared[bundle_of_[link]]) bundled_.push_back(link);
-  std::ranges::stable_sort(bundled_, {}, [&](LinkId link) { return bundle_of_[link]; });
+  bundled_ = std::move(found.together);
 }
 
 std::span<const LinkId> Cluster::bundle(LinkId lowest) const {

@@ -58,26 +58,29 @@ void Cluster::lay_out_fabric(const std::vector<std::uint32_t>& fabric_place) {
                        .length = length_of(link.kind)});
     }
   }
-  fabric_ = laid_out(
-      std::vector<bool>(fabric_devices_.size(), true), links,
-      facts_.routing.kind == Routing::Kind::Ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
+  fabric_ = laid_out(std::vector<bool>(fabric_devices_.size(), true), links, ArcOrder::OfPlaces);
 }
 
-// Every bundle as one arc of all its cables.
+// Every bundle is one arc of all its cables, between the lowest of switches wired alike. Those with
+// endpoints are each like no other, so ways between them are found as over all links.
 void Cluster::lay_out_bundles(const std::vector<std::uint32_t>& fabric_place) {
-  bundled_fabric_.relays = fabric_.relays;
-  Adjacency& out = bundled_fabric_.out;
-  out.begin.push_back(0);
-  for (std::size_t place = 0; place < fabric_devices_.size(); ++place) {
-    for (const Arc& arc : fabric_.out.of(place)) {
-      if (bundle_of_[arc.link] != arc.link) continue;
+  std::vector<NetLink> bundles;
+  for (const DeviceId id : fabric_devices_) {
+    const LinkId end = wiring_.first_link_from(id + 1);
+    for (LinkId lowest = wiring_.first_link_from(id); lowest < end; ++lowest) {
+      if (bundle_of_[lowest] != lowest) continue;
+      const Link link = this->link(lowest);
+      if (!is_fabric_side(link.kind) || fabric_place[link.to] == kNone) continue;
       const auto links =
-          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(arc.link).size()));
-      const std::uint32_t to = fabric_place[wired_like_[fabric_devices_[arc.place]]];
-      out.arcs.push_back({to, arc.link, arc.cables * links, arc.length});
+          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(lowest).size()));
+      bundles.push_back({.from = fabric_place[id],
+                         .to = fabric_place[wired_like_[link.to]],
+                         .link = lowest,
+                         .cables = link.cables * links,
+                         .length = length_of(link.kind)});
     }
-    out.begin.push_back(static_cast<std::uint32_t>(out.arcs.size()));
   }
+  fabric_ = laid_out(std::vector<bool>(fabric_devices_.size(), true), bundles, ArcOrder::OfLinks);
 }
 
 // Switches that are wired to the same others are at the same distance from each of these: one
@@ -177,7 +180,7 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
 // each of their links carries.
 Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Hops& hops,
                                  std::uint32_t target) const {
-  Spread paths = spread(bundled_fabric_, starts, hops);
+  Spread paths = spread(fabric_, starts, hops);
   Trunk result{.bundles = std::move(paths.route)};
   for (RouteHop& hop : result.bundles) {
     const std::size_t links = bundle(hop.link).size();

@@ -19,6 +19,16 @@ namespace {
   throw InputError(Problem{"", "", std::move(problem), std::move(remedy)});
 }
 
+// Once each, ascending.
+std::vector<std::uint32_t> places_of(std::span<const Arc> cables) {
+  std::vector<std::uint32_t> places;
+  for (const Arc& arc : cables) places.push_back(arc.place);
+  std::ranges::sort(places);
+  const auto doubled = std::ranges::unique(places);
+  places.erase(doubled.begin(), doubled.end());
+  return places;
+}
+
 }  // namespace
 
 void Cluster::make_ports(const std::vector<std::uint32_t>& fabric_place) {
@@ -61,33 +71,39 @@ bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
 }
 
 void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
-  std::vector<LinkId> cables;
-  for (LinkId id = 0; id < wiring_.link_count(); ++id)
-    if (wiring_.wire(id).kind == LinkKind::NicPort) cables.push_back(id);
-  const auto fill = [&](Adjacency& adjacency, auto near, auto far) {
-    std::vector<std::uint32_t> begin(device_count() + std::size_t{1}, 0);
-    for (const LinkId id : cables) ++begin[near(id) + 1];
-    std::partial_sum(begin.begin(), begin.end(), begin.begin());
-    std::vector<LinkId> of_device(cables.size());
-    std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
-    for (const LinkId id : cables) of_device[next[near(id)]++] = id;
-    adjacency.begin.reserve(gpus_.size() + 1);
-    adjacency.begin.push_back(0);
-    for (const DeviceId nic : nic_of_gpu_) {
-      if (fabric_place[nic] != kNone) {
-        adjacency.arcs.push_back({.place = fabric_place[nic]});
-      } else {
-        for (std::uint32_t i = begin[nic]; i < begin[nic + 1]; ++i)
-          adjacency.arcs.push_back(
-              {fabric_place[far(of_device[i])], of_device[i], wiring_.wire(of_device[i]).cables});
-      }
-      adjacency.begin.push_back(static_cast<std::uint32_t>(adjacency.arcs.size()));
-    }
+  struct Cable {
+    DeviceId nic = 0;
+    Arc arc = {};
   };
-  const auto from = [&](LinkId id) { return wiring_.from(id); };
-  const auto to = [&](LinkId id) { return wiring_.to(id); };
-  fill(up_, from, to);
-  fill(down_, to, from);
+  std::vector<Cable> down;  // in the order of links
+  for (std::uint32_t place = 0; place < fabric_devices_.size(); ++place)
+    for (const Link link : links_from(fabric_devices_[place]))
+      if (link.kind == LinkKind::NicPort && fabric_place[link.to] == kNone)
+        down.push_back({link.to, {place, link.id, link.cables}});
+  std::vector<std::uint32_t> begin(device_count() + std::size_t{1}, 0);
+  for (const Cable& cable : down) ++begin[cable.nic + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<Arc> of_nic(down.size());
+  std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+  for (const Cable& cable : down) of_nic[next[cable.nic]++] = cable.arc;
+  for (Adjacency* ports : {&up_, &down_}) {
+    ports->begin.reserve(gpus_.size() + 1);
+    ports->begin.push_back(0);
+    ports->arcs.reserve(gpus_.size());
+  }
+  for (const DeviceId nic : nic_of_gpu_) {
+    if (fabric_place[nic] != kNone) {
+      for (Adjacency* ports : {&up_, &down_}) ports->arcs.push_back({.place = fabric_place[nic]});
+    } else {
+      for (const Link link : links_from(nic))
+        if (link.kind == LinkKind::NicPort && fabric_place[link.to] != kNone)
+          up_.arcs.push_back({fabric_place[link.to], link.id, link.cables});
+      down_.arcs.insert(down_.arcs.end(), of_nic.begin() + begin[nic],
+                        of_nic.begin() + begin[nic + 1]);
+    }
+    for (Adjacency* ports : {&up_, &down_})
+      ports->begin.push_back(static_cast<std::uint32_t>(ports->arcs.size()));
+  }
   check_cabled();
 }
 
@@ -105,17 +121,15 @@ void Cluster::find_targets() {
   std::map<std::vector<std::uint32_t>, std::uint32_t> of_switches;
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
     const auto next = static_cast<std::uint32_t>(targets_.size());
-    std::vector<std::uint32_t> places;
-    for (const Arc& arc : down_.of(gpu)) places.push_back(arc.place);
-    std::ranges::sort(places);
-    const auto doubled = std::ranges::unique(places);
-    places.erase(doubled.begin(), doubled.end());
-    std::uint32_t& target = places.size() == 1
-                                ? of_switch[places.front()]
-                                : of_switches.try_emplace(places, kNone).first->second;
+    const std::span<const Arc> cables = down_.of(gpu);
+    const std::uint32_t first = cables.front().place;
+    const bool one =
+        std::ranges::all_of(cables, [&](const Arc& arc) { return arc.place == first; });
+    std::uint32_t& target =
+        one ? of_switch[first] : of_switches.try_emplace(places_of(cables), kNone).first->second;
     if (target == kNone) {
       target = next;
-      targets_.push_back(std::move(places));
+      targets_.push_back(places_of(cables));
     }
     ports_[gpu].target = target;
   }

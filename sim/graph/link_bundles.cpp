@@ -16,11 +16,6 @@ namespace trainyard {
 
 namespace {
 
-bool between_switches(const Cluster& cluster, const Link& link) {
-  return is_fabric_switch(cluster.device(link.from).kind) &&
-         is_fabric_switch(cluster.device(link.to).kind);
-}
-
 enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link sees it
 
 // What links are known by, and switches without endpoints; others by their own number.
@@ -60,31 +55,32 @@ class FabricGraph {
       : cluster_(cluster),
         has_endpoints_(cluster.device_count(), false),
         first_vertex_(has_endpoints_.size(), kNone) {
-    for (const Link link : cluster.links()) {
-      if (between_switches(cluster, link)) {
-        inner_.push_back(link.id);
-      } else {
-        has_endpoints_[link.from] = has_endpoints_[link.to] = true;
+    const Wiring& wiring = cluster.wiring();
+    for (DeviceId from = 0; from < wiring.device_count(); ++from) {
+      const bool leaves_switch = is_fabric_switch(wiring.device(from).kind);
+      const LinkId end = wiring.first_link_from(from + 1);
+      for (LinkId id = wiring.first_link_from(from); id < end; ++id) {
+        const DeviceId to = wiring.to(id);
+        if (leaves_switch == is_fabric_switch(wiring.device(to).kind)) {
+          if (leaves_switch) inner_.push_back(id);
+        } else {
+          has_endpoints_[leaves_switch ? from : to] = true;
+        }
       }
     }
+    edges_.reserve(inner_.size());
+    edge_of_inner_.reserve(inner_.size());
     for (const LinkId id : inner_) add(cluster.link(id));
   }
 
-  // The lowest link and switch of each class, for those of the class. Links are alike where they
-  // are known by the same and join switches alike.
+  // The lowest link and switch of each class, for those of the class.
   void name(LinkBundles& bundles) const {
     const auto size = static_cast<std::uint32_t>(colours_.size());
     const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours_);
-    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, LinkId> lowest;
-    auto last = lowest.end();  // links of a switch come in a row
-    for (std::size_t i = 0; i < inner_.size(); ++i) {
-      const Link& link = cluster_.link(inner_[i]);
-      const std::tuple kind{classes[first_vertex_[link.from]], classes[first_vertex_[link.to]],
-                            label_of_inner_[i]};
-      if (last == lowest.end() || last->first != kind)
-        last = lowest.try_emplace(kind, inner_[i]).first;
-      bundles.of_link[inner_[i]] = last->second;
-    }
+    const Numbered links = number_links(classes);
+    for (std::size_t i = 0; i < inner_.size(); ++i)
+      bundles.of_link[inner_[i]] = links.lowest[links.of_inner[i]];
+    bundles.together = together(links);
     std::vector<DeviceId> lowest_device(size, kNone);
     for (DeviceId device = 0; device < first_vertex_.size(); ++device) {
       if (first_vertex_[device] == kNone) continue;
@@ -95,11 +91,56 @@ class FabricGraph {
   }
 
  private:
+  // Bundles in the order of their lowest links.
+  struct Numbered {
+    std::vector<std::uint32_t> of_inner;  // of each inner link its bundle
+    std::vector<LinkId> lowest;
+  };
+
+  // Links are alike where they are known by the same and join switches alike.
+  [[nodiscard]] Numbered number_links(const std::vector<std::uint32_t>& classes) const {
+    using Kind = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+    constexpr Kind kNoKind{kNone, kNone, kNone};
+    Numbered result;
+    result.of_inner.reserve(inner_.size());
+    std::map<Kind, std::uint32_t> numbers;
+    // Switches of a class come in a row, so that most links into a class are like the last.
+    std::vector<std::pair<Kind, std::uint32_t>> last(colours_.size(), {kNoKind, 0});
+    for (std::size_t i = 0; i < inner_.size(); ++i) {
+      const LabelledEdge& edge = edges_[edge_of_inner_[i]];
+      const std::uint32_t to = classes[edge.b - 1];
+      const Kind kind{classes[edge.a], to, edge.label};
+      auto& [known, number] = last[to];
+      if (known != kind) {
+        known = kind;
+        const auto next = static_cast<std::uint32_t>(result.lowest.size());
+        const auto [place, fresh] = numbers.try_emplace(kind, next);
+        if (fresh) result.lowest.push_back(inner_[i]);
+        number = place->second;
+      }
+      result.of_inner.push_back(number);
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::vector<LinkId> together(const Numbered& links) const {
+    std::vector<std::uint32_t> begin(links.lowest.size() + 1, 0);
+    for (const std::uint32_t number : links.of_inner) ++begin[number + 1];
+    for (std::size_t number = 0; number < links.lowest.size(); ++number)
+      begin[number + 1] = begin[number] + (begin[number + 1] > 1 ? begin[number + 1] : 0);
+    std::vector<LinkId> result(begin.back());
+    std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
+    for (std::size_t i = 0; i < inner_.size(); ++i)
+      if (const std::uint32_t number = links.of_inner[i]; begin[number] < begin[number + 1])
+        result[next[number]++] = inner_[i];
+    return result;
+  }
+
   void add(const Link& link) {
     const std::uint32_t from = vertex(link.from, Side::Leaving);
     const std::uint32_t to = vertex(link.to, Side::Arriving);
-    label_of_inner_.push_back(numbers_.of_link(link));
-    edges_.push_back({from, to, label_of_inner_.back()});
+    edge_of_inner_.push_back(static_cast<std::uint32_t>(edges_.size()));
+    edges_.push_back({from, to, numbers_.of_link(link)});
   }
 
   std::uint32_t vertex(DeviceId id, Side side) {
@@ -120,7 +161,7 @@ class FabricGraph {
   std::vector<bool> has_endpoints_;
   FabricColours numbers_;
   std::vector<LinkId> inner_;
-  std::vector<std::uint32_t> label_of_inner_;
+  std::vector<std::uint32_t> edge_of_inner_;
   std::vector<std::uint32_t> colours_;
   std::vector<LabelledEdge> edges_;
   std::vector<std::uint32_t> first_vertex_;  // by device; kNone: joins no two switches
@@ -130,7 +171,8 @@ class FabricGraph {
 
 LinkBundles link_bundles(const Cluster& cluster) {
   LinkBundles bundles{.of_link = std::vector<LinkId>(cluster.links().size()),
-                      .of_device = std::vector<DeviceId>(cluster.device_count())};
+                      .of_device = std::vector<DeviceId>(cluster.device_count()),
+                      .together = {}};
   std::iota(bundles.of_link.begin(), bundles.of_link.end(), 0U);
   std::iota(bundles.of_device.begin(), bundles.of_device.end(), 0U);
   if (cluster.facts().routing.kind == Routing::Kind::Ideal) FabricGraph(cluster).name(bundles);

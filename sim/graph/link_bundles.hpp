@@ -24,6 +24,7 @@ namespace trainyard {
 struct LinkBundles {
   std::vector<LinkId> of_link;      // the lowest link of its bundle; itself where it is alone
   std::vector<DeviceId> of_device;  // the lowest switch wired like it; itself where it is alone
+  std::vector<LinkId> together;     // all of bundles of two or more: by their lowest, ascending
 };
 
 // Links within a server and to endpoints are alone, and all of them are where routing is not ideal.
