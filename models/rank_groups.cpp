@@ -19,8 +19,8 @@ void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
               GroupKind kind = GroupKind::Pipeline) {
   const auto id = static_cast<GroupId>(workload.groups.size());
   workload.groups.push_back({.kind = kind, .members = {from, to}});
-  workload.ranks[from].slots[number(send)] = {.group = id, .role = 0};
-  workload.ranks[to].slots[number(recv)] = {.group = id, .role = 1};
+  slot_of(workload.ranks[from], number(send)) = {.group = id, .role = 0};
+  slot_of(workload.ranks[to], number(recv)) = {.group = id, .role = 1};
 }
 
 // Replicas; and where two directions share the ranks, both holders of a stage, once for the stages
@@ -110,6 +110,7 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid,
   const std::int64_t stages = parallelism.pipeline;
   if (stages == 1 || !parallelism.operator_devices.empty()) return;
   const bool wraps = parallelism.interleave > 1 && placement == StagePlacement::Wrap;
+  workload.groups.reserve(workload.groups.size() + 2 * workload.ranks.size());
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition next = grid.position(rank);
     if (next.pipeline == stages - 1 && !wraps) continue;
@@ -135,18 +136,12 @@ void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
 // Slots that every step has.
 constexpr std::size_t kSlotsLeast = 8;
 
-void drop_unused_slots(Workload& workload) {
+// Every rank has those up to the last that one of them uses.
+void level_slots(Workload& workload) {
   std::size_t used = kSlotsLeast;
-  for (const Rank& rank : workload.ranks) {
-    for (std::size_t slot = used; slot < rank.slots.size(); ++slot) {
-      if (rank.slots[slot].group != kNone) used = slot + 1;
-    }
-  }
-  workload.slots.resize(std::min(workload.slots.size(), used));
-  // Copied rather than cut, so that the room of the others is given back.
-  for (Rank& rank : workload.ranks)
-    rank.slots = {rank.slots.begin(),
-                  rank.slots.begin() + static_cast<std::ptrdiff_t>(workload.slots.size())};
+  for (const Rank& rank : workload.ranks) used = std::max(used, rank.slots.size());
+  workload.slots.resize(used);
+  for (Rank& rank : workload.ranks) rank.slots.resize(used);
 }
 
 }  // namespace
@@ -221,7 +216,7 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
     entry.gpu = parallelism.placement.empty()
                     ? rank
                     : static_cast<std::uint32_t>(parallelism.placement.at(rank));
-    entry.slots.assign(workload.slots.size(), SlotBinding{});
+    entry.slots.resize(kSlotsLeast);
     entry.label =
         parallelism.context == 1
             ? fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor)
@@ -246,7 +241,7 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
     p.tensor = p.pipeline = 0;
     return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;
   });
-  drop_unused_slots(workload);
+  level_slots(workload);
 }
 
 void add_peer_groups(const Parallelism& parallelism, const std::vector<PeerPair>& pairs,

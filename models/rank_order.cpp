@@ -22,7 +22,8 @@ RankOrder::RankOrder(const std::string& order,
 RankOrder::Place RankOrder::place(RankId rank) const {
   Place place{};
   for (std::size_t i = 0; i < kDimensions; ++i)
-    if (stride_[i] > 0) place[i] = static_cast<std::int64_t>(rank) / stride_[i] % size_[i];
+    if (stride_[i] > 0)
+      place[i] = rank / static_cast<RankId>(stride_[i]) % static_cast<RankId>(size_[i]);
   return place;
 }
 
@@ -36,8 +37,34 @@ void add_group(Workload& workload, GroupKind kind, std::size_t slot, std::vector
   if (members.size() < 2) return;
   const auto id = static_cast<GroupId>(workload.groups.size());
   for (std::uint32_t role = 0; role < members.size(); ++role)
-    workload.ranks[members[role]].slots[slot] = {.group = id, .role = role};
+    slot_of(workload.ranks[members[role]], slot) = {.group = id, .role = role};
   workload.groups.push_back({.kind = kind, .members = std::move(members)});
+}
+
+SlotBinding& slot_of(Rank& rank, std::size_t slot) {
+  if (rank.slots.size() <= slot) rank.slots.resize(slot + 1);
+  return rank.slots[slot];
+}
+
+void add_groups_of(Workload& workload, GroupKind kind, std::size_t slot,
+                   const std::vector<RankId>& first) {
+  std::vector<std::uint32_t> size(first.size(), 0);
+  for (const RankId rank : first) ++size[rank];
+  std::vector<GroupId> group_of(first.size(), kNone);
+  for (RankId rank = 0; rank < first.size(); ++rank) {
+    if (size[rank] < 2) continue;
+    group_of[rank] = static_cast<GroupId>(workload.groups.size());
+    workload.groups.push_back({.kind = kind, .members = {}});
+    workload.groups.back().members.reserve(size[rank]);
+  }
+  for (RankId rank = 0; rank < first.size(); ++rank) {
+    const GroupId id = group_of[first[rank]];
+    if (id == kNone) continue;
+    std::vector<RankId>& members = workload.groups[id].members;
+    slot_of(workload.ranks[rank], slot) = {.group = id,
+                                           .role = static_cast<std::uint32_t>(members.size())};
+    members.push_back(rank);
+  }
 }
 
 }  // namespace trainyard

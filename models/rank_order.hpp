@@ -8,7 +8,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,15 +40,24 @@ class RankOrder {
 // alone is no group.
 void add_group(Workload& workload, GroupKind kind, std::size_t slot, std::vector<RankId> members);
 
+// The binding of a slot, with room made for it where the rank has fewer slots so far.
+[[nodiscard]] SlotBinding& slot_of(Rank& rank, std::size_t slot);
+
+// One group for every rank that is somebody's first, in their order; `first` by rank. Members come
+// in rank order; one rank alone is no group.
+void add_groups_of(Workload& workload, GroupKind kind, std::size_t slot,
+                   const std::vector<RankId>& first);
+
 // One group for every distinct key of the ranks' positions, members in rank order. Grid gives
 // position(rank) and rank(position); key takes a position and returns that of the group's first.
 template <class Grid, class Key>
 void add_groups_by(Workload& workload, const Grid& grid, GroupKind kind, std::size_t slot,
                    const Key& key) {
-  std::map<RankId, std::vector<RankId>> members;
+  std::vector<RankId> first;
+  first.reserve(workload.ranks.size());
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank)
-    members[grid.rank(key(grid.position(rank)))].push_back(rank);
-  for (auto& [first, group] : members) add_group(workload, kind, slot, std::move(group));
+    first.push_back(grid.rank(key(grid.position(rank))));
+  add_groups_of(workload, kind, slot, first);
 }
 
 }  // namespace trainyard

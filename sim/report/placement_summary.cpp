@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 namespace trainyard {
@@ -13,23 +15,26 @@ namespace {
 class Distances {
  public:
   explicit Distances(const Cluster& cluster) : cluster_(cluster) {
+    node_.reserve(cluster.gpus().size());
+    attached_.reserve(cluster.gpus().size());
     for (std::uint32_t gpu = 0; gpu < cluster.gpus().size(); ++gpu) {
+      node_.push_back(cluster.node_of(gpu));
       attached_.push_back(attachment(gpu));
     }
   }
 
+  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const { return node_[gpu]; }
+
   std::uint32_t switches(std::uint32_t from, std::uint32_t to) {
-    const auto key = std::pair{attached_[from], attached_[to]};
-    const auto known = known_.find(key);
-    if (known != known_.end()) return known->second;
+    const std::uint64_t key = std::uint64_t{attached_[from]} << 32U | attached_[to];
+    const auto [known, fresh] = known_.try_emplace(key, 0);
+    if (!fresh) return known->second;
     double entered = 0.0;
     for (const RouteHop& hop : cluster_.route(from, to, RouteDetail::Bundles)) {
-      const DeviceId device = cluster_.link(hop.link).to;
+      const DeviceId device = cluster_.wiring().to(hop.link);
       if (is_fabric_switch(cluster_.device(device).kind)) entered += hop.fraction * hop.alike;
     }
-    const auto count = static_cast<std::uint32_t>(std::lround(entered));
-    known_.emplace(key, count);
-    return count;
+    return known->second = static_cast<std::uint32_t>(std::lround(entered));
   }
 
  private:
@@ -43,51 +48,76 @@ class Distances {
   }
 
   const Cluster& cluster_;
+  std::vector<std::uint32_t> node_;  // by GPU
   std::vector<DeviceId> attached_;
-  std::map<std::pair<DeviceId, DeviceId>, std::uint32_t> known_;
+  std::unordered_map<std::uint64_t, std::uint32_t> known_;
 };
 
-void add(const RunView& view, const Group& group, Distances& distances, GroupSpan& row) {
-  const Cluster& cluster = view.cluster;
-  const auto gpu_of = [&](std::size_t member) {
-    return view.workload.ranks[group.members[member]].gpu;
-  };
-  std::map<std::uint32_t, std::uint32_t> on_node;
-  for (std::size_t i = 0; i < group.members.size(); ++i) ++on_node[cluster.node_of(gpu_of(i))];
-  const auto nodes = static_cast<std::uint32_t>(on_node.size());
-  row.nodes_least = row.groups == 0 ? nodes : std::min(row.nodes_least, nodes);
-  row.nodes_most = std::max(row.nodes_most, nodes);
-  for (const auto& [node, members] : on_node) {
-    row.per_node_most = std::max(row.per_node_most, members);
+class Spans {
+ public:
+  explicit Spans(const RunView& view) : view_(view), distances_(view.cluster) {}
+
+  void add(const Group& group) {
+    const std::pair kind{group.kind, static_cast<std::uint32_t>(group.members.size())};
+    if (last_ == rows_.end() || last_->first != kind) last_ = rows_.try_emplace(kind).first;
+    GroupSpan& row = last_->second;
+    std::tie(row.kind, row.ranks) = kind;
+    gpus_.clear();
+    for (const RankId rank : group.members) gpus_.push_back(view_.workload.ranks[rank].gpu);
+    count_nodes(row);
+    count_neighbours(row);
+    ++row.groups;
   }
+
+  [[nodiscard]] std::vector<GroupSpan> rows() const {
+    std::vector<GroupSpan> result;
+    for (const auto& [kind, row] : rows_) result.push_back(row);
+    return result;
+  }
+
+ private:
+  void count_nodes(GroupSpan& row) {
+    nodes_.clear();
+    for (const std::uint32_t gpu : gpus_) nodes_.push_back(distances_.node_of(gpu));
+    if (!std::ranges::is_sorted(nodes_)) std::ranges::sort(nodes_);
+    std::uint32_t nodes = 0;
+    for (std::size_t begin = 0, end = 0; begin < nodes_.size(); begin = end) {
+      while (end < nodes_.size() && nodes_[end] == nodes_[begin]) ++end;
+      row.per_node_most = std::max(row.per_node_most, static_cast<std::uint32_t>(end - begin));
+      ++nodes;
+    }
+    row.nodes_least = row.groups == 0 ? nodes : std::min(row.nodes_least, nodes);
+    row.nodes_most = std::max(row.nodes_most, nodes);
+  }
+
   // A group of two has one pair of neighbours, not two.
-  const std::size_t pairs = group.members.size() == 2 ? 1 : group.members.size();
-  for (std::size_t i = 0; i < pairs; ++i) {
-    const std::uint32_t from = gpu_of(i);
-    const std::uint32_t to = gpu_of((i + 1) % group.members.size());
-    ++row.neighbours;
-    if (cluster.node_of(from) == cluster.node_of(to)) continue;
-    ++row.crossings;
-    row.switches_most = std::max(row.switches_most, distances.switches(from, to));
+  void count_neighbours(GroupSpan& row) {
+    const std::size_t pairs = gpus_.size() == 2 ? 1 : gpus_.size();
+    row.neighbours += pairs;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const std::uint32_t from = gpus_[i];
+      const std::uint32_t to = gpus_[i + 1 < gpus_.size() ? i + 1 : 0];
+      if (distances_.node_of(from) == distances_.node_of(to)) continue;
+      ++row.crossings;
+      row.switches_most = std::max(row.switches_most, distances_.switches(from, to));
+    }
   }
-  ++row.groups;
-}
+
+  const RunView& view_;
+  Distances distances_;
+  using Rows = std::map<std::pair<GroupKind, std::uint32_t>, GroupSpan>;
+  Rows rows_;
+  Rows::iterator last_ = rows_.end();  // most groups are like the one before
+  std::vector<std::uint32_t> gpus_;    // of the group at hand
+  std::vector<std::uint32_t> nodes_;
+};
 
 }  // namespace
 
 std::vector<GroupSpan> placement_summary(const RunView& view) {
-  std::map<std::pair<GroupKind, std::uint32_t>, GroupSpan> rows;
-  Distances distances(view.cluster);
-  for (const Group& group : view.workload.groups) {
-    const auto ranks = static_cast<std::uint32_t>(group.members.size());
-    GroupSpan& row = rows[{group.kind, ranks}];
-    row.kind = group.kind;
-    row.ranks = ranks;
-    add(view, group, distances, row);
-  }
-  std::vector<GroupSpan> result;
-  for (const auto& [key, row] : rows) result.push_back(row);
-  return result;
+  Spans spans(view);
+  for (const Group& group : view.workload.groups) spans.add(group);
+  return spans.rows();
 }
 
 }  // namespace trainyard
