@@ -74,15 +74,20 @@ void LoadSum::add(const Chain& chain) {
 
 void LoadSum::make_dense() {
   dense_ = true;
-  bytes_.resize(2 * links_, 0.0);
+  bytes_.resize(links_, 0.0);
   for (const LinkLoad& load : added_) add_dense(load);
   added_.clear();
 }
 
 void LoadSum::add_dense(const LinkLoad& load) {
-  double& bytes = bytes_[2 * load.link + (load.alike > 1 ? 1 : 0)];
-  if (bytes == 0.0) touched_.push_back({.link = load.link, .alike = load.alike});
-  bytes += load.bytes;
+  if (load.alike > 1) {
+    const auto [known, fresh] = bundles_.try_emplace(load.link, load);
+    if (!fresh) known->second.bytes += load.bytes;
+    return;
+  }
+  lowest_ = std::min(lowest_, load.link);
+  highest_ = std::max(highest_, load.link);
+  bytes_[load.link] += load.bytes;
 }
 
 // Adds in the order of arrival, as the dense sum does, so that both give the same digits.
@@ -103,21 +108,23 @@ Chain LoadSum::take() {
 }
 
 // Goes through the links from the lowest to the highest: where many are touched that is quicker
-// than to sort those. Only bundles have more to tell than their bytes.
+// than to sort those.
 Chain LoadSum::take_dense() {
-  const auto [lowest, highest] = std::ranges::minmax(touched_, {}, &LinkLoad::link);
+  std::vector<LinkLoad> bundles;
+  for (const auto& [link, load] : bundles_) bundles.push_back(load);
+  std::ranges::sort(bundles, by_place);
   Chain chain;
-  chain.loads.reserve(touched_.size());
-  std::erase_if(touched_, [](const LinkLoad& load) { return load.alike == 1; });
-  std::ranges::sort(touched_, by_place);
-  auto bundle = touched_.begin();
-  for (LinkId link = lowest.link; link <= highest.link; ++link) {
-    if (const double alone = std::exchange(bytes_[2 * link], 0.0); alone > 0.0)
-      chain.loads.push_back({.link = link, .bytes = alone});
-    if (const double each = std::exchange(bytes_[2 * link + 1], 0.0); each > 0.0)
-      chain.loads.push_back({.link = link, .bytes = each, .alike = (bundle++)->alike});
+  chain.loads.reserve(added_.capacity());
+  auto bundle = bundles.begin();
+  for (LinkId link = lowest_; link <= highest_; ++link) {
+    if (bytes_[link] == 0.0) continue;
+    for (; bundle != bundles.end() && bundle->link < link; ++bundle) chain.loads.push_back(*bundle);
+    chain.loads.push_back({.link = link, .bytes = std::exchange(bytes_[link], 0.0)});
   }
-  touched_.clear();
+  chain.loads.insert(chain.loads.end(), bundle, bundles.end());
+  bundles_.clear();
+  lowest_ = std::numeric_limits<LinkId>::max();
+  highest_ = 0;
   dense_ = false;
   return chain;
 }

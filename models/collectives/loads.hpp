@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <unordered_map>
 #include <vector>
 
 #include "models/collectives/collective.hpp"
@@ -45,9 +47,11 @@ class LoadSum {
 
   std::size_t links_ = 0;
   std::vector<LinkLoad> added_;  // as they came, while they are few
-  // Once a chain has touched many: by link, alone and as a bundle; all zero in between.
+  // Once a chain has touched many: by link by itself, zero in between; and which may not be.
   std::vector<double> bytes_;
-  std::vector<LinkLoad> touched_;  // those with a load in bytes_
+  LinkId lowest_ = std::numeric_limits<LinkId>::max();
+  LinkId highest_ = 0;
+  std::unordered_map<LinkId, LinkLoad> bundles_;  // by lowest link; there are few
   bool dense_ = false;
 };
 

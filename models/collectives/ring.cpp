@@ -306,9 +306,11 @@ std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> ring
                              RingPasses passes) {
   const std::uint32_t count = (passes.reduce_scatter ? 1U : 0U) + (passes.all_gather ? 1U : 0U);
   LoadSum loads(place.cluster);
-  Phase phase{.latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
-              .chains = ring_chains(place, rings, bytes.value(), count, loads)};
-  return {std::move(phase)};
+  std::vector<Phase> phases(1);
+  phases.front() = {
+      .latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
+      .chains = ring_chains(place, rings, bytes.value(), count, loads)};
+  return phases;
 }
 
 }  // namespace trainyard

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <limits>
 
 #include "models/collectives/binary_tree.hpp"
 #include "models/collectives/loads.hpp"
@@ -24,60 +25,65 @@ namespace {
 constexpr double kBytesPerChannel = 32.0 * 1024.0;
 constexpr std::uint32_t kChannelSetsMost = 16;  // of messages; more trees take turns on them
 
-// One tree over roles: the parent of each, its depth, and the piece of the buffer it carries.
+constexpr std::uint32_t kNoRole = std::numeric_limits<std::uint32_t>::max();
+
+// One tree over roles: the parent of each (kNoRole: the root's), and the piece of the buffer it
+// carries.
 struct RoleTree {
-  std::vector<std::optional<std::uint32_t>> parent;
+  std::vector<std::uint32_t> parent;
+  std::uint32_t piece = 0;
+};
+
+// What a message of a role's hop to its parent is known by.
+struct RoleHops {
   std::vector<std::uint32_t> depth;
   std::vector<bool> second;  // the second child of its parent, served beside the first
-  std::uint32_t piece = 0;
 };
 
 // The members of a node in the order of a channel: each channel starts with another member, and so
 // leaves through another NIC.
-std::vector<std::uint32_t> rotated(const std::vector<std::uint32_t>& roles, std::uint32_t channel) {
-  std::vector<std::uint32_t> order = roles;
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(channel % roles.size()),
-              order.end());
-  return order;
+std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t place,
+                     std::uint32_t channel) {
+  const std::vector<std::uint32_t>& roles = placement.nodes[node];
+  return roles[(place + channel) % roles.size()];
 }
 
 // The first member of a node faces the parent node, which takes its first child at its second
 // member and its second child at its first, to spread the work.
-std::uint32_t attachment(const TreeNode& parent, std::uint32_t child,
-                         const std::vector<std::uint32_t>& order) {
-  const bool first_child = parent.children[0] == child;
-  return order[first_child && order.size() > 1 ? 1 : 0];
-}
-
-std::uint32_t depth_of(const RoleTree& tree, std::uint32_t role) {
-  std::uint32_t depth = 0;
-  for (auto up = tree.parent[role]; up; up = tree.parent[*up]) ++depth;
-  return depth;
+std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std::uint32_t parent,
+                         std::uint32_t child, std::uint32_t channel) {
+  const bool first_child = tree_node(shape, parent).children[0] == child;
+  const std::size_t members = placement.nodes[parent].size();
+  return member(placement, parent, first_child && members > 1 ? 1 : 0, channel);
 }
 
 RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
                    std::uint32_t channel) {
-  RoleTree tree{.parent = std::vector<std::optional<std::uint32_t>>(ranks),
-                .depth = {},
-                .second = std::vector<bool>(ranks, false),
+  RoleTree tree{.parent = std::vector<std::uint32_t>(ranks, kNoRole),
                 .piece = 2 * channel + (shape.mirrored ? 1 : 0)};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
-    const std::vector<std::uint32_t> order = rotated(placement.nodes[node], channel);
-    for (std::size_t i = 1; i < order.size(); ++i) tree.parent[order[i]] = order[i - 1];
-    const TreeNode entry = tree_node(shape, node);
-    if (!entry.parent) continue;
-    const std::vector<std::uint32_t> above = rotated(placement.nodes[*entry.parent], channel);
-    tree.parent[order[0]] = attachment(tree_node(shape, *entry.parent), node, above);
-  }
-  tree.depth.resize(ranks);
-  std::vector<bool> has_child(ranks, false);
-  for (std::uint32_t role = 0; role < ranks; ++role) {
-    tree.depth[role] = depth_of(tree, role);
-    if (!tree.parent[role]) continue;
-    tree.second[role] = has_child[*tree.parent[role]];
-    has_child[*tree.parent[role]] = true;
+    for (std::size_t i = 1; i < placement.nodes[node].size(); ++i)
+      tree.parent[member(placement, node, i, channel)] = member(placement, node, i - 1, channel);
+    if (const auto parent = tree_node(shape, node).parent)
+      tree.parent[member(placement, node, 0, channel)] =
+          attachment(placement, shape, *parent, node, channel);
   }
   return tree;
+}
+
+RoleHops hops_of(const RoleTree& tree) {
+  const std::size_t ranks = tree.parent.size();
+  RoleHops hops{.depth = std::vector<std::uint32_t>(ranks, 0),
+                .second = std::vector<bool>(ranks, false)};
+  std::vector<bool> has_child(ranks, false);
+  for (std::uint32_t role = 0; role < ranks; ++role) {
+    const std::uint32_t above = tree.parent[role];
+    if (above == kNoRole) continue;
+    for (auto up = above; up != kNoRole; up = tree.parent[up]) ++hops.depth[role];
+    hops.second[role] = has_child[above];
+    has_child[above] = true;
+  }
+  return hops;
 }
 
 std::uint32_t channels(const Placement& placement, Bytes bytes) {
@@ -86,8 +92,8 @@ std::uint32_t channels(const Placement& placement, Bytes bytes) {
       std::clamp(wanted, 1.0, static_cast<double>(placement.smallest())));
 }
 
-std::vector<RoleTree> trees_of(const GroupPlace& place, std::uint32_t channel_count) {
-  const Placement placement = placement_of(place);
+std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement,
+                               std::uint32_t channel_count) {
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
   std::vector<RoleTree> trees;
   for (std::uint32_t channel = 0; channel < channel_count; ++channel) {
@@ -97,6 +103,12 @@ std::vector<RoleTree> trees_of(const GroupPlace& place, std::uint32_t channel_co
     }
   }
   return trees;
+}
+
+// One channel for each member of the node that has the fewest.
+std::vector<RoleTree> all_trees(const GroupPlace& place) {
+  const Placement placement = placement_of(place);
+  return trees_of(place, placement, static_cast<std::uint32_t>(placement.smallest()));
 }
 
 class TreeAllReduce final : public CollectiveAlgorithm {
@@ -126,18 +138,18 @@ EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<RoleTree
   EdgeLatencies edges;
   for (const RoleTree& tree : trees) {
     for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-      if (!tree.parent[role]) continue;
-      Seconds& slowest =
-          crosses_nodes(place, role, *tree.parent[role]) ? edges.across : edges.inside;
-      slowest = std::max(slowest, hop_latency(place, role, *tree.parent[role]));
+      const std::uint32_t above = tree.parent[role];
+      if (above == kNoRole) continue;
+      Seconds& slowest = crosses_nodes(place, role, above) ? edges.across : edges.inside;
+      slowest = std::max(slowest, hop_latency(place, role, above));
     }
   }
   return edges;
 }
 
 // Up and down, the depth of the chains and that of the trees (ncclTopoTuneModel).
-Seconds tree_latency(const GroupPlace& place, const std::vector<RoleTree>& trees) {
-  const Placement placement = placement_of(place);
+Seconds tree_latency(const GroupPlace& place, const Placement& placement,
+                     const std::vector<RoleTree>& trees) {
   const EdgeLatencies edges = edge_latencies(place, trees);
   const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
   return 2.0 *
@@ -150,21 +162,24 @@ enum class Edges : std::uint8_t { WithinNodes, BetweenNodes };
 Chain edge_loads(const GroupPlace& place, const RoleTree& tree, Edges which, double bytes,
                  LoadSum& loads) {
   for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-    const std::optional<std::uint32_t> above = tree.parent[role];
-    if (!above || crosses_nodes(place, role, *above) != (which == Edges::BetweenNodes)) continue;
-    loads.add(hop_route(place, role, *above), bytes);
-    loads.add(hop_route(place, *above, role), bytes);
+    const std::uint32_t above = tree.parent[role];
+    if (above == kNoRole || crosses_nodes(place, role, above) != (which == Edges::BetweenNodes))
+      continue;
+    loads.add(hop_route(place, role, above), bytes);
+    loads.add(hop_route(place, above, role), bytes);
   }
   return loads.take();
 }
 
 // The two trees of a channel have the same edges within nodes.
 std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
-  const std::vector<RoleTree> trees = trees_of(place, channels(placement_of(place), bytes));
+  const Placement placement = placement_of(place);
+  const std::vector<RoleTree> trees = trees_of(place, placement, channels(placement, bytes));
   const double share = bytes.value() / static_cast<double>(trees.size());
-  Phase phase;
-  phase.latency = place.cluster.facts().latency.launch + tree_latency(place, trees);
-  if (share <= 0.0) return {phase};
+  std::vector<Phase> phases(1);
+  Phase& phase = phases.front();
+  phase.latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees);
+  if (share <= 0.0) return phases;
   LoadSum loads(place.cluster);
   for (std::size_t i = 0; i < trees.size(); i += 2) {
     const Chain inside = edge_loads(place, trees[i], Edges::WithinNodes, share, loads);
@@ -173,32 +188,40 @@ std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) c
       phase.chains.push_back(edge_loads(place, tree, Edges::BetweenNodes, share, loads));
     }
   }
-  return {phase};
+  return phases;
 }
 
-std::uint32_t deepest(const std::vector<RoleTree>& trees) {
+std::uint32_t deepest(const std::vector<RoleHops>& hops) {
   std::uint32_t depth = 0;
-  for (const RoleTree& tree : trees) depth = std::max(depth, std::ranges::max(tree.depth));
+  for (const RoleHops& of_tree : hops) depth = std::max(depth, std::ranges::max(of_tree.depth));
   return depth;
+}
+
+std::vector<RoleHops> hops_of(const std::vector<RoleTree>& trees) {
+  std::vector<RoleHops> hops;
+  for (const RoleTree& tree : trees) hops.push_back(hops_of(tree));
+  return hops;
 }
 
 // Every hop of one tree of one level, up adding or down replacing, with one chunk.
 struct TreeHops {
+  const RoleTree& tree;
+  const RoleHops& of_role;
   std::uint32_t level = 0;
   std::uint32_t step = 0;
   bool up = false;
   PieceRange chunk;
 };
 
-void add_hops(MessageList& list, const RoleTree& tree, const TreeHops& hops) {
-  for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-    if (tree.depth[role] != hops.level) continue;
-    const std::uint32_t above = *tree.parent[role];
+void add_hops(MessageList& list, const TreeHops& hops) {
+  for (std::uint32_t role = 0; role < hops.tree.parent.size(); ++role) {
+    if (hops.of_role.depth[role] != hops.level) continue;
+    const std::uint32_t above = hops.tree.parent[role];
     list.send({.from = hops.up ? role : above,
                .to = hops.up ? above : role,
                .step = hops.step,
-               .channel = 4 * (tree.piece % kChannelSetsMost) + (hops.up ? 0U : 2U) +
-                          (tree.second[role] ? 1U : 0U),
+               .channel = 4 * (hops.tree.piece % kChannelSetsMost) + (hops.up ? 0U : 2U) +
+                          (hops.of_role.second[role] ? 1U : 0U),
                .reduce = hops.up,
                .piece_begin = hops.chunk.begin,
                .piece_end = hops.chunk.end,
@@ -209,11 +232,12 @@ void add_hops(MessageList& list, const RoleTree& tree, const TreeHops& hops) {
 // Chunk by chunk up to the root adding, then down; always one channel for each member of a node, so
 // that the pieces do not depend on the size of the buffer.
 std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::vector<RoleTree> trees = trees_of(place, pieces(place) / (2 * kChunksMost));
+  const std::vector<RoleTree> trees = all_trees(place);
   MessageList list({.ranks = static_cast<std::uint32_t>(place.gpus.size()),
                     .pieces = pieces(place),
                     .piece_bytes = bytes.value() / pieces(place)});
-  const std::uint32_t depth = deepest(trees);
+  const std::vector<RoleHops> hops = hops_of(trees);
+  const std::uint32_t depth = deepest(hops);
   const Bytes share{bytes.value() / static_cast<double>(trees.size())};
   const std::uint32_t chunks = stream_chunks(share, kChunksMost);
   const std::uint32_t size = kChunksMost / chunks;
@@ -223,13 +247,14 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
       const std::uint32_t hop = step - chunk;
       if (hop >= 2 * depth) continue;
       const bool up = hop < depth;
-      for (const RoleTree& tree : trees) {
-        const std::uint32_t begin = tree.piece * kChunksMost + chunk * size;
-        add_hops(list, tree,
-                 {.level = up ? depth - hop : hop - depth + 1,
-                  .step = step,
-                  .up = up,
-                  .chunk = {begin, begin + size}});
+      for (std::size_t i = 0; i < trees.size(); ++i) {
+        const std::uint32_t begin = trees[i].piece * kChunksMost + chunk * size;
+        add_hops(list, {.tree = trees[i],
+                        .of_role = hops[i],
+                        .level = up ? depth - hop : hop - depth + 1,
+                        .step = step,
+                        .up = up,
+                        .chunk = {begin, begin + size}});
       }
     }
   }
@@ -242,8 +267,8 @@ double first_chunk_s(const GroupPlace& place, const std::vector<RoleTree>& trees
   for (const RoleTree& tree : trees) {
     for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
       Seconds way;
-      for (std::uint32_t at = role; tree.parent[at]; at = *tree.parent[at])
-        way += hop_latency(place, at, *tree.parent[at]);
+      for (std::uint32_t at = role; tree.parent[at] != kNoRole; at = tree.parent[at])
+        way += hop_latency(place, at, tree.parent[at]);
       longest = std::max(longest, way);
     }
   }
@@ -251,10 +276,10 @@ double first_chunk_s(const GroupPlace& place, const std::vector<RoleTree>& trees
 }
 
 FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
-  const std::vector<RoleTree> trees = trees_of(place, pieces(place) / (2 * kChunksMost));
-  const double latency_s = tree_latency(place, trees).value();
+  const std::vector<RoleTree> trees = all_trees(place);
+  const double latency_s = tree_latency(place, placement_of(place), trees).value();
   const double way = latency_s > 0.0 ? first_chunk_s(place, trees) / latency_s - 1.0 : 0.0;
-  const double filling = (2.0 * deepest(trees) - 1.0) / kChunksMost;
+  const double filling = (2.0 * deepest(hops_of(trees)) - 1.0) / kChunksMost;
   constexpr double kRunsAhead = 0.25;
   return {.relative = std::max({kRunsAhead, way, filling}),
           .reason =

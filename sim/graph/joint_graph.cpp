@@ -314,9 +314,12 @@ class Joiner {
   }
 
   std::uint32_t load_index(double load) {
-    const auto [entry, fresh] = load_indices_.try_emplace(
-        rounded_key(load), static_cast<std::uint32_t>(joint_.loads.size()));
+    const std::uint64_t key = rounded_key(load);
+    if (last_load_ && last_load_->first == key) return last_load_->second;
+    const auto [entry, fresh] =
+        load_indices_.try_emplace(key, static_cast<std::uint32_t>(joint_.loads.size()));
     if (fresh) joint_.loads.push_back(load);
+    last_load_ = *entry;
     return entry->second;
   }
 
@@ -355,6 +358,8 @@ class Joiner {
   std::vector<std::uint32_t> gpus_;                      // of the group at hand
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
+  // The one last asked for: in a chain equal loads come in a row.
+  std::optional<std::pair<std::uint64_t, std::uint32_t>> last_load_;
 };
 
 }  // namespace

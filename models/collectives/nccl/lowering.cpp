@@ -111,13 +111,15 @@ double payload(const Chain& chain) {
 }  // namespace
 
 std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes) {
-  Phase phase{.latency = Seconds{choice.prediction.latency_us * 1e-6}, .chains = {}};
-  if (bytes <= 0.0) return {std::move(phase)};
+  std::vector<Phase> phases(1);
+  Phase& phase = phases.front();
+  phase.latency = Seconds{choice.prediction.latency_us * 1e-6};
+  if (bytes <= 0.0) return phases;
   phase.chains = chains_of(place, choice, bytes);
   scale(phase.chains, 1.0 / wire_efficiency(choice.method.protocol));
   const double transfer_s = choice.prediction.transfer_us(bytes) * 1e-6;
   for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;
-  return {std::move(phase)};
+  return phases;
 }
 
 std::optional<std::string> stepwise_algorithm(const Choice& choice, bool crosses_nodes) {
