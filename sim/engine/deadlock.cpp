@@ -114,7 +114,8 @@ std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) 
 }
 
 std::string Explanation::line(const Blocked& blocked) const {
-  const Meetings::Meeting meeting = meetings_.meeting_of(blocked.rank_class, blocked.op);
+  const std::uint16_t slot = program(blocked.rank_class).operations[blocked.op].slot;
+  const Meetings::Meeting meeting = meetings_.meeting_of(blocked.rank_class, blocked.op, slot);
   const std::vector<GroupParty>& parties = input_.partition.groups[meeting.group_class].parties;
   std::string first;
   std::size_t missing = 0;

@@ -77,12 +77,12 @@ LinkSets merge_links(const Cluster& cluster, const Partition& partition) {
     const std::uint32_t tightest = result.sets[result.set_of_class[link_class]].tightest;
     result.relative_use[link_class] = tightness_of_class[link_class] / tightness_of_class[tightest];
   }
-  result.of_flow.resize(partition.flows.size());
-  for (std::uint32_t set = 0; set < result.sets.size(); ++set) {
-    for (const LinkSet::User& user : result.sets[set].users) {
-      result.of_flow[user.flow_class].push_back({set, user.weight});
-    }
-  }
+  result.of_flow = {partition.flows.size(), [&](const auto& put) {
+                      for (std::uint32_t set = 0; set < result.sets.size(); ++set) {
+                        for (const LinkSet::User& user : result.sets[set].users)
+                          put(user.flow_class, {set, user.weight});
+                      }
+                    }};
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/packed_lists.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/fold.hpp"
 
@@ -36,7 +37,7 @@ struct LinkSets {
   std::vector<LinkSet> sets;
   std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no contended flow
   std::vector<double> relative_use;         // utilisation of a class / that of its set's tightest
-  std::vector<std::vector<Share>> of_flow;  // by flow class
+  PackedLists<Share> of_flow;               // by flow class
 };
 
 [[nodiscard]] LinkSets merge_links(const Cluster& cluster, const Partition& partition);

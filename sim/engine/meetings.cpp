@@ -8,29 +8,15 @@
 namespace trainyard {
 
 Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPrograms& known)
-    : workload_(workload), partition_(partition) {
+    : partition_(partition) {
   calls_.resize(partition.groups.size());
   arrived_.resize(partition.groups.size());
   for (std::size_t group = 0; group < partition.groups.size(); ++group) {
     calls_[group].resize(partition.groups[group].parties.size());
   }
-  for (std::size_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
-    made_.push_back(&known.calls(workload, partition.ranks[rank_class].program));
-    const auto& by_slot = made_.back()->by_slot;
-    for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
-      if (by_slot[slot].empty()) continue;
-      const SlotPlace place = partition.places.at(rank_class).at(slot);
-      TY_CHECK(place.group_class < calls_.size(), rank_class, slot);
-      std::span<const OpIndex>& calls = calls_[place.group_class].at(place.party);
-      if (!calls.empty()) {
-        std::vector<OpIndex>& joined = joined_.emplace_back();
-        std::ranges::merge(calls, by_slot[slot], std::back_inserter(joined));
-        calls = joined;
-      } else {
-        calls = by_slot[slot];
-      }
-    }
-  }
+  doors_.resize(partition.ranks.size());
+  for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class)
+    open_doors(rank_class, known.calls(workload, partition.ranks[rank_class].program));
   for (std::size_t group = 0; group < calls_.size(); ++group) {
     std::size_t most = 0;
     for (const std::span<const OpIndex> calls : calls_[group]) most = std::max(most, calls.size());
@@ -38,20 +24,39 @@ Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPr
   }
 }
 
-Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op) const {
-  const Program& program = workload_.programs[partition_.ranks[rank_class].program];
-  const std::uint16_t slot = program.operations[op].slot;
-  const SlotPlace place = partition_.places[rank_class][slot];
-  const std::span<const OpIndex> calls = calls_[place.group_class][place.party];
-  const ProgramCalls& made = *made_[rank_class];
-  if (calls.data() == made.by_slot[slot].data())  // through no other slot
-    return {place.group_class, made.place_in_slot[op]};
-  const auto found = std::lower_bound(calls.begin(), calls.end(), op);
-  return {place.group_class, static_cast<std::uint32_t>(found - calls.begin())};
+void Meetings::open_doors(std::uint32_t rank_class, const ProgramCalls& made) {
+  for (std::size_t slot = 0; slot < made.by_slot.size(); ++slot) {
+    Door& door = doors_[rank_class].emplace_back();
+    if (made.by_slot[slot].empty()) continue;
+    const SlotPlace place = partition_.places.at(rank_class).at(slot);
+    TY_CHECK(place.group_class < calls_.size(), rank_class, slot);
+    door = {place.group_class, place.party, made.place_in_slot.data()};
+    std::span<const OpIndex>& calls = calls_[place.group_class].at(place.party);
+    if (calls.empty()) {
+      calls = made.by_slot[slot];
+      continue;
+    }
+    std::vector<OpIndex>& joined = joined_.emplace_back();
+    std::ranges::merge(calls, made.by_slot[slot], std::back_inserter(joined));
+    calls = joined;
+    for (Door& other : doors_[rank_class])
+      if (other.group_class == place.group_class && other.party == place.party)
+        other.ordinals = nullptr;
+  }
 }
 
-std::optional<Meetings::Meeting> Meetings::arrive(std::uint32_t rank_class, OpIndex op) {
-  const Meeting meeting = meeting_of(rank_class, op);
+Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op,
+                                       std::uint16_t slot) const {
+  const Door& door = doors_[rank_class][slot];
+  if (door.ordinals != nullptr) return {door.group_class, door.ordinals[op]};
+  const std::span<const OpIndex> calls = calls_[door.group_class][door.party];
+  const auto found = std::lower_bound(calls.begin(), calls.end(), op);
+  return {door.group_class, static_cast<std::uint32_t>(found - calls.begin())};
+}
+
+std::optional<Meetings::Meeting> Meetings::arrive(std::uint32_t rank_class, OpIndex op,
+                                                  std::uint16_t slot) {
+  const Meeting meeting = meeting_of(rank_class, op, slot);
   std::uint16_t& arrived = arrived_[meeting.group_class][meeting.ordinal];
   ++arrived;
   if (arrived < partition_.groups[meeting.group_class].parties.size()) return std::nullopt;

@@ -5,8 +5,8 @@
 // other party. A call is complete, and may move bytes, when all parties have reached it.
 //
 //   Meetings meetings(input.workload, input.partition, *input.known);
-//   if (auto complete = meetings.arrive(rank_class, op)) start(complete->group_class,
-//   complete->ordinal);
+//   if (auto complete = meetings.arrive(rank_class, op, operation.slot))
+//     start(complete->group_class, complete->ordinal);
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,11 @@ class Meetings {
   };
 
   // Records that a rank class has reached a communication; the meeting, if that completes it.
-  [[nodiscard]] std::optional<Meeting> arrive(std::uint32_t rank_class, OpIndex op);
+  [[nodiscard]] std::optional<Meeting> arrive(std::uint32_t rank_class, OpIndex op,
+                                              std::uint16_t slot);
 
-  // The meeting an operation belongs to. REQUIRES: it is a communication.
-  [[nodiscard]] Meeting meeting_of(std::uint32_t rank_class, OpIndex op) const;
+  // The meeting an operation belongs to. REQUIRES: it communicates through the slot.
+  [[nodiscard]] Meeting meeting_of(std::uint32_t rank_class, OpIndex op, std::uint16_t slot) const;
   // The operations by which a party makes its calls, in order.
   [[nodiscard]] std::span<const OpIndex> calls(std::uint32_t group_class,
                                                std::uint32_t party) const {
@@ -43,9 +44,17 @@ class Meetings {
   }
 
  private:
-  const Workload& workload_;
+  // Where the calls of a rank class through a slot lead.
+  struct Door {
+    std::uint32_t group_class = kNone;
+    std::uint32_t party = kNone;
+    // The ordinal by operation; null where the party calls through other slots too.
+    const std::uint32_t* ordinals = nullptr;
+  };
+  void open_doors(std::uint32_t rank_class, const ProgramCalls& made);
+
   const Partition& partition_;
-  std::vector<const ProgramCalls*> made_;                     // by rank class
+  std::vector<std::vector<Door>> doors_;                      // [rank class][slot]
   std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][party]
   std::deque<std::vector<OpIndex>> joined_;          // of parties that call through several slots
   std::vector<std::vector<std::uint16_t>> arrived_;  // [group class][ordinal]: parties come so far

@@ -17,35 +17,11 @@
 #include "sim/engine/meetings.hpp"
 #include "sim/engine/slowed_compute.hpp"
 #include "sim/engine/stretch_flights.hpp"
+#include "sim/engine/tokens.hpp"
+#include "sim/engine/wait_counters.hpp"
 
 namespace trainyard {
 namespace {
-
-// Tokens. An operation: class and operation, which is also its place in the total order. A
-// communication has the highest bit set, then the number of the live call and the flow class, or
-// kNone for the latency of a phase.
-constexpr Token kCallToken = Token{1} << 63;
-// A kernel that communication may slow: the ticket of its announced end (slowed_compute.hpp).
-constexpr Token kSlowedToken = Token{1} << 62;
-// The host issues an operation that is ready but for that.
-constexpr Token kIssueToken = Token{1} << 61;
-
-// A date of the stretch under way of a rank class, with the ticket of its plan.
-constexpr Token kStretchToken = Token{1} << 60;
-
-constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
-  return Token{rank_class} << 32 | op;
-}
-constexpr Token call_token(std::uint32_t live_call, std::uint32_t flow_class) {
-  return kCallToken | Token{live_call} << 32 | flow_class;
-}
-constexpr Token stretch_token(std::uint32_t rank_class, std::uint32_t ticket) {
-  return kStretchToken | operation_token(rank_class, ticket);
-}
-constexpr std::uint32_t low_half(Token token) { return static_cast<std::uint32_t>(token); }
-constexpr std::uint32_t high_half(Token token) {
-  return static_cast<std::uint32_t>((token & ~(kCallToken | kStretchToken)) >> 32);
-}
 
 constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
 constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
@@ -71,16 +47,26 @@ class Replay final : public CompletionSink {
     double flows_started_s = 0.0;
   };
 
-  [[nodiscard]] const Program& program_of(std::uint32_t rank_class) const {
-    return input_.workload.programs[input_.partition.ranks[rank_class].program];
-  }
+  // What every event of a rank class looks at.
+  struct ClassView {
+    const Operation* operations = nullptr;
+    const ProgramStretches* stretches = nullptr;
+    double* ready_s = nullptr;
+    double* start_s = nullptr;
+    double* end_s = nullptr;
+  };
+
+  void add_class(std::uint32_t rank_class);
   [[nodiscard]] bool issued(std::uint32_t rank_class, OpIndex op);
   void begin(std::uint32_t rank_class, OpIndex op);
   void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
   void begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds);
   void slow(const LiveCall& call, double sign);
   void finish(std::uint32_t rank_class, OpIndex op);
-  void release(std::uint32_t rank_class, OpIndex op);
+  void release(std::uint32_t rank_class, OpIndex op) {
+    waiting_->release(rank_class, op,
+                      [&](OpIndex next) { ready_.push(operation_token(rank_class, next)); });
+  }
   void count_finished(std::size_t operations);
   void begin_stretch(std::uint32_t rank_class, OpIndex head);
   void pass_stretch(std::uint32_t rank_class, std::uint32_t ticket);
@@ -96,12 +82,14 @@ class Replay final : public CompletionSink {
   const EngineInput& input_;
   Pricing& pricing_;
   Meetings meetings_;
-  std::vector<std::vector<std::uint32_t>> waits_for_;  // [rank class][counter of successors]
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
   HostClocks hosts_;
   SlowedCompute slowed_;
   StretchFlights flights_;
   BusyMembers busy_;
+  std::vector<ClassView> views_;         // by rank class
+  std::optional<WaitCounters> waiting_;  // set once all stretches are known
+  std::vector<bool> moves_;              // by flow class: it has bytes to move
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
   std::vector<std::uint32_t> calls_to_advance_;   // a phase or its latency has ended
@@ -125,20 +113,31 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
            input.compute_loss.size());
   timeline_.classes.resize(input.partition.ranks.size());
   timeline_.flows.reserve(input.known->flows);
-  waits_for_.resize(input.partition.ranks.size());
-  for (std::uint32_t rank_class = 0; rank_class < waits_for_.size(); ++rank_class) {
-    const Program& program = program_of(rank_class);
-    const std::uint32_t index = input.partition.ranks[rank_class].program;
-    const KnownProgram& known = flights_.of_program(index);
-    waits_for_[rank_class] = known.successors.waits_for;
-    OpTimes& times = timeline_.classes[rank_class];
-    times.ready_s.assign(program.operations.size(), kNotYet);
-    times.start_s.assign(program.operations.size(), kNotYet);
-    times.end_s.assign(program.operations.size(), kNotYet);
-    operations_ += program.operations.size();
-    for (const OpIndex head : known.successors.heads)
-      ready_.push(operation_token(rank_class, head));
+  std::vector<const Successors*> successors;
+  for (std::uint32_t rank_class = 0; rank_class < input.partition.ranks.size(); ++rank_class) {
+    add_class(rank_class);
+    const std::uint32_t program = input.partition.ranks[rank_class].program;
+    successors.push_back(&flights_.of_program(program).successors);
   }
+  waiting_.emplace(successors);
+  for (const FlowClass& flow : input.partition.flows) moves_.push_back(flow.payload_bytes > 0.0);
+}
+
+void Replay::add_class(std::uint32_t rank_class) {
+  const std::uint32_t program = input_.partition.ranks[rank_class].program;
+  const KnownProgram& known = flights_.of_program(program);
+  const SharedList<Operation>& operations = input_.workload.programs[program].operations;
+  OpTimes& times = timeline_.classes[rank_class];
+  times.ready_s.assign(operations.size(), kNotYet);
+  times.start_s.assign(operations.size(), kNotYet);
+  times.end_s.assign(operations.size(), kNotYet);
+  views_.push_back({.operations = operations.data(),
+                    .stretches = &known.stretches,
+                    .ready_s = times.ready_s.data(),
+                    .start_s = times.start_s.data(),
+                    .end_s = times.end_s.data()});
+  operations_ += operations.size();
+  for (const OpIndex head : known.successors.heads) ready_.push(operation_token(rank_class, head));
 }
 
 Timeline Replay::run() {
@@ -214,21 +213,26 @@ bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
 }
 
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
-  if (flights_.begins_with(rank_class, op)) return begin_stretch(rank_class, op);
+  const ClassView& view = views_[rank_class];
+  if (view.stretches->begins_with(op)) return begin_stretch(rank_class, op);
   if (!issued(rank_class, op)) return;
-  const Operation& operation = program_of(rank_class).operations[op];
-  timeline_.classes[rank_class].ready_s[op] = pricing_.now();
+  const Operation& operation = view.operations[op];
+  view.ready_s[op] = pricing_.now();
   switch (operation.kind) {
-    case OpKind::Compute:
+    case OpKind::Compute: {
       busy_.started(rank_class);
-      return begin_slowed(rank_class, op,
-                          input_.kernel_seconds[program_of(rank_class).kernel_of(operation)]);
+      const std::uint32_t program = input_.partition.ranks[rank_class].program;
+      return begin_slowed(
+          rank_class, op,
+          input_.kernel_seconds[input_.workload.programs[program].kernel_of(operation)]);
+    }
     case OpKind::Delay:
       return begin_timed(rank_class, op, input_.workload.delays[operation.payload].value());
     case OpKind::Collective:
     case OpKind::Send:
     case OpKind::Recv:
-      if (const auto meeting = meetings_.arrive(rank_class, op)) begin_call(*meeting);
+      if (const auto meeting = meetings_.arrive(rank_class, op, operation.slot))
+        begin_call(*meeting);
       return;
   }
 }
@@ -236,14 +240,14 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
 void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
   TY_CHECK(seconds >= 0.0 && seconds < std::numeric_limits<double>::infinity(), seconds, rank_class,
            op);
-  timeline_.classes[rank_class].start_s[op] = pricing_.now();
+  views_[rank_class].start_s[op] = pricing_.now();
   if (seconds > 0.0) return pricing_.start_delay(operation_token(rank_class, op), seconds);
   finish(rank_class, op);
 }
 
 void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
   if (input_.compute_loss.empty() || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
-  timeline_.classes[rank_class].start_s[op] = pricing_.now();
+  views_[rank_class].start_s[op] = pricing_.now();
   const Announcement end = slowed_.start(rank_class, op, seconds, pricing_.now());
   pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
 }
@@ -298,23 +302,15 @@ void Replay::pass_stretch(std::uint32_t rank_class, std::uint32_t ticket) {
 }
 
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
-  timeline_.classes[rank_class].end_s[op] = pricing_.now();
+  const ClassView& view = views_[rank_class];
+  view.end_s[op] = pricing_.now();
   timeline_.makespan_s = pricing_.now();
-  if (program_of(rank_class).operations[op].kind == OpKind::Compute) busy_.ended(rank_class);
+  if (view.operations[op].kind == OpKind::Compute) busy_.ended(rank_class);
   release(rank_class, op);
   for (const OpIndex freed : hosts_.ended(rank_class, op, pricing_.now())) {
     ready_.push(operation_token(rank_class, freed));
   }
   count_finished(1);
-}
-
-// What waits for nothing else is ready.
-void Replay::release(std::uint32_t rank_class, OpIndex op) {
-  std::vector<std::uint32_t>& waits_for = waits_for_[rank_class];
-  for (const auto& [next, counter] :
-       flights_.of_program(input_.partition.ranks[rank_class].program).successors.of(op)) {
-    if (--waits_for[counter] == 0) ready_.push(operation_token(rank_class, next));
-  }
 }
 
 void Replay::count_finished(std::size_t operations) {
@@ -344,8 +340,8 @@ void Replay::begin_call(const Meetings::Meeting& meeting) {
   }
   std::uint32_t call = kNone;
   for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) {
-    timeline_.classes[rank_class].start_s[op] = pricing_.now();
-    if (call == kNone) call = program_of(rank_class).operations[op].payload;
+    views_[rank_class].start_s[op] = pricing_.now();
+    if (call == kNone) call = views_[rank_class].operations[op].payload;
   });
   calls_[live_call] = {.meeting = meeting,
                        .call = call,
@@ -374,7 +370,7 @@ bool Replay::start_phase(std::uint32_t live_call) {
   }
   call.flows_started_s = pricing_.now();
   for (const std::uint32_t flow_class : phase.flows) {
-    if (input_.partition.flows[flow_class].payload_bytes <= 0.0) continue;
+    if (!moves_[flow_class]) continue;
     ++call.flows_left;
     pricing_.start_flow(call_token(live_call, flow_class), flow_class);
   }

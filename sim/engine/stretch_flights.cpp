@@ -121,7 +121,7 @@ void StretchFlights::start(std::uint32_t rank_class, OpIndex head, double now) {
   flight.times = nullptr;
   flight.outside.clear();
   flight.start_s = now;
-  flight.passed = 0;
+  flight.next = flight.last = nullptr;
 }
 
 bool StretchFlights::plan(std::uint32_t rank_class, double loss, double now) {
@@ -142,25 +142,30 @@ bool StretchFlights::plan(std::uint32_t rank_class, double loss, double now) {
   return true;
 }
 
+// What has passed is the same in every plan of a flight.
 void StretchFlights::plan(Flight& flight) {
   ++flight.ticket;
+  const std::size_t left = std::span(flight.next, flight.last).size();
+  const std::size_t passed = flight.times == nullptr ? 0 : flight.times->seen.size() - left;
+  flight.times = planned(flight);
+  flight.last = flight.times->seen.data() + flight.times->seen.size();
+  flight.next = flight.times->seen.data() + passed;
+}
+
+const StretchTimes* StretchFlights::planned(Flight& flight) {
   std::vector<Plan>& plans = flight.priced->plans;
   const bool constant = flight.outside.size() == 1;
   if (constant) {
     const auto known = std::ranges::find(plans, flight.outside.front().loss, &Plan::loss);
-    if (known != plans.end()) {
-      flight.times = known->times.get();
-      return;
-    }
+    if (known != plans.end()) return known->times.get();
   }
   if (constant && plans.size() < kPlansKept) {
-    auto times = std::make_unique<const StretchTimes>(times_of(flight, {}));
-    flight.times = times.get();
-    plans.push_back({.loss = flight.outside.front().loss, .times = std::move(times)});
-  } else {
-    flight.own = times_of(flight, std::move(flight.own));
-    flight.times = &flight.own;
+    plans.push_back({.loss = flight.outside.front().loss,
+                     .times = std::make_unique<const StretchTimes>(times_of(flight, {}))});
+    return plans.back().times.get();
   }
+  flight.own = times_of(flight, std::move(flight.own));
+  return &flight.own;
 }
 
 StretchTimes StretchFlights::times_of(const Flight& flight, StretchTimes storage) {

@@ -7,7 +7,7 @@
 // are made once.
 //
 //   StretchFlights flights(input, pricing);
-//   if (flights.begins_with(rank_class, op)) flights.start(rank_class, op, now);
+//   if (flights.of_program(program).stretches.begins_with(op)) flights.start(rank_class, op, now);
 //   flights.plan(rank_class, loss, now);
 //   wake_at(flights.next_date(rank_class), flights.ticket(rank_class));
 //   flights.pass(rank_class, ticket, now, [](OpIndex ended) { ... });
@@ -40,10 +40,6 @@ class StretchFlights {
   [[nodiscard]] const KnownProgram& of_program(std::uint32_t program) const {
     return *programs_[program];
   }
-  [[nodiscard]] bool begins_with(std::uint32_t rank_class, OpIndex op) const {
-    const std::vector<std::uint32_t>& shapes = stretches_of(rank_class).shape_of;
-    return !shapes.empty() && shapes[op] < kWithin;
-  }
   [[nodiscard]] bool alive(std::uint32_t rank_class) const {
     return flights_[rank_class].shape != nullptr;
   }
@@ -61,7 +57,7 @@ class StretchFlights {
   // When something outside may next go on, or all is over. REQUIRES: alive and not over.
   [[nodiscard]] double next_date(std::uint32_t rank_class) const {
     const Flight& flight = flights_[rank_class];
-    return flight.start_s + flight.times->end_s[flight.times->seen[flight.passed]];
+    return flight.start_s + flight.next->end_s;
   }
   // The plan of that ticket holds still.
   [[nodiscard]] bool awaits(std::uint32_t rank_class, std::uint32_t ticket) const {
@@ -74,17 +70,14 @@ class StretchFlights {
   bool pass(std::uint32_t rank_class, std::uint32_t ticket, double now, const Ended& ended) {
     if (!awaits(rank_class, ticket)) return false;
     Flight& flight = flights_[rank_class];
-    const StretchTimes& times = *flight.times;
-    for (; flight.passed < times.seen.size(); ++flight.passed) {
-      const std::uint32_t piece = times.seen[flight.passed];
-      if (flight.start_s + times.end_s[piece] > now) break;
-      ended(flight.head + flight.shape->pieces[piece].offset);
+    for (; flight.next != flight.last; ++flight.next) {
+      if (flight.start_s + flight.next->end_s > now) break;
+      ended(flight.head + flight.next->offset);
     }
     return true;
   }
   [[nodiscard]] bool over(std::uint32_t rank_class) const {
-    const Flight& flight = flights_[rank_class];
-    return flight.passed == flight.times->seen.size();
+    return flights_[rank_class].next == flights_[rank_class].last;
   }
   // Writes the times of its operations and flows, and gives the number of operations. REQUIRES:
   // over.
@@ -119,11 +112,13 @@ class StretchFlights {
     const StretchShape* shape = nullptr;  // null: none is alive
     PricedShape* priced = nullptr;
     const StretchTimes* times = nullptr;  // null: to be planned
-    StretchTimes own;                     // where the plan changed on the way
-    std::vector<OutsideLoss> outside;
-    double start_s = 0.0;
-    std::uint32_t passed = 0;  // of times->seen
     std::uint32_t ticket = 0;
+    double start_s = 0.0;
+    // Of times->seen, what has not passed.
+    const StretchTimes::Seen* next = nullptr;
+    const StretchTimes::Seen* last = nullptr;
+    StretchTimes own;  // where the plan changed on the way
+    std::vector<OutsideLoss> outside;
   };
 
   [[nodiscard]] std::vector<bool> joinable(std::uint32_t program,
@@ -134,6 +129,7 @@ class StretchFlights {
   [[nodiscard]] PricedShape& priced(std::uint32_t rank_class, std::uint32_t shape);
   [[nodiscard]] PieceCost cost(std::uint32_t rank_class, const StretchShape::Piece& piece);
   void plan(Flight& flight);
+  [[nodiscard]] const StretchTimes* planned(Flight& flight);
   [[nodiscard]] StretchTimes times_of(const Flight& flight, StretchTimes storage);
 
   const EngineInput& input_;

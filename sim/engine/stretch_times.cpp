@@ -41,10 +41,12 @@ StretchTimes StretchPlayer::played(const StretchShape& shape, std::span<const Pi
     end_due();
   }
   times_.seconds = now_s_;
-  for (std::uint32_t piece = 0; piece < shape.pieces.size(); ++piece)
-    if (shape.pieces[piece].seen) times_.seen.push_back(piece);
-  std::ranges::sort(times_.seen, [this](std::uint32_t a, std::uint32_t b) {
-    return std::pair(times_.end_s[a], a) < std::pair(times_.end_s[b], b);
+  for (std::uint32_t piece = 0; piece < shape.pieces.size(); ++piece) {
+    if (shape.pieces[piece].seen)
+      times_.seen.push_back({times_.end_s[piece], shape.pieces[piece].offset});
+  }
+  std::ranges::sort(times_.seen, [](const StretchTimes::Seen& a, const StretchTimes::Seen& b) {
+    return std::pair(a.end_s, a.offset) < std::pair(b.end_s, b.offset);
   });
   return std::move(times_);
 }

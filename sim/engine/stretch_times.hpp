@@ -37,10 +37,15 @@ struct OutsideLoss {
 
 // Seconds since the head started.
 struct StretchTimes {
+  struct Seen {
+    double end_s = 0.0;
+    OpIndex offset = 0;  // of the operation from the head
+    bool operator==(const Seen&) const = default;
+  };
   std::vector<double> start_s;  // by piece; a piece starts when it is ready
   std::vector<double> end_s;
-  std::vector<std::uint32_t> seen;  // pieces that others wait for, in order of their ends
-  double seconds = 0.0;             // of all
+  std::vector<Seen> seen;  // what others wait for, in order of the ends
+  double seconds = 0.0;    // of all
 };
 
 // Plays one stretch after the other; what it needs for that it keeps.

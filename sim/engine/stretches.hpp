@@ -52,6 +52,9 @@ struct ProgramStretches {
   std::vector<std::uint32_t> shape_of;  // by operation; kAlone, kWithin
   std::uint32_t stretches = 0;
 
+  [[nodiscard]] bool begins_with(OpIndex op) const {
+    return !shape_of.empty() && shape_of[op] < kWithin;
+  }
   [[nodiscard]] bool within(OpIndex op) const {
     return !shape_of.empty() && shape_of[op] == kWithin;
   }

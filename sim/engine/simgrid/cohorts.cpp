@@ -44,7 +44,7 @@ void Cohorts::join_by_links(std::span<const Member> fresh) {
   parents_.resize(fresh.size());
   std::iota(parents_.begin(), parents_.end(), 0U);
   for (std::uint32_t flow = 0; flow < fresh.size(); ++flow) {
-    for (const auto& [link, count] : platform_.routes[fresh[flow].flow_class].listed) {
+    for (const auto& [link, count] : platform_.listed[fresh[flow].flow_class]) {
       LinkState& state = links_[link];
       if (state.seen_at != call_) {
         state.seen_at = call_;
@@ -68,17 +68,16 @@ std::uint32_t Cohorts::root_of(std::uint32_t fresh) {
 
 bool Cohorts::meets_someone(std::span<const Member> flows) const {
   return std::ranges::any_of(flows, [this](const Member& flow) {
-    return std::ranges::any_of(
-        platform_.routes[flow.flow_class].listed, [this](const auto& listed) {
-          return links_[listed.first].company + links_[listed.first].lonely > 0;
-        });
+    return std::ranges::any_of(platform_.listed[flow.flow_class], [this](const ListedLink& listed) {
+      return links_[listed.link].company + links_[listed.link].lonely > 0;
+    });
   });
 }
 
 void Cohorts::place_together(std::span<const Member> flows, double now_s) {
   if (flows.size() <= kMostFlows && !meets_someone(flows)) return start_cohort(flows, now_s);
   for (const Member& flow : flows) {
-    for (const auto& [link, count] : platform_.routes[flow.flow_class].listed)
+    for (const auto& [link, count] : platform_.listed[flow.flow_class])
       if (links_[link].lonely > 0) break_up(links_[link].cohort, now_s);
   }
   for (const Member& flow : flows)
@@ -86,12 +85,12 @@ void Cohorts::place_together(std::span<const Member> flows, double now_s) {
 }
 
 void Cohorts::start_company(const Member& flow, std::uint64_t payload_units) {
-  for (const auto& [link, count] : platform_.routes[flow.flow_class].listed) ++links_[link].company;
+  for (const auto& [link, count] : platform_.listed[flow.flow_class]) ++links_[link].company;
   placed_.company.push_back({flow, payload_units});
 }
 
 void Cohorts::company_ended(std::uint32_t flow_class) {
-  for (const auto& [link, count] : platform_.routes[flow_class].listed) --links_[link].company;
+  for (const auto& [link, count] : platform_.listed[flow_class]) --links_[link].company;
 }
 
 void Cohorts::start_cohort(std::span<const Member> flows, double now_s) {
@@ -103,7 +102,7 @@ void Cohorts::start_cohort(std::span<const Member> flows, double now_s) {
             .alive = std::vector<bool>(flows.size(), true),
             .left = flows.size()};
   for (std::uint32_t place = 0; place < flows.size(); ++place) {
-    for (const auto& [link, count] : platform_.routes[flows[place].flow_class].listed) {
+    for (const auto& [link, count] : platform_.listed[flows[place].flow_class]) {
       links_[link].cohort = id;
       ++links_[link].lonely;
     }
@@ -124,7 +123,7 @@ bool Cohorts::finish(std::uint32_t cohort, std::uint32_t place) {
 void Cohorts::leave(Cohort& cohort, std::uint32_t place) {
   cohort.alive[place] = false;
   --cohort.left;
-  for (const auto& [link, count] : platform_.routes[cohort.members[place].flow_class].listed)
+  for (const auto& [link, count] : platform_.listed[cohort.members[place].flow_class])
     --links_[link].lonely;
 }
 
@@ -177,7 +176,7 @@ std::map<std::uint32_t, std::size_t> Cohorts::start_of(MaxMinFlows& start,
     const FlowRoute& route = platform_.routes[flow.flow_class];
     MaxMinFlow told{.payload = static_cast<double>(route.payload_units)};
     if (route.cap_link != kNone) told.cap = platform_.links[route.cap_link].capacity;
-    for (const auto& [link, count] : route.listed) {
+    for (const auto& [link, count] : platform_.listed[flow.flow_class]) {
       const auto [number, fresh] = numbers.try_emplace(link, start.links());
       if (fresh) start.add_link(platform_.links[link].capacity);
       told.loads.emplace_back(number->second, count);

@@ -40,7 +40,7 @@ class PlatformBuilder {
 };
 
 bool PlatformBuilder::is_solitary(std::uint32_t flow) const {
-  const std::vector<LinkSets::Share>& shares = sets_.of_flow[flow];
+  const std::span<const LinkSets::Share> shares = sets_.of_flow[flow];
   if (shares.empty()) return true;  // nothing but a cap
   return timers_ && std::all_of(shares.begin(), shares.end(), [&](const LinkSets::Share& share) {
            return is_private_[share.set];
@@ -59,6 +59,7 @@ double PlatformBuilder::rate_alone(std::uint32_t flow, bool private_links_only) 
 
 void PlatformBuilder::add_shared_links() {
   platform_.link_of_set.assign(sets_.sets.size(), kNone);
+  std::vector<std::pair<std::uint32_t, ListedLink>> listed;  // with the flow class
   for (std::uint32_t set = 0; set < sets_.sets.size(); ++set) {
     if (timers_ && is_private_[set]) continue;
     platform_.link_of_set[set] = static_cast<std::uint32_t>(platform_.links.size());
@@ -69,9 +70,12 @@ void PlatformBuilder::add_shared_links() {
     platform_.links.push_back({.capacity = capacity, .sets = {{set, 1.0}}});
     for (std::size_t user = 0; user < links.users.size(); ++user) {
       const std::uint32_t flow = links.users[user].flow_class;
-      platform_.routes[flow].listed.emplace_back(platform_.link_of_set[set], whole.counts[user]);
+      listed.push_back({flow, {platform_.link_of_set[set], whole.counts[user]}});
     }
   }
+  platform_.listed = {platform_.routes.size(), [&](const auto& put) {
+                        for (const auto& [flow, link] : listed) put(flow, link);
+                      }};
 }
 
 void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
@@ -130,8 +134,7 @@ void tell(FluidSolver& solver, const Platform& platform) {
   routes.reserve(platform.routed.size());
   for (const std::uint32_t flow : platform.routed) {
     std::vector<std::uint32_t>& links = routes.emplace_back();
-    for (const auto& [link, count] : platform.routes[flow].listed)
-      links.insert(links.end(), count, link);
+    for (const auto& [link, count] : platform.listed[flow]) links.insert(links.end(), count, link);
     if (platform.routes[flow].cap_link != kNone) links.push_back(platform.routes[flow].cap_link);
   }
   solver.close(routes);

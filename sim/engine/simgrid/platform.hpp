@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "sim/engine/link_sets.hpp"
@@ -31,9 +30,7 @@ struct FlowRoute {
   std::uint32_t number = kNone;  // in Platform::routed; kNone: priced by a timer
   std::uint64_t payload_units = 0;
   std::uint32_t cap_link = kNone;  // in Platform::links: what only this flow crosses
-  // The shared links of the route, in Platform::links, and how often each is listed.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> listed = {};
-  double seconds_alone = 0.0;  // when priced by a timer
+  double seconds_alone = 0.0;      // when priced by a timer
 };
 
 // The cap of a flow that computation beside it slows: its bandwidth follows. SimGrid 3.32 never
@@ -46,8 +43,15 @@ struct SlowableCap {
   double speed = 1.0;      // of the group now
 };
 
+// A shared link of a route, in Platform::links, and how often it is listed.
+struct ListedLink {
+  std::uint32_t link = 0;
+  std::uint32_t count = 0;
+};
+
 struct Platform {
   std::vector<FlowRoute> routes;      // by flow class
+  PackedLists<ListedLink> listed;     // by flow class
   std::vector<std::uint32_t> routed;  // flow classes that have a route, by its number
   std::vector<SlowableCap> caps;      // by flow class, ascending
   std::vector<PricedLink> links;

@@ -18,7 +18,13 @@ using ::testing::UnorderedElementsAre;
 //     flow 2            x    x
 LinkSets three_flows() {
   LinkSets sets;
-  sets.of_flow = {{{.set = 0}, {.set = 1}}, {{.set = 1}}, {{.set = 2}, {.set = 3}}};
+  sets.of_flow = {3, [](const auto& put) {
+                    put(0, {.set = 0});
+                    put(0, {.set = 1});
+                    put(1, {.set = 1});
+                    put(2, {.set = 2});
+                    put(2, {.set = 3});
+                  }};
   return sets;
 }
 

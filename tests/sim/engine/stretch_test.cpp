@@ -120,7 +120,7 @@ TEST(StretchTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
   EXPECT_DOUBLE_EQ(times.end_s[2], 2.5);
   EXPECT_DOUBLE_EQ(times.start_s[3], 2.5);
   EXPECT_DOUBLE_EQ(times.seconds, 3.5);
-  EXPECT_EQ(times.seen, std::vector<std::uint32_t>{3});
+  EXPECT_EQ(times.seen, (std::vector<StretchTimes::Seen>{{.end_s = 3.5, .offset = 3}}));
 }
 
 // From 2 s to 2.5 s half again: 0.25 s of work remain at 2.5 s, done at 2.75 s; then 1 s.

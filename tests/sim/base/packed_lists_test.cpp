@@ -1,0 +1,34 @@
+// Does every value stand in its own list, in the order it was told?
+#include "sim/base/packed_lists.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace trainyard {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(PackedLists, KeepTheOrderWithinEach) {
+  const std::vector<std::pair<std::size_t, int>> told = {{3, 1}, {0, 2}, {3, 3}, {1, 4}, {3, 5}};
+  const PackedLists<int> lists(5, [&](const auto& put) {
+    for (const auto& [list, value] : told) put(list, value);
+  });
+  ASSERT_EQ(lists.size(), 5U);
+  EXPECT_THAT(lists[0], ElementsAre(2));
+  EXPECT_THAT(lists[1], ElementsAre(4));
+  EXPECT_THAT(lists[2], IsEmpty());
+  EXPECT_THAT(lists[3], ElementsAre(1, 3, 5));
+  EXPECT_THAT(lists[4], IsEmpty());
+}
+
+TEST(PackedLists, MayBeNone) {
+  EXPECT_EQ(PackedLists<int>().size(), 0U);
+  EXPECT_EQ(PackedLists<int>(0, [](const auto&) {}).size(), 0U);
+}
+
+}  // namespace
+}  // namespace trainyard
