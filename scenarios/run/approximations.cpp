@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
 #include "models/rank_groups.hpp"
 #include "scenarios/run/kernel_pricing.hpp"
+#include "sim/graph/program_forms.hpp"
 
 namespace trainyard {
 
@@ -80,16 +82,36 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
   }
 }
 
+namespace {
+
+// What its computations name, each once.
+std::vector<std::uint32_t> payloads_computed(const Program& program) {
+  std::vector<bool> named;
+  for (const Operation& op : program.operations) {
+    if (op.kind != OpKind::Compute) continue;
+    if (op.payload >= named.size()) named.resize(op.payload + std::size_t{1}, false);
+    named[op.payload] = true;
+  }
+  std::vector<std::uint32_t> payloads;
+  for (std::uint32_t payload = 0; payload < named.size(); ++payload)
+    if (named[payload]) payloads.push_back(payload);
+  return payloads;
+}
+
+}  // namespace
+
 std::vector<bool> kernels_used(const Workload& workload) {
   std::vector<bool> used(workload.kernels.size(), false);
-  std::vector<bool> seen(workload.programs.size(), false);
-  for (const Rank& rank : workload.ranks) {
-    if (seen[rank.program]) continue;
-    seen[rank.program] = true;
-    const Program& program = workload.programs[rank.program];
-    for (const Operation& op : program.operations) {
-      if (op.kind == OpKind::Compute) used[program.kernel_of(op)] = true;
-    }
+  std::vector<bool> runs(workload.programs.size(), false);
+  for (const Rank& rank : workload.ranks) runs[rank.program] = true;
+  const std::vector<std::uint32_t> forms = program_forms(workload.programs);
+  std::map<std::uint32_t, std::vector<std::uint32_t>> payloads;  // by form
+  for (std::uint32_t index = 0; index < runs.size(); ++index) {
+    if (!runs[index]) continue;
+    const Program& program = workload.programs[index];
+    const auto [known, fresh] = payloads.try_emplace(forms[index]);
+    if (fresh) known->second = payloads_computed(program);
+    for (const std::uint32_t payload : known->second) used[program.kernel_of(payload)] = true;
   }
   return used;
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "models/lower/program_builder.hpp"
+#include "sim/graph/program_forms.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {
@@ -35,10 +36,6 @@ void hold(Run& run, std::uint32_t program, Category category, std::int64_t bytes
   }
 }
 
-}  // namespace
-
-namespace {
-
 struct CallMade {
   std::uint16_t slot = 0;
   std::uint32_t call = 0;
@@ -64,16 +61,15 @@ std::vector<CallMade> calls_made(const Program& program) {
   return calls;
 }
 
-}  // namespace
-
 std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
+                                const std::vector<CallMade>& calls,
                                 const FrameworkMemory& framework) {
   constexpr std::uint32_t kMessageChannels = 2;
   const RankClass& entry = run.partition.ranks[rank_class];
   const Rank& rank = run.workload.ranks[entry.representative];
   const RunView view = run.view();
   std::map<GroupId, std::int64_t> ends;  // channels times peers, by communicator
-  for (const auto& [slot, call, message] : calls_made(run.workload.programs[entry.program])) {
+  for (const auto& [slot, call, message] : calls) {
     const GroupId group = rank.slots.at(slot).group;
     if (group == kNone || run.workload.groups[group].members.size() < 2) continue;
     const std::uint32_t channels = std::max(kMessageChannels, view.carrier(group, call).channels);
@@ -85,12 +81,25 @@ std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
   return bytes;
 }
 
+}  // namespace
+
+std::int64_t communicator_bytes(const Run& run, std::size_t rank_class,
+                                const FrameworkMemory& framework) {
+  const Program& program = run.workload.programs[run.partition.ranks[rank_class].program];
+  return communicator_bytes(run, rank_class, calls_made(program), framework);
+}
+
 void add_memory_overheads(const FrameworkMemory& framework, Run& run) {
   std::map<std::uint32_t, std::pair<std::int64_t, std::int64_t>> by_program;
+  const std::vector<std::uint32_t> forms = program_forms(run.workload.programs);
+  std::map<std::uint32_t, std::vector<CallMade>> calls;  // by form
   run.memory_peaks.clear();
   for (std::size_t rank_class = 0; rank_class < run.partition.ranks.size(); ++rank_class) {
-    auto& [buffers, dynamic] = by_program[run.partition.ranks[rank_class].program];
-    buffers = std::max(buffers, communicator_bytes(run, rank_class, framework));
+    const std::uint32_t program = run.partition.ranks[rank_class].program;
+    auto& [buffers, dynamic] = by_program[program];
+    const auto [made, fresh] = calls.try_emplace(forms[program]);
+    if (fresh) made->second = calls_made(run.workload.programs[program]);
+    buffers = std::max(buffers, communicator_bytes(run, rank_class, made->second, framework));
     run.memory_peaks.push_back(memory_peak(run.workload, run.partition, run.timeline, rank_class));
     dynamic = std::max(dynamic, dynamic_bytes(run, rank_class));
   }

@@ -1,8 +1,11 @@
 // Two pieces of work that share nothing they write, at the same time.
 //
 //   const auto sums = beside(links > kMany, [&] { count(); }, [&] { return add_up(); });
+//   share_out(programs > 1, programs, [&](std::size_t program) { orders[program] = ...; });
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <future>
 #include <type_traits>
 #include <utility>
@@ -24,6 +27,18 @@ auto beside(bool worth, First first, Second second) {
     other.get();
     return result;
   }
+}
+
+// Does `work` of every number below `count`, each once, on two threads where that is `worth` it;
+// who is free takes the next. Throws what it throws. REQUIRES: no two of them write what the other
+// reads or writes.
+template <class Work>
+void share_out(bool worth, std::size_t count, const Work& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto some = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  beside(worth, some, some);
 }
 
 }  // namespace trainyard

@@ -3,12 +3,17 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/beside.hpp"
+#include "sim/base/check.hpp"
 #include "sim/graph/call_order.hpp"
 #include "sim/graph/call_sequences.hpp"
 #include "sim/graph/program_forms.hpp"
 
 namespace trainyard {
 namespace {
+
+// Operations from which on a second thread helps.
+constexpr std::size_t kWorthAThread = 10'000;
 
 // By operation: computations, delays and the collectives named.
 std::vector<bool> members(const Program& program, const ProgramCalls& calls,
@@ -63,23 +68,53 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workloa
   return known;
 }
 
-std::shared_ptr<const KnownProgram> KnownPrograms::contracted(const Workload& workload,
-                                                              std::uint32_t program,
-                                                              std::vector<bool> joinable) {
+std::vector<KnownPrograms::Known> KnownPrograms::contract(
+    const Workload& workload, const std::vector<const Contraction*>& fresh) {
+  std::vector<std::optional<ProgramOrder>> known_orders(fresh.size());
+  std::vector<KnownProgram> found(fresh.size());
+  std::size_t operations = 0;
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    (void)calls(workload, fresh[i]->program);
+    if (orders != nullptr) known_orders[i] = orders->take_order(fresh[i]->program);
+    operations += workload.programs[fresh[i]->program].operations.size();
+  }
+  share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
+    const Program& program = workload.programs[fresh[i]->program];
+    const ProgramCalls& its_calls = *calls_[form_of_[fresh[i]->program]];
+    std::optional<ProgramOrder>& order = known_orders[i];
+    if (!order) order.emplace(program);
+    KnownProgram& result = found[i];
+    result = {.joinable = fresh[i]->joinable, .contracted = true};
+    result.stretches = find_stretches(program, members(program, its_calls, result.joinable),
+                                      *std::exchange(order, std::nullopt));
+    result.successors = successors(program, result.stretches);
+  });
+  std::vector<Known> result;
+  for (KnownProgram& known : found)
+    result.push_back(std::make_shared<const KnownProgram>(std::move(known)));
+  return result;
+}
+
+std::vector<std::shared_ptr<const KnownProgram>> KnownPrograms::contracted(
+    const Workload& workload, const std::vector<Contraction>& asked) {
   find_forms(workload);
-  Known& known = programs_.at(program);
-  if (known && known->contracted && known->joinable == joinable) return known;
-  if (Known other = as_another(program, true, joinable)) return known = std::move(other);
-  const Program& written = workload.programs[program];
-  KnownProgram fresh{.joinable = std::move(joinable), .contracted = true};
-  std::optional<ProgramOrder> order;
-  if (orders != nullptr) order = orders->take_order(program);
-  if (!order) order.emplace(written);
-  fresh.stretches = find_stretches(
-      written, members(written, calls(workload, program), fresh.joinable), *std::move(order));
-  fresh.successors = successors(written, fresh.stretches);
-  known = std::make_shared<const KnownProgram>(std::move(fresh));
-  return known;
+  std::vector<Known> result;
+  std::vector<const Contraction*> fresh;
+  std::vector<std::size_t> number;  // in `fresh`, of those that are not known
+  for (const Contraction& one : asked) {
+    result.push_back(as_another(one.program, true, one.joinable));
+    const auto same = std::ranges::find_if(fresh, [&](const Contraction* other) {
+      return form_of_[other->program] == form_of_[one.program] && other->joinable == one.joinable;
+    });
+    number.push_back(static_cast<std::size_t>(same - fresh.begin()));
+    if (!result.back() && same == fresh.end()) fresh.push_back(&one);
+  }
+  const std::vector<Known> found = contract(workload, fresh);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!result[i]) result[i] = found[number[i]];
+    programs_[asked[i].program] = result[i];
+  }
+  return result;
 }
 
 }  // namespace trainyard

@@ -36,10 +36,14 @@ class KnownPrograms {
   // Every operation by itself.
   [[nodiscard]] std::shared_ptr<const KnownProgram> plain(const Workload& workload,
                                                           std::uint32_t program);
-  // With stretches, which may hold the collectives named (by ProgramCalls::collectives).
-  [[nodiscard]] std::shared_ptr<const KnownProgram> contracted(const Workload& workload,
-                                                               std::uint32_t program,
-                                                               std::vector<bool> joinable);
+  // Which collectives the stretches of a program may hold (by ProgramCalls::collectives).
+  struct Contraction {
+    std::uint32_t program = 0;
+    std::vector<bool> joinable = {};
+  };
+  // Each with stretches, in their order.
+  [[nodiscard]] std::vector<std::shared_ptr<const KnownProgram>> contracted(
+      const Workload& workload, const std::vector<Contraction>& asked);
   // Has orders of programs to give, perhaps; may be null.
   CallOrder* orders = nullptr;
   // Flows that the run before had, for which the next one makes room.
@@ -51,6 +55,9 @@ class KnownPrograms {
   // The one of another program of the form, where that was asked for alike; null where none was.
   [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
                                  const std::vector<bool>& joinable) const;
+  // What nobody knows yet.
+  [[nodiscard]] std::vector<Known> contract(const Workload& workload,
+                                            const std::vector<const Contraction*>& fresh);
 
   std::vector<std::uint32_t> form_of_;                      // by program; empty: nobody asked
   std::vector<std::vector<std::uint32_t>> members_;         // of a form

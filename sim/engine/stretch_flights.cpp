@@ -27,13 +27,17 @@ StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
   }
   flights_.resize(partition.ranks.size());
   priced_.resize(partition.ranks.size());
+  std::vector<KnownPrograms::Contraction> asked;
   for (std::uint32_t program = 0; program < programs_.size(); ++program) {
     if (classes_of[program].empty()) continue;
-    programs_[program] = applies(input)
-                             ? input.known->contracted(input.workload, program,
-                                                       joinable(program, classes_of[program]))
-                             : input.known->plain(input.workload, program);
+    if (applies(input)) {
+      asked.push_back({.program = program, .joinable = joinable(program, classes_of[program])});
+    } else {
+      programs_[program] = input.known->plain(input.workload, program);
+    }
   }
+  const auto known = input.known->contracted(input.workload, asked);
+  for (std::size_t i = 0; i < asked.size(); ++i) programs_[asked[i].program] = known[i];
   for (std::uint32_t rank_class = 0; rank_class < priced_.size(); ++rank_class)
     priced_[rank_class].resize(stretches_of(rank_class).shapes.size());
 }

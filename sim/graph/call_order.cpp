@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/graph/call_sequences.hpp"
 #include "sim/graph/program_forms.hpp"
 #include "sim/graph/program_order.hpp"
@@ -11,18 +12,36 @@ namespace trainyard {
 
 namespace {
 
-// Numbers of orders that are kept for others: 64 MiB.
-constexpr std::size_t kMostKept = std::size_t{1} << 24U;
+// Operations whose orders are kept for others: 64 MiB of 8 streams.
+constexpr std::size_t kMostKept = std::size_t{1} << 21U;
+// Operations from which on a second thread helps.
+constexpr std::size_t kWorthAThread = 10'000;
 
 }  // namespace
 
 CallOrder::CallOrder(const Workload& workload) : form_of_(program_forms(workload.programs)) {
-  for (std::uint32_t program = 0; program < form_of_.size(); ++program)
-    if (form_of_[program] == program) add_form(program, workload.programs[program]);
+  struct Found {
+    const Program& program;
+    Slots& slots;
+    std::optional<ProgramOrder>* order = nullptr;  // null: not to be kept
+  };
+  std::vector<Found> found;
+  std::size_t operations = 0;
+  for (std::uint32_t program = 0; program < form_of_.size(); ++program) {
+    if (form_of_[program] != program) continue;
+    const Program& written = workload.programs[program];
+    operations += written.operations.size();
+    found.push_back({.program = written, .slots = forms_[program]});
+    if (operations <= kMostKept) found.back().order = &orders_[program];
+  }
+  share_out(operations > kWorthAThread, found.size(), [&found](std::size_t i) {
+    ProgramOrder order(found[i].program);
+    found[i].slots = slots_of(found[i].program, order);
+    if (found[i].order != nullptr) *found[i].order = std::move(order);
+  });
 }
 
-void CallOrder::add_form(std::uint32_t form, const Program& program) {
-  ProgramOrder order(program);
+CallOrder::Slots CallOrder::slots_of(const Program& program, const ProgramOrder& order) {
   const std::size_t columns = order.columns();
   std::vector<std::vector<Lane>> lanes_of_slot;
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
@@ -41,11 +60,10 @@ void CallOrder::add_form(std::uint32_t form, const Program& program) {
     const std::span<const OpIndex> after = order.after(op);
     lane->after.insert(lane->after.end(), after.begin(), after.end());
   }
-  Slots& slots = forms_[form];
+  Slots slots;
   for (std::uint16_t slot = 0; slot < lanes_of_slot.size(); ++slot)
     if (!lanes_of_slot[slot].empty()) slots.emplace(slot, std::move(lanes_of_slot[slot]));
-  kept_ += program.operations.size() * columns;
-  if (kept_ <= kMostKept) orders_.emplace(form, std::move(order));
+  return slots;
 }
 
 std::optional<ProgramOrder> CallOrder::take_order(std::uint32_t program) {

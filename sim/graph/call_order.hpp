@@ -40,15 +40,14 @@ class CallOrder {
   };
   using Slots = std::map<std::uint16_t, std::vector<Lane>>;
 
-  void add_form(std::uint32_t form, const Program& program);
+  [[nodiscard]] static Slots slots_of(const Program& program, const ProgramOrder& order);
   [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
 
   // Programs of one form have one order: that of the lowest of them, by whose number it goes.
   std::vector<std::uint32_t> form_of_;  // by program
   std::map<std::uint32_t, Slots> forms_;
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
-  std::map<std::uint32_t, ProgramOrder> orders_;
-  std::size_t kept_ = 0;  // numbers of all orders, kept or not
+  std::map<std::uint32_t, std::optional<ProgramOrder>> orders_;
 };
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace trainyard::test {
 namespace {
@@ -50,6 +51,23 @@ TEST(Beside, AnErrorOfEitherIsThrown) {
     EXPECT_THROW(beside(worth, fails, works), std::runtime_error);
     EXPECT_THROW(beside(worth, works, fails), std::runtime_error);
   }
+}
+
+TEST(ShareOut, EveryPieceIsDoneOnce) {
+  for (const bool worth : {false, true}) {
+    std::vector<int> done(100, 0);
+    share_out(worth, done.size(), [&](std::size_t i) { ++done[i]; });
+    EXPECT_EQ(done, std::vector<int>(100, 1));
+    share_out(worth, 0, [](std::size_t) { FAIL(); });
+  }
+}
+
+TEST(ShareOut, AnErrorOfAPieceIsThrown) {
+  const auto fails = [](std::size_t i) {
+    if (i == 7) throw std::runtime_error("it fails");
+  };
+  for (const bool worth : {false, true})
+    EXPECT_THROW(share_out(worth, 20, fails), std::runtime_error);
 }
 
 }  // namespace
