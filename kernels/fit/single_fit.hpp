@@ -20,7 +20,8 @@ struct Figure {
   bool measured = false;
 };
 
-// Time of a gradient product over the forward one of the same m, n and k as the model prices both.
+// Time of a gradient product over the forward one of the same m, n and k as the model prices both,
+// read off products that took 0.5 ms or more, for both then run at the clock that power allows.
 [[nodiscard]] Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
                                std::string_view gpu, GemmPass pass);
 // Time that adding weight gradients into fp32 takes beside the product, in units of what its

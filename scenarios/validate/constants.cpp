@@ -57,9 +57,7 @@ void mirror(const fs::path& from, const fs::path& to, const fs::path& place,
   }
 }
 
-}  // namespace
-
-Constant read_constant(const std::string& name) {
+Constant read_one(const std::string& name) {
   const std::size_t mark = name.find("#/");
   if (mark == std::string::npos) refuse(name, "is not FILE#/POINTER");
   Constant constant{.name = name, .file = name.substr(0, mark), .pointer = name.substr(mark + 1)};
@@ -69,6 +67,31 @@ Constant read_constant(const std::string& name) {
   if (!document.contains(place)) refuse(name, "is not in the file");
   take_value(constant, document.at(place));
   return constant;
+}
+
+}  // namespace
+
+Constant read_constant(const std::string& name) {
+  std::size_t plus = name.find('+');
+  Constant constant = read_one(name.substr(0, plus));
+  while (plus != std::string::npos) {
+    const std::size_t next = name.find('+', plus + 1);
+    constant.also.push_back(read_one(name.substr(plus + 1, next - plus - 1)));
+    plus = next;
+  }
+  constant.name = name;
+  return constant;
+}
+
+std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings) {
+  std::vector<Setting> all;
+  for (const Setting& setting : settings) {
+    all.push_back(setting);
+    const double factor = setting.value / setting.constant.value;
+    for (const Constant& other : setting.constant.also)
+      all.push_back({.constant = other, .value = other.value * factor});
+  }
+  return all;
 }
 
 std::string file_with(const std::vector<Setting>& settings, const std::string& source) {
@@ -89,7 +112,8 @@ std::string file_with(const std::vector<Setting>& settings, const std::string& s
 
 DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
   std::map<std::string, std::vector<Setting>> by_file;
-  for (const Setting& setting : settings) by_file[setting.constant.file].push_back(setting);
+  for (const Setting& setting : with_what_goes_along(settings))
+    by_file[setting.constant.file].push_back(setting);
   std::map<fs::path, std::string> changed;
   for (const auto& [file, members] : by_file) changed[file] = file_with(members, "");
   std::string pattern = (fs::temp_directory_path() / "trainyard-data-XXXXXX").string();

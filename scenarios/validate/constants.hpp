@@ -13,12 +13,14 @@ namespace trainyard {
 
 // A number, or a text that begins with one ("8.4 us"), in a data file.
 struct Constant {
-  std::string name;  // FILE#/JSON/POINTER, the file below the data folder
+  std::string name;  // FILE#/JSON/POINTER, the file below the data folder; more of them after a +
   std::string file;
   std::string pointer;
   double value = 0.0;
   std::string unit = {};  // what follows the number in a text, with its blank
   bool text = false;
+  // What keeps its ratio to this one, because one cause is behind both.
+  std::vector<Constant> also = {};
 };
 
 // Throws InputError: no such file or place, no number, or one that is not positive.
@@ -28,6 +30,9 @@ struct Setting {
   Constant constant;
   double value = 0.0;
 };
+
+// Those, and after each what goes along with it, in its ratio.
+[[nodiscard]] std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings);
 
 // The file's text with the settings that are in it; where the object that holds a constant has a
 // "source", it becomes `source` (kept where that is empty). REQUIRES: all are of one file.

@@ -9,6 +9,7 @@
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/quantisation.hpp"
 #include "kernels/fit/samples.hpp"
+#include "kernels/fit/single_fit.hpp"
 #include "kernels/gpu.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -64,6 +65,37 @@ TEST(Fit, ErrorsAreRelativeAndBiasIsSigned) {
 TEST(Fit, MedianOfAnEvenNumberIsGeometric) {
   EXPECT_DOUBLE_EQ(median({4.0, 1.0}), 2.0);
   EXPECT_DOUBLE_EQ(median({5.0, 1.0, 3.0}), 3.0);
+}
+
+// Products of a training framework: 1.3 times as long as the model says where they take long enough
+// for the clock to settle, and as long as it says where they do not; gradients of weights by
+// another 1.1, beside the traffic of adding into fp32, which the clock does not slow.
+Published known_products(const GpuSheet& sheet, const GemmModel& model) {
+  Published rows;
+  for (const std::int64_t n : {1024, 2048, 8192, 16384, 32768})
+    for (const GemmPass pass : {GemmPass::Forward, GemmPass::WeightGrad}) {
+      Gemm gemm{.m = 4096, .n = n, .k = 16384, .pass = pass};
+      const double alone = gemm_cost(sheet, model, gemm).time.value();
+      gemm.accumulate_fp32 = pass == GemmPass::WeightGrad;
+      const double adding = gemm_cost(sheet, model, gemm).time.value() - alone;
+      const double slowed = n < 8192 ? 1.0 : 1.3 * (gemm.accumulate_fp32 ? 1.1 : 1.0);
+      rows.products.push_back(
+          {.gpu = "known", .source = "", .gemm = gemm, .seconds = slowed * alone + adding});
+    }
+  return rows;
+}
+
+TEST(Fit, GradientsAreHeldAgainstForwardProductsAtTheSettledClock) {
+  const GpuSheet sheet = load_gpu_sheet("b200");
+  const GemmModel model{.tile = {.launch = Seconds{3e-6}, .largest_tile = 0.7},
+                        .accumulation_exposed = 0.9};
+  const Published rows = known_products(sheet, model);
+  ASSERT_LT(rows.products[2].seconds, 0.5e-3);
+  ASSERT_GT(rows.products[4].seconds, 0.5e-3);
+  const Figure weight = pass_time(sheet, model, rows, "known", GemmPass::WeightGrad);
+  EXPECT_NEAR(weight.value, 1.1, 1e-12);
+  EXPECT_TRUE(weight.source.starts_with("3 wgrad against 3 forward")) << weight.source;
+  EXPECT_FALSE(pass_time(sheet, model, rows, "another", GemmPass::WeightGrad).measured);
 }
 
 TEST(Fit, AttentionTakesTheStoringOfKeysOut) {

@@ -77,7 +77,7 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
 
 void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {
   std::map<std::string, std::vector<Setting>> by_file;
-  for (const Setting& setting : calibration.settings) {
+  for (const Setting& setting : with_what_goes_along(calibration.settings)) {
     by_file[setting.constant.file].push_back(setting);
   }
   for (const auto& [file, settings] : by_file) {
@@ -118,7 +118,8 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->required();
   command
       ->add_option("--constants", choice->constants,
-                   "What to fit: FILE#/POINTER below the data folder (repeatable)")
+                   "What to fit: FILE#/POINTER below the data folder (repeatable); A+B keeps B in "
+                   "its ratio to A")
       ->delimiter(',')
       ->required();
   command->add_option("--only", choice->only, "Rows whose id begins so (repeatable)")

@@ -242,5 +242,24 @@ TEST(Constants, AreReadAndChangedInACopyOfTheData) {
   EXPECT_THROW((void)read_constant("kernels/profiles/h100.json"), InputError);
 }
 
+// Does what is joined by + follow the first in its ratio, each in its own file?
+TEST(Constants, GoAlongInTheirRatio) {
+  const std::string first = "kernels/profiles/h100.json#/gemm/sustained_time/value";
+  const std::string second = "kernels/profiles/a100_80gb.json#/gemm/sustained_time/value";
+  const std::string third = "kernels/profiles/a100_80gb.json#/gemm/launch";
+  const Constant joined = read_constant(first + "+" + second + "+" + third);
+  ASSERT_EQ(joined.also.size(), 2U);
+  EXPECT_EQ(joined.also[0].name, second);
+  EXPECT_TRUE(joined.also[0].also.empty());
+  const double launch = read_constant(third).value;
+  const DataOverlay data({{joined, 1.5 * joined.value}});
+  setenv("TRAINYARD_DATA", data.folder().c_str(), 1);
+  EXPECT_DOUBLE_EQ(read_constant(first).value, 1.5 * joined.value);
+  EXPECT_DOUBLE_EQ(read_constant(second).value, 1.5 * joined.also[0].value);
+  EXPECT_NEAR(read_constant(third).value, 1.5 * launch, 1e-5 * launch);
+  unsetenv("TRAINYARD_DATA");
+  EXPECT_THROW((void)read_constant(first + "+"), InputError);
+}
+
 }  // namespace
 }  // namespace trainyard
