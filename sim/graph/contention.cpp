@@ -121,7 +121,8 @@ class ContentionSearch {
 
   Contention found() {
     const Crossings crossings = crossings_by_link();
-    for (const LinkId link : joint_.links) look_at(link, crossings.of(link));
+    for (const LinkId link : joint_.links)
+      if (!crossings.of(link).empty()) look_at(link, crossings.of(link));
     return std::move(result_);
   }
 
@@ -267,13 +268,11 @@ Contention find_contention(const Cluster& cluster, const Workload& workload,
 
 Contention all_contended(const Cluster& cluster, const JointGraph& joint) {
   const std::size_t shapes = joint.group_of_shape.size();
-  std::vector<LinkId> stands(cluster.links().size());
-  std::iota(stands.begin(), stands.end(), 0U);
   return {.contended = std::vector<bool>(joint.shape_loads.size(), true),
           .rate_alone = std::vector<double>(shapes, kUnlimited),
           .meets_others = std::vector<bool>(shapes, true),
           .slack = std::vector<bool>(cluster.links().size(), false),
-          .stands = std::move(stands)};
+          .stands = joint.row_of};
 }
 
 }  // namespace trainyard

@@ -18,8 +18,8 @@
 
 namespace trainyard {
 
-// By link, what loads it, as a sum of hashes of (shape, load): equal sets have equal sums, whatever
-// the order, and 0 is nothing.
+// By link that stands for its row (JointGraph::row_of), what loads it, as a sum of hashes of
+// (shape, load): equal sets have equal sums, whatever the order, and 0 is nothing.
 [[nodiscard]] std::vector<std::uint64_t> loaded_by(const Cluster& cluster, const JointGraph& joint);
 
 // By link, the one that stands for it: of links loaded alike that follow one another, through

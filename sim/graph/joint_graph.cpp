@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -12,11 +10,16 @@
 #include "sim/base/check.hpp"
 #include "sim/graph/alike_places.hpp"
 #include "sim/graph/call_lists.hpp"
-#include "sim/graph/link_bundles.hpp"
+#include "sim/graph/chain_shapes.hpp"
+#include "sim/graph/link_rows.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// What stands for others in shapes (JointGraph): of bundles and of rows one link, of bundles alone,
+// or none.
+enum class Standing : std::uint8_t { BundlesAndRows, Bundles, None };
 
 // A load on a link of a place (AlikePlaces).
 struct PlacedLoad {
@@ -34,25 +37,23 @@ struct Pattern {
 
 class Joiner {
  public:
-  // Without `bundles` every link is one of its own.
-  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport, bool bundles)
-      : cluster_(cluster), workload_(workload), transport_(transport), bundles_(bundles) {
-    std::vector<LinkId> bundle_of = cluster.bundle_of();
-    if (!bundles) std::iota(bundle_of.begin(), bundle_of.end(), 0U);
-    joint_.bundle_size.assign(bundle_of.size(), 0);
-    for (const LinkId lowest : bundle_of) ++joint_.bundle_size[lowest];
-    joint_.bundle_of = std::move(bundle_of);
-    met_.resize(joint_.bundle_size.size());
-  }
+  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport,
+         Standing standing)
+      : cluster_(cluster),
+        workload_(workload),
+        transport_(transport),
+        bundles_(standing != Standing::None),
+        joint_(unshaped(cluster, standing)),
+        shapes_(cluster, joint_, !bundles_) {}
 
-  // Nothing where a chain loads the links of a bundle unequally.
+  // Nothing where a chain loads the links of a bundle or of a row unequally.
   std::optional<JointGraph> joined() {
     beside(
         is_large(cluster_), [&] { places_.emplace(cluster_); }, [&] { collect_memberships(); });
     joint_.shape_offsets = {0};
-    for (GroupId group = 0; group < workload_.groups.size() && bundles_hold_; ++group)
+    for (GroupId group = 0; group < workload_.groups.size() && shapes_.hold(); ++group)
       shape_group(group);
-    if (!bundles_hold_) return std::nullopt;
+    if (!shapes_.hold()) return std::nullopt;
     joint_.first_shape.push_back(shape_count());
     collect_links();
     return std::move(joint_);
@@ -159,12 +160,12 @@ class Joiner {
   }
 
   void ask_for(GroupId group) {
-    shapes_here_.clear();
+    shapes_.begin(group);
     std::vector<GroupCall> calls;
     for (const std::uint32_t call : call_lists_.list(call_list_of_[group])) {
       GroupCall made{.call = call, .phases = {}};
       for (const Phase& phase : transport_.phases(workload_.calls[call], gpus_))
-        made.phases.push_back(shaped(phase, group));
+        made.phases.push_back(shapes_.shaped(phase));
       calls.push_back(std::move(made));
     }
     joint_.traffic_of.push_back(static_cast<std::uint32_t>(joint_.traffic.size()));
@@ -182,7 +183,7 @@ class Joiner {
       std::vector<PlacedLoad>& loads = pattern.loads.emplace_back();
       for (const auto& [link, load] : joint_.shape(shape)) {
         const std::optional<AlikePlaces::Spot> spot = places_->spot_of(link);
-        if (!spot || !is_bundle(places_->hop_at(*spot))) {
+        if (!spot || !is_in_shapes(places_->hop_at(*spot))) {
           pattern.holds = false;
           break;
         }
@@ -193,13 +194,14 @@ class Joiner {
     TY_CHECK(place_of(group).has_value(), group);
   }
 
-  // Does the hop cross all of a bundle, told by its lowest link?
-  [[nodiscard]] bool is_bundle(const RouteHop& hop) const {
-    return joint_.bundle_of[hop.link] == hop.link && joint_.bundle_size[hop.link] == hop.alike;
+  // Does the hop cross all of a bundle, told by its lowest link, or a link that stands for its row?
+  [[nodiscard]] bool is_in_shapes(const RouteHop& hop) const {
+    return joint_.bundle_of[hop.link] == hop.link && joint_.bundle_size[hop.link] == hop.alike &&
+           joint_.row_of[hop.link] == hop.link;
   }
 
   // Gives the group the pattern's phases on the links of the place at hand; nothing is done where
-  // bundles do not match.
+  // bundles do not match. (Rows do: they lie within nodes alike, ports included.)
   bool move_to(const Pattern& pattern, GroupId group) {
     const std::size_t first_load = joint_.shape_loads.size();
     const std::uint32_t first_shape = shape_count();
@@ -207,7 +209,7 @@ class Joiner {
       const auto first = static_cast<std::ptrdiff_t>(joint_.shape_loads.size());
       for (const PlacedLoad& load : loads) {
         const RouteHop hop = places_->hop_at(load.spot);
-        if (!is_bundle(hop)) {
+        if (!is_in_shapes(hop)) {
           joint_.shape_loads.resize(first_load);
           joint_.group_of_shape.resize(first_shape);
           joint_.shape_offsets.resize(first_shape + std::size_t{1});
@@ -225,109 +227,11 @@ class Joiner {
     return true;
   }
 
-  ShapedPhase shaped(const Phase& phase, GroupId group) {
-    ShapedPhase result{.latency_s = phase.latency.value(), .chains = {}};
-    for (const Chain& chain : phase.chains) {
-      double payload = 0.0;
-      for (const LinkLoad& load : chain.loads) payload = std::max(payload, load.bytes);
-      if (payload <= 0.0) continue;  // Nothing to move takes no time.
-      const ShapedChain made{.shape = shape_of(chain, payload, group),
-                             .count = 1,
-                             .payload_bytes = payload,
-                             .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s};
-      const auto equal = std::ranges::find_if(result.chains, [&](const ShapedChain& other) {
-        return other.shape == made.shape &&
-               rounded_key(other.payload_bytes) == rounded_key(payload) &&
-               rounded_key(other.rate_cap_bytes_per_s) == rounded_key(made.rate_cap_bytes_per_s);
-      });
-      if (equal == result.chains.end()) {
-        result.chains.push_back(made);
-      } else {
-        ++equal->count;
-      }
-    }
-    return result;
-  }
-
-  // What the chain puts on the lowest link of each bundle. A bundle must be loaded in all its links
-  // alike, or it is none.
-  std::vector<ShapeLoad> loads_of(std::span<const LinkLoad> loads, double payload) {
-    std::vector<ShapeLoad> shape;
-    bundled_.clear();
-    for (const LinkLoad& load : loads) {
-      if (load.bytes <= 0.0) continue;
-      TY_CHECK(load.link < cluster_.links().size(), load.link, cluster_.links().size());
-      const LinkId lowest = joint_.bundle_of[load.link];
-      const bool alone = joint_.bundle_size[lowest] == 1;
-      if (alone || meet(lowest, load)) shape.push_back({lowest, load_index(load.bytes / payload)});
-    }
-    for (const LinkId lowest : bundled_) {
-      if (met_[lowest].links != joint_.bundle_size[lowest]) bundles_hold_ = false;
-      met_[lowest] = {};
-    }
-    if (!std::ranges::is_sorted(shape, {}, &ShapeLoad::link))
-      std::ranges::sort(shape, {}, &ShapeLoad::link);
-    return shape;
-  }
-
-  // Whether the chain at hand has not met the bundle before.
-  bool meet(LinkId lowest, const LinkLoad& load) {
-    constexpr double kAlike = 0x1p-40;  // of sums in another order
-    BundleLoad& met = met_[lowest];
-    const bool first = met.links == 0;
-    met.links += load.alike;
-    if (first) {
-      met.bytes = load.bytes;
-      bundled_.push_back(lowest);
-    } else if (std::abs(load.bytes - met.bytes) > kAlike * met.bytes) {
-      bundles_hold_ = false;
-    }
-    return first;
-  }
-
-  // The shape of the chain among those of its group; a new one if it has no like.
-  std::uint32_t shape_of(const Chain& chain, double payload, GroupId group) {
-    const std::vector<ShapeLoad> shape = bundles_
-                                             ? loads_of(chain.loads, payload)
-                                             : loads_of(every_link(cluster_, chain.loads), payload);
-    std::uint64_t hash = shape.size();
-    for (const ShapeLoad& load : shape) {
-      hash = (hash ^ ((std::uint64_t{load.link} << 32U) | load.load)) * 0x9e3779b97f4a7c15ULL;
-      hash ^= hash >> 29U;
-    }
-    const auto [begin, end] = shapes_here_.equal_range(hash);
-    const std::uint32_t first = joint_.first_shape[group];
-    for (auto candidate = begin; candidate != end; ++candidate) {
-      if (std::ranges::equal(joint_.shape(first + candidate->second), shape,
-                             [](const ShapeLoad& a, const ShapeLoad& b) {
-                               return a.link == b.link && a.load == b.load;
-                             })) {
-        return candidate->second;
-      }
-    }
-    const std::uint32_t index = shape_count() - first;
-    joint_.group_of_shape.push_back(group);
-    joint_.shape_loads.insert(joint_.shape_loads.end(), shape.begin(), shape.end());
-    joint_.shape_offsets.push_back(joint_.shape_loads.size());
-    shapes_here_.emplace(hash, index);
-    return index;
-  }
-
-  std::uint32_t load_index(double load) {
-    const std::uint64_t key = rounded_key(load);
-    if (last_load_ && last_load_->first == key) return last_load_->second;
-    const auto [entry, fresh] =
-        load_indices_.try_emplace(key, static_cast<std::uint32_t>(joint_.loads.size()));
-    if (fresh) joint_.loads.push_back(load);
-    last_load_ = *entry;
-    return entry->second;
-  }
-
   void collect_links() {
     std::vector<bool> used(cluster_.links().size(), false);
     for (const ShapeLoad& load : joint_.shape_loads) used[load.link] = true;
     for (LinkId link = 0; link < used.size(); ++link) {
-      if (used[link]) joint_.links.push_back(link);
+      if (used[joint_.row_of[link]]) joint_.links.push_back(link);
     }
   }
 
@@ -335,20 +239,22 @@ class Joiner {
     return static_cast<std::uint32_t>(joint_.group_of_shape.size());
   }
 
-  // What a chain puts on a bundle.
-  struct BundleLoad {
-    std::uint32_t links = 0;
-    double bytes = 0.0;  // on each
-  };
+  // The bundles and rows, and nothing else yet.
+  static JointGraph unshaped(const Cluster& cluster, Standing standing) {
+    JointGraph joint;
+    joint.bundle_of = standing == Standing::None ? each_link(cluster) : cluster.bundle_of();
+    joint.bundle_size.assign(joint.bundle_of.size(), 0);
+    for (const LinkId lowest : joint.bundle_of) ++joint.bundle_size[lowest];
+    joint.row_of = standing == Standing::BundlesAndRows ? link_rows(cluster) : each_link(cluster);
+    return joint;
+  }
 
   const Cluster& cluster_;
   const Workload& workload_;
   const Transport& transport_;
   bool bundles_;
   JointGraph joint_;
-  bool bundles_hold_ = true;
-  std::vector<BundleLoad> met_;  // by lowest link, of the chain at hand; zero in between
-  std::vector<LinkId> bundled_;  // those that are not zero
+  ChainShapes shapes_;  // of joint_
   CallLists call_lists_;
   const std::uint32_t no_calls_ = call_lists_.number({});
   std::vector<std::uint32_t> call_list_of_;  // [group]: number in call_lists_
@@ -356,23 +262,21 @@ class Joiner {
   std::optional<AlikePlaces> places_;
   std::unordered_map<std::uint64_t, Pattern> patterns_;  // by list of calls and place
   std::vector<std::uint32_t> gpus_;                      // of the group at hand
-  std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
-  std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
-  // The one last asked for: in a chain equal loads come in a row.
-  std::optional<std::pair<std::uint64_t, std::uint32_t>> last_load_;
 };
 
 }  // namespace
 
-// Where a transport loads switches by name, links are no longer alike.
+// Where a transport loads switches by name, or begins at a NIC, links are no longer alike.
 JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport) {
-  std::optional<JointGraph> joint = Joiner(cluster, workload, transport, true).joined();
-  return joint ? std::move(*joint) : join_unbundled(cluster, workload, transport);
+  for (const Standing standing : {Standing::BundlesAndRows, Standing::Bundles})
+    if (auto joint = Joiner(cluster, workload, transport, standing).joined())
+      return std::move(*joint);
+  return join_unbundled(cluster, workload, transport);
 }
 
 JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
                           const Transport& transport) {
-  return Joiner(cluster, workload, transport, false).joined().value();
+  return Joiner(cluster, workload, transport, Standing::None).joined().value();
 }
 
 bool is_large(const Cluster& cluster) {

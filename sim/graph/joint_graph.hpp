@@ -6,8 +6,8 @@
 // that a group with forty calls of the same ring keeps one list of links.
 //
 // Of a bundle of links that carry the same whatever is sent (link_bundles.hpp) only the lowest is
-// in a shape; it stands for all. Where a transport loads one of them by itself there are no
-// bundles.
+// in a shape, and of a row (link_rows.hpp) the one with the least capacity; it stands for all.
+// Where a transport loads one of them by itself there are no rows, or no bundles either.
 //
 //   JointGraph joint = join(cluster, workload, transport);
 //   for (const GroupCall& made : joint.calls_of(group))
@@ -71,9 +71,10 @@ struct JointGraph {
   std::vector<std::size_t> shape_offsets;  // of each shape in shape_loads, and the end
   std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
   std::vector<double> loads;               // distinct relative loads, 0 < load <= 1
-  std::vector<LinkId> links;               // in use, ascending
+  std::vector<LinkId> links;               // in use, ascending; of a bundle the lowest
   std::vector<LinkId> bundle_of;           // by link of the cluster: the lowest of its bundle
   std::vector<std::uint32_t> bundle_size;  // by link of the cluster, of the lowest of a bundle
+  std::vector<LinkId> row_of;              // by link of the cluster: the one in shapes for its row
 
   [[nodiscard]] const std::vector<GroupCall>& calls_of(GroupId group) const {
     return traffic[traffic_of[group]];
@@ -92,7 +93,7 @@ struct JointGraph {
 [[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
                               const Transport& transport);
 
-// The same with every link a bundle of its own: to hold join() against.
+// The same with every link by itself: to hold join() against.
 [[nodiscard]] JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
                                         const Transport& transport);
 

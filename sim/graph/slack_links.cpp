@@ -59,11 +59,13 @@ class SlackSearch {
     for (const LinkId id : joint.links) {
       const Lift lift = lift_of(cluster, cluster.link(id));
       if (lift.lower_tier == kNoTier) continue;
-      const Link& link = cluster.link(id);
-      places_[id].over = under(lift.up ? link.to : link.from, lift.up);
-      below_[places_[id].over].bound += link.capacity.value();
+      const Link link = cluster.link(id);
+      Place& place = places_[joint.row_of[id]];
+      if (place.over != kNone) continue;  // a second of the row adds nothing
+      place.over = under(lift.up ? link.to : link.from, lift.up);
+      below_[place.over].bound += link.capacity.value();
       if (lift.lower_tier == 0) continue;
-      places_[id].candidate = static_cast<std::uint32_t>(candidates_.size());
+      place.candidate = static_cast<std::uint32_t>(candidates_.size());
       candidates_.push_back(
           {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
     }
@@ -141,7 +143,7 @@ class SlackSearch {
 
   const Cluster& cluster_;
   const JointGraph& joint_;
-  std::vector<Place> places_;               // by link
+  std::vector<Place> places_;               // by link that stands for its row
   std::vector<std::uint32_t> first_below_;  // by device; kNone: nothing leads up from below
   std::vector<Below> below_;
   std::vector<Candidate> candidates_;  // ascending

@@ -132,7 +132,8 @@ Loads asked_loads(const JointGraph& joint, const Workload& workload, const Trans
     for (const Phase& phase : transport.phases(workload.calls[made.call], gpus))
       for (const Chain& chain : phase.chains)
         for (const LinkLoad& load : chain.loads)
-          if (joint.bundle_of[load.link] == load.link) loads[{made.call, load.link}] += load.bytes;
+          if (joint.row_of[joint.bundle_of[load.link]] == load.link)
+            loads[{made.call, load.link}] += load.bytes;
   return loads;
 }
 

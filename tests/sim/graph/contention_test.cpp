@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "hand_cluster.hpp"
@@ -48,6 +49,8 @@ JointGraph of_one_group(std::uint32_t shapes) {
   joint.traffic_of = {0};
   joint.first_shape = {0, shapes};
   joint.group_of_shape.assign(shapes, 0);
+  joint.row_of.resize(1000);
+  std::iota(joint.row_of.begin(), joint.row_of.end(), 0U);
   return joint;
 }
 

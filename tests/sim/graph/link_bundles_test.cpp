@@ -58,12 +58,12 @@ TEST(LinkBundles, AreNoneWhereAHashChooses) {
   EXPECT_EQ(bundles_of(hashed), hashed.links().size());
 }
 
-// Of a shape, with all links of a bundle.
+// Of a shape, with all links of a bundle and of a row.
 std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape) {
   std::map<LinkId, double> loads;
   for (LinkId link = 0; link < joint.bundle_of.size(); ++link) {
     for (const auto& [lowest, load] : joint.shape(shape)) {
-      if (joint.bundle_of[link] == lowest) loads[link] = joint.loads[load];
+      if (joint.row_of[joint.bundle_of[link]] == lowest) loads[link] = joint.loads[load];
     }
   }
   return loads;

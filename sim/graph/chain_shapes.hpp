@@ -1,0 +1,62 @@
+// What chains put on links, as shapes of the joint graph (joint_graph.hpp): of a bundle or a row
+// the one link that stands for it, each load relative to the most loaded link, and of a group's
+// chains those that are alike once.
+//
+//   ChainShapes shapes(cluster, joint, false);   // joint knows its bundles and rows
+//   shapes.begin(group);
+//   ShapedPhase made = shapes.shaped(phase);
+//   if (!shapes.hold()) ...;              // a bundle or a row is none
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/graph/joint_graph.hpp"
+#include "sim/graph/transport.hpp"
+
+namespace trainyard {
+
+class ChainShapes {
+ public:
+  // Writes the joint graph's shapes and loads. With `every_link` bundles are told link by link.
+  // REQUIRES: both outlive it.
+  ChainShapes(const Cluster& cluster, JointGraph& joint, bool every_link);
+
+  // What follows is of this group.
+  void begin(GroupId group);
+  [[nodiscard]] ShapedPhase shaped(const Phase& phase);
+
+  // Whether all chains so far load the links of a bundle alike, and those of a row.
+  [[nodiscard]] bool hold() const { return hold_; }
+
+ private:
+  // What a chain puts on a bundle or a row.
+  struct SharedLoad {
+    std::uint32_t links = 0;
+    double bytes = 0.0;  // on each
+  };
+
+  [[nodiscard]] std::uint32_t shape_of(const Chain& chain, double payload);
+  [[nodiscard]] std::vector<ShapeLoad> loads_of(std::span<const LinkLoad> loads, double payload);
+  [[nodiscard]] bool meet(LinkId stands, const LinkLoad& load);
+  [[nodiscard]] std::uint32_t load_index(double load);
+
+  const Cluster& cluster_;
+  JointGraph& joint_;
+  bool every_link_ = false;
+  bool hold_ = true;
+  std::vector<std::uint32_t> shared_by_;  // by link that stands for others: how many; or 1
+  std::vector<SharedLoad> met_;           // by such link, of the chain at hand; zero in between
+  std::vector<LinkId> shared_;            // those that are not zero
+  GroupId group_ = 0;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;  // of the group, by hash
+  std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
+  // The one last asked for: in a chain equal loads come in a row.
+  std::optional<std::pair<std::uint64_t, std::uint32_t>> last_load_;
+};
+
+}  // namespace trainyard
