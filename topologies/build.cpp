@@ -60,6 +60,8 @@ void stamp_nodes(const ClusterSpec& spec, Draft& draft) {
     kinds.push_back(draw_node(node));
     patterns.push_back(draft.blueprint.add_pattern(kinds.back().wiring));
   };
+  draft.gpus.reserve(std::size_t{spec.nodes} * spec.node.gpus);
+  draft.nics.reserve(std::size_t{spec.nodes} * spec.node.nics);
   add_kind(spec.node);
   for (const OtherNodes& others : spec.others) {
     for (const std::uint32_t number : others.nodes)

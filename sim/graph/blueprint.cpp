@@ -1,6 +1,8 @@
 #include "sim/graph/blueprint.hpp"
 
+#include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -34,9 +36,11 @@ void Blueprint::cable(DeviceId a, DeviceId b, const Wire& wire) {
 
 std::uint32_t Blueprint::add_pattern(Wiring node) {
   TY_CHECK(node.names_.empty(), node.names_.size());
+  TY_CHECK(node.runs_.device_count() == 0, node.runs_.device_count());
+  TY_CHECK(std::ranges::none_of(node.wires(), is_fabric_side, &Wire::kind));
   std::vector<std::uint32_t> numbers;
   for (const Wire& wire : node.wires_.all()) numbers.push_back(drawn_.wires_.number(wire));
-  for (Wiring::Strand& strand : node.strands_) strand.wire = numbers[strand.wire];
+  for (Strand& strand : node.strands_) strand.wire = numbers[strand.wire];
   patterns_.push_back(std::move(node));
   return static_cast<std::uint32_t>(patterns_.size() - 1);
 }
@@ -55,44 +59,79 @@ DeviceId Blueprint::stamp(std::uint32_t pattern, std::uint32_t node) {
 }
 
 Wiring Blueprint::wiring() && {
-  count_links();
-  place_links();
+  std::vector<std::uint32_t> loose = count_loose();
+  lay_runs(loose);
+  place_links(std::move(loose));
   return std::move(drawn_);
 }
 
-// By device, where its links begin.
-void Blueprint::count_links() {
-  std::vector<LinkId>& begin = drawn_.first_link_;
-  begin.assign(drawn_.devices_.size() + 1, 0);
-  for (const auto& [pattern, first] : stamps_) {
-    const Wiring& node = patterns_[pattern];
-    for (DeviceId id = 0; id < node.device_count(); ++id)
-      begin[first + id + 1] = node.first_link_[id + 1] - node.first_link_[id];
-  }
+// By device, the links that start at it and are part of no pattern.
+std::vector<std::uint32_t> Blueprint::count_loose() const {
+  std::vector<std::uint32_t> count(drawn_.devices_.size(), 0);
   for (const auto& [strand, both] : loose_) {
-    ++begin[strand.from + 1];
-    if (both) ++begin[strand.to + 1];
+    ++count[strand.from];
+    if (both) ++count[strand.to];
   }
-  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  return count;
 }
 
-void Blueprint::place_links() {
-  std::vector<LinkId> next(drawn_.first_link_.begin(), drawn_.first_link_.end() - 1);
-  drawn_.strands_.resize(drawn_.first_link_.back());
-  for (const auto& [pattern, first] : stamps_) {
-    for (const Wiring::Strand& strand : patterns_[pattern].strands_)
-      drawn_.strands_[next[first + strand.from]++] = {first + strand.from, first + strand.to,
-                                                      strand.wire};
+// Stamps that come before all other devices; others stay, to be written out.
+void Blueprint::lay_runs(const std::vector<std::uint32_t>& loose) {
+  std::size_t begin = 0;
+  while (begin < stamps_.size() && stamps_[begin].first == drawn_.runs_.device_count()) {
+    const auto [pattern, first] = stamps_[begin];
+    const Wiring& node = patterns_[pattern];
+    const auto outlets = [&](DeviceId of) {
+      return std::span(loose).subspan(of, node.device_count());
+    };
+    std::size_t end = begin + 1;
+    for (DeviceId next = first + node.device_count();
+         end < stamps_.size() && stamps_[end].pattern == pattern && stamps_[end].first == next &&
+         std::ranges::equal(outlets(first), outlets(next));
+         next += node.device_count())
+      ++end;
+    const auto same = outlets(first);
+    drawn_.runs_.add({.inner = node.strands_, .outlets = {same.begin(), same.end()}},
+                     static_cast<std::uint32_t>(end - begin));
+    begin = end;
   }
+  stamps_.erase(stamps_.begin(), stamps_.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+// `links`: by device, those that are no part of a run.
+void Blueprint::place_links(std::vector<std::uint32_t> links) {
+  for (const auto& [pattern, first] : stamps_)
+    for (const Strand& strand : patterns_[pattern].strands_) ++links[first + strand.from];
+  const DeviceId in_runs = drawn_.runs_.device_count();
+  const auto others = links.begin() + in_runs;
+  const std::uint32_t strands = std::accumulate(others, links.end(), 0U);
+  std::exclusive_scan(links.begin(), others, links.begin(), 0U);
+  std::exclusive_scan(others, links.end(), others, 0U);
+  for (auto first = others; first != links.end(); ++first)
+    drawn_.first_link_.push_back(drawn_.runs_.link_count() + *first);
+  drawn_.first_link_.push_back(drawn_.runs_.link_count() + strands);
+  drawn_.strands_.resize(strands);
+  const std::span<NodeRuns::Outlet> outlets = drawn_.runs_.outlets();
+  const auto place = [&](const Strand& strand) {
+    const std::uint32_t next = links[strand.from]++;
+    if (strand.from < in_runs) {
+      outlets[next] = {strand.to, strand.wire};
+    } else {
+      drawn_.strands_[next] = strand;
+    }
+  };
+  for (const auto& [pattern, first] : stamps_)
+    for (const Strand& strand : patterns_[pattern].strands_)
+      place({first + strand.from, first + strand.to, strand.wire});
   for (const auto& [strand, both] : loose_) {
-    drawn_.strands_[next[strand.from]++] = strand;
-    if (both) drawn_.strands_[next[strand.to]++] = {strand.to, strand.from, strand.wire};
+    place(strand);
+    if (both) place({strand.to, strand.from, strand.wire});
   }
 }
 
 bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const {
   if (loose_.size() != links_before + 1 || loose_.back().both) return false;
-  const Wiring::Strand& last = loose_.back().strand;
+  const Strand& last = loose_.back().strand;
   const Wire& wire = drawn_.wires_[last.wire];
   return last.from == link.from && last.to == link.to && wire.kind == link.kind &&
          wire.cables == link.cables;

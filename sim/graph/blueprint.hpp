@@ -27,7 +27,8 @@ class Blueprint {
   void link(DeviceId from, DeviceId to, const Wire& wire);
   void cable(DeviceId a, DeviceId b, const Wire& wire);  // both directions
 
-  // The number of a pattern to stamp. REQUIRES: a node with usual names, drawn by itself.
+  // The number of a pattern to stamp. REQUIRES: a node with usual names, drawn by itself, without
+  // links of the fabric.
   std::uint32_t add_pattern(Wiring node);
   // The first device of a copy of the pattern, as this node; the others follow in its order. Its
   // links come before all others of its devices.
@@ -44,12 +45,13 @@ class Blueprint {
   };
   // Outside of patterns.
   struct Loose {
-    Wiring::Strand strand;
+    Strand strand;
     bool both = false;  // and the same back
   };
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;
-  void count_links();
-  void place_links();
+  [[nodiscard]] std::vector<std::uint32_t> count_loose() const;
+  void lay_runs(const std::vector<std::uint32_t>& loose);
+  void place_links(std::vector<std::uint32_t> links);
 
   Wiring drawn_;                  // its links last
   std::vector<Wiring> patterns_;  // with the numbers of wires as here

@@ -65,7 +65,6 @@ Cluster::Cluster(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
   check_reachable();
 }
 
-std::uint32_t Cluster::node_of(std::uint32_t gpu) const { return gpu / facts_.gpus_per_node; }
 std::uint32_t Cluster::local_index(std::uint32_t gpu) const { return gpu % facts_.gpus_per_node; }
 
 GpuKind Cluster::gpu_kind(std::uint32_t gpu) const {
@@ -90,11 +89,20 @@ void Cluster::find_bundles() {
   bundle_of_ = std::move(found.of_link);
   wired_like_ = std::move(found.of_device);
   bundled_ = std::move(found.together);
+  for (std::uint32_t i = 0; i < bundled_.size(); ++i) {
+    if (bundle_of_[bundled_[i]] != bundled_[i]) continue;
+    lowest_bundled_.push_back(bundled_[i]);
+    bundle_begins_.push_back(i);
+  }
+  bundle_begins_.push_back(static_cast<std::uint32_t>(bundled_.size()));
 }
 
 std::span<const LinkId> Cluster::bundle(LinkId lowest) const {
-  return std::ranges::equal_range(bundled_, lowest, {},
-                                  [&](LinkId link) { return bundle_of_[link]; });
+  const auto found = std::ranges::lower_bound(lowest_bundled_, lowest);
+  if (found == lowest_bundled_.end() || *found != lowest) return {};
+  const auto number = static_cast<std::size_t>(found - lowest_bundled_.begin());
+  return std::span(bundled_).subspan(bundle_begins_[number],
+                                     bundle_begins_[number + 1] - bundle_begins_[number]);
 }
 
 }  // namespace trainyard

@@ -94,7 +94,10 @@ class Cluster {
   [[nodiscard]] std::uint32_t device_count() const { return wiring_.device_count(); }
   [[nodiscard]] const Device& device(DeviceId id) const { return wiring_.device(id); }
   [[nodiscard]] std::string name(DeviceId id) const { return wiring_.name(id); }
-  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const;      // gpu: index into gpus()
+  // gpu: index into gpus()
+  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const {
+    return gpu / facts_.gpus_per_node;
+  }
   [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const;  // 0..gpus_per_node-1
   [[nodiscard]] bool has_mixed_gpus() const { return !facts_.mixed_gpus.empty(); }
   [[nodiscard]] GpuKind gpu_kind(std::uint32_t gpu) const;
@@ -112,6 +115,12 @@ class Cluster {
   // route() where the sender has no NVLink to that GPU.
   [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
                                          RouteDetail detail = RouteDetail::EveryLink) const;
+
+  // The switches that a message on route() to another node passes: as many on all of its shortest
+  // paths. Nothing where links count for several hops or NICs pass the traffic of others on, so
+  // that only route() tells.
+  [[nodiscard]] std::optional<std::uint32_t> switches_between(std::uint32_t from_gpu,
+                                                              std::uint32_t to_gpu) const;
 
   // By link, the lowest of its bundle (link_bundles.hpp).
   [[nodiscard]] const std::vector<LinkId>& bundle_of() const { return bundle_of_; }
@@ -217,12 +226,12 @@ class Cluster {
   void tabulate_fabric();
   void tabulate_latency();
   [[nodiscard]] std::vector<std::uint32_t> wiring_at(std::uint32_t place) const;
-  [[nodiscard]] Latencies fabric_latencies(std::uint32_t target, const Hops& hops) const;
-  // The row of the table, or what `searched` has where there is no table.
-  [[nodiscard]] const Hops& distances(std::uint32_t target, const Hops& searched) const;
+  [[nodiscard]] Latencies fabric_latencies(std::uint32_t target, const Distances& hops) const;
+  // As the table has them, or what `searched` has where there is no table.
+  [[nodiscard]] Distances distances(std::uint32_t target, const Hops& searched) const;
   [[nodiscard]] Hops searched(std::uint32_t target) const;
   [[nodiscard]] const Trunk& trunk(const Arc& start, std::uint32_t target) const;
-  [[nodiscard]] Trunk trunk_to(std::span<const Arc> starts, const Hops& hops,
+  [[nodiscard]] Trunk trunk_to(std::span<const Arc> starts, const Distances& hops,
                                std::uint32_t target) const;
   void append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const;
 
@@ -231,7 +240,7 @@ class Cluster {
   [[nodiscard]] std::optional<std::uint32_t> rail_relay(std::uint32_t from_gpu,
                                                         std::uint32_t to_gpu) const;
   [[nodiscard]] Route across_fabric(Crossing ends, Route so_far, RouteDetail detail) const;
-  [[nodiscard]] std::vector<Arc> nearest_starts(std::uint32_t gpu, const Hops& hops) const;
+  [[nodiscard]] std::vector<Arc> nearest_starts(std::uint32_t gpu, const Distances& hops) const;
   [[nodiscard]] Route all_paths(Crossing ends, Route so_far, RouteDetail detail) const;
   [[nodiscard]] Route dealt_paths(Crossing ends, Route so_far) const;
   [[nodiscard]] Seconds fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
@@ -241,8 +250,10 @@ class Cluster {
   std::vector<DeviceId> gpus_;
   std::vector<DeviceId> nic_of_gpu_;
   std::vector<LinkId> bundle_of_;
-  std::vector<DeviceId> wired_like_;  // by device, the lowest switch wired as it is
-  std::vector<LinkId> bundled_;       // links of bundles of two or more, bundle by bundle
+  std::vector<DeviceId> wired_like_;          // by device, the lowest switch wired as it is
+  std::vector<LinkId> bundled_;               // links of bundles of two or more, bundle by bundle
+  std::vector<LinkId> lowest_bundled_;        // of each such bundle, ascending
+  std::vector<std::uint32_t> bundle_begins_;  // where each begins in bundled_; and the end
 
   std::vector<std::uint32_t> place_;         // by device, among those of its node
   std::vector<DeviceId> node_devices_;       // node by node, by place
@@ -252,16 +263,23 @@ class Cluster {
   mutable NodeRoutes node_routes_;
   bool gpus_relay_ = false;  // some GPUs are joined by NVLink without a switch
 
-  Net fabric_;
-  Net bundled_fabric_;  // an arc for each bundle, between the lowest of switches wired alike
+  bool only_switches_ = false;            // pass traffic on, over links of one hop each
+  Net fabric_;                            // under ideal routing of bundles, else of links
   std::vector<DeviceId> fabric_devices_;  // by place
   std::vector<Port> ports_;               // by GPU; empty for one node without NICs
   Adjacency up_;                          // by GPU, from its NIC to switches (or the NIC itself)
   Adjacency down_;                        // the same back
   std::uint32_t components_ = 0;
   std::vector<std::vector<std::uint32_t>> targets_;  // places of switches that NICs hang on
+  // Distances to a target: a row, in which two places may have to trade theirs.
+  struct Row {
+    std::uint32_t row = 0;
+    std::uint32_t target = 0;  // places
+    std::uint32_t like = 0;
+  };
+  std::vector<Hops> fabric_hops_;  // rows that differ
   // By target. Empty when the table would be too large: then every route searches.
-  std::vector<Hops> fabric_hops_;
+  std::vector<Row> row_of_target_;
   // The trunks last asked for, by place of the first switch and target.
   mutable std::unordered_map<std::uint64_t, Trunk> trunks_;
   mutable std::size_t trunk_hops_ = 0;     // of all of them

@@ -31,12 +31,11 @@ constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Glob
 // them.
 std::vector<std::uint32_t> Cluster::place_fabric() {
   std::vector<bool> belongs(device_count(), false);
-  for (DeviceId id = 0; id < device_count(); ++id) {
-    if (is_fabric_switch(device(id).kind)) belongs[id] = true;
-    if (device(id).kind != DeviceKind::Nic) continue;
-    for (const Link link : links_from(id))
-      if (device(link.to).kind == DeviceKind::Nic) belongs[id] = belongs[link.to] = true;
-  }
+  for (DeviceId id = 0; id < device_count(); ++id) belongs[id] = is_fabric_switch(device(id).kind);
+  const auto is_nic = [&](DeviceId id) { return device(id).kind == DeviceKind::Nic; };
+  wiring_.for_each_outside_patterns([&](LinkId, const Strand& strand) {
+    if (is_nic(strand.from) && is_nic(strand.to)) belongs[strand.from] = belongs[strand.to] = true;
+  });
   std::vector<std::uint32_t> place(device_count(), kNone);
   for (DeviceId id = 0; id < device_count(); ++id) {
     if (!belongs[id]) continue;
@@ -88,21 +87,18 @@ void Cluster::lay_out_bundles(const std::vector<std::uint32_t>& fabric_place) {
 // one is that of the other with their own two entries swapped.
 void Cluster::tabulate_fabric() {
   if (targets_.size() * fabric_devices_.size() > kTableMost) return;
-  fabric_hops_.reserve(targets_.size());
-  std::map<std::vector<std::uint32_t>, std::uint32_t> first_wired_so;
-  for (std::uint32_t target = 0; target < targets_.size(); ++target) {
-    if (targets_[target].size() == 1) {
-      const std::uint32_t self = targets_[target].front();
-      const auto [known, fresh] = first_wired_so.try_emplace(wiring_at(self), target);
-      if (!fresh) {
-        const std::uint32_t like = targets_[known->second].front();
-        Hops hops = fabric_hops_[known->second];
-        std::swap(hops[like], hops[self]);
-        fabric_hops_.push_back(std::move(hops));
-        continue;
-      }
+  row_of_target_.reserve(targets_.size());
+  std::map<std::vector<std::uint32_t>, Row> wired_so;  // rows of the first
+  for (const std::vector<std::uint32_t>& switches : targets_) {
+    const auto next = static_cast<std::uint32_t>(fabric_hops_.size());
+    Row row{.row = next, .target = switches.front(), .like = switches.front()};
+    if (switches.size() == 1) {
+      const Row first = wired_so.try_emplace(wiring_at(row.target), row).first->second;
+      row.row = first.row;
+      row.like = first.target;
     }
-    fabric_hops_.push_back(search(fabric_, fabric_.in, targets_[target]));
+    row_of_target_.push_back(row);
+    if (row.row == next) fabric_hops_.push_back(search(fabric_, fabric_.in, switches));
   }
 }
 
@@ -142,21 +138,23 @@ void Cluster::tabulate_latency() {
   if (!hop_latency_s_) hop_latency_s_ = 0.0;
   if (alike) return;
   hop_latency_s_.reset();
-  for (std::uint32_t target = 0; target < fabric_hops_.size(); ++target)
-    fabric_latency_.push_back(fabric_latencies(target, fabric_hops_[target]));
+  for (std::uint32_t target = 0; target < row_of_target_.size(); ++target)
+    fabric_latency_.push_back(fabric_latencies(target, distances(target, {})));
 }
 
-Latencies Cluster::fabric_latencies(std::uint32_t target, const Hops& hops) const {
+Latencies Cluster::fabric_latencies(std::uint32_t target, const Distances& hops) const {
   return slowest_path(fabric_, hops, targets_[target],
                       [&](LinkId link) { return wiring_.wire(link).latency.value(); });
 }
 
 Hops Cluster::searched(std::uint32_t target) const {
-  return fabric_hops_.empty() ? search(fabric_, fabric_.in, targets_[target]) : Hops{};
+  return row_of_target_.empty() ? search(fabric_, fabric_.in, targets_[target]) : Hops{};
 }
 
-const Hops& Cluster::distances(std::uint32_t target, const Hops& searched) const {
-  return fabric_hops_.empty() ? searched : fabric_hops_[target];
+Distances Cluster::distances(std::uint32_t target, const Hops& searched) const {
+  if (row_of_target_.empty()) return searched;
+  const Row& row = row_of_target_[target];
+  return {fabric_hops_[row.row], row.target, row.like};
 }
 
 // Found once for all NICs of a leaf; valid until the next is asked for.
@@ -164,7 +162,7 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
   const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
   if (const auto known = trunks_.find(key); known != trunks_.end()) return known->second;
   const Hops here = searched(target);
-  const Hops& hops = distances(target, here);
+  const Distances hops = distances(target, here);
   TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
   const Arc at_switch{.place = start.place};
   Trunk found = trunk_to(std::span(&at_switch, 1), hops, target);
@@ -178,7 +176,7 @@ const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) con
 
 // Where routing is ideal switches wired alike pass on alike, so one walk over bundles tells what
 // each of their links carries.
-Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Hops& hops,
+Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Distances& hops,
                                  std::uint32_t target) const {
   Spread paths = spread(fabric_, starts, hops);
   Trunk result{.bundles = std::move(paths.route)};

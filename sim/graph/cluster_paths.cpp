@@ -109,8 +109,18 @@ Route Cluster::across_fabric(Crossing ends, Route so_far, RouteDetail detail) co
   return route;
 }
 
+std::optional<std::uint32_t> Cluster::switches_between(std::uint32_t from_gpu,
+                                                       std::uint32_t to_gpu) const {
+  if (!only_switches_) return std::nullopt;
+  const Crossing ends = crossing(from_gpu, to_gpu);
+  const std::uint32_t target = ports_[ends.enters_at].target;
+  const Hops here = searched(target);
+  const Distances hops = distances(target, here);
+  return hops[nearest_starts(ends.leaves_at, hops).front().place] + 1U;
+}
+
 // Of a NIC's cables those that start a shortest path.
-std::vector<Arc> Cluster::nearest_starts(std::uint32_t gpu, const Hops& hops) const {
+std::vector<Arc> Cluster::nearest_starts(std::uint32_t gpu, const Distances& hops) const {
   std::uint16_t nearest = kUnreachable;
   for (const Arc& arc : up_.of(gpu)) nearest = std::min(nearest, hops[arc.place]);
   TY_CHECK(nearest != kUnreachable);
@@ -142,7 +152,7 @@ Route Cluster::all_paths(Crossing ends, Route so_far, RouteDetail detail) const 
     arrive(trunk(up.front(), target));
   } else {
     const Hops here = searched(target);
-    const Hops& hops = distances(target, here);
+    const Distances hops = distances(target, here);
     arrive(trunk_to(nearest_starts(ends.leaves_at, hops), hops, target));
   }
   return so_far;
@@ -151,7 +161,7 @@ Route Cluster::all_paths(Crossing ends, Route so_far, RouteDetail detail) const 
 Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
   const Port& sink = ports_[ends.enters_at];
   const Hops here_searched = searched(sink.target);
-  const Hops& hops = distances(sink.target, here_searched);
+  const Distances hops = distances(sink.target, here_searched);
   const Routing& routing = facts_.routing;
   const std::uint64_t flows = routing.flows_per_connection;
   const std::vector<Arc> starts = nearest_starts(ends.leaves_at, hops);
@@ -212,15 +222,15 @@ Seconds Cluster::extra_latency_rail_aligned(std::uint32_t from_gpu, std::uint32_
 Seconds Cluster::fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   const std::uint32_t target = ports_.at(to_gpu).target;
   const Hops here = searched(target);
-  const Hops& hops = distances(target, here);
+  const Distances hops = distances(target, here);
   double between = 0.0;
   for (const Arc& arc : nearest_starts(from_gpu, hops)) {
     double way = 0.0;
     if (hop_latency_s_) {
       way = *hop_latency_s_ * hops[arc.place];
     } else {
-      way = !fabric_hops_.empty() ? fabric_latency_[target][arc.place]
-                                  : fabric_latencies(target, hops)[arc.place];
+      way = !row_of_target_.empty() ? fabric_latency_[target][arc.place]
+                                    : fabric_latencies(target, hops)[arc.place];
     }
     between = std::max(between, way);
   }

@@ -19,6 +19,22 @@ namespace {
   throw InputError(Problem{"", "", std::move(problem), std::move(remedy)});
 }
 
+// Between a device outside of the fabric and a place in it.
+struct PortCable {
+  DeviceId device = 0;
+  Arc arc = {};
+};
+
+Adjacency by_device(std::uint32_t devices, std::span<const PortCable> cables) {
+  Adjacency result{.begin = std::vector<std::uint32_t>(devices + std::size_t{1}, 0),
+                   .arcs = std::vector<Arc>(cables.size())};
+  for (const PortCable& cable : cables) ++result.begin[cable.device + 1];
+  std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
+  std::vector<std::uint32_t> next(result.begin.begin(), result.begin.end() - 1);
+  for (const PortCable& cable : cables) result.arcs[next[cable.device]++] = cable.arc;
+  return result;
+}
+
 // Once each, ascending.
 std::vector<std::uint32_t> places_of(std::span<const Arc> cables) {
   std::vector<std::uint32_t> places;
@@ -40,6 +56,9 @@ void Cluster::make_ports(const std::vector<std::uint32_t>& fabric_place) {
   tabulate_fabric();
   tabulate_latency();
   find_components();
+  only_switches_ = fabric_.plain && std::ranges::all_of(fabric_devices_, [&](DeviceId id) {
+                     return is_fabric_switch(device(id).kind);
+                   });
 }
 
 // Looked at once for nodes of one shape whose GPUs have the same NICs.
@@ -71,39 +90,32 @@ bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
 }
 
 void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
-  struct Cable {
-    DeviceId nic = 0;
-    Arc arc = {};
-  };
-  std::vector<Cable> down;  // in the order of links
-  for (std::uint32_t place = 0; place < fabric_devices_.size(); ++place)
-    for (const Link link : links_from(fabric_devices_[place]))
-      if (link.kind == LinkKind::NicPort && fabric_place[link.to] == kNone)
-        down.push_back({link.to, {place, link.id, link.cables}});
-  std::vector<std::uint32_t> begin(device_count() + std::size_t{1}, 0);
-  for (const Cable& cable : down) ++begin[cable.nic + 1];
-  std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  std::vector<Arc> of_nic(down.size());
-  std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
-  for (const Cable& cable : down) of_nic[next[cable.nic]++] = cable.arc;
-  for (Adjacency* ports : {&up_, &down_}) {
-    ports->begin.reserve(gpus_.size() + 1);
-    ports->begin.push_back(0);
-    ports->arcs.reserve(gpus_.size());
-  }
-  for (const DeviceId nic : nic_of_gpu_) {
-    if (fabric_place[nic] != kNone) {
-      for (Adjacency* ports : {&up_, &down_}) ports->arcs.push_back({.place = fabric_place[nic]});
-    } else {
-      for (const Link link : links_from(nic))
-        if (link.kind == LinkKind::NicPort && fabric_place[link.to] != kNone)
-          up_.arcs.push_back({fabric_place[link.to], link.id, link.cables});
-      down_.arcs.insert(down_.arcs.end(), of_nic.begin() + begin[nic],
-                        of_nic.begin() + begin[nic + 1]);
+  std::vector<PortCable> up;
+  std::vector<PortCable> down;
+  wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+    const Wire& wire = wiring_.wires()[strand.wire];
+    const std::uint32_t from = fabric_place[strand.from];
+    const std::uint32_t to = fabric_place[strand.to];
+    if (wire.kind != LinkKind::NicPort || (from == kNone) == (to == kNone)) return;
+    if (to != kNone) up.push_back({strand.from, {to, id, wire.cables}});
+    if (from != kNone) down.push_back({strand.to, {from, id, wire.cables}});
+  });
+  const auto fill = [&](Adjacency& ports, std::span<const PortCable> cables) {
+    const Adjacency of_device = by_device(device_count(), cables);
+    ports.begin.reserve(gpus_.size() + 1);
+    ports.arcs.reserve(gpus_.size());
+    ports.begin.push_back(0);
+    for (const DeviceId nic : nic_of_gpu_) {
+      if (fabric_place[nic] != kNone) {
+        ports.arcs.push_back({.place = fabric_place[nic]});
+      } else {
+        for (const Arc& arc : of_device.of(nic)) ports.arcs.push_back(arc);
+      }
+      ports.begin.push_back(static_cast<std::uint32_t>(ports.arcs.size()));
     }
-    for (Adjacency* ports : {&up_, &down_})
-      ports->begin.push_back(static_cast<std::uint32_t>(ports->arcs.size()));
-  }
+  };
+  fill(up_, up);
+  fill(down_, down);
   check_cabled();
 }
 

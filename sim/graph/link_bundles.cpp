@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -21,15 +20,9 @@ enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link
 // What links are known by, and switches without endpoints; others by their own number.
 class FabricColours {
  public:
-  std::uint32_t of_link(const Link& link) {
-    const Key key{1.0,
-                  static_cast<double>(link.kind),
-                  link.capacity.value(),
-                  link.nominal.value(),
-                  link.latency.value(),
-                  static_cast<double>(link.cables)};
-    if (!last_ || last_->first != key) last_.emplace(key, number(key));
-    return last_->second;
+  std::uint32_t of_wire(const Wire& wire) {
+    return number({1.0, static_cast<double>(wire.kind), wire.capacity.value(), wire.nominal.value(),
+                   wire.latency.value(), static_cast<double>(wire.cables)});
   }
   std::uint32_t of_switch(DeviceKind kind, Side side) {
     return number({0.0, static_cast<double>(kind), static_cast<double>(side), 0.0, 0.0, 0.0});
@@ -44,7 +37,6 @@ class FabricColours {
     return numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
   std::map<Key, std::uint32_t> numbers_;
-  std::optional<std::pair<Key, std::uint32_t>> last_;  // most links are like the one before
 };
 
 // The links between switches. A switch is two vertices, where links leave and where they arrive, so
@@ -56,21 +48,22 @@ class FabricGraph {
         has_endpoints_(cluster.device_count(), false),
         first_vertex_(has_endpoints_.size(), kNone) {
     const Wiring& wiring = cluster.wiring();
-    for (DeviceId from = 0; from < wiring.device_count(); ++from) {
-      const bool leaves_switch = is_fabric_switch(wiring.device(from).kind);
-      const LinkId end = wiring.first_link_from(from + 1);
-      for (LinkId id = wiring.first_link_from(from); id < end; ++id) {
-        const DeviceId to = wiring.to(id);
-        if (leaves_switch == is_fabric_switch(wiring.device(to).kind)) {
-          if (leaves_switch) inner_.push_back(id);
-        } else {
-          has_endpoints_[leaves_switch ? from : to] = true;
-        }
+    const auto is_switch = [&](DeviceId id) { return is_fabric_switch(wiring.device(id).kind); };
+    std::vector<Strand> strands;
+    wiring.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+      const bool leaves_switch = is_switch(strand.from);
+      if (leaves_switch != is_switch(strand.to)) {
+        has_endpoints_[leaves_switch ? strand.from : strand.to] = true;
+      } else if (leaves_switch) {
+        inner_.push_back(id);
+        strands.push_back(strand);
       }
-    }
+    });
+    std::vector<std::uint32_t> label_of_wire;
+    for (const Wire& wire : wiring.wires()) label_of_wire.push_back(numbers_.of_wire(wire));
     edges_.reserve(inner_.size());
     edge_of_inner_.reserve(inner_.size());
-    for (const LinkId id : inner_) add(cluster.link(id));
+    for (const Strand& strand : strands) add(strand, label_of_wire[strand.wire]);
   }
 
   // The lowest link and switch of each class, for those of the class.
@@ -136,11 +129,11 @@ class FabricGraph {
     return result;
   }
 
-  void add(const Link& link) {
-    const std::uint32_t from = vertex(link.from, Side::Leaving);
-    const std::uint32_t to = vertex(link.to, Side::Arriving);
+  void add(const Strand& strand, std::uint32_t label) {
+    const std::uint32_t from = vertex(strand.from, Side::Leaving);
+    const std::uint32_t to = vertex(strand.to, Side::Arriving);
     edge_of_inner_.push_back(static_cast<std::uint32_t>(edges_.size()));
-    edges_.push_back({from, to, numbers_.of_link(link)});
+    edges_.push_back({from, to, label});
   }
 
   std::uint32_t vertex(DeviceId id, Side side) {

@@ -71,7 +71,8 @@ Hops search(const Net& net, const Adjacency& arcs, std::span<const std::uint32_t
 }
 
 // From the targets outwards: each device hands on what lies behind it to those one step farther.
-Latencies slowest_path(const Net& net, const Hops& hops, std::span<const std::uint32_t> targets,
+Latencies slowest_path(const Net& net, const Distances& hops,
+                       std::span<const std::uint32_t> targets,
                        const std::function<double(LinkId)>& latency_of) {
   Latencies latencies(hops.size(), -1.0);
   std::vector<std::vector<std::uint32_t>> rings(1);
@@ -98,7 +99,7 @@ Latencies slowest_path(const Net& net, const Hops& hops, std::span<const std::ui
 
 // Walks towards the target ring by ring; each device passes on what it got to the neighbours on
 // its shortest paths.
-Spread spread(const Net& net, std::span<const Arc> starts, const Hops& hops) {
+Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops) {
   Spread result{.route = {}, .share = std::vector<double>(hops.size(), 0.0)};
   std::vector<std::vector<std::uint32_t>> rings(hops[starts.front().place] + std::size_t{1});
   const auto pass = [&](std::span<const Arc> arcs, double amount) {

@@ -56,14 +56,31 @@ enum class ArcOrder : std::uint8_t { OfLinks, OfPlaces };
                            ArcOrder order);
 
 using Hops = std::vector<std::uint16_t>;  // distance to the nearest target, by place
-using Latencies = std::vector<double>;    // seconds to it on the slowest shortest path, by place
+// The same as a table has them, but for two places that trade theirs.
+class Distances {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): plain hops are distances too.
+  Distances(const Hops& row) : row_(row) {}
+  Distances(const Hops& row, std::uint32_t a, std::uint32_t b) : row_(row), a_(a), b_(b) {}
+  [[nodiscard]] std::uint16_t operator[](std::size_t place) const {
+    return row_[place == a_ ? b_ : place == b_ ? a_ : place];
+  }
+  [[nodiscard]] std::size_t size() const { return row_.size(); }
+
+ private:
+  std::span<const std::uint16_t> row_;
+  std::uint32_t a_ = 0;
+  std::uint32_t b_ = 0;
+};
+
+using Latencies = std::vector<double>;  // seconds to it on the slowest shortest path, by place
 
 // From the nearest of the starts along `arcs`, `out` or `in` of the net; a start need not relay.
 [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs,
                           std::span<const std::uint32_t> starts);
 
 // REQUIRES: hops are those to the targets; latency_of knows the net's links, in seconds.
-[[nodiscard]] Latencies slowest_path(const Net& net, const Hops& hops,
+[[nodiscard]] Latencies slowest_path(const Net& net, const Distances& hops,
                                      std::span<const std::uint32_t> targets,
                                      const std::function<double(LinkId)>& latency_of);
 
@@ -74,6 +91,6 @@ struct Spread {
 };
 
 // One byte over all shortest paths, in equal shares per cable at every device.
-[[nodiscard]] Spread spread(const Net& net, std::span<const Arc> starts, const Hops& hops);
+[[nodiscard]] Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops);
 
 }  // namespace trainyard

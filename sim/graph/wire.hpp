@@ -103,6 +103,13 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+// A link, but for its number: what it is made of is a wire's.
+struct Strand {
+  DeviceId from = 0;
+  DeviceId to = 0;
+  std::uint32_t wire = 0;
+};
+
 [[nodiscard]] inline Wire wire_of(const Link& link) {
   return {link.kind, link.capacity, link.nominal, link.latency, link.cables};
 }

@@ -19,6 +19,20 @@ std::string Wiring::name(DeviceId id) const {
   return given == names_.end() ? usual_name(devices_[id]) : given->second;
 }
 
+void Wiring::write_out() {
+  if (runs_.device_count() == 0) return;
+  std::vector<Strand> strands;
+  strands.reserve(link_count());
+  for (LinkId id = 0; id < link_count(); ++id) strands.push_back(strand(id));
+  std::vector<LinkId> first_link;
+  first_link.reserve(devices_.size() + 1);
+  for (DeviceId device = 0; device <= devices_.size(); ++device)
+    first_link.push_back(first_link_from(device));
+  runs_ = {};
+  strands_ = std::move(strands);
+  first_link_ = std::move(first_link);
+}
+
 std::optional<std::uint32_t> Wiring::pattern_of(std::uint32_t node) const {
   if (node >= pattern_of_node_.size() || pattern_of_node_[node] == kNoPattern) return {};
   return pattern_of_node_[node];

@@ -1,9 +1,11 @@
-// The devices and directed links of a cluster in flat arrays of numbers: 12 bytes a link, and no
-// text but for devices that somebody named.
+// The devices and directed links of a cluster: nodes of a pattern in closed form, all else in flat
+// arrays of numbers, 12 bytes a link, and no text but for devices that somebody named.
 //
 // Links are numbered by the device they start at, those of one device in the order in which they
-// were drawn (blueprint.hpp). What a link is made of is one of a few wires, so a cluster with other
-// speeds has the same links: change_wires().
+// were drawn (blueprint.hpp). So nodes stamped one behind the other have links of numbers one
+// behind the other, and what a link joins is told by its number alone (node_runs.hpp). What a link
+// is made of is one of a few wires, so a cluster with other speeds has the same links:
+// change_wires().
 //
 //   for (const Link link : wiring.links_from(nic)) use(link.to, link.capacity);
 #pragma once
@@ -20,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/graph/node_runs.hpp"
 #include "sim/graph/wire.hpp"
 
 namespace trainyard {
@@ -57,24 +60,39 @@ class Wiring {
   [[nodiscard]] std::string name(DeviceId id) const;
 
   [[nodiscard]] std::uint32_t link_count() const {
-    return static_cast<std::uint32_t>(strands_.size());
+    return runs_.link_count() + static_cast<std::uint32_t>(strands_.size());
+  }
+  [[nodiscard]] Strand strand(LinkId id) const {
+    return id < runs_.link_count() ? runs_.strand(id) : strands_[id - runs_.link_count()];
   }
   [[nodiscard]] Link link(LinkId id) const {
-    const Strand& strand = strands_[id];
+    const Strand strand = this->strand(id);
     const Wire& wire = wires_[strand.wire];
     return {id,           wire.kind,    strand.from, strand.to, wire.capacity,
             wire.nominal, wire.latency, wire.cables};
   }
-  [[nodiscard]] const Wire& wire(LinkId id) const { return wires_[strands_[id].wire]; }
+  [[nodiscard]] const Wire& wire(LinkId id) const { return wires_[strand(id).wire]; }
   [[nodiscard]] const std::vector<Wire>& wires() const { return wires_.all(); }
-  [[nodiscard]] DeviceId from(LinkId id) const { return strands_[id].from; }
-  [[nodiscard]] DeviceId to(LinkId id) const { return strands_[id].to; }
+  [[nodiscard]] DeviceId from(LinkId id) const { return strand(id).from; }
+  [[nodiscard]] DeviceId to(LinkId id) const { return strand(id).to; }
   [[nodiscard]] Links links() const { return range(0, link_count()); }
   // The links that start at a device, ascending.
   [[nodiscard]] Links links_from(DeviceId device) const {
-    return range(first_link_[device], first_link_[device + 1]);
+    return range(first_link_from(device), first_link_from(device + 1));
   }
-  [[nodiscard]] LinkId first_link_from(DeviceId device) const { return first_link_[device]; }
+  // Where those begin; of the number behind the last device, the number of all links.
+  [[nodiscard]] LinkId first_link_from(DeviceId device) const {
+    return device < runs_.device_count() ? runs_.first_link_from(device)
+                                         : first_link_[device - runs_.device_count()];
+  }
+  // Calls use(link, strand) for every link that is not within a node stamped from a pattern, in
+  // their order: all that are on the fabric's side are among them.
+  template <class Use>
+  void for_each_outside_patterns(Use use) const {
+    runs_.for_each_outlet(use);
+    for (std::size_t i = 0; i < strands_.size(); ++i)
+      use(static_cast<LinkId>(runs_.link_count() + i), strands_[i]);
+  }
 
   // Nodes of one pattern have the same devices in the same order, and each of these starts with
   // the same links to others of the node. Nothing where nothing is known of a node.
@@ -89,6 +107,7 @@ class Wiring {
   // `rewired` says of every link what it is made of from now on.
   template <class Rewired>
   void rewire(Rewired rewired) {
+    write_out();
     WireTable table;
     for (LinkId id = 0; id < strands_.size(); ++id)
       strands_[id].wire = table.number(rewired(link(id)));
@@ -100,11 +119,7 @@ class Wiring {
   friend Wiring redrawn(const Wiring& whole,
                         const std::function<void(const Link&, Blueprint&)>& draw);
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
-  struct Strand {
-    DeviceId from = 0;
-    DeviceId to = 0;
-    std::uint32_t wire = 0;
-  };
+  void write_out();  // every link by itself
   [[nodiscard]] Links range(LinkId begin, LinkId end) const {
     const auto at = [&](LinkId id) {
       return boost::transform_iterator<LinkAt, boost::counting_iterator<LinkId>, Link>(
@@ -116,8 +131,9 @@ class Wiring {
   std::vector<Device> devices_;
   std::map<DeviceId, std::string> names_;  // of those that have not the usual one
   WireTable wires_;
-  std::vector<Strand> strands_;
-  std::vector<LinkId> first_link_;  // by device, and the end
+  NodeRuns runs_;                   // the first devices and links
+  std::vector<Strand> strands_;     // of the devices behind them
+  std::vector<LinkId> first_link_;  // by such device, and the end
   std::vector<std::uint32_t> pattern_of_node_;
 };
 

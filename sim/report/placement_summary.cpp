@@ -10,62 +10,72 @@
 namespace trainyard {
 namespace {
 
-// Every path of a message enters as many switches, so the shares of the links into switches add up
-// to that number. GPUs whose NICs hang on the same two switches are as far apart.
-class Distances {
+// Switches between GPUs. Those whose NICs hang on the same two switches are as far apart.
+class SwitchCounts {
  public:
-  explicit Distances(const Cluster& cluster) : cluster_(cluster) {
-    node_.reserve(cluster.gpus().size());
-    attached_.reserve(cluster.gpus().size());
-    for (std::uint32_t gpu = 0; gpu < cluster.gpus().size(); ++gpu) {
-      node_.push_back(cluster.node_of(gpu));
-      attached_.push_back(attachment(gpu));
-    }
+  explicit SwitchCounts(const RunView& view) : view_(view) {
+    places_.reserve(view.workload.ranks.size());
+    for (const Rank& rank : view.workload.ranks)
+      places_.push_back({view.cluster.node_of(rank.gpu), attachment(rank.gpu)});
   }
 
-  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const { return node_[gpu]; }
+  [[nodiscard]] std::uint32_t node_of(RankId rank) const { return places_[rank].node; }
 
-  std::uint32_t switches(std::uint32_t from, std::uint32_t to) {
-    const std::uint64_t key = std::uint64_t{attached_[from]} << 32U | attached_[to];
+  std::uint32_t between(RankId from, RankId to) {
+    const std::uint64_t key = std::uint64_t{places_[from].attached} << 32U | places_[to].attached;
     const auto [known, fresh] = known_.try_emplace(key, 0);
-    if (!fresh) return known->second;
-    double entered = 0.0;
-    for (const RouteHop& hop : cluster_.route(from, to, RouteDetail::Bundles)) {
-      const DeviceId device = cluster_.wiring().to(hop.link);
-      if (is_fabric_switch(cluster_.device(device).kind)) entered += hop.fraction * hop.alike;
+    if (fresh) {
+      const std::uint32_t gpu = view_.workload.ranks[from].gpu;
+      const std::uint32_t other = view_.workload.ranks[to].gpu;
+      const auto count = view_.cluster.switches_between(gpu, other);
+      known->second = count ? *count : on_route(gpu, other);
     }
-    return known->second = static_cast<std::uint32_t>(std::lround(entered));
+    return known->second;
   }
 
  private:
+  struct Place {
+    std::uint32_t node = 0;
+    DeviceId attached = 0;
+  };
+
   // The first switch on a GPU's way out, or its NIC.
   [[nodiscard]] DeviceId attachment(std::uint32_t gpu) const {
-    if (cluster_.nic_of_gpu().empty()) return cluster_.gpus()[gpu];
-    const DeviceId nic = cluster_.nic_of_gpu()[gpu];
-    for (const Link link : cluster_.links_from(nic))
-      if (is_fabric_switch(cluster_.device(link.to).kind)) return link.to;
+    const Cluster& cluster = view_.cluster;
+    if (cluster.nic_of_gpu().empty()) return cluster.gpus()[gpu];
+    const DeviceId nic = cluster.nic_of_gpu()[gpu];
+    for (const Link link : cluster.links_from(nic))
+      if (is_fabric_switch(cluster.device(link.to).kind)) return link.to;
     return nic;
   }
 
-  const Cluster& cluster_;
-  std::vector<std::uint32_t> node_;  // by GPU
-  std::vector<DeviceId> attached_;
+  // Every path of a message enters as many switches, so the shares of the links into switches add
+  // up to that number.
+  [[nodiscard]] std::uint32_t on_route(std::uint32_t from, std::uint32_t to) const {
+    const Cluster& cluster = view_.cluster;
+    double entered = 0.0;
+    for (const RouteHop& hop : cluster.route(from, to, RouteDetail::Bundles))
+      if (is_fabric_switch(cluster.device(cluster.wiring().to(hop.link)).kind))
+        entered += hop.fraction * hop.alike;
+    return static_cast<std::uint32_t>(std::lround(entered));
+  }
+
+  const RunView& view_;
+  std::vector<Place> places_;  // by rank
   std::unordered_map<std::uint64_t, std::uint32_t> known_;
 };
 
 class Spans {
  public:
-  explicit Spans(const RunView& view) : view_(view), distances_(view.cluster) {}
+  explicit Spans(const RunView& view) : switches_(view) {}
 
   void add(const Group& group) {
     const std::pair kind{group.kind, static_cast<std::uint32_t>(group.members.size())};
     if (last_ == rows_.end() || last_->first != kind) last_ = rows_.try_emplace(kind).first;
     GroupSpan& row = last_->second;
     std::tie(row.kind, row.ranks) = kind;
-    gpus_.clear();
-    for (const RankId rank : group.members) gpus_.push_back(view_.workload.ranks[rank].gpu);
-    count_nodes(row);
-    count_neighbours(row);
+    count_nodes(group, row);
+    count_neighbours(group, row);
     ++row.groups;
   }
 
@@ -76,9 +86,9 @@ class Spans {
   }
 
  private:
-  void count_nodes(GroupSpan& row) {
+  void count_nodes(const Group& group, GroupSpan& row) {
     nodes_.clear();
-    for (const std::uint32_t gpu : gpus_) nodes_.push_back(distances_.node_of(gpu));
+    for (const RankId rank : group.members) nodes_.push_back(switches_.node_of(rank));
     if (!std::ranges::is_sorted(nodes_)) std::ranges::sort(nodes_);
     std::uint32_t nodes = 0;
     for (std::size_t begin = 0, end = 0; begin < nodes_.size(); begin = end) {
@@ -91,25 +101,24 @@ class Spans {
   }
 
   // A group of two has one pair of neighbours, not two.
-  void count_neighbours(GroupSpan& row) {
-    const std::size_t pairs = gpus_.size() == 2 ? 1 : gpus_.size();
+  void count_neighbours(const Group& group, GroupSpan& row) {
+    const std::size_t size = group.members.size();
+    const std::size_t pairs = size == 2 ? 1 : size;
     row.neighbours += pairs;
     for (std::size_t i = 0; i < pairs; ++i) {
-      const std::uint32_t from = gpus_[i];
-      const std::uint32_t to = gpus_[i + 1 < gpus_.size() ? i + 1 : 0];
-      if (distances_.node_of(from) == distances_.node_of(to)) continue;
+      const RankId from = group.members[i];
+      const RankId to = group.members[i + 1 < size ? i + 1 : 0];
+      if (switches_.node_of(from) == switches_.node_of(to)) continue;
       ++row.crossings;
-      row.switches_most = std::max(row.switches_most, distances_.switches(from, to));
+      row.switches_most = std::max(row.switches_most, switches_.between(from, to));
     }
   }
 
-  const RunView& view_;
-  Distances distances_;
+  SwitchCounts switches_;
   using Rows = std::map<std::pair<GroupKind, std::uint32_t>, GroupSpan>;
   Rows rows_;
   Rows::iterator last_ = rows_.end();  // most groups are like the one before
-  std::vector<std::uint32_t> gpus_;    // of the group at hand
-  std::vector<std::uint32_t> nodes_;
+  std::vector<std::uint32_t> nodes_;   // of the group at hand
 };
 
 }  // namespace

@@ -54,6 +54,34 @@ TEST_P(EveryFabric, ConservesFlowAtEveryDevice) {
   }
 }
 
+double switches_entered(const Cluster& cluster, const Route& route) {
+  double entered = 0.0;
+  for (const RouteHop& hop : route)
+    if (is_fabric_switch(cluster.device(cluster.link(hop.link).to).kind)) entered += hop.fraction;
+  return entered;
+}
+
+TEST_P(EveryFabric, CountsTheSwitchesOfARoute) {
+  for (const Routing::Kind routing : {Routing::Kind::Ideal, Routing::Kind::Ecmp}) {
+    const Cluster cluster =
+        build_cluster(nodes_of("dgx_h100", 12,
+                               {.kind = GetParam(),
+                                .radix = 16,
+                                .routing = {.kind = routing, .flows_per_connection = 3}}));
+    // Global links count for three, and routers of a torus are switches or NICs.
+    const bool told = GetParam() != "dragonfly" && GetParam() != "torus";
+    for (std::uint32_t a = 0; a < 96; a += 5) {
+      for (std::uint32_t b = 0; b < 96; ++b) {
+        if (cluster.node_of(a) == cluster.node_of(b)) continue;
+        const std::optional<std::uint32_t> count = cluster.switches_between(a, b);
+        ASSERT_TRUE(count.has_value() || !told);
+        if (!count) continue;
+        ASSERT_NEAR(*count, switches_entered(cluster, cluster.route(a, b)), 1e-9);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, EveryFabric, testing::ValuesIn([] {
                            std::vector<std::string> names;
                            for (const FabricEntry& entry : fabrics())

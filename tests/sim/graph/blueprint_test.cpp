@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "sim/base/random.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,10 +19,12 @@ constexpr Wire kBus{.kind = LinkKind::Pcie,
                     .latency = Seconds{1e-6}};
 constexpr Wire kPort{.kind = LinkKind::NicPort, .capacity = BytesPerSecond{25e9}, .cables = 2};
 
-// A GPU and its NIC.
-void add_pair(Blueprint& blueprint, std::int32_t node) {
+// A GPU and its NIC; the NIC.
+DeviceId add_pair(Blueprint& blueprint, std::int32_t node) {
   const DeviceId gpu = blueprint.add({.kind = DeviceKind::Gpu, .node = node});
-  blueprint.cable(gpu, blueprint.add({.kind = DeviceKind::Nic, .node = node}), kBus);
+  const DeviceId nic = blueprint.add({.kind = DeviceKind::Nic, .node = node});
+  blueprint.cable(gpu, nic, kBus);
+  return nic;
 }
 
 Wiring pair_alone() {
@@ -75,6 +80,80 @@ TEST(Blueprint, StampsWhatItWouldHaveDrawn) {
   }
   EXPECT_EQ(drawn.pattern_of(1), std::nullopt);
   EXPECT_EQ(stamped.pattern_of(1), stamped.pattern_of(2));
+}
+
+// A node of one or two pairs whose NICs are joined on the host side.
+void add_node(Blueprint& blueprint, std::uint32_t pairs, std::int32_t node) {
+  const DeviceId nic = add_pair(blueprint, node);
+  if (pairs == 2) blueprint.cable(add_pair(blueprint, node), nic, kBus);
+}
+
+// Nodes of two kinds in random order, from some node on with a switch in between now and then, and
+// links drawn at random: every node may have others than the one before.
+Wiring random_wiring(std::uint64_t seed, bool stamped) {
+  Random random(seed);
+  const auto draw = [&](std::uint32_t below) {
+    return static_cast<std::uint32_t>(random.word() % below);
+  };
+  Blueprint blueprint;
+  std::vector<std::uint32_t> patterns;
+  for (const std::uint32_t pairs : {1U, 2U}) {
+    Blueprint alone;
+    add_node(alone, pairs, 0);
+    patterns.push_back(blueprint.add_pattern(std::move(alone).wiring()));
+  }
+  const std::uint32_t nodes = 1 + draw(9);
+  const std::uint32_t first_switch = draw(12);
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    if (node >= first_switch && draw(3) == 0) blueprint.add({.kind = DeviceKind::LeafSwitch});
+    const std::uint32_t pairs = draw(4) == 0 ? 2 : 1;
+    if (stamped) {
+      blueprint.stamp(patterns[pairs - 1], node);
+    } else {
+      add_node(blueprint, pairs, static_cast<std::int32_t>(node));
+    }
+  }
+  const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch});
+  for (DeviceId device = 1; device < leaf; ++device)
+    if (draw(8) > 0) blueprint.cable(device, leaf, kPort);
+  for (std::uint32_t more = draw(6); more > 0; --more)
+    blueprint.link(draw(leaf), draw(leaf), kPort);
+  return std::move(blueprint).wiring();
+}
+
+TEST(Blueprint, NumbersStampedNodesOfAnyOrderAndCablingAsDrawnOnes) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Wiring drawn = random_wiring(seed, false);
+    Wiring stamped = random_wiring(seed, true);
+    ASSERT_EQ(all_links(stamped), all_links(drawn)) << seed;
+    for (DeviceId id = 0; id <= drawn.device_count(); ++id)
+      ASSERT_EQ(stamped.first_link_from(id), drawn.first_link_from(id)) << seed;
+    stamped.rewire([](const Link& link) {
+      Wire wire = wire_of(link);
+      if (link.id % 2 == 0) wire.latency = Seconds{1.0};
+      return wire;
+    });
+    for (const Link& link : stamped.links()) {
+      ASSERT_EQ(link.from, drawn.from(link.id)) << seed;
+      ASSERT_EQ(link.to, drawn.to(link.id)) << seed;
+      ASSERT_EQ(link.latency.value() == 1.0, link.id % 2 == 0) << seed;
+    }
+  }
+}
+
+TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Wiring wiring = random_wiring(seed, true);
+    std::vector<LinkId> told;
+    wiring.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+      const Link link = wiring.link(id);
+      ASSERT_EQ(std::pair(strand.from, strand.to), std::pair(link.from, link.to));
+      told.push_back(id);
+    });
+    ASSERT_TRUE(std::ranges::is_sorted(told));
+    for (const Link& link : wiring.links())
+      ASSERT_TRUE(link.kind == LinkKind::Pcie || std::ranges::binary_search(told, link.id)) << seed;
+  }
 }
 
 TEST(Blueprint, NamesWhatNobodyNamed) {

@@ -26,9 +26,14 @@ std::size_t bundles_of(const Cluster& cluster) {
 // of links up and a pair down for each leaf.
 TEST(LinkBundles, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
-  const std::vector<LinkId> bundle = link_bundles(cluster).of_link;
+  const LinkBundles bundles = link_bundles(cluster);
+  const std::vector<LinkId>& bundle = bundles.of_link;
   std::map<LinkId, std::vector<LinkId>> members;
   for (LinkId link = 0; link < bundle.size(); ++link) members[bundle[link]].push_back(link);
+  std::vector<LinkId> together;
+  for (const auto& [lowest, links] : members)
+    if (links.size() > 1) together.insert(together.end(), links.begin(), links.end());
+  EXPECT_EQ(bundles.together, together);
   std::size_t pairs = 0;
   for (const auto& [lowest, links] : members) {
     EXPECT_EQ(lowest, links.front());
