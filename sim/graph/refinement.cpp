@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <compare>
 #include <limits>
+#include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -34,6 +34,25 @@ Signature signature(std::uint32_t label, std::uint32_t colour) {
   return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
 }
 
+// Signatures lately asked for: a graph has few labels and classes next to its edges.
+class Signatures {
+ public:
+  Signature of(std::uint32_t label, std::uint32_t colour) {
+    Known& known = known_[(label * 31U + colour) % known_.size()];
+    if (known.label != label || known.colour != colour)
+      known = {label, colour, signature(label, colour)};
+    return known.value;
+  }
+
+ private:
+  struct Known {
+    std::uint32_t label = 0;
+    std::uint32_t colour = 0;
+    Signature value = signature(0, 0);
+  };
+  std::vector<Known> known_ = std::vector<Known>(1024);
+};
+
 // Vertices kept class by class in one array, so that a class splits by permuting its own range.
 class Classes {
  public:
@@ -62,8 +81,9 @@ class Classes {
 
   // Refines until no class splits; tells `note(vertices, round, class_of)` who changed.
   std::vector<std::uint32_t> settled(const auto& note) {
-    std::vector<std::uint32_t> renamed = order_;
-    for (std::uint32_t round = 0; !renamed.empty(); ++round) {
+    note(order_, 0, class_of_);
+    std::vector<std::uint32_t> renamed = split_all();
+    for (std::uint32_t round = 1; !renamed.empty(); ++round) {
       note(renamed, round, class_of_);
       renamed = split_beside(renamed);
     }
@@ -75,6 +95,20 @@ class Classes {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
   };
+
+  // Splits every class by all that its vertices see; returns those that got a new class.
+  std::vector<std::uint32_t> split_all() {
+    for (std::uint32_t vertex = 0; vertex < sums_.size(); ++vertex)
+      for (const auto& [neighbour, label] : graph_.neighbours(vertex))
+        add(vertex, signatures_.of(label, class_of_[neighbour]));
+    const auto classes = static_cast<std::uint32_t>(ranges_.size());
+    for (std::uint32_t colour = 0; colour < classes; ++colour) {
+      touched_in_[colour] = ranges_[colour].end - ranges_[colour].begin;
+      split(colour);
+    }
+    std::ranges::fill(sums_, Signature{});
+    return std::exchange(fresh_, {});
+  }
 
   // Splits every class whose vertices see the renamed vertices differently; returns those that got
   // a new class. A class of which only a part is touched splits at least into touched and
@@ -102,9 +136,7 @@ class Classes {
     std::vector<std::uint32_t> touched;
     for (const std::uint32_t vertex : renamed) {
       for (const auto& [neighbour, label] : graph_.neighbours(vertex)) {
-        const Signature seen = signature(label, class_of_[vertex]);
-        sums_[neighbour].low += seen.low;
-        sums_[neighbour].high += seen.high;
+        add(neighbour, signatures_.of(label, class_of_[vertex]));
         if (touched_mark_[neighbour]) continue;
         touched_mark_[neighbour] = true;
         touched.push_back(neighbour);
@@ -113,8 +145,13 @@ class Classes {
     return touched;
   }
 
-  // The touched vertices of the class stand at the end of its range. Each run of equal sums becomes
-  // a class; the longest run, or the untouched part, keeps the name.
+  void add(std::uint32_t vertex, const Signature& seen) {
+    sums_[vertex].low += seen.low;
+    sums_[vertex].high += seen.high;
+  }
+
+  // The touched vertices of the class stand at the end of its range. Those of equal sums become a
+  // class; the largest of these, or the untouched part, keeps the name.
   void split(std::uint32_t colour) {
     const Range whole = ranges_[colour];
     const std::uint32_t middle = whole.end - std::exchange(touched_in_[colour], 0);
@@ -122,22 +159,40 @@ class Classes {
     const Signature& first = sums_[order_[middle]];
     const auto sees_the_same = [&](std::uint32_t vertex) { return sums_[vertex] == first; };
     if (middle == whole.begin && std::all_of(at(middle), at(whole.end), sees_the_same)) return;
-    std::sort(at(middle), at(whole.end), [&](std::uint32_t a, std::uint32_t b) {
-      return std::tie(sums_[a], a) < std::tie(sums_[b], b);
-    });
-    std::vector<Range> parts;
-    if (middle > whole.begin) parts.push_back({whole.begin, middle});
-    for (std::uint32_t i = middle; i < whole.end; ++i) {
-      if (i == middle || sums_[order_[i]] != sums_[order_[i - 1]]) parts.push_back({i, i});
-      parts.back().end = i + 1;
-      place_[order_[i]] = i;
-    }
+    std::vector<Range> parts = sorted_by_sum({middle, whole.end});
+    if (middle > whole.begin) parts.insert(parts.begin(), {whole.begin, middle});
     const auto kept = std::ranges::max_element(
         parts, {}, [](const Range& part) { return part.end - part.begin; });
     for (auto part = parts.begin(); part != parts.end(); ++part) {
       if (part != kept) rename(*part);
     }
     ranges_[colour] = *kept;
+  }
+
+  // Puts vertices of equal sums together; returns where they stand, by sum. There are few sums.
+  std::vector<Range> sorted_by_sum(const Range& range) {
+    std::map<Signature, std::uint32_t> counts;
+    auto last = counts.end();
+    const auto entry = [&](std::uint32_t vertex) {
+      if (last == counts.end() || last->first != sums_[vertex])
+        last = counts.try_emplace(sums_[vertex], 0).first;
+      return last;
+    };
+    for (std::uint32_t i = range.begin; i < range.end; ++i) ++entry(order_[i])->second;
+    std::vector<Range> parts;
+    std::uint32_t begin = range.begin;
+    for (auto& [sum, count] : counts) {
+      parts.push_back({begin, begin + count});
+      begin += std::exchange(count, begin);  // from now on where the next one goes
+    }
+    const std::vector<std::uint32_t> vertices(order_.begin() + range.begin,
+                                              order_.begin() + range.end);
+    for (const std::uint32_t vertex : vertices) {
+      const std::uint32_t target = entry(vertex)->second++;
+      order_[target] = vertex;
+      place_[vertex] = target;
+    }
+    return parts;
   }
 
   void rename(const Range& part) {
@@ -163,6 +218,7 @@ class Classes {
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> touched_in_;
   std::vector<Signature> sums_;
+  Signatures signatures_;
   std::vector<bool> touched_mark_;
   std::vector<std::uint32_t> fresh_;  // vertices renamed in this round
 };
