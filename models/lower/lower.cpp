@@ -1,5 +1,6 @@
 #include "models/lower/lower.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -15,7 +16,9 @@
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
+#include "sim/base/beside.hpp"
 #include "sim/base/error.hpp"
+#include "sim/graph/append_programs.hpp"
 #include "sim/graph/program_forms.hpp"
 
 namespace trainyard {
@@ -45,6 +48,9 @@ ScheduleLists step_lists(const TrainingPlan& plan) {
 }
 
 namespace {
+
+// Forwards and backwards of layers from which on a second thread helps.
+constexpr std::size_t kLayersWorthAThread = 1'000;
 
 // Which of a stage's ranks a program is for.
 struct Seat {
@@ -107,41 +113,97 @@ Workload lower(const TrainingPlan& plan) {
   return lower_steps(plan, step_lists(plan)).workload;
 }
 
-SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists) {
-  const std::vector<std::int64_t> split = layer_split(plan);
-  const ContextShape context = context_shape(plan.parallelism);
-  const bool experts = plan.architecture.has_experts();
-  std::optional<ExpertRouting> routing;
-  if (experts) routing.emplace(plan);
-  const Seating seating(plan, routing ? &*routing : nullptr);
-  SteppedWorkload stepped;
-  Workload& workload = stepped.workload;
-  workload.streams = stream_names();
-  workload.categories = category_names();
-  Interner interner(workload);
-  const bool alone = context.programs == 1 && seating.seats().size() == 1;
-  for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
-    FormWriter form;  // what a stage does is the same everywhere but for the sizes
-    for (std::int64_t place = 0; place < context.programs; ++place) {
+namespace {
+
+// Programs of the stages from `begin` to `end`, with the names, kernels, calls and delays in use.
+class StageRange {
+ public:
+  // `routing` is copied, for it remembers.
+  StageRange(const TrainingPlan& plan, const ScheduleLists& lists,
+             const std::vector<std::int64_t>& split, const std::optional<ExpertRouting>& routing)
+      : plan_(plan), lists_(lists), split_(split), routing_(routing) {}
+
+  [[nodiscard]] SteppedWorkload lower(const Seating& seating, std::int64_t begin,
+                                      std::int64_t end) const {
+    SteppedWorkload stepped;
+    Interner interner(stepped.workload);
+    for (std::int64_t stage = begin; stage < end; ++stage) add(stage, seating, interner, stepped);
+    return stepped;
+  }
+
+ private:
+  // What a stage does is the same everywhere but for the sizes.
+  void add(std::int64_t stage, const Seating& seating, Interner& interner,
+           SteppedWorkload& stepped) const {
+    const std::int64_t places = context_shape(plan_.parallelism).programs;
+    const bool alone = places == 1 && seating.seats().size() == 1;
+    FormWriter form;
+    ProgramSize size;
+    for (std::int64_t place = 0; place < places; ++place) {
       for (const Seat& seat : seating.seats()) {
-        StageLowering lowering(plan, split,
+        StageLowering lowering(plan_, split_,
                                {.stage = stage,
                                 .ring_place = place,
                                 .seat = {.place = seat.place, .replica = seat.expert_replica},
                                 .replica = seat.replica,
-                                .routing = routing ? &*routing : nullptr},
+                                .routing = routing_ ? &*routing_ : nullptr},
                                interner);
-        Program program = lowering.lower(lists[static_cast<std::size_t>(stage)]);
+        lowering.expect(size);
+        Program program = lowering.lower(lists_[static_cast<std::size_t>(stage)]);
+        size = size_of(program);
         stepped.begins.push_back(lowering.step_begins());
         if (alone) {
-          workload.programs.push_back(std::move(program));
+          stepped.workload.programs.push_back(std::move(program));
         } else {
           form.add(std::move(program));
         }
       }
     }
-    for (Program& program : form.take()) workload.programs.push_back(std::move(program));
+    for (Program& program : form.take()) stepped.workload.programs.push_back(std::move(program));
   }
+
+  const TrainingPlan& plan_;
+  const ScheduleLists& lists_;
+  const std::vector<std::int64_t>& split_;
+  const std::optional<ExpertRouting> routing_;
+};
+
+bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::size_t seats) {
+  const std::int64_t stages = plan.parallelism.pipeline;
+  std::size_t steps = 0;
+  for (const std::vector<ScheduleStep>& list : lists) steps += list.size();
+  const auto layers = static_cast<std::size_t>(plan.architecture.layers / stages);
+  return stages > 1 && steps * layers * seats > kLayersWorthAThread;
+}
+
+// Of all stages, in two halves where that is worth it.
+SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, std::int64_t count,
+                             bool in_halves) {
+  if (!in_halves) return stages.lower(seating, 0, count);
+  const StageRange others = stages;
+  const std::int64_t half = (count + 1) / 2;
+  SteppedWorkload first;
+  SteppedWorkload second = beside(
+      true, [&] { first = stages.lower(seating, 0, half); },
+      [&] { return others.lower(seating, half, count); });
+  append_programs(first.workload, std::move(second.workload));
+  std::ranges::move(second.begins, std::back_inserter(first.begins));
+  return first;
+}
+
+}  // namespace
+
+SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists) {
+  const std::vector<std::int64_t> split = layer_split(plan);
+  std::optional<ExpertRouting> routing;
+  if (plan.architecture.has_experts()) routing.emplace(plan);
+  const Seating seating(plan, routing ? &*routing : nullptr);
+  SteppedWorkload stepped =
+      lower_stages(StageRange(plan, lists, split, routing), seating, plan.parallelism.pipeline,
+                   worth_a_thread(plan, lists, seating.seats().size()));
+  Workload& workload = stepped.workload;
+  workload.streams = stream_names();
+  workload.categories = category_names();
   drop_unused_names(workload);
   Architecture shared = plan.architecture;  // of groups it says who shares the embedding
   shared.tied_embeddings = shares_embedding(plan);

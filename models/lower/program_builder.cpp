@@ -75,6 +75,18 @@ void drop_unused_names(Workload& workload) {
   workload.categories.resize(std::min(workload.categories.size(), categories));
 }
 
+ProgramSize size_of(const Program& program) {
+  return {.operations = program.operations.size(),
+          .dependencies = program.dependencies.size(),
+          .effects = program.effects.size()};
+}
+
+void ProgramBuilder::reserve(const ProgramSize& size) {
+  operations_.reserve(size.operations);
+  dependencies_.reserve(size.dependencies);
+  effects_.reserve(size.effects);
+}
+
 ProgramBuilder::ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage)
     : interner_(interner), last_on_stream_(stream_names().size(), kNone) {
   program_.name = std::move(name);
@@ -231,6 +243,7 @@ void ProgramBuilder::hold(Category category, std::int64_t bytes) {
 Program ProgramBuilder::take() {
   std::stable_sort(effects_.begin(), effects_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
+  program_.effects.reserve(effects_.size());
   std::size_t next = 0;
   for (OpIndex index = 0; index < operations_.size(); ++index) {
     Operation& op = operations_[index];

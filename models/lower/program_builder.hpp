@@ -56,11 +56,21 @@ struct Tags {
   WorkClass work = WorkClass::Compute;
 };
 
+struct ProgramSize {
+  std::size_t operations = 0;
+  std::size_t dependencies = 0;
+  std::size_t effects = 0;
+};
+[[nodiscard]] ProgramSize size_of(const Program& program);
+
 class ProgramBuilder {
  public:
   using After = std::initializer_list<OpIndex>;
 
   ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage);
+
+  // Makes room for a program of about that size.
+  void reserve(const ProgramSize& size);
 
   void tag(const Tags& tags) { tags_ = tags; }
   [[nodiscard]] const Tags& tags() const { return tags_; }

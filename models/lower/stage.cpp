@@ -39,11 +39,8 @@ StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::in
       build_(interner, program_name(plan, place), static_cast<std::uint32_t>(place.stage)),
       layer_(plan, shape_, build_),
       ends_(plan, shape_, build_),
-      dense_memory_(layer_memory(plan)),
       stage_(place.stage),
       offload_(plan_, weights_, build_) {
-  if (plan.architecture.has_experts())
-    moe_memory_ = layer_memory(plan, LayerKind::Moe, place.routing->of({}).total());
   for (std::int64_t number = 0; number < pipeline_.chunks; ++number) {
     chunks_.push_back(make_chunk(number, split));
     weights_.push_back(weights_of(chunks_.back()));
@@ -107,17 +104,22 @@ bool StageLowering::is_woven(const std::vector<ScheduleStep>& steps, std::size_t
 }
 
 // The experts' rows differ from layer to layer where routing is uneven.
-LayerMemory StageLowering::memory_of(const Tags& tags) const {
+const LayerMemory& StageLowering::memory_of(const Tags& tags) {
   const LayerKind kind = plan_.architecture.kind_of(tags.layer);
+  const bool experts = kind == LayerKind::Moe;
   const bool trained = trains_layer(plan_, tags.layer);
-  if (kind == LayerKind::Dense)
-    return trained ? dense_memory_ : layer_memory(plan_, kind, {}, false);
-  if (trained && shape_.routing->balanced()) return moe_memory_;
-  const ExpertRows rows = shape_.routing->of({.layer = tags.layer,
-                                              .microbatch = tags.microbatch,
-                                              .replica = shape_.seat.replica,
-                                              .place = shape_.seat.place});
-  return layer_memory(plan_, kind, rows.total(), trained);
+  const RoutingQuery query{.layer = tags.layer,
+                           .microbatch = tags.microbatch,
+                           .replica = shape_.seat.replica,
+                           .place = shape_.seat.place};
+  const auto key = experts ? shape_.routing->key_of(query) : ExpertRouting::RowsKey{};
+  const auto [known, fresh] = memories_.try_emplace({experts, key, trained});
+  if (fresh) {
+    std::optional<std::int64_t> rows;
+    if (experts) rows = shape_.routing->of(query).total();
+    known->second = layer_memory(plan_, kind, rows, trained);
+  }
+  return known->second;
 }
 
 // Overlapped, a receive is posted as early as its stream allows; else when the step before is done.
@@ -224,7 +226,7 @@ void StageLowering::layer_forward(const Chunk& chunk, const RecomputeUnit& again
   const OffloadPlace at{
       .chunk = place.chunk, .layer = layer, .unit = place.unit, .microbatch = tags.microbatch};
   const bool kept = reaches(plan_, chunk.first_layer + layer);
-  const LayerMemory memory = memory_of(tags);
+  const LayerMemory& memory = memory_of(tags);
   const std::int64_t bytes = kept ? kept_by(again, layer, memory) : 0;
   replicas_->before_forward(place);
   offload_.forward_begins(at);
@@ -362,7 +364,7 @@ void StageLowering::compute_again(const Chunk& chunk, const RecomputeUnit& unit,
     if (behind) replicas_->before_again(place);
     const OpIndex first = build_.next();
     layer_.forward();
-    const LayerMemory memory = memory_of(tags);
+    const LayerMemory& memory = memory_of(tags);
     build_.allocate(first, Category::Activations, memory.everything() - kept_by(unit, i, memory));
     if (!behind) continue;
     offload_.weights_used();
@@ -404,7 +406,7 @@ void StageLowering::write_layer_backward(const Chunk& chunk, const RecomputeUnit
                                          std::int64_t layer, const UnitBackward& step) {
   const bool trained = trains_layer(plan_, chunk.first_layer + layer);
   const BackwardPart part = trained ? step.part : BackwardPart::Input;
-  const LayerMemory memory = memory_of(build_.tags());
+  const LayerMemory& memory = memory_of(build_.tags());
   if (part != BackwardPart::Weight) begin_layer_backward(chunk, again, layer, step.place);
   const OpIndex first = build_.next();
   layer_.backward(part, trained ? &ready_ : nullptr);

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
+#include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/ends.hpp"
 #include "models/lower/layer.hpp"
@@ -33,6 +36,8 @@ class StageLowering {
   StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
                 const StagePlace& place, Interner& interner);
 
+  // Makes room for a program of about that size.
+  void expect(const ProgramSize& size) { build_.reserve(size); }
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
   // Of the program that lower() made: SteppedWorkload::begins.
   [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
@@ -58,7 +63,7 @@ class StageLowering {
   void write(const ScheduleStep& step);
   [[nodiscard]] bool is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const;
   // Of the layer and microbatch that the tags name.
-  [[nodiscard]] LayerMemory memory_of(const Tags& tags) const;
+  [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
   void hold_frozen();
   void hold_fetched();
   struct WeightBytes {
@@ -117,8 +122,9 @@ class StageLowering {
   ProgramBuilder build_;
   LayerLowering layer_;
   EndLowering ends_;
-  LayerMemory dense_memory_;  // of one layer and microbatch
-  LayerMemory moe_memory_;    // of one with experts, balanced
+  // Of one layer and microbatch, by what it depends on: has it experts, which rows do they get, is
+  // it trained?
+  std::map<std::tuple<bool, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
   std::int64_t stage_;
   std::vector<Chunk> chunks_;
   std::vector<ChunkWeights> weights_;  // by chunk

@@ -7,7 +7,7 @@ namespace trainyard {
 void StageLowering::further_layer(const RecomputeUnit& again, std::int64_t layer) {
   const OpIndex first = build_.next();
   layer_.forward();
-  const LayerMemory memory = memory_of(build_.tags());
+  const LayerMemory& memory = memory_of(build_.tags());
   build_.allocate(first, Category::Activations, kept_by(again, layer, memory));
   if (memory.forward_workspace == 0) return;
   build_.allocate(first, Category::Workspace, memory.forward_workspace);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/check.hpp"
 #include "sim/engine/pricing.hpp"
 #include "sim/graph/workload.hpp"
 
@@ -28,7 +29,14 @@ class DeadlineHeap {
   [[nodiscard]] double earliest() const { return heap_.front().date; }
 
   void add(double date, const Due& due) {
-    heap_.push_back({date, sequence_++, due});
+    if (free_.empty()) {
+      TY_CHECK(dues_.size() < kMostDue, dues_.size());
+      free_.push_back(static_cast<std::uint32_t>(dues_.size()));
+      dues_.emplace_back();
+    }
+    dues_[free_.back()] = due;
+    heap_.push_back({date, sequence_++ << kPlaceBits | free_.back()});
+    free_.pop_back();
     std::push_heap(heap_.begin(), heap_.end(), Later{});
   }
 
@@ -39,24 +47,30 @@ class DeadlineHeap {
     const double date = earliest();
     while (!heap_.empty() && heap_.front().date == date) {
       std::pop_heap(heap_.begin(), heap_.end(), Later{});
-      due_.push_back(heap_.back().due);
+      const auto place = static_cast<std::uint32_t>(heap_.back().order & (kMostDue - 1));
       heap_.pop_back();
+      due_.push_back(dues_[place]);
+      free_.push_back(place);
     }
     return due_;
   }
 
  private:
+  // What is moved about is small: half a day of adding ten million a second, sixteen million alive.
+  static constexpr unsigned kPlaceBits = 24;
+  static constexpr std::uint64_t kMostDue = std::uint64_t{1} << kPlaceBits;
   struct Deadline {
     double date;
-    std::uint64_t sequence;
-    Due due;
+    std::uint64_t order;  // of adding, and in the last bits the place in dues_
   };
   struct Later {
     bool operator()(const Deadline& a, const Deadline& b) const {
-      return a.date != b.date ? a.date > b.date : a.sequence > b.sequence;
+      return a.date != b.date ? a.date > b.date : a.order > b.order;
     }
   };
   std::vector<Deadline> heap_;
+  std::vector<Due> dues_;
+  std::vector<std::uint32_t> free_;  // places
   std::vector<Due> due_;
   std::uint64_t sequence_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/packed_lists.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -33,8 +35,7 @@ struct Share {
 
 class Sweep {
  public:
-  explicit Sweep(const Partition& partition)
-      : shares_(partition.flows.size()), meter_of_class_(partition.links.size(), kNone) {
+  explicit Sweep(const Partition& partition) : meter_of_class_(partition.links.size(), kNone) {
     std::vector<bool> watched(partition.links.size(), false);
     for (const FlowClass& flow : partition.flows) {
       for (const FlowClass::Weight& weight : flow.weights) {
@@ -53,22 +54,22 @@ class Sweep {
       const auto [entry, fresh] = known.try_emplace(std::move(users[link_class]),
                                                     static_cast<std::uint32_t>(meters_.size()));
       meter_of_class_[link_class] = entry->second;
-      if (!fresh) continue;
-      meters_.emplace_back();
-      for (const auto& [flow, weight] : entry->first) {
-        shares_[flow].push_back({entry->second, weight});
-      }
+      if (fresh) meters_.emplace_back();
     }
+    shares_ = {partition.flows.size(), [&known](const auto& put) {
+                 for (const auto& [crossing, meter] : known)
+                   for (const auto& [flow, weight] : crossing) put(flow, {meter, weight});
+               }};
+    for (const FlowClass& flow : partition.flows) payloads_.push_back(flow.payload_bytes);
   }
 
   // `flows` in order of start. Ends go before starts of the same instant: what follows on does not
   // overlap.
-  void run(const Partition& partition, std::span<const FlowSpan> flows) {
+  void run(std::span<const FlowSpan> flows) {
     for (const FlowSpan& span : flows) {
-      const std::vector<Share>& shares = shares_[span.flow_class];
+      const std::span<const Share> shares = shares_[span.flow_class];
       if (shares.empty() || span.end_s <= span.start_s) continue;
-      const double rate =
-          partition.flows[span.flow_class].payload_bytes / (span.end_s - span.start_s);
+      const double rate = payloads_[span.flow_class] / (span.end_s - span.start_s);
       for (const Share& share : shares) {
         Meter& meter = meters_[share.meter];
         const Crossing crossing{span.end_s, share.weight * rate};
@@ -129,7 +130,8 @@ class Sweep {
   }
 
   std::vector<Meter> meters_;
-  std::vector<std::vector<Share>> shares_;     // by flow class
+  PackedLists<Share> shares_;                  // by flow class
+  std::vector<double> payloads_;               // by flow class
   std::vector<std::uint32_t> meter_of_class_;  // by link class; kNone: an engine watched it
 };
 
@@ -138,7 +140,7 @@ class Sweep {
 std::vector<LinkUse> with_uncontended(const Cluster& cluster, const Partition& partition,
                                       std::span<const FlowSpan> flows, std::vector<LinkUse> use) {
   Sweep sweep(partition);
-  sweep.run(partition, flows);
+  sweep.run(flows);
   for (std::uint32_t link_class = 0; link_class < use.size(); ++link_class) {
     const Meter* meter = sweep.meter(link_class);
     if (meter == nullptr) continue;

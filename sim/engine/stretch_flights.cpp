@@ -100,6 +100,7 @@ PieceCost StretchFlights::cost(std::uint32_t rank_class, const StretchShape::Pie
 StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, std::uint32_t shape) {
   PricedShape& result = priced_[rank_class][shape];
   if (!result.costs.empty()) return result;
+  std::map<std::uint32_t, std::uint64_t> of_class;
   for (const StretchShape::Piece& piece : stretches_of(rank_class).shapes[shape].pieces) {
     result.costs.push_back(cost(rank_class, piece));
     const double seconds = result.costs.back().seconds;
@@ -108,9 +109,10 @@ StretchFlights::PricedShape& StretchFlights::priced(std::uint32_t rank_class, st
     if (flows == nullptr) continue;
     for (const FlowSpan& flow : *flows) {
       result.flows.push_back({static_cast<std::uint32_t>(result.costs.size() - 1), flow});
-      ++result.flows_of_class[flow.flow_class];
+      ++of_class[flow.flow_class];
     }
   }
+  result.flows_of_class.assign(of_class.begin(), of_class.end());
   return result;
 }
 

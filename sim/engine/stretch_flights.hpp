@@ -104,7 +104,8 @@ class StretchFlights {
     };
     std::vector<PieceCost> costs;
     std::vector<PieceFlow> flows;
-    std::map<std::uint32_t, std::uint64_t> flows_of_class;  // how many are of a flow class
+    // How many are of a flow class.
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> flows_of_class;
     std::vector<Plan> plans;
   };
   struct Flight {

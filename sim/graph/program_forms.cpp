@@ -1,6 +1,7 @@
 #include "sim/graph/program_forms.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "sim/base/check.hpp"
 
@@ -9,9 +10,11 @@ namespace {
 
 // All but the kernel of a computation, and all of what does not compute.
 bool same_form(const Operation& a, const Operation& b) {
-  Operation other = b;
-  if (a.kind == OpKind::Compute) other.payload = a.payload;
-  return a == other;
+  const auto all = [](const Operation& op) {
+    return std::tie(op.kind, op.stream, op.work, op.part, op.name, op.slot, op.microbatch, op.layer,
+                    op.dependencies_begin, op.dependencies_end, op.effects_begin, op.effects_end);
+  };
+  return (a.payload == b.payload || a.kind == OpKind::Compute) && all(a) == all(b);
 }
 
 bool same_effect(const MemoryEffect& a, const MemoryEffect& b) {

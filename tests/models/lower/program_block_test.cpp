@@ -177,5 +177,29 @@ TEST(ProgramBlock, MicrobatchesOfAStepRepeat) {
   }
 }
 
+// A long step is written by two threads: it is numbered as one would have.
+TEST(ProgramBlock, NumbersComeInTheOrderOfThePrograms) {
+  TrainingPlan plan = pipeline_plan(
+      {.schedule = "1f1b", .pipeline = 4, .microbatches = 128, .chunks = 1, .group_size = 0});
+  plan.architecture.layers = 12;
+  const Workload workload = lower(plan);
+  ASSERT_EQ(workload.programs.size(), 4U);
+  std::uint32_t kernels = 0;
+  std::uint32_t names = 0;
+  std::uint32_t calls = 0;
+  for (const Program& program : workload.programs) {
+    for (const Operation& op : program.operations) {
+      EXPECT_LE(op.name, names);
+      names = std::max<std::uint32_t>(names, op.name + 1U);
+      std::uint32_t& payloads = op.kind == OpKind::Compute ? kernels : calls;
+      EXPECT_LE(op.payload, payloads);
+      payloads = std::max(payloads, op.payload + 1);
+    }
+  }
+  EXPECT_EQ(kernels, workload.kernels.size());
+  EXPECT_EQ(names, workload.names.size());
+  EXPECT_EQ(calls, workload.calls.size());
+}
+
 }  // namespace
 }  // namespace trainyard
