@@ -37,16 +37,23 @@ Classes link_classes(const FoldingGraph& folding, const Classes& classes) {
   return of_link;
 }
 
+Classes shape_classes(const FoldingGraph& folding, const Classes& classes) {
+  Classes of_shape;
+  of_shape.reserve(folding.vertex_of_shape.size());
+  for (const std::uint32_t vertex : folding.vertex_of_shape) of_shape.push_back(classes[vertex]);
+  return numbered_by_lowest(of_shape);
+}
+
 VertexClasses refined(const Cluster& cluster, const Workload& workload,
                       const ClosedPhases& priced) {
-  const FoldingGraph folding(cluster, workload, priced);
+  const FoldingGraph folding(cluster, workload, priced, Chains::InGroups);
   const Classes classes = refine(folding.graph, folding.colours);
   const auto part = [&](std::uint32_t begin, std::uint32_t end) {
     return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
   };
   return {.ranks = part(0, folding.groups),
           .groups = part(folding.groups, folding.shapes),
-          .shapes = part(folding.shapes, folding.links),
+          .shapes = shape_classes(folding, classes),
           .links = link_classes(folding, classes)};
 }
 

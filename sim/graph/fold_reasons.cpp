@@ -31,7 +31,7 @@ constexpr std::size_t kMostCompared = 64;
 class ReasonSearch {
  public:
   ReasonSearch(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced)
-      : folding_(cluster, workload, priced),
+      : folding_(cluster, workload, priced, Chains::Apart),
         history_(refine_with_history(folding_.graph, folding_.colours)),
         words_(cluster, workload, priced, folding_) {}
 

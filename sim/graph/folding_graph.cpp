@@ -53,24 +53,6 @@ void add_rank_colours(Colours& colours, const Workload& workload, const JointGra
   }
 }
 
-void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
-  Key key;
-  std::vector<std::uint32_t> calls_of;  // by traffic
-  for (const std::vector<GroupCall>& calls : joint.traffic) {
-    key.assign(1, kTraffic);
-    for (const GroupCall& made : calls) {
-      key.insert(key.end(), {made.call, made.phases.size()});
-      for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
-    }
-    calls_of.push_back(colours.number(key));
-  }
-  for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    key = {kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
-           workload.groups[group].members.size(), calls_of[joint.traffic_of[group]]};
-    colours.add(key);
-  }
-}
-
 // Adds a chain to what is known of the shapes of its group.
 void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t call,
              std::size_t phase) {
@@ -80,9 +62,9 @@ void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t cal
                                                      company_key(chain), chain.count});
 }
 
-// A shape is known by the chains that have it.
-void add_shape_colours(Colours& colours, const JointGraph& joint) {
-  std::vector<std::vector<std::uint32_t>> known(joint.traffic.size());  // by shape of the group
+// A shape is known by the chains that have it: by traffic, then by shape of the group.
+std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const JointGraph& joint) {
+  std::vector<std::vector<std::uint32_t>> known(joint.traffic.size());
   for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
     std::vector<Key> keys;
     for (const GroupCall& made : joint.traffic[i]) {
@@ -92,22 +74,67 @@ void add_shape_colours(Colours& colours, const JointGraph& joint) {
     }
     for (const Key& key : keys) known[i].push_back(colours.number(key));
   }
+  return known;
+}
+
+std::vector<std::uint32_t> traffic_colours(Colours& colours, const JointGraph& joint) {
+  std::vector<std::uint32_t> result;
+  Key key;
+  for (const std::vector<GroupCall>& calls : joint.traffic) {
+    key.assign(1, kTraffic);
+    for (const GroupCall& made : calls) {
+      key.insert(key.end(), {made.call, made.phases.size()});
+      for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
+    }
+    result.push_back(colours.number(key));
+  }
+  return result;
+}
+
+// Groups, with their only shape where that is no vertex of its own, and the shapes that are.
+void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint,
+                       const FoldingGraph& base) {
+  const std::vector<std::vector<std::uint32_t>> shapes = shape_colours(colours, joint);
+  const std::vector<std::uint32_t> traffic = traffic_colours(colours, joint);
+  const auto has_vertex = [&](std::uint32_t shape) {
+    return base.vertex_of_shape[shape] >= base.shapes;
+  };
+  Key key;
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    const std::uint32_t made = joint.traffic_of[group];
+    const bool alone = joint.shapes_of(group) > 0 && !has_vertex(joint.first_shape[group]);
+    key = {kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
+           workload.groups[group].members.size(), traffic[made],
+           alone ? shapes[made].front() : kNone};
+    colours.add(key);
+  }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     const GroupId group = joint.group_of_shape[shape];
-    colours.add(known[joint.traffic_of[group]][shape - joint.first_shape[group]]);
+    if (has_vertex(shape))
+      colours.add(shapes[joint.traffic_of[group]][shape - joint.first_shape[group]]);
   }
 }
 
+// Links are of few wires, and most are in no bundle.
 std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster,
                                         const JointGraph& joint) {
+  const Wiring& wiring = cluster.wiring();
   std::vector<std::uint32_t> result;
   result.reserve(joint.links.size());
+  std::vector<std::uint32_t> alone(wiring.wires().size(), kNone);
   Key key;
   for (const LinkId id : joint.links) {
-    const Link& link = cluster.link(id);
-    key = {kLink, static_cast<std::uint64_t>(link.kind), rounded_key(link.capacity.value()),
-           rounded_key(link.nominal.value()), joint.bundle_size[id]};
+    const Wire& wire = wiring.wire(id);
+    std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
+    const std::uint32_t size = joint.bundle_size[id];
+    if (size == 1 && known != kNone) {
+      result.push_back(known);
+      continue;
+    }
+    key = {kLink, static_cast<std::uint64_t>(wire.kind), rounded_key(wire.capacity.value()),
+           rounded_key(wire.nominal.value()), size};
     result.push_back(colours.number(key));
+    if (size == 1) known = result.back();
   }
   return result;
 }
@@ -131,15 +158,17 @@ std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingG
   for (std::uint32_t i = 0; i < base.contended.size(); ++i)
     vertex[joint.links[base.contended[i]]] = base.links + i;
   std::vector<LabelledEdge> edges;
-  edges.reserve(joint.memberships.size() + joint.group_of_shape.size());
+  edges.reserve(joint.memberships.size() + (base.links - base.shapes) +
+                static_cast<std::size_t>(std::ranges::count(priced.contention.contended, true)));
   for (const Membership& member : joint.memberships)
     edges.push_back({member.rank, base.groups + member.group, FoldingGraph::label(member)});
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    edges.push_back({base.groups + joint.group_of_shape[shape], base.shapes + shape, 0});
+    const std::uint32_t here = base.vertex_of_shape[shape];
+    if (here >= base.shapes) edges.push_back({base.groups + joint.group_of_shape[shape], here, 0});
     for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
       const auto [link, load] = joint.shape_loads[i];
       if (!priced.contention.contended[i]) continue;
-      edges.push_back({base.shapes + shape, vertex[link], load});
+      edges.push_back({here, vertex[link], load});
     }
   }
   return edges;
@@ -191,10 +220,10 @@ std::uint64_t company_key(const ShapedChain& chain) {
 }
 
 FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
-                           const ClosedPhases& priced)
+                           const ClosedPhases& priced, Chains chains)
     : groups(vertices_of(workload.ranks)),
       shapes(groups + vertices_of(workload.groups)),
-      links(shapes + vertices_of(priced.joint.group_of_shape)),
+      links(place_shapes(priced.joint, chains)),
       contended(contended_links(priced, cluster.links().size())),
       end(links + vertices_of(contended)),
       graph(beside(
@@ -202,12 +231,22 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
           [&] { return LabelledGraph(end, joint_edges(priced, *this, cluster.links().size())); })) {
 }
 
+// Returns the vertex after the last.
+std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains) {
+  std::uint32_t next = shapes;
+  vertex_of_shape.reserve(joint.group_of_shape.size());
+  for (const GroupId group : joint.group_of_shape) {
+    const bool alone = chains == Chains::InGroups && joint.shapes_of(group) == 1;
+    vertex_of_shape.push_back(alone ? groups + group : next++);
+  }
+  return next;
+}
+
 void FoldingGraph::colour(const Cluster& cluster, const Workload& workload,
                           const JointGraph& joint) {
   Colours numbers;
   add_rank_colours(numbers, workload, joint);
-  add_group_colours(numbers, workload, joint);
-  add_shape_colours(numbers, joint);
+  add_group_colours(numbers, workload, joint, *this);
   colour_of_link = link_colours(numbers, cluster, joint);
   for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);
   colours = std::move(numbers).all();

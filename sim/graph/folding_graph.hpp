@@ -3,10 +3,11 @@
 //
 // A membership joins rank and group (labelled by role and slot), a group its shapes, and a shape
 // every link on which it may meet others (labelled by its load there). Links on which none meet are
-// known by their colour alone and are no vertices.
+// known by their colour alone and are no vertices. The one shape of a group is where the group is:
+// the two are one vertex, unless chains are to be spoken of by themselves.
 //
 //   const ClosedPhases priced = price_alone(cluster, workload, transport, true);
-//   const FoldingGraph folding(cluster, workload, priced);
+//   const FoldingGraph folding(cluster, workload, priced, Chains::InGroups);
 //   refine(folding.graph, folding.colours);
 #pragma once
 
@@ -29,13 +30,18 @@ namespace trainyard {
 // What tells chains of one shape and phase apart: the rate they have without company.
 [[nodiscard]] std::uint64_t company_key(const ShapedChain& chain);
 
-struct FoldingGraph {
-  FoldingGraph(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced);
+// Whether a group's only shape is a vertex of its own.
+enum class Chains : std::uint8_t { InGroups, Apart };
 
-  // First vertex of each kind: ranks from 0, then groups, shapes, links, in the order of their
-  // numbers.
+struct FoldingGraph {
+  FoldingGraph(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced,
+               Chains chains);
+
+  // First vertex of each kind: ranks from 0, then groups, shapes (with vertices of their own),
+  // links, in the order of their numbers.
   std::uint32_t groups = 0;
   std::uint32_t shapes = 0;
+  std::vector<std::uint32_t> vertex_of_shape;  // its own, or that of its group
   std::uint32_t links = 0;
   std::vector<std::uint32_t> contended;  // by vertex of a link: its position in JointGraph::links
   std::uint32_t end = 0;
@@ -50,6 +56,7 @@ struct FoldingGraph {
   }
 
  private:
+  std::uint32_t place_shapes(const JointGraph& joint, Chains chains);
   void colour(const Cluster& cluster, const Workload& workload, const JointGraph& joint);
 };
 
