@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <tuple>
+#include <ranges>
 #include <utility>
 
 namespace trainyard {
@@ -17,12 +17,9 @@ std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
 
-// Calls `use` with each node (as a number) in which the link starts or ends.
-void for_nodes_of(const Cluster& cluster, const Link& link, const auto& use) {
-  const std::int32_t from = cluster.device(link.from).node;
-  const std::int32_t to = cluster.device(link.to).node;
-  if (from >= 0) use(static_cast<std::size_t>(from));
-  if (to >= 0 && to != from) use(static_cast<std::size_t>(to));
+constexpr std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+  return hash ^ (hash >> 29U);
 }
 
 }  // namespace
@@ -50,61 +47,124 @@ AlikePlaces::AlikePlaces(const Cluster& cluster)
   number_nodes();
 }
 
+// Links that start in a node are told by its devices; of those that start elsewhere and end in it
+// none is within a node.
 void AlikePlaces::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
-  std::vector<std::uint32_t> devices(nodes, 0);
-  first_link_.assign(nodes + std::size_t{1}, 0);
+  const Wiring& wiring = cluster_.wiring();
   const DeviceId count = cluster_.device_count();
+  first_link_.assign(nodes + std::size_t{1}, 0);
+  devices_.resize(nodes);
+  place_of_device_.reserve(count);
   for (DeviceId id = 0; id < count; ++id) {
     const std::int32_t node = cluster_.device(id).node;
-    place_of_device_.push_back(node < 0 ? kNone : devices[static_cast<std::size_t>(node)]++);
-    for (const Link& link : cluster_.links_from(id))
-      for_nodes_of(cluster_, link, [&](std::size_t of) { ++first_link_[of + 1]; });
+    place_of_device_.push_back(node < 0 ? kNone : devices_[static_cast<std::size_t>(node)].add(id));
+    if (node >= 0)
+      first_link_[static_cast<std::size_t>(node) + 1] +=
+          wiring.first_link_from(id + 1) - wiring.first_link_from(id);
   }
+  for_each_arriving([&](std::size_t node, LinkId) { ++first_link_[node + 1]; });
   std::partial_sum(first_link_.begin(), first_link_.end(), first_link_.begin());
   links_.resize(first_link_.back());
   std::vector<std::size_t> next(first_link_.begin(), first_link_.end() - 1);
   for (DeviceId id = 0; id < count; ++id) {
-    for (const Link& link : cluster_.links_from(id))
-      for_nodes_of(cluster_, link, [&](std::size_t of) { links_[next[of]++] = link.id; });
+    const std::int32_t node = cluster_.device(id).node;
+    if (node < 0) continue;
+    std::size_t& place = next[static_cast<std::size_t>(node)];
+    const LinkId end = wiring.first_link_from(id + 1);
+    for (LinkId link = wiring.first_link_from(id); link < end; ++link) links_[place++] = link;
   }
+  for_each_arriving([&](std::size_t node, LinkId link) { links_[next[node]++] = link; });
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    const std::span<LinkId> links =
+        std::span(links_).subspan(first_link_[node], first_link_[node + 1] - first_link_[node]);
+    if (!std::ranges::is_sorted(links)) std::ranges::sort(links);
+  }
+}
+
+// Calls `use` with each link that ends in a node and starts elsewhere, and that node.
+void AlikePlaces::for_each_arriving(const auto& use) const {
+  cluster_.wiring().for_each_outside_patterns([&](LinkId link, const Strand& strand) {
+    const std::int32_t to = cluster_.device(strand.to).node;
+    if (to >= 0 && to != cluster_.device(strand.from).node) use(static_cast<std::size_t>(to), link);
+  });
 }
 
 std::span<const LinkId> AlikePlaces::links_of(std::uint32_t node) const {
   return std::span(links_).subspan(first_link_[node], first_link_[node + 1] - first_link_[node]);
 }
 
+// A node like which others are.
+struct AlikePlaces::Kind {
+  std::uint32_t node = 0;
+  std::vector<std::uint32_t> wires;    // by link of the node, numbers in the cluster's table
+  std::vector<std::uint32_t> offsets;  // by device and the end, of its first link from the node's
+  std::vector<std::uint32_t> outside;  // links of the node that start or end elsewhere, as places
+};
+
 // Nodes by what they are made of; those of one hash are compared part by part.
 void AlikePlaces::number_nodes() {
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> kinds;
+  std::unordered_map<std::uint64_t, std::vector<Kind>> kinds;
   for (std::uint32_t node = 0; node < cluster_.facts().nodes; ++node) {
-    std::vector<std::uint32_t>& candidates = kinds[hash_of(node)];
-    const auto like = std::ranges::find_if(
-        candidates, [&](std::uint32_t other) { return are_alike(node, other); });
-    kind_of_node_.push_back(like == candidates.end() ? node : *like);
-    if (like == candidates.end()) candidates.push_back(node);
+    const std::vector<std::uint32_t> wires = wires_of(node);
+    std::vector<Kind>& candidates =
+        kinds[std::accumulate(wires.begin(), wires.end(), wires.size(), mixed)];
+    const auto like = std::ranges::find_if(candidates, [&](const Kind& kind) {
+      return kind.wires == wires && stand_alike(kind.node, node) && is_joined_like(kind, node);
+    });
+    kind_of_node_.push_back(like == candidates.end() ? node : like->node);
+    if (like == candidates.end()) candidates.push_back(kind_of(node, wires));
   }
 }
 
-std::uint64_t AlikePlaces::hash_of(std::uint32_t node) const {
-  std::uint64_t hash = links_of(node).size();
-  for (const LinkId id : links_of(node)) {
-    const Link& link = cluster_.link(id);
-    hash = (hash ^ bits(link.capacity.value()) ^ static_cast<std::uint64_t>(link.kind)) *
-           0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29U;
-  }
-  return hash;
+std::vector<std::uint32_t> AlikePlaces::wires_of(std::uint32_t node) const {
+  const Wiring& wiring = cluster_.wiring();
+  std::vector<std::uint32_t> wires;
+  wires.reserve(links_of(node).size());
+  for (const LinkId id : links_of(node)) wires.push_back(wiring.strand(id).wire);
+  return wires;
 }
 
-bool AlikePlaces::are_alike(std::uint32_t a, std::uint32_t b) const {
-  return stand_alike(a, b) &&
-         std::ranges::equal(links_of(a), links_of(b), [&](LinkId here, LinkId there) {
-           const Link& x = cluster_.link(here);
-           const Link& y = cluster_.link(there);
-           return wire_of(x) == wire_of(y) && end_of(x.from, a) == end_of(y.from, b) &&
-                  end_of(x.to, a) == end_of(y.to, b);
-         });
+AlikePlaces::Kind AlikePlaces::kind_of(std::uint32_t node, std::vector<std::uint32_t> wires) const {
+  Kind kind{.node = node, .wires = std::move(wires), .offsets = offsets_of(node), .outside = {}};
+  const std::span<const LinkId> links = links_of(node);
+  for (std::uint32_t place = 0; place < links.size(); ++place) {
+    const Strand strand = cluster_.wiring().strand(links[place]);
+    const auto is_elsewhere = [&](DeviceId id) {
+      return cluster_.device(id).node != static_cast<std::int32_t>(node);
+    };
+    if (is_elsewhere(strand.from) || is_elsewhere(strand.to)) kind.outside.push_back(place);
+  }
+  return kind;
+}
+
+// Nothing where the node's devices are not numbered in a row.
+std::vector<std::uint32_t> AlikePlaces::offsets_of(std::uint32_t node) const {
+  const auto& [first, count, in_a_row] = devices_[node];
+  std::vector<std::uint32_t> offsets;
+  if (!in_a_row) return offsets;
+  const LinkId first_link = cluster_.wiring().first_link_from(first);
+  for (std::uint32_t place = 0; place <= count; ++place)
+    offsets.push_back(cluster_.wiring().first_link_from(first + place) - first_link);
+  return offsets;
+}
+
+// Within nodes of one pattern links of one place join the same.
+bool AlikePlaces::is_joined_like(const Kind& kind, std::uint32_t node) const {
+  const std::span<const LinkId> here = links_of(kind.node);
+  const std::span<const LinkId> there = links_of(node);
+  const auto joins_alike = [&](std::uint32_t place) {
+    const Strand x = cluster_.wiring().strand(here[place]);
+    const Strand y = cluster_.wiring().strand(there[place]);
+    return end_of(x.from, kind.node) == end_of(y.from, node) &&
+           end_of(x.to, kind.node) == end_of(y.to, node);
+  };
+  const auto pattern = cluster_.wiring().pattern_of(node);
+  if (pattern && pattern == cluster_.wiring().pattern_of(kind.node) && !kind.offsets.empty() &&
+      kind.offsets == offsets_of(node))
+    return std::ranges::all_of(kind.outside, joins_alike);
+  const auto places = std::views::iota(0U, static_cast<std::uint32_t>(here.size()));
+  return std::ranges::all_of(places, joins_alike);
 }
 
 // GPUs and their NICs.
@@ -235,13 +295,14 @@ std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
 
 std::optional<AlikePlaces::Spot> AlikePlaces::spot_in_node(const Link& link) const {
   std::optional<Spot> spot;
-  for_nodes_of(cluster_, link, [&](std::size_t node) {
-    if (nodes_.number[node] == kNone) return;
-    const std::span<const LinkId> links = links_of(static_cast<std::uint32_t>(node));
-    const auto at = std::ranges::lower_bound(links, link.id);
-    spot =
-        Spot{Spot::Part::Node, nodes_.number[node], static_cast<std::uint32_t>(at - links.begin())};
-  });
+  for (const DeviceId end : {link.from, link.to}) {
+    const std::int32_t of = cluster_.device(end).node;
+    if (of < 0 || nodes_.number[static_cast<std::size_t>(of)] == kNone) continue;
+    const auto node = static_cast<std::uint32_t>(of);
+    const auto at = std::ranges::lower_bound(links_of(node), link.id);
+    spot = Spot{Spot::Part::Node, nodes_.number[node],
+                static_cast<std::uint32_t>(at - links_of(node).begin())};
+  }
   return spot;
 }
 

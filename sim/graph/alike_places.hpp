@@ -62,13 +62,30 @@ class AlikePlaces {
     std::pair<std::uint32_t, bool> meet(std::uint32_t thing);
   };
 
+  // The devices of a node.
+  struct Devices {
+    DeviceId first = 0;
+    std::uint32_t count = 0;
+    bool in_a_row = true;  // as they are numbered
+    // Returns the place of the next one.
+    std::uint32_t add(DeviceId id) {
+      if (count == 0) first = id;
+      in_a_row = in_a_row && id == first + count;
+      return count++;
+    }
+  };
+  struct Kind;
+
   void collect_node_links();
+  void for_each_arriving(const auto& use) const;
   void number_nodes();
   [[nodiscard]] std::span<const LinkId> links_of(std::uint32_t node) const;
-  [[nodiscard]] bool are_alike(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] std::vector<std::uint32_t> wires_of(std::uint32_t node) const;
+  [[nodiscard]] std::vector<std::uint32_t> offsets_of(std::uint32_t node) const;
+  [[nodiscard]] Kind kind_of(std::uint32_t node, std::vector<std::uint32_t> wires) const;
+  [[nodiscard]] bool is_joined_like(const Kind& kind, std::uint32_t node) const;
   [[nodiscard]] bool stand_alike(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] std::pair<std::uint32_t, DeviceKind> end_of(DeviceId id, std::uint32_t node) const;
-  [[nodiscard]] std::uint64_t hash_of(std::uint32_t node) const;
   void put_members(std::span<const std::uint32_t> gpus);
   [[nodiscard]] bool put_tree();
   void put_way_up(std::uint32_t at);
@@ -81,6 +98,7 @@ class AlikePlaces {
   const Cluster& cluster_;
   FabricTree tree_;
   std::vector<std::uint32_t> place_of_device_;  // within its node
+  std::vector<Devices> devices_;                // by node
   std::vector<std::size_t> first_link_;         // by node, in links_; and the end
   std::vector<LinkId> links_;                   // that start or end in a node, node by node
   std::vector<std::uint32_t> kind_of_node_;     // the lowest node that is alike

@@ -8,13 +8,23 @@
 
 namespace trainyard {
 
+namespace {
+
+bool are_alike(double a, double b) {
+  constexpr double kAlike = 0x1p-40;  // of sums in another order
+  return std::abs(a - b) <= kAlike * a;
+}
+
+}  // namespace
+
 ChainShapes::ChainShapes(const Cluster& cluster, JointGraph& joint, bool every_link)
     : cluster_(cluster),
       joint_(joint),
       every_link_(every_link),
-      shared_by_(joint.bundle_of.size(), 0),
-      met_(joint.bundle_of.size()) {
-  for (const LinkId lowest : joint.bundle_of) ++shared_by_[joint.row_of[lowest]];
+      behind_(joint.row_of.size(), 0),
+      place_of_(joint.row_of.size(), kNone) {
+  for (LinkId link = 0; link < behind_.size(); ++link)
+    if (joint.row_of[link] != link) ++behind_[joint.row_of[link]];
 }
 
 void ChainShapes::begin(GroupId group) {
@@ -47,38 +57,57 @@ ShapedPhase ChainShapes::shaped(const Phase& phase) {
 }
 
 // What the chain puts on one link of each bundle and row. All its links must be loaded alike, or it
-// is none.
+// is none. As each link comes once, a row is whole where as many are loaded behind those that stand
+// for others as there are behind them.
 std::vector<ShapeLoad> ChainShapes::loads_of(std::span<const LinkLoad> loads, double payload) {
+  note_standing(loads);
   std::vector<ShapeLoad> shape;
-  shared_.clear();
+  std::size_t behind = 0;
+  std::size_t expected = 0;
   for (const LinkLoad& load : loads) {
     if (load.bytes <= 0.0) continue;
-    TY_CHECK(load.link < cluster_.links().size(), load.link, cluster_.links().size());
-    const LinkId stands = joint_.row_of[joint_.bundle_of[load.link]];
-    const bool alone = shared_by_[stands] == 1;
-    if (alone || meet(stands, load)) shape.push_back({stands, load_index(load.bytes / payload)});
+    const LinkId lowest = joint_.bundle_of[load.link];
+    const LinkId stands = joint_.row_of[lowest];
+    if (stands != lowest) {
+      ++behind;
+      const std::uint32_t place = place_of_[stands];
+      if (place == kNone || !are_alike(loads[place].bytes, load.bytes)) hold_ = false;
+      continue;
+    }
+    expected += behind_[stands];
+    if (joint_.bundle_size[lowest] == 1 || meet(lowest, load))
+      shape.push_back({lowest, load_index(load.bytes / payload)});
   }
-  for (const LinkId stands : shared_) {
-    if (met_[stands].links != shared_by_[stands]) hold_ = false;
-    met_[stands] = {};
-  }
+  if (behind != expected) hold_ = false;
+  forget(loads);
   if (!std::ranges::is_sorted(shape, {}, &ShapeLoad::link))
     std::ranges::sort(shape, {}, &ShapeLoad::link);
   return shape;
 }
 
-// Whether the chain at hand has not met the bundle or row before.
-bool ChainShapes::meet(LinkId stands, const LinkLoad& load) {
-  constexpr double kAlike = 0x1p-40;  // of sums in another order
-  SharedLoad& met = met_[stands];
-  const bool first = met.links == 0;
-  met.links += load.alike;
-  if (first) {
-    met.bytes = load.bytes;
-    shared_.push_back(stands);
-  } else if (std::abs(load.bytes - met.bytes) > kAlike * met.bytes) {
-    hold_ = false;
+// Where in the chain those are that stand for a row.
+void ChainShapes::note_standing(std::span<const LinkLoad> loads) {
+  for (std::uint32_t place = 0; place < loads.size(); ++place) {
+    const auto& [link, bytes, alike] = loads[place];
+    TY_CHECK(link < behind_.size(), link, behind_.size());
+    if (bytes > 0.0 && behind_[link] > 0) place_of_[link] = place;
   }
+}
+
+void ChainShapes::forget(std::span<const LinkLoad> loads) {
+  for (const LinkLoad& load : loads)
+    if (behind_[load.link] > 0) place_of_[load.link] = kNone;
+  for (const auto& [lowest, met] : bundles_met_)
+    if (met.links != joint_.bundle_size[lowest]) hold_ = false;
+  bundles_met_.clear();
+}
+
+// Whether the chain at hand has not met the bundle before.
+bool ChainShapes::meet(LinkId lowest, const LinkLoad& load) {
+  const auto [entry, first] = bundles_met_.try_emplace(lowest, BundleLoad{.bytes = load.bytes});
+  BundleLoad& met = entry->second;
+  met.links += load.alike;
+  if (!are_alike(met.bytes, load.bytes)) hold_ = false;
   return first;
 }
 

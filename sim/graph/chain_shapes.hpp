@@ -34,24 +34,28 @@ class ChainShapes {
   [[nodiscard]] bool hold() const { return hold_; }
 
  private:
-  // What a chain puts on a bundle or a row.
-  struct SharedLoad {
+  // What a chain puts on a bundle.
+  struct BundleLoad {
+    double bytes = 0.0;  // on each link
     std::uint32_t links = 0;
-    double bytes = 0.0;  // on each
   };
 
   [[nodiscard]] std::uint32_t shape_of(const Chain& chain, double payload);
   [[nodiscard]] std::vector<ShapeLoad> loads_of(std::span<const LinkLoad> loads, double payload);
-  [[nodiscard]] bool meet(LinkId stands, const LinkLoad& load);
+  void note_standing(std::span<const LinkLoad> loads);
+  void forget(std::span<const LinkLoad> loads);
+  [[nodiscard]] bool meet(LinkId lowest, const LinkLoad& load);
   [[nodiscard]] std::uint32_t load_index(double load);
 
   const Cluster& cluster_;
   JointGraph& joint_;
   bool every_link_ = false;
   bool hold_ = true;
-  std::vector<std::uint32_t> shared_by_;  // by link that stands for others: how many; or 1
-  std::vector<SharedLoad> met_;           // by such link, of the chain at hand; zero in between
-  std::vector<LinkId> shared_;            // those that are not zero
+  std::vector<std::uint8_t> behind_;  // by link, for how many others of its row it stands
+  // Of the chain at hand: the place of those that stand for a row (kNone in between), by link; and
+  // the bundles met so far, by lowest link.
+  std::vector<std::uint32_t> place_of_;
+  std::unordered_map<LinkId, BundleLoad> bundles_met_;
   GroupId group_ = 0;
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;  // of the group, by hash
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;

@@ -41,12 +41,14 @@ std::vector<LinkId> dominating_links(const Cluster& cluster, const JointGraph& j
   const auto loaded_alike = [&](LinkId a, LinkId b) {
     return loaded[joint.row_of[a]] == loaded[joint.row_of[b]];
   };
+  const Wiring& wiring = cluster.wiring();
   for (const LinkId id : joint.links) {
-    const Link link = cluster.link(id);
-    if (slack[id] || !is_passed(cluster.device(link.to).kind)) continue;
-    for (const Link next : cluster.links_from(link.to)) {
-      const bool returns = next.to == link.from;
-      if (!returns && !slack[next.id] && loaded_alike(id, next.id)) rows.join(id, next.id);
+    const auto [from, to, wire] = wiring.strand(id);
+    if (slack[id] || !is_passed(cluster.device(to).kind)) continue;
+    const LinkId end = wiring.first_link_from(to + 1);
+    for (LinkId next = wiring.first_link_from(to); next < end; ++next) {
+      const bool returns = wiring.to(next) == from;
+      if (!returns && !slack[next] && loaded_alike(id, next)) rows.join(id, next);
     }
   }
   return std::move(rows).strongest();

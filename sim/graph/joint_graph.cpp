@@ -42,18 +42,21 @@ class Joiner {
       : cluster_(cluster),
         workload_(workload),
         transport_(transport),
-        bundles_(standing != Standing::None),
-        joint_(unshaped(cluster, standing)),
-        shapes_(cluster, joint_, !bundles_) {}
+        standing_(standing),
+        bundles_(standing != Standing::None) {}
 
   // Nothing where a chain loads the links of a bundle or of a row unequally.
   std::optional<JointGraph> joined() {
     beside(
-        is_large(cluster_), [&] { places_.emplace(cluster_); }, [&] { collect_memberships(); });
+        is_large(cluster_), [&] { places_.emplace(cluster_); },
+        [&] {
+          take_bundles_and_rows();
+          collect_memberships();
+        });
     joint_.shape_offsets = {0};
-    for (GroupId group = 0; group < workload_.groups.size() && shapes_.hold(); ++group)
+    for (GroupId group = 0; group < workload_.groups.size() && shapes_->hold(); ++group)
       shape_group(group);
-    if (!shapes_.hold()) return std::nullopt;
+    if (!shapes_->hold()) return std::nullopt;
     joint_.first_shape.push_back(shape_count());
     collect_links();
     return std::move(joint_);
@@ -61,6 +64,15 @@ class Joiner {
 
  private:
   using SlotLists = std::vector<std::uint32_t>;  // by slot, numbers in call_lists_
+
+  void take_bundles_and_rows() {
+    joint_.bundle_of = bundles_ ? cluster_.bundle_of() : each_link(cluster_);
+    joint_.bundle_size.assign(joint_.bundle_of.size(), 0);
+    for (const LinkId lowest : joint_.bundle_of) ++joint_.bundle_size[lowest];
+    const bool rows = standing_ == Standing::BundlesAndRows;
+    joint_.row_of = rows ? link_rows(cluster_) : each_link(cluster_);
+    shapes_.emplace(cluster_, joint_, !bundles_);
+  }
 
   void collect_memberships() {
     std::size_t slots = workload_.slots.size();
@@ -160,12 +172,12 @@ class Joiner {
   }
 
   void ask_for(GroupId group) {
-    shapes_.begin(group);
+    shapes_->begin(group);
     std::vector<GroupCall> calls;
     for (const std::uint32_t call : call_lists_.list(call_list_of_[group])) {
       GroupCall made{.call = call, .phases = {}};
       for (const Phase& phase : transport_.phases(workload_.calls[call], gpus_))
-        made.phases.push_back(shapes_.shaped(phase));
+        made.phases.push_back(shapes_->shaped(phase));
       calls.push_back(std::move(made));
     }
     joint_.traffic_of.push_back(static_cast<std::uint32_t>(joint_.traffic.size()));
@@ -239,22 +251,13 @@ class Joiner {
     return static_cast<std::uint32_t>(joint_.group_of_shape.size());
   }
 
-  // The bundles and rows, and nothing else yet.
-  static JointGraph unshaped(const Cluster& cluster, Standing standing) {
-    JointGraph joint;
-    joint.bundle_of = standing == Standing::None ? each_link(cluster) : cluster.bundle_of();
-    joint.bundle_size.assign(joint.bundle_of.size(), 0);
-    for (const LinkId lowest : joint.bundle_of) ++joint.bundle_size[lowest];
-    joint.row_of = standing == Standing::BundlesAndRows ? link_rows(cluster) : each_link(cluster);
-    return joint;
-  }
-
   const Cluster& cluster_;
   const Workload& workload_;
   const Transport& transport_;
+  Standing standing_;
   bool bundles_;
   JointGraph joint_;
-  ChainShapes shapes_;  // of joint_
+  std::optional<ChainShapes> shapes_;  // of joint_
   CallLists call_lists_;
   const std::uint32_t no_calls_ = call_lists_.number({});
   std::vector<std::uint32_t> call_list_of_;  // [group]: number in call_lists_
