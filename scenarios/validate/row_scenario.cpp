@@ -183,11 +183,12 @@ void add_exchanges(Draft& draft) {
 // cuda_graph_impl full_iteration, fp8_dot_product_attention, use_transformer_engine_op_fuser). Its
 // fuser knows SwiGLU alone (Megatron-LM TEGroupedMLP._is_fused_impl_supported); cut-off activations
 // stay kernels of their own. Either way products are one launch: a graph cannot wait for a host
-// that reads how many rows each expert has.
+// that reads how many rows each expert has. No host issues what is in a graph.
 void add_whole_graph(Draft& draft) {
   const Json& row = draft.row;
   const bool whole = text_at(row, "/recipe/cuda_graph_impl") == "full_iteration";
   const bool experts = value_at(row, "/model/moe") != nullptr;
+  if (whole) draft.document.erase("host");
   if (!whole || !experts || !text_at(row, "/precision").starts_with("MXFP8")) return;
   const bool clamped = draft.document["model"].value("clamped_experts", false);
   draft.document["experts"]["products"] = clamped ? "one_launch" : "fused";

@@ -122,10 +122,12 @@ TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
   EXPECT_EQ(eager.training.gradient_precision, DataType::Bf16);
   EXPECT_EQ(eager.experts.products, ExpertProducts::PerExpert);
   EXPECT_FALSE(eager.recipe.attention.has_value());
+  EXPECT_EQ(scenario_of(row).host, "megatron_core") << "issues experts one by one";
   row["recipe"] = {{"cuda_graph_impl", "full_iteration"}};
   const TrainingPlan graph = scenario_of(row).plan;
   EXPECT_EQ(graph.experts.products, ExpertProducts::OneLaunch);
   EXPECT_EQ(graph.recipe.attention, DataType::Fp8);
+  EXPECT_EQ(scenario_of(row).host, "none") << "the graph issues all";
   row["model"]["name"] = "Qwen3-30B-A3B";
   const TrainingPlan fused = scenario_of(row).plan;
   EXPECT_TRUE(fused.architecture.qk_norm);
