@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
 #include "sim/graph/folding_graph.hpp"
 #include "sim/graph/link_classes.hpp"
@@ -44,9 +46,7 @@ Classes shape_classes(const FoldingGraph& folding, const Classes& classes) {
   return numbered_by_lowest(of_shape);
 }
 
-VertexClasses refined(const Cluster& cluster, const Workload& workload,
-                      const ClosedPhases& priced) {
-  const FoldingGraph folding(cluster, workload, priced, Chains::InGroups);
+VertexClasses refined(const FoldingGraph& folding) {
   const Classes classes = refine(folding.graph, folding.colours);
   const auto part = [&](std::uint32_t begin, std::uint32_t end) {
     return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
@@ -75,8 +75,9 @@ class Describer {
   Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
       : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
 
-  Partition described(const Cluster& cluster, const Contention& contention) {
-    describe_links(cluster, contention);
+  Partition described(const Cluster& cluster, const Contention& contention,
+                      const LinkCrossings& crossings) {
+    describe_links(cluster, contention, crossings);
     describe_ranks();
     describe_groups();
     for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
@@ -86,8 +87,9 @@ class Describer {
   }
 
  private:
-  void describe_links(const Cluster& cluster, const Contention& contention) {
-    LinkClasses links = classify_links(joint_, contention, of_.links, of_.shapes);
+  void describe_links(const Cluster& cluster, const Contention& contention,
+                      const LinkCrossings& crossings) {
+    LinkClasses links = classify_links(joint_, contention, crossings, of_.links, of_.shapes);
     loads_ = std::move(links.loads_of_shape_class);
     members_of_shape_class_.assign(loads_.size(), 0);
     for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
@@ -255,10 +257,15 @@ class Describer {
 Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
                const FoldOptions& options) {
   const ClosedPhases priced = price_alone(cluster, workload, transport, options);
-  VertexClasses classes =
-      options.enabled ? refined(cluster, workload, priced) : each_its_own(workload, priced.joint);
+  std::optional<FoldingGraph> folding;
+  if (options.enabled) folding.emplace(cluster, workload, priced, Chains::InGroups);
+  std::optional<LinkCrossings> crossings;
+  VertexClasses classes = beside(
+      is_large(cluster), [&] { crossings.emplace(priced.joint, priced.contention); },
+      [&] { return folding ? refined(*folding) : each_its_own(workload, priced.joint); });
+  folding.reset();
   return Describer(workload, priced.joint, std::move(classes), options.enabled)
-      .described(cluster, priced.contention);
+      .described(cluster, priced.contention, *crossings);
 }
 
 }  // namespace trainyard
