@@ -86,15 +86,15 @@ namespace {
 
 // What its computations name, each once.
 std::vector<std::uint32_t> payloads_computed(const Program& program) {
-  std::vector<bool> named;
-  for (const Operation& op : program.operations) {
-    if (op.kind != OpKind::Compute) continue;
-    if (op.payload >= named.size()) named.resize(op.payload + std::size_t{1}, false);
-    named[op.payload] = true;
-  }
+  std::uint32_t most = 0;
+  for (const Operation& op : program.operations) most = std::max(most, op.payload);
+  std::vector<std::uint8_t> named(most + std::size_t{1}, 0);
+  std::uint8_t* const names = named.data();
+  for (const Operation& op : program.operations)
+    if (op.kind == OpKind::Compute) names[op.payload] = 1;
   std::vector<std::uint32_t> payloads;
   for (std::uint32_t payload = 0; payload < named.size(); ++payload)
-    if (named[payload]) payloads.push_back(payload);
+    if (named[payload] != 0) payloads.push_back(payload);
   return payloads;
 }
 

@@ -10,6 +10,15 @@ namespace trainyard {
 namespace {
 
 constexpr std::size_t kMostPieces = 4096;
+// Which of the stretches before may be a model, counted from the last: forwards and backwards take
+// turns.
+constexpr std::array<std::size_t, 4> kModels = {2, 1, 3, 4};
+
+struct Stretch {
+  std::vector<OpIndex> members;  // in issue order
+  // An earlier one with the same kinds, columns and edges in the same places; kNone: none is known.
+  std::uint32_t copy_of = kNone;
+};
 
 class StretchFinder {
  public:
@@ -18,6 +27,7 @@ class StretchFinder {
         dependencies_(program.dependencies),
         joinable_(joinable),
         order_(std::move(order)),
+        columns_(order_.column_of()),
         computations_(order_.columns()),
         number_(operations_.size(), kNone) {
     std::vector<OpIndex> last(computations_.size(), kNone);
@@ -29,17 +39,16 @@ class StretchFinder {
     }
   }
 
-  // The members of all stretches, each in issue order.
-  std::vector<std::vector<OpIndex>> found() {
-    std::vector<std::vector<OpIndex>> stretches;
+  std::vector<Stretch> found() {
+    std::vector<Stretch> stretches;
     const auto count = static_cast<OpIndex>(operations_.size());
     for (OpIndex op = 0; op < count; ++op) {
       if (operations_[op].kind != OpKind::Compute || !joinable_[op]) continue;
       if (!computes_alone_from(op)) continue;
-      std::vector<OpIndex> members = grown(op);
-      if (members.size() < 2 || !computes_alone_to(members.back())) continue;
-      op = members.back();
-      stretches.push_back(std::move(members));
+      Stretch stretch = grown(op, stretches);
+      if (stretch.members.size() < 2 || !computes_alone_to(stretch.members.back())) continue;
+      op = stretch.members.back();
+      stretches.push_back(std::move(stretch));
     }
     return stretches;
   }
@@ -69,15 +78,20 @@ class StretchFinder {
   }
 
   // From the head to the last operation that comes after all others.
-  std::vector<OpIndex> grown(OpIndex head) {
-    std::vector<OpIndex> members = {head};
+  Stretch grown(OpIndex head, std::span<const Stretch> earlier) {
+    Stretch stretch{.members = {head}};
+    std::vector<OpIndex>& members = stretch.members;
     number_[head] = head;
-    tails_ = {head};
-    std::size_t kept = 1;
+    const std::uint32_t model = begins_like(head, earlier);
+    if (model != kNone) copy(earlier[model].members, members);
+    const bool whole = model != kNone && members.size() == earlier[model].members.size();
+    std::size_t kept = whole ? members.size() : last_of(members);
+    if (whole) set_tails(members);
     const std::span<const Operation> operations = operations_;
     const std::int32_t microbatch = operations[head].microbatch;
     const std::span<const OpIndex> done = order_.after(head);
-    for (OpIndex op = head + 1; op < operations.size() && members.size() < kMostPieces; ++op) {
+    for (OpIndex op = members.back() + 1; op < operations.size() && members.size() < kMostPieces;
+         ++op) {
       if (operations[op].microbatch != microbatch) break;
       if (!joinable_[op] || !follows(op, head, done)) {
         if (operations[op].kind == OpKind::Compute) break;
@@ -88,7 +102,90 @@ class StretchFinder {
       if (comes_last(op)) kept = members.size();
     }
     members.resize(kept);
-    return members;
+    if (whole && kept == earlier[model].members.size()) stretch.copy_of = model;
+    return stretch;
+  }
+
+  // Of the last stretches one whose head is the same kernel in the same part of the step.
+  [[nodiscard]] std::uint32_t begins_like(OpIndex head, std::span<const Stretch> earlier) const {
+    const Operation& own = operations_[head];
+    for (std::size_t back : kModels) {
+      if (back > earlier.size()) break;
+      const Operation& other = operations_[earlier[earlier.size() - back].members.front()];
+      if (own.payload == other.payload && own.name == other.name && own.part == other.part)
+        return static_cast<std::uint32_t>(earlier.size() - back);
+    }
+    return kNone;
+  }
+
+  // Adds members as long as operations are to the head what the model's are to its own. What comes
+  // after what within a stretch follows from the edges inside alone: an operation done before the
+  // head comes after none of it. So where a model's last member came after all others, so does its
+  // copy.
+  void copy(std::span<const OpIndex> model, std::vector<OpIndex>& members) {
+    const OpIndex head = members.front();
+    const std::span<const OpIndex> done = order_.after(head);
+    const OpIndex shift = head - model.front();
+    for (const OpIndex old : model.subspan(1)) {
+      const OpIndex op = old + shift;
+      if (op >= operations_.size()) return;
+      for (OpIndex between = members.back() + 1; between < op; ++between)
+        if (!passed_over(between, head, done)) return;
+      if (!joinable_[op] || !is_copy(op, old, shift, done.data())) return;
+      number_[op] = head;
+      members.push_back(op);
+    }
+  }
+
+  [[nodiscard]] bool passed_over(OpIndex op, OpIndex head, std::span<const OpIndex> done) const {
+    const Operation& operation = operations_[op];
+    return operation.kind != OpKind::Compute &&
+           operation.microbatch == operations_[head].microbatch &&
+           !(joinable_[op] && follows(op, head, done));
+  }
+
+  // Of `old`, which is `shift` operations before and has the number of its head. This goes over
+  // nearly all operations of a step, and so past the lists' checks.
+  [[nodiscard]] bool is_copy(OpIndex op, OpIndex old, OpIndex shift, const OpIndex* done) const {
+    const Operation& a = operations_.data()[op];
+    const Operation& b = operations_.data()[old];
+    const OpIndex* const number = number_.data();
+    const std::uint8_t* const column = columns_.data();
+    const OpIndex old_head = number[old];
+    const OpIndex head = old_head + shift;
+    const std::uint32_t inputs = a.dependencies_end - a.dependencies_begin;
+    if (a.kind != b.kind || column[op] != column[old] ||
+        a.microbatch != operations_.data()[head].microbatch ||
+        inputs != b.dependencies_end - b.dependencies_begin)
+      return false;
+    const auto alike = [=](OpIndex input, OpIndex old_input) {
+      if (old_input != kNone && number[old_input] == old_head) return input == old_input + shift;
+      return input == kNone || (number[input] != head && done[column[input]] > input);
+    };
+    const OpIndex* input = dependencies_.data() + a.dependencies_begin;
+    const OpIndex* old_input = dependencies_.data() + b.dependencies_begin;
+    bool all = alike(previous_.data()[op], previous_.data()[old]);
+    for (std::uint32_t i = 0; all && i < inputs; ++i) all = alike(input[i], old_input[i]);
+    return all;
+  }
+
+  // How many members there are up to the last that comes after all others.
+  [[nodiscard]] std::size_t last_of(const std::vector<OpIndex>& members) {
+    tails_ = {members.front()};
+    std::size_t kept = 1;
+    for (std::size_t i = 1; i < members.size(); ++i)
+      if (comes_last(members[i])) kept = i + 1;
+    return kept;
+  }
+
+  void set_tails(const std::vector<OpIndex>& members) {
+    tails_.clear();
+    std::vector<bool> known(order_.columns(), false);
+    for (std::size_t i = members.size(); i-- > 0 && tails_.size() < known.size();) {
+      if (known[order_.column(members[i])]) continue;
+      known[order_.column(members[i])] = true;
+      tails_.push_back(members[i]);
+    }
   }
 
   // Whether all that `op` waits for is of the head's stretch or done before the head starts.
@@ -128,6 +225,7 @@ class StretchFinder {
   std::span<const OpIndex> dependencies_;
   const std::vector<bool>& joinable_;
   ProgramOrder order_;
+  std::span<const std::uint8_t> columns_;           // by operation
   std::vector<std::vector<OpIndex>> computations_;  // by stream
   std::vector<OpIndex> previous_;                   // on its stream
   std::vector<OpIndex> number_;                     // head of the stretch tried last
@@ -155,8 +253,8 @@ class ShapeWriter {
     result.shape_of.assign(program.operations.size(), kAlone);
   }
 
-  void write(const std::vector<std::vector<OpIndex>>& stretches) {
-    for (const std::vector<OpIndex>& members : stretches) {
+  void write(const std::vector<Stretch>& stretches) {
+    for (const auto& [members, copy_of] : stretches) {
       for (std::uint32_t i = 0; i < members.size(); ++i) {
         result_.shape_of[members[i]] = kWithin;
         piece_[members[i]] = i;
@@ -169,12 +267,26 @@ class ShapeWriter {
       if (result_.shape_of[op] == kWithin) continue;
       finder_.for_each_input(op, [&](OpIndex input) { seen_[input] = 1; });
     }
-    for (const std::vector<OpIndex>& members : stretches)
-      result_.shape_of[members.front()] = shape_of(members);
+    for (const auto& [members, copy_of] : stretches) {
+      const bool same = copy_of != kNone && does_the_same(members, stretches[copy_of].members);
+      result_.shape_of[members.front()] =
+          same ? result_.shape_of[stretches[copy_of].members.front()] : shape_of(members);
+    }
     result_.stretches = static_cast<std::uint32_t>(stretches.size());
   }
 
  private:
+  // REQUIRES: one is a copy of the other.
+  [[nodiscard]] bool does_the_same(std::span<const OpIndex> members,
+                                   std::span<const OpIndex> others) const {
+    const Operation* const operations = operations_.data();
+    const std::uint8_t* const seen = seen_.data();
+    return std::ranges::equal(members, others, [=](OpIndex op, OpIndex other) {
+      return operations[op].payload == operations[other].payload &&
+             operations[op].slot == operations[other].slot && seen[op] == seen[other];
+    });
+  }
+
   // Stretches follow one another: what lies between a stretch's ends and has a number is its own.
   template <class Visit>
   void for_each_piece_before(OpIndex op, OpIndex head, const Visit& visit) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace trainyard {
 
@@ -12,29 +13,38 @@ constexpr std::uint16_t kUnused = 0xFFFF;
 ProgramOrder::ProgramOrder(const Program& program) {
   std::array<std::uint16_t, 256> column{};
   column.fill(kUnused);
-  column_.reserve(program.operations.size());
-  for (const Operation& op : program.operations) {
+  const std::span<const Operation> operations = program.operations;
+  const OpIndex* const dependencies = program.dependencies.data();
+  column_.reserve(operations.size());
+  for (const Operation& op : operations) {
     if (column[op.stream] == kUnused) column[op.stream] = static_cast<std::uint16_t>(columns_++);
     column_.push_back(static_cast<std::uint8_t>(column[op.stream]));
   }
   stride_ = (columns_ + kBlock - 1) / kBlock * kBlock;
-  after_.assign(program.operations.size() * stride_, 0);
+  after_.assign(operations.size() * stride_, 0);
   std::vector<OpIndex> last(columns_, kNone);
-  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+  for (OpIndex op = 0; op < operations.size(); ++op) {
     OpIndex* const row = after_.data() + op * stride_;
     OpIndex& previous = last[column_[op]];
     if (previous != kNone) {
-      std::copy_n(after_.data() + previous * stride_, stride_, row);
+      copy(row, after_.data() + previous * stride_);
       row[column_[op]] = previous + 1;
     }
     previous = op;
-    for (const OpIndex before : program.dependencies_of(program.operations[op])) {
+    const Operation& operation = operations[op];
+    for (std::uint32_t i = operation.dependencies_begin; i < operation.dependencies_end; ++i) {
+      const OpIndex before = dependencies[i];
       OpIndex& own = row[column_[before]];
       if (own > before) continue;  // and with it all that comes before it
       raise(row, after_.data() + before * stride_);
       own = before + 1;
     }
   }
+}
+
+void ProgramOrder::copy(OpIndex* __restrict row, const OpIndex* __restrict other) const {
+  for (std::size_t block = 0; block < stride_; block += kBlock)
+    std::memcpy(row + block, other + block, kBlock * sizeof(OpIndex));
 }
 
 void ProgramOrder::raise(OpIndex* __restrict row, const OpIndex* __restrict other) const {

@@ -28,6 +28,7 @@ class ProgramOrder {
   // Streams in use have columns, counted from 0.
   [[nodiscard]] std::size_t columns() const { return columns_; }
   [[nodiscard]] std::uint8_t column(OpIndex op) const { return column_[op]; }
+  [[nodiscard]] std::span<const std::uint8_t> column_of() const { return column_; }
   // By column: one past the last operation that `op` comes after, 0 where there is none.
   [[nodiscard]] std::span<const OpIndex> after(OpIndex op) const {
     return std::span(after_).subspan(op * stride_, columns_);
@@ -36,6 +37,7 @@ class ProgramOrder {
  private:
   static constexpr std::size_t kBlock = 4;  // columns raised together
 
+  void copy(OpIndex* __restrict row, const OpIndex* __restrict other) const;
   // Makes `row` come after all that `other` comes after.
   void raise(OpIndex* __restrict row, const OpIndex* __restrict other) const;
 
