@@ -27,13 +27,18 @@ constexpr std::size_t kMostGroups = 64;
 class Apartness {
  public:
   Apartness(const Workload& workload, const JointGraph& joint, CallOrder& order)
-      : workload_(workload), joint_(joint), order_(order), first_(workload.ranks.size() + 1, 0) {
+      : workload_(workload),
+        joint_(joint),
+        order_(order),
+        first_(workload.ranks.size() + 1, 0),
+        of_itself_(workload.groups.size(), Itself::Unknown) {
     for (const Membership& membership : joint.memberships) ++first_[membership.rank + 1];
     for (std::size_t rank = 0; rank + 1 < first_.size(); ++rank) first_[rank + 1] += first_[rank];
   }
 
   // Of a group with itself: its calls follow one another.
   [[nodiscard]] bool apart(GroupId a, GroupId b) {
+    if (a == b) return of_itself(a);
     if (a > b) std::swap(a, b);
     const std::pair pair{a, b};
     if (last_pair_ != pair) {
@@ -44,6 +49,15 @@ class Apartness {
   }
 
  private:
+  enum class Itself : std::uint8_t { Unknown, Apart, Together };
+
+  [[nodiscard]] bool of_itself(GroupId group) {
+    Itself& known = of_itself_[group];
+    if (known == Itself::Unknown)
+      known = found_apart(group, group) ? Itself::Apart : Itself::Together;
+    return known == Itself::Apart;
+  }
+
   // Of a sender and a receiver: looked at as fast as looked up.
   [[nodiscard]] bool is_pair(GroupId group) const {
     return workload_.groups[group].members.size() <= 2;
@@ -71,22 +85,43 @@ class Apartness {
     return nullptr;
   }
 
-  // Through all slots of the rank that name the two groups.
+  // Through all slots of the rank that name the two groups. Ranks of one program mostly bind their
+  // slots alike: what was last found for the two slots is asked for again.
   [[nodiscard]] bool keeps_apart(RankId rank, std::uint16_t a, std::uint16_t b) {
     const std::vector<std::uint32_t>& slots = joint_.slot_of[rank];
+    const std::uint32_t program = workload_.ranks[rank].program;
+    Kept& kept = kept_[(program * 31U + a * 8U + b) % kept_.size()];
+    if (kept.slots != nullptr && kept.program == program && kept.a == a && kept.b == b &&
+        *kept.slots == slots)
+      return kept.apart;
+    kept = {&slots, program, a, b, are_ordered(program, slots, a, b)};
+    return kept.apart;
+  }
+
+  [[nodiscard]] bool are_ordered(std::uint32_t program, const std::vector<std::uint32_t>& slots,
+                                 std::uint16_t a, std::uint16_t b) {
     for (std::uint16_t i = 0; i < slots.size(); ++i) {
       if (slots[i] != a) continue;
-      for (std::uint16_t j = 0; j < slots.size(); ++j) {
-        if (slots[j] == b && !order_.ordered(workload_.ranks[rank].program, i, j)) return false;
-      }
+      for (std::uint16_t j = 0; j < slots.size(); ++j)
+        if (slots[j] == b && !order_.ordered(program, i, j)) return false;
     }
     return true;
   }
+
+  struct Kept {
+    const std::vector<std::uint32_t>* slots = nullptr;
+    std::uint32_t program = 0;
+    std::uint16_t a = 0;
+    std::uint16_t b = 0;
+    bool apart = false;
+  };
 
   const Workload& workload_;
   const JointGraph& joint_;
   CallOrder& order_;
   std::vector<std::size_t> first_;  // by rank, in JointGraph::memberships
+  std::vector<Itself> of_itself_;   // by group
+  std::vector<Kept> kept_ = std::vector<Kept>(4096);
   std::unordered_map<std::uint64_t, bool> known_;
   // The pair last asked for: the links of a node are looked at in a row.
   std::pair<GroupId, GroupId> last_pair_ = {kNone, kNone};
@@ -104,8 +139,10 @@ class ContentionSearch {
         joint_(joint),
         apartness_(workload, joint, order),
         moments_(joint.traffic.size()) {
-    for (std::size_t i = 0; i < joint.traffic.size(); ++i)
+    for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
       for (const GroupCall& made : joint.traffic[i]) add_moments(made, moments_[i]);
+      for (Moments& of_shape : moments_[i]) of_shape.sort();
+    }
     TY_CHECK(joint.shape_loads.size() < kNone, joint.shape_loads.size());
     result_.contended.assign(joint.shape_loads.size(), false);
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
@@ -142,15 +179,22 @@ class ContentionSearch {
   // Whom a chain may meet on a link.
   enum class Company : std::uint8_t { None, OwnPhase, Others };
 
-  // When the chains of each shape of a group move, ascending.
-  using Moments = std::vector<std::vector<Moment>>;
+  // When the chains of a shape move.
+  struct Moments {
+    std::vector<Moment> all;  // ascending
+    bool together = false;    // two of them at once
+    void sort() {
+      std::ranges::sort(all);
+      together = std::ranges::adjacent_find(all) != all.end();
+    }
+  };
 
-  static void add_moments(const GroupCall& made, Moments& of_shape) {
+  static void add_moments(const GroupCall& made, std::vector<Moments>& of_shape) {
     for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
       const Moment moment = std::uint64_t{made.call} << 32U | phase;
       for (const ShapedChain& chain : made.phases[phase].chains) {
         if (chain.shape >= of_shape.size()) of_shape.resize(chain.shape + std::size_t{1});
-        std::vector<Moment>& moments = of_shape[chain.shape];
+        std::vector<Moment>& moments = of_shape[chain.shape].all;
         moments.insert(moments.end(), chain.count, moment);
       }
     }
@@ -188,7 +232,7 @@ class ContentionSearch {
     }
   }
 
-  [[nodiscard]] const std::vector<Moment>& moments_of(std::uint32_t shape) const {
+  [[nodiscard]] const Moments& moments_of(std::uint32_t shape) const {
     const GroupId group = joint_.group_of_shape[shape];
     return moments_[joint_.traffic_of[group]][shape - joint_.first_shape[group]];
   }
@@ -234,11 +278,11 @@ class ContentionSearch {
   // Of the chains of one group, whose calls follow one another: two of them meet where they move in
   // the same phase. `first`: the place of the first in company_.
   void find_company_within(std::span<const Crossing> of_group, std::size_t first) {
+    for (std::size_t i = 0; i < of_group.size(); ++i) company_[first + i] = Company::None;
+    if (of_group.size() == 1 && !moments_of(of_group.front().shape).together) return;
     moving_.clear();
-    for (std::size_t i = 0; i < of_group.size(); ++i) {
-      company_[first + i] = Company::None;
-      for (const Moment moment : moments_of(of_group[i].shape)) moving_.emplace_back(moment, i);
-    }
+    for (std::size_t i = 0; i < of_group.size(); ++i)
+      for (const Moment moment : moments_of(of_group[i].shape).all) moving_.emplace_back(moment, i);
     std::ranges::sort(moving_);
     for (std::size_t i = 1; i < moving_.size(); ++i) {
       if (moving_[i].first != moving_[i - 1].first) continue;
@@ -250,8 +294,8 @@ class ContentionSearch {
   const Cluster& cluster_;
   const JointGraph& joint_;
   Apartness apartness_;
-  std::vector<Moments> moments_;  // by traffic of a group
-  std::vector<Company> company_;  // on the link at hand
+  std::vector<std::vector<Moments>> moments_;  // by traffic of a group, by shape
+  std::vector<Company> company_;               // on the link at hand
   std::vector<GroupId> groups_here_;
   std::vector<GroupId> groups_before_;  // on the link before: those of a node come in a row
   std::vector<bool> alone_here_;
