@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "builders.hpp"
+#include "sim/base/random.hpp"
 #include "sim/engine/stretch_times.hpp"
 #include "sim/engine/stretches.hpp"
 
@@ -96,6 +97,52 @@ TEST(Stretches, NeedTheComputationToThemselves) {
   script.compute(program, 1.0, {.stream = 0, .after = {reduced}});
   const Program& written = script.workload().programs[program];
   EXPECT_EQ(find_stretches(written, joinable(written)).stretches, 0U);
+}
+
+// As add_microbatch, with one of several small differences.
+void add_variant(Script& script, std::uint32_t program, std::uint32_t call, std::uint64_t variant) {
+  const OpIndex received = script.communicate(program, OpKind::Recv, 1, call, {.stream = 2});
+  const OpIndex late = script.communicate(program, OpKind::Recv, 3, call, {.stream = 3});
+  const OpIndex first = script.compute(program, 1.0, {.stream = 0, .after = {received}});
+  const OpIndex reduced =
+      script.communicate(program, OpKind::Collective, 0, call, {.stream = 1, .after = {first}});
+  if (variant == 1) script.communicate(program, OpKind::Send, 2, call, {.stream = 2});
+  const OpIndex second = variant == 2 ? script.compute(program, 2.0, {.stream = 0, .after = {late}})
+                                      : script.compute(program, 2.0);
+  const OpIndex other =
+      script.communicate(program, variant == 3 ? OpKind::Send : OpKind::Collective, 0, call,
+                         {.stream = 4, .after = {variant == 4 ? reduced : second}});
+  script.compute(program, 1.0, {.stream = 0, .after = {reduced}});
+  if (variant == 5) script.compute(program, 1.0);
+  const OpIndex last = script.compute(program, 1.0, {.stream = 0, .after = {other}});
+  script.communicate(program, OpKind::Send, 2, call, {.stream = 2, .after = {last}});
+}
+
+// Microbatches that are alike are grown as copies of those before them. Kernels of other names have
+// no model, and are the oracle: names are no part of a shape.
+TEST(Stretches, GrownAsCopiesAreAsGrownAlone) {
+  Script script({1e9, 1e9});
+  const auto call = script.call(CollectiveOp::AllReduce, {});
+  const auto program = script.program("stage");
+  Random random(7);
+  for (int microbatch = 0; microbatch < 300; ++microbatch) {
+    const std::uint64_t drawn = random.word() % 12;
+    add_variant(script, program, call, drawn < 6 ? drawn : 0);
+  }
+  Program& written = script.workload().programs[program];
+  for (Operation& op : written.operations.edit()) op.payload = 0;
+  const ProgramStretches copied = find_stretches(written, joinable(written));
+  std::uint16_t name = 0;
+  for (Operation& op : written.operations.edit()) op.name = name++;
+  const ProgramStretches alone = find_stretches(written, joinable(written));
+  EXPECT_EQ(copied.stretches, alone.stretches);
+  EXPECT_EQ(copied.shape_of, alone.shape_of);
+  ASSERT_EQ(copied.shapes.size(), alone.shapes.size());
+  EXPECT_GT(copied.shapes.size(), 3U);
+  for (std::size_t shape = 0; shape < alone.shapes.size(); ++shape) {
+    EXPECT_EQ(copied.shapes[shape].pieces, alone.shapes[shape].pieces);
+    EXPECT_EQ(copied.shapes[shape].next, alone.shapes[shape].next);
+  }
 }
 
 // 2 s of computation beside a collective of 1 s.
