@@ -1,5 +1,6 @@
 #include "models/rank_groups.hpp"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -217,10 +218,10 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
                     ? rank
                     : static_cast<std::uint32_t>(parallelism.placement.at(rank));
     entry.slots.resize(kSlotsLeast);
-    entry.label =
-        parallelism.context == 1
-            ? fmt::format("dp{} pp{} tp{}", at.data, at.pipeline, at.tensor)
-            : fmt::format("dp{} pp{} cp{} tp{}", at.data, at.pipeline, at.context, at.tensor);
+    entry.label = parallelism.context == 1
+                      ? fmt::format(FMT_COMPILE("dp{} pp{} tp{}"), at.data, at.pipeline, at.tensor)
+                      : fmt::format(FMT_COMPILE("dp{} pp{} cp{} tp{}"), at.data, at.pipeline,
+                                    at.context, at.tensor);
   }
   add_groups_by(workload, grid, GroupKind::Tensor, number(Slot::Tensor),
                 [](GridPosition p) { return p.tensor = 0, p; });

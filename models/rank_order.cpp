@@ -22,7 +22,7 @@ RankOrder::RankOrder(const std::string& order,
 RankOrder::Place RankOrder::place(RankId rank) const {
   Place place{};
   for (std::size_t i = 0; i < kDimensions; ++i)
-    if (stride_[i] > 0)
+    if (stride_[i] > 0 && size_[i] > 1)
       place[i] = rank / static_cast<RankId>(stride_[i]) % static_cast<RankId>(size_[i]);
   return place;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 #include "sim/graph/cluster.hpp"
 
 namespace trainyard {
@@ -12,16 +13,6 @@ namespace {
 
 void append(Route& route, const Route& more) {
   route.insert(route.end(), more.begin(), more.end());
-}
-
-// A hash in which every input bit reaches every output bit: the finaliser of splitmix64 (Steele,
-// Lea, Flood 2014). Chained, it gives each (seed, source, destination, flow, switch) a draw of its
-// own, in whatever order they are asked for.
-std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {
-  std::uint64_t z = (state ^ value) + 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31U);
 }
 
 // Links once each, in the order they were first met.
@@ -168,13 +159,13 @@ Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
   Route crossed;
   for (std::uint64_t flow = 0; flow < flows; ++flow) {
     const std::uint64_t key =
-        mixed(mixed(mixed(mixed(0, routing.seed), ends.leaves_at), ends.enters_at), flow);
+        mixed(mixed(mixed(mixed(routing.seed) ^ ends.leaves_at) ^ ends.enters_at) ^ flow);
     std::uint64_t turn = sink.number + flow;
     const auto pick = [&](const std::vector<Arc>& arcs, DeviceId at) {
       const std::uint64_t count = arcs.size();
       if (count == 1) return arcs.front();
       const std::uint64_t draw =
-          routing.kind == Routing::Kind::Ecmp ? mixed(key, at) % count : turn % count;
+          routing.kind == Routing::Kind::Ecmp ? mixed(key ^ at) % count : turn % count;
       turn /= count;
       return arcs[draw];
     };

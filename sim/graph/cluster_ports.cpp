@@ -92,11 +92,13 @@ bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
 void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
   std::vector<PortCable> up;
   std::vector<PortCable> down;
+  for (auto* cables : {&up, &down}) cables->reserve(gpus_.size());
   wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
     const Wire& wire = wiring_.wires()[strand.wire];
+    if (wire.kind != LinkKind::NicPort) return;
     const std::uint32_t from = fabric_place[strand.from];
     const std::uint32_t to = fabric_place[strand.to];
-    if (wire.kind != LinkKind::NicPort || (from == kNone) == (to == kNone)) return;
+    if ((from == kNone) == (to == kNone)) return;
     if (to != kNone) up.push_back({strand.from, {to, id, wire.cables}});
     if (from != kNone) down.push_back({strand.to, {from, id, wire.cables}});
   });

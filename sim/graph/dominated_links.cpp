@@ -3,19 +3,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "sim/base/mixed.hpp"
 #include "sim/graph/link_rows.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31U);
-}
 
 // Where a way goes on and none begins or ends.
 bool is_passed(DeviceKind kind) {

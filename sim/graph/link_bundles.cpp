@@ -1,6 +1,8 @@
 #include "sim/graph/link_bundles.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -8,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/base/mixed.hpp"
 #include "sim/graph/refinement.hpp"
 #include "sim/graph/workload.hpp"
 
@@ -17,22 +20,36 @@ namespace {
 
 enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link sees it
 
+// What a switch is joined to by links from and to switches that have endpoints, which are each
+// known by themselves: sums of hashes of (link, switch). Equal multisets have equal sums.
+struct Sight {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  void add(std::uint32_t label, DeviceId other) {
+    const std::uint64_t both = std::uint64_t{label} << 32U | other;
+    low += mixed(both);
+    high += mixed(both ^ 0xd1b54a32d192ed03ULL);
+  }
+};
+
 // What links are known by, and switches without endpoints; others by their own number.
 class FabricColours {
  public:
   std::uint32_t of_wire(const Wire& wire) {
-    return number({1.0, static_cast<double>(wire.kind), wire.capacity.value(), wire.nominal.value(),
-                   wire.latency.value(), static_cast<double>(wire.cables)});
+    return number({1, static_cast<std::uint64_t>(wire.kind), bits(wire.capacity.value()),
+                   bits(wire.nominal.value()), bits(wire.latency.value()), wire.cables});
   }
-  std::uint32_t of_switch(DeviceKind kind, Side side) {
-    return number({0.0, static_cast<double>(kind), static_cast<double>(side), 0.0, 0.0, 0.0});
+  std::uint32_t of_switch(DeviceKind kind, Side side, const Sight& sight) {
+    return number({0, static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(side), sight.low,
+                   sight.high, 0});
   }
   std::uint32_t of_one(DeviceId id, Side side) {
-    return number({2.0, static_cast<double>(id), static_cast<double>(side), 0.0, 0.0, 0.0});
+    return number({2, id, static_cast<std::uint64_t>(side), 0, 0, 0});
   }
 
  private:
-  using Key = std::tuple<double, double, double, double, double, double>;
+  using Key = std::array<std::uint64_t, 6>;
+  static std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
   std::uint32_t number(const Key& key) {
     return numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
@@ -40,36 +57,32 @@ class FabricColours {
 };
 
 // The links between switches. A switch is two vertices, where links leave and where they arrive, so
-// that an edge has a direction; an edge is a link, its label what the link is known by.
+// that an edge has a direction; an edge is a link, its label what the link is known by. Links of a
+// switch that has endpoints are no edges: its like is itself alone, so that what the other end sees
+// of them never changes.
 class FabricGraph {
  public:
   explicit FabricGraph(const Cluster& cluster)
-      : cluster_(cluster),
+      : wiring_(cluster.wiring()),
         has_endpoints_(cluster.device_count(), false),
         first_vertex_(has_endpoints_.size(), kNone) {
-    const Wiring& wiring = cluster.wiring();
-    const auto is_switch = [&](DeviceId id) { return is_fabric_switch(wiring.device(id).kind); };
-    std::vector<Strand> strands;
-    wiring.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+    const auto is_switch = [&](DeviceId id) { return is_fabric_switch(wiring_.device(id).kind); };
+    wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
       const bool leaves_switch = is_switch(strand.from);
       if (leaves_switch != is_switch(strand.to)) {
         has_endpoints_[leaves_switch ? strand.from : strand.to] = true;
       } else if (leaves_switch) {
         inner_.push_back(id);
-        strands.push_back(strand);
       }
     });
-    std::vector<std::uint32_t> label_of_wire;
-    for (const Wire& wire : wiring.wires()) label_of_wire.push_back(numbers_.of_wire(wire));
-    edges_.reserve(inner_.size());
-    edge_of_inner_.reserve(inner_.size());
-    for (const Strand& strand : strands) add(strand, label_of_wire[strand.wire]);
+    for (const Wire& wire : wiring_.wires()) label_of_wire_.push_back(numbers_.of_wire(wire));
+    for (const LinkId id : inner_) add(wiring_.strand(id));
   }
 
   // The lowest link and switch of each class, for those of the class.
-  void name(LinkBundles& bundles) const {
-    const auto size = static_cast<std::uint32_t>(colours_.size());
-    const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours_);
+  void name(LinkBundles& bundles) {
+    const auto size = static_cast<std::uint32_t>(sight_.size());
+    const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours());
     const Numbered links = number_links(classes);
     for (std::size_t i = 0; i < inner_.size(); ++i)
       bundles.of_link[inner_[i]] = links.lowest[links.of_inner[i]];
@@ -98,17 +111,17 @@ class FabricGraph {
     result.of_inner.reserve(inner_.size());
     std::map<Kind, std::uint32_t> numbers;
     // Switches of a class come in a row, so that most links into a class are like the last.
-    std::vector<std::pair<Kind, std::uint32_t>> last(colours_.size(), {kNoKind, 0});
-    for (std::size_t i = 0; i < inner_.size(); ++i) {
-      const LabelledEdge& edge = edges_[edge_of_inner_[i]];
-      const std::uint32_t to = classes[edge.b - 1];
-      const Kind kind{classes[edge.a], to, edge.label};
+    std::vector<std::pair<Kind, std::uint32_t>> last(classes.size(), {kNoKind, 0});
+    for (const LinkId id : inner_) {
+      const Strand strand = wiring_.strand(id);
+      const std::uint32_t to = classes[first_vertex_[strand.to]];
+      const Kind kind{classes[first_vertex_[strand.from]], to, label_of_wire_[strand.wire]};
       auto& [known, number] = last[to];
       if (known != kind) {
         known = kind;
         const auto next = static_cast<std::uint32_t>(result.lowest.size());
         const auto [place, fresh] = numbers.try_emplace(kind, next);
-        if (fresh) result.lowest.push_back(inner_[i]);
+        if (fresh) result.lowest.push_back(id);
         number = place->second;
       }
       result.of_inner.push_back(number);
@@ -129,33 +142,51 @@ class FabricGraph {
     return result;
   }
 
-  void add(const Strand& strand, std::uint32_t label) {
+  void add(const Strand& strand) {
     const std::uint32_t from = vertex(strand.from, Side::Leaving);
     const std::uint32_t to = vertex(strand.to, Side::Arriving);
-    edge_of_inner_.push_back(static_cast<std::uint32_t>(edges_.size()));
-    edges_.push_back({from, to, label});
+    const std::uint32_t label = label_of_wire_[strand.wire];
+    if (has_endpoints_[strand.from]) {
+      sight_[to].add(label, strand.from);
+    } else if (has_endpoints_[strand.to]) {
+      sight_[from].add(label, strand.to);
+    } else {
+      edges_.push_back({from, to, label});
+    }
   }
 
   std::uint32_t vertex(DeviceId id, Side side) {
     std::uint32_t& first = first_vertex_[id];
     if (first == kNone) {
-      first = static_cast<std::uint32_t>(colours_.size());
-      for (const Side each : {Side::Leaving, Side::Arriving})
-        colours_.push_back(has_endpoints_[id] ? numbers_.of_one(id, each)
-                                              : numbers_.of_switch(cluster_.device(id).kind, each));
+      first = static_cast<std::uint32_t>(sight_.size());
+      sight_.resize(sight_.size() + 2);
       edges_.push_back({first, first + 1, kSameSwitch});
     }
     return first + static_cast<std::uint32_t>(side);
   }
 
+  [[nodiscard]] std::vector<std::uint32_t> colours() {
+    std::vector<std::uint32_t> colours(sight_.size());
+    for (DeviceId id = 0; id < first_vertex_.size(); ++id) {
+      if (first_vertex_[id] == kNone) continue;
+      for (const Side side : {Side::Leaving, Side::Arriving}) {
+        const std::uint32_t vertex = first_vertex_[id] + static_cast<std::uint32_t>(side);
+        colours[vertex] = has_endpoints_[id]
+                              ? numbers_.of_one(id, side)
+                              : numbers_.of_switch(wiring_.device(id).kind, side, sight_[vertex]);
+      }
+    }
+    return colours;
+  }
+
   static constexpr std::uint32_t kSameSwitch = std::numeric_limits<std::uint32_t>::max();
 
-  const Cluster& cluster_;
+  const Wiring& wiring_;
   std::vector<bool> has_endpoints_;
   FabricColours numbers_;
+  std::vector<std::uint32_t> label_of_wire_;
   std::vector<LinkId> inner_;
-  std::vector<std::uint32_t> edge_of_inner_;
-  std::vector<std::uint32_t> colours_;
+  std::vector<Sight> sight_;  // by vertex
   std::vector<LabelledEdge> edges_;
   std::vector<std::uint32_t> first_vertex_;  // by device; kNone: joins no two switches
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 
 namespace trainyard {
 
@@ -20,14 +21,6 @@ struct Signature {
   std::uint64_t high = 0;
   auto operator<=>(const Signature&) const = default;
 };
-
-// The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31U);
-}
 
 Signature signature(std::uint32_t label, std::uint32_t colour) {
   const std::uint64_t both = (std::uint64_t{label} << 32U) | colour;
