@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "sim/graph/wire.hpp"
@@ -38,12 +39,14 @@ class NodeRuns {
 
   [[nodiscard]] std::uint32_t device_count() const { return devices_; }
   [[nodiscard]] std::uint32_t link_count() const { return links_; }
-  // REQUIRES: id < link_count(), device < device_count().
-  [[nodiscard]] Strand strand(LinkId id) const {
+  // What use(from, to, wire) makes of the link. REQUIRES: id < link_count().
+  template <class Use>
+  std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
     const Run& run = of_link(id);
     const std::uint32_t node = (id - run.first_link) / run.links;
-    return strand_of(run, node, (id - run.first_link) % run.links);
+    return read(run, node, (id - run.first_link) % run.links, use);
   }
+  // REQUIRES: device < device_count().
   [[nodiscard]] LinkId first_link_from(DeviceId device) const {
     const Run& run = of_device(device);
     const std::uint32_t node = (device - run.first_device) / run.devices;
@@ -56,7 +59,10 @@ class NodeRuns {
     for (const Run& run : runs_)
       for (std::uint32_t node = 0; node < run.count; ++node)
         for (const std::uint32_t link : run.outlet_links)
-          use(run.first_link + node * run.links + link, strand_of(run, node, link));
+          use(run.first_link + node * run.links + link,
+              read(run, node, link, [](DeviceId from, DeviceId to, std::uint32_t wire) {
+                return Strand{from, to, wire};
+              }));
   }
 
  private:
@@ -78,13 +84,17 @@ class NodeRuns {
     std::vector<std::uint32_t> outlet_links = {};   // those links of a node that are outlets
   };
 
-  [[nodiscard]] Strand strand_of(const Run& run, std::uint32_t node, std::uint32_t link) const {
+  template <class Use>
+  std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(const Run& run,
+                                                                    std::uint32_t node,
+                                                                    std::uint32_t link,
+                                                                    Use use) const {
     const Entry& entry = run.entries[link];
     const DeviceId first = run.first_device + node * run.devices;
-    if (!entry.leaves) return {first + entry.from, first + entry.to, entry.wire};
+    if (!entry.leaves) return use(first + entry.from, first + entry.to, entry.wire);
     const auto outlets = static_cast<std::uint32_t>(run.outlet_links.size());
     const Outlet& outlet = outlets_[run.first_outlet + node * outlets + entry.to];
-    return {first + entry.from, outlet.to, outlet.wire};
+    return use(first + entry.from, outlet.to, outlet.wire);
   }
   // Most clusters have one run.
   [[nodiscard]] const Run& of_link(LinkId id) const {

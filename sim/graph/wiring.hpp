@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,18 +64,26 @@ class Wiring {
     return runs_.link_count() + static_cast<std::uint32_t>(strands_.size());
   }
   [[nodiscard]] Strand strand(LinkId id) const {
-    return id < runs_.link_count() ? runs_.strand(id) : strands_[id - runs_.link_count()];
+    return read(id, [](DeviceId from, DeviceId to, std::uint32_t wire) {
+      return Strand{from, to, wire};
+    });
   }
   [[nodiscard]] Link link(LinkId id) const {
-    const Strand strand = this->strand(id);
-    const Wire& wire = wires_[strand.wire];
-    return {id,           wire.kind,    strand.from, strand.to, wire.capacity,
-            wire.nominal, wire.latency, wire.cables};
+    return read(id, [&](DeviceId from, DeviceId to, std::uint32_t number) {
+      const Wire& wire = wires_[number];
+      return Link{id, wire.kind, from, to, wire.capacity, wire.nominal, wire.latency, wire.cables};
+    });
   }
-  [[nodiscard]] const Wire& wire(LinkId id) const { return wires_[strand(id).wire]; }
+  [[nodiscard]] const Wire& wire(LinkId id) const {
+    return wires_[read(id, [](DeviceId, DeviceId, std::uint32_t wire) { return wire; })];
+  }
   [[nodiscard]] const std::vector<Wire>& wires() const { return wires_.all(); }
-  [[nodiscard]] DeviceId from(LinkId id) const { return strand(id).from; }
-  [[nodiscard]] DeviceId to(LinkId id) const { return strand(id).to; }
+  [[nodiscard]] DeviceId from(LinkId id) const {
+    return read(id, [](DeviceId from, DeviceId, std::uint32_t) { return from; });
+  }
+  [[nodiscard]] DeviceId to(LinkId id) const {
+    return read(id, [](DeviceId, DeviceId to, std::uint32_t) { return to; });
+  }
   [[nodiscard]] Links links() const { return range(0, link_count()); }
   // The links that start at a device, ascending.
   [[nodiscard]] Links links_from(DeviceId device) const {
@@ -120,6 +129,14 @@ class Wiring {
                         const std::function<void(const Link&, Blueprint&)>& draw);
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
   void write_out();  // every link by itself
+  // What use(from, to, wire) makes of a link: three numbers, which stay in registers as a strand of
+  // twelve bytes would not.
+  template <class Use>
+  std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
+    if (id < runs_.link_count()) return runs_.read(id, use);
+    const Strand& strand = strands_[id - runs_.link_count()];
+    return use(strand.from, strand.to, strand.wire);
+  }
   [[nodiscard]] Links range(LinkId begin, LinkId end) const {
     const auto at = [&](LinkId id) {
       return boost::transform_iterator<LinkAt, boost::counting_iterator<LinkId>, Link>(
