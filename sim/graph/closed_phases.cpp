@@ -20,12 +20,7 @@ constexpr std::size_t kMostChains = 16;
 std::vector<bool> closed_groups(const JointGraph& joint, const Contention& contention) {
   std::vector<bool> closed(joint.traffic_of.size(), false);
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    const auto loads = contention.contended.begin();
-    const bool meets =
-        std::find(loads + static_cast<std::ptrdiff_t>(joint.shape_offsets[shape]),
-                  loads + static_cast<std::ptrdiff_t>(joint.shape_offsets[shape + 1]),
-                  true) != loads + static_cast<std::ptrdiff_t>(joint.shape_offsets[shape + 1]);
-    if (meets) closed[joint.group_of_shape[shape]] = true;
+    if (contention.meets[shape]) closed[joint.group_of_shape[shape]] = true;
   }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     if (contention.meets_others[shape]) closed[joint.group_of_shape[shape]] = false;
@@ -51,8 +46,8 @@ double rate_alone(const Cluster& cluster, const JointGraph& joint, const Content
 }
 
 // Numbers of links in a phase, given in the order they are met.
-using LinkNumbers = std::vector<std::size_t>;
-constexpr std::size_t kNoNumber = std::numeric_limits<std::size_t>::max();
+using LinkNumbers = std::vector<std::uint32_t>;
+constexpr std::uint32_t kNoNumber = std::numeric_limits<std::uint32_t>::max();
 
 // `numbers` has kNoNumber for every link, before and after. Equal chains have one fate: they load
 // links together.
@@ -68,7 +63,8 @@ void price(const Cluster& cluster, const JointGraph& joint, const Contention& co
     for (const auto& [link, load] : shape_of(chain)) {
       if (contention.slack[link]) continue;
       if (numbers[link] == kNoNumber) {
-        numbers[link] = flows.add_link(cluster.link(link).capacity.value());
+        const double capacity = cluster.link(link).capacity.value();
+        numbers[link] = static_cast<std::uint32_t>(flows.add_link(capacity));
         numbered.push_back(link);
       }
       flow.loads.emplace_back(numbers[link], joint.loads[load] * chain.count);
@@ -104,6 +100,7 @@ ClosedPhases close_phases(const Cluster& cluster, JointGraph joint, Contention c
     for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
       contention.contended[i] = false;
     }
+    contention.meets[shape] = false;
   }
   return {std::move(joint), std::move(contention)};
 }

@@ -146,6 +146,7 @@ class ContentionSearch {
     TY_CHECK(joint.shape_loads.size() < kNone, joint.shape_loads.size());
     result_.contended.assign(joint.shape_loads.size(), false);
     result_.rate_alone.assign(joint.group_of_shape.size(), kUnlimited);
+    result_.meets.assign(joint.group_of_shape.size(), false);
     result_.meets_others.assign(joint.group_of_shape.size(), false);
     std::vector<std::uint64_t> loaded;
     result_.slack = beside(
@@ -225,6 +226,7 @@ class ContentionSearch {
       if (company_[i] == Company::Others) result_.meets_others[shape] = true;
       if (company_[i] != Company::None) {
         result_.contended[load] = true;
+        result_.meets[shape] = true;
       } else {
         double& alone = result_.rate_alone[shape];
         alone = std::min(alone, capacity / joint_.loads[joint_.shape_loads[load].load]);
@@ -314,6 +316,7 @@ Contention all_contended(const Cluster& cluster, const JointGraph& joint) {
   const std::size_t shapes = joint.group_of_shape.size();
   return {.contended = std::vector<bool>(joint.shape_loads.size(), true),
           .rate_alone = std::vector<double>(shapes, kUnlimited),
+          .meets = std::vector<bool>(shapes, true),
           .meets_others = std::vector<bool>(shapes, true),
           .slack = std::vector<bool>(cluster.links().size(), false),
           .stands = joint.row_of};

@@ -29,6 +29,7 @@ struct Contention {
   std::vector<bool> contended;  // by index into JointGraph::shape_loads
   // By shape, of its most loaded link in bytes/s: what its uncontended links allow; infinity: all.
   std::vector<double> rate_alone;
+  std::vector<bool> meets;  // by shape: whether any of its loads is contended
   // By shape: whether a chain meets any but chains of its own phase.
   std::vector<bool> meets_others;
   std::vector<bool> slack;  // by link
