@@ -19,19 +19,19 @@ namespace {
   throw InputError(Problem{"", "", std::move(problem), std::move(remedy)});
 }
 
-// Between a device outside of the fabric and a place in it.
+// Between a NIC outside of the fabric and a place in it.
 struct PortCable {
-  DeviceId device = 0;
+  std::uint32_t nic = 0;  // its number among those that GPUs use
   Arc arc = {};
 };
 
-Adjacency by_device(std::uint32_t devices, std::span<const PortCable> cables) {
-  Adjacency result{.begin = std::vector<std::uint32_t>(devices + std::size_t{1}, 0),
+Adjacency by_nic(std::uint32_t nics, std::span<const PortCable> cables) {
+  Adjacency result{.begin = std::vector<std::uint32_t>(nics + std::size_t{1}, 0),
                    .arcs = std::vector<Arc>(cables.size())};
-  for (const PortCable& cable : cables) ++result.begin[cable.device + 1];
+  for (const PortCable& cable : cables) ++result.begin[cable.nic + 1];
   std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
   std::vector<std::uint32_t> next(result.begin.begin(), result.begin.end() - 1);
-  for (const PortCable& cable : cables) result.arcs[next[cable.device]++] = cable.arc;
+  for (const PortCable& cable : cables) result.arcs[next[cable.nic]++] = cable.arc;
   return result;
 }
 
@@ -90,6 +90,10 @@ bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
 }
 
 void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
+  std::vector<std::uint32_t> number(device_count(), kNone);  // of NICs
+  std::uint32_t nics = 0;
+  for (const DeviceId nic : nic_of_gpu_)
+    if (number[nic] == kNone) number[nic] = nics++;
   std::vector<PortCable> up;
   std::vector<PortCable> down;
   for (auto* cables : {&up, &down}) cables->reserve(gpus_.size());
@@ -99,11 +103,13 @@ void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
     const std::uint32_t from = fabric_place[strand.from];
     const std::uint32_t to = fabric_place[strand.to];
     if ((from == kNone) == (to == kNone)) return;
-    if (to != kNone) up.push_back({strand.from, {to, id, wire.cables}});
-    if (from != kNone) down.push_back({strand.to, {from, id, wire.cables}});
+    const std::uint32_t nic = number[from == kNone ? strand.from : strand.to];
+    if (nic == kNone) return;
+    if (to != kNone) up.push_back({nic, {to, id, wire.cables}});
+    if (from != kNone) down.push_back({nic, {from, id, wire.cables}});
   });
   const auto fill = [&](Adjacency& ports, std::span<const PortCable> cables) {
-    const Adjacency of_device = by_device(device_count(), cables);
+    const Adjacency of_nic = by_nic(nics, cables);
     ports.begin.reserve(gpus_.size() + 1);
     ports.arcs.reserve(gpus_.size());
     ports.begin.push_back(0);
@@ -111,7 +117,7 @@ void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
       if (fabric_place[nic] != kNone) {
         ports.arcs.push_back({.place = fabric_place[nic]});
       } else {
-        for (const Arc& arc : of_device.of(nic)) ports.arcs.push_back(arc);
+        for (const Arc& arc : of_nic.of(number[nic])) ports.arcs.push_back(arc);
       }
       ports.begin.push_back(static_cast<std::uint32_t>(ports.arcs.size()));
     }
