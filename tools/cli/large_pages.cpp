@@ -21,6 +21,7 @@ void prefer_large_pages() {
   constexpr std::size_t kHeap = 128 * kMebibyte;
   // Blocks below 32 MiB, the most that the C library allows here, come from the heap, and what is
   // given back to it stays there.
+  mallopt(M_ARENA_MAX, 1);  // for all threads: heaps of their own would have small pages
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, kHeap);
