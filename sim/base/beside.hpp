@@ -7,18 +7,30 @@
 #include <atomic>
 #include <cstddef>
 #include <future>
+#include <system_error>
 #include <type_traits>
-#include <utility>
 
 namespace trainyard {
+
+// Begins `work` on a second thread where that is `worth` it. Where it is not, or the machine has no
+// thread or no stack to give, it is done when its end is waited for.
+template <class Work>
+std::future<void> begun(bool worth, const Work& work) {
+  if (worth) {
+    try {
+      return std::async(std::launch::async, work);
+    } catch (const std::system_error&) {  // the pieces follow each other
+    }
+  }
+  return std::async(std::launch::deferred, work);
+}
 
 // Does `first` on a second thread, where that is `worth` starting one, and `second` on this one;
 // returns what `second` does when both are done. Throws what either throws, that of `second` before
 // that of `first`. REQUIRES: neither writes what the other reads or writes, caches included.
 template <class First, class Second>
-auto beside(bool worth, First first, Second second) {
-  std::future<void> other =
-      std::async(worth ? std::launch::async : std::launch::deferred, std::move(first));
+auto beside(bool worth, const First& first, Second second) {
+  std::future<void> other = begun(worth, first);
   if constexpr (std::is_void_v<decltype(second())>) {
     second();
     other.get();

@@ -166,6 +166,17 @@ TEST(Refusals, AStepThatDoesNotFitSaysNo) {
   }
 }
 
+// A machine without the memory for a step, or for a second thread's stack: is it told as what it
+// is?
+TEST(Refusals, TooLittleMemoryIsNoFaultOfTheProgram) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh(
+      "ulimit -v 400000; trainyard run scenarios/megatron/gpt_1008b_3072xa100.json --no-search");
+  EXPECT_EQ(outcome.exit, 1);
+  EXPECT_TRUE(outcome.err.starts_with("trainyard: this takes more memory than ")) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
 TEST(Refusals, AStandardOutputThatIsFullIsNoSuccess) {
   const Scratch scratch;
   for (const std::string command : {"list", "schema", "run scenarios/first/two_gpus.json"}) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
@@ -40,6 +41,12 @@ int run(const trainyard::Action& action) {
     return code(Exit::BadInput);
   } catch (const trainyard::RunError& error) {
     fmt::print(stderr, "trainyard: {}\n", error.what());
+    return code(Exit::RunSaysNo);
+  } catch (const std::bad_alloc&) {
+    fmt::print(
+        stderr,
+        "trainyard: this takes more memory than the process may have (raise `ulimit -v`, use "
+        "a machine with more, or take a smaller batch: --set training.global_batch_size=N)\n");
     return code(Exit::RunSaysNo);
   } catch (const std::exception& error) {
     if (std::ferror(stdout) != 0) return printed(code(Exit::BadInput));

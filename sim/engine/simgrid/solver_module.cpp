@@ -67,12 +67,16 @@ std::unique_ptr<FluidSolver> make_fluid_solver(FluidSolver::Listener& listener) 
 
 FluidSolverAhead::FluidSolverAhead(bool wanted) {
   if (!wanted) return;
-  loading_ = std::jthread([] {
+  const auto load = [] {
     try {
       load_fluid_solver();
     } catch (const InputError&) {  // told to whoever needs it
     }
-  });
+  };
+  try {
+    loading_ = std::jthread(load);
+  } catch (const std::system_error&) {  // no thread to be had: it is loaded when it is needed
+  }
 }
 
 }  // namespace trainyard

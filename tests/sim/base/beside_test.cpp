@@ -2,7 +2,9 @@
 #include "sim/base/beside.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cstdlib>
 #include <latch>
 #include <stdexcept>
 #include <string>
@@ -24,6 +26,21 @@ TEST(Beside, BothAreDoneAndTheSecondAnswers) {
         worth, [&] { first = 5; }, [&] { second = 6; });
     EXPECT_EQ(first + second, 11);
   }
+}
+
+// Memory for a thread's stack is refused: are both done all the same, one after the other?
+TEST(Beside, WithoutAThreadToBeHad) {
+  const auto without_room = [] {
+    const rlimit none{.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &none);
+    std::thread::id first;
+    const auto here = [] { return std::this_thread::get_id(); };
+    const std::thread::id second = beside(
+        true, [&] { first = here(); }, here);
+    std::_Exit(first == second ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // alone: no stack is left from another test
+  EXPECT_EXIT(without_room(), testing::ExitedWithCode(0), "");
 }
 
 // Each waits for the other: neither would end if one followed the other.
