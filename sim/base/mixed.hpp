@@ -1,19 +1,33 @@
-// A hash of one word, in which every input bit reaches every output bit.
+// Hashes of words.
 //
 //   sum += mixed(std::uint64_t{label} << 32U | colour);   // tells multisets apart by their sums
+//   hash = hash_with(hash, word);                         // of a list, word by word
 #pragma once
 
 #include <cstdint>
 
 namespace trainyard {
 
-// The finaliser of splitmix64 (Steele, Lea, Flood 2014, OOPSLA, figure 17). Chained over words,
-// each combined with the hash so far, it gives every list of them a draw of its own.
-[[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t word) {
-  word += 0x9e3779b97f4a7c15ULL;
+inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 over the golden ratio
+
+// The finaliser of splitmix64 (Steele, Lea, Flood 2014, OOPSLA, figure 17): every input bit reaches
+// every output bit.
+[[nodiscard]] constexpr std::uint64_t finalised(std::uint64_t word) {
   word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9ULL;
   word = (word ^ (word >> 27U)) * 0x94d049bb133111ebULL;
   return word ^ (word >> 31U);
+}
+
+// What splitmix64 draws in the state `word`. Chained over words, each combined with the hash so
+// far, it gives every list of them a draw of its own.
+[[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t word) {
+  return finalised(word + kGoldenGamma);
+}
+
+// The hash of a list with one word more: quick, for tables whose keys are compared too.
+[[nodiscard]] constexpr std::uint64_t hash_with(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * kGoldenGamma;
+  return hash ^ (hash >> 29U);
 }
 
 }  // namespace trainyard

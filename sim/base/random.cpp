@@ -6,32 +6,22 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 
 namespace trainyard {
 
-namespace {
-
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
-
-std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31U);
-}
-
-}  // namespace
-
 Random Random::split(std::uint64_t number) const {
-  return Random(mixed(mixed(state_ + kGolden) ^ (number + kGolden)));
+  return Random(finalised(mixed(state_) ^ (number + kGoldenGamma)));
 }
 
 Random Random::split(std::string_view name) const {
   std::uint64_t hash = name.size();
-  for (const char letter : name) hash = mixed(hash ^ static_cast<unsigned char>(letter)) + kGolden;
+  for (const char letter : name)
+    hash = finalised(hash ^ static_cast<unsigned char>(letter)) + kGoldenGamma;
   return split(hash);
 }
 
-std::uint64_t Random::word() { return mixed(state_ += kGolden); }
+std::uint64_t Random::word() { return finalised(state_ += kGoldenGamma); }
 
 double Random::uniform() { return static_cast<double>(word() >> 11U) * 0x1p-53; }
 

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/base/mixed.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -237,7 +239,7 @@ using Key = std::vector<std::uint32_t>;
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     std::uint64_t hash = key.size();
-    for (const std::uint32_t word : key) hash = (hash ^ word) * 0x9E3779B97F4A7C15U ^ hash >> 29U;
+    for (const std::uint32_t word : key) hash = hash_with(hash, word);
     return hash;
   }
 };

@@ -6,6 +6,8 @@
 #include <ranges>
 #include <utility>
 
+#include "sim/base/mixed.hpp"
+
 namespace trainyard {
 
 namespace {
@@ -16,11 +18,6 @@ constexpr std::uint64_t kMessage = 1;
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
-
-constexpr std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-  return hash ^ (hash >> 29U);
-}
 
 }  // namespace
 
@@ -108,7 +105,7 @@ void AlikePlaces::number_nodes() {
   for (std::uint32_t node = 0; node < cluster_.facts().nodes; ++node) {
     const std::vector<std::uint32_t> wires = wires_of(node);
     std::vector<Kind>& candidates =
-        kinds[std::accumulate(wires.begin(), wires.end(), wires.size(), mixed)];
+        kinds[std::accumulate(wires.begin(), wires.end(), wires.size(), hash_with)];
     const auto like = std::ranges::find_if(candidates, [&](const Kind& kind) {
       return kind.wires == wires && stand_alike(kind.node, node) && is_joined_like(kind, node);
     });

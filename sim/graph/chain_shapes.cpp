@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 #include "sim/graph/link_bundles.hpp"
 
 namespace trainyard {
@@ -117,10 +118,8 @@ std::uint32_t ChainShapes::shape_of(const Chain& chain, double payload) {
                                            ? loads_of(every_link(cluster_, chain.loads), payload)
                                            : loads_of(chain.loads, payload);
   std::uint64_t hash = shape.size();
-  for (const ShapeLoad& load : shape) {
-    hash = (hash ^ ((std::uint64_t{load.link} << 32U) | load.load)) * 0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29U;
-  }
+  for (const ShapeLoad& load : shape)
+    hash = hash_with(hash, std::uint64_t{load.link} << 32U | load.load);
   const auto [begin, end] = shapes_here_.equal_range(hash);
   const std::uint32_t first = joint_.first_shape[group_];
   for (auto candidate = begin; candidate != end; ++candidate) {

@@ -8,6 +8,7 @@
 
 #include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 #include "sim/graph/alike_places.hpp"
 #include "sim/graph/call_lists.hpp"
 #include "sim/graph/chain_shapes.hpp"
@@ -289,10 +290,7 @@ bool is_large(const Cluster& cluster) {
 
 std::size_t KeyHash::operator()(const std::vector<std::uint64_t>& key) const {
   std::uint64_t hash = key.size();
-  for (const std::uint64_t word : key) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29U;
-  }
+  for (const std::uint64_t word : key) hash = hash_with(hash, word);
   return hash;
 }
 

@@ -1,15 +1,10 @@
 #include "sim/graph/wiring.hpp"
 
-#include <bit>
-
 namespace trainyard {
 
 std::uint32_t WireTable::number(const Wire& wire) {
   if (last_ < wires_.size() && wires_[last_] == wire) return last_;
-  const Key key{wire.kind, std::bit_cast<std::uint64_t>(wire.capacity.value()),
-                std::bit_cast<std::uint64_t>(wire.nominal.value()),
-                std::bit_cast<std::uint64_t>(wire.latency.value()), wire.cables};
-  const auto [known, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(wires_.size()));
+  const auto [known, fresh] = numbers_.try_emplace(wire, static_cast<std::uint32_t>(wires_.size()));
   if (fresh) wires_.push_back(wire);
   return last_ = known->second;
 }

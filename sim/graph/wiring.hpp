@@ -18,7 +18,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -39,9 +38,8 @@ class WireTable {
 
  private:
   friend class Wiring;
-  using Key = std::tuple<LinkKind, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t>;
   std::vector<Wire> wires_;
-  std::map<Key, std::uint32_t> numbers_;
+  std::map<Wire, std::uint32_t> numbers_;
   std::uint32_t last_ = 0;  // most wires are like the one before
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 #include "sim/engine/deadline_heap.hpp"
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/ready_queue.hpp"
@@ -28,10 +29,7 @@ constexpr double kFull = 1.0 - 1e-12;  // a utilisation that cannot grow any mor
 // Spreads flow classes over 64 bits, so that sums of them tell sets of live flows apart
 // (splitmix64, Steele et al., OOPSLA 2014).
 constexpr std::uint64_t spread(std::uint64_t value) {
-  value = (value + 1) * 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31U);
+  return finalised((value + 1) * kGoldenGamma);
 }
 
 class SimgridPricing final : public Pricing, private FluidSolver::Listener {
