@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <random>
 
 #include "models/collectives/collective.hpp"
@@ -72,6 +73,7 @@ std::vector<double> kernel_times(const Workload& workload) {
 
 // Seeds that every check takes.
 constexpr std::uint32_t kSample = 50;
+constexpr std::uint32_t kSeeds = 545;  // all: 500 and those whose weights the engine rounds
 
 struct Replay {
   Partition partition;
@@ -118,6 +120,19 @@ std::size_t differing_spans(const Workload& workload, const Replay& a, const Rep
   return differing;
 }
 
+// Seconds between the ends of the same operation in the two runs, at most.
+double furthest_spans_s(const Workload& workload, const Replay& a, const Replay& b) {
+  double furthest = 0.0;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    const OpTimes& x = a.timeline.classes[a.partition.class_of_rank[rank]];
+    const OpTimes& y = b.timeline.classes[b.partition.class_of_rank[rank]];
+    for (std::size_t op = 0; op < y.end_s.size(); ++op) {
+      furthest = std::max(furthest, std::abs(x.end_s.at(op) - y.end_s[op]));
+    }
+  }
+  return furthest;
+}
+
 void expect_equal_link_bytes(const Cluster& cluster, const Replay& a, const Replay& b) {
   for (LinkId link = 0; link < cluster.links().size(); ++link) {
     if (b.partition.class_of_link[link] == kNone) continue;
@@ -155,6 +170,15 @@ class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
     *cluster_ = with_slow_link(*cluster_, (seed * 7919U) % links, 0.5);
   }
 
+  // Enough of them are held to every digit: 500 where all are taken.
+  static void TearDownTestSuite() {
+    if (seeds_exact + seeds_rounded < kSeeds) return;  // a choice of tests
+    std::cout << seeds_exact << " seeds compared to 1e-9, " << seeds_rounded << " to 1/32\n";
+    EXPECT_GE(seeds_exact, 500U);
+  }
+
+  static inline std::uint32_t seeds_exact = 0;
+  static inline std::uint32_t seeds_rounded = 0;
   Workload workload_;
   std::unique_ptr<Cluster> cluster_;
 };
@@ -175,21 +199,21 @@ TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
   }
 }
 
-// Of 500 seeds two (396 and 468) differ, by less than a hundredth: their link weights are no ratio
-// of small whole numbers, and the engine's rounding (a counted approximation) differs with the
-// classes.
+// Where link weights are no ratio of small whole numbers the engine rounds them by up to 1/32 of a
+// flow's payload (and counts them), and differently with the classes: times agree to that only.
 TEST_P(FoldAgreement, EverySpanAgreesWithContention) {
   const Replay unfolded = replay("simgrid", *cluster_, workload_, Classes::Unfolded);
-  if (GetParam() >= kSample && unfolded.timeline.counters.rounded_weights > 0) {
-    GTEST_SKIP() << "NOT COMPARED: the engine rounded "
-                 << unfolded.timeline.counters.rounded_weights << " weights of this seed";
-  }
+  const std::uint64_t rounded = unfolded.timeline.counters.rounded_weights;
+  ++(rounded > 0 && GetParam() >= kSample ? seeds_rounded : seeds_exact);
   for (const Classes classes : {Classes::Folded, Classes::FoldedWithoutUncontended}) {
     const Replay folded = replay("simgrid", *cluster_, workload_, classes);
+    if (rounded > 0 && GetParam() >= kSample) {
+      EXPECT_LE(furthest_spans_s(workload_, folded, unfolded), unfolded.timeline.makespan_s / 32.0);
+      continue;
+    }
     EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U)
         << folded.partition.ranks.size() << " classes, rounded weights "
-        << folded.timeline.counters.rounded_weights << " and "
-        << unfolded.timeline.counters.rounded_weights;
+        << folded.timeline.counters.rounded_weights << " and " << rounded;
     expect_equal_link_bytes(*cluster_, folded, unfolded);
     expect_equal_busy_times(*cluster_, folded, unfolded);
   }
@@ -206,7 +230,7 @@ std::uint32_t seeds_of(std::uint32_t sample, std::uint32_t full) {
   return std::getenv("TRAINYARD_FULL") == nullptr ? sample : full;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, FoldAgreement, testing::Range(0U, seeds_of(kSample, 500)));
+INSTANTIATE_TEST_SUITE_P(Seeds, FoldAgreement, testing::Range(0U, seeds_of(kSample, kSeeds)));
 
 // The seeds fold, and their flows do meet: the tests above are not about nothing.
 TEST(FoldAgreementSeeds, FoldAndContend) {
