@@ -73,7 +73,22 @@ TEST(RowScenario, NotesOfAsynchronousTensorParallelismAreHeard) {
   EXPECT_FALSE(chunked(""));
 }
 
-// The same scenario as the shipped one, which was written by hand.
+// Runs of Transformer Engine's first years have software of their own, and those after them not.
+TEST(RowScenario, FirstYearsOfTransformerEngineAreAFrameworkOfTheirOwn) {
+  Json row = gpt3();
+  row["hardware"]["gpu"] = "H100-SXM5-80GB";
+  row["precision"] = "FP8";
+  const auto framework = [&row](const char* name) {
+    row["framework"] = name;
+    return row_scenario(load_row_tables(), row_of(row)).value("framework", "megatron");
+  };
+  EXPECT_EQ(framework("NVIDIA MLPerf Training v3.0 (NeMo/Megatron-Core, TE)"), "megatron_2023");
+  EXPECT_EQ(framework("NVIDIA MLPerf Training v4.0 (NeMo/Megatron-Core, TE)"), "megatron_2023");
+  EXPECT_EQ(framework("NeMo 24.07 (Megatron-Core+TE)"), "megatron_2023");
+  EXPECT_EQ(framework("NVIDIA MLPerf Training v4.1 (NeMo/Megatron-Core, TE)"), "megatron");
+  EXPECT_EQ(framework("NeMo/Megatron-Core"), "megatron");
+}
+
 // A recipe may say that exchanges of experts overlap; plain 1F1B on several stages cannot do it.
 TEST(RowScenario, ExchangesOverlapWhereTheRecipeSaysSo) {
   Json row = gpt3();
@@ -134,6 +149,7 @@ TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
   EXPECT_EQ(fused.experts.products, ExpertProducts::Fused);
 }
 
+// The same scenario as the shipped one, which was written by hand.
 TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
   const Scenario made = scenario_of(gpt3());
   const Scenario hand = load_scenario(
