@@ -203,6 +203,7 @@ std::optional<std::uint32_t> AlikePlaces::of_group(std::span<const std::uint32_t
   key_.assign({kGroup, gpus.size()});
   put_members(gpus);
   if (nodes_.things.size() > 1 && !put_tree()) return std::nullopt;
+  lay_base();
   return named();
 }
 
@@ -273,14 +274,23 @@ std::optional<std::uint32_t> AlikePlaces::of_message(std::uint32_t from_gpu, std
                              bits(hop->fraction), bits(link.capacity.value()),
                              bits(link.nominal.value()), bits(link.latency.value())});
   }
+  lay_base();
   return named();
+}
+
+void AlikePlaces::lay_base() {
+  base_.clear();
+  for (const RouteHop& hop : way_) base_.insert(base_.end(), {hop.link, hop.alike});
+  if (!way_.empty()) return;
+  base_.insert(base_.end(), nodes_.things.begin(), nodes_.things.end());
+  base_.insert(base_.end(), switches_.things.begin(), switches_.things.end());
 }
 
 std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
   if (!way_.empty()) {
     const auto at = std::ranges::find(way_, id, &RouteHop::link);
     if (at == way_.end()) return std::nullopt;
-    return Spot{Spot::Part::Way, 0, static_cast<std::uint32_t>(at - way_.begin())};
+    return Spot{Spot::Part::Way, 2 * static_cast<std::uint32_t>(at - way_.begin()), 0};
   }
   const Link& link = cluster_.link(id);
   const bool inside = cluster_.device(link.from).node == cluster_.device(link.to).node;
@@ -308,22 +318,24 @@ std::optional<AlikePlaces::Spot> AlikePlaces::spot_of_bundle(const Link& link) c
     const std::uint32_t at = tree_.node_of(part == Spot::Part::Up ? link.from : link.to);
     if (at == kNone || switches_.number[at] == kNone) continue;
     const FabricTree::Node& node = tree_.node(at);
-    if ((part == Spot::Part::Up ? node.up : node.down).link == link.id)
-      return Spot{part, switches_.number[at], 0};
+    if ((part == Spot::Part::Up ? node.up : node.down).link != link.id) continue;
+    const auto nodes = static_cast<std::uint32_t>(nodes_.things.size());
+    return Spot{part, nodes + switches_.number[at], 0};
   }
   return std::nullopt;
 }
 
-RouteHop AlikePlaces::hop_at(const Spot& spot) const {
+RouteHop AlikePlaces::hop_at(const Spot& spot, std::span<const std::uint32_t> base) const {
+  const std::uint32_t at = base[spot.which];
   switch (spot.part) {
     case Spot::Part::Way:
-      return way_[spot.offset];
+      return {.link = at, .alike = base[spot.which + 1]};
     case Spot::Part::Node:
-      return {.link = links_[first_link_[nodes_.things[spot.which]] + spot.offset]};
+      return {.link = links_[first_link_[at] + spot.offset]};
     case Spot::Part::Up:
-      return tree_.node(switches_.things[spot.which]).up;
+      return tree_.node(at).up;
     case Spot::Part::Down:
-      return tree_.node(switches_.things[spot.which]).down;
+      return tree_.node(at).down;
   }
   return {};
 }

@@ -15,6 +15,8 @@
 //
 //   AlikePlaces places(cluster);
 //   places.of_group(gpus);   // of every tensor group the same number
+//   const auto spot = places.spot_of(link);   // of the place at hand
+//   places.hop_at(*spot, base);   // the link of its like, in the place with that base
 #pragma once
 
 #include <cstdint>
@@ -45,12 +47,18 @@ class AlikePlaces {
   // A link of a place told by where it lies there: the same in places of one number.
   struct Spot {
     enum class Part : std::uint8_t { Node, Up, Down, Way } part = Part::Node;
-    std::uint32_t which = 0;   // node or switch, in the order of the place; 0 on a way
-    std::uint32_t offset = 0;  // among the links of the node, or of the way
+    std::uint32_t which = 0;   // number in the base
+    std::uint32_t offset = 0;  // among the links of the node
   };
   // Of the place at hand, by a link's lowest of its bundle; nothing for links elsewhere.
   [[nodiscard]] std::optional<Spot> spot_of(LinkId link) const;
-  [[nodiscard]] RouteHop hop_at(const Spot& spot) const;
+
+  // What tells where the place at hand lies: its nodes and its switches, or the links of a way and
+  // how many are alike. As long in all places of one number. Good until the next is asked for.
+  [[nodiscard]] std::span<const std::uint32_t> base() const { return base_; }
+  // The link at a spot of the place that lies there, and how many are alike. For several threads at
+  // once: nothing is kept.
+  [[nodiscard]] RouteHop hop_at(const Spot& spot, std::span<const std::uint32_t> base) const;
 
  private:
   // Things of the place at hand, numbered as they are first met.
@@ -91,6 +99,7 @@ class AlikePlaces {
   void put_way_up(std::uint32_t at);
   void put_order(const Met& met);
   void put_standing(std::uint32_t gpu);
+  void lay_base();
   [[nodiscard]] std::uint32_t named();
   [[nodiscard]] std::optional<Spot> spot_in_node(const Link& link) const;
   [[nodiscard]] std::optional<Spot> spot_of_bundle(const Link& link) const;
@@ -110,6 +119,7 @@ class AlikePlaces {
   Met switches_;  // of the tree
   std::uint32_t tops_ = 0;
   std::vector<RouteHop> way_;  // of a message
+  std::vector<std::uint32_t> base_;
 };
 
 }  // namespace trainyard

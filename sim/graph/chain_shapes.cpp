@@ -18,7 +18,7 @@ bool are_alike(double a, double b) {
 
 }  // namespace
 
-ChainShapes::ChainShapes(const Cluster& cluster, JointGraph& joint, bool every_link)
+ChainShapes::ChainShapes(const Cluster& cluster, const JointGraph& joint, bool every_link)
     : cluster_(cluster),
       joint_(joint),
       every_link_(every_link),
@@ -28,8 +28,8 @@ ChainShapes::ChainShapes(const Cluster& cluster, JointGraph& joint, bool every_l
     if (joint.row_of[link] != link) ++behind_[joint.row_of[link]];
 }
 
-void ChainShapes::begin(GroupId group) {
-  group_ = group;
+void ChainShapes::begin() {
+  first_ = count();
   shapes_here_.clear();
 }
 
@@ -121,19 +121,17 @@ std::uint32_t ChainShapes::shape_of(const Chain& chain, double payload) {
   for (const ShapeLoad& load : shape)
     hash = hash_with(hash, std::uint64_t{load.link} << 32U | load.load);
   const auto [begin, end] = shapes_here_.equal_range(hash);
-  const std::uint32_t first = joint_.first_shape[group_];
   for (auto candidate = begin; candidate != end; ++candidate) {
-    if (std::ranges::equal(joint_.shape(first + candidate->second), shape,
+    if (std::ranges::equal(this->shape(first_ + candidate->second), shape,
                            [](const ShapeLoad& a, const ShapeLoad& b) {
                              return a.link == b.link && a.load == b.load;
                            })) {
       return candidate->second;
     }
   }
-  const auto index = static_cast<std::uint32_t>(joint_.group_of_shape.size()) - first;
-  joint_.group_of_shape.push_back(group_);
-  joint_.shape_loads.insert(joint_.shape_loads.end(), shape.begin(), shape.end());
-  joint_.shape_offsets.push_back(joint_.shape_loads.size());
+  const std::uint32_t index = count() - first_;
+  shape_loads_.insert(shape_loads_.end(), shape.begin(), shape.end());
+  offsets_.push_back(shape_loads_.size());
   shapes_here_.emplace(hash, index);
   return index;
 }
@@ -142,8 +140,8 @@ std::uint32_t ChainShapes::load_index(double load) {
   const std::uint64_t key = rounded_key(load);
   if (last_load_ && last_load_->first == key) return last_load_->second;
   const auto [entry, fresh] =
-      load_indices_.try_emplace(key, static_cast<std::uint32_t>(joint_.loads.size()));
-  if (fresh) joint_.loads.push_back(load);
+      load_indices_.try_emplace(key, static_cast<std::uint32_t>(loads_.size()));
+  if (fresh) loads_.push_back(load);
   last_load_ = *entry;
   return entry->second;
 }

@@ -1,16 +1,12 @@
-// Which places of groups are alike, and whether groups in them load what they would if each were
-// asked for by itself.
+// Which places of groups are alike, and whether a link of one is found again in another.
 #include "sim/graph/alike_places.hpp"
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "hand_cluster.hpp"
-#include "hand_workload.hpp"
-#include "sim/graph/joint_graph.hpp"
 
 namespace trainyard::test {
 namespace {
@@ -101,94 +97,13 @@ TEST(AlikePlaces, ALinkOfAPlaceIsFoundAgainInOneAlike) {
       const auto spot = places.spot_of(way[hop].link);
       ASSERT_TRUE(spot.has_value()) << hop;
       ASSERT_TRUE(places.of_group(there).has_value());
-      EXPECT_EQ(places.hop_at(*spot).link, moved[hop].link) << hop;
-      EXPECT_EQ(places.hop_at(*spot).alike, moved[hop].alike) << hop;
+      EXPECT_EQ(places.hop_at(*spot, places.base()).link, moved[hop].link) << hop;
+      EXPECT_EQ(places.hop_at(*spot, places.base()).alike, moved[hop].alike) << hop;
     }
   }
   ASSERT_TRUE(places.of_group(here).has_value());
   const Route elsewhere = cluster.route(12, 18, RouteDetail::Bundles);
   EXPECT_FALSE(places.spot_of(elsewhere.front().link).has_value());
-}
-
-// What a group's chains put on links, by call, in all.
-using Loads = std::map<std::pair<std::uint32_t, LinkId>, double>;
-
-Loads joined_loads(const JointGraph& joint, GroupId group) {
-  Loads loads;
-  for (const GroupCall& made : joint.calls_of(group))
-    for (const ShapedPhase& phase : made.phases)
-      for (const ShapedChain& chain : phase.chains)
-        for (const auto& [link, load] : joint.shape(joint.first_shape[group] + chain.shape))
-          loads[{made.call, link}] += chain.count * chain.payload_bytes * joint.loads[load];
-  return loads;
-}
-
-Loads asked_loads(const JointGraph& joint, const Workload& workload, const Transport& transport,
-                  GroupId group) {
-  Gpus gpus;
-  for (const RankId rank : workload.groups[group].members) gpus.push_back(workload.ranks[rank].gpu);
-  Loads loads;
-  for (const GroupCall& made : joint.calls_of(group))
-    for (const Phase& phase : transport.phases(workload.calls[made.call], gpus))
-      for (const Chain& chain : phase.chains)
-        for (const LinkLoad& load : chain.loads)
-          if (joint.row_of[joint.bundle_of[load.link]] == load.link)
-            loads[{made.call, load.link}] += load.bytes;
-  return loads;
-}
-
-// Every GPU sends to the one in its place of the next node, all of a node meet, and so do those in
-// one place of the lower and of the upper half of the nodes.
-Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
-  Workload workload = empty_workload();
-  ProgramWriter program(workload, "everyone");
-  program.collective("sum", "tensor", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
-  program.collective("pass", "pipeline", {.op = CollectiveOp::SendRecv, .bytes = 3'000'000});
-  program.collective("gather", "data", {.op = CollectiveOp::AllGather, .bytes = 5'000'000});
-  for (RankId rank = 0; rank < nodes * gpus_per_node; ++rank)
-    workload.ranks.push_back({.program = 0, .gpu = rank, .slots = {}});
-  const auto join = [&](const Gpus& members) {
-    const auto group = static_cast<GroupId>(workload.groups.size());
-    const auto slot = members.size() == 2 ? 1U : members[1] == members[0] + 1 ? 0U : 2U;
-    workload.groups.push_back({.members = members});
-    for (std::uint32_t role = 0; role < members.size(); ++role) {
-      std::vector<SlotBinding>& slots = workload.ranks[members[role]].slots;
-      slots.resize(3);
-      if (slots[slot].group == kNone) slots[slot] = {.group = group, .role = role};
-    }
-  };
-  for (std::uint32_t node = 0; node < nodes; ++node) {
-    Gpus mates;
-    for (std::uint32_t i = 0; i < gpus_per_node; ++i) mates.push_back(node * gpus_per_node + i);
-    join(mates);
-    for (const std::uint32_t gpu : mates)
-      if (node % 2 == 0 && node + 1 < nodes) join({gpu, gpu + gpus_per_node});
-  }
-  for (std::uint32_t first = 0; first < nodes; first += nodes / 2) {
-    for (std::uint32_t i = 0; i < gpus_per_node; ++i) {
-      Gpus replicas;
-      for (std::uint32_t node = first; node < first + nodes / 2; ++node)
-        replicas.push_back(node * gpus_per_node + i);
-      join(replicas);
-    }
-  }
-  return workload;
-}
-
-TEST(AlikePlaces, GroupsInThemLoadWhatEachWouldByItself) {
-  const Cluster cluster = hand_cluster(
-      {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
-  const RingTransport transport(cluster);
-  const Workload workload = messages_and_mates(12, 4);
-  const JointGraph joint = join(cluster, workload, transport);
-  std::size_t loaded = 0;
-  for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    const Loads loads = joined_loads(joint, group);
-    EXPECT_EQ(loads, asked_loads(joint, workload, transport, group)) << group;
-    if (!loads.empty()) ++loaded;
-  }
-  EXPECT_EQ(loaded, workload.groups.size());
-  EXPECT_LT(joint.traffic.size(), workload.groups.size() / 2);
 }
 
 }  // namespace
