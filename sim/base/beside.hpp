@@ -41,16 +41,23 @@ auto beside(bool worth, const First& first, Second second) {
   }
 }
 
-// Does `work` of every number below `count`, each once, on two threads where that is `worth` it;
-// who is free takes the next. Throws what it throws. REQUIRES: no two of them write what the other
-// reads or writes.
-template <class Work>
-void share_out(bool worth, std::size_t count, const Work& work) {
+// Does every number below `count`, each once, by `first` on a second thread, where that is `worth`
+// it, or by `second` on this one; who is free takes the next. Throws what they throw. REQUIRES: no
+// two numbers write what the other reads or writes, but for what each of the two has for itself.
+template <class First, class Second>
+void share_out(bool worth, std::size_t count, const First& first, const Second& second) {
   std::atomic<std::size_t> next = 0;
-  const auto some = [&] {
+  const auto some = [&](const auto& work) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
-  beside(worth, some, some);
+  beside(
+      worth, [&] { some(first); }, [&] { some(second); });
+}
+
+// The same by one `work` that has nothing for itself.
+template <class Work>
+void share_out(bool worth, std::size_t count, const Work& work) {
+  share_out(worth, count, work, work);
 }
 
 }  // namespace trainyard

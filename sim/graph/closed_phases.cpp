@@ -40,7 +40,7 @@ double rate_alone(const Cluster& cluster, const JointGraph& joint, const Content
                   std::span<const ShapeLoad> shape, double rate) {
   for (const auto& [link, load] : shape) {
     if (contention.slack[link]) continue;
-    rate = std::min(rate, cluster.link(link).capacity.value() / joint.loads[load]);
+    rate = std::min(rate, cluster.wiring().wire(link).capacity.value() / joint.loads[load]);
   }
   return rate;
 }
@@ -63,7 +63,7 @@ void price(const Cluster& cluster, const JointGraph& joint, const Contention& co
     for (const auto& [link, load] : shape_of(chain)) {
       if (contention.slack[link]) continue;
       if (numbers[link] == kNoNumber) {
-        const double capacity = cluster.link(link).capacity.value();
+        const double capacity = cluster.wiring().wire(link).capacity.value();
         numbers[link] = static_cast<std::uint32_t>(flows.add_link(capacity));
         numbered.push_back(link);
       }
@@ -97,9 +97,8 @@ ClosedPhases close_phases(const Cluster& cluster, JointGraph joint, Contention c
   }
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     if (!closed[joint.group_of_shape[shape]]) continue;
-    for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
-      contention.contended[i] = false;
-    }
+    for (const ShapeLoad& load : joint.shape(shape))
+      contention.crossings.at(load.link, shape).contended = 0;
     contention.meets[shape] = false;
   }
   return {std::move(joint), std::move(contention)};

@@ -6,14 +6,14 @@
 //     link does not (dominated_links.hpp); or
 //   - every other chain on the link belongs to a call that surely runs at another time: a rank that
 //     is a member of both groups makes the two calls one after the other, by the order of its
-//     streams and dependencies (call_order.hpp). An operation ends for all members at once, so what
-//     one member keeps apart is apart for all.
+//     streams and dependencies (apartness.hpp).
 // A chain that is uncontended on a link which may fill is alone there: the link is a cap on the
 // chain's own rate and nothing else. So only contended loads join the fates of chains, and only
 // they need to take part in the refinement and in the solver. Nothing here depends on durations.
 //
 //   Contention contention = find_contention(cluster, workload, joint, order);
-//   if (contention.contended[i]) ...;   // joint.shape_loads[i]
+//   for (const LinkCrossings::Crossing& crossing : contention.crossings.of(link))
+//     if (crossing.contended) ...;
 #pragma once
 
 #include <vector>
@@ -21,12 +21,13 @@
 #include "sim/graph/call_order.hpp"
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/joint_graph.hpp"
+#include "sim/graph/link_crossings.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace trainyard {
 
 struct Contention {
-  std::vector<bool> contended;  // by index into JointGraph::shape_loads
+  LinkCrossings crossings;  // by link, which of them are contended
   // By shape, of its most loaded link in bytes/s: what its uncontended links allow; infinity: all.
   std::vector<double> rate_alone;
   std::vector<bool> meets;  // by shape: whether any of its loads is contended

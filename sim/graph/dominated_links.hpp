@@ -6,21 +6,17 @@
 // message that leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three
 // links that all chains load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
 //
-//   std::vector<LinkId> stands = dominating_links(cluster, joint, loaded_by(cluster, joint),
-//   slack); stands[link] != link;   // dominated
+//   std::vector<LinkId> stands = dominating_links(cluster, joint, crossings, slack);
+//   stands[link] != link;   // dominated
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "sim/graph/cluster.hpp"
 #include "sim/graph/joint_graph.hpp"
+#include "sim/graph/link_crossings.hpp"
 
 namespace trainyard {
-
-// By link that stands for its row (JointGraph::row_of), what loads it, as a sum of hashes of
-// (shape, load): equal sets have equal sums, whatever the order, and 0 is nothing.
-[[nodiscard]] std::vector<std::uint64_t> loaded_by(const Cluster& cluster, const JointGraph& joint);
 
 // By link, the one that stands for it: of links loaded alike that follow one another, through
 // devices at which no way ends, that with the least capacity; itself where there is no such row.
@@ -28,7 +24,7 @@ namespace trainyard {
 // only talk to each other, leaving one out would tell the two apart. Links that are `slack` (by
 // link; slack_links.hpp) take no part: none of them dominates another.
 [[nodiscard]] std::vector<LinkId> dominating_links(const Cluster& cluster, const JointGraph& joint,
-                                                   const std::vector<std::uint64_t>& loaded,
+                                                   const LinkCrossings& crossings,
                                                    const std::vector<bool>& slack);
 
 }  // namespace trainyard

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
 #include "sim/graph/folding_graph.hpp"
 #include "sim/graph/link_classes.hpp"
@@ -75,9 +74,8 @@ class Describer {
   Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
       : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
 
-  Partition described(const Cluster& cluster, const Contention& contention,
-                      const LinkCrossings& crossings) {
-    describe_links(cluster, contention, crossings);
+  Partition described(const Cluster& cluster, const Contention& contention) {
+    describe_links(cluster, contention);
     describe_ranks();
     describe_groups();
     for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
@@ -87,9 +85,8 @@ class Describer {
   }
 
  private:
-  void describe_links(const Cluster& cluster, const Contention& contention,
-                      const LinkCrossings& crossings) {
-    LinkClasses links = classify_links(joint_, contention, crossings, of_.links, of_.shapes);
+  void describe_links(const Cluster& cluster, const Contention& contention) {
+    LinkClasses links = classify_links(cluster, joint_, contention, of_.links, of_.shapes);
     loads_ = std::move(links.loads_of_shape_class);
     members_of_shape_class_.assign(loads_.size(), 0);
     for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
@@ -259,13 +256,10 @@ Partition fold(const Cluster& cluster, const Workload& workload, const Transport
   const ClosedPhases priced = price_alone(cluster, workload, transport, options);
   std::optional<FoldingGraph> folding;
   if (options.enabled) folding.emplace(cluster, workload, priced, Chains::InGroups);
-  std::optional<LinkCrossings> crossings;
-  VertexClasses classes = beside(
-      is_large(cluster), [&] { crossings.emplace(priced.joint, priced.contention); },
-      [&] { return folding ? refined(*folding) : each_its_own(workload, priced.joint); });
+  VertexClasses classes = folding ? refined(*folding) : each_its_own(workload, priced.joint);
   folding.reset();
   return Describer(workload, priced.joint, std::move(classes), options.enabled)
-      .described(cluster, priced.contention, *crossings);
+      .described(cluster, priced.contention);
 }
 
 }  // namespace trainyard

@@ -139,38 +139,38 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   return result;
 }
 
+bool is_contended(const LinkCrossings::Crossing& crossing) { return crossing.contended != 0; }
+
 // Positions in JointGraph::links of those on which chains may meet, ascending.
-std::vector<std::uint32_t> contended_links(const ClosedPhases& priced, std::size_t cluster_links) {
-  const JointGraph& joint = priced.joint;
-  std::vector<bool> meets(cluster_links, false);
-  for (std::size_t i = 0; i < joint.shape_loads.size(); ++i)
-    if (priced.contention.contended[i]) meets[joint.shape_loads[i].link] = true;
+std::vector<std::uint32_t> contended_links(const ClosedPhases& priced) {
   std::vector<std::uint32_t> result;
-  for (std::uint32_t i = 0; i < joint.links.size(); ++i)
-    if (meets[joint.links[i]]) result.push_back(i);
+  for (std::uint32_t i = 0; i < priced.joint.links.size(); ++i)
+    if (std::ranges::any_of(priced.contention.crossings.of(priced.joint.links[i]), is_contended))
+      result.push_back(i);
   return result;
 }
 
-std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingGraph& base,
-                                      std::size_t cluster_links) {
+// By kind, and those of shapes by link.
+std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingGraph& base) {
   const JointGraph& joint = priced.joint;
-  std::vector<std::uint32_t> vertex(cluster_links, kNone);
+  const auto crossings = [&](std::uint32_t i) {
+    return priced.contention.crossings.of(joint.links[base.contended[i]]);
+  };
+  std::size_t meetings = 0;
   for (std::uint32_t i = 0; i < base.contended.size(); ++i)
-    vertex[joint.links[base.contended[i]]] = base.links + i;
+    meetings += static_cast<std::size_t>(std::ranges::count_if(crossings(i), is_contended));
   std::vector<LabelledEdge> edges;
-  edges.reserve(joint.memberships.size() + (base.links - base.shapes) +
-                static_cast<std::size_t>(std::ranges::count(priced.contention.contended, true)));
+  edges.reserve(joint.memberships.size() + (base.links - base.shapes) + meetings);
   for (const Membership& member : joint.memberships)
     edges.push_back({member.rank, base.groups + member.group, FoldingGraph::label(member)});
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     const std::uint32_t here = base.vertex_of_shape[shape];
     if (here >= base.shapes) edges.push_back({base.groups + joint.group_of_shape[shape], here, 0});
-    for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
-      const auto [link, load] = joint.shape_loads[i];
-      if (!priced.contention.contended[i]) continue;
-      edges.push_back({here, vertex[link], load});
-    }
   }
+  for (std::uint32_t i = 0; i < base.contended.size(); ++i)
+    for (const LinkCrossings::Crossing& crossing : crossings(i))
+      if (is_contended(crossing))
+        edges.push_back({base.vertex_of_shape[crossing.shape], base.links + i, crossing.load});
   return edges;
 }
 
@@ -224,12 +224,11 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
     : groups(vertices_of(workload.ranks)),
       shapes(groups + vertices_of(workload.groups)),
       links(place_shapes(priced.joint, chains)),
-      contended(contended_links(priced, cluster.links().size())),
+      contended(contended_links(priced)),
       end(links + vertices_of(contended)),
       graph(beside(
           is_large(cluster), [&] { colour(cluster, workload, priced.joint); },
-          [&] { return LabelledGraph(end, joint_edges(priced, *this, cluster.links().size())); })) {
-}
+          [&] { return LabelledGraph(end, joint_edges(priced, *this)); })) {}
 
 // Returns the vertex after the last.
 std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains) {

@@ -1,10 +1,10 @@
 #include "sim/graph/link_classes.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <unordered_map>
-#include <utility>
+
+#include "sim/base/beside.hpp"
 
 namespace trainyard {
 
@@ -14,7 +14,11 @@ namespace {
 struct Load {
   std::uint32_t shape_class = 0;
   ClassLoad sum = {};
+  bool operator==(const Load&) const = default;
 };
+
+// What was lately asked for, by a hash of it.
+constexpr std::size_t kRecent = 4096;
 
 // Adds up what crosses a link by class of shapes.
 class LoadSums {
@@ -36,7 +40,7 @@ class LoadSums {
       ClassLoad& sum = sums_[place].sum;
       sum.together += joint_.loads[load];
       sum.most = std::max(sum.most, joint_.loads[load]);
-      sum.contended = sum.contended || contended;
+      sum.contended = sum.contended || contended != 0;
     }
     for (const Load& load : sums_) place_[load.shape_class] = kNone;
     if (!std::ranges::is_sorted(sums_, {}, &Load::shape_class))
@@ -54,18 +58,16 @@ class LoadSums {
 // Lists of what classes of shapes put on a link, each known once.
 class LoadLists {
  public:
-  // Equal numbers for equal lists, but for the rounding of sums.
+  // Equal numbers for equal lists, but for the rounding of sums. A cluster has few lists next to
+  // its links: one lately numbered is known again without a key.
   std::uint32_t number(std::span<const Load> loads) {
-    key_.clear();
-    for (const auto& [shape_class, load] : loads)
-      key_.insert(key_.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
-    const auto next = static_cast<std::uint32_t>(lists_.size());
-    const auto [entry, fresh] = numbers_.try_emplace(key_, next);
-    if (fresh) {
-      lists_.emplace_back(loads.begin(), loads.end());
-      uncontended_.push_back(kNone);
-    }
-    return entry->second;
+    if (loads.empty()) return number_by_key(loads);
+    const std::size_t hash =
+        loads.front().shape_class * 31U + loads.back().shape_class * 7U + loads.size();
+    std::uint32_t& recent = recent_[hash % kRecent];
+    if (recent == kNone || !std::ranges::equal(lists_[recent], loads))
+      recent = number_by_key(loads);
+    return recent;
   }
 
   // The same where nobody meets.
@@ -80,55 +82,88 @@ class LoadLists {
   }
 
   [[nodiscard]] std::span<const Load> list(std::uint32_t number) const { return lists_[number]; }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(lists_.size()); }
 
  private:
+  std::uint32_t number_by_key(std::span<const Load> loads) {
+    key_.clear();
+    for (const auto& [shape_class, load] : loads)
+      key_.insert(key_.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
+    const auto next = static_cast<std::uint32_t>(lists_.size());
+    const auto [entry, fresh] = numbers_.try_emplace(key_, next);
+    if (fresh) {
+      lists_.emplace_back(loads.begin(), loads.end());
+      uncontended_.push_back(kNone);
+    }
+    return entry->second;
+  }
+
   std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
   std::vector<std::vector<Load>> lists_;
   std::vector<std::uint32_t> uncontended_;
   std::vector<std::uint64_t> key_;
+  std::vector<std::uint32_t> recent_ = std::vector<std::uint32_t>(kRecent, kNone);
 };
 
 // The number in `lists` of what is on each link in use, by link of the cluster. A link that another
-// stands for carries the same, and nobody meets on it.
-std::vector<std::uint32_t> lists_by_link(const JointGraph& joint, const Contention& contention,
-                                         const LinkCrossings& crossings, LoadSums& sums,
-                                         LoadLists& lists) {
+// stands for carries the same, and nobody meets on it. The lists of the upper half of the links are
+// found apart and then joined, as if they had been found after those of the lower.
+std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGraph& joint,
+                                         const Contention& contention,
+                                         const std::vector<std::uint32_t>& shape_classes,
+                                         std::uint32_t classes, LoadLists& lists) {
   std::vector<std::uint32_t> list_of(contention.stands.size(), kNone);
-  std::size_t position = 0;
-  for (const LinkId link : joint.links)
-    if (contention.stands[link] == link)
-      list_of[link] = lists.number(sums.of(crossings.of(position++)));
+  const auto take = [&](std::span<const LinkId> links, LoadLists& found) {
+    LoadSums sums(joint, shape_classes, classes);
+    for (const LinkId link : links)
+      if (contention.stands[link] == link)
+        list_of[link] = found.number(sums.of(contention.crossings.of(link)));
+  };
+  const auto lower = std::span(joint.links).first(joint.links.size() / 2);
+  const auto upper = std::span(joint.links).subspan(lower.size());
+  LoadLists of_upper;
+  beside(
+      is_large(cluster), [&] { take(upper, of_upper); }, [&] { take(lower, lists); });
+  std::vector<std::uint32_t> joined;
+  for (std::uint32_t list = 0; list < of_upper.size(); ++list)
+    joined.push_back(lists.number(of_upper.list(list)));
+  for (const LinkId link : upper)
+    if (contention.stands[link] == link) list_of[link] = joined[list_of[link]];
   for (const LinkId link : joint.links)
     if (const LinkId other = contention.stands[link]; other != link)
       list_of[link] = lists.uncontended(list_of[other]);
   return list_of;
 }
 
+// Numbers of classes of links.
+class ClassNames {
+ public:
+  struct Named {
+    std::uint32_t number = 0;
+    bool fresh = false;
+  };
+  Named of(std::uint32_t refined, std::uint32_t list) {
+    const std::uint64_t key = std::uint64_t{refined} << 32U | list;
+    Recent& recent = recent_[(refined * 31U + list) % kRecent];
+    if (recent.number != kNone && recent.key == key) return {recent.number, false};
+    const auto [entry, fresh] = names_.try_emplace(key, static_cast<std::uint32_t>(names_.size()));
+    recent = {key, entry->second};
+    return {entry->second, fresh};
+  }
+
+ private:
+  struct Recent {
+    std::uint64_t key = 0;
+    std::uint32_t number = kNone;
+  };
+  std::unordered_map<std::uint64_t, std::uint32_t> names_;
+  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
+};
+
 }  // namespace
 
-LinkCrossings::LinkCrossings(const JointGraph& joint, const Contention& contention) {
-  std::vector<std::uint32_t> position(contention.stands.size(), kNone);
-  std::uint32_t links = 0;
-  for (const LinkId link : joint.links)
-    if (contention.stands[link] == link) position[link] = links++;
-  begin_.assign(links + std::size_t{1}, 0);
-  for (const ShapeLoad& load : joint.shape_loads)
-    if (position[load.link] != kNone) ++begin_[position[load.link] + std::size_t{1}];
-  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-  crossings_.resize(begin_.back());
-  std::vector<std::uint32_t> next(begin_.begin(), begin_.end() - 1);
-  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    for (std::size_t i = joint.shape_offsets[shape]; i < joint.shape_offsets[shape + 1]; ++i) {
-      const auto [link, load] = joint.shape_loads[i];
-      if (position[link] == kNone) continue;
-      crossings_[next[position[link]]++] = {shape, load & kMostLoads,
-                                            contention.contended[i] ? 1U : 0U};
-    }
-  }
-}
-
-LinkClasses classify_links(const JointGraph& joint, const Contention& contention,
-                           const LinkCrossings& crossings,
+LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
+                           const Contention& contention,
                            const std::vector<std::uint32_t>& refined_links,
                            const std::vector<std::uint32_t>& shape_classes) {
   LinkClasses result;
@@ -137,20 +172,18 @@ LinkClasses classify_links(const JointGraph& joint, const Contention& contention
     shape_class_count = std::max(shape_class_count, shape_class + 1);
   }
   result.loads_of_shape_class.resize(shape_class_count);
-  LoadSums sums(joint, shape_classes, shape_class_count);
   LoadLists lists;
   const std::vector<std::uint32_t> list_of =
-      lists_by_link(joint, contention, crossings, sums, lists);
+      lists_by_link(cluster, joint, contention, shape_classes, shape_class_count, lists);
   result.of_link.reserve(joint.links.size());
-  std::unordered_map<std::uint64_t, std::uint32_t> names;
+  ClassNames names;
   for (std::size_t i = 0; i < joint.links.size(); ++i) {
     const std::uint32_t list = list_of[joint.links[i]];
-    const auto [entry, fresh] = names.try_emplace(std::uint64_t{refined_links[i]} << 32U | list,
-                                                  static_cast<std::uint32_t>(names.size()));
-    result.of_link.push_back(entry->second);
+    const auto [link_class, fresh] = names.of(refined_links[i], list);
+    result.of_link.push_back(link_class);
     if (!fresh) continue;
     for (auto [shape_class, load] : lists.list(list)) {
-      load.link_class = entry->second;
+      load.link_class = link_class;
       result.loads_of_shape_class[shape_class].push_back(load);
     }
   }

@@ -4,9 +4,9 @@
 #include <compare>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/mixed.hpp"
 
@@ -45,6 +45,11 @@ class Signatures {
   };
   std::vector<Known> known_ = std::vector<Known>(1024);
 };
+
+// Edges from which on a second thread helps.
+constexpr std::size_t kWorthAThread = 200'000;
+// Vertices that are looked at together, where two threads look.
+constexpr std::size_t kVerticesTogether = 4096;
 
 // Vertices kept class by class in one array, so that a class splits by permuting its own range.
 class Classes {
@@ -91,9 +96,11 @@ class Classes {
 
   // Splits every class by all that its vertices see; returns those that got a new class.
   std::vector<std::uint32_t> split_all() {
-    for (std::uint32_t vertex = 0; vertex < sums_.size(); ++vertex)
-      for (const auto& [neighbour, label] : graph_.neighbours(vertex))
-        add(vertex, signatures_.of(label, class_of_[neighbour]));
+    Signatures of_other;
+    share_out(
+        graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
+        [&](std::size_t piece) { sum_all(piece, of_other); },
+        [&](std::size_t piece) { sum_all(piece, signatures_); });
     const auto classes = static_cast<std::uint32_t>(ranges_.size());
     for (std::uint32_t colour = 0; colour < classes; ++colour) {
       touched_in_[colour] = ranges_[colour].end - ranges_[colour].begin;
@@ -101,6 +108,15 @@ class Classes {
     }
     std::ranges::fill(sums_, Signature{});
     return std::exchange(fresh_, {});
+  }
+
+  // What the vertices of a piece see. REQUIRES: their sums are zero.
+  void sum_all(std::size_t piece, Signatures& signatures) {
+    const std::size_t end = std::min((piece + 1) * kVerticesTogether, sums_.size());
+    for (auto vertex = static_cast<std::uint32_t>(piece * kVerticesTogether); vertex < end;
+         ++vertex)
+      for (const auto& [neighbour, label] : graph_.neighbours(vertex))
+        add(vertex, signatures.of(label, class_of_[neighbour]));
   }
 
   // Splits every class whose vertices see the renamed vertices differently; returns those that got
@@ -218,20 +234,42 @@ class Classes {
 
 }  // namespace
 
+// Edges of the second half of the list stand behind those of the first in every row.
 LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdge> edges)
     : offsets_(vertices + std::size_t{1}, 0), neighbours_(2 * edges.size()) {
-  for (const LabelledEdge& edge : edges) {
-    TY_CHECK(edge.a < vertices && edge.b < vertices, edge.a, edge.b, vertices);
-    ++offsets_[edge.a + std::size_t{1}];
-    ++offsets_[edge.b + std::size_t{1}];
+  const auto first = edges.first(edges.size() / 2);
+  const auto second = edges.subspan(first.size());
+  std::vector<std::uint32_t> of_first(vertices, 0);
+  std::vector<std::uint32_t> of_second(vertices, 0);
+  const auto count = [&](std::span<const LabelledEdge> some, std::vector<std::uint32_t>& ends) {
+    for (const LabelledEdge& edge : some) {
+      TY_CHECK(edge.a < vertices && edge.b < vertices, edge.a, edge.b, vertices);
+      ++ends[edge.a];
+      ++ends[edge.b];
+    }
+  };
+  const bool large = edges.size() >= kWorthAThread;
+  beside(
+      large, [&] { count(second, of_second); }, [&] { count(first, of_first); });
+  std::size_t end = 0;
+  for (std::uint32_t vertex = 0; vertex < vertices; ++vertex) {
+    const std::uint32_t ahead = of_first[vertex];
+    of_first[vertex] = 0;
+    end += ahead + of_second[vertex];
+    of_second[vertex] = ahead;
+    offsets_[vertex + std::size_t{1}] = end;
   }
-  std::partial_sum(offsets_.begin(), offsets_.end(), offsets_.begin());
-  std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
-  for (const LabelledEdge& edge : edges) {
-    neighbours_[next[edge.a]++] = {edge.b, edge.label};
-    neighbours_[next[edge.b]++] = {edge.a, edge.label};
-  }
+  const auto place = [&](std::span<const LabelledEdge> some, std::vector<std::uint32_t>& taken) {
+    for (const LabelledEdge& edge : some) {
+      neighbours_[offsets_[edge.a] + taken[edge.a]++] = {edge.b, edge.label};
+      neighbours_[offsets_[edge.b] + taken[edge.b]++] = {edge.a, edge.label};
+    }
+  };
+  beside(
+      large, [&] { place(second, of_second); }, [&] { place(first, of_first); });
 }
+
+bool LabelledGraph::is_large() const { return neighbours_.size() >= 2 * kWorthAThread; }
 
 std::vector<std::uint32_t> refine(const LabelledGraph& graph,
                                   std::span<const std::uint32_t> colours) {

@@ -38,6 +38,9 @@ class LabelledGraph {
         .subspan(offsets_[vertex], offsets_[vertex + 1] - offsets_[vertex]);
   }
 
+  // Whether two threads go over all of its edges faster than one.
+  [[nodiscard]] bool is_large() const;
+
  private:
   std::vector<std::size_t> offsets_;
   std::vector<Neighbour> neighbours_;

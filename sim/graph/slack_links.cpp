@@ -35,7 +35,7 @@ struct Lift {
   DeviceId lower = 0;
 };
 
-Lift lift_of(const Cluster& cluster, const Link& link) {
+Lift lift_of(const Cluster& cluster, const Strand& link) {
   const std::uint32_t from = tier(cluster.device(link.from).kind);
   const std::uint32_t to = tier(cluster.device(link.to).kind);
   if (from == kNoTier || to == kNoTier || from == to) return {};
@@ -57,13 +57,13 @@ class SlackSearch {
         places_(cluster.links().size()),
         first_below_(cluster.device_count(), kNone) {
     for (const LinkId id : joint.links) {
-      const Lift lift = lift_of(cluster, cluster.link(id));
+      const Strand link = cluster.wiring().strand(id);
+      const Lift lift = lift_of(cluster, link);
       if (lift.lower_tier == kNoTier) continue;
-      const Link link = cluster.link(id);
       Place& place = places_[joint.row_of[id]];
       if (place.over != kNone) continue;  // a second of the row adds nothing
       place.over = under(lift.up ? link.to : link.from, lift.up);
-      below_[place.over].bound += link.capacity.value();
+      below_[place.over].bound += cluster.wiring().wires()[link.wire].capacity.value();
       if (lift.lower_tier == 0) continue;
       place.candidate = static_cast<std::uint32_t>(candidates_.size());
       candidates_.push_back(
@@ -133,7 +133,7 @@ class SlackSearch {
 
   // A slack link hands on its own bound.
   bool is_slack(const Candidate& candidate) {
-    const double capacity = cluster_.link(candidate.link).capacity.value();
+    const double capacity = cluster_.wiring().wire(candidate.link).capacity.value();
     const double bound = candidate.ratio * below_[candidate.below].bound;
     const bool holds = bound <= capacity * (1.0 + kRounding);  // not where nothing is below
     if (!holds) return false;

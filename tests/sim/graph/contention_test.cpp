@@ -79,8 +79,8 @@ TEST(ClosedPhases, EndWhenTheirChainsEndTogether) {
   EXPECT_NEAR(chains[0].rate_cap_bytes_per_s, capacity / 2.0, capacity * 1e-12);
   EXPECT_NEAR(chains[1].rate_cap_bytes_per_s, capacity * 3.0 / 4.0, capacity * 1e-12);
   EXPECT_DOUBLE_EQ(chains[0].rate_without_company.value(), capacity);
-  EXPECT_FALSE(closed.contention.contended[0]);
-  EXPECT_FALSE(closed.contention.contended[1]);
+  EXPECT_EQ(closed.contention.crossings.of(0)[0].contended, 0U);
+  EXPECT_EQ(closed.contention.crossings.of(0)[1].contended, 0U);
 }
 
 TEST(ClosedPhases, StayOpenWhereOthersMayCome) {
@@ -89,8 +89,8 @@ TEST(ClosedPhases, StayOpenWhereOthersMayCome) {
   Contention contention = all_contended(cluster, joint);
   contention.meets_others = {false, true};
   const ClosedPhases closed = close_phases(cluster, std::move(joint), std::move(contention));
-  EXPECT_TRUE(closed.contention.contended[0]);
-  EXPECT_TRUE(closed.contention.contended[1]);
+  EXPECT_EQ(closed.contention.crossings.of(0)[0].contended, 1U);
+  EXPECT_EQ(closed.contention.crossings.of(0)[1].contended, 1U);
   EXPECT_FALSE(closed.joint.calls_of(0)[0].phases[0].chains[0].rate_without_company.has_value());
 }
 
@@ -121,7 +121,7 @@ class DominatedLinks : public testing::Test {
     std::vector<bool> is_slack(cluster_.links().size(), false);
     for (const LinkId link : slack) is_slack[link] = true;
     const std::vector<LinkId> stands =
-        dominating_links(cluster_, joint, loaded_by(cluster_, joint), is_slack);
+        dominating_links(cluster_, joint, LinkCrossings(joint), is_slack);
     std::vector<LinkId> result;
     for (LinkId link = 0; link < stands.size(); ++link)
       if (stands[link] != link) result.push_back(link);
