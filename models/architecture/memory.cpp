@@ -53,8 +53,11 @@ Sizes sizes_of(const ActivationQuery& query) {
 
 std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
   if (query.attention == AttentionKind::Flash) return sizes.inside(kFp32Bytes * a.heads);
-  const std::int64_t mask_and_output = a.dropout ? kMaskBytes + sizes.element : 0;
-  return sizes.inside((sizes.element + mask_and_output) * a.heads * query.sequence_length);
+  // The fp32 probabilities of a softmax in parts are not those that enter the next product.
+  const bool fused = softmax_fused(query.micro_batch * a.heads / query.tensor);
+  const std::int64_t own = a.dropout ? kMaskBytes + sizes.element : fused ? 0 : sizes.element;
+  const std::int64_t probabilities = fused ? sizes.element : kFp32Bytes;
+  return sizes.inside((probabilities + own) * a.heads * query.sequence_length);
 }
 
 // The output of attention: one tensor for its backward and the projection's, unless the latter has

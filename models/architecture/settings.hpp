@@ -29,4 +29,10 @@ struct RecomputeModules {
 // writes the s x s matrix of scores to memory.
 enum class AttentionKind : std::uint8_t { Flash, Unfused };
 
+// Does one kernel scale, mask and normalise the scores of unfused attention? `matrices`: sequences
+// times heads of a rank. Megatron-LM's takes four of them at a time (megatron/model/
+// fused_softmax.py is_kernel_available, b * np % 4 == 0); other numbers are left to PyTorch's
+// operators, in fp32. A sequence of 16 heads: one kernel on 1, 2 and 4 ranks, five on 8.
+[[nodiscard]] constexpr bool softmax_fused(std::int64_t matrices) { return matrices % 4 == 0; }
+
 }  // namespace trainyard

@@ -17,6 +17,10 @@ std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
 
 }  // namespace
 
+std::int64_t LayerLowering::score_matrices() const {
+  return plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
+}
+
 // Packed sequences are one kernel over all of their tokens, in which queries see their own document
 // alone.
 Attention LayerLowering::flash(bool backward) const {
@@ -41,6 +45,20 @@ Attention LayerLowering::flash(bool backward) const {
           .dtype = plan_.recipe.attention.value_or(plan_.training.precision)};
 }
 
+// Forward one kernel reads and writes each score; backward it reads the probabilities and their
+// gradient and writes that of the scores. In parts, PyTorch's five read and write each score in w
+// bytes or in fp32: to fp32 (w + 4), scaled (8), masked (8), softmax (8, backward 12), back (4 +
+// w).
+MemoryBound LayerLowering::softmax(bool backward) const {
+  const std::int64_t s = plan_.training.sequence_length;
+  const bool fused = softmax_fused(score_matrices());
+  const std::int64_t one = (backward ? 3 : 2) * shape_.element;
+  const std::int64_t five = 2 * (shape_.element + 4) + 8 + 8 + (backward ? 12 : 8);
+  return {.kind = MemoryBoundKind::Softmax,
+          .bytes = (fused ? one : five) * s * s * score_matrices(),
+          .launches = fused ? 1 : 5};
+}
+
 void LayerLowering::attention_core_forward() {
   if (plan_.parallelism.context > 1) {
     ContextAttention(plan_, shape_, build_).forward();
@@ -51,9 +69,9 @@ void LayerLowering::attention_core_forward() {
     return;
   }
   const std::int64_t s = plan_.training.sequence_length;
-  const std::int64_t scores = s * s * plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
+  const std::int64_t scores = s * s * score_matrices();
   build_.compute("attention_scores", head_gemm(s, s, arch_.head_dim, GemmPass::Forward));
-  memory_bound("attention_softmax", MemoryBoundKind::Softmax, 2 * shape_.element * scores);
+  build_.compute("attention_softmax", softmax(false));
   if (arch_.dropout) {
     memory_bound("attention_dropout", MemoryBoundKind::Elementwise,
                  (2 * shape_.element + 1) * scores);
@@ -76,7 +94,7 @@ void LayerLowering::attention_core_backward() {
   }
   const std::int64_t s = plan_.training.sequence_length;
   const std::int64_t d = arch_.head_dim;
-  const std::int64_t scores = s * s * plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
+  const std::int64_t scores = s * s * score_matrices();
   build_.compute("attention_values_dgrad", head_gemm(s, s, arch_.value_head(), GemmPass::DataGrad));
   build_.compute("attention_values_wgrad",
                  head_gemm(s, arch_.value_head(), s, GemmPass::WeightGrad));
@@ -84,8 +102,7 @@ void LayerLowering::attention_core_backward() {
     memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise,
                  (2 * shape_.element + 1) * scores);
   }
-  // Reads the probabilities and their gradient, writes the gradient of the scores.
-  memory_bound("attention_softmax_backward", MemoryBoundKind::Softmax, 3 * shape_.element * scores);
+  build_.compute("attention_softmax_backward", softmax(true));
   build_.compute("attention_query_grad", head_gemm(s, d, s, GemmPass::DataGrad));
   build_.compute("attention_key_grad", head_gemm(s, d, s, GemmPass::WeightGrad));
 }

@@ -49,7 +49,7 @@ Gemm LayerLowering::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, Ge
   return {.m = m,
           .n = n,
           .k = k,
-          .batch = plan_.training.micro_batch_size * arch_.heads / shape_.tensor,
+          .batch = score_matrices(),
           .dtype = shape_.dtype,
           .pass = pass,
           .accumulate_fp32 = false};

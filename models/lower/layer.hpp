@@ -193,6 +193,9 @@ class LayerLowering {
   [[nodiscard]] std::vector<Adapter> adapters_here() const;
   [[nodiscard]] Attention flash(bool backward) const;
   void ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  // Sequences times heads of this rank: matrices of scores.
+  [[nodiscard]] std::int64_t score_matrices() const;
+  [[nodiscard]] MemoryBound softmax(bool backward) const;
   [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 
   const TrainingPlan& plan_;

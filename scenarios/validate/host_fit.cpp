@@ -44,11 +44,10 @@ std::unique_ptr<PreparedStep> prepare(const RowTables& tables, const MeasuredRow
   return step;
 }
 
-HostCosts with(HostCosts costs, const std::vector<double>& microseconds) {
+HostCosts with(HostCosts costs, double microseconds) {
   const double backward_share = costs.backward_kernel / costs.forward_kernel;
-  costs.forward_kernel = Seconds{microseconds.at(0) * 1e-6};
+  costs.forward_kernel = Seconds{microseconds * 1e-6};
   costs.backward_kernel = costs.forward_kernel * backward_share;
-  costs.collective = Seconds{microseconds.at(1) * 1e-6};
   return costs;
 }
 
@@ -105,16 +104,15 @@ RowChoice part_of(const HostRows& rows, std::size_t part, std::size_t parts, boo
 
 HostCosts fit_host(const HostRows& rows, const RowChoice& chosen, const HostCosts& start) {
   const auto residuals = [&](const std::vector<double>& microseconds) {
-    const HostCosts costs = with(start, microseconds);
+    const HostCosts costs = with(start, microseconds.at(0));
     std::vector<double> errors;
     errors.reserve(chosen.size());
     for (const std::size_t row : chosen) errors.push_back(std::log(rows.ratio(row, costs)));
     return errors;
   };
   const std::vector<double> best =
-      nccl::fit::fit_positive({start.forward_kernel.value() * 1e6, start.collective.value() * 1e6},
-                              residuals, {.scale = kScale});
-  return with(start, best);
+      nccl::fit::fit_positive({start.forward_kernel.value() * 1e6}, residuals, {.scale = kScale});
+  return with(start, best.at(0));
 }
 
 HostErrors host_errors(const HostRows& rows, const RowChoice& chosen, const HostCosts& costs) {

@@ -1,9 +1,10 @@
 // Fitting a host (models/host/host_costs.hpp) to measured steps that wait for their CPU.
 //
 // A row's step is lowered, folded and priced once; only the replay is repeated with other costs of
-// issuing. Fitted are two constants, seconds of a kernel and of a collective; a backward kernel
-// keeps its share of a forward one, because steps that all recompute every layer issue both in one
-// proportion and cannot tell them apart. Everything else of the prediction stays as it is.
+// issuing. Fitted is one constant, seconds of a forward kernel; a backward kernel keeps its share
+// of it, because steps that all recompute every layer issue both in one proportion and cannot tell
+// them apart, and a collective its cost: a layer has four to six beside some forty kernels, and
+// left free they end at none. Everything else of the prediction stays as it is.
 //
 //   const HostRows rows = prepare_host_rows(read_dataset("vtrain_single.csv"), 3);
 //   const HostCosts fitted = fit_host(rows, every_row(rows), load_host_costs("eager"));
@@ -48,8 +49,8 @@ using RowChoice = std::vector<std::size_t>;
 [[nodiscard]] RowChoice part_of(const HostRows& rows, std::size_t part, std::size_t parts,
                                 bool others);
 
-// The constants that serve the chosen rows best, by robust least squares on logarithms,
-// starting from those of `start`, whose other figures are kept.
+// The constant that serves the chosen rows best, by robust least squares on logarithms,
+// starting from that of `start`, whose other figures are kept.
 [[nodiscard]] HostCosts fit_host(const HostRows& rows, const RowChoice& chosen,
                                  const HostCosts& start);
 

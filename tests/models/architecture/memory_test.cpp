@@ -141,6 +141,19 @@ TEST(Activations, DecompositionOfThirtyFour) {
   EXPECT_EQ(kept.checkpoint, 0);
 }
 
+// 96 heads on 48 ranks: a sequence has two matrices of scores, two
+// sequences have four. In parts, fp32 probabilities are kept in the place of 16-bit ones: 7as/h of
+// 5as/h, and 6as/h of 2as/h without dropout, where the cast ones enter the product as well.
+TEST(Activations, SoftmaxInPartsKeepsFp32Probabilities) {
+  Architecture a = load_architecture("gpt3-175b");
+  const std::int64_t scores = 2048LL * 2048 * a.heads / 48;
+  EXPECT_EQ(layer_activations(a, unfused(48, 1)).core, 7 * scores);
+  EXPECT_EQ(layer_activations(a, unfused(48, 2)).core, 5 * 2 * scores);
+  a.dropout = false;
+  EXPECT_EQ(layer_activations(a, unfused(48, 1)).core, 6 * scores);
+  EXPECT_EQ(layer_activations(a, unfused(48, 2)).core, 2 * 2 * scores);
+}
+
 TEST(Activations, TensorParallelismLeavesTenUndivided) {
   const Architecture a = load_architecture("gpt-22b");
   const std::int64_t sbh = 2048 * a.hidden;
