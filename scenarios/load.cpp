@@ -134,6 +134,27 @@ void read_recipe(JsonFile& file, TrainingPlan& plan) {
   }
 }
 
+// A recipe that says how wide gradients are kept sends them as wide. `chosen`: the scenario says it
+// too, and both must agree.
+void settle_gradients(JsonFile& file, bool chosen, TrainingPlan& plan) {
+  if (!plan.recipe.gradient_bytes || !file.is_sound("/training")) return;
+  Training& training = plan.training;
+  const double kept = *plan.recipe.gradient_bytes;
+  const auto refuse = [&](const char* field, DataType dtype, const char* hint) {
+    file.report(fmt::format("/training/{}", field),
+                fmt::format("recipe \"{}\" keeps gradients in {} bytes, {} takes {}",
+                            training.recipe, kept, to_string(dtype), element_bytes(dtype)),
+                hint);
+  };
+  if (!chosen && element_bytes(training.precision) == kept)
+    training.gradient_precision = training.precision;
+  else if (!chosen)
+    refuse("recipe", training.precision, "set precision to bf16 or fp16, or take another recipe");
+  else if (element_bytes(training.gradient_precision) != kept)
+    refuse("gradient_precision", training.gradient_precision,
+           "leave it out, or take another recipe");
+}
+
 void read_framework(JsonFile& file, Scenario& scenario) {
   if (!file.is_sound("/framework")) return;
   try {
@@ -219,8 +240,10 @@ Scenario read_scenario(JsonFile& file) {
     schedule = beside(folder, schedule);
     try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
   }
+  bool gradients_chosen = false;
   if (root.has("training")) {
     JsonObject training = root.object("training");
+    gradients_chosen = training.has("gradient_precision");
     scenario.plan.training = read_fields(training, training_fields(), Training{});
   } else {
     root.report("training", "is missing",
@@ -241,6 +264,7 @@ Scenario read_scenario(JsonFile& file) {
   }
   read_framework(file, scenario);
   read_recipe(file, scenario.plan);
+  settle_gradients(file, gradients_chosen, scenario.plan);
   read_host(file, folder, scenario);
   return scenario;
 }

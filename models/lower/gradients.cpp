@@ -98,8 +98,8 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
   const std::int64_t shards = sharded ? optimizer_shards(plan_.parallelism) : 1;
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
     return Call{.op = CollectiveOp::AllReduce,
-                .bytes = (elements + shards - 1) / shards * held_gradient(),
-                .dtype = sharded ? DataType::Fp32 : plan_.training.gradient_precision,
+                .bytes = (elements + shards - 1) / shards * held_bytes(),
+                .dtype = held_gradient(),
                 .algorithm = plan_.collectives.of(kind, CollectiveOp::AllReduce)};
   };
   if (shape_.sequence_parallel && parameters.replicated > 0) {
@@ -118,7 +118,7 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
 void GradientLowering::unscale(std::int64_t local_parameters) {
   if (plan_.training.precision != DataType::Fp16 || !plan_.gradient_passes.unscale) return;
   build_.compute("gradient_unscale", MemoryBound{.kind = MemoryBoundKind::Optimizer,
-                                                 .bytes = 2 * local_parameters * held_gradient(),
+                                                 .bytes = 2 * local_parameters * held_bytes(),
                                                  .launches = launches(local_parameters)});
 }
 
@@ -127,7 +127,7 @@ void GradientLowering::unscale(std::int64_t local_parameters) {
 void GradientLowering::gradient_norm(std::int64_t local_parameters) {
   const OpIndex norm =
       build_.compute("gradient_norm", MemoryBound{.kind = MemoryBoundKind::GradNorm,
-                                                  .bytes = local_parameters * held_gradient(),
+                                                  .bytes = local_parameters * held_bytes(),
                                                   .launches = launches(local_parameters)});
   const Parallelism& p = plan_.parallelism;
   const bool everyone = divides_experts(p, plan_.architecture);
@@ -142,18 +142,24 @@ void GradientLowering::gradient_norm(std::int64_t local_parameters) {
       build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));
 }
 
-// FSDP2 keeps sharded gradients as wide as the sharded weights, whatever they were reduced in.
-std::int64_t GradientLowering::held_gradient() const {
-  return plan_.parallelism.zero_stage == 3 ? 4 : shape_.gradient;
+// FSDP2 keeps sharded gradients as wide as the sharded weights, whatever they were reduced in: in
+// fp32 but for a recipe that says otherwise.
+DataType GradientLowering::held_gradient() const {
+  const bool fp32 = plan_.parallelism.zero_stage == 3 && !plan_.recipe.gradient_bytes;
+  return fp32 ? DataType::Fp32 : plan_.training.gradient_precision;
+}
+
+std::int64_t GradientLowering::held_bytes() const {
+  return static_cast<std::int64_t>(element_bytes(held_gradient()));
 }
 
 void GradientLowering::optimizer(std::int64_t local_parameters) {
   if (plan_.offload.optimizer != OffloadedOptimizer::None) {
-    offloaded_optimizer(plan_, local_parameters, held_gradient(), build_);
+    offloaded_optimizer(plan_, local_parameters, held_bytes(), build_);
     return;
   }
   const double clip =
-      plan_.training.gradient_clipping ? 2.0 * static_cast<double>(held_gradient()) : 0.0;
+      plan_.training.gradient_clipping ? 2.0 * static_cast<double>(held_bytes()) : 0.0;
   const double bytes = optimizer_step_bytes(state_recipe(plan_, 1)) + clip;
   const std::string& name = plan_.training.optimizer;
   build_.compute(name.starts_with("adam") ? "adam" : name,

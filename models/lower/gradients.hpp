@@ -60,7 +60,8 @@ class GradientLowering {
   void optimizer(std::int64_t local_parameters);
   // Muon's products for every matrix, dealt to the ranks that share the optimizer.
   void orthogonalise(const StageParameters& parameters);
-  [[nodiscard]] std::int64_t held_gradient() const;  // bytes of one
+  [[nodiscard]] DataType held_gradient() const;  // once reduced
+  [[nodiscard]] std::int64_t held_bytes() const;
 
   const TrainingPlan& plan_;
   const StepShape& shape_;

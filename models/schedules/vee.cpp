@@ -1,14 +1,19 @@
 // Schedules of two chunks a rank in a V, with a split backward: the loss is on rank 0 and every
-// rank holds the same. All are planned with equal times (F = B = W), as published.
+// rank holds the same. All are laid out for equal times (F = B = W), as published.
 //
 //   zb_v    Qi et al. 2401.10241, section 6: at most 2p half-size activations, as much as rank 0 of
-//           1F1B, and no rank waits once it has begun.
+//           1F1B, and no rank waits once it has begun. From 2p - 1 microbatches on all ranks repeat
+//           one round, F0 B0 W0 F1 B1 W1, so that where F, B and W are not of one length it still
+//           loses no more than a longer step a rank; with fewer it is planned.
 //   v_half  Qi et al. 2405.15362: about half of the activations and half of the bubble of 1F1B.
 //   v_min   the same, every pass as fast as it can be: a third of the activations, two thirds of
 //           the bubble.
 //
 // p = 4, m = 8, a step of a chunk 1: 51, 57 and 59 against 66 of 1F1B, with 8, 6 and 4 half-size
 // activations against its 8 (tests/models/schedules/zero_bubble_test.cpp).
+#include <array>
+#include <utility>
+
 #include "models/schedules/generators.hpp"
 #include "models/schedules/greedy.hpp"
 #include "models/schedules/vee_block.hpp"
@@ -46,7 +51,63 @@ class Vee final : public Schedule {
   VeeRow row_;
 };
 
+// One rank of zb_v where there are microbatches enough for its round. Chunk 0 goes down the ranks,
+// chunk 1 comes back.
+class VeeRound {
+ public:
+  VeeRound(const PipelineShape& shape, std::int64_t rank)
+      : microbatches_(shape.microbatches), stages_(shape.stages), rank_(rank) {}
+
+  std::vector<ScheduleStep> steps() {
+    const std::int64_t to_the_turn = stages_ - rank_;
+    repeat(2 * to_the_turn - 1, [this] { forward(0); });
+    repeat(rank_, [this] { forward(1), forward(0); });
+    repeat(to_the_turn, [this] { forward(1), input(1), weight(1); });
+    repeat(microbatches_ - stages_, [this] {
+      if (done_[0].forwards < microbatches_) forward(0);
+      input(0), weight(0), forward(1), input(1), weight(1);
+    });
+    repeat(rank_, [this] { input(0), input(1); });
+    repeat(to_the_turn, [this] { input(0), weight(0); });
+    while (done_[1].weights < microbatches_) weight(1);
+    while (done_[0].weights < microbatches_) weight(0);
+    return std::move(steps_);
+  }
+
+ private:
+  struct Done {
+    std::int32_t forwards = 0;
+    std::int32_t inputs = 0;
+    std::int32_t weights = 0;
+  };
+
+  template <class Steps>
+  static void repeat(std::int64_t times, const Steps& steps) {
+    for (std::int64_t i = 0; i < times; ++i) steps();
+  }
+  Done& of(std::int32_t chunk) { return done_[static_cast<std::size_t>(chunk)]; }
+  void forward(std::int32_t chunk) { add(StepKind::Forward, of(chunk).forwards++, chunk); }
+  void input(std::int32_t chunk) { add(StepKind::BackwardInput, of(chunk).inputs++, chunk); }
+  void weight(std::int32_t chunk) { add(StepKind::BackwardWeight, of(chunk).weights++, chunk); }
+  void add(StepKind kind, std::int32_t microbatch, std::int32_t chunk) {
+    steps_.push_back({.kind = kind, .microbatch = microbatch, .chunk = chunk});
+  }
+
+  std::int64_t microbatches_;
+  std::int64_t stages_;
+  std::int64_t rank_;
+  std::array<Done, 2> done_ = {};
+  std::vector<ScheduleStep> steps_;
+};
+
 ScheduleLists zb_v_lists(PipelineShape planned) {
+  if (planned.microbatches >= 2 * planned.stages - 1) {
+    ScheduleLists lists;
+    for (std::int64_t rank = 0; rank < planned.stages; ++rank) {
+      lists.push_back(VeeRound(planned, rank).steps());
+    }
+    return lists;
+  }
   planned.activation_limit = 2 * planned.stages;
   return zero_bubble_lists(planned, durations_of(planned));
 }

@@ -49,6 +49,21 @@ TEST(LoadScenario, ReadsHowNcclChooses) {
             "v2.18");
 }
 
+// Are gradients kept in 2 bytes also sent in 2 bytes, without being told twice?
+TEST(LoadScenario, ARecipeSaysInWhichPrecisionGradientsAreSent) {
+  Json document = sample();
+  EXPECT_EQ(load(document).plan.training.gradient_precision, DataType::Fp32);
+  document["training"]["recipe"] = "fp16_gradient_copy";
+  EXPECT_EQ(load(document).plan.training.gradient_precision, DataType::Fp16);
+  document["training"]["precision"] = "bf16";
+  document["training"]["recipe"] = "pure_16bit";
+  EXPECT_EQ(load(document).plan.training.gradient_precision, DataType::Bf16);
+  document["training"]["gradient_precision"] = "bf16";
+  EXPECT_EQ(load(document).plan.training.gradient_precision, DataType::Bf16);
+  document["training"]["gradient_precision"] = "fp32";
+  EXPECT_THAT(complaints(document), HasSubstr("/training/gradient_precision: recipe"));
+}
+
 TEST(LoadScenario, AlgorithmsMayHaveArgumentsOrBeFiles) {
   Json document = sample();
   document["collectives"] = {{"data", {{"all_reduce", "parameter_server:2"}}}};

@@ -104,6 +104,22 @@ TEST(ZbV, OnlyTheStaggerIsLost) {
   }
 }
 
+// Does a step lose more the more microbatches it has, where F, B and W are not of one length? With
+// B the longest a rank waits one B for each rank before it, however long the step.
+TEST(ZbV, UnequalTimesCostNothingPerMicrobatch) {
+  const StepCosts costs{.forward_s = 1.0, .input_s = 1.6, .weight_s = 0.9};
+  for (const std::int64_t p : {2, 3, 4, 8}) {
+    for (const std::int64_t m : {2 * p - 1, 2 * p, 3 * p, 4 * p, 8 * p}) {
+      const PipelineShape shape{.stages = p, .microbatches = m, .chunks = 2};
+      const PlayedSchedule played = play_costs("zb_v", shape, costs);
+      const double work = 7.0 * static_cast<double>(m);
+      EXPECT_NEAR(played.makespan_s - work, 1.6 * static_cast<double>(p - 1), 1e-9)
+          << p << " " << m;
+      EXPECT_LE(highest(played.peak_activations), 2 * p) << p << " " << m;
+    }
+  }
+}
+
 // Against 1F1B, whose bubble is 6(p-1) in a chunk's steps and whose rank 0 holds 2p half-size
 // activations: half of both, and two thirds and a third, each but for a few steps.
 TEST(ControllableMemory, HalfAndThird) {
