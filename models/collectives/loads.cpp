@@ -87,6 +87,7 @@ void LoadSum::add_dense(const LinkLoad& load) {
   }
   lowest_ = std::min(lowest_, load.link);
   highest_ = std::max(highest_, load.link);
+  if (bytes_[load.link] == 0.0) ++touched_;
   bytes_[load.link] += load.bytes;
 }
 
@@ -114,7 +115,7 @@ Chain LoadSum::take_dense() {
   for (const auto& [link, load] : bundles_) bundles.push_back(load);
   std::ranges::sort(bundles, by_place);
   Chain chain;
-  chain.loads.reserve(added_.capacity());
+  chain.loads.reserve(std::exchange(touched_, 0) + bundles.size());
   auto bundle = bundles.begin();
   for (LinkId link = lowest_; link <= highest_; ++link) {
     if (bytes_[link] == 0.0) continue;

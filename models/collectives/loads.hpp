@@ -49,6 +49,7 @@ class LoadSum {
   std::vector<LinkLoad> added_;  // as they came, while they are few
   // Once a chain has touched many: by link by itself, zero in between; and which may not be.
   std::vector<double> bytes_;
+  std::size_t touched_ = 0;  // how many that is
   LinkId lowest_ = std::numeric_limits<LinkId>::max();
   LinkId highest_ = 0;
   std::unordered_map<LinkId, LinkLoad> bundles_;  // by lowest link; there are few

@@ -46,7 +46,12 @@ void replay(Run& run, const CollectiveChoice& choice, const RunOptions& options,
         run.kernel_costs = price_kernels(run.workload, kept.gpu_of_kernel, kept.pricings, keeps_sms,
                                          options.suppose);
       },
-      [&] { run.partition = fold(cluster, run.workload, transport, folding); });
+      [&] {
+        FoldOptions first = folding;
+        first.ground = kept.ground ? &*kept.ground : nullptr;
+        run.partition = fold(cluster, run.workload, transport, first);
+        kept.ground.reset();
+      });
   if (options.fold_reasons) {
     run.fold_reasons = fold_reasons(cluster, run.workload, transport, folding, run.partition);
   }

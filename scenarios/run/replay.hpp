@@ -12,6 +12,7 @@
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/known_programs.hpp"
 #include "sim/graph/call_order.hpp"
+#include "sim/graph/join_ground.hpp"
 
 namespace trainyard {
 
@@ -23,6 +24,7 @@ struct KeptForReplays {
   std::optional<CallOrder> order = {};
   std::optional<std::vector<bool>> used = {};  // kernels
   KnownPrograms known = {};
+  std::optional<JoinGround> ground = {};  // of the cluster of the next replay, which uses it up
 };
 
 [[nodiscard]] nccl::Options options_of(const CollectiveChoice& choice);

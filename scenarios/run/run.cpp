@@ -17,6 +17,8 @@
 #include "scenarios/run/memory_overheads.hpp"
 #include "scenarios/run/replay.hpp"
 #include "sim/base/beside.hpp"
+#include "sim/graph/join_ground.hpp"
+#include "sim/graph/joint_graph.hpp"
 #include "sim/timeline/breakdown.hpp"
 
 namespace trainyard {
@@ -76,6 +78,14 @@ struct WhatIf::Kept {
   RunFacts facts = {};  // of the scenario, before any run
   std::optional<KeptForReplays> for_replays = {};
 
+  // With what folding needs of the cluster alone, which is found meanwhile.
+  void prepare() {
+    std::optional<JoinGround> ground;
+    beside(
+        is_large(*run.cluster), [&] { ground.emplace(*run.cluster); }, [this] { lower(); });
+    if (ground) for_replays->ground.emplace(std::move(*ground));
+  }
+
   // What ranks do depends on the links only where NCCL chooses how messages go.
   void lower() {
     run.workload = scenario_workload(scenario, *run.cluster);
@@ -104,7 +114,7 @@ const Run& WhatIf::run(const Supposition& suppose) {
   const Scenario& scenario = kept_->scenario;
   run.cluster = cluster_of(scenario.cluster, suppose);
   run.facts = kept_->facts;
-  if (!kept_->for_replays || scenario.collective_model == "stepwise") kept_->lower();
+  if (!kept_->for_replays || scenario.collective_model == "stepwise") kept_->prepare();
   RunOptions options = kept_->options;
   options.suppose = suppose;
   replay(run, scenario.plan.collectives, options, *kept_->for_replays);

@@ -28,6 +28,7 @@
 namespace trainyard {
 
 class CallOrder;
+class JoinGround;
 
 struct RankClass {
   RankId representative = 0;
@@ -107,6 +108,7 @@ struct FoldOptions {
   bool enabled = true;            // false: every rank, group and link is its own class
   bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
   CallOrder* order = nullptr;     // of this workload, known from folds before; null: it is found
+  JoinGround* ground = nullptr;   // of this cluster, used up by the fold; null: it is found
 };
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.

@@ -203,7 +203,7 @@ void cap_chains(JointGraph& joint, const Contention& contention) {
 
 ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
                          const Transport& transport, const FoldOptions& options) {
-  JointGraph joint = join(cluster, workload, transport);
+  JointGraph joint = join(cluster, workload, transport, options.ground);
   if (!options.drop_uncontended) {
     Contention all = all_contended(cluster, joint);
     return {std::move(joint), std::move(all)};

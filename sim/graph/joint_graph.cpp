@@ -5,47 +5,32 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/mixed.hpp"
-#include "sim/graph/alike_places.hpp"
 #include "sim/graph/group_shapes.hpp"
-#include "sim/graph/link_rows.hpp"
+#include "sim/graph/join_ground.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// What stands for others in shapes (JointGraph): of bundles and of rows one link, of bundles alone,
-// or none.
-enum class Standing : std::uint8_t { BundlesAndRows, Bundles, None };
-
 class Joiner {
  public:
+  // Without places every group is asked for, and told link by link.
   Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport,
-         Standing standing)
-      : cluster_(cluster),
-        workload_(workload),
-        transport_(transport),
-        standing_(standing),
-        bundles_(standing != Standing::None) {}
+         AlikePlaces* places)
+      : cluster_(cluster), workload_(workload), transport_(transport), places_(places) {}
 
   // Nothing where a chain loads the links of a bundle or of a row unequally.
-  std::optional<JointGraph> joined() {
-    std::optional<AlikePlaces> places;
-    beside(
-        bundles_ && is_large(cluster_),
-        [&] {
-          if (bundles_) places.emplace(cluster_);
-        },
-        [&] {
-          take_bundles_and_rows();
-          collect_calls();
-        });
+  std::optional<JointGraph> joined(LinkStanding standing) {
+    joint_.bundle_of = std::move(standing.bundle_of);
+    joint_.bundle_size = std::move(standing.bundle_size);
+    joint_.row_of = std::move(standing.row_of);
+    collect_calls();
     GroupShapes shapes({.cluster = cluster_,
                         .workload = workload_,
                         .transport = transport_,
                         .calls = group_calls_,
-                        .places = places ? &*places : nullptr},
+                        .places = places_},
                        joint_);
     if (!shapes.write([&] { collect_memberships(); })) return std::nullopt;
     collect_links();
@@ -53,14 +38,6 @@ class Joiner {
   }
 
  private:
-  void take_bundles_and_rows() {
-    joint_.bundle_of = bundles_ ? cluster_.bundle_of() : each_link(cluster_);
-    joint_.bundle_size.assign(joint_.bundle_of.size(), 0);
-    for (const LinkId lowest : joint_.bundle_of) ++joint_.bundle_size[lowest];
-    const bool rows = standing_ == Standing::BundlesAndRows;
-    joint_.row_of = rows ? link_rows(cluster_) : each_link(cluster_);
-  }
-
   void collect_calls() {
     std::size_t slots = workload_.slots.size();
     for (const Rank& rank : workload_.ranks) slots = std::max(slots, rank.slots.size());
@@ -76,12 +53,14 @@ class Joiner {
         if (rank.slots[slot].group == kNone || made == no_calls_) continue;
         std::uint32_t& all = group_calls_.of_group.at(rank.slots[slot].group);
         all = all == no_calls_ ? made : group_calls_.lists.both(all, made);
+        ++bound_slots_;
       }
     }
   }
 
   void collect_memberships() {
     joint_.slot_of.resize(workload_.ranks.size());
+    joint_.memberships.reserve(bound_slots_);
     for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) join_groups(rank);
     for (Membership& membership : joint_.memberships) {
       if (!sends(membership.group)) membership.role = 0;
@@ -124,27 +103,33 @@ class Joiner {
   const Cluster& cluster_;
   const Workload& workload_;
   const Transport& transport_;
-  Standing standing_;
-  bool bundles_;
+  AlikePlaces* places_;
   JointGraph joint_;
   GroupCalls group_calls_;
   const std::uint32_t no_calls_ = group_calls_.lists.number({});
   std::vector<std::vector<std::uint32_t>> calls_of_;  // [program][slot]: number of the list
+  std::size_t bound_slots_ = 0;                       // of all ranks, through which calls are made
 };
 
 }  // namespace
 
 // Where a transport loads switches by name, or begins at a NIC, links are no longer alike.
-JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport) {
-  for (const Standing standing : {Standing::BundlesAndRows, Standing::Bundles})
-    if (auto joint = Joiner(cluster, workload, transport, standing).joined())
-      return std::move(*joint);
+JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport,
+                JoinGround* ground) {
+  std::optional<JoinGround> found_here;
+  if (ground == nullptr) ground = &found_here.emplace(cluster);
+  Joiner rows(cluster, workload, transport, &ground->places());
+  if (auto joint = rows.joined(ground->take_standing())) return std::move(*joint);
+  Joiner bundles(cluster, workload, transport, &ground->places());
+  if (auto joint = bundles.joined(link_standing(cluster, Standing::Bundles)))
+    return std::move(*joint);
   return join_unbundled(cluster, workload, transport);
 }
 
 JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
                           const Transport& transport) {
-  return Joiner(cluster, workload, transport, Standing::None).joined().value();
+  Joiner joiner(cluster, workload, transport, nullptr);
+  return joiner.joined(link_standing(cluster, Standing::None)).value();
 }
 
 bool is_large(const Cluster& cluster) {

@@ -88,10 +88,13 @@ struct JointGraph {
   }
 };
 
-// REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of the
-// cluster.
+class JoinGround;
+
+// `ground` is the cluster's, found beforehand (join_ground.hpp), and is used up; without one it is
+// found here. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of
+// the cluster.
 [[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
-                              const Transport& transport);
+                              const Transport& transport, JoinGround* ground = nullptr);
 
 // The same with every link by itself: to hold join() against.
 [[nodiscard]] JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
