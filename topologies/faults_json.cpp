@@ -23,7 +23,7 @@ void read_severity(JsonObject& object, Fault& fault) {
     return;
   }
   fault.capacity_factor = object.number("capacity_factor", {.least = 0.0, .most = 1.0});
-  if (fault.capacity_factor <= 0.0) {
+  if (object.raw("capacity_factor") == 0.0) {
     object.report("capacity_factor", "nothing is left", "say \"dead\": true");
   }
 }

@@ -1,5 +1,7 @@
-// all_reduce by recursive halving and doubling: swaps S/2, S/4, ..., S/n while reducing, then the
-// same sizes backwards while gathering, so it has the ring's bytes in few steps.
+// all_reduce by recursive halving and doubling: swaps S/2, S/4, ..., S/n with the ranks at
+// distances 1, 2, 4, ... while reducing, then the same backwards while gathering, so it has the
+// ring's bytes in few steps. The largest swaps are the nearest: out of a node of 8 goes no more
+// than S/8 of a rank.
 //
 //   T = 2 log2(n) alpha + 2(n-1)/n S/B          (Thakur, Rabenseifner and Gropp 2005)
 //
@@ -12,12 +14,15 @@ namespace trainyard {
 
 namespace {
 
-// Of the aligned block of 2*half pieces that holds `rank`: the half with `rank` (mine) or the
-// other.
-PieceRange half_block(std::uint32_t rank, std::uint32_t half, bool mine) {
-  const std::uint32_t own = rank / half * half;
-  const std::uint32_t begin = mine ? own : own ^ half;
-  return {begin, begin + half};
+// What `rank` adds up once it has met those at distances below `beyond`: each took the half of the
+// block that its own bit of the rank says.
+PieceRange block_of(std::uint32_t rank, std::uint32_t beyond, std::uint32_t pieces) {
+  std::uint32_t begin = 0;
+  for (std::uint32_t distance = 1; distance < beyond; distance *= 2) {
+    pieces /= 2;
+    if ((rank & distance) != 0) begin += pieces;
+  }
+  return {begin, begin + pieces};
 }
 
 class HalvingDoubling final : public CollectiveAlgorithm {
@@ -40,11 +45,12 @@ std::vector<Message> HalvingDoubling::messages(const GroupPlace& place, Bytes by
   const std::uint32_t core = core_of(n);
   MessageList list({.ranks = n, .pieces = core, .piece_bytes = bytes.value() / core});
   std::uint32_t step = add_extra_step(list, n, {0, core}, 0, Extra::Give);
-  const auto add_step = [&](std::uint32_t half, bool reduce) {
+  const auto add_step = [&](std::uint32_t distance, bool reduce) {
     for (std::uint32_t rank = 0; rank < core; ++rank) {
-      const PieceRange block = half_block(rank, half, !reduce);
+      const std::uint32_t other = rank ^ distance;
+      const PieceRange block = block_of(reduce ? other : rank, 2 * distance, core);
       list.send({.from = rank,
-                 .to = rank ^ half,
+                 .to = other,
                  .step = step,
                  .reduce = reduce,
                  .piece_begin = block.begin,
@@ -53,8 +59,8 @@ std::vector<Message> HalvingDoubling::messages(const GroupPlace& place, Bytes by
     }
     ++step;
   };
-  for (std::uint32_t half = core / 2; half >= 1; half /= 2) add_step(half, true);
-  for (std::uint32_t half = 1; half < core; half *= 2) add_step(half, false);
+  for (std::uint32_t distance = 1; distance < core; distance *= 2) add_step(distance, true);
+  for (std::uint32_t distance = core / 2; distance >= 1; distance /= 2) add_step(distance, false);
   add_extra_step(list, n, {0, core}, step, Extra::Get);
   return std::move(list).take();
 }

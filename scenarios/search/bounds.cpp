@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,6 +35,14 @@ bool may_weave(const TrainingPlan& plan, const ScheduleLists& lists) {
   return std::ranges::any_of(lists, [](const std::vector<ScheduleStep>& list) {
     return std::ranges::any_of(list, &ScheduleStep::overlapped);
   });
+}
+
+// Where ranks that share a sequence share experts too, not every place in the one meets every place
+// in the other, and some programs are nobody's.
+std::set<std::uint32_t> programs_run(const Workload& workload) {
+  std::set<std::uint32_t> programs;
+  for (const Rank& rank : workload.ranks) programs.insert(rank.program);
+  return programs;
 }
 
 // A rank's kernels one after the other, and what it always holds.
@@ -120,7 +129,7 @@ LayoutBound Bounder::bound(const TrainingPlan& plan) const {
   const std::vector<double> seconds = machine_->seconds(stepped.workload, plan);
   const PipelineShape shape = pipeline_shape(plan);
   std::vector<std::optional<RankLeast>> found(lists.size());
-  for (std::uint32_t program = 0; program < stepped.workload.programs.size(); ++program) {
+  for (const std::uint32_t program : programs_run(stepped.workload)) {
     const std::uint32_t stage = stepped.workload.programs[program].stage;
     const RankLeast least = rank_least({.workload = stepped.workload,
                                         .program = program,

@@ -39,8 +39,9 @@ class Reading {
         program_(question.workload.programs[question.program]),
         end_s_(program_.operations.size(), 0.0) {
     const auto of_program = [&](const Rank& rank) { return rank.program == question.program; };
-    rank_ =
-        &*std::find_if(question.workload.ranks.begin(), question.workload.ranks.end(), of_program);
+    const auto rank = std::ranges::find_if(question.workload.ranks, of_program);
+    TY_CHECK(rank != question.workload.ranks.end(), question.program);
+    rank_ = &*rank;
   }
 
   [[nodiscard]] RankLeast read() {

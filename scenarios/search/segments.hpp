@@ -55,8 +55,8 @@ struct RankQuestion {
   bool kernels_only = false;
 };
 
-// REQUIRES: the program was lowered from these steps. A kind of step that is not among them takes
-// nothing.
+// REQUIRES: the program was lowered from these steps, and a rank runs it. A kind of step that is
+// not among them takes nothing.
 [[nodiscard]] RankLeast rank_least(const RankQuestion& question);
 
 }  // namespace trainyard

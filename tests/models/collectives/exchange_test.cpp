@@ -58,6 +58,21 @@ TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
     EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
 }
 
+// How much leaves a node of eight? Largest swaps are the nearest, so that an eighth is left, of
+// which halves and quarters cross to the other nodes and back: S/16 + S/32 of each rank.
+TEST(Exchange, HalvingSwapsTheLargestPartsWithTheNearest) {
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  const CollectiveAlgorithm* algorithm =
+      find_algorithm(CollectiveOp::AllReduce, "halving_doubling");
+  const std::vector<double> bytes = bytes_on_links(
+      cluster, algorithm->phases({.cluster = cluster, .gpus = gpus}, Bytes{kGibibyte}));
+  for (const Link& link : cluster.links()) {
+    const double share = link.kind == LinkKind::NvLink ? 7.0 / 8.0 : 3.0 / 32.0;
+    EXPECT_RELATIVE(bytes[link.id], 2.0 * share * kGibibyte);
+  }
+}
+
 // Six ranks: two give what they have to two of the other four first, and get the sum last.
 TEST(Exchange, OtherThanPowersOfTwoTakeTwoMoreSteps) {
   const double whole = 5.0 + kGibibyte / 1e5;

@@ -57,7 +57,12 @@ INSTANTIATE_TEST_SUITE_P(
         Bounded{"what_if/all_reduce.json"}, Bounded{"what_if/dead_rail.json"},
         Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
-        Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35}));
+        Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
+        // Of places in a sequence and among experts only half occur together.
+        Bounded{"moe/mixtral_8x7b_64xh100_zipf.json",
+                {{.path = "parallelism.context", .value = "2"},
+                 {.path = "parallelism.data", .value = "8"}},
+                0.3}));
 
 Bounded with_schedule(const char* scenario, const char* schedule, const char* chunks) {
   return {scenario, {{"parallelism.schedule", schedule}, {"parallelism.interleave", chunks}}};
