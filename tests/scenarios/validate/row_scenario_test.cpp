@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "models/host/host_costs.hpp"
 #include "scenarios/scenario_document.hpp"
 #include "scenarios/validate/constants.hpp"
 #include "scenarios/validate/dataset.hpp"
@@ -87,6 +88,18 @@ TEST(RowScenario, FirstYearsOfTransformerEngineAreAFrameworkOfTheirOwn) {
   EXPECT_EQ(framework("NeMo 24.07 (Megatron-Core+TE)"), "megatron_2023");
   EXPECT_EQ(framework("NVIDIA MLPerf Training v4.1 (NeMo/Megatron-Core, TE)"), "megatron");
   EXPECT_EQ(framework("NeMo/Megatron-Core"), "megatron");
+}
+
+// BigScience's runs waited for every kernel, other runs of Megatron-DeepSpeed did not.
+TEST(RowScenario, RunsOfBigScienceWaitForEveryKernel) {
+  Json row = gpt3();
+  const auto blocking = [&row](const char* framework) {
+    row["framework"] = framework;
+    const Json scenario = row_scenario(load_row_tables(), row_of(row));
+    return load_host_costs(scenario.value("host", "none")).blocking;
+  };
+  EXPECT_TRUE(blocking("Megatron-DeepSpeed (BigScience)"));
+  EXPECT_FALSE(blocking("Megatron-DeepSpeed"));
 }
 
 // A recipe may say that exchanges of experts overlap; plain 1F1B on several stages cannot do it.
