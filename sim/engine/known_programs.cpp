@@ -1,6 +1,5 @@
 #include "sim/engine/known_programs.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "sim/base/beside.hpp"
@@ -15,16 +14,13 @@ namespace {
 // Operations from which on a second thread helps.
 constexpr std::size_t kWorthAThread = 10'000;
 
-// By operation: computations, delays and the collectives named.
-std::vector<bool> members(const Program& program, const ProgramCalls& calls,
-                          const std::vector<bool>& joinable) {
-  std::vector<bool> result(program.operations.size());
-  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+// Computations, delays and the collectives named.
+MayJoin members(const Program& program, const ProgramCalls& calls,
+                const std::vector<bool>& joinable) {
+  return [&](OpIndex op) {
     const std::uint32_t collective = calls.collective_of[op];
-    result[op] =
-        collective == kNone ? !communicates(program.operations[op].kind) : joinable[collective];
-  }
-  return result;
+    return collective == kNone ? !communicates(program.operations[op].kind) : joinable[collective];
+  };
 }
 
 }  // namespace
@@ -70,23 +66,23 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workloa
 
 std::vector<KnownPrograms::Known> KnownPrograms::contract(
     const Workload& workload, const std::vector<const Contraction*>& fresh) {
-  std::vector<std::optional<ProgramOrder>> known_orders(fresh.size());
+  std::vector<std::shared_ptr<const ProgramOrder>> known_orders(fresh.size());
   std::vector<KnownProgram> found(fresh.size());
   std::size_t operations = 0;
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     (void)calls(workload, fresh[i]->program);
-    if (orders != nullptr) known_orders[i] = orders->take_order(fresh[i]->program);
+    if (orders != nullptr) known_orders[i] = orders->order_of(fresh[i]->program);
     operations += workload.programs[fresh[i]->program].operations.size();
   }
   share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
     const Program& program = workload.programs[fresh[i]->program];
     const ProgramCalls& its_calls = *calls_[form_of_[fresh[i]->program]];
-    std::optional<ProgramOrder>& order = known_orders[i];
-    if (!order) order.emplace(program);
+    const std::shared_ptr<const ProgramOrder> order =
+        known_orders[i] ? known_orders[i] : std::make_shared<const ProgramOrder>(program);
     KnownProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};
-    result.stretches = find_stretches(program, members(program, its_calls, result.joinable),
-                                      *std::exchange(order, std::nullopt));
+    result.stretches =
+        find_stretches(program, members(program, its_calls, result.joinable), *order);
     result.successors = successors(program, result.stretches);
   });
   std::vector<Known> result;

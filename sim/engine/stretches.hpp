@@ -9,13 +9,15 @@
 // surely before the head or after the end, so that no collective inside slows them; messages and
 // other calls may come and go beside a stretch (stretch_flights.hpp).
 //
-// Stretches that are alike, such as those of all microbatches of a stage, share one shape.
+// Stretches that are alike, such as those of all microbatches of a stage, share one shape; they are
+// looked for in one microbatch of a kind (stretch_search.hpp).
 //
-//   ProgramStretches stretches = find_stretches(program, joinable);
+//   ProgramStretches stretches = find_stretches(program, may_join);
 //   stretches.shape_of[op];   // the shape of the stretch that begins with op
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -60,13 +62,14 @@ struct ProgramStretches {
   }
 };
 
-// `joinable`: by operation, whether it may be a member. Every stretch has at least two members and
-// is as long as the rules allow, within one microbatch.
-[[nodiscard]] ProgramStretches find_stretches(const Program& program,
-                                              const std::vector<bool>& joinable);
+// Whether an operation may be a member. REQUIRES: of operations that are alike in kind, slot and
+// payload it says the same.
+using MayJoin = std::function<bool(OpIndex)>;
+
+// Every stretch has at least two members and is as long as the rules allow, within one microbatch.
+[[nodiscard]] ProgramStretches find_stretches(const Program& program, const MayJoin& may_join);
 // The same, with the program's order known.
-[[nodiscard]] ProgramStretches find_stretches(const Program& program,
-                                              const std::vector<bool>& joinable,
-                                              ProgramOrder order);
+[[nodiscard]] ProgramStretches find_stretches(const Program& program, const MayJoin& may_join,
+                                              const ProgramOrder& order);
 
 }  // namespace trainyard

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -9,46 +11,62 @@
 namespace trainyard {
 namespace {
 
-// Calls edge(from, to) for every edge of the program, in order of `to`.
-template <class Edge>
-void for_each_edge(const Program& program, const ProgramStretches& stretches, const Edge& edge) {
+// An operation that waits by itself, outside stretches or at the head of one.
+struct Waiting {
+  OpIndex op = 0;
+  OpIndex previous = kNone;  // on its stream
+};
+
+std::vector<Waiting> waiting_of(const Program& program, const ProgramStretches& stretches) {
+  std::vector<Waiting> result;
   std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream{};
   last_on_stream.fill(kNone);
-  for (OpIndex op = 0; op < program.operations.size(); ++op) {
-    const Operation& operation = program.operations[op];
-    const OpIndex last = std::exchange(last_on_stream[operation.stream], op);
-    if (stretches.within(op)) continue;
-    if (last != kNone) edge(last, op);
-    for (const OpIndex before : program.dependencies_of(operation)) {
-      TY_CHECK(before < op, program.name, before, op);
-      edge(before, op);
-    }
+  const std::span<const Operation> operations = program.operations;
+  for (OpIndex op = 0; op < operations.size(); ++op) {
+    const OpIndex previous = std::exchange(last_on_stream[operations[op].stream], op);
+    if (!stretches.within(op)) result.push_back({op, previous});
+  }
+  return result;
+}
+
+// Calls visit(from) for all that an operation waits for.
+template <class Visit>
+void for_each_awaited(const Program& program, const Waiting& to, const Visit& visit) {
+  if (to.previous != kNone) visit(to.previous);
+  for (const OpIndex before : program.dependencies_of(program.operations[to.op])) {
+    TY_CHECK(before < to.op, program.name, before, to.op);
+    visit(before);
   }
 }
 
 }  // namespace
 
 Successors successors(const Program& program, const ProgramStretches& stretches) {
+  const std::vector<Waiting> waiting = waiting_of(program, stretches);
   const std::size_t count = program.operations.size();
   Successors result;
-  result.begin.assign(count + 1, 0);
-  std::vector<std::uint32_t> counter(count, kNone);
-  for_each_edge(program, stretches, [&](OpIndex from, OpIndex to) {
-    ++result.begin[from + 1];
-    if (counter[to] == kNone) {
-      counter[to] = static_cast<std::uint32_t>(result.waits_for.size());
-      result.waits_for.push_back(0);
-    }
-    ++result.waits_for[counter[to]];
-  });
-  for (std::size_t op = 0; op < count; ++op) result.begin[op + 1] += result.begin[op];
-  result.edges.resize(result.begin[count]);
-  std::vector<std::uint32_t> place(result.begin.begin(), result.begin.end() - 1);
-  for_each_edge(program, stretches, [&](OpIndex from, OpIndex to) {
-    result.edges[place[from]++] = {to, counter[to]};
-  });
-  for (OpIndex op = 0; op < count; ++op)
-    if (counter[op] == kNone && !stretches.within(op)) result.heads.push_back(op);
+  // Counted two places on, the lists begin one place on; writing them moves that to their own.
+  result.begin.assign(count + 2, 0);
+  for (const Waiting& to : waiting) {
+    std::uint32_t edges = 0;
+    for_each_awaited(program, to, [&](OpIndex from) {
+      ++result.begin[from + 2];
+      ++edges;
+    });
+    edges == 0 ? result.heads.push_back(to.op) : result.waits_for.push_back(edges);
+  }
+  std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
+  result.edges.resize(result.begin.back());
+  std::uint32_t counter = 0;
+  for (const Waiting& to : waiting) {
+    bool waits = false;
+    for_each_awaited(program, to, [&](OpIndex from) {
+      result.edges[result.begin[from + 1]++] = {to.op, counter};
+      waits = true;
+    });
+    if (waits) ++counter;
+  }
+  result.begin.pop_back();
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/graph/call_order.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "sim/base/beside.hpp"
@@ -12,18 +13,17 @@ namespace trainyard {
 
 namespace {
 
-// Operations whose orders are kept for others: 64 MiB of 8 streams.
-constexpr std::size_t kMostKept = std::size_t{1} << 21U;
 // Operations from which on a second thread helps.
 constexpr std::size_t kWorthAThread = 10'000;
 
 }  // namespace
 
-CallOrder::CallOrder(const Workload& workload) : form_of_(program_forms(workload.programs)) {
+CallOrder::CallOrder(const Workload& workload, std::size_t most_kept)
+    : form_of_(program_forms(workload.programs)) {
   struct Found {
     const Program& program;
     Slots& slots;
-    std::optional<ProgramOrder>* order = nullptr;  // null: not to be kept
+    std::shared_ptr<const ProgramOrder>* order = nullptr;  // null: not to be kept
   };
   std::vector<Found> found;
   std::size_t operations = 0;
@@ -32,20 +32,23 @@ CallOrder::CallOrder(const Workload& workload) : form_of_(program_forms(workload
     const Program& written = workload.programs[program];
     operations += written.operations.size();
     found.push_back({.program = written, .slots = forms_[program]});
-    if (operations <= kMostKept) found.back().order = &orders_[program];
+    if (operations <= most_kept) found.back().order = &orders_[program];
   }
   share_out(operations > kWorthAThread, found.size(), [&found](std::size_t i) {
-    ProgramOrder order(found[i].program);
-    found[i].slots = slots_of(found[i].program, order);
-    if (found[i].order != nullptr) *found[i].order = std::move(order);
+    const auto order = std::make_shared<const ProgramOrder>(found[i].program);
+    found[i].slots = slots_of(found[i].program, *order);
+    if (found[i].order == nullptr) return write_rows(*order, found[i].slots);
+    *found[i].order = order;
+    for (auto& [slot, lanes] : found[i].slots)
+      for (Lane& lane : lanes) lane.order = order;
   });
 }
 
 CallOrder::Slots CallOrder::slots_of(const Program& program, const ProgramOrder& order) {
-  const std::size_t columns = order.columns();
   std::vector<std::vector<Lane>> lanes_of_slot;
-  for (OpIndex op = 0; op < program.operations.size(); ++op) {
-    const Operation& operation = program.operations[op];
+  const std::span<const Operation> operations = program.operations;
+  for (OpIndex op = 0; op < operations.size(); ++op) {
+    const Operation& operation = operations[op];
     if (!communicates(operation.kind)) continue;
     if (operation.slot >= lanes_of_slot.size())
       lanes_of_slot.resize(operation.slot + std::size_t{1});
@@ -53,12 +56,10 @@ CallOrder::Slots CallOrder::slots_of(const Program& program, const ProgramOrder&
     const std::size_t column = order.column(op);
     auto lane = std::ranges::find(lanes, column, &Lane::column);
     if (lane == lanes.end()) {
-      lanes.push_back({.column = column, .columns = columns, .operations = {}, .after = {}});
+      lanes.emplace_back().column = column;
       lane = lanes.end() - 1;
     }
     lane->operations.push_back(op);
-    const std::span<const OpIndex> after = order.after(op);
-    lane->after.insert(lane->after.end(), after.begin(), after.end());
   }
   Slots slots;
   for (std::uint16_t slot = 0; slot < lanes_of_slot.size(); ++slot)
@@ -66,10 +67,23 @@ CallOrder::Slots CallOrder::slots_of(const Program& program, const ProgramOrder&
   return slots;
 }
 
-std::optional<ProgramOrder> CallOrder::take_order(std::uint32_t program) {
-  const auto kept = orders_.extract(form_of_[program]);
-  if (kept.empty()) return std::nullopt;
-  return std::move(kept.mapped());
+void CallOrder::write_rows(const ProgramOrder& order, Slots& slots) {
+  for (auto& [slot, lanes] : slots) {
+    for (Lane& lane : lanes) {
+      lane.columns = order.columns();
+      lane.rows.resize(lane.operations.size() * lane.columns);
+      std::span<OpIndex> rows = lane.rows;
+      for (const OpIndex op : lane.operations) {
+        order.write_after(op, rows.first(lane.columns));
+        rows = rows.subspan(lane.columns);
+      }
+    }
+  }
+}
+
+std::shared_ptr<const ProgramOrder> CallOrder::order_of(std::uint32_t program) const {
+  const auto kept = orders_.find(form_of_[program]);
+  return kept == orders_.end() ? nullptr : kept->second;
 }
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
@@ -90,11 +104,11 @@ bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b)
 bool CallOrder::ordered(const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
   for (std::size_t i = 0; i < b.operations.size(); ++i) {
-    const OpIndex done = b.after[i * b.columns + a.column];
+    const OpIndex done = b.after(i, a.column);
     const auto next = std::ranges::lower_bound(a.operations, done);
     if (next == a.operations.end()) continue;
     const auto index = static_cast<std::size_t>(next - a.operations.begin());
-    if (a.after[index * a.columns + b.column] <= b.operations[i]) return false;
+    if (a.after(index, b.column) <= b.operations[i]) return false;
   }
   return true;
 }

@@ -107,8 +107,11 @@ TEST(ProgramForms, OneOrderServesAllOfAForm) {
   CallOrder order(workload);
   EXPECT_TRUE(order.ordered(0, 0, 1));
   EXPECT_TRUE(order.ordered(1, 0, 1));
-  EXPECT_TRUE(order.take_order(1).has_value());
-  EXPECT_FALSE(order.take_order(0).has_value());  // given away for both
+  EXPECT_NE(order.order_of(1), nullptr);
+  EXPECT_EQ(order.order_of(1), order.order_of(0));
+  CallOrder unkept(workload, 1);
+  EXPECT_TRUE(unkept.ordered(1, 0, 1));
+  EXPECT_EQ(unkept.order_of(1), nullptr);
 }
 
 }  // namespace
