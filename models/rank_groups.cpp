@@ -111,7 +111,10 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid,
   const std::int64_t stages = parallelism.pipeline;
   if (stages == 1 || !parallelism.operator_devices.empty()) return;
   const bool wraps = parallelism.interleave > 1 && placement == StagePlacement::Wrap;
-  workload.groups.reserve(workload.groups.size() + 2 * workload.ranks.size());
+  // With those that come behind them, one for every replica at most, so that nothing moves.
+  const std::int64_t replicas = grid.world() / (parallelism.tensor * stages);
+  workload.groups.reserve(workload.groups.size() + 2 * workload.ranks.size() +
+                          static_cast<std::size_t>(replicas));
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition next = grid.position(rank);
     if (next.pipeline == stages - 1 && !wraps) continue;

@@ -19,21 +19,24 @@ namespace {
   throw InputError(Problem{"", "", std::move(problem), std::move(remedy)});
 }
 
-// Between a NIC outside of the fabric and a place in it.
-struct PortCable {
-  std::uint32_t nic = 0;  // its number among those that GPUs use
-  Arc arc = {};
-};
+// The cables of NICs one way, counted first and then laid down, NIC by NIC.
+class NicCables {
+ public:
+  explicit NicCables(std::uint32_t nics) : next_(nics + std::size_t{1}, 0) {}
+  void count(std::uint32_t nic) { ++next_[nic + std::size_t{1}]; }
+  // All are counted.
+  void lay_out() {
+    std::partial_sum(next_.begin(), next_.end(), next_.begin());
+    laid_.begin = next_;
+    laid_.arcs.resize(next_.back());
+  }
+  void place(std::uint32_t nic, const Arc& arc) { laid_.arcs[next_[nic]++] = arc; }
+  [[nodiscard]] Adjacency laid() && { return std::move(laid_); }
 
-Adjacency by_nic(std::uint32_t nics, std::span<const PortCable> cables) {
-  Adjacency result{.begin = std::vector<std::uint32_t>(nics + std::size_t{1}, 0),
-                   .arcs = std::vector<Arc>(cables.size())};
-  for (const PortCable& cable : cables) ++result.begin[cable.nic + 1];
-  std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
-  std::vector<std::uint32_t> next(result.begin.begin(), result.begin.end() - 1);
-  for (const PortCable& cable : cables) result.arcs[next[cable.nic]++] = cable.arc;
-  return result;
-}
+ private:
+  std::vector<std::uint32_t> next_;
+  Adjacency laid_;
+};
 
 // Once each, ascending.
 std::vector<std::uint32_t> places_of(std::span<const Arc> cables) {
@@ -92,26 +95,36 @@ bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
 void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
   std::vector<std::uint32_t> number(device_count(), kNone);  // of NICs
   std::uint32_t nics = 0;
-  for (const DeviceId nic : nic_of_gpu_)
+  bool in_fabric = false;
+  for (const DeviceId nic : nic_of_gpu_) {
     if (number[nic] == kNone) number[nic] = nics++;
-  std::vector<PortCable> up;
-  std::vector<PortCable> down;
-  for (auto* cables : {&up, &down}) cables->reserve(gpus_.size());
-  wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
-    const Wire& wire = wiring_.wires()[strand.wire];
-    if (wire.kind != LinkKind::NicPort) return;
-    const std::uint32_t from = fabric_place[strand.from];
-    const std::uint32_t to = fabric_place[strand.to];
-    if ((from == kNone) == (to == kNone)) return;
-    const std::uint32_t nic = number[from == kNone ? strand.from : strand.to];
-    if (nic == kNone) return;
-    if (to != kNone) up.push_back({nic, {to, id, wire.cables}});
-    if (from != kNone) down.push_back({nic, {from, id, wire.cables}});
-  });
-  const auto fill = [&](Adjacency& ports, std::span<const PortCable> cables) {
-    const Adjacency of_nic = by_nic(nics, cables);
-    ports.begin.reserve(gpus_.size() + 1);
-    ports.arcs.reserve(gpus_.size());
+    in_fabric = in_fabric || fabric_place[nic] != kNone;
+  }
+  const auto for_each_cable = [&](const auto& up, const auto& down) {
+    wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+      const Wire& wire = wiring_.wires()[strand.wire];
+      if (wire.kind != LinkKind::NicPort) return;
+      const std::uint32_t from = fabric_place[strand.from];
+      const std::uint32_t to = fabric_place[strand.to];
+      if ((from == kNone) == (to == kNone)) return;
+      const std::uint32_t nic = number[from == kNone ? strand.from : strand.to];
+      if (nic == kNone) return;
+      if (to != kNone) up(nic, Arc{to, id, wire.cables});
+      if (from != kNone) down(nic, Arc{from, id, wire.cables});
+    });
+  };
+  NicCables up(nics);
+  NicCables down(nics);
+  for_each_cable([&](std::uint32_t nic, const Arc&) { up.count(nic); },
+                 [&](std::uint32_t nic, const Arc&) { down.count(nic); });
+  for (NicCables* cables : {&up, &down}) cables->lay_out();
+  for_each_cable([&](std::uint32_t nic, const Arc& arc) { up.place(nic, arc); },
+                 [&](std::uint32_t nic, const Arc& arc) { down.place(nic, arc); });
+  // Where each GPU has a NIC of its own, these are numbered as they are.
+  const bool one_each = nics == gpus_.size() && !in_fabric;
+  const auto of_gpus = [&](Adjacency of_nic) {
+    if (one_each) return of_nic;
+    Adjacency ports;
     ports.begin.push_back(0);
     for (const DeviceId nic : nic_of_gpu_) {
       if (fabric_place[nic] != kNone) {
@@ -121,9 +134,10 @@ void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
       }
       ports.begin.push_back(static_cast<std::uint32_t>(ports.arcs.size()));
     }
+    return ports;
   };
-  fill(up_, up);
-  fill(down_, down);
+  up_ = of_gpus(std::move(up).laid());
+  down_ = of_gpus(std::move(down).laid());
   check_cabled();
 }
 

@@ -22,6 +22,26 @@ class SwitchCounts {
   [[nodiscard]] std::uint32_t node_of(RankId rank) const { return places_[rank].node; }
 
   std::uint32_t between(RankId from, RankId to) {
+    const DeviceId here = places_[from].attached;
+    const DeviceId there = places_[to].attached;
+    Recent& recent = recent_[(here * 31U + there) % recent_.size()];
+    if (recent.from != here || recent.to != there) recent = {here, there, found(from, to)};
+    return recent.count;
+  }
+
+ private:
+  struct Place {
+    std::uint32_t node = 0;
+    DeviceId attached = 0;
+  };
+  // What was lately asked for: groups in a row have their neighbours on the same switches.
+  struct Recent {
+    DeviceId from = kNone;
+    DeviceId to = kNone;
+    std::uint32_t count = 0;
+  };
+
+  std::uint32_t found(RankId from, RankId to) {
     const std::uint64_t key = std::uint64_t{places_[from].attached} << 32U | places_[to].attached;
     const auto [known, fresh] = known_.try_emplace(key, 0);
     if (fresh) {
@@ -33,19 +53,16 @@ class SwitchCounts {
     return known->second;
   }
 
- private:
-  struct Place {
-    std::uint32_t node = 0;
-    DeviceId attached = 0;
-  };
-
   // The first switch on a GPU's way out, or its NIC.
   [[nodiscard]] DeviceId attachment(std::uint32_t gpu) const {
     const Cluster& cluster = view_.cluster;
     if (cluster.nic_of_gpu().empty()) return cluster.gpus()[gpu];
     const DeviceId nic = cluster.nic_of_gpu()[gpu];
-    for (const Link link : cluster.links_from(nic))
-      if (is_fabric_switch(cluster.device(link.to).kind)) return link.to;
+    const LinkId end = cluster.wiring().first_link_from(nic + 1);
+    for (LinkId link = cluster.wiring().first_link_from(nic); link < end; ++link) {
+      const DeviceId to = cluster.wiring().to(link);
+      if (is_fabric_switch(cluster.device(to).kind)) return to;
+    }
     return nic;
   }
 
@@ -63,6 +80,7 @@ class SwitchCounts {
   const RunView& view_;
   std::vector<Place> places_;  // by rank
   std::unordered_map<std::uint64_t, std::uint32_t> known_;
+  std::vector<Recent> recent_ = std::vector<Recent>(4096);
 };
 
 class Spans {
