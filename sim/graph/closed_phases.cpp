@@ -98,7 +98,7 @@ ClosedPhases close_phases(const Cluster& cluster, JointGraph joint, Contention c
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     if (!closed[joint.group_of_shape[shape]]) continue;
     for (const ShapeLoad& load : joint.shape(shape))
-      contention.crossings.at(load.link, shape).contended = 0;
+      if (!contention.slack[load.link]) contention.crossings.at(load.link, shape).contended = 0;
     contention.meets[shape] = false;
   }
   return {std::move(joint), std::move(contention)};

@@ -54,21 +54,14 @@ class SlackSearch {
   SlackSearch(const Cluster& cluster, const JointGraph& joint)
       : cluster_(cluster),
         joint_(joint),
-        places_(cluster.links().size()),
+        lifts_(cluster.links().size(), false),
+        places_(lifts_.size()),
         first_below_(cluster.device_count(), kNone) {
-    for (const LinkId id : joint.links) {
-      const Strand link = cluster.wiring().strand(id);
-      const Lift lift = lift_of(cluster, link);
-      if (lift.lower_tier == kNoTier) continue;
-      Place& place = places_[joint.row_of[id]];
-      if (place.over != kNone) continue;  // a second of the row adds nothing
-      place.over = under(lift.up ? link.to : link.from, lift.up);
-      below_[place.over].bound += cluster.wiring().wires()[link.wire].capacity.value();
-      if (lift.lower_tier == 0) continue;
-      place.candidate = static_cast<std::uint32_t>(candidates_.size());
-      candidates_.push_back(
-          {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
-    }
+    auto used = joint.links.begin();
+    cluster.wiring().for_each_outside_patterns([&](LinkId id, const Strand& link) {
+      used = std::find_if(used, joint.links.end(), [&](LinkId other) { return other >= id; });
+      if (used != joint.links.end() && *used == id) add(id, link);
+    });
   }
 
   std::vector<bool> searched() {
@@ -100,6 +93,20 @@ class SlackSearch {
     double load = 0.0;
   };
 
+  void add(LinkId id, const Strand& link) {
+    const Lift lift = lift_of(cluster_, link);
+    if (lift.lower_tier == kNoTier) return;
+    Place& place = places_[joint_.row_of[id]];
+    if (place.over != kNone) return;  // a second of the row adds nothing
+    lifts_[joint_.row_of[id]] = true;
+    place.over = under(lift.up ? link.to : link.from, lift.up);
+    below_[place.over].bound += cluster_.wiring().wires()[link.wire].capacity.value();
+    if (lift.lower_tier == 0) return;
+    place.candidate = static_cast<std::uint32_t>(candidates_.size());
+    candidates_.push_back(
+        {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
+  }
+
   // What is below the switch: traffic upwards and downwards apart.
   std::uint32_t under(DeviceId device, bool up) {
     std::uint32_t& first = first_below_[device];
@@ -115,8 +122,8 @@ class SlackSearch {
     added_.clear();
     crossed_.clear();
     for (const auto& [link, load] : joint_.shape(shape)) {
+      if (!lifts_[link]) continue;
       const Place place = places_[link];
-      if (place.over == kNone) continue;
       added_.push_back({place.over, joint_.loads[load]});
       if (place.candidate != kNone) crossed_.push_back({place.candidate, joint_.loads[load]});
     }
@@ -143,7 +150,8 @@ class SlackSearch {
 
   const Cluster& cluster_;
   const JointGraph& joint_;
-  std::vector<Place> places_;               // by link that stands for its row
+  std::vector<bool> lifts_;                 // by link that stands for its row: between tiers?
+  std::vector<Place> places_;               // of these
   std::vector<std::uint32_t> first_below_;  // by device; kNone: nothing leads up from below
   std::vector<Below> below_;
   std::vector<Candidate> candidates_;  // ascending
