@@ -32,11 +32,13 @@ Placement placement_of(const GroupPlace& place) {
   std::iota(roles.begin(), roles.end(), 0U);
   const auto gpu_of = [&](std::uint32_t role) { return place.gpus[role]; };
   if (!std::ranges::is_sorted(roles, {}, gpu_of)) std::ranges::stable_sort(roles, {}, gpu_of);
+  const std::size_t members =
+      std::min<std::size_t>(roles.size(), place.cluster.facts().gpus_per_node);
   Placement placement;
   std::optional<std::uint32_t> last;
   for (const std::uint32_t role : roles) {
     const std::uint32_t node = place.cluster.node_of(place.gpus[role]);
-    if (node != last) placement.nodes.emplace_back();
+    if (node != last) placement.nodes.emplace_back().reserve(members);
     placement.nodes.back().push_back(role);
     last = node;
   }

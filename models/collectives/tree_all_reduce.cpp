@@ -13,8 +13,10 @@
 #include <limits>
 
 #include "models/collectives/binary_tree.hpp"
+#include "models/collectives/double_tree.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
+#include "models/collectives/node_members.hpp"
 #include "models/collectives/pipeline.hpp"
 #include "models/collectives/placement.hpp"
 
@@ -156,38 +158,101 @@ Seconds tree_latency(const GroupPlace& place, const Placement& placement,
          (static_cast<double>(placement.largest() - 1) * edges.inside + levels * edges.across);
 }
 
-enum class Edges : std::uint8_t { WithinNodes, BetweenNodes };
+// `bytes` up and down.
+void add_edge(const GroupPlace& place, std::uint32_t role, std::uint32_t above, double bytes,
+              LoadSum& loads) {
+  loads.add(hop_route(place, role, above), bytes);
+  loads.add(hop_route(place, above, role), bytes);
+}
 
-// `bytes` up and down each of those edges, and what else is in `loads`.
-Chain edge_loads(const GroupPlace& place, const RoleTree& tree, Edges which, double bytes,
-                 LoadSum& loads) {
+// `bytes` over each edge between nodes, and what else is in `loads`.
+Chain loads_between_nodes(const GroupPlace& place, const RoleTree& tree, double bytes,
+                          LoadSum& loads) {
   for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
     const std::uint32_t above = tree.parent[role];
-    if (above == kNoRole || crosses_nodes(place, role, above) != (which == Edges::BetweenNodes))
-      continue;
-    loads.add(hop_route(place, role, above), bytes);
-    loads.add(hop_route(place, above, role), bytes);
+    if (above != kNoRole && crosses_nodes(place, role, above))
+      add_edge(place, role, above, bytes, loads);
   }
   return loads.take();
 }
 
-// The two trees of a channel have the same edges within nodes.
+// The same for the edges within nodes: nodes alike are told by one of them.
+class LoadsWithinNodes {
+ public:
+  LoadsWithinNodes(const GroupPlace& place, const RoleTree& tree, double bytes, LoadSum& loads)
+      : place_(place), tree_(tree), bytes_(bytes), loads_(loads) {}
+
+  Chain of_all(const Placement& placement) {
+    Chain all;
+    for (const std::vector<std::uint32_t>& roles : placement.nodes) {
+      const NodeMembers members(place_, roles);
+      const auto like = std::ranges::find_if(
+          known_, [&](const Known& known) { return known.node.is_like(members); });
+      if (like != known_.end()) {
+        like->node.append_moved(like->loads, members, all.loads);
+        continue;
+      }
+      std::vector<LinkLoad> loads = asked(roles);
+      all.loads.insert(all.loads.end(), loads.begin(), loads.end());
+      if (members.holds(loads)) known_.push_back({members, std::move(loads)});
+    }
+    return sorted(std::move(all));
+  }
+
+ private:
+  struct Known {
+    NodeMembers node;
+    std::vector<LinkLoad> loads;
+  };
+
+  std::vector<LinkLoad> asked(const std::vector<std::uint32_t>& roles) {
+    for (const std::uint32_t role : roles) {
+      const std::uint32_t above = tree_.parent[role];
+      if (above != kNoRole && !crosses_nodes(place_, role, above))
+        add_edge(place_, role, above, bytes_, loads_);
+    }
+    return loads_.take().loads;
+  }
+
+  // Links of nodes come in the order of these but where a fabric joins GPUs of one node.
+  Chain sorted(Chain chain) {
+    const auto falls = [](const LinkLoad& a, const LinkLoad& b) { return a.link >= b.link; };
+    if (std::ranges::adjacent_find(chain.loads, falls) == chain.loads.end()) return chain;
+    loads_.add(chain);
+    return loads_.take();
+  }
+
+  const GroupPlace& place_;
+  const RoleTree& tree_;
+  double bytes_;
+  LoadSum& loads_;
+  std::vector<Known> known_;
+};
+
+std::vector<Chain> chains_of(const GroupPlace& place, const Placement& placement,
+                             const std::vector<RoleTree>& trees, double bytes) {
+  const double share = bytes / static_cast<double>(trees.size());
+  std::vector<Chain> chains;
+  if (share <= 0.0) return chains;
+  LoadSum loads(place.cluster);
+  // The two trees of a channel have the same edges within nodes.
+  for (std::size_t i = 0; i < trees.size(); i += 2) {
+    const Chain inside = LoadsWithinNodes(place, trees[i], share, loads).of_all(placement);
+    for (const RoleTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
+      loads.add(inside);
+      chains.push_back(loads_between_nodes(place, tree, share, loads));
+    }
+  }
+  return chains;
+}
+
 std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
   const Placement placement = placement_of(place);
   const std::vector<RoleTree> trees = trees_of(place, placement, channels(placement, bytes));
-  const double share = bytes.value() / static_cast<double>(trees.size());
   std::vector<Phase> phases(1);
-  Phase& phase = phases.front();
-  phase.latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees);
-  if (share <= 0.0) return phases;
-  LoadSum loads(place.cluster);
-  for (std::size_t i = 0; i < trees.size(); i += 2) {
-    const Chain inside = edge_loads(place, trees[i], Edges::WithinNodes, share, loads);
-    for (const RoleTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
-      loads.add(inside);
-      phase.chains.push_back(edge_loads(place, tree, Edges::BetweenNodes, share, loads));
-    }
-  }
+  phases.front() = {
+      .latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees),
+      .chains = chains_of(place, placement, trees, bytes.value())};
   return phases;
 }
 
@@ -289,6 +354,12 @@ FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
 }
 
 }  // namespace
+
+std::vector<Chain> double_tree_chains(const GroupPlace& place, Bytes bytes) {
+  const Placement placement = placement_of(place);
+  return chains_of(place, placement, trees_of(place, placement, channels(placement, bytes)),
+                   bytes.value());
+}
 
 const CollectiveAlgorithm& tree_all_reduce() {
   static const TreeAllReduce algorithm;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/base/mixed.hpp"
 #include "sim/graph/group_shapes.hpp"
 #include "sim/graph/join_ground.hpp"
@@ -25,14 +26,15 @@ class Joiner {
     joint_.bundle_of = std::move(standing.bundle_of);
     joint_.bundle_size = std::move(standing.bundle_size);
     joint_.row_of = std::move(standing.row_of);
-    collect_calls();
-    GroupShapes shapes({.cluster = cluster_,
-                        .workload = workload_,
-                        .transport = transport_,
-                        .calls = group_calls_,
-                        .places = places_},
-                       joint_);
-    if (!shapes.write([&] { collect_memberships(); })) return std::nullopt;
+    std::optional<GroupShapes> shapes;
+    const GroupShapes::Given given{.cluster = cluster_,
+                                   .workload = workload_,
+                                   .transport = transport_,
+                                   .calls = group_calls_,
+                                   .places = places_};
+    beside(
+        is_large(cluster_), [&] { shapes.emplace(given, joint_); }, [&] { collect_calls(); });
+    if (!shapes->write([&] { collect_memberships(); })) return std::nullopt;
     collect_links();
     return std::move(joint_);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "models/collectives/double_tree.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/nccl/nvls.hpp"
 #include "models/collectives/nccl/pat.hpp"
@@ -53,6 +54,12 @@ std::vector<Chain> rooted_chains(const GroupPlace& place, CollectiveOp op, doubl
   return chains;
 }
 
+// A pass that reduces, one that gathers, or both.
+std::vector<Chain> passing_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+  LoadSum loads(place.cluster);
+  return ring_chains(place, rings_of(place), bytes, op == CollectiveOp::AllReduce ? 2 : 1, loads);
+}
+
 void scale(std::vector<Chain>& chains, double factor) {
   for (Chain& chain : chains)
     for (LinkLoad& load : chain.loads) load.bytes *= factor;
@@ -61,7 +68,7 @@ void scale(std::vector<Chain>& chains, double factor) {
 std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
   const std::size_t rails = bytes <= kFewBytes ? 1 : placement_of(place).smallest();
   const double enough = std::max(bytes, kTreeChannelBytes * static_cast<double>(rails));
-  std::vector<Chain> chains = registered(place, CollectiveOp::AllReduce, "tree", enough);
+  std::vector<Chain> chains = double_tree_chains(place, Bytes{enough});
   scale(chains, bytes / enough);
   return chains;
 }
@@ -78,7 +85,7 @@ std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, doub
   switch (choice.method.algorithm) {
     case Algorithm::Ring:
       return is_rooted(choice.op) ? rooted_chains(place, choice.op, bytes)
-                                  : registered(place, choice.op, "ring", bytes);
+                                  : passing_chains(place, choice.op, bytes);
     case Algorithm::Tree:
       return tree_chains(place, bytes);
     case Algorithm::Nvls:

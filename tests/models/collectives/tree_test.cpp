@@ -4,7 +4,10 @@
 #include <set>
 
 #include "models/collectives/binary_tree.hpp"
+#include "models/collectives/double_tree.hpp"
+#include "models/collectives/loads.hpp"
 #include "test_clusters.hpp"
+#include "tests/topologies/clusters.hpp"
 
 namespace trainyard {
 namespace {
@@ -106,6 +109,36 @@ TEST(Tree, LargeBuffersUseEveryRail) {
   // Each tree sends its share up and down between the two nodes, over a port out and a port in.
   EXPECT_EQ(ports.size(), 16U);
   EXPECT_NEAR(bytes, 4e9, 1.0);
+}
+
+// Nodes of a pattern are told by one of them: each edge loads what it would by itself.
+TEST(Tree, NodesOfAPatternAreLoadedAlike) {
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = "fat_tree"}));
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const std::vector<Chain> chains = double_tree_chains(place, Bytes{4.0});
+  ASSERT_EQ(chains.size(), 2U);
+  LoadSum asked(cluster);
+  for (std::uint32_t role = 0; role < 32; ++role) {
+    if (role % 8 == 0) continue;
+    asked.add(hop_route(place, role, role - 1), 2.0);
+    asked.add(hop_route(place, role - 1, role), 2.0);
+  }
+  for (std::uint32_t node = 0; node < 4; ++node) {
+    const TreeNode entry = tree_node({.nodes = 4, .mirrored = false}, node);
+    if (!entry.parent) continue;
+    const bool first =
+        tree_node({.nodes = 4, .mirrored = false}, *entry.parent).children[0] == node;
+    const std::uint32_t above = *entry.parent * 8 + (first ? 1 : 0);
+    asked.add(hop_route(place, node * 8, above), 2.0);
+    asked.add(hop_route(place, above, node * 8), 2.0);
+  }
+  const Chain expected = asked.take();
+  ASSERT_EQ(chains[0].loads.size(), expected.loads.size());
+  for (std::size_t i = 0; i < expected.loads.size(); ++i) {
+    EXPECT_EQ(chains[0].loads[i].link, expected.loads[i].link) << i;
+    EXPECT_EQ(chains[0].loads[i].bytes, expected.loads[i].bytes) << i;
+  }
 }
 
 }  // namespace
