@@ -100,6 +100,9 @@ class Breaker {
       return link.kind == LinkKind::NicPort && (from || to);
     });
     if (hit > 0) return;
+    if (static_cast<std::int32_t>(fault.rail) <= last)
+      refuse(pointer + "/rail", fmt::format("rail {} joins no nodes", fault.rail),
+             "leave the fault out: a cluster of one node has no fabric");
     refuse(pointer + "/rail", fmt::format("there is no rail {}", fault.rail),
            last < 0 ? "the nodes have no NICs" : fmt::format("rails are 0 to {}", last));
   }

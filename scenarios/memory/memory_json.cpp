@@ -68,7 +68,7 @@ Json memory_json(const MemoryReport& report) {
   const RunView view = report.run.view();
   const double capacity = view.facts.gpu_memory.value();
   Json json{{"title", view.facts.title},
-            {"step_time_s", view.timeline.makespan_s},
+            {"step_time_s", view.step_s()},
             {"capacity_bytes", capacity > 0.0 ? Json(capacity) : Json(nullptr)},
             {"rule_of_thumb", rule_of_thumb_line(report.scenario.plan, view.facts.gpu_memory)},
             {"stages", stages_json(view)}};

@@ -225,7 +225,7 @@ FitFigures fit_figures(const Scenario& scenario, const Run& run) {
   const std::optional<HostMemory> host = host_memory(view);
   return {.peak_bytes = worst == nullptr ? 0 : worst->peak.bytes,
           .capacity_bytes = worst == nullptr ? 0 : worst->capacity_bytes,
-          .step_time_s = view.timeline.makespan_s,
+          .step_time_s = view.step_s(),
           .gpus = gpu_count(scenario.cluster),
           .fits = (worst == nullptr || worst->fits) && (!host || host->fits)};
 }

@@ -233,7 +233,7 @@ std::string_view share_colour(std::string_view name) {
 
 std::string breakdown_chart(const RunView& view) {
   const std::vector<StageBreakdown> stages = stage_breakdown(view);
-  const double step_s = view.timeline.makespan_s;
+  const double step_s = view.step_s();
   if (stages.empty() || step_s <= 0.0) return "";
   std::string body;
   std::set<std::size_t> used;

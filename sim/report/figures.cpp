@@ -9,7 +9,7 @@ constexpr double kTera = 1e12;
 
 Figures figures(const RunView& view) {
   const RunFacts& facts = view.facts;
-  const double step_s = view.timeline.makespan_s / facts.steps;
+  const double step_s = view.step_s();
   const auto gpus = static_cast<double>(view.workload.ranks.size());
   const auto rate = [&](double amount) -> std::optional<double> {
     if (amount <= 0.0 || step_s <= 0.0) return std::nullopt;

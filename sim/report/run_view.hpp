@@ -83,9 +83,13 @@ struct RunView {
     const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);
     return carrier_of(carriers, workload, group_class, call);
   }
+  // Of one step: the mean of those played.
+  [[nodiscard]] double step_s() const { return timeline.makespan_s / facts.steps; }
   [[nodiscard]] Breakdown breakdown_of(std::size_t rank_class) const {
-    if (!breakdowns.empty()) return breakdowns[rank_class];
-    return breakdown(workload, partition, timeline, rank_class);
+    Breakdown times = breakdowns.empty() ? breakdown(workload, partition, timeline, rank_class)
+                                         : breakdowns[rank_class];
+    for (double& seconds : times.seconds) seconds /= facts.steps;
+    return times;
   }
   [[nodiscard]] MemoryPeak memory_peak_of(std::size_t rank_class) const {
     if (!memory_peaks.empty()) return memory_peaks[rank_class];

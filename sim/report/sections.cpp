@@ -182,13 +182,17 @@ std::string host_text(const HostMemory& host) {
              : fmt::format("{} of host memory on node {}", gib(host.bytes), host.node);
 }
 
+// Counts and bytes, unlike times, are of all steps that were played. `one`: where there is one.
+std::string in_steps(const RunView& view, const char* one) {
+  return view.facts.steps > 1.0 ? fmt::format(" in all {} steps", view.facts.steps) : one;
+}
+
 }  // namespace
 
 std::string verdict_line(const RunView& view) {
   const double steps = view.facts.steps;
-  const std::string step =
-      fmt::format("one step takes {}{}", to_text(Seconds{view.timeline.makespan_s / steps}),
-                  steps > 1.0 ? fmt::format(", the mean of {}", steps) : "");
+  const std::string step = fmt::format("one step takes {}{}", to_text(Seconds{view.step_s()}),
+                                       steps > 1.0 ? fmt::format(", the mean of {}", steps) : "");
   const std::vector<StageMemory> stages = stage_memory(view);
   const StageMemory* worst = worst_stage(stages);
   if (worst == nullptr || worst->capacity_bytes == 0) return step + "\n";
@@ -207,7 +211,7 @@ std::string figures_section(const RunView& view) {
 
 std::string breakdown_section(const RunView& view) {
   const std::vector<StageBreakdown> stages = stage_breakdown(view);
-  const double step_s = view.timeline.makespan_s;
+  const double step_s = view.step_s();
   if (stages.empty() || step_s <= 0.0) return "";
   return "Where the time of a rank goes (mean over all ranks)\n" + breakdown_mean(stages, step_s) +
          "\nThe same by stage, % of the step (TP, PP, DP, EP, CP, CPU, other: communication not "
@@ -254,8 +258,8 @@ std::string links_section(const RunView& view) {
                percent(row.mean_utilisation), percent(row.busy_fraction),
                percent(row.busiest_fraction), percent(row.peak_utilisation)});
   }
-  return "Links (each direction is a link; means over the links that carried anything)\n" +
-         table.text();
+  return "Links (each direction is a link; means over the links that carried anything" +
+         in_steps(view, "") + ")\n" + table.text();
 }
 
 std::string collectives_section(const RunView& view) {
@@ -269,8 +273,8 @@ std::string collectives_section(const RunView& view) {
                to_text(Bytes{row.bytes / calls}), to_text(Seconds{row.mean_time_s()}),
                row.busbw_bytes_per_s > 0.0 ? to_text(BytesPerSecond{row.busbw_bytes_per_s}) : "-"});
   }
-  return "Communication (calls of all groups in the step; mean size and time of a call)\n" +
-         table.text();
+  return "Communication (calls of all groups" + in_steps(view, " in the step") +
+         "; mean size and time of a call)\n" + table.text();
 }
 
 std::string placement_section(const RunView& view) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "models/collectives/collective.hpp"
 #include "runs.hpp"
@@ -195,6 +196,11 @@ TEST(ParameterServers, StepsAndStaleness) {
   EXPECT_LE(step_s(stale), step_s(four) * (1.0 + kAgreement));
   EXPECT_LE(step_s(free), step_s(stale) * (1.0 + kAgreement));
   EXPECT_NEAR(*figures(four.view()).tokens_per_s, 8 * 2 * 512 / step_s(four), 1e-6);
+  for (const ScenarioRun* run : {&one, &four, &stale, &free}) {
+    const Breakdown times = run->view().breakdown_of(0);
+    const double sum = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
+    EXPECT_NEAR(sum, step_s(*run), 1e-9 * sum);
+  }
 }
 
 TEST(ParameterServers, DedicatedOnesTakeGpusOfTheirOwn) {
