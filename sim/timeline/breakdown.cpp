@@ -1,6 +1,8 @@
 #include "sim/timeline/breakdown.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -43,18 +45,25 @@ class Walk {
       : workload_(workload),
         program_(workload.programs.at(partition.ranks.at(rank_class).program)),
         rank_(workload.ranks.at(partition.ranks.at(rank_class).representative)),
-        times_(timeline.classes.at(rank_class)),
-        makespan_s_(timeline.makespan_s) {
+        operations_(program_.operations.data()),
+        makespan_s_(timeline.makespan_s),
+        previous_(program_.operations.size(), kNone) {
+    const OpTimes& times = timeline.classes.at(rank_class);
     const std::size_t count = program_.operations.size();
-    TY_CHECK(times_.ready_s.size() == count && times_.start_s.size() == count &&
-                 times_.end_s.size() == count,
-             rank_class, count, times_.end_s.size());
-    number_streams();
+    TY_CHECK(times.ready_s.size() == count && times.start_s.size() == count &&
+                 times.end_s.size() == count,
+             rank_class, count, times.end_s.size());
+    times_ = {times.ready_s.data(), times.start_s.data(), times.end_s.data()};
+    last_on_stream_.fill(kNone);
   }
 
   std::vector<ShareSpan> spans() {
-    for (OpIndex op = 0; op < program_.operations.size(); ++op) {
-      if (program_.operations[op].stream == kComputeStream) charge_operation(op);
+    const auto count = static_cast<OpIndex>(program_.operations.size());
+    OpIndex* const previous = previous_.data();
+    for (OpIndex op = 0; op < count; ++op) {
+      const std::uint8_t stream = operations_[op].stream;
+      previous[op] = std::exchange(last_on_stream_[stream], op);
+      if (stream == kComputeStream) charge_operation(op);
     }
     charge_gap(last_ended(), std::max(cursor_s_, end_of_all_s()));
     push(TimeShare::Idle, cursor_s_, makespan_s_);
@@ -62,13 +71,12 @@ class Walk {
   }
 
  private:
-  // Who stood before each operation on its stream, and who is last on each.
-  void number_streams() {
-    last_on_stream_.assign(workload_.streams.size(), kNone);
-    previous_.resize(program_.operations.size());
-    for (OpIndex op = 0; op < program_.operations.size(); ++op)
-      previous_[op] = std::exchange(last_on_stream_.at(program_.operations[op].stream), op);
-  }
+  // By operation; read for all of a step, and so past the lists' checks.
+  struct Times {
+    const double* ready_s = nullptr;
+    const double* start_s = nullptr;
+    const double* end_s = nullptr;
+  };
 
   [[nodiscard]] double end_of_all_s() const {
     const OpIndex last = last_ended();
@@ -89,14 +97,14 @@ class Walk {
 
   [[nodiscard]] OpIndex waited_for(OpIndex op) const {
     OpIndex cause = previous_[op];
-    for (const OpIndex other : program_.dependencies_of(program_.operations[op]))
+    for (const OpIndex other : program_.dependencies_of(operations_[op]))
       cause = later(cause, other);
     return cause;
   }
 
   // What the time between start and end of an operation is.
   [[nodiscard]] TimeShare running_share(OpIndex op) const {
-    const Operation& operation = program_.operations[op];
+    const Operation& operation = operations_[op];
     const bool delays = operation.kind == OpKind::Delay;
     if (delays && operation.work != WorkClass::Optimizer) return TimeShare::Host;
     if (!communicates(operation)) {
@@ -107,7 +115,7 @@ class Walk {
 
   // What the time between ready and start is. Only communication has any.
   [[nodiscard]] TimeShare ready_share(OpIndex op) const {
-    switch (program_.operations[op].kind) {
+    switch (operations_[op].kind) {
       case OpKind::Recv:
         return TimeShare::Bubble;
       case OpKind::Collective:
@@ -164,11 +172,12 @@ class Walk {
   const Workload& workload_;
   const Program& program_;
   const Rank& rank_;
-  const OpTimes& times_;
+  const Operation* operations_;
+  Times times_;
   double makespan_s_;
   double cursor_s_ = 0.0;
-  std::vector<OpIndex> previous_;
-  std::vector<OpIndex> last_on_stream_;
+  std::vector<OpIndex> previous_;  // by operation walked over: the one before it on its stream
+  std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream_{};
   std::vector<ShareSpan> spans_;
   std::vector<ShareSpan> backwards_;  // of the gap at hand
 };
