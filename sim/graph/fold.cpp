@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
 #include "sim/graph/folding_graph.hpp"
 #include "sim/graph/link_classes.hpp"
@@ -75,9 +76,14 @@ class Describer {
       : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
 
   Partition described(const Cluster& cluster, const Contention& contention) {
-    describe_links(cluster, contention);
-    describe_ranks();
-    describe_groups();
+    LinkClasses links = classify_links(cluster, joint_, contention, of_.links, of_.shapes);
+    beside(
+        is_large(cluster), [&] { describe_links(cluster, links); },
+        [&] {
+          describe_ranks();
+          describe_groups();
+        });
+    describe_loads(std::move(links.loads_of_shape_class));
     for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
     result_.class_of_rank = std::move(of_.ranks);
     result_.class_of_group = std::move(of_.groups);
@@ -85,11 +91,8 @@ class Describer {
   }
 
  private:
-  void describe_links(const Cluster& cluster, const Contention& contention) {
-    LinkClasses links = classify_links(cluster, joint_, contention, of_.links, of_.shapes);
-    loads_ = std::move(links.loads_of_shape_class);
-    members_of_shape_class_.assign(loads_.size(), 0);
-    for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
+  // Writes of the result what is said of links alone.
+  void describe_links(const Cluster& cluster, const LinkClasses& links) {
     std::vector<std::uint32_t>& class_of = result_.class_of_link;
     class_of.assign(cluster.links().size(), kNone);
     for (std::size_t i = 0; i < joint_.links.size(); ++i) {
@@ -103,6 +106,12 @@ class Describer {
     // The others of a bundle stand behind its lowest.
     for (LinkId link = 0; link < class_of.size(); ++link)
       class_of[link] = class_of[joint_.bundle_of[link]];
+  }
+
+  void describe_loads(std::vector<std::vector<ClassLoad>> loads) {
+    loads_ = std::move(loads);
+    members_of_shape_class_.assign(loads_.size(), 0);
+    for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
   }
 
   void describe_ranks() {
