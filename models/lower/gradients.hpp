@@ -26,7 +26,9 @@ struct Bucket {
 // `sizes`: parameters in backward order. `limit` 0: one bucket.
 [[nodiscard]] std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes,
                                                std::int64_t limit, std::int64_t replicas);
-// The limit of a chunk of a pipeline rank; 0: one bucket.
+// The limit of a chunk of a pipeline rank; 0: one bucket. ZeRO 2 gives gradients back bucket by
+// bucket, so it has several on every rank, beside computation or not (DeepSpeed's
+// reduce_bucket_size).
 [[nodiscard]] std::int64_t bucket_limit(const Parallelism& parallelism, std::int64_t stage,
                                         std::int64_t chunk);
 

@@ -188,12 +188,12 @@ void BucketedReplicas::after_backward(const UnitBackward& backward,
   if (backward.part == BackwardPart::Input || !(backward.last || every)) return;
   Chunk& chunk = chunks_[backward.place.chunk];
   const bool whole = backward.place.unit == 0;
-  if (plan_.parallelism.overlap_grad_reduce) {
+  if (plan_.parallelism.overlap_grad_reduce || every) {
+    const std::vector<OpIndex> before = reductions_;
     reduce_ready(chunk.experts, ready);
     reduce_ready(chunk.dense, ready);
-  } else if (whole && every) {
-    reduce_rest(chunk);
-    for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
+    if (!plan_.parallelism.overlap_grad_reduce && reductions_ != before)
+      for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
   if (whole) chunk.dense.next = chunk.experts.next = 0;
 }

@@ -69,6 +69,9 @@ TEST(Buckets, MegatronsLimit) {
   EXPECT_EQ(bucket_limit({.data = 8}, 1, 0), 0) << "later pipeline ranks: one bucket";
   EXPECT_EQ(bucket_limit({.data = 8}, 0, 1), 0) << "later chunks: one bucket";
   EXPECT_EQ(bucket_limit({.data = 8, .overlap_grad_reduce = false}, 0, 0), 0);
+  EXPECT_EQ(bucket_limit({.data = 8, .zero_stage = 2, .overlap_grad_reduce = false}, 1, 1),
+            40'000'000)
+      << "partitioned gradients are given back bucket by bucket";
 }
 
 // Elements that each stage reduces, in the order of the calls.

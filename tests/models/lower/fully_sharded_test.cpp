@@ -336,6 +336,9 @@ TEST(Zero2, GradientsLiveAsLongAsTheirBucket) {
   const std::int64_t partitioned = peak();
   EXPECT_GT(partitioned, all / 4);
   EXPECT_LT(partitioned, all);
+  plan.parallelism.overlap_grad_reduce = false;
+  EXPECT_LE(peak(), partitioned) << "one bucket after the other";
+  plan.parallelism.overlap_grad_reduce = true;
   plan.parallelism.reduce_every_microbatch = false;
   EXPECT_EQ(peak(), all) << "kept whole between the microbatches";
 }
