@@ -71,7 +71,7 @@ std::vector<KnownPrograms::Known> KnownPrograms::contract(
   std::size_t operations = 0;
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     (void)calls(workload, fresh[i]->program);
-    if (orders != nullptr) known_orders[i] = orders->order_of(fresh[i]->program);
+    if (orders != nullptr) known_orders[i] = orders->take_order(fresh[i]->program);
     operations += workload.programs[fresh[i]->program].operations.size();
   }
   share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {

@@ -81,9 +81,18 @@ void CallOrder::write_rows(const ProgramOrder& order, Slots& slots) {
   }
 }
 
-std::shared_ptr<const ProgramOrder> CallOrder::order_of(std::uint32_t program) const {
-  const auto kept = orders_.find(form_of_[program]);
-  return kept == orders_.end() ? nullptr : kept->second;
+std::shared_ptr<const ProgramOrder> CallOrder::take_order(std::uint32_t program) {
+  const std::uint32_t form = form_of_[program];
+  const auto kept = orders_.find(form);
+  if (kept == orders_.end()) return nullptr;
+  std::shared_ptr<const ProgramOrder> order = kept->second;
+  if (2 * order->rows() <= order->operations()) return order;
+  orders_.erase(kept);
+  Slots& slots = forms_[form];
+  write_rows(*order, slots);
+  for (auto& [slot, lanes] : slots)
+    for (Lane& lane : lanes) lane.order = nullptr;
+  return order;
 }
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {

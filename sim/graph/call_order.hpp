@@ -31,8 +31,9 @@ class CallOrder {
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
 
   // What comes before what in a program and all others of its form, if it was kept; null: it was
-  // not. Orders of many programs are not kept, for they take more room than all else.
-  [[nodiscard]] std::shared_ptr<const ProgramOrder> order_of(std::uint32_t program) const;
+  // not. Orders of many programs are not kept, for they take more room than all else; and one of
+  // which most microbatches have rows of their own is given away.
+  [[nodiscard]] std::shared_ptr<const ProgramOrder> take_order(std::uint32_t program);
 
  private:
   // The communication of one slot on one stream, in order.

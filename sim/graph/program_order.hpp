@@ -45,6 +45,9 @@ class ProgramOrder {
   // The one before it on its stream; kNone: it is the first.
   [[nodiscard]] OpIndex previous(OpIndex op) const { return after(op, column_[op]) - 1; }
 
+  [[nodiscard]] std::size_t operations() const { return column_.size(); }
+  // Operations that have rows of their own: those of sections that are no copies.
+  [[nodiscard]] std::size_t rows() const { return way_.size(); }
   [[nodiscard]] const ProgramSections& sections() const { return sections_; }
   // The number of the section that an operation is of.
   [[nodiscard]] std::uint32_t section_of(OpIndex op) const { return section_of_[op]; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
+#include "sim/graph/call_order.hpp"
 
 namespace trainyard {
 namespace {
@@ -186,6 +187,18 @@ TEST(ProgramOrder, KnowsWhatStandsBeforeOnAStream) {
   std::vector<OpIndex> last(256, kNone);
   for (OpIndex op = 0; op < program.operations.size(); ++op)
     EXPECT_EQ(order.previous(op), std::exchange(last[program.operations[op].stream], op)) << op;
+}
+
+TEST(ProgramOrder, IsKeptForMoreThanOneWhereMicrobatchesRepeat) {
+  Steps steps;
+  for (int i = 0; i < 5; ++i) add_microbatch(steps);
+  Workload workload;
+  workload.programs = {steps.program()};
+  CallOrder order(workload);
+  EXPECT_NE(order.take_order(0), nullptr);
+  EXPECT_EQ(order.take_order(0), order.take_order(0));
+  EXPECT_EQ(order.take_order(0)->rows(), 32U);  // of the first and the second
+  EXPECT_EQ(order.take_order(0)->operations(), 80U);
 }
 
 }  // namespace
