@@ -14,6 +14,19 @@ namespace trainyard {
 
 namespace {
 
+// Counted in layers. Even loads fill experts of a capacity of 1 and drop nothing.
+void add_dropped_rows(const TrainingPlan& plan, RunFacts& facts) {
+  const ExpertSettings& experts = plan.experts;
+  const bool even = experts.routing == RoutingKind::Balanced;
+  if (!plan.architecture.has_experts() || experts.capacity_factor <= 0.0) return;
+  if (even && experts.capacity_factor >= 1.0) return;
+  facts.approximations.push_back(
+      {.name = "dropped_rows_counted",
+       .count = static_cast<std::uint64_t>(plan.architecture.layers_of(LayerKind::Moe)),
+       .sentence = "rows beyond an expert's capacity are dropped and take no time, but FLOPs and "
+                   "MFU count all experts of every token: compare step times, not MFU"});
+}
+
 // What the exchanges of experts leave out, counted in exchanges and chunks.
 void add_expert_approximations(const TrainingPlan& plan, RunFacts& facts) {
   const Parallelism& p = plan.parallelism;
@@ -57,6 +70,7 @@ void add_straggler_approximations(const Scenario& scenario, RunFacts& facts) {
 
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
   add_expert_approximations(scenario.plan, facts);
+  add_dropped_rows(scenario.plan, facts);
   if (!scenario.interference) {
     facts.approximations.push_back(
         {.name = "overlap_without_interference",

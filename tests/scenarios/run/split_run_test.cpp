@@ -2,6 +2,7 @@
 // stages on unequal GPUs, parameter servers, frozen layers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -207,6 +208,23 @@ TEST(ParameterServers, DedicatedOnesTakeGpusOfTheirOwn) {
   const ScenarioRun run = with_servers({{"servers", 2}, {"dedicated", true}}, 6);
   EXPECT_EQ(run.workload.ranks.size(), 8U);
   EXPECT_GT(run.timeline.makespan_s, 0.0);
+}
+
+// MFU counts rows that experts drop: is it said, and only where any are dropped?
+TEST(ExpertCapacity, DroppedRowsAreSaid) {
+  const auto says = [](const nlohmann::ordered_json& experts) {
+    auto document = small_document({.data = 8});
+    document["model"].update({{"experts", 8}, {"experts_per_token", 2}, {"expert_ffn", 512}});
+    document["parallelism"]["expert"] = 4;
+    document["experts"] = experts;
+    const ScenarioRun run = run_scenario(load(document), {});
+    const std::vector<Approximation>& all = run.facts.approximations;
+    return std::ranges::count(all, "dropped_rows_counted", &Approximation::name) == 1;
+  };
+  EXPECT_TRUE(says({{"capacity_factor", 0.5}}));
+  EXPECT_TRUE(says({{"routing", "zipf"}, {"capacity_factor", 1.0}}));
+  EXPECT_FALSE(says({{"routing", "zipf"}}));
+  EXPECT_FALSE(says({{"capacity_factor", 1.0}, {"pad_to_capacity", true}}));
 }
 
 TEST(FrozenLayers, CountTheFlopsThatRun) {
