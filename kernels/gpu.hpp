@@ -8,7 +8,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/engine/cost_model.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

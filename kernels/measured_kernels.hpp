@@ -19,7 +19,7 @@
 
 #include "kernels/kriging.hpp"
 #include "sim/base/units.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

@@ -12,7 +12,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/sourced.hpp"
-#include "sim/graph/kernel_json.hpp"
+#include "sim/workload/kernel_json.hpp"
 
 namespace trainyard {
 

@@ -12,7 +12,7 @@
 
 #include "models/plan.hpp"
 #include "models/rank_order.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

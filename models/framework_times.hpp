@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

@@ -20,8 +20,8 @@
 #include "models/gradient_passes.hpp"
 #include "models/offload.hpp"
 #include "sim/base/units.hpp"
-#include "sim/graph/kernel.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/kernel.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,7 @@
 //   bisection_bandwidth(cluster);   // two DGX H100: 8 x 48 GB/s = 384 GB/s
 #pragma once
 
-#include "sim/graph/cluster.hpp"
+#include "sim/cluster/cluster.hpp"
 
 namespace trainyard {
 

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 #include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"

@@ -8,7 +8,7 @@
 #include <array>
 #include <vector>
 
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 
 namespace trainyard {
 

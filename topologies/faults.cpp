@@ -10,7 +10,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 
 namespace trainyard {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "sim/base/json_reader.hpp"
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
-#include "sim/graph/cluster.hpp"
+#include "sim/cluster/cluster.hpp"
 
 namespace trainyard {
 

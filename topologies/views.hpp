@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "sim/graph/cluster.hpp"
+#include "sim/cluster/cluster.hpp"
 
 namespace trainyard {
 

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "kernels/bench/cudnn_graph.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::bench {
 

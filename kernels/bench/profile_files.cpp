@@ -10,7 +10,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/median.hpp"
-#include "sim/graph/kernel_json.hpp"
+#include "sim/workload/kernel_json.hpp"
 
 namespace trainyard::bench {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/graph/kernel_json.hpp"
+#include "sim/workload/kernel_json.hpp"
 
 namespace trainyard::bench {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/bench/device_memory.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::bench {
 

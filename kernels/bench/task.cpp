@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/error.hpp"
-#include "sim/graph/kernel_json.hpp"
+#include "sim/workload/kernel_json.hpp"
 
 namespace trainyard::bench {
 

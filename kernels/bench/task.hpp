@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "sim/base/json_reader.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::bench {
 
@@ -87,7 +87,7 @@ using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attentio
 // "gemm", "memory", "copy", "launch", "experts", "attention" or "interference": the word of --only.
 [[nodiscard]] std::string_view task_group(const Task& task);
 
-// Kernels in the words of workload files (sim/graph/kernel_json.hpp); memory-bound ones with
+// Kernels in the words of workload files (sim/workload/kernel_json.hpp); memory-bound ones with
 // "operation", "rows" and "columns" beside them, launches as {"kind": "launch", ...}.
 [[nodiscard]] nlohmann::ordered_json task_to_json(const Task& task);
 // Problems are reported to the object's file.

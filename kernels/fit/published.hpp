@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::fit {
 

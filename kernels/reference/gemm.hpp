@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::reference {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::reference {
 

@@ -17,7 +17,7 @@
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
 #include "models/architecture/settings.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

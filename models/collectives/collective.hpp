@@ -1,8 +1,9 @@
 // A collective algorithm, in two forms that must agree: phases (fluid) and point-to-point steps.
 //
 // An algorithm is one file and one row of the registry. It is told the group's place on the cluster
-// and the size, and answers with phases of chains (sim/graph/transport.hpp) or with the messages a
-// real implementation sends. Laws over every registered algorithm run in tests/models/collectives.
+// and the size, and answers with phases of chains (sim/cluster/transport.hpp) or with the messages
+// a real implementation sends. Laws over every registered algorithm run in
+// tests/models/collectives.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/graph/bus_bandwidth.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/transport.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/cluster/transport.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-// From messages and hops to what they put on links, in the terms of sim/graph/transport.hpp.
+// From messages and hops to what they put on links, in the terms of sim/cluster/transport.hpp.
 //
 //   LoadSum loads(place.cluster);
 //   loads.add(hop_route(place, 0, 1), 1e9);

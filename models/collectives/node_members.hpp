@@ -2,7 +2,7 @@
 // another node.
 //
 // Nodes stamped from one pattern have the same devices in a row and the same links between them
-// (sim/graph/wiring.hpp), so what goes on between members in the same places is the same but for
+// (sim/cluster/wiring.hpp), so what goes on between members in the same places is the same but for
 // where the links begin: 16 384 nodes are asked for their ways once.
 //
 //   const NodeMembers first(place, placement.nodes[0]);

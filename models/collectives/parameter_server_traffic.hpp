@@ -19,7 +19,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -2,7 +2,7 @@
 //
 // Cluster::route joins GPUs. A switch that takes part in a collective is an end of its own: in a
 // node the NVSwitch, on the fabric the switches of a reduction tree. Ends are numbered as in
-// sim/graph/workload.hpp: the members of the group by role, then the devices of the cluster.
+// sim/workload/workload.hpp: the members of the group by role, then the devices of the cluster.
 //
 //   const SwitchRoutes routes(place);
 //   Route up = routes.between(0, routes.end_of(leaf));

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
-#include "sim/graph/kernel.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/kernel.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -19,7 +19,7 @@
 #include "models/host/host_costs.hpp"
 #include "models/plan.hpp"
 #include "sim/engine/host_lane.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

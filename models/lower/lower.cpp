@@ -18,8 +18,8 @@
 #include "models/schedules/schedule.hpp"
 #include "sim/base/beside.hpp"
 #include "sim/base/error.hpp"
-#include "sim/graph/append_programs.hpp"
-#include "sim/graph/program_forms.hpp"
+#include "sim/workload/append_programs.hpp"
+#include "sim/workload/program_forms.hpp"
 
 namespace trainyard {
 

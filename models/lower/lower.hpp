@@ -17,7 +17,7 @@
 
 #include "models/plan.hpp"
 #include "models/schedules/schedule.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -23,7 +23,7 @@
 #include "models/lower/lower.hpp"
 #include "models/lower/program_block.hpp"
 #include "models/rank_groups.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "models/collectives/profile/chosen_transport.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

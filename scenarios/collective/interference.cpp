@@ -10,8 +10,8 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/graph/bus_bandwidth.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
 
 namespace trainyard {
 

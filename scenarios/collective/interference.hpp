@@ -18,7 +18,7 @@
 #include "models/collectives/nccl/options.hpp"
 #include "models/collectives/profile/collective_profile.hpp"
 #include "scenarios/collective/groups.hpp"
-#include "sim/graph/cluster.hpp"
+#include "sim/cluster/cluster.hpp"
 
 namespace trainyard {
 

@@ -8,7 +8,7 @@
 #include "models/collectives/profile/measured_curve.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/graph/bus_bandwidth.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
 
 namespace trainyard {
 

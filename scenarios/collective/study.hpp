@@ -17,8 +17,8 @@
 
 #include "models/collectives/nccl/options.hpp"
 #include "models/collectives/profile/collective_profile.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -8,7 +8,7 @@
 
 #include "models/rank_groups.hpp"
 #include "scenarios/run/kernel_pricing.hpp"
-#include "sim/graph/program_forms.hpp"
+#include "sim/workload/program_forms.hpp"
 
 namespace trainyard {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "models/lower/program_builder.hpp"
-#include "sim/graph/program_forms.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/program_forms.hpp"
 
 namespace trainyard {
 

@@ -11,8 +11,8 @@
 #include "scenarios/run/run.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/known_programs.hpp"
-#include "sim/graph/call_order.hpp"
-#include "sim/graph/join_ground.hpp"
+#include "sim/fold/join_ground.hpp"
+#include "sim/workload/call_order.hpp"
 
 namespace trainyard {
 

@@ -17,8 +17,8 @@
 #include "scenarios/run/memory_overheads.hpp"
 #include "scenarios/run/replay.hpp"
 #include "sim/base/beside.hpp"
-#include "sim/graph/join_ground.hpp"
-#include "sim/graph/joint_graph.hpp"
+#include "sim/fold/join_ground.hpp"
+#include "sim/fold/joint_graph.hpp"
 #include "sim/timeline/breakdown.hpp"
 
 namespace trainyard {

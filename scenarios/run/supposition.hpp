@@ -6,10 +6,10 @@
 
 #include <vector>
 
+#include "sim/cluster/cluster.hpp"
 #include "sim/engine/cost_model.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -4,7 +4,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/graph/workload_json.hpp"
+#include "sim/workload/workload_json.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {

@@ -7,9 +7,9 @@
 #include <span>
 #include <tuple>
 
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/transport.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/cluster/transport.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -15,7 +15,7 @@
 
 #include "models/schedules/schedule.hpp"
 #include "scenarios/search/call_times.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -9,7 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/chakra/groups.hpp"
-#include "sim/graph/workload_json.hpp"
+#include "sim/workload/workload_json.hpp"
 
 namespace trainyard::chakra {
 

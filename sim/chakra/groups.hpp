@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard::chakra {
 

@@ -12,8 +12,8 @@
 #include "sim/chakra/matching.hpp"
 #include "sim/chakra/nodes.hpp"
 #include "sim/chakra/trace_folder.hpp"
-#include "sim/graph/kernel_json.hpp"
-#include "sim/graph/workload_json.hpp"
+#include "sim/workload/kernel_json.hpp"
+#include "sim/workload/workload_json.hpp"
 
 namespace trainyard::chakra {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard::chakra {
 

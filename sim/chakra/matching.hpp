@@ -17,7 +17,7 @@
 #include "sim/base/error.hpp"
 #include "sim/chakra/import.hpp"
 #include "sim/chakra/trace_folder.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard::chakra {
 

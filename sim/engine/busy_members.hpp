@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "sim/base/units.hpp"
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 

@@ -11,7 +11,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/engine/pricing.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

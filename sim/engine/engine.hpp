@@ -26,11 +26,11 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/cluster/cluster.hpp"
 #include "sim/engine/host_lane.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

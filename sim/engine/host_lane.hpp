@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

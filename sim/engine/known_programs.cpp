@@ -4,9 +4,9 @@
 
 #include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
-#include "sim/graph/call_order.hpp"
-#include "sim/graph/call_sequences.hpp"
-#include "sim/graph/program_forms.hpp"
+#include "sim/workload/call_order.hpp"
+#include "sim/workload/call_sequences.hpp"
+#include "sim/workload/program_forms.hpp"
 
 namespace trainyard {
 namespace {

@@ -14,7 +14,7 @@
 #include "sim/engine/program_calls.hpp"
 #include "sim/engine/stretches.hpp"
 #include "sim/engine/successors.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

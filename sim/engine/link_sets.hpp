@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "sim/base/packed_lists.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard {
 

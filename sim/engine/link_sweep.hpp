@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace trainyard {

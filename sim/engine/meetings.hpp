@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "sim/engine/known_programs.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

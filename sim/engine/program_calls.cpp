@@ -4,7 +4,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "sim/graph/call_sequences.hpp"
+#include "sim/workload/call_sequences.hpp"
 
 namespace trainyard {
 

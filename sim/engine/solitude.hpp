@@ -15,8 +15,8 @@
 
 #include "sim/engine/known_programs.hpp"
 #include "sim/engine/link_sets.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

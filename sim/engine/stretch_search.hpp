@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "sim/engine/stretches.hpp"
-#include "sim/graph/program_order.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/program_order.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -7,8 +7,8 @@
 
 #include "sim/engine/stretch_search.hpp"
 #include "sim/engine/stretches.hpp"
-#include "sim/graph/program_order.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/program_order.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

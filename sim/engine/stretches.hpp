@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/graph/program_order.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/program_order.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

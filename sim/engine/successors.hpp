@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "sim/engine/stretches.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

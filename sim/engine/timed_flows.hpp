@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "sim/engine/pricing.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "sim/engine/pricing.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

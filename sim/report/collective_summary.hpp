@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/graph/bus_bandwidth.hpp"
-#include "sim/graph/workload.hpp"
 #include "sim/report/run_view.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "sim/graph/rank_blocks.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/workload/rank_blocks.hpp"
 
 namespace trainyard {
 

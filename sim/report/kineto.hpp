@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "sim/graph/transport.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/cluster/transport.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/graph/cluster.hpp"
+#include "sim/cluster/cluster.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {

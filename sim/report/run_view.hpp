@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/cluster/cluster.hpp"
 #include "sim/engine/cost_model.hpp"
-#include "sim/graph/carriers.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/fold.hpp"
-#include "sim/graph/fold_reasons.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/carriers.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/fold/fold_reasons.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -9,8 +9,8 @@
 #include <set>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
 #include "sim/report/run_view.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

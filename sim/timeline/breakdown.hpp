@@ -25,9 +25,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -17,10 +17,10 @@
 
 #include <vector>
 
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/timeline/event_graph.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

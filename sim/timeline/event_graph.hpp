@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/graph/fold.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/timeline/timeline.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

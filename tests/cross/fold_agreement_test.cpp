@@ -11,8 +11,8 @@
 #include "models/collectives/collective.hpp"
 #include "random_workload.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/graph/progress.hpp"
-#include "tests/sim/graph/slow_fold.hpp"
+#include "sim/workload/progress.hpp"
+#include "tests/sim/fold/slow_fold.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
-#include "tests/sim/graph/hand_workload.hpp"
+#include "sim/workload/workload.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
 
 namespace trainyard::test {
 

@@ -1,7 +1,7 @@
 // FLOPs and bytes of kernels (oracles 63 and 64).
 #include <gtest/gtest.h>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 namespace {

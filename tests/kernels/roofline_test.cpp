@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/graph/kernel.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard {
 namespace {

@@ -8,9 +8,9 @@
 #include "models/collectives/collective.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
-#include "sim/graph/progress.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/progress.hpp"
 #include "tests/models/lower/step.hpp"
 
 namespace trainyard {

@@ -11,11 +11,11 @@ failures=0
 # A small tree that keeps every rule.
 good_tree() {
   rm -rf "$tree" && mkdir -p "$tree" && cd "$tree"
-  mkdir -p sim/{base,graph,engine/simgrid} models/{data,schedules,collectives} kernels/profiles topologies/data \
+  mkdir -p sim/{base,fold,engine/simgrid} models/{data,schedules,collectives} kernels/profiles topologies/data \
     scenarios/first tools tests/scenarios build
   for folder in . sim topologies models kernels scenarios tools tests; do echo "# A folder" >$folder/README.md; done
-  echo 'ty_box(all SOURCES base/units.cpp graph/graph.cpp)' >sim/CMakeLists.txt
-  printf '#include "sim/base/units.hpp"\n' | tee sim/base/units.cpp sim/graph/graph.cpp >/dev/null
+  echo 'ty_box(all SOURCES base/units.cpp fold/fold.cpp)' >sim/CMakeLists.txt
+  printf '#include "sim/base/units.hpp"\n' | tee sim/base/units.cpp sim/fold/fold.cpp >/dev/null
   printf '#pragma once\n' >sim/base/units.hpp
   printf '#include <simgrid/s4u.hpp>\n' >sim/engine/simgrid/shim.hpp
   printf '#include "sim/base/units.hpp"\n' >models/schedules/schedule.hpp
@@ -46,8 +46,8 @@ good_tree
 
 echo '#include "models/plan.hpp"' >>sim/base/units.hpp
 expect "include to the right" 'sim/base/units.hpp:2: include: sim/base may not know models; '
-echo '#include "sim/engine/engine.hpp"' >>sim/graph/graph.cpp
-expect "include to the right inside sim" 'sim/graph/graph.cpp:2: include: sim/graph may not know sim/engine; '
+echo '#include "sim/engine/engine.hpp"' >>sim/fold/fold.cpp
+expect "include to the right inside sim" 'sim/fold/fold.cpp:2: include: sim/fold may not know sim/engine; '
 echo '#include "kernels/gpu.hpp"' >>models/plan.hpp
 expect "one supplier knows another" 'models/plan.hpp:2: include: models may not know kernels; '
 echo '#include "models/collectives/ring.hpp"' >>models/schedules/schedule.hpp
@@ -62,8 +62,8 @@ echo '#include "plan.hpp"' >>models/plan.hpp
 expect "an include that is not from the root" 'models/plan.hpp:2: include: "plan.hpp" is not the path of a box'
 echo '#include <simgrid/s4u.hpp>' >>sim/base/units.hpp
 expect "SimGrid outside its folder" 'sim/base/units.hpp:2: include: a SimGrid header outside '
-echo 'int lost = 0;' >sim/graph/lost.cpp
-expect "a source that is not built" 'sim/graph/lost.cpp:1: not built: '
+echo 'int lost = 0;' >sim/fold/lost.cpp
+expect "a source that is not built" 'sim/fold/lost.cpp:1: not built: '
 repeat 'x' 101 >>sim/base/units.hpp
 expect "a long line" 'sim/base/units.hpp:2: columns: 101 columns, '
 { repeat '\xc3\xa9' 100 && echo; } >>sim/base/units.hpp

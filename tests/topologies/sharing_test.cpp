@@ -6,7 +6,7 @@
 #include "models/collectives/collective.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
-#include "tests/sim/graph/hand_workload.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 
 namespace trainyard {

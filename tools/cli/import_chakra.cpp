@@ -3,7 +3,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/chakra/import.hpp"
-#include "sim/graph/workload_json.hpp"
+#include "sim/workload/workload_json.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 

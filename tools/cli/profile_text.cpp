@@ -4,8 +4,8 @@
 
 #include "scenarios/collective/sizes.hpp"
 #include "sim/base/units.hpp"
-#include "sim/graph/bus_bandwidth.hpp"
 #include "sim/report/text_table.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
 
 namespace trainyard {
 

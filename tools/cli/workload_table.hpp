@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

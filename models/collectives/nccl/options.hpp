@@ -9,7 +9,7 @@
 #include <string>
 
 #include "models/collectives/nccl/terms.hpp"
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard::nccl {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 

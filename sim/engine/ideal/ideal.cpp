@@ -10,7 +10,7 @@
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/ready_queue.hpp"
 #include "sim/engine/timed_flows.hpp"
-#include "sim/graph/alone.hpp"
+#include "sim/fold/alone.hpp"
 
 namespace trainyard {
 namespace {

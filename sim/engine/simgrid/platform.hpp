@@ -13,7 +13,7 @@
 
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/simgrid/fluid_solver.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard {
 

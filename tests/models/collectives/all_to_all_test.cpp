@@ -8,7 +8,7 @@
 #include "engine_run.hpp"
 #include "models/collectives/symbolic_check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 #include "test_clusters.hpp"
 #include "test_workloads.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "models/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard::testing {
 

@@ -7,7 +7,7 @@
 
 #include "models/collectives/levels.hpp"
 #include "models/collectives/pipeline.hpp"
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 #include "test_clusters.hpp"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include "models/collectives/parameter_server_traffic.hpp"
 #include "models/collectives/symbolic_check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/graph/progress.hpp"
+#include "sim/workload/progress.hpp"
 #include "test_clusters.hpp"
 #include "test_workloads.hpp"
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "models/collectives/collective.hpp"
-#include "sim/graph/blueprint.hpp"
-#include "sim/graph/cluster.hpp"
-#include "sim/graph/link_bundles.hpp"
+#include "sim/cluster/blueprint.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/cluster/link_bundles.hpp"
 
 namespace trainyard::testing {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/graph/workload.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard::testing {
 

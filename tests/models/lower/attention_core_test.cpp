@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/host/host_costs.hpp"
-#include "sim/graph/progress.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

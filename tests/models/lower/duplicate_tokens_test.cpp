@@ -4,8 +4,8 @@
 
 #include "models/architecture/flops.hpp"
 #include "models/lower/moe.hpp"
-#include "sim/graph/progress.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

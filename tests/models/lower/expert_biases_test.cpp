@@ -6,7 +6,7 @@
 
 #include "models/architecture/flops.hpp"
 #include "models/lower/moe.hpp"
-#include "sim/graph/progress.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

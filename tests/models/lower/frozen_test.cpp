@@ -8,8 +8,8 @@
 
 #include "models/adapters.hpp"
 #include "models/architecture/shard.hpp"
-#include "sim/graph/progress.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -10,8 +10,8 @@
 #include "models/adapters.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_memory.hpp"
-#include "sim/graph/progress.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

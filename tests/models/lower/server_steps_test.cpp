@@ -7,8 +7,8 @@
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "sim/base/error.hpp"
-#include "sim/graph/progress.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

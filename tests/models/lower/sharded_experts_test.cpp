@@ -6,8 +6,8 @@
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/data_parallel/shards.hpp"
-#include "sim/graph/progress.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/progress.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "models/expert_routing.hpp"
-#include "sim/graph/program_forms.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/program_forms.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -8,7 +8,7 @@
 #include "scenarios/run/interference.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
-#include "sim/graph/workload_json.hpp"
+#include "sim/workload/workload_json.hpp"
 
 namespace trainyard {
 namespace {

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "sim/cluster/blueprint.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simgrid/simgrid_engine.hpp"
-#include "sim/graph/blueprint.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard::test {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/graph/blueprint.hpp"
+#include "sim/cluster/blueprint.hpp"
 #include "sim/report/run_view.hpp"
 #include "tests/sim/timeline/hand_run.hpp"
 

@@ -12,7 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/graph/fold.hpp"
+#include "sim/fold/fold.hpp"
 #include "tests/agreement.hpp"
 #include "tests/topologies/clusters.hpp"
 #include "topologies/topology.hpp"

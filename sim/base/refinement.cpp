@@ -1,0 +1,311 @@
+#include "sim/base/refinement.hpp"
+
+#include <algorithm>
+#include <compare>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// A sum of hashes of (label, class) over edges: equal multisets have equal sums, whatever the
+// order.
+struct Signature {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  auto operator<=>(const Signature&) const = default;
+};
+
+Signature signature(std::uint32_t label, std::uint32_t colour) {
+  const std::uint64_t both = (std::uint64_t{label} << 32U) | colour;
+  return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
+}
+
+// Signatures lately asked for: a graph has few labels and classes next to its edges.
+class Signatures {
+ public:
+  Signature of(std::uint32_t label, std::uint32_t colour) {
+    Known& known = known_[(label * 31U + colour) % known_.size()];
+    if (known.label != label || known.colour != colour)
+      known = {label, colour, signature(label, colour)};
+    return known.value;
+  }
+
+ private:
+  struct Known {
+    std::uint32_t label = 0;
+    std::uint32_t colour = 0;
+    Signature value = signature(0, 0);
+  };
+  std::vector<Known> known_ = std::vector<Known>(1024);
+};
+
+// Edges from which on a second thread helps.
+constexpr std::size_t kWorthAThread = 200'000;
+// Vertices that are looked at together, where two threads look.
+constexpr std::size_t kVerticesTogether = 4096;
+
+// Vertices kept class by class in one array, so that a class splits by permuting its own range.
+class Classes {
+ public:
+  Classes(const LabelledGraph& graph, std::span<const std::uint32_t> colours)
+      : graph_(graph),
+        class_of_(numbered_by_lowest(colours)),
+        order_(colours.size()),
+        place_(colours.size()),
+        sums_(colours.size()),
+        touched_mark_(colours.size(), false) {
+    for (const std::uint32_t colour : class_of_) {
+      if (colour == ranges_.size()) ranges_.emplace_back();
+      ++ranges_[colour].end;  // its size, for now
+    }
+    std::uint32_t begin = 0;
+    for (Range& range : ranges_) {
+      begin += range.end;
+      range = {begin - range.end, begin - range.end};
+    }
+    for (std::uint32_t vertex = 0; vertex < class_of_.size(); ++vertex) {
+      place_[vertex] = ranges_[class_of_[vertex]].end++;
+      order_[place_[vertex]] = vertex;
+    }
+    touched_in_.assign(ranges_.size(), 0);
+  }
+
+  // Refines until no class splits; tells `note(vertices, round, class_of)` who changed.
+  std::vector<std::uint32_t> settled(const auto& note) {
+    note(order_, 0, class_of_);
+    std::vector<std::uint32_t> renamed = split_all();
+    for (std::uint32_t round = 1; !renamed.empty(); ++round) {
+      note(renamed, round, class_of_);
+      renamed = split_beside(renamed);
+    }
+    return numbered_by_lowest(class_of_);
+  }
+
+ private:
+  struct Range {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+
+  // Splits every class by all that its vertices see; returns those that got a new class.
+  std::vector<std::uint32_t> split_all() {
+    Signatures of_other;
+    share_out(
+        graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
+        [&](std::size_t piece) { sum_all(piece, of_other); },
+        [&](std::size_t piece) { sum_all(piece, signatures_); });
+    const auto classes = static_cast<std::uint32_t>(ranges_.size());
+    for (std::uint32_t colour = 0; colour < classes; ++colour) {
+      touched_in_[colour] = ranges_[colour].end - ranges_[colour].begin;
+      split(colour);
+    }
+    std::ranges::fill(sums_, Signature{});
+    return std::exchange(fresh_, {});
+  }
+
+  // What the vertices of a piece see. REQUIRES: their sums are zero.
+  void sum_all(std::size_t piece, Signatures& signatures) {
+    const std::size_t end = std::min((piece + 1) * kVerticesTogether, sums_.size());
+    for (auto vertex = static_cast<std::uint32_t>(piece * kVerticesTogether); vertex < end;
+         ++vertex)
+      for (const auto& [neighbour, label] : graph_.neighbours(vertex))
+        add(vertex, signatures.of(label, class_of_[neighbour]));
+  }
+
+  // Splits every class whose vertices see the renamed vertices differently; returns those that got
+  // a new class. A class of which only a part is touched splits at least into touched and
+  // untouched.
+  std::vector<std::uint32_t> split_beside(const std::vector<std::uint32_t>& renamed) {
+    const std::vector<std::uint32_t> touched = summed(renamed);
+    std::vector<std::uint32_t> classes;
+    for (const std::uint32_t vertex : touched) {
+      const std::uint32_t colour = class_of_[vertex];
+      if (touched_in_[colour] == 0) classes.push_back(colour);
+      move_to(vertex, ranges_[colour].end - 1 - touched_in_[colour]);
+      ++touched_in_[colour];
+    }
+    std::ranges::sort(classes);
+    for (const std::uint32_t colour : classes) split(colour);
+    for (const std::uint32_t vertex : touched) {
+      sums_[vertex] = {};
+      touched_mark_[vertex] = false;
+    }
+    return std::exchange(fresh_, {});
+  }
+
+  // Adds up what the renamed vertices show their neighbours; returns the neighbours.
+  std::vector<std::uint32_t> summed(const std::vector<std::uint32_t>& renamed) {
+    std::vector<std::uint32_t> touched;
+    for (const std::uint32_t vertex : renamed) {
+      for (const auto& [neighbour, label] : graph_.neighbours(vertex)) {
+        add(neighbour, signatures_.of(label, class_of_[vertex]));
+        if (touched_mark_[neighbour]) continue;
+        touched_mark_[neighbour] = true;
+        touched.push_back(neighbour);
+      }
+    }
+    return touched;
+  }
+
+  void add(std::uint32_t vertex, const Signature& seen) {
+    sums_[vertex].low += seen.low;
+    sums_[vertex].high += seen.high;
+  }
+
+  // The touched vertices of the class stand at the end of its range. Those of equal sums become a
+  // class; the largest of these, or the untouched part, keeps the name.
+  void split(std::uint32_t colour) {
+    const Range whole = ranges_[colour];
+    const std::uint32_t middle = whole.end - std::exchange(touched_in_[colour], 0);
+    const auto at = [&](std::uint32_t i) { return order_.begin() + i; };
+    const Signature& first = sums_[order_[middle]];
+    const auto sees_the_same = [&](std::uint32_t vertex) { return sums_[vertex] == first; };
+    if (middle == whole.begin && std::all_of(at(middle), at(whole.end), sees_the_same)) return;
+    std::vector<Range> parts = sorted_by_sum({middle, whole.end});
+    if (middle > whole.begin) parts.insert(parts.begin(), {whole.begin, middle});
+    const auto kept = std::ranges::max_element(
+        parts, {}, [](const Range& part) { return part.end - part.begin; });
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+      if (part != kept) rename(*part);
+    }
+    ranges_[colour] = *kept;
+  }
+
+  // Puts vertices of equal sums together; returns where they stand, by sum. There are few sums.
+  std::vector<Range> sorted_by_sum(const Range& range) {
+    std::map<Signature, std::uint32_t> counts;
+    auto last = counts.end();
+    const auto entry = [&](std::uint32_t vertex) {
+      if (last == counts.end() || last->first != sums_[vertex])
+        last = counts.try_emplace(sums_[vertex], 0).first;
+      return last;
+    };
+    for (std::uint32_t i = range.begin; i < range.end; ++i) ++entry(order_[i])->second;
+    std::vector<Range> parts;
+    std::uint32_t begin = range.begin;
+    for (auto& [sum, count] : counts) {
+      parts.push_back({begin, begin + count});
+      begin += std::exchange(count, begin);  // from now on where the next one goes
+    }
+    const std::vector<std::uint32_t> vertices(order_.begin() + range.begin,
+                                              order_.begin() + range.end);
+    for (const std::uint32_t vertex : vertices) {
+      const std::uint32_t target = entry(vertex)->second++;
+      order_[target] = vertex;
+      place_[vertex] = target;
+    }
+    return parts;
+  }
+
+  void rename(const Range& part) {
+    const auto colour = static_cast<std::uint32_t>(ranges_.size());
+    ranges_.push_back(part);
+    touched_in_.push_back(0);
+    for (std::uint32_t i = part.begin; i < part.end; ++i) {
+      class_of_[order_[i]] = colour;
+      fresh_.push_back(order_[i]);
+    }
+  }
+
+  void move_to(std::uint32_t vertex, std::uint32_t target) {
+    const std::uint32_t other = order_[target];
+    std::swap(order_[place_[vertex]], order_[target]);
+    std::swap(place_[vertex], place_[other]);
+  }
+
+  const LabelledGraph& graph_;
+  std::vector<std::uint32_t> class_of_;
+  std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> place_;
+  std::vector<Range> ranges_;
+  std::vector<std::uint32_t> touched_in_;
+  std::vector<Signature> sums_;
+  Signatures signatures_;
+  std::vector<bool> touched_mark_;
+  std::vector<std::uint32_t> fresh_;  // vertices renamed in this round
+};
+
+}  // namespace
+
+// Edges of the second half of the list stand behind those of the first in every row.
+LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdge> edges)
+    : offsets_(vertices + std::size_t{1}, 0), neighbours_(2 * edges.size()) {
+  const auto first = edges.first(edges.size() / 2);
+  const auto second = edges.subspan(first.size());
+  std::vector<std::uint32_t> of_first(vertices, 0);
+  std::vector<std::uint32_t> of_second(vertices, 0);
+  const auto count = [&](std::span<const LabelledEdge> some, std::vector<std::uint32_t>& ends) {
+    for (const LabelledEdge& edge : some) {
+      TY_CHECK(edge.a < vertices && edge.b < vertices, edge.a, edge.b, vertices);
+      ++ends[edge.a];
+      ++ends[edge.b];
+    }
+  };
+  const bool large = edges.size() >= kWorthAThread;
+  beside(
+      large, [&] { count(second, of_second); }, [&] { count(first, of_first); });
+  std::size_t end = 0;
+  for (std::uint32_t vertex = 0; vertex < vertices; ++vertex) {
+    const std::uint32_t ahead = of_first[vertex];
+    of_first[vertex] = 0;
+    end += ahead + of_second[vertex];
+    of_second[vertex] = ahead;
+    offsets_[vertex + std::size_t{1}] = end;
+  }
+  const auto place = [&](std::span<const LabelledEdge> some, std::vector<std::uint32_t>& taken) {
+    for (const LabelledEdge& edge : some) {
+      neighbours_[offsets_[edge.a] + taken[edge.a]++] = {edge.b, edge.label};
+      neighbours_[offsets_[edge.b] + taken[edge.b]++] = {edge.a, edge.label};
+    }
+  };
+  beside(
+      large, [&] { place(second, of_second); }, [&] { place(first, of_first); });
+}
+
+bool LabelledGraph::is_large() const { return neighbours_.size() >= 2 * kWorthAThread; }
+
+std::vector<std::uint32_t> refine(const LabelledGraph& graph,
+                                  std::span<const std::uint32_t> colours) {
+  TY_CHECK(colours.size() == graph.size(), colours.size(), graph.size());
+  return Classes(graph, colours).settled([](const auto&, std::uint32_t, const auto&) {});
+}
+
+Refinement refine_with_history(const LabelledGraph& graph, std::span<const std::uint32_t> colours) {
+  TY_CHECK(colours.size() == graph.size(), colours.size(), graph.size());
+  Refinement result;
+  result.classes =
+      Classes(graph, colours)
+          .settled([&](const auto& vertices, std::uint32_t round, const auto& class_of) {
+            if (round == 0) {
+              result.first = class_of;
+              return;
+            }
+            for (const std::uint32_t vertex : vertices)
+              result.recolourings.push_back({vertex, round, class_of[vertex]});
+          });
+  return result;
+}
+
+std::vector<std::uint32_t> numbered_by_lowest(std::span<const std::uint32_t> classes) {
+  constexpr std::uint32_t kUnnamed = std::numeric_limits<std::uint32_t>::max();
+  const std::uint32_t highest = classes.empty() ? 0 : std::ranges::max(classes);
+  TY_CHECK(highest < kUnnamed, highest);
+  std::vector<std::uint32_t> names(highest + std::size_t{1}, kUnnamed);
+  std::uint32_t count = 0;
+  std::vector<std::uint32_t> result;
+  result.reserve(classes.size());
+  for (const std::uint32_t colour : classes) {
+    if (names[colour] == kUnnamed) names[colour] = count++;
+    result.push_back(names[colour]);
+  }
+  return result;
+}
+
+}  // namespace trainyard

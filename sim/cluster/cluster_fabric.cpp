@@ -1,0 +1,204 @@
+// What routes through one fabric have in common: the distances to the switches of its endpoints,
+// and the trunks between two of them.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Entries of the distance table of the fabric: 64 Mi of two bytes. 65 536 endpoints of a
+// three-level fat-tree need 10 Mi.
+constexpr std::size_t kTableMost = std::size_t{1} << 26U;
+
+// Hops of the trunks that are kept: 16 MiB of them. Groups are priced one after the other, those of
+// the same leaves in a row, so that a few hundred trunks are in use at a time.
+constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
+
+// A global link counts for three hops, so that minimal routes of a dragonfly cross one (local,
+// global, local: 5) and never two in a row (6).
+constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Global ? 3 : 1; }
+
+}  // namespace
+
+// By device, its place in the fabric. A NIC forwards the traffic of others only where NICs are
+// cabled to each other (a torus of nodes): a NIC with ports on two leaves is no bridge between
+// them.
+std::vector<std::uint32_t> Cluster::place_fabric() {
+  std::vector<bool> belongs(device_count(), false);
+  for (DeviceId id = 0; id < device_count(); ++id) belongs[id] = is_fabric_switch(device(id).kind);
+  const auto is_nic = [&](DeviceId id) { return device(id).kind == DeviceKind::Nic; };
+  wiring_.for_each_outside_patterns([&](LinkId, const Strand& strand) {
+    if (is_nic(strand.from) && is_nic(strand.to)) belongs[strand.from] = belongs[strand.to] = true;
+  });
+  std::vector<std::uint32_t> place(device_count(), kNone);
+  for (DeviceId id = 0; id < device_count(); ++id) {
+    if (!belongs[id]) continue;
+    place[id] = static_cast<std::uint32_t>(fabric_devices_.size());
+    fabric_devices_.push_back(id);
+  }
+  return place;
+}
+
+void Cluster::lay_out_fabric(const std::vector<std::uint32_t>& fabric_place) {
+  std::vector<NetLink> links;
+  for (const DeviceId id : fabric_devices_) {
+    for (const Link link : links_from(id)) {
+      if (!is_fabric_side(link.kind) || fabric_place[link.to] == kNone) continue;
+      links.push_back({.from = fabric_place[id],
+                       .to = fabric_place[link.to],
+                       .link = link.id,
+                       .cables = link.cables,
+                       .length = length_of(link.kind)});
+    }
+  }
+  fabric_ = laid_out(std::vector<bool>(fabric_devices_.size(), true), links, ArcOrder::OfPlaces);
+}
+
+// Every bundle is one arc of all its cables, between the lowest of switches wired alike. Those with
+// endpoints are each like no other, so ways between them are found as over all links.
+void Cluster::lay_out_bundles(const std::vector<std::uint32_t>& fabric_place) {
+  std::vector<NetLink> bundles;
+  for (const DeviceId id : fabric_devices_) {
+    const LinkId end = wiring_.first_link_from(id + 1);
+    for (LinkId lowest = wiring_.first_link_from(id); lowest < end; ++lowest) {
+      if (bundle_of_[lowest] != lowest) continue;
+      const Link link = this->link(lowest);
+      if (!is_fabric_side(link.kind) || fabric_place[link.to] == kNone) continue;
+      const auto links =
+          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(lowest).size()));
+      bundles.push_back({.from = fabric_place[id],
+                         .to = fabric_place[wired_like_[link.to]],
+                         .link = lowest,
+                         .cables = link.cables * links,
+                         .length = length_of(link.kind)});
+    }
+  }
+  fabric_ = laid_out(std::vector<bool>(fabric_devices_.size(), true), bundles, ArcOrder::OfLinks);
+}
+
+// Switches that are wired to the same others are at the same distance from each of these: one
+// search serves all leaves of a pod. Swapping two of them leaves the fabric as it is, so the row of
+// one is that of the other with their own two entries swapped.
+void Cluster::tabulate_fabric() {
+  if (targets_.size() * fabric_devices_.size() > kTableMost) return;
+  row_of_target_.reserve(targets_.size());
+  std::map<std::vector<std::uint32_t>, Row> wired_so;  // rows of the first
+  for (const std::vector<std::uint32_t>& switches : targets_) {
+    const auto next = static_cast<std::uint32_t>(fabric_hops_.size());
+    Row row{.row = next, .target = switches.front(), .like = switches.front()};
+    if (switches.size() == 1) {
+      const Row first = wired_so.try_emplace(wiring_at(row.target), row).first->second;
+      row.row = first.row;
+      row.like = first.target;
+    }
+    row_of_target_.push_back(row);
+    if (row.row == next) fabric_hops_.push_back(search(fabric_, fabric_.in, switches));
+  }
+}
+
+// All that a search sees of a switch: whom it reaches and who reaches it, in what length.
+std::vector<std::uint32_t> Cluster::wiring_at(std::uint32_t place) const {
+  const auto ends = [&](std::span<const Arc> arcs) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> result;
+    for (const Arc& arc : arcs) result.emplace_back(arc.place, arc.length);
+    std::ranges::sort(result);
+    const auto doubled = std::ranges::unique(result);
+    result.erase(doubled.begin(), doubled.end());
+    return result;
+  };
+  std::vector<std::uint32_t> wiring;
+  for (const Adjacency* side : {&fabric_.out, &fabric_.in}) {
+    const auto others = ends(side->of(place));
+    wiring.push_back(static_cast<std::uint32_t>(others.size()));
+    for (const auto& [other, length] : others) wiring.insert(wiring.end(), {other, length});
+  }
+  return wiring;
+}
+
+void Cluster::tabulate_latency() {
+  double up = std::numeric_limits<double>::infinity();
+  double down = up;
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    up = std::min(up, slowest(up_.of(gpu)));
+    down = std::min(down, slowest(down_.of(gpu)));
+  }
+  reference_latency_s_ = up + down;
+  bool alike = fabric_.plain;
+  for (const Arc& arc : fabric_.out.arcs) {
+    const double latency = wiring_.wire(arc.link).latency.value();
+    alike = alike && (!hop_latency_s_ || *hop_latency_s_ == latency);
+    hop_latency_s_ = latency;
+  }
+  if (!hop_latency_s_) hop_latency_s_ = 0.0;
+  if (alike) return;
+  hop_latency_s_.reset();
+  for (std::uint32_t target = 0; target < row_of_target_.size(); ++target)
+    fabric_latency_.push_back(fabric_latencies(target, distances(target, {})));
+}
+
+Latencies Cluster::fabric_latencies(std::uint32_t target, const Distances& hops) const {
+  return slowest_path(fabric_, hops, targets_[target],
+                      [&](LinkId link) { return wiring_.wire(link).latency.value(); });
+}
+
+Hops Cluster::searched(std::uint32_t target) const {
+  return row_of_target_.empty() ? search(fabric_, fabric_.in, targets_[target]) : Hops{};
+}
+
+Distances Cluster::distances(std::uint32_t target, const Hops& searched) const {
+  if (row_of_target_.empty()) return searched;
+  const Row& row = row_of_target_[target];
+  return {fabric_hops_[row.row], row.target, row.like};
+}
+
+// Found once for all NICs of a leaf; valid until the next is asked for.
+const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) const {
+  const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
+  if (const auto known = trunks_.find(key); known != trunks_.end()) return known->second;
+  const Hops here = searched(target);
+  const Distances hops = distances(target, here);
+  TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
+  const Arc at_switch{.place = start.place};
+  Trunk found = trunk_to(std::span(&at_switch, 1), hops, target);
+  if (trunk_hops_ + found.bundles.size() > kTrunkHopsMost) {
+    trunks_.clear();
+    trunk_hops_ = 0;
+  }
+  trunk_hops_ += found.bundles.size();
+  return trunks_.emplace(key, std::move(found)).first->second;
+}
+
+// Where routing is ideal switches wired alike pass on alike, so one walk over bundles tells what
+// each of their links carries.
+Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Distances& hops,
+                                 std::uint32_t target) const {
+  Spread paths = spread(fabric_, starts, hops);
+  Trunk result{.bundles = std::move(paths.route)};
+  for (RouteHop& hop : result.bundles) {
+    const std::size_t links = bundle(hop.link).size();
+    if (links == 0) continue;
+    hop.fraction /= static_cast<double>(links);
+    hop.alike = static_cast<std::uint32_t>(links);
+  }
+  result.arriving.reserve(targets_[target].size());
+  for (const std::uint32_t place : targets_[target]) result.arriving.push_back(paths.share[place]);
+  return result;
+}
+
+void Cluster::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const {
+  for (const RouteHop& hop : trunk.bundles) {
+    if (detail == RouteDetail::Bundles || hop.alike == 1) {
+      route.push_back(hop);
+    } else {
+      for (const LinkId link : bundle(hop.link)) route.push_back({link, hop.fraction});
+    }
+  }
+}
+
+}  // namespace trainyard

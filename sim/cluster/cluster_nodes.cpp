@@ -1,0 +1,219 @@
+// The inside of nodes: what nodes wired alike have in common, and the ways between two devices of
+// one node.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "sim/base/check.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::uint64_t kNodeDevicesMost = std::uint64_t{1} << 19U;
+
+}  // namespace
+
+void Cluster::place_devices() {
+  first_device_.assign(facts_.nodes + std::size_t{1}, 0);
+  for (DeviceId id = 0; id < device_count(); ++id)
+    if (const std::int32_t node = device(id).node; node >= 0)
+      ++first_device_.at(static_cast<std::size_t>(node) + 1);
+  std::partial_sum(first_device_.begin(), first_device_.end(), first_device_.begin());
+  place_.assign(device_count(), 0);
+  node_devices_.resize(first_device_.back());
+  std::vector<std::uint32_t> devices(facts_.nodes, 0);
+  for (DeviceId id = 0; id < device_count(); ++id) {
+    if (device(id).node < 0) continue;
+    const std::uint32_t node = node_around(id);
+    place_[id] = devices[node]++;
+    node_devices_[first_device_[node] + place_[id]] = id;
+  }
+}
+
+// Nodes of one pattern need no second look.
+void Cluster::shape_nodes() {
+  std::map<std::uint32_t, std::uint32_t> of_pattern;
+  std::map<std::vector<std::uint64_t>, std::uint32_t> of_wiring;
+  for (std::uint32_t node = 0; node < facts_.nodes; ++node) {
+    const auto pattern = wiring_.pattern_of(node);
+    const auto known = pattern ? of_pattern.find(*pattern) : of_pattern.end();
+    if (known != of_pattern.end()) {
+      shape_of_node_.push_back(known->second);
+      continue;
+    }
+    const auto number = static_cast<std::uint32_t>(shapes_.size());
+    const auto [shape, fresh] = of_wiring.try_emplace(node_wiring(node), number);
+    if (fresh) shapes_.push_back(shape_of(node));
+    if (pattern) of_pattern.emplace(*pattern, shape->second);
+    shape_of_node_.push_back(shape->second);
+  }
+  gpus_relay_ = std::ranges::any_of(shapes_, [&](const NodeShape& shape) {
+    return std::ranges::any_of(shape.links, [&](InnerLink inner) {
+      const Link link = this->link(link_of(shape.first, inner));
+      return link.kind == LinkKind::NvLink && device(link.from).kind == DeviceKind::Gpu &&
+             device(link.to).kind == DeviceKind::Gpu;
+    });
+  });
+}
+
+std::vector<std::uint64_t> Cluster::node_wiring(std::uint32_t node) const {
+  std::vector<std::uint64_t> wiring;
+  for (const DeviceId id : devices_of(node)) {
+    wiring.push_back(static_cast<std::uint64_t>(device(id).kind));
+    const LinkId first = wiring_.first_link_from(id);
+    for (const Link link : links_from(id)) {
+      if (device(link.to).node != device(id).node) continue;
+      wiring.push_back(std::uint64_t{link.id - first} << 32U | place_[link.to]);
+      wiring.push_back(static_cast<std::uint64_t>(link.kind) << 32U | link.cables);
+    }
+    wiring.push_back(kNone);  // no device kind: the next follows
+  }
+  return wiring;
+}
+
+Cluster::NodeShape Cluster::shape_of(std::uint32_t node) const {
+  NodeShape shape{.first = node};
+  for (const DeviceId id : devices_of(node)) {
+    const LinkId first = wiring_.first_link_from(id);
+    for (const Link link : links_from(id))
+      if (device(link.to).node == device(id).node)
+        shape.links.push_back({place_[id], link.id - first});
+  }
+  shape.nvlink = node_net(node, shape, Side::NvLink);
+  shape.host = node_net(node, shape, Side::Host);
+  return shape;
+}
+
+// Paths lead through no NIC, and through a GPU over NVLink alone.
+Net Cluster::node_net(std::uint32_t node, const NodeShape& shape, Side side) const {
+  std::vector<bool> relays;
+  for (const DeviceId id : devices_of(node)) {
+    const DeviceKind kind = device(id).kind;
+    relays.push_back(kind != DeviceKind::Nic && (side == Side::NvLink || kind != DeviceKind::Gpu));
+  }
+  std::vector<NetLink> links;
+  for (std::uint32_t i = 0; i < shape.links.size(); ++i) {
+    const Link link = this->link(link_of(node, shape.links[i]));
+    if (side == Side::NvLink ? link.kind != LinkKind::NvLink : !is_host_side(link.kind)) continue;
+    links.push_back(
+        {.from = place_[link.from], .to = place_[link.to], .link = i, .cables = link.cables});
+  }
+  return laid_out(
+      std::move(relays), links,
+      facts_.routing.kind == Routing::Kind::Ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
+}
+
+std::span<const DeviceId> Cluster::devices_of(std::uint32_t node) const {
+  return std::span(node_devices_)
+      .subspan(first_device_[node], first_device_[node + 1] - first_device_[node]);
+}
+
+LinkId Cluster::link_of(std::uint32_t node, InnerLink link) const {
+  return wiring_.first_link_from(node_devices_[first_device_[node] + link.place]) + link.position;
+}
+
+std::uint32_t Cluster::node_around(DeviceId id) const {
+  return static_cast<std::uint32_t>(device(id).node);
+}
+
+const Cluster::NodeShape& Cluster::shape_around(DeviceId id) const {
+  return shapes_[shape_of_node_[node_around(id)]];
+}
+
+// Searched once for all nodes of a shape. REQUIRES: both are of one node.
+const Route& Cluster::way(Side side, DeviceId from, DeviceId to) const {
+  const NodeShape& shape = shape_around(from);
+  const Net& net = side == Side::Host ? shape.host : shape.nvlink;
+  const std::uint64_t which =
+      std::uint64_t{shape.first} << 1U | static_cast<std::uint64_t>(side == Side::Host);
+  TY_CHECK(net.relays.size() <= kNodeDevicesMost, net.relays.size());
+  const auto [known, fresh] = node_routes_.try_emplace(
+      (which * kNodeDevicesMost + place_[from]) * kNodeDevicesMost + place_[to]);
+  if (!fresh) return known->second;
+  const Hops hops = search(net, net.in, std::span(&place_[to], 1));
+  if (hops[place_[from]] == kUnreachable) return known->second;
+  const Arc start{.place = place_[from]};
+  return known->second = spread(net, std::span(&start, 1), hops).route;
+}
+
+Route Cluster::node_route(Side side, DeviceId from, DeviceId to) const {
+  const NodeShape& shape = shape_around(from);
+  Route route = way(side, from, to);
+  for (RouteHop& hop : route) hop.link = link_of(node_around(from), shape.links[hop.link]);
+  return route;
+}
+
+bool Cluster::reaches(Side side, DeviceId from, DeviceId to) const {
+  return from == to || !way(side, from, to).empty();
+}
+
+Route Cluster::in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
+  if (from_gpu == to_gpu) return {};
+  Route route = node_route(Side::NvLink, gpus_.at(from_gpu), gpus_.at(to_gpu));
+  return route.empty() ? node_route(Side::Host, gpus_[from_gpu], gpus_[to_gpu]) : route;
+}
+
+// Breadth first over PCIe and chip-to-chip links that lead through no GPU and no NIC; among CPUs
+// equally near the one first wired.
+std::optional<DeviceId> Cluster::host_of(std::uint32_t gpu) const {
+  std::vector<DeviceId> seen{gpus_.at(gpu)};
+  for (std::size_t next = 0; next < seen.size(); ++next) {
+    if (device(seen[next]).kind == DeviceKind::Cpu) return seen[next];
+    for (const Link link : links_from(seen[next])) {
+      const DeviceKind kind = device(link.to).kind;
+      const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
+      const bool passes = kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu;
+      if (wired && passes && std::ranges::find(seen, link.to) == seen.end())
+        seen.push_back(link.to);
+    }
+  }
+  return std::nullopt;
+}
+
+Route Cluster::route_to_host(std::uint32_t gpu) const {
+  const std::optional<DeviceId> host = host_of(gpu);
+  return host ? node_route(Side::Host, gpus_[gpu], *host) : Route{};
+}
+
+Route Cluster::route_from_host(std::uint32_t gpu) const {
+  const std::optional<DeviceId> host = host_of(gpu);
+  return host ? node_route(Side::Host, *host, gpus_[gpu]) : Route{};
+}
+
+// Only a node whose GPUs pass traffic on has farther and nearer GPUs.
+Seconds Cluster::node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
+  if (!gpus_relay_) return {};
+  const NodeShape& shape = shape_around(gpus_[to_gpu]);
+  const std::uint32_t node = node_of(to_gpu);
+  const std::span target(&place_[gpus_[to_gpu]], 1);
+  const Hops hops = search(shape.nvlink, shape.nvlink.in, target);
+  const auto place = [&](std::uint32_t gpu) { return place_[gpus_[gpu]]; };
+  if (hops[place(from_gpu)] == kUnreachable) return {};
+  const Latencies latencies = slowest_path(shape.nvlink, hops, target, [&](LinkId inner) {
+    return wiring_.wire(link_of(node, shape.links[inner])).latency.value();
+  });
+  const std::uint32_t first = node * facts_.gpus_per_node;
+  double nearest = std::numeric_limits<double>::infinity();
+  for (std::uint32_t gpu = first; gpu < first + facts_.gpus_per_node; ++gpu) {
+    if (gpu != to_gpu && hops[place(gpu)] != kUnreachable)
+      nearest = std::min(nearest, latencies[place(gpu)]);
+  }
+  return Seconds{latencies[place(from_gpu)] - nearest};
+}
+
+// Every GPU of the node is reached by all others, over NVLink or over the host side.
+bool Cluster::is_joined(std::uint32_t node) const {
+  const auto gpus =
+      std::span(gpus_).subspan(std::size_t{node} * facts_.gpus_per_node, facts_.gpus_per_node);
+  return std::ranges::all_of(gpus, [&](DeviceId to) {
+    const auto reached = [&](Side side) {
+      return std::ranges::all_of(gpus, [&](DeviceId from) { return reaches(side, from, to); });
+    };
+    return reached(Side::NvLink) || reached(Side::Host);
+  });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,131 @@
+#include "sim/cluster/net.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+Adjacency adjacency(std::size_t places, std::span<const NetLink> links,
+                    std::uint32_t NetLink::*near, std::uint32_t NetLink::*far) {
+  Adjacency result;
+  result.begin.assign(places + 1, 0);
+  for (const NetLink& link : links) ++result.begin[link.*near + 1];
+  std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
+  result.arcs.resize(links.size());
+  std::vector<std::uint32_t> next(result.begin.begin(), result.begin.end() - 1);
+  for (const NetLink& link : links)
+    result.arcs[next[link.*near]++] = {link.*far, link.link, link.cables, link.length};
+  return result;
+}
+
+void sort_by_place(Adjacency& adjacency) {
+  for (std::size_t i = 0; i + 1 < adjacency.begin.size(); ++i) {
+    std::sort(adjacency.arcs.begin() + adjacency.begin[i],
+              adjacency.arcs.begin() + adjacency.begin[i + 1], [](const Arc& a, const Arc& b) {
+                return std::pair(a.place, a.link) < std::pair(b.place, b.link);
+              });
+  }
+}
+
+}  // namespace
+
+Net laid_out(std::vector<bool> relays, std::span<const NetLink> links, ArcOrder order) {
+  Net net{
+      .out = adjacency(relays.size(), links, &NetLink::from, &NetLink::to),
+      .in = adjacency(relays.size(), links, &NetLink::to, &NetLink::from),
+      .relays = std::move(relays),
+      .plain = std::ranges::all_of(links, [](const NetLink& link) { return link.length == 1; })};
+  if (order == ArcOrder::OfPlaces) {
+    sort_by_place(net.out);
+    sort_by_place(net.in);
+  }
+  return net;
+}
+
+// Breadth first, in rings of equal distance (an arc of length 3 waits two rings).
+Hops search(const Net& net, const Adjacency& arcs, std::span<const std::uint32_t> starts) {
+  Hops hops(net.relays.size(), kUnreachable);
+  std::vector<std::vector<std::uint32_t>> rings(1);
+  for (const std::uint32_t start : starts) {
+    hops[start] = 0;
+    rings.front().push_back(start);
+  }
+  for (std::size_t distance = 0; distance < rings.size(); ++distance) {
+    for (std::size_t next = 0; next < rings[distance].size(); ++next) {
+      const std::uint32_t here = rings[distance][next];
+      if (hops[here] != distance) continue;  // reached on a shorter way since
+      if (distance > 0 && !net.relays[here]) continue;
+      for (const Arc& arc : arcs.of(here)) {
+        const std::size_t there = distance + arc.length;
+        if (hops[arc.place] <= there) continue;
+        hops[arc.place] = static_cast<std::uint16_t>(there);
+        if (rings.size() <= there) rings.resize(there + 1);
+        rings[there].push_back(arc.place);
+      }
+    }
+  }
+  return hops;
+}
+
+// From the targets outwards: each device hands on what lies behind it to those one step farther.
+Latencies slowest_path(const Net& net, const Distances& hops,
+                       std::span<const std::uint32_t> targets,
+                       const std::function<double(LinkId)>& latency_of) {
+  Latencies latencies(hops.size(), -1.0);
+  std::vector<std::vector<std::uint32_t>> rings(1);
+  for (const std::uint32_t target : targets) {
+    latencies[target] = 0.0;
+    rings.front().push_back(target);
+  }
+  for (std::size_t distance = 0; distance < rings.size(); ++distance) {
+    for (std::size_t next = 0; next < rings[distance].size(); ++next) {
+      const std::uint32_t here = rings[distance][next];
+      if (distance > 0 && !net.relays[here]) continue;
+      for (const Arc& arc : net.in.of(here)) {
+        const std::size_t there = distance + arc.length;
+        if (hops[arc.place] != there) continue;
+        if (rings.size() <= there) rings.resize(there + 1);
+        if (latencies[arc.place] < 0.0) rings[there].push_back(arc.place);
+        latencies[arc.place] =
+            std::max(latencies[arc.place], latency_of(arc.link) + latencies[here]);
+      }
+    }
+  }
+  return latencies;
+}
+
+// Walks towards the target ring by ring; each device passes on what it got to the neighbours on
+// its shortest paths.
+Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops) {
+  Spread result{.route = {}, .share = std::vector<double>(hops.size(), 0.0)};
+  std::vector<std::vector<std::uint32_t>> rings(hops[starts.front().place] + std::size_t{1});
+  const auto pass = [&](std::span<const Arc> arcs, double amount) {
+    double cables = 0.0;
+    for (const Arc& arc : arcs) cables += arc.cables;
+    for (const Arc& arc : arcs) {
+      const double fraction = amount * (arc.cables / cables);
+      if (arc.link != kNoLink) result.route.push_back({arc.link, fraction});
+      if (result.share[arc.place] == 0.0) rings[hops[arc.place]].push_back(arc.place);
+      result.share[arc.place] += fraction;
+    }
+  };
+  pass(starts, 1.0);
+  std::vector<Arc> onward;
+  for (std::size_t distance = rings.size() - 1; distance > 0; --distance) {
+    for (const std::uint32_t here : rings[distance]) {
+      onward.clear();
+      for (const Arc& arc : net.out.of(here)) {
+        if (hops[arc.place] + arc.length != distance) continue;
+        if (hops[arc.place] > 0 && !net.relays[arc.place]) continue;
+        onward.push_back(arc);
+      }
+      pass(onward, result.share[here]);
+    }
+  }
+  return result;
+}
+
+}  // namespace trainyard

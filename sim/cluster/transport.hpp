@@ -1,0 +1,69 @@
+// How a communication loads the fabric: phases of chains (design decision D2).
+//
+// A collective runs its phases one after the other. A phase first takes its latency (steps times
+// the latency of a step), then moves bytes on one or more chains at once and ends when the last
+// chain has ended. A chain is lock-stepped: it is one flow over all its links at once and advances
+// at the pace of the slowest, as a real ring does. Independent chains (sub-rings, rails) are
+// separate.
+//
+// Transport is the seam between the engine, which knows links and bytes, and models/collectives,
+// which knows algorithms.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+// `alike` links carry so much each: the one, or the bundle of which it is the lowest (as RouteHop).
+struct LinkLoad {
+  LinkId link = 0;
+  double bytes = 0.0;
+  std::uint32_t alike = 1;
+};
+
+struct Chain {
+  std::vector<LinkLoad> loads;  // each link (alone, and as a bundle) once; sorted by link
+  double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();  // of the most loaded link
+};
+
+struct Phase {
+  Seconds latency;
+  std::vector<Chain> chains;
+};
+
+// What carries a call, for reports.
+struct Carrier {
+  std::string algorithm;       // a name of the registry, or what a library chose ("NVLS")
+  std::string protocol = {};   // "LL128"; empty: the model has none
+  std::uint32_t channels = 0;  // 0: the model has none
+  std::string label = {};      // all of it: "nccl: NVLS/Simple, 16 channels"; "ring"
+};
+
+// What it answers depends on where the group stands and not on its name: in places alike
+// (alike_places.hpp) phases differ in the links alone, and one answer serves for all of them.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // The phases of `call` on a group whose members run on `gpus` (indices into Cluster::gpus(), in
+  // role order). Empty for a group of one. For SendRecv the message goes from gpus[0] to gpus[1].
+  [[nodiscard]] virtual std::vector<Phase> phases(const Call& call,
+                                                  std::span<const std::uint32_t> gpus) const = 0;
+  // The algorithm's name, and what was chosen where the name leaves a choice.
+  [[nodiscard]] virtual Carrier carrier(const Call& call,
+                                        std::span<const std::uint32_t> /*gpus*/) const {
+    return {.algorithm = call.algorithm, .label = call.algorithm};
+  }
+  [[nodiscard]] std::string label(const Call& call, std::span<const std::uint32_t> gpus) const {
+    return carrier(call, gpus).label;
+  }
+};
+
+}  // namespace trainyard

@@ -1,0 +1,36 @@
+#include "sim/cluster/wiring.hpp"
+
+namespace trainyard {
+
+std::uint32_t WireTable::number(const Wire& wire) {
+  if (last_ < wires_.size() && wires_[last_] == wire) return last_;
+  const auto [known, fresh] = numbers_.try_emplace(wire, static_cast<std::uint32_t>(wires_.size()));
+  if (fresh) wires_.push_back(wire);
+  return last_ = known->second;
+}
+
+std::string Wiring::name(DeviceId id) const {
+  const auto given = names_.find(id);
+  return given == names_.end() ? usual_name(devices_[id]) : given->second;
+}
+
+void Wiring::write_out() {
+  if (runs_.device_count() == 0) return;
+  std::vector<Strand> strands;
+  strands.reserve(link_count());
+  for (LinkId id = 0; id < link_count(); ++id) strands.push_back(strand(id));
+  std::vector<LinkId> first_link;
+  first_link.reserve(devices_.size() + 1);
+  for (DeviceId device = 0; device <= devices_.size(); ++device)
+    first_link.push_back(first_link_from(device));
+  runs_ = {};
+  strands_ = std::move(strands);
+  first_link_ = std::move(first_link);
+}
+
+std::optional<std::uint32_t> Wiring::pattern_of(std::uint32_t node) const {
+  if (node >= pattern_of_node_.size() || pattern_of_node_[node] == kNoPattern) return {};
+  return pattern_of_node_[node];
+}
+
+}  // namespace trainyard

@@ -1,0 +1,343 @@
+#include "sim/fold/alike_places.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <ranges>
+#include <utility>
+
+#include "sim/base/mixed.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::uint64_t kGroup = 0;
+constexpr std::uint64_t kMessage = 1;
+
+std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
+
+}  // namespace
+
+void AlikePlaces::Met::forget() {
+  for (const std::uint32_t thing : things) number[thing] = kNone;
+  things.clear();
+}
+
+std::pair<std::uint32_t, bool> AlikePlaces::Met::meet(std::uint32_t thing) {
+  if (number[thing] != kNone) return {number[thing], true};
+  number[thing] = static_cast<std::uint32_t>(things.size());
+  things.push_back(thing);
+  return {number[thing], false};
+}
+
+AlikePlaces::AlikePlaces(const Cluster& cluster)
+    : cluster_(cluster),
+      tree_(cluster),
+      nodes_{.number = std::vector<std::uint32_t>(cluster.facts().nodes, kNone), .things = {}},
+      locals_{.number = std::vector<std::uint32_t>(cluster.facts().gpus_per_node, kNone),
+              .things = {}},
+      switches_{.number = std::vector<std::uint32_t>(tree_.size(), kNone), .things = {}} {
+  collect_node_links();
+  number_nodes();
+}
+
+// Links that start in a node are told by its devices; of those that start elsewhere and end in it
+// none is within a node.
+void AlikePlaces::collect_node_links() {
+  const std::uint32_t nodes = cluster_.facts().nodes;
+  const Wiring& wiring = cluster_.wiring();
+  const DeviceId count = cluster_.device_count();
+  first_link_.assign(nodes + std::size_t{1}, 0);
+  devices_.resize(nodes);
+  place_of_device_.reserve(count);
+  for (DeviceId id = 0; id < count; ++id) {
+    const std::int32_t node = cluster_.device(id).node;
+    place_of_device_.push_back(node < 0 ? kNone : devices_[static_cast<std::size_t>(node)].add(id));
+    if (node >= 0)
+      first_link_[static_cast<std::size_t>(node) + 1] +=
+          wiring.first_link_from(id + 1) - wiring.first_link_from(id);
+  }
+  for_each_arriving([&](std::size_t node, LinkId) { ++first_link_[node + 1]; });
+  std::partial_sum(first_link_.begin(), first_link_.end(), first_link_.begin());
+  links_.resize(first_link_.back());
+  std::vector<std::size_t> next(first_link_.begin(), first_link_.end() - 1);
+  for (DeviceId id = 0; id < count; ++id) {
+    const std::int32_t node = cluster_.device(id).node;
+    if (node < 0) continue;
+    std::size_t& place = next[static_cast<std::size_t>(node)];
+    const LinkId end = wiring.first_link_from(id + 1);
+    for (LinkId link = wiring.first_link_from(id); link < end; ++link) links_[place++] = link;
+  }
+  for_each_arriving([&](std::size_t node, LinkId link) { links_[next[node]++] = link; });
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    const std::span<LinkId> links =
+        std::span(links_).subspan(first_link_[node], first_link_[node + 1] - first_link_[node]);
+    if (!std::ranges::is_sorted(links)) std::ranges::sort(links);
+  }
+}
+
+// Calls `use` with each link that ends in a node and starts elsewhere, and that node.
+void AlikePlaces::for_each_arriving(const auto& use) const {
+  cluster_.wiring().for_each_outside_patterns([&](LinkId link, const Strand& strand) {
+    const std::int32_t to = cluster_.device(strand.to).node;
+    if (to >= 0 && to != cluster_.device(strand.from).node) use(static_cast<std::size_t>(to), link);
+  });
+}
+
+std::span<const LinkId> AlikePlaces::links_of(std::uint32_t node) const {
+  return std::span(links_).subspan(first_link_[node], first_link_[node + 1] - first_link_[node]);
+}
+
+// A node like which others are.
+struct AlikePlaces::Kind {
+  std::uint32_t node = 0;
+  std::vector<std::uint32_t> wires;    // by link of the node, numbers in the cluster's table
+  std::vector<std::uint32_t> offsets;  // by device and the end, of its first link from the node's
+  std::vector<std::uint32_t> outside;  // links of the node that start or end elsewhere, as places
+};
+
+// Nodes by what they are made of; those of one hash are compared part by part.
+void AlikePlaces::number_nodes() {
+  std::unordered_map<std::uint64_t, std::vector<Kind>> kinds;
+  for (std::uint32_t node = 0; node < cluster_.facts().nodes; ++node) {
+    const std::vector<std::uint32_t> wires = wires_of(node);
+    std::vector<Kind>& candidates =
+        kinds[std::accumulate(wires.begin(), wires.end(), wires.size(), hash_with)];
+    const auto like = std::ranges::find_if(candidates, [&](const Kind& kind) {
+      return kind.wires == wires && stand_alike(kind.node, node) && is_joined_like(kind, node);
+    });
+    kind_of_node_.push_back(like == candidates.end() ? node : like->node);
+    if (like == candidates.end()) candidates.push_back(kind_of(node, wires));
+  }
+}
+
+std::vector<std::uint32_t> AlikePlaces::wires_of(std::uint32_t node) const {
+  const Wiring& wiring = cluster_.wiring();
+  std::vector<std::uint32_t> wires;
+  wires.reserve(links_of(node).size());
+  for (const LinkId id : links_of(node)) wires.push_back(wiring.strand(id).wire);
+  return wires;
+}
+
+AlikePlaces::Kind AlikePlaces::kind_of(std::uint32_t node, std::vector<std::uint32_t> wires) const {
+  Kind kind{.node = node, .wires = std::move(wires), .offsets = offsets_of(node), .outside = {}};
+  const std::span<const LinkId> links = links_of(node);
+  for (std::uint32_t place = 0; place < links.size(); ++place) {
+    const Strand strand = cluster_.wiring().strand(links[place]);
+    const auto is_elsewhere = [&](DeviceId id) {
+      return cluster_.device(id).node != static_cast<std::int32_t>(node);
+    };
+    if (is_elsewhere(strand.from) || is_elsewhere(strand.to)) kind.outside.push_back(place);
+  }
+  return kind;
+}
+
+// Nothing where the node's devices are not numbered in a row.
+std::vector<std::uint32_t> AlikePlaces::offsets_of(std::uint32_t node) const {
+  const auto& [first, count, in_a_row] = devices_[node];
+  std::vector<std::uint32_t> offsets;
+  if (!in_a_row) return offsets;
+  const LinkId first_link = cluster_.wiring().first_link_from(first);
+  for (std::uint32_t place = 0; place <= count; ++place)
+    offsets.push_back(cluster_.wiring().first_link_from(first + place) - first_link);
+  return offsets;
+}
+
+// Within nodes of one pattern links of one place join the same.
+bool AlikePlaces::is_joined_like(const Kind& kind, std::uint32_t node) const {
+  const std::span<const LinkId> here = links_of(kind.node);
+  const std::span<const LinkId> there = links_of(node);
+  const auto joins_alike = [&](std::uint32_t place) {
+    const Strand x = cluster_.wiring().strand(here[place]);
+    const Strand y = cluster_.wiring().strand(there[place]);
+    return end_of(x.from, kind.node) == end_of(y.from, node) &&
+           end_of(x.to, kind.node) == end_of(y.to, node);
+  };
+  const auto pattern = cluster_.wiring().pattern_of(node);
+  if (pattern && pattern == cluster_.wiring().pattern_of(kind.node) && !kind.offsets.empty() &&
+      kind.offsets == offsets_of(node))
+    return std::ranges::all_of(kind.outside, joins_alike);
+  const auto places = std::views::iota(0U, static_cast<std::uint32_t>(here.size()));
+  return std::ranges::all_of(places, joins_alike);
+}
+
+// GPUs and their NICs.
+bool AlikePlaces::stand_alike(std::uint32_t a, std::uint32_t b) const {
+  const std::uint32_t gpus = cluster_.facts().gpus_per_node;
+  for (std::uint32_t i = 0; i < gpus; ++i) {
+    const std::uint32_t here = a * gpus + i;
+    const std::uint32_t there = b * gpus + i;
+    const auto place = [&](DeviceId id) { return place_of_device_[id]; };
+    if (place(cluster_.gpus()[here]) != place(cluster_.gpus()[there])) return false;
+    if (cluster_.has_mixed_gpus() && cluster_.gpu_kind(here) != cluster_.gpu_kind(there))
+      return false;
+    const std::vector<DeviceId>& nics = cluster_.nic_of_gpu();
+    if (!nics.empty() && place(nics[here]) != place(nics[there])) return false;
+  }
+  return true;
+}
+
+// A device as a link of the node knows it: by its place, or as one outside.
+std::pair<std::uint32_t, DeviceKind> AlikePlaces::end_of(DeviceId id, std::uint32_t node) const {
+  const Device& device = cluster_.device(id);
+  return {device.node == static_cast<std::int32_t>(node) ? place_of_device_[id] : kNone,
+          device.kind};
+}
+
+void AlikePlaces::put_standing(std::uint32_t gpu) {
+  key_.push_back(both(kind_of_node_[cluster_.node_of(gpu)], cluster_.local_index(gpu)));
+}
+
+std::uint32_t AlikePlaces::named() {
+  const auto next = static_cast<std::uint32_t>(numbers_.size());
+  auto known = numbers_.find(key_);
+  if (known == numbers_.end()) known = numbers_.emplace(key_, next).first;
+  return known->second;
+}
+
+std::optional<std::uint32_t> AlikePlaces::of_group(std::span<const std::uint32_t> gpus) {
+  way_.clear();
+  key_.assign({kGroup, gpus.size()});
+  put_members(gpus);
+  if (nodes_.things.size() > 1 && !put_tree()) return std::nullopt;
+  lay_base();
+  return named();
+}
+
+// Who is in which node, by role.
+void AlikePlaces::put_members(std::span<const std::uint32_t> gpus) {
+  nodes_.forget();
+  locals_.forget();
+  switches_.forget();
+  for (const std::uint32_t gpu : gpus) {
+    const std::uint32_t local = cluster_.local_index(gpu);
+    const auto [number, known] = nodes_.meet(cluster_.node_of(gpu));
+    key_.push_back(both(number, local));
+    if (!known) key_.push_back(kind_of_node_[nodes_.things.back()]);
+    locals_.meet(local);
+  }
+  put_order(nodes_);
+}
+
+// Where the NICs hang that messages between members can pass: their own, and on the rail of a
+// receiver that of its place in the sender's node.
+bool AlikePlaces::put_tree() {
+  if (!cluster_.facts().torus.empty()) return false;
+  tops_ = 0;
+  for (const std::uint32_t node : nodes_.things) {
+    for (const std::uint32_t local : locals_.things) {
+      const std::uint32_t at = tree_.switch_of(node * cluster_.facts().gpus_per_node + local);
+      if (at == kNone) return false;
+      put_way_up(at);
+    }
+  }
+  put_order(switches_);
+  return tops_ == 1;
+}
+
+void AlikePlaces::put_way_up(std::uint32_t at) {
+  for (; at != kNone; at = tree_.node(at).above) {
+    const auto [number, known] = switches_.meet(at);
+    key_.push_back(number);
+    if (known) return;
+    key_.push_back(tree_.node(at).wiring);
+    if (tree_.node(at).above == kNone) ++tops_;
+  }
+}
+
+// Which comes before which in the cluster: what has no other order is taken in that one.
+void AlikePlaces::put_order(const Met& met) {
+  const bool sorted = std::ranges::is_sorted(met.things);
+  key_.push_back(sorted ? 0 : 1);
+  if (sorted) return;
+  const std::size_t first = key_.size();
+  for (std::uint32_t i = 0; i < met.things.size(); ++i) key_.push_back(i);
+  std::ranges::sort(key_.begin() + static_cast<std::ptrdiff_t>(first), key_.end(), {},
+                    [&](std::uint64_t number) { return met.things[number]; });
+}
+
+std::optional<std::uint32_t> AlikePlaces::of_message(std::uint32_t from_gpu, std::uint32_t to_gpu) {
+  if (cluster_.node_of(from_gpu) == cluster_.node_of(to_gpu)) return std::nullopt;
+  way_ = cluster_.route_rail_aligned(from_gpu, to_gpu, RouteDetail::Bundles);
+  key_.assign(1, kMessage);
+  put_standing(from_gpu);
+  put_standing(to_gpu);
+  key_.push_back(bits(cluster_.extra_latency_rail_aligned(from_gpu, to_gpu).value()));
+  for (auto hop = way_.begin(); hop != way_.end(); ++hop) {
+    const auto same = [&](const RouteHop& other) { return other.link == hop->link; };
+    if (std::any_of(way_.begin(), hop, same)) return std::nullopt;
+    const Link& link = cluster_.link(hop->link);
+    key_.insert(key_.end(), {both(hop->alike, link.cables), static_cast<std::uint64_t>(link.kind),
+                             bits(hop->fraction), bits(link.capacity.value()),
+                             bits(link.nominal.value()), bits(link.latency.value())});
+  }
+  lay_base();
+  return named();
+}
+
+void AlikePlaces::lay_base() {
+  base_.clear();
+  for (const RouteHop& hop : way_) base_.insert(base_.end(), {hop.link, hop.alike});
+  if (!way_.empty()) return;
+  base_.insert(base_.end(), nodes_.things.begin(), nodes_.things.end());
+  base_.insert(base_.end(), switches_.things.begin(), switches_.things.end());
+}
+
+std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
+  if (!way_.empty()) {
+    const auto at = std::ranges::find(way_, id, &RouteHop::link);
+    if (at == way_.end()) return std::nullopt;
+    return Spot{Spot::Part::Way, 2 * static_cast<std::uint32_t>(at - way_.begin()), 0};
+  }
+  const Link& link = cluster_.link(id);
+  const bool inside = cluster_.device(link.from).node == cluster_.device(link.to).node;
+  const bool in_fabric = cluster_.device(link.from).node < 0 && inside;
+  if (in_fabric) return spot_of_bundle(link);
+  // What leaves a node that is alone goes where its place does not tell.
+  return inside || nodes_.things.size() > 1 ? spot_in_node(link) : std::nullopt;
+}
+
+std::optional<AlikePlaces::Spot> AlikePlaces::spot_in_node(const Link& link) const {
+  std::optional<Spot> spot;
+  for (const DeviceId end : {link.from, link.to}) {
+    const std::int32_t of = cluster_.device(end).node;
+    if (of < 0 || nodes_.number[static_cast<std::size_t>(of)] == kNone) continue;
+    const auto node = static_cast<std::uint32_t>(of);
+    const auto at = std::ranges::lower_bound(links_of(node), link.id);
+    spot = Spot{Spot::Part::Node, nodes_.number[node],
+                static_cast<std::uint32_t>(at - links_of(node).begin())};
+  }
+  return spot;
+}
+
+std::optional<AlikePlaces::Spot> AlikePlaces::spot_of_bundle(const Link& link) const {
+  for (const Spot::Part part : {Spot::Part::Up, Spot::Part::Down}) {
+    const std::uint32_t at = tree_.node_of(part == Spot::Part::Up ? link.from : link.to);
+    if (at == kNone || switches_.number[at] == kNone) continue;
+    const FabricTree::Node& node = tree_.node(at);
+    if ((part == Spot::Part::Up ? node.up : node.down).link != link.id) continue;
+    const auto nodes = static_cast<std::uint32_t>(nodes_.things.size());
+    return Spot{part, nodes + switches_.number[at], 0};
+  }
+  return std::nullopt;
+}
+
+RouteHop AlikePlaces::hop_at(const Spot& spot, std::span<const std::uint32_t> base) const {
+  const std::uint32_t at = base[spot.which];
+  switch (spot.part) {
+    case Spot::Part::Way:
+      return {.link = at, .alike = base[spot.which + 1]};
+    case Spot::Part::Node:
+      return {.link = links_[first_link_[at] + spot.offset]};
+    case Spot::Part::Up:
+      return tree_.node(at).up;
+    case Spot::Part::Down:
+      return tree_.node(at).down;
+  }
+  return {};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+#include "sim/fold/carriers.hpp"
+
+#include <vector>
+
+namespace trainyard {
+
+Carriers carriers(const Workload& workload, const Partition& partition,
+                  const Transport& transport) {
+  Carriers table;
+  for (std::uint32_t group_class = 0; group_class < partition.groups.size(); ++group_class) {
+    const Group& group = workload.groups.at(partition.groups[group_class].representative);
+    std::vector<std::uint32_t> gpus;
+    gpus.reserve(group.members.size());
+    for (const RankId member : group.members) gpus.push_back(workload.ranks.at(member).gpu);
+    const auto& calls = partition.phases[group_class];
+    for (std::uint32_t call = 0; call < calls.size(); ++call) {
+      if (calls[call].empty()) continue;  // never made, or a group of one
+      Carrier carrier = transport.carrier(workload.calls.at(call), gpus);
+      if (carrier.label == workload.calls.at(call).algorithm) continue;
+      table.emplace(std::pair{group_class, call}, std::move(carrier));
+    }
+  }
+  return table;
+}
+
+Carrier carrier_of(const Carriers& carriers, const Workload& workload, std::uint32_t group_class,
+                   std::uint32_t call) {
+  const auto found = carriers.find({group_class, call});
+  if (found != carriers.end()) return found->second;
+  const std::string& name = workload.calls.at(call).algorithm;
+  return {.algorithm = name, .label = name};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,29 @@
+// Groups whose chains meet only each other: their phases are priced once, before the run.
+//
+// The two trees of an all_reduce share wires, but nobody else is on those wires at that time. All
+// chains of a phase start together, so when each of them ends is settled by the phase alone: rates
+// are max-min fair until the first ends, then anew for the rest. A chain that ends after t seconds
+// gets payload / t as its rate cap and its loads stop being contended; it ends at the same moment,
+// and nobody is there to see how its rate varied on the way.
+//
+// Worked: chains of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then
+// 2 GB/s, the second ends at 2 s: caps of 1 and 1.5 GB/s.
+//
+//   auto [joint, contention] = close_phases(cluster, std::move(open), std::move(found));
+#pragma once
+
+#include "sim/cluster/cluster.hpp"
+#include "sim/fold/contention.hpp"
+#include "sim/fold/joint_graph.hpp"
+
+namespace trainyard {
+
+// The joint graph and its contention, with the phases of closed groups priced.
+struct ClosedPhases {
+  JointGraph joint;
+  Contention contention;
+};
+[[nodiscard]] ClosedPhases close_phases(const Cluster& cluster, JointGraph joint,
+                                        Contention contention);
+
+}  // namespace trainyard

@@ -1,0 +1,121 @@
+#include "sim/fold/fabric_tree.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace trainyard {
+
+namespace {
+
+// What a NIC hangs on.
+struct Cable {
+  std::uint32_t up = 0;  // how many lead out of the node, and from switches to it
+  std::uint32_t down = 0;
+  DeviceId upper = 0;  // the last of those switches
+  DeviceId downer = 0;
+};
+
+}  // namespace
+
+FabricTree::FabricTree(const Cluster& cluster)
+    : node_of_device_(cluster.device_count(), kNone), switch_of_gpu_(cluster.gpus().size(), kNone) {
+  if (cluster.facts().routing.kind != Routing::Kind::Ideal || cluster.nic_of_gpu().empty()) return;
+  collect_nodes(cluster);
+  find_broken();
+  number_wirings(cluster);
+  hang_gpus(cluster);
+}
+
+void FabricTree::collect_nodes(const Cluster& cluster) {
+  for (DeviceId device = 0; device < node_of_device_.size(); ++device) {
+    if (!is_fabric_switch(cluster.device(device).kind)) continue;
+    const DeviceId lowest = cluster.wired_like(device);
+    if (lowest == device) {
+      node_of_device_[device] = size();
+      nodes_.push_back({.device = device, .up = {.link = kNoLink}, .down = {.link = kNoLink}});
+    } else {
+      node_of_device_[device] = node_of_device_[lowest];
+    }
+  }
+  broken_.assign(nodes_.size(), false);
+  for (const Node& node : nodes_)
+    for (const Link& link : cluster.links_from(node.device))
+      if (is_fabric_switch(cluster.device(link.to).kind) && cluster.bundle_of()[link.id] == link.id)
+        add_bundle(cluster, link);
+}
+
+// A second bundle between two tiers, or one within a tier, is no tree.
+void FabricTree::add_bundle(const Cluster& cluster, const Link& link) {
+  const std::uint32_t from = node_of_device_[link.from];
+  const std::uint32_t to = node_of_device_[link.to];
+  const DeviceKind from_kind = cluster.device(link.from).kind;
+  const DeviceKind to_kind = cluster.device(link.to).kind;
+  if (from_kind == to_kind) {
+    broken_[from] = broken_[to] = true;
+    return;
+  }
+  const bool up = from_kind < to_kind;
+  Node& lower = nodes_[up ? from : to];
+  const std::uint32_t upper = up ? to : from;
+  RouteHop& way = up ? lower.up : lower.down;
+  if (way.link != kNoLink || (lower.above != kNone && lower.above != upper))
+    broken_[up ? from : to] = true;
+  const std::size_t links = std::max<std::size_t>(1, cluster.bundle(link.id).size());
+  way = {.link = link.id, .alike = static_cast<std::uint32_t>(links)};
+  lower.above = upper;
+}
+
+// Tier by tier from the top, as what lies above breaks what hangs on it.
+void FabricTree::find_broken() {
+  for (std::uint32_t index = 0; index < size(); ++index)
+    if ((nodes_[index].up.link == kNoLink) != (nodes_[index].down.link == kNoLink))
+      broken_[index] = true;
+  for (std::uint32_t index = 0; index < size(); ++index)
+    for (std::uint32_t at = index; at != kNone && !broken_[index]; at = nodes_[at].above)
+      if (broken_[at]) broken_[index] = true;
+}
+
+void FabricTree::number_wirings(const Cluster& cluster) {
+  using Ways = std::tuple<std::uint32_t, std::uint32_t, Wire, Wire>;
+  std::map<std::pair<DeviceKind, Ways>, std::uint32_t> numbers;
+  for (Node& node : nodes_) {
+    Ways ways;
+    if (node.above != kNone && node.up.link != kNoLink && node.down.link != kNoLink)
+      ways = {node.up.alike, node.down.alike, wire_of(cluster.link(node.up.link)),
+              wire_of(cluster.link(node.down.link))};
+    const auto next = static_cast<std::uint32_t>(numbers.size());
+    const std::pair key{cluster.device(node.device).kind, ways};
+    node.wiring = numbers.try_emplace(key, next).first->second;
+  }
+}
+
+void FabricTree::hang_gpus(const Cluster& cluster) {
+  std::vector<Cable> cables(node_of_device_.size());
+  const auto is_nic = [&](DeviceId id) { return cluster.device(id).kind == DeviceKind::Nic; };
+  for (const DeviceId nic : cluster.nic_of_gpu()) {
+    Cable& cable = cables[nic];
+    if (cable.up > 0) continue;  // of two GPUs
+    for (const Link& link : cluster.links_from(nic)) {
+      if (cluster.device(link.to).node == cluster.device(nic).node) continue;
+      ++cable.up;
+      cable.upper = link.to;
+    }
+  }
+  for (DeviceId device = 0; device < node_of_device_.size(); ++device) {
+    if (node_of_device_[device] == kNone) continue;
+    for (const Link& link : cluster.links_from(device)) {
+      if (!is_nic(link.to)) continue;
+      ++cables[link.to].down;
+      cables[link.to].downer = device;
+    }
+  }
+  for (std::uint32_t gpu = 0; gpu < switch_of_gpu_.size(); ++gpu) {
+    const Cable& cable = cables[cluster.nic_of_gpu()[gpu]];
+    if (cable.up != 1 || cable.down != 1 || cable.upper != cable.downer) continue;
+    const std::uint32_t node = node_of_device_[cable.upper];
+    if (node != kNone && !broken_[node]) switch_of_gpu_[gpu] = node;
+  }
+}
+
+}  // namespace trainyard

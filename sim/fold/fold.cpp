@@ -1,0 +1,274 @@
+#include "sim/fold/fold.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+#include "sim/base/check.hpp"
+#include "sim/fold/folding_graph.hpp"
+#include "sim/fold/link_classes.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Classes = std::vector<std::uint32_t>;
+
+std::uint32_t size_of(const auto& container) {
+  return static_cast<std::uint32_t>(container.size());
+}
+
+// Which class every vertex of the joint graph is in, numbered by kind of vertex.
+struct VertexClasses {
+  Classes ranks;
+  Classes groups;
+  Classes shapes;
+  Classes links;  // by position in JointGraph::links, each class with a number of its own
+};
+
+// Those on which nobody meets are told by their colours.
+Classes link_classes(const FoldingGraph& folding, const Classes& classes) {
+  Classes of_link = folding.colour_of_link;
+  for (std::uint32_t& colour : of_link) colour += folding.end;
+  for (std::uint32_t i = 0; i < folding.contended.size(); ++i)
+    of_link[folding.contended[i]] = classes[folding.links + i];
+  return of_link;
+}
+
+Classes shape_classes(const FoldingGraph& folding, const Classes& classes) {
+  Classes of_shape;
+  of_shape.reserve(folding.vertex_of_shape.size());
+  for (const std::uint32_t vertex : folding.vertex_of_shape) of_shape.push_back(classes[vertex]);
+  return numbered_by_lowest(of_shape);
+}
+
+VertexClasses refined(const FoldingGraph& folding) {
+  const Classes classes = refine(folding.graph, folding.colours);
+  const auto part = [&](std::uint32_t begin, std::uint32_t end) {
+    return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
+  };
+  return {.ranks = part(0, folding.groups),
+          .groups = part(folding.groups, folding.shapes),
+          .shapes = shape_classes(folding, classes),
+          .links = link_classes(folding, classes)};
+}
+
+VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
+  const auto numbers = [](std::size_t count) {
+    Classes classes(count);
+    std::iota(classes.begin(), classes.end(), 0U);
+    return classes;
+  };
+  return {.ranks = numbers(workload.ranks.size()),
+          .groups = numbers(workload.groups.size()),
+          .shapes = numbers(joint.group_of_shape.size()),
+          .links = numbers(joint.links.size())};
+}
+
+// Builds the classes' descriptions from which class each vertex is in.
+class Describer {
+ public:
+  Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
+      : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
+
+  Partition described(const Cluster& cluster, const Contention& contention) {
+    LinkClasses links = classify_links(cluster, joint_, contention, of_.links, of_.shapes);
+    beside(
+        is_large(cluster), [&] { describe_links(cluster, links); },
+        [&] {
+          describe_ranks();
+          describe_groups();
+        });
+    describe_loads(std::move(links.loads_of_shape_class));
+    for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
+    result_.class_of_rank = std::move(of_.ranks);
+    result_.class_of_group = std::move(of_.groups);
+    return std::move(result_);
+  }
+
+ private:
+  // Writes of the result what is said of links alone.
+  void describe_links(const Cluster& cluster, const LinkClasses& links) {
+    std::vector<std::uint32_t>& class_of = result_.class_of_link;
+    class_of.assign(cluster.links().size(), kNone);
+    for (std::size_t i = 0; i < joint_.links.size(); ++i) {
+      const std::uint32_t link_class = links.of_link[i];
+      class_of[joint_.links[i]] = link_class;
+      if (link_class == result_.links.size()) {
+        result_.links.push_back({.representative = joint_.links[i], .members = 0});
+      }
+      result_.links[link_class].members += joint_.bundle_size[joint_.links[i]];
+    }
+    // The others of a bundle stand behind its lowest.
+    for (LinkId link = 0; link < class_of.size(); ++link)
+      class_of[link] = class_of[joint_.bundle_of[link]];
+  }
+
+  void describe_loads(std::vector<std::vector<ClassLoad>> loads) {
+    loads_ = std::move(loads);
+    members_of_shape_class_.assign(loads_.size(), 0);
+    for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
+  }
+
+  void describe_ranks() {
+    for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) {
+      const std::uint32_t rank_class = of_.ranks[rank];
+      if (rank_class == result_.ranks.size()) {
+        result_.ranks.push_back(
+            {.representative = rank, .members = 0, .program = workload_.ranks[rank].program});
+      }
+      ++result_.ranks[rank_class].members;
+    }
+  }
+
+  void describe_groups() {
+    for (GroupId group = 0; group < workload_.groups.size(); ++group) {
+      const std::uint32_t group_class = of_.groups[group];
+      if (group_class == result_.groups.size()) {
+        result_.groups.push_back({.representative = group, .members = 0, .parties = {}});
+      }
+      ++result_.groups[group_class].members;
+    }
+    describe_parties();
+    describe_places();
+  }
+
+  void describe_parties() {
+    using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint16_t>;
+    std::vector<std::map<Key, std::uint32_t>> parties(result_.groups.size());
+    for (const Membership& member : joint_.memberships) {
+      const std::uint32_t group_class = of_.groups[member.group];
+      if (result_.groups[group_class].representative != member.group) continue;
+      ++parties[group_class][{member.role, of_.ranks[member.rank], member.slot}];
+    }
+    for (std::uint32_t group = 0; group < parties.size(); ++group) {
+      for (const auto& [key, count] : parties[group]) {
+        const auto& [role, rank_class, slot] = key;
+        result_.groups[group].parties.push_back(
+            {.rank_class = rank_class, .slot = slot, .role = role, .count = count});
+      }
+    }
+  }
+
+  void describe_places() {
+    for (std::uint32_t rank_class = 0; rank_class < result_.ranks.size(); ++rank_class) {
+      const RankId rank = result_.ranks[rank_class].representative;
+      std::vector<SlotPlace> places;
+      for (std::size_t slot = 0; slot < joint_.slot_of[rank].size(); ++slot) {
+        const std::uint32_t known = joint_.slot_of[rank][slot];
+        places.push_back(
+            known == kNone
+                ? SlotPlace{}
+                : place(rank_class, of_.groups[workload_.ranks[rank].slots[slot].group], known));
+      }
+      result_.places.push_back(std::move(places));
+    }
+  }
+
+  [[nodiscard]] SlotPlace place(std::uint32_t rank_class, std::uint32_t group_class,
+                                std::uint32_t slot) const {
+    const std::vector<GroupParty>& parties = result_.groups[group_class].parties;
+    const auto party = std::ranges::find_if(parties, [&](const GroupParty& candidate) {
+      return candidate.rank_class == rank_class && candidate.slot == slot;
+    });
+    TY_CHECK(party != parties.end(), rank_class, group_class, slot);
+    return {.group_class = group_class,
+            .party = static_cast<std::uint32_t>(party - parties.begin())};
+  }
+
+  void describe_flows(std::uint32_t group_class) {
+    std::vector<std::vector<FoldedPhase>>& calls = result_.phases.emplace_back();
+    calls.resize(workload_.calls.size());
+    const GroupId group = result_.groups[group_class].representative;
+    for (const GroupCall& made : joint_.calls_of(group)) {
+      for (std::uint32_t phase = 0; phase < made.phases.size(); ++phase) {
+        FoldedPhase folded{.latency_s = made.phases[phase].latency_s, .flows = {}};
+        for (const ShapedChain& chain : distinct_chains(group, made.phases[phase])) {
+          folded.flows.push_back(size_of(result_.flows));
+          result_.flows.push_back(flow(group_class, made.call, phase, chain));
+        }
+        calls[made.call].push_back(std::move(folded));
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint32_t shape_class(GroupId group, const ShapedChain& chain) const {
+    return of_.shapes[joint_.first_shape[group] + chain.shape];
+  }
+
+  // The chains of a phase of one group, those in equal places joined (or none, unfolded).
+  [[nodiscard]] std::vector<ShapedChain> distinct_chains(GroupId group,
+                                                         const ShapedPhase& phase) const {
+    using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+    std::map<Key, std::size_t> known;
+    std::vector<ShapedChain> distinct;
+    for (const ShapedChain& chain : phase.chains) {
+      if (!merge_chains_) {
+        ShapedChain one = chain;
+        one.count = 1;
+        distinct.insert(distinct.end(), chain.count, one);
+        continue;
+      }
+      const Key key{shape_class(group, chain), rounded_key(chain.payload_bytes),
+                    rounded_key(chain.rate_cap_bytes_per_s), company_key(chain)};
+      const auto [entry, fresh] = known.try_emplace(key, distinct.size());
+      if (fresh) {
+        distinct.push_back(chain);
+      } else {
+        distinct[entry->second].count += chain.count;
+      }
+    }
+    return distinct;
+  }
+
+  [[nodiscard]] FlowClass flow(std::uint32_t group_class, std::uint32_t call, std::uint32_t phase,
+                               const ShapedChain& chain) const {
+    FlowClass flow{.group_class = group_class,
+                   .call = call,
+                   .phase = phase,
+                   .members = chain.count * result_.groups[group_class].members,
+                   .payload_bytes = chain.payload_bytes,
+                   .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
+                   .rate_without_company = chain.rate_without_company,
+                   .weights = {}};
+    const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, chain);
+    const double members = flow.members;
+    for (const ClassLoad& load : loads_[shapes]) {
+      const double weight = members / members_of_shape_class_[shapes] * load.together;
+      flow.weights.push_back(
+          {.link_class = load.link_class,
+           .weight = weight,
+           .chain_load = load.most,
+           .bytes = chain.payload_bytes * weight * result_.links[load.link_class].members / members,
+           .contended = load.contended});
+    }
+    return flow;
+  }
+
+  const Workload& workload_;
+  const JointGraph& joint_;
+  VertexClasses of_;
+  bool merge_chains_;
+  std::vector<std::vector<ClassLoad>> loads_;  // by shape class
+  std::vector<std::uint32_t> members_of_shape_class_;
+  Partition result_;
+};
+
+}  // namespace
+
+Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
+               const FoldOptions& options) {
+  const ClosedPhases priced = price_alone(cluster, workload, transport, options);
+  std::optional<FoldingGraph> folding;
+  if (options.enabled) folding.emplace(cluster, workload, priced, Chains::InGroups);
+  VertexClasses classes = folding ? refined(*folding) : each_its_own(workload, priced.joint);
+  folding.reset();
+  return Describer(workload, priced.joint, std::move(classes), options.enabled)
+      .described(cluster, priced.contention);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,118 @@
+// Symmetry: ranks, groups and links that are interchangeable, joined into classes (design D1, D2).
+//
+// `fold` computes an equitable partition of the joint graph of ranks, groups, chains and links by
+// colour refinement: members of a class see the same classes the same number of times. Then max-min
+// rates are equal within a class at all times, and one representative per class can be simulated
+// exactly. The load of a chain class A on a link class K, as the solver sees it, is the sum over
+// all members of A of the load on any one link of K (= members(A) / members(K) times one member's
+// total on K).
+//
+// With `drop_uncontended` only loads that can ever matter to another flow take part
+// (contention.hpp): links that can never fill, and links that a chain surely has to itself, tell no
+// ranks apart. What they would have limited is in the flow's rate cap, so times are the same, and
+// far fewer classes are needed: the rings of a step on a non-blocking fabric fold to one class per
+// pipeline stage, however the fabric lies around them. Such loads are still described, on classes
+// of links that carry exactly the same, so that bytes are right on every single link; weights with
+// `contended` false are for reports, never for prices.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/cluster.hpp"
+#include "sim/cluster/transport.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+class CallOrder;
+class JoinGround;
+
+struct RankClass {
+  RankId representative = 0;
+  std::uint32_t members = 1;
+  std::uint32_t program = 0;
+};
+
+// Who meets in one group of a class. All members of a rank class that use the same slot reach a
+// call together, so a call is complete when every party has reached it; `count` is for reports.
+struct GroupParty {
+  std::uint32_t rank_class = 0;
+  std::uint16_t slot = 0;   // of the rank; the lowest where several slots name one group
+  std::uint32_t role = 0;   // 0 sender, 1 receiver in groups that send; 0 where roles are alike
+  std::uint32_t count = 1;  // such members in one group
+};
+
+struct GroupClass {
+  GroupId representative = 0;
+  std::uint32_t members = 1;        // groups in the class
+  std::vector<GroupParty> parties;  // sorted by (role, rank class, slot)
+};
+
+// Where a slot of a rank class leads.
+struct SlotPlace {
+  std::uint32_t group_class = kNone;  // kNone: the class's program never uses the slot
+  std::uint32_t party = kNone;        // index into GroupClass::parties
+};
+
+struct LinkClass {
+  LinkId representative = 0;
+  std::uint32_t members = 1;  // links in the class; unused links are in no class
+};
+
+// Chains that carry the same call at the same phase in interchangeable places.
+struct FlowClass {
+  std::uint32_t group_class = 0;
+  std::uint32_t call = 0;  // index into Workload::calls
+  std::uint32_t phase = 0;
+  std::uint32_t members = 1;          // chains in all groups of the class
+  double payload_bytes = 0.0;         // most loaded link of one chain
+  double rate_cap_bytes_per_s = 0.0;  // infinity: none
+  // Set where the cap holds what other chains of the same phase take (closed_phases.hpp): the cap
+  // without them, for engines that know no contention.
+  std::optional<double> rate_without_company = {};
+  // What all members together put on any one link of a class, relative to payload_bytes.
+  struct Weight {
+    std::uint32_t link_class = 0;
+    double weight = 1.0;
+    double chain_load = 1.0;  // of one chain on its most loaded link of the class, in payloads
+    double bytes = 0.0;       // of one chain, summed over its links of that class, on average
+    bool contended = true;    // false: never to be priced, see above
+  };
+  std::vector<Weight> weights;  // sorted by link class
+};
+
+// What one call of a group class does, ready for an engine.
+struct FoldedPhase {
+  double latency_s = 0.0;
+  std::vector<std::uint32_t> flows;  // flow classes, all started together
+};
+
+struct Partition {
+  std::vector<std::uint32_t> class_of_rank;
+  std::vector<std::uint32_t> class_of_group;
+  std::vector<std::uint32_t> class_of_link;  // kNone: no call touches the link
+  std::vector<RankClass> ranks;
+  std::vector<GroupClass> groups;
+  std::vector<LinkClass> links;
+  std::vector<FlowClass> flows;
+  // places[rank class][slot].
+  std::vector<std::vector<SlotPlace>> places;
+  // phases[group class][call]: empty where the class never makes the call.
+  std::vector<std::vector<std::vector<FoldedPhase>>> phases;
+};
+
+struct FoldOptions {
+  bool enabled = true;            // false: every rank, group and link is its own class
+  bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
+  CallOrder* order = nullptr;     // of this workload, known from folds before; null: it is found
+  JoinGround* ground = nullptr;   // of this cluster, used up by the fold; null: it is found
+};
+
+// The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.
+[[nodiscard]] Partition fold(const Cluster& cluster, const Workload& workload,
+                             const Transport& transport, const FoldOptions& options);
+
+}  // namespace trainyard

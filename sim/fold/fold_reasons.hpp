@@ -1,0 +1,48 @@
+// Why ranks are not in one class: for each class the earlier one it is most like, and what first
+// told the two apart.
+//
+// Ranks of different programs part at once. Ranks of one program part in a round of the colour
+// refinement, because a neighbour (a group, then a chain, then a link) had parted the round before;
+// the path follows such neighbours to the two that differ by themselves: a slower link, a longer
+// way through the fabric, a group of another size.
+//
+//   for (const ClassReason& reason : fold_reasons(cluster, workload, transport, {...}, partition))
+//     fmt::print("class {}: {}\n", reason.rank_class, reason.difference.because);
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/cluster.hpp"
+#include "sim/cluster/transport.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/fold/parting_words.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+// One pair of neighbours on the way from two ranks to what differs, as text:
+// {"data group", "0, 8, 16, 24", "4, 12, 20, 28"}, {"link", "node 0 nic 3 -> leaf 0", "..."}.
+struct PartingStep {
+  std::string kind;
+  std::string here;
+  std::string there;
+};
+
+struct ClassReason {
+  std::uint32_t rank_class = 0;
+  std::uint32_t unlike = kNone;        // the earlier class; kNone for the first
+  std::vector<PartingStep> path = {};  // from the two ranks to what differs
+  PartingWord difference = {};         // "25 GB/s, not 50 GB/s"; empty for the first
+};
+
+// One for each class of the partition, in order. The refinement is done once more, with its
+// history. REQUIRES: `partition` is fold(cluster, workload, transport, options), options.enabled.
+[[nodiscard]] std::vector<ClassReason> fold_reasons(const Cluster& cluster,
+                                                    const Workload& workload,
+                                                    const Transport& transport,
+                                                    const FoldOptions& options,
+                                                    const Partition& partition);
+
+}  // namespace trainyard

@@ -1,0 +1,254 @@
+#include "sim/fold/folding_graph.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::uint32_t vertices_of(const auto& container) {
+  return static_cast<std::uint32_t>(container.size());
+}
+
+using Key = std::vector<std::uint64_t>;
+
+// Numbers for what vertices are known by.
+class Colours {
+ public:
+  std::uint32_t number(const Key& key) {
+    if (last_ != nullptr && *last_ == key) return last_number_;  // most are like the one before
+    const auto [name, fresh] = names_.try_emplace(key, vertices_of(names_));
+    last_ = &name->first;
+    last_number_ = name->second;
+    return last_number_;
+  }
+  void add(const Key& key) { colours_.push_back(number(key)); }
+  void add(std::uint32_t colour) { colours_.push_back(colour); }
+  [[nodiscard]] std::vector<std::uint32_t> all() && { return std::move(colours_); }
+
+ private:
+  std::unordered_map<Key, std::uint32_t, KeyHash> names_;
+  const Key* last_ = nullptr;  // in names_, which leaves its keys where they are
+  std::uint32_t last_number_ = 0;
+  std::vector<std::uint32_t> colours_;
+};
+
+enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink, kTraffic };
+
+void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+  Key key;
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    key = {kRank, workload.ranks[rank].program};
+    key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
+    // A slot the program does not use must not tell ranks apart.
+    while (key.size() > 2 && key.back() == kNone) key.pop_back();
+    colours.add(key);
+  }
+}
+
+// Adds a chain to what is known of the shapes of its group.
+void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t call,
+             std::size_t phase) {
+  if (chain.shape >= keys.size()) keys.resize(chain.shape + std::size_t{1}, {kShape});
+  keys[chain.shape].insert(keys[chain.shape].end(), {call, phase, rounded_key(chain.payload_bytes),
+                                                     rounded_key(chain.rate_cap_bytes_per_s),
+                                                     company_key(chain), chain.count});
+}
+
+// A shape is known by the chains that have it: by traffic, then by shape of the group.
+std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const JointGraph& joint) {
+  std::vector<std::vector<std::uint32_t>> known(joint.traffic.size());
+  for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
+    std::vector<Key> keys;
+    for (const GroupCall& made : joint.traffic[i]) {
+      for (std::size_t phase = 0; phase < made.phases.size(); ++phase)
+        for (const ShapedChain& chain : made.phases[phase].chains)
+          add_use(keys, chain, made.call, phase);
+    }
+    for (const Key& key : keys) known[i].push_back(colours.number(key));
+  }
+  return known;
+}
+
+std::vector<std::uint32_t> traffic_colours(Colours& colours, const JointGraph& joint) {
+  std::vector<std::uint32_t> result;
+  Key key;
+  for (const std::vector<GroupCall>& calls : joint.traffic) {
+    key.assign(1, kTraffic);
+    for (const GroupCall& made : calls) {
+      key.insert(key.end(), {made.call, made.phases.size()});
+      for (const ShapedPhase& phase : made.phases) key.push_back(rounded_key(phase.latency_s));
+    }
+    result.push_back(colours.number(key));
+  }
+  return result;
+}
+
+// Groups, with their only shape where that is no vertex of its own, and the shapes that are.
+void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint,
+                       const FoldingGraph& base) {
+  const std::vector<std::vector<std::uint32_t>> shapes = shape_colours(colours, joint);
+  const std::vector<std::uint32_t> traffic = traffic_colours(colours, joint);
+  const auto has_vertex = [&](std::uint32_t shape) {
+    return base.vertex_of_shape[shape] >= base.shapes;
+  };
+  Key key;
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    const std::uint32_t made = joint.traffic_of[group];
+    const bool alone = joint.shapes_of(group) > 0 && !has_vertex(joint.first_shape[group]);
+    key = {kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
+           workload.groups[group].members.size(), traffic[made],
+           alone ? shapes[made].front() : kNone};
+    colours.add(key);
+  }
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
+    const GroupId group = joint.group_of_shape[shape];
+    if (has_vertex(shape))
+      colours.add(shapes[joint.traffic_of[group]][shape - joint.first_shape[group]]);
+  }
+}
+
+// Links are of few wires, and most are in no bundle.
+std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster,
+                                        const JointGraph& joint) {
+  const Wiring& wiring = cluster.wiring();
+  std::vector<std::uint32_t> result;
+  result.reserve(joint.links.size());
+  std::vector<std::uint32_t> alone(wiring.wires().size(), kNone);
+  Key key;
+  for (const LinkId id : joint.links) {
+    const Wire& wire = wiring.wire(id);
+    std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
+    const std::uint32_t size = joint.bundle_size[id];
+    if (size == 1 && known != kNone) {
+      result.push_back(known);
+      continue;
+    }
+    key = {kLink, static_cast<std::uint64_t>(wire.kind), rounded_key(wire.capacity.value()),
+           rounded_key(wire.nominal.value()), size};
+    result.push_back(colours.number(key));
+    if (size == 1) known = result.back();
+  }
+  return result;
+}
+
+bool is_contended(const LinkCrossings::Crossing& crossing) { return crossing.contended != 0; }
+
+// Positions in JointGraph::links of those on which chains may meet, ascending.
+std::vector<std::uint32_t> contended_links(const ClosedPhases& priced) {
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t i = 0; i < priced.joint.links.size(); ++i)
+    if (std::ranges::any_of(priced.contention.crossings.of(priced.joint.links[i]), is_contended))
+      result.push_back(i);
+  return result;
+}
+
+// By kind, and those of shapes by link.
+std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingGraph& base) {
+  const JointGraph& joint = priced.joint;
+  const auto crossings = [&](std::uint32_t i) {
+    return priced.contention.crossings.of(joint.links[base.contended[i]]);
+  };
+  std::size_t meetings = 0;
+  for (std::uint32_t i = 0; i < base.contended.size(); ++i)
+    meetings += static_cast<std::size_t>(std::ranges::count_if(crossings(i), is_contended));
+  std::vector<LabelledEdge> edges;
+  edges.reserve(joint.memberships.size() + (base.links - base.shapes) + meetings);
+  for (const Membership& member : joint.memberships)
+    edges.push_back({member.rank, base.groups + member.group, FoldingGraph::label(member)});
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
+    const std::uint32_t here = base.vertex_of_shape[shape];
+    if (here >= base.shapes) edges.push_back({base.groups + joint.group_of_shape[shape], here, 0});
+  }
+  for (std::uint32_t i = 0; i < base.contended.size(); ++i)
+    for (const LinkCrossings::Crossing& crossing : crossings(i))
+      if (is_contended(crossing))
+        edges.push_back({base.vertex_of_shape[crossing.shape], base.links + i, crossing.load});
+  return edges;
+}
+
+// What a chain's uncontended links allow becomes a cap of its own. Groups that do the same and
+// whose shapes may go as fast still do the same.
+void cap_chains(JointGraph& joint, const Contention& contention) {
+  std::vector<std::vector<GroupCall>> capped;
+  std::unordered_map<Key, std::uint32_t, KeyHash> known;
+  Key key;
+  for (GroupId group = 0; group < joint.traffic_of.size(); ++group) {
+    const auto rates =
+        std::span(contention.rate_alone).subspan(joint.first_shape[group], joint.shapes_of(group));
+    key.assign(1, joint.traffic_of[group]);
+    for (const double rate : rates) key.push_back(std::bit_cast<std::uint64_t>(rate));
+    auto place = known.find(key);
+    if (place == known.end()) {
+      place = known.emplace(key, vertices_of(capped)).first;
+      capped.push_back(joint.calls_of(group));
+      for (GroupCall& made : capped.back())
+        for (ShapedPhase& phase : made.phases)
+          for (ShapedChain& chain : phase.chains)
+            chain.rate_cap_bytes_per_s = std::min(chain.rate_cap_bytes_per_s, rates[chain.shape]);
+    }
+    joint.traffic_of[group] = place->second;
+  }
+  joint.traffic = std::move(capped);
+}
+
+}  // namespace
+
+ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
+                         const Transport& transport, const FoldOptions& options) {
+  JointGraph joint = join(cluster, workload, transport, options.ground);
+  if (!options.drop_uncontended) {
+    Contention all = all_contended(cluster, joint);
+    return {std::move(joint), std::move(all)};
+  }
+  std::optional<CallOrder> found_here;
+  CallOrder& order = options.order != nullptr ? *options.order : found_here.emplace(workload);
+  Contention found = find_contention(cluster, workload, joint, order);
+  cap_chains(joint, found);
+  return close_phases(cluster, std::move(joint), std::move(found));
+}
+
+std::uint64_t company_key(const ShapedChain& chain) {
+  return rounded_key(chain.rate_without_company.value_or(chain.rate_cap_bytes_per_s));
+}
+
+FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
+                           const ClosedPhases& priced, Chains chains)
+    : groups(vertices_of(workload.ranks)),
+      shapes(groups + vertices_of(workload.groups)),
+      links(place_shapes(priced.joint, chains)),
+      contended(contended_links(priced)),
+      end(links + vertices_of(contended)),
+      graph(beside(
+          is_large(cluster), [&] { colour(cluster, workload, priced.joint); },
+          [&] { return LabelledGraph(end, joint_edges(priced, *this)); })) {}
+
+// Returns the vertex after the last.
+std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains) {
+  std::uint32_t next = shapes;
+  vertex_of_shape.reserve(joint.group_of_shape.size());
+  for (const GroupId group : joint.group_of_shape) {
+    const bool alone = chains == Chains::InGroups && joint.shapes_of(group) == 1;
+    vertex_of_shape.push_back(alone ? groups + group : next++);
+  }
+  return next;
+}
+
+void FoldingGraph::colour(const Cluster& cluster, const Workload& workload,
+                          const JointGraph& joint) {
+  Colours numbers;
+  add_rank_colours(numbers, workload, joint);
+  add_group_colours(numbers, workload, joint, *this);
+  colour_of_link = link_colours(numbers, cluster, joint);
+  for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);
+  colours = std::move(numbers).all();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,63 @@
+// What folding refines: ranks, groups, shapes of chains and links as the vertices of one labelled
+// graph, each with a colour for what it is known by before any neighbour is looked at.
+//
+// A membership joins rank and group (labelled by role and slot), a group its shapes, and a shape
+// every link on which it may meet others (labelled by its load there). Links on which none meet are
+// known by their colour alone and are no vertices. The one shape of a group is where the group is:
+// the two are one vertex, unless chains are to be spoken of by themselves.
+//
+//   const ClosedPhases priced = price_alone(cluster, workload, transport, true);
+//   const FoldingGraph folding(cluster, workload, priced, Chains::InGroups);
+//   refine(folding.graph, folding.colours);
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/refinement.hpp"
+#include "sim/fold/closed_phases.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+// The joint graph with what can be said of chains before any class is: rate caps where they are
+// alone, times where they meet only their own phase. Without `drop_uncontended` every load counts
+// as contended.
+[[nodiscard]] ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
+                                       const Transport& transport, const FoldOptions& options);
+
+// What tells chains of one shape and phase apart: the rate they have without company.
+[[nodiscard]] std::uint64_t company_key(const ShapedChain& chain);
+
+// Whether a group's only shape is a vertex of its own.
+enum class Chains : std::uint8_t { InGroups, Apart };
+
+struct FoldingGraph {
+  FoldingGraph(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced,
+               Chains chains);
+
+  // First vertex of each kind: ranks from 0, then groups, shapes (with vertices of their own),
+  // links, in the order of their numbers.
+  std::uint32_t groups = 0;
+  std::uint32_t shapes = 0;
+  std::vector<std::uint32_t> vertex_of_shape;  // its own, or that of its group
+  std::uint32_t links = 0;
+  std::vector<std::uint32_t> contended;  // by vertex of a link: its position in JointGraph::links
+  std::uint32_t end = 0;
+  std::vector<std::uint32_t> colours;         // by vertex
+  std::vector<std::uint32_t> colour_of_link;  // by position in JointGraph::links
+  LabelledGraph graph;
+
+  // Labels of memberships.
+  static constexpr std::uint32_t kSlots = 1U << 16U;
+  [[nodiscard]] static std::uint32_t label(const Membership& member) {
+    return member.role * kSlots + member.slot;
+  }
+
+ private:
+  std::uint32_t place_shapes(const JointGraph& joint, Chains chains);
+  void colour(const Cluster& cluster, const Workload& workload, const JointGraph& joint);
+};
+
+}  // namespace trainyard

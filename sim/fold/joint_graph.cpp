@@ -1,0 +1,154 @@
+#include "sim/fold/joint_graph.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+#include "sim/base/mixed.hpp"
+#include "sim/fold/group_shapes.hpp"
+#include "sim/fold/join_ground.hpp"
+
+namespace trainyard {
+
+namespace {
+
+class Joiner {
+ public:
+  // Without places every group is asked for, and told link by link.
+  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport,
+         AlikePlaces* places)
+      : cluster_(cluster), workload_(workload), transport_(transport), places_(places) {}
+
+  // Nothing where a chain loads the links of a bundle or of a row unequally.
+  std::optional<JointGraph> joined(LinkStanding standing) {
+    joint_.bundle_of = std::move(standing.bundle_of);
+    joint_.bundle_size = std::move(standing.bundle_size);
+    joint_.row_of = std::move(standing.row_of);
+    std::optional<GroupShapes> shapes;
+    const GroupShapes::Given given{.cluster = cluster_,
+                                   .workload = workload_,
+                                   .transport = transport_,
+                                   .calls = group_calls_,
+                                   .places = places_};
+    beside(
+        is_large(cluster_), [&] { shapes.emplace(given, joint_); }, [&] { collect_calls(); });
+    if (!shapes->write([&] { collect_memberships(); })) return std::nullopt;
+    collect_links();
+    return std::move(joint_);
+  }
+
+ private:
+  void collect_calls() {
+    std::size_t slots = workload_.slots.size();
+    for (const Rank& rank : workload_.ranks) slots = std::max(slots, rank.slots.size());
+    for (const Program& program : workload_.programs) {
+      std::vector<std::uint32_t>& lists = calls_of_.emplace_back();
+      for (std::vector<std::uint32_t>& made : slot_calls(program, slots))
+        lists.push_back(group_calls_.lists.number(std::move(made)));
+    }
+    group_calls_.of_group.assign(workload_.groups.size(), no_calls_);
+    for (const Rank& rank : workload_.ranks) {
+      for (std::size_t slot = 0; slot < rank.slots.size(); ++slot) {
+        const std::uint32_t made = calls_of_[rank.program][slot];
+        if (rank.slots[slot].group == kNone || made == no_calls_) continue;
+        std::uint32_t& all = group_calls_.of_group.at(rank.slots[slot].group);
+        all = all == no_calls_ ? made : group_calls_.lists.both(all, made);
+        ++bound_slots_;
+      }
+    }
+  }
+
+  void collect_memberships() {
+    joint_.slot_of.resize(workload_.ranks.size());
+    joint_.memberships.reserve(bound_slots_);
+    for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) join_groups(rank);
+    for (Membership& membership : joint_.memberships) {
+      if (!sends(membership.group)) membership.role = 0;
+    }
+  }
+
+  void join_groups(RankId id) {
+    const Rank& rank = workload_.ranks[id];
+    const std::vector<std::uint32_t>& calls = calls_of_[rank.program];
+    const std::size_t first = joint_.memberships.size();
+    joint_.slot_of[id].assign(rank.slots.size(), kNone);
+    for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
+      const auto [group, role] = rank.slots[slot];
+      if (group == kNone || calls[slot] == no_calls_) continue;
+      const auto known = std::find_if(
+          joint_.memberships.begin() + static_cast<std::ptrdiff_t>(first), joint_.memberships.end(),
+          [&](const Membership& membership) { return membership.group == group; });
+      joint_.slot_of[id][slot] = known == joint_.memberships.end() ? slot : known->slot;
+      if (known == joint_.memberships.end()) {
+        joint_.memberships.push_back({.rank = id, .group = group, .slot = slot, .role = role});
+      }
+    }
+  }
+
+  [[nodiscard]] bool sends(GroupId group) const {
+    const std::vector<std::uint32_t>& calls = group_calls_.lists.list(group_calls_.of_group[group]);
+    return std::ranges::any_of(calls, [&](std::uint32_t call) {
+      return workload_.calls[call].op == CollectiveOp::SendRecv;
+    });
+  }
+
+  void collect_links() {
+    std::vector<bool> used(cluster_.links().size(), false);
+    for (const ShapeLoad& load : joint_.shape_loads) used[load.link] = true;
+    for (LinkId link = 0; link < used.size(); ++link) {
+      if (used[joint_.row_of[link]]) joint_.links.push_back(link);
+    }
+  }
+
+  const Cluster& cluster_;
+  const Workload& workload_;
+  const Transport& transport_;
+  AlikePlaces* places_;
+  JointGraph joint_;
+  GroupCalls group_calls_;
+  const std::uint32_t no_calls_ = group_calls_.lists.number({});
+  std::vector<std::vector<std::uint32_t>> calls_of_;  // [program][slot]: number of the list
+  std::size_t bound_slots_ = 0;                       // of all ranks, through which calls are made
+};
+
+}  // namespace
+
+// Where a transport loads switches by name, or begins at a NIC, links are no longer alike.
+JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport,
+                JoinGround* ground) {
+  std::optional<JoinGround> found_here;
+  if (ground == nullptr) ground = &found_here.emplace(cluster);
+  Joiner rows(cluster, workload, transport, &ground->places());
+  if (auto joint = rows.joined(ground->take_standing())) return std::move(*joint);
+  Joiner bundles(cluster, workload, transport, &ground->places());
+  if (auto joint = bundles.joined(link_standing(cluster, Standing::Bundles)))
+    return std::move(*joint);
+  return join_unbundled(cluster, workload, transport);
+}
+
+JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
+                          const Transport& transport) {
+  Joiner joiner(cluster, workload, transport, nullptr);
+  return joiner.joined(link_standing(cluster, Standing::None)).value();
+}
+
+bool is_large(const Cluster& cluster) {
+  constexpr std::size_t kManyLinks = 100'000;
+  return cluster.links().size() >= kManyLinks;
+}
+
+std::size_t KeyHash::operator()(const std::vector<std::uint64_t>& key) const {
+  std::uint64_t hash = key.size();
+  for (const std::uint64_t word : key) hash = hash_with(hash, word);
+  return hash;
+}
+
+std::uint64_t rounded_key(double value) {
+  constexpr std::uint64_t kDropped = 12;  // of the 52 bits of the mantissa
+  const auto bits = std::bit_cast<std::uint64_t>(value == 0.0 ? 0.0 : value);
+  return (bits + (std::uint64_t{1} << (kDropped - 1))) >> kDropped;
+}
+
+}  // namespace trainyard

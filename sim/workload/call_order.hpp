@@ -1,0 +1,64 @@
+// Whether two slots of a program are ever in use at the same time.
+//
+// An operation surely ends before another starts when a path of stream order and dependencies leads
+// from one to the other (program_order.hpp).
+//
+//   CallOrder order(workload);
+//   if (order.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "sim/workload/program_order.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+class CallOrder {
+ public:
+  // Operations whose orders are kept: 64 MiB of 8 streams, were no microbatch like another.
+  static constexpr std::size_t kMostKept = std::size_t{1} << 21U;
+
+  explicit CallOrder(const Workload& workload, std::size_t most_kept = kMostKept);
+
+  // True when of any two different operations, one on each slot, one ends before the other starts.
+  // Of one slot with itself: when its calls follow one another.
+  [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
+
+  // What comes before what in a program and all others of its form, if it was kept; null: it was
+  // not. Orders of many programs are not kept, for they take more room than all else; and one of
+  // which most microbatches have rows of their own is given away.
+  [[nodiscard]] std::shared_ptr<const ProgramOrder> take_order(std::uint32_t program);
+
+ private:
+  // The communication of one slot on one stream, in order.
+  struct Lane {
+    std::size_t column = 0;  // of its stream in the program's order
+    std::vector<OpIndex> operations;
+    std::shared_ptr<const ProgramOrder> order;  // null: it was not kept, and instead
+    std::size_t columns = 0;                    // of all streams
+    std::vector<OpIndex> rows;  // [operation][column]: one past the last one it comes after
+
+    [[nodiscard]] OpIndex after(std::size_t index, std::size_t other) const {
+      return order ? order->after(operations[index], other) : rows[index * columns + other];
+    }
+  };
+  using Slots = std::map<std::uint16_t, std::vector<Lane>>;
+
+  [[nodiscard]] static Slots slots_of(const Program& program, const ProgramOrder& order);
+  static void write_rows(const ProgramOrder& order, Slots& slots);
+  [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
+
+  // Programs of one form have one order: that of the lowest of them, by whose number it goes.
+  std::vector<std::uint32_t> form_of_;  // by program
+  std::map<std::uint32_t, Slots> forms_;
+  std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
+  std::map<std::uint32_t, std::shared_ptr<const ProgramOrder>> orders_;
+};
+
+}  // namespace trainyard

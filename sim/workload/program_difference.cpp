@@ -1,0 +1,82 @@
+#include "sim/workload/program_difference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/workload/call_sequences.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::string call_text(const Workload& workload, const Operation& op) {
+  const Call& call = workload.calls[op.payload];
+  return fmt::format("{} of {} on {}{}", to_string(call.op),
+                     to_text(Bytes{static_cast<double>(call.bytes)}), workload.slots[op.slot],
+                     call.matrix.empty() ? "" : ", unevenly");
+}
+
+std::string work_text(const Workload& workload, const Program& program, const Operation& op) {
+  if (op.kind == OpKind::Compute) return to_text(workload.kernels[program.kernel_of(op)]);
+  if (op.kind == OpKind::Delay) return "a delay of " + to_text(workload.delays[op.payload]);
+  return fmt::format("{} of {}", to_string(op.kind), call_text(workload, op));
+}
+
+std::uint32_t work_of(const Program& program, const Operation& op) {
+  return op.kind == OpKind::Compute ? program.kernel_of(op) : op.payload;
+}
+
+bool same_place(const Program& a, const Operation& in_a, const Program& b, const Operation& in_b) {
+  return in_a.kind == in_b.kind && in_a.stream == in_b.stream && in_a.slot == in_b.slot &&
+         work_of(a, in_a) == work_of(b, in_b);
+}
+
+bool same_waits(const Program& a, const Operation& in_a, const Program& b, const Operation& in_b) {
+  return std::ranges::equal(a.dependencies_of(in_a), b.dependencies_of(in_b));
+}
+
+// Of two programs whose operations of that number are not the same.
+std::string operation_difference(const Workload& workload, std::size_t index,
+                                 const Program& program, const Program& than) {
+  const Operation& op = program.operations[index];
+  const Operation& other = than.operations[index];
+  const std::string here = work_text(workload, program, op);
+  const std::string there = work_text(workload, than, other);
+  const std::string& name = workload.names[op.name];
+  if (here != there) return fmt::format("operation {} ({}): {}, not {}", index, name, here, there);
+  const bool differ = work_of(program, op) != work_of(than, other);
+  const bool kernels = op.kind == OpKind::Compute && differ;
+  const bool sizes = communicates(op.kind) && differ;
+  return fmt::format("operation {} ({}, {}): {}", index, name, here,
+                     kernels ? "on another kind of GPU"
+                     : sizes ? "other bytes between its members"
+                             : "on another stream");
+}
+
+}  // namespace
+
+std::string program_difference(const Workload& workload, std::uint32_t program,
+                               std::uint32_t other) {
+  const Program& here = workload.programs.at(program);
+  const Program& there = workload.programs.at(other);
+  if (here.stage != there.stage)
+    return fmt::format("pipeline stage {}, not {}", here.stage, there.stage);
+  const std::size_t both = std::min(here.operations.size(), there.operations.size());
+  for (std::size_t i = 0; i < both; ++i) {
+    const Operation& op = here.operations[i];
+    const Operation& like = there.operations[i];
+    if (!same_place(here, op, there, like)) return operation_difference(workload, i, here, there);
+    if (!same_waits(here, op, there, like))
+      return fmt::format("operation {} ({}) waits for others", i, workload.names[op.name]);
+  }
+  if (here.operations.size() != there.operations.size()) {
+    return fmt::format("{} operations, not {}", here.operations.size(), there.operations.size());
+  }
+  const auto key = [](const auto& memory) { return std::pair(memory.category, memory.bytes); };
+  const bool same_memory = std::ranges::equal(here.resident, there.resident, {}, key, key) &&
+                           std::ranges::equal(here.effects, there.effects, {}, key, key);
+  return same_memory ? "nothing" : "other bytes in memory";
+}
+
+}  // namespace trainyard

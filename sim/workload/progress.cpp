@@ -1,0 +1,213 @@
+#include "sim/workload/progress.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/workload/call_sequences.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Who waits for whom within one program; the same for all ranks that run it.
+struct ProgramOrder {
+  std::vector<std::vector<OpIndex>> waits_for;  // distinct: before it on its stream, dependencies
+  std::vector<std::vector<OpIndex>> lets_go;
+};
+
+ProgramOrder order_of(const Program& program, std::size_t streams) {
+  const std::size_t count = program.operations.size();
+  ProgramOrder order{.waits_for = std::vector<std::vector<OpIndex>>(count),
+                     .lets_go = std::vector<std::vector<OpIndex>>(count)};
+  std::vector<std::uint32_t> last(streams, kNone);
+  for (OpIndex i = 0; i < count; ++i) {
+    const Operation& op = program.operations[i];
+    std::vector<OpIndex>& before = order.waits_for[i];
+    if (last[op.stream] != kNone) before.push_back(last[op.stream]);
+    last[op.stream] = i;
+    for (const OpIndex dependency : program.dependencies_of(op)) before.push_back(dependency);
+    std::ranges::sort(before);
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    for (const OpIndex earlier : before) order.lets_go[earlier].push_back(i);
+  }
+  return order;
+}
+
+// An operation of a rank.
+struct Place {
+  RankId rank = 0;
+  OpIndex op = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
+// Plays the workload without time: whatever may end, ends.
+class Rehearsal {
+ public:
+  explicit Rehearsal(const Workload& workload) : workload_(workload), sequences_(workload) {
+    for (const Program& program : workload.programs) {
+      orders_.push_back(order_of(program, workload.streams.size()));
+    }
+    number_meetings();
+    for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+      std::vector<std::uint32_t>& pending = pending_.emplace_back();
+      for (const auto& before : order(rank).waits_for) {
+        pending.push_back(static_cast<std::uint32_t>(before.size()));
+      }
+      done_.emplace_back(pending.size(), false);
+    }
+  }
+
+  // The cycle that is left when nothing more can end, or nothing when all has ended.
+  std::vector<Place> cycle() {
+    for (RankId rank = 0; rank < pending_.size(); ++rank) {
+      for (OpIndex op = 0; op < pending_[rank].size(); ++op) {
+        // Those that wait for an earlier operation are reached when it ends.
+        if (order(rank).waits_for[op].empty()) reached_.push_back({rank, op});
+      }
+    }
+    while (!reached_.empty()) {
+      const Place place = reached_.front();
+      reached_.pop_front();
+      arrive(place);
+    }
+    return left_over();
+  }
+
+  // "waits for rank 3's ... in group 2", between neighbours of the cycle.
+  [[nodiscard]] std::string reason(const Place& waiting, const Place& awaited) const {
+    const std::string what = describe(workload_, workload_.ranks[awaited.rank].program, awaited.op);
+    if (waiting.rank != awaited.rank) {
+      return fmt::format("waits in group {} for rank {} to reach {}",
+                         group_of(meeting_[waiting.rank][waiting.op]), awaited.rank, what);
+    }
+    const Program& program = workload_.programs[workload_.ranks[waiting.rank].program];
+    const auto after = program.dependencies_of(program.operations[waiting.op]);
+    const bool named = std::ranges::find(after, awaited.op) != after.end();
+    return fmt::format("waits for {} of the same rank, {}", what,
+                       named ? "on which it depends" : "which is before it on its stream");
+  }
+
+ private:
+  [[nodiscard]] const ProgramOrder& order(RankId rank) const {
+    return orders_[workload_.ranks[rank].program];
+  }
+
+  void number_meetings() {
+    for (const Rank& rank : workload_.ranks) {
+      meeting_.emplace_back(workload_.programs[rank.program].operations.size(), kNone);
+    }
+    std::uint32_t next = 0;
+    for (GroupId group = 0; group < workload_.groups.size(); ++group) {
+      first_meeting_.push_back(next);
+      const std::vector<RankId>& members = workload_.groups[group].members;
+      for (std::size_t member = 0; member < members.size(); ++member) {
+        const std::vector<OpIndex>& calls = sequences_.operations(group, member);
+        for (std::uint32_t i = 0; i < calls.size(); ++i) {
+          meeting_[members[member]][calls[i]] = next + i;
+        }
+      }
+      next += static_cast<std::uint32_t>(sequences_.operations(group, 0).size());
+    }
+    arrived_.assign(next, 0);
+  }
+
+  [[nodiscard]] GroupId group_of(std::uint32_t meeting) const {
+    // The last group that starts at or before it; groups without calls start where the next does.
+    const auto after = std::ranges::upper_bound(first_meeting_, meeting);
+    return static_cast<GroupId>(after - first_meeting_.begin() - 1);
+  }
+
+  // The operations that meet.
+  [[nodiscard]] std::vector<Place> meeting_places(std::uint32_t meeting) const {
+    const GroupId group = group_of(meeting);
+    const std::vector<RankId>& members = workload_.groups[group].members;
+    std::vector<Place> places;
+    for (std::size_t member = 0; member < members.size(); ++member) {
+      places.push_back(
+          {members[member], sequences_.operations(group, member)[meeting - first_meeting_[group]]});
+    }
+    return places;
+  }
+
+  void arrive(const Place& place) {
+    const std::uint32_t meeting = meeting_[place.rank][place.op];
+    if (meeting == kNone) {
+      end(place);
+      return;
+    }
+    if (++arrived_[meeting] < workload_.groups[group_of(meeting)].members.size()) return;
+    for (const Place& member : meeting_places(meeting)) end(member);
+  }
+
+  void end(const Place& place) {
+    done_[place.rank][place.op] = true;
+    for (const OpIndex later : order(place.rank).lets_go[place.op]) {
+      if (--pending_[place.rank][later] == 0) reached_.push_back({place.rank, later});
+    }
+  }
+
+  [[nodiscard]] std::vector<Place> left_over() const {
+    for (RankId rank = 0; rank < done_.size(); ++rank) {
+      const auto stuck = std::ranges::find(done_[rank], false);
+      if (stuck == done_[rank].end()) continue;
+      std::vector<Place> path{{rank, static_cast<OpIndex>(stuck - done_[rank].begin())}};
+      for (;;) {
+        const Place next = awaited(path.back());
+        const auto seen = std::ranges::find(path, next);
+        if (seen != path.end()) return {seen, path.end()};
+        path.push_back(next);
+      }
+    }
+    return {};
+  }
+
+  // One thing that a stuck operation waits for; it is stuck itself.
+  [[nodiscard]] Place awaited(const Place& stuck) const {
+    for (const OpIndex before : order(stuck.rank).waits_for[stuck.op]) {
+      if (!done_[stuck.rank][before]) return {stuck.rank, before};
+    }
+    for (const Place& member : meeting_places(meeting_[stuck.rank][stuck.op])) {
+      if (pending_[member.rank][member.op] > 0) return member;
+    }
+    TY_CHECK(false, stuck.rank, stuck.op);
+    return stuck;
+  }
+
+  const Workload& workload_;
+  CallSequences sequences_;
+  std::vector<ProgramOrder> orders_;                 // by program
+  std::vector<std::vector<std::uint32_t>> meeting_;  // [rank][operation], or kNone
+  std::vector<std::uint32_t> first_meeting_;         // by group
+  std::vector<std::uint32_t> arrived_;               // by meeting
+  std::vector<std::vector<std::uint32_t>> pending_;  // [rank][operation]: how much it waits for
+  std::vector<std::vector<bool>> done_;
+  std::deque<Place> reached_;
+};
+
+}  // namespace
+
+void check_progress(const Workload& workload, const std::string& file) {
+  Rehearsal rehearsal(workload);
+  const std::vector<Place> cycle = rehearsal.cycle();
+  if (cycle.empty()) return;
+  const Place& first = cycle.front();
+  std::string text = fmt::format("deadlock: rank {}'s {}", first.rank,
+                                 describe(workload, workload.ranks[first.rank].program, first.op));
+  constexpr std::size_t kNamed = 16;
+  for (std::size_t i = 0; i < std::min(cycle.size(), kNamed); ++i) {
+    text += i == 0 ? " " : ", which ";
+    text += rehearsal.reason(cycle[i], cycle[(i + 1) % cycle.size()]);
+  }
+  text += cycle.size() > kNamed
+              ? fmt::format(", and so on through {} operations back to the first", cycle.size())
+              : ", where this began";
+  throw InputError(
+      {file, "/programs", text, "issue one of these operations earlier, or on another stream"});
+}
+
+}  // namespace trainyard

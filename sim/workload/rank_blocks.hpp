@@ -1,0 +1,30 @@
+// Many ranks said in few words.
+//
+//   to_text(rank_blocks({0, 1, 8, 9, 16, 17}));   // "0-1 and every 8 to 16-17"
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+// `length` ranks from `first` on, and as many again `every` ranks, `times` times in all.
+struct RankBlocks {
+  RankId first = 0;
+  std::uint32_t length = 1;
+  std::uint32_t every = 0;  // 0: once
+  std::uint32_t times = 1;
+  bool operator==(const RankBlocks&) const = default;
+};
+
+// The ranks, each once and in order. REQUIRES: they ascend.
+[[nodiscard]] std::vector<RankBlocks> rank_blocks(const std::vector<RankId>& ranks);
+
+// "0-7, 16-23"; three or more at equal distances "0-7 and every 128 to 896-903"; after six of them
+// "and 12 more blocks".
+[[nodiscard]] std::string to_text(const std::vector<RankBlocks>& blocks);
+
+}  // namespace trainyard

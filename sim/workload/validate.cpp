@@ -1,0 +1,362 @@
+// The structural faults a workload can have, found before anything runs (declared in workload.hpp).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/workload/call_sequences.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Problems found so far. A broken generator makes thousands of the same kind: a few are enough.
+class Faults {
+ public:
+  explicit Faults(std::string file) : file_(std::move(file)) {}
+
+  void add(std::string pointer, std::string problem, std::string hint = "") {
+    constexpr std::size_t kMost = 10;
+    if (problems_.size() < kMost) {
+      problems_.push_back({file_, std::move(pointer), std::move(problem), std::move(hint)});
+    }
+  }
+  void throw_any() const {
+    if (!problems_.empty()) throw InputError(problems_);
+  }
+
+ private:
+  std::string file_;
+  std::vector<Problem> problems_;
+};
+
+std::string there_are(std::size_t count, std::string_view what) {
+  return count == 0 ? fmt::format("there are no {}", what)
+                    : fmt::format("{} are numbered 0 to {}", what, count - 1);
+}
+
+class OperationCheck {
+ public:
+  OperationCheck(const Workload& workload, std::size_t program, Faults& faults)
+      : workload_(workload),
+        program_(workload.programs[program]),
+        pointer_(fmt::format("/programs/{}", program)),
+        faults_(faults) {}
+
+  void all() {
+    for (std::size_t i = 0; i < program_.operations.size(); ++i) one(i);
+    for (std::size_t i = 0; i < program_.resident.size(); ++i) {
+      index(fmt::format("{}/resident/{}/category", pointer_, i), program_.resident[i].category,
+            workload_.categories.size(), "memory categories");
+    }
+  }
+
+ private:
+  void one(std::size_t number) {
+    const Operation& op = program_.operations[number];
+    const std::string at = fmt::format("{}/operations/{}", pointer_, number);
+    index(at + "/stream", op.stream, workload_.streams.size(), "streams");
+    index(at + "/name", op.name, workload_.names.size(), "names");
+    payload(op, at);
+    dependencies(op, number, at);
+    effects(op, at);
+  }
+
+  void payload(const Operation& op, const std::string& at) {
+    if (op.kind == OpKind::Compute) {
+      const std::vector<std::uint32_t>& own = program_.kernels;
+      if (own.empty() || index(at + "/kernel", op.payload, own.size(), "the program's kernels"))
+        index(at + "/kernel", program_.kernel_of(op), workload_.kernels.size(), "kernels");
+    } else if (op.kind == OpKind::Delay) {
+      index(at + "/delay", op.payload, workload_.delays.size(), "delays");
+    } else {
+      index(at + "/slot", op.slot, workload_.slots.size(), "slots");
+      if (index(at + "/call", op.payload, workload_.calls.size(), "calls")) call(op, at);
+    }
+  }
+
+  void call(const Operation& op, const std::string& at) {
+    const CollectiveOp made = workload_.calls[op.payload].op;
+    if ((op.kind == OpKind::Collective) != (made == CollectiveOp::SendRecv)) return;
+    faults_.add(at + "/call",
+                fmt::format("a {} operation cannot make call {}, which is {}", to_string(op.kind),
+                            op.payload, to_string(made)),
+                "send and recv make send_recv calls, collective makes all others");
+  }
+
+  void dependencies(const Operation& op, std::size_t number, const std::string& at) {
+    if (!range(op.dependencies_begin, op.dependencies_end, program_.dependencies.size())) {
+      faults_.add(at + "/after", "its range of dependencies is not inside the program's list");
+      return;
+    }
+    for (const OpIndex before : program_.dependencies_of(op)) {
+      if (before >= number) {
+        faults_.add(at + "/after",
+                    fmt::format("operation {} cannot wait for operation {}, which is not issued "
+                                "before it",
+                                number, before),
+                    "put the operation that is waited for earlier in the program");
+      }
+    }
+  }
+
+  void effects(const Operation& op, const std::string& at) {
+    if (!range(op.effects_begin, op.effects_end, program_.effects.size())) {
+      faults_.add(at + "/memory", "its range of memory effects is not inside the program's list");
+      return;
+    }
+    for (const MemoryEffect& effect : program_.effects_of(op)) {
+      index(at + "/memory", effect.category, workload_.categories.size(), "memory categories");
+    }
+  }
+
+  static bool range(std::uint32_t begin, std::uint32_t end, std::size_t size) {
+    return begin <= end && end <= size;
+  }
+
+  bool index(const std::string& at, std::size_t value, std::size_t count, std::string_view what) {
+    if (value < count) return true;
+    faults_.add(at, fmt::format("{} is out of range", value), there_are(count, what));
+    return false;
+  }
+
+  const Workload& workload_;
+  const Program& program_;
+  std::string pointer_;
+  Faults& faults_;
+};
+
+// What the busiest member of a square matrix sends.
+std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t side) {
+  std::int64_t largest = 0;
+  for (std::size_t row = 0; row < side; ++row) {
+    std::int64_t sum = 0;
+    for (std::size_t column = 0; column < side; ++column) sum += matrix[row * side + column];
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// A byte matrix by itself; whether it fits the groups that use it is checked with the ranks.
+void check_matrix(const Call& call, const std::string& at, Faults& faults) {
+  const std::vector<std::int64_t>& matrix = call.matrix;
+  if (call.op != CollectiveOp::AllToAll) {
+    faults.add(at, fmt::format("{} has no byte matrix", to_string(call.op)),
+               "only all_to_all may be uneven");
+    return;
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;  // 256 TiB: sums of rows cannot overflow
+  if (const auto wrong =
+          std::ranges::find_if(matrix, [](auto bytes) { return bytes < 0 || bytes > kMost; });
+      wrong != matrix.end()) {
+    faults.add(fmt::format("{}/{}", at, wrong - matrix.begin()),
+               fmt::format("{} bytes cannot be sent", *wrong));
+    return;
+  }
+  const auto side = static_cast<std::size_t>(std::llround(std::sqrt(matrix.size())));
+  if (side * side != matrix.size()) {
+    faults.add(at, fmt::format("{} numbers are no square", matrix.size()),
+               "give n*n bytes, those of member 0 to each member first");
+    return;
+  }
+  if (const std::int64_t largest = largest_row(matrix, side); largest != call.bytes)
+    faults.add(
+        at, fmt::format("the busiest member sends {} bytes, but bytes is {}", largest, call.bytes),
+        "bytes is the largest sum of a row, what a member keeps included");
+}
+
+void check_tables(const Workload& workload, Faults& faults) {
+  for (std::size_t i = 0; i < workload.calls.size(); ++i) {
+    const Call& call = workload.calls[i];
+    if (call.bytes < 0) {
+      faults.add(fmt::format("/calls/{}/bytes", i),
+                 fmt::format("{} bytes cannot be sent", call.bytes));
+    }
+    if (!call.matrix.empty()) check_matrix(call, fmt::format("/calls/{}/matrix", i), faults);
+  }
+  for (std::size_t i = 0; i < workload.delays.size(); ++i) {
+    const double delay = workload.delays[i].value();
+    if (!std::isfinite(delay) || delay < 0.0) {
+      faults.add(fmt::format("/delays/{}", i), fmt::format("a delay cannot be {} s", delay));
+    }
+  }
+}
+
+void check_groups(const Workload& workload, Faults& faults) {
+  for (std::size_t i = 0; i < workload.groups.size(); ++i) {
+    const std::string at = fmt::format("/groups/{}/members", i);
+    const std::vector<RankId>& members = workload.groups[i].members;
+    if (members.empty()) faults.add(at, "a group needs at least one member");
+    std::set<RankId> seen;
+    for (const RankId member : members) {
+      if (member >= workload.ranks.size()) {
+        faults.add(at, fmt::format("there is no rank {}", member),
+                   there_are(workload.ranks.size(), "ranks"));
+      } else if (!seen.insert(member).second) {
+        faults.add(at, fmt::format("rank {} is listed twice", member));
+      }
+    }
+  }
+}
+
+void check_binding(const Workload& workload, RankId rank, std::size_t slot, Faults& faults) {
+  const auto [group, role] = workload.ranks[rank].slots[slot];
+  if (group == kNone) return;
+  const std::string at = fmt::format("/ranks/{}/slots", rank);
+  if (group >= workload.groups.size()) {
+    faults.add(at, fmt::format("slot {} names group {}, which does not exist", slot, group),
+               there_are(workload.groups.size(), "groups"));
+    return;
+  }
+  const std::vector<RankId>& members = workload.groups[group].members;
+  if (role >= members.size() || members[role] != rank) {
+    faults.add(at, fmt::format("rank {} is not member {} of group {}", rank, role, group),
+               "list the rank among the group's members");
+  }
+}
+
+// A slot the program uses must lead somewhere, and sends go from member 0 of two to member 1.
+void check_use(const Workload& workload, RankId rank, const SlotUse& use, Faults& faults) {
+  const std::vector<SlotBinding>& slots = workload.ranks[rank].slots;
+  const std::string at = fmt::format("/ranks/{}/slots", rank);
+  const auto& slot_name = workload.slots[use.slot];
+  if (use.slot >= slots.size() || slots[use.slot].group == kNone) {
+    faults.add(at,
+               fmt::format("rank {} runs program {} but slot \"{}\", which {} uses, is not bound",
+                           rank, workload.ranks[rank].program, slot_name,
+                           describe(workload, workload.ranks[rank].program, use.first)),
+               "bind the slot to a group");
+    return;
+  }
+  const auto [group, role] = slots[use.slot];
+  if (group >= workload.groups.size()) return;
+  const bool pair = workload.groups[group].members.size() == 2;
+  const auto wrong = [&](bool used, std::uint32_t needed) {
+    return used && (!pair || role != needed);
+  };
+  if (!wrong(use.sends, 0) && !wrong(use.receives, 1)) return;
+  faults.add(at,
+             fmt::format("rank {} {} through slot \"{}\" as member {} of the {} ranks of group {}",
+                         rank, use.sends ? "sends" : "receives", slot_name, role,
+                         workload.groups[group].members.size(), group),
+             "a group that sends has two members: the sender, then the receiver");
+}
+
+// A byte matrix must be that of as many members as the group has.
+void check_matrix_sizes(const Workload& workload, RankId rank, Faults& faults) {
+  const Rank& it = workload.ranks[rank];
+  for (const Operation& op : workload.programs[it.program].operations) {
+    if (op.kind != OpKind::Collective || workload.calls[op.payload].matrix.empty()) continue;
+    if (op.slot >= it.slots.size() || it.slots[op.slot].role != 0) continue;  // once per group
+    const GroupId group = it.slots[op.slot].group;
+    if (group >= workload.groups.size()) continue;
+    const std::size_t members = workload.groups[group].members.size();
+    const std::size_t numbers = workload.calls[op.payload].matrix.size();
+    if (numbers == members * members) continue;
+    faults.add(fmt::format("/calls/{}/matrix", op.payload),
+               fmt::format("{} numbers for the {} members of group {}", numbers, members, group),
+               fmt::format("give {} of them", members * members));
+  }
+}
+
+void check_ranks(const Workload& workload, Faults& faults) {
+  std::vector<std::vector<SlotUse>> uses;
+  for (const Program& program : workload.programs) uses.push_back(slot_uses(program));
+  std::map<std::uint32_t, RankId> rank_on;
+  if (workload.ranks.empty()) faults.add("/ranks", "there is no rank to run anything");
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    const Rank& it = workload.ranks[rank];
+    const std::string at = fmt::format("/ranks/{}", rank);
+    if (const auto [other, free] = rank_on.try_emplace(it.gpu, rank); !free) {
+      faults.add(at + "/gpu", fmt::format("GPU {} already has rank {}", it.gpu, other->second));
+    }
+    if (it.slots.size() > workload.slots.size()) {
+      faults.add(at + "/slots", fmt::format("{} slots are bound", it.slots.size()),
+                 there_are(workload.slots.size(), "slots"));
+    }
+    for (std::size_t slot = 0; slot < it.slots.size(); ++slot) {
+      check_binding(workload, rank, slot, faults);
+    }
+    if (it.program >= workload.programs.size()) {
+      faults.add(at + "/program", fmt::format("there is no program {}", it.program),
+                 there_are(workload.programs.size(), "programs"));
+      continue;
+    }
+    for (const SlotUse& use : uses[it.program]) check_use(workload, rank, use, faults);
+    check_matrix_sizes(workload, rank, faults);
+  }
+}
+
+std::string described_call(const Workload& workload, RankId rank, OpIndex op) {
+  const std::uint32_t program = workload.ranks[rank].program;
+  const Operation& operation = workload.programs[program].operations[op];
+  const Call& call = workload.calls[operation.payload];
+  return fmt::format("rank {} makes {} of {} bytes ({}, {}) in {}", rank, to_string(call.op),
+                     call.bytes, to_string(call.dtype), call.algorithm,
+                     describe(workload, program, op));
+}
+
+// Members `first` and `other` of the group disagree: says where they part.
+void report_mismatch(const Workload& workload, const CallSequences& sequences, GroupId group,
+                     std::size_t other, Faults& faults) {
+  const std::string at = fmt::format("/groups/{}", group);
+  const RankId a = workload.groups[group].members[0];
+  const RankId b = workload.groups[group].members[other];
+  const std::vector<OpIndex>& of_a = sequences.operations(group, 0);
+  const std::vector<OpIndex>& of_b = sequences.operations(group, other);
+  std::size_t call = 0;
+  while (call < std::min(of_a.size(), of_b.size()) &&
+         sequences.same_call(a, of_a[call], b, of_b[call])) {
+    ++call;
+  }
+  if (call < of_a.size() && call < of_b.size()) {
+    faults.add(at,
+               fmt::format("call {} of the group does not match: {}, but {}", call + 1,
+                           described_call(workload, a, of_a[call]),
+                           described_call(workload, b, of_b[call])),
+               "all members make the same calls in the same order");
+    return;
+  }
+  const bool a_has_more = call < of_a.size();
+  const RankId more = a_has_more ? a : b;
+  const RankId fewer = a_has_more ? b : a;
+  faults.add(at,
+             fmt::format("rank {} calls the group {} times and rank {} only {}: {} without it",
+                         more, std::max(of_a.size(), of_b.size()), fewer, call,
+                         described_call(workload, more, a_has_more ? of_a[call] : of_b[call])),
+             "all members make the same calls in the same order");
+}
+
+void check_matching(const Workload& workload, Faults& faults) {
+  const CallSequences sequences(workload);
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    for (std::size_t member = 1; member < workload.groups[group].members.size(); ++member) {
+      if (sequences.alike(group, 0, member)) continue;
+      report_mismatch(workload, sequences, group, member, faults);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+void validate(const Workload& workload, const std::string& file) {
+  Faults faults(file);
+  check_tables(workload, faults);
+  for (std::size_t program = 0; program < workload.programs.size(); ++program) {
+    OperationCheck(workload, program, faults).all();
+  }
+  faults.throw_any();  // What follows relies on the indices inside programs.
+  check_groups(workload, faults);
+  check_ranks(workload, faults);
+  faults.throw_any();
+  check_matching(workload, faults);
+  faults.throw_any();
+}
+
+}  // namespace trainyard

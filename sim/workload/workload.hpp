@@ -1,0 +1,203 @@
+// A training step as a graph of operations: programs, the ranks that run them, the groups they meet
+// in.
+//
+// Ranks that do the same thing share one Program. A program names its partners by *slot* ("my
+// tensor group", "the stage after me"); each rank binds its slots to real groups. So 16 384 ranks
+// with 16 pipeline stages have 16 programs. Folding (fold.hpp) later joins ranks; nothing here is
+// folded.
+//
+// A Program is the list of operations in the order the host issues them. An operation starts when
+//   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
+//   - every operation in its dependency list has ended (an event wait), and
+//   - for a Collective, Send or Recv: all members of the group have reached their matching call.
+//     The i-th call of a member in a given role of a group matches the i-th call of the others.
+//
+// This file knows graphs and time, nothing of transformers.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/shared_list.hpp"
+#include "sim/base/units.hpp"
+#include "sim/workload/kernel.hpp"
+
+namespace trainyard {
+
+using RankId = std::uint32_t;
+using GroupId = std::uint32_t;
+using OpIndex = std::uint32_t;
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+enum class OpKind : std::uint8_t { Compute, Collective, Send, Recv, Delay };
+[[nodiscard]] std::string_view to_string(OpKind kind);
+
+// What a compute operation counts as in the breakdown.
+enum class WorkClass : std::uint8_t { Compute, Optimizer };
+
+// Which part of the step an operation belongs to; colours traces and reports.
+enum class StepPart : std::uint8_t {
+  Forward,
+  Backward,
+  Recompute,
+  WeightGrad,
+  GradSync,
+  ParamSync,
+  Optimizer,
+  Other
+};
+[[nodiscard]] std::string_view to_string(StepPart part);
+
+enum class CollectiveOp : std::uint8_t {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  Broadcast,
+  Reduce,
+  AllToAll,
+  SendRecv,
+  HostCopy  // between a GPU and the memory of its CPU: a group of one rank
+};
+[[nodiscard]] std::string_view to_string(CollectiveOp op);
+
+// A part of a call that leads through switches that reduce or copy. Ends are roles of the group
+// and, beyond them, switches: the number of members plus the vertex in the cluster's graph.
+struct RelayHop {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::int64_t bytes = 0;
+  auto operator<=>(const RelayHop&) const = default;
+};
+
+// One kind of communication of one size; operations refer to it by index. `bytes` is the nccl-tests
+// size: the whole buffer (for all_gather and reduce_scatter the gathered one), the message for
+// send_recv. An uneven all_to_all says in `matrix` what each of its n members sends each other one;
+// `bytes` is then the largest row sum (what the busiest member sends, its own part included).
+struct Call {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  std::int64_t bytes = 0;
+  DataType dtype = DataType::Bf16;
+  std::string algorithm =
+      "ring";  // a name of the collective registry; of a host_copy its direction
+  std::vector<std::int64_t> matrix = {};  // n*n bytes, [from role * n + to role]; empty: all equal
+  // What goes into switches and out of them as one flow (a step of a larger collective); the
+  // algorithm is then "relay", or "relay_on" for what follows it in one stream.
+  std::vector<RelayHop> relay = {};
+  auto operator<=>(const Call&) const = default;
+};
+
+// Bytes allocated (positive) or freed (negative) when the operation starts or ends.
+struct MemoryEffect {
+  std::uint16_t category = 0;  // index into Workload::categories
+  bool at_end = false;
+  std::int64_t bytes = 0;
+};
+
+struct Operation {
+  OpKind kind = OpKind::Compute;
+  std::uint8_t stream = 0;  // index into Workload::streams; stream 0 is the compute stream
+  WorkClass work = WorkClass::Compute;
+  StepPart part = StepPart::Other;
+  std::uint16_t name = 0;  // index into Workload::names
+  std::uint16_t slot = 0;  // communication: which group of the rank
+  // Compute: kernel (Program::kernel_of); Collective, Send, Recv: call; Delay: delay
+  std::uint32_t payload = 0;
+  std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
+  std::int32_t layer = -1;
+  std::uint32_t dependencies_begin = 0;  // range in Program::dependencies
+  std::uint32_t dependencies_end = 0;
+  std::uint32_t effects_begin = 0;  // range in Program::effects
+  std::uint32_t effects_end = 0;
+  bool operator==(const Operation&) const = default;
+};
+
+// Memory held for the whole step.
+struct ResidentMemory {
+  std::uint16_t category = 0;
+  std::int64_t bytes = 0;
+};
+
+struct Program {
+  std::string name = {};    // "stage 3"
+  std::uint32_t stage = 0;  // pipeline stage, for reports
+  // In issue order. With the dependencies they are the program's form, which programs that differ
+  // only in the sizes of kernels and of memory share (program_forms.hpp).
+  SharedList<Operation> operations = {};
+  SharedList<OpIndex> dependencies = {};  // operations of this program, each before its user
+  std::vector<MemoryEffect> effects = {};
+  std::vector<ResidentMemory> resident = {};
+  // What the payloads of Compute operations stand for, by payload; empty: each for itself.
+  std::vector<std::uint32_t> kernels = {};
+
+  [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
+    return std::span(dependencies)
+        .subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
+  }
+  [[nodiscard]] std::span<const MemoryEffect> effects_of(const Operation& op) const {
+    return std::span(effects).subspan(op.effects_begin, op.effects_end - op.effects_begin);
+  }
+  // Index into Workload::kernels. REQUIRES: the operation computes; the payload is of one that
+  // does.
+  [[nodiscard]] std::uint32_t kernel_of(const Operation& op) const { return kernel_of(op.payload); }
+  [[nodiscard]] std::uint32_t kernel_of(std::uint32_t payload) const {
+    return kernels.empty() ? payload : kernels[payload];
+  }
+  [[nodiscard]] bool same_form(const Program& other) const {
+    return operations.shares_with(other.operations) && dependencies.shares_with(other.dependencies);
+  }
+};
+
+// Kinds as the breakdown names them: exposed_{tensor,pipeline,data,expert,context,host,other}.
+// Host: a rank and the memory of its CPU.
+enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Expert, Context, Host, Other };
+[[nodiscard]] std::string_view to_string(GroupKind kind);
+
+// Ranks that communicate. A member's role is its position; a Send is made by position 0 and the
+// Recv by position 1 of a group of two.
+struct Group {
+  GroupKind kind = GroupKind::Other;
+  std::vector<RankId> members = {};
+};
+
+struct SlotBinding {
+  GroupId group =
+      kNone;  // kNone: this rank has no such partner and its program never uses the slot
+  std::uint32_t role = 0;  // position in the group
+};
+
+struct Rank {
+  std::uint32_t program = 0;
+  std::uint32_t gpu = 0;                // index into Cluster::gpus()
+  std::vector<SlotBinding> slots = {};  // by slot number
+  std::string label = {};               // "dp0 pp1 tp4", for traces
+};
+
+// Directions of a host_copy, as Call::algorithm.
+inline constexpr const char* kToHost = "to_host";
+inline constexpr const char* kFromHost = "from_host";
+// The memory category that stands in the memory of a rank's CPU and not in its GPU's.
+inline constexpr std::string_view kHostCategory = "host_memory";
+
+struct Workload {
+  std::vector<std::string> streams = {};     // names; [0] = "compute"
+  std::vector<std::string> names = {};       // operation names
+  std::vector<std::string> categories = {};  // memory categories
+  std::vector<std::string> slots = {};       // slot names, by slot number
+  std::vector<Kernel> kernels = {};
+  std::vector<Call> calls = {};
+  std::vector<Seconds> delays = {};
+  std::vector<Group> groups = {};
+  std::vector<Program> programs = {};
+  std::vector<Rank> ranks = {};
+};
+
+// Throws InputError naming the first few faults: an index out of range, a dependency on a later
+// operation, members that call a group differently often or with different sizes, a missing rank.
+// `file` is named in the problems (a workload read from a file) and may be empty.
+void validate(const Workload& workload, const std::string& file);
+
+}  // namespace trainyard

@@ -1,0 +1,147 @@
+#include "sim/workload/workload_json.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/workload/kernel_json.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string one_line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// "key": [ one element per line ]
+std::string table(const std::string& indent, std::string_view key,
+                  const std::vector<std::string>& lines) {
+  std::string text = fmt::format("{}\"{}\": [", indent, key);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    text += fmt::format("{}\n{}  {}", i == 0 ? "" : ",", indent, lines[i]);
+  }
+  return text + (lines.empty() ? "]" : fmt::format("\n{}]", indent));
+}
+
+Json call_json(const Call& call) {
+  Json json{{"op", to_string(call.op)},
+            {"bytes", call.bytes},
+            {"dtype", to_string(call.dtype)},
+            {"algorithm", call.algorithm}};
+  if (!call.matrix.empty()) json["matrix"] = call.matrix;
+  for (const RelayHop& hop : call.relay)
+    json["relay"].push_back({{"from", hop.from}, {"to", hop.to}, {"bytes", hop.bytes}});
+  return json;
+}
+
+void add_number(Json& json, const Workload& workload, const Program& program, const Operation& op) {
+  if (op.kind == OpKind::Compute) {
+    json["kernel"] = program.kernel_of(op);
+  } else if (op.kind == OpKind::Delay) {
+    json["delay"] = op.payload;
+  } else {
+    json["slot"] = workload.slots[op.slot];
+    json["call"] = op.payload;
+  }
+}
+
+void add_in_place(Json& json, const Workload& workload, const Program& program,
+                  const Operation& op) {
+  if (op.kind == OpKind::Compute) {
+    json["kernel"] = kernel_to_json(workload.kernels[program.kernel_of(op)]);
+  } else if (op.kind == OpKind::Delay) {
+    json["delay"] = fmt::format("{} s", workload.delays[op.payload].value());
+  } else {
+    json["slot"] = workload.slots[op.slot];
+    json["call"] = call_json(workload.calls[op.payload]);
+  }
+}
+
+using AddPayload = void (*)(Json&, const Workload&, const Program&, const Operation&);
+
+Json operation_json(const Workload& workload, const Program& program, const Operation& op,
+                    AddPayload add_payload) {
+  Json json{{"kind", to_string(op.kind)},
+            {"name", workload.names[op.name]},
+            {"stream", workload.streams[op.stream]}};
+  add_payload(json, workload, program, op);
+  if (op.work != WorkClass::Compute) json["work"] = "optimizer";
+  if (op.part != StepPart::Other) json["part"] = to_string(op.part);
+  if (op.microbatch >= 0) json["microbatch"] = op.microbatch;
+  if (op.layer >= 0) json["layer"] = op.layer;
+  for (const OpIndex before : program.dependencies_of(op)) json["after"].push_back(before);
+  for (const MemoryEffect& effect : program.effects_of(op)) {
+    json["memory"].push_back({{"category", workload.categories[effect.category]},
+                              {"bytes", effect.bytes},
+                              {"when", effect.at_end ? "end" : "start"}});
+  }
+  return json;
+}
+
+std::string program_text(const Workload& workload, const Program& program) {
+  std::vector<std::string> resident;
+  for (const ResidentMemory& held : program.resident) {
+    resident.push_back(
+        one_line({{"category", workload.categories[held.category]}, {"bytes", held.bytes}}));
+  }
+  std::vector<std::string> operations;
+  for (const Operation& op : program.operations) {
+    operations.push_back(one_line(operation_json(workload, program, op, add_number)));
+  }
+  return fmt::format("{{\n      \"name\": {},\n      \"stage\": {},\n{},\n{}\n    }}",
+                     one_line(program.name), program.stage, table("      ", "resident", resident),
+                     table("      ", "operations", operations));
+}
+
+std::string rank_line(const Workload& workload, const Rank& rank) {
+  Json slots = Json::object();
+  for (std::size_t slot = 0; slot < rank.slots.size(); ++slot) {
+    if (rank.slots[slot].group != kNone) slots[workload.slots[slot]] = rank.slots[slot].group;
+  }
+  return one_line({{"program", rank.program},
+                   {"gpu", rank.gpu},
+                   {"label", rank.label},
+                   {"slots", std::move(slots)}});
+}
+
+template <class Element, class Line>
+std::vector<std::string> lines(const std::vector<Element>& elements, Line line) {
+  std::vector<std::string> result;
+  result.reserve(elements.size());
+  for (const Element& element : elements) result.push_back(line(element));
+  return result;
+}
+
+}  // namespace
+
+Json operation_to_json(const Workload& workload, const Program& program, const Operation& op) {
+  return operation_json(workload, program, op, add_in_place);
+}
+
+std::string to_json(const Workload& workload) {
+  const auto text = [](const std::string& word) { return one_line(word); };
+  std::string json = "{\n";
+  const auto add = [&](std::string_view key, const std::vector<std::string>& elements) {
+    json += table("  ", key, elements) + (key == "ranks" ? "\n}\n" : ",\n");
+  };
+  add("streams", lines(workload.streams, text));
+  add("slots", lines(workload.slots, text));
+  add("memory_categories", lines(workload.categories, text));
+  add("names", lines(workload.names, text));
+  add("kernels",
+      lines(workload.kernels, [](const Kernel& k) { return one_line(kernel_to_json(k)); }));
+  add("calls", lines(workload.calls, [](const Call& c) { return one_line(call_json(c)); }));
+  add("delays", lines(workload.delays, [](Seconds delay) { return one_line(delay.value()); }));
+  add("programs", lines(workload.programs,
+                        [&](const Program& program) { return program_text(workload, program); }));
+  add("groups", lines(workload.groups, [](const Group& group) {
+        return one_line({{"kind", to_string(group.kind)}, {"members", group.members}});
+      }));
+  add("ranks", lines(workload.ranks, [&](const Rank& rank) { return rank_line(workload, rank); }));
+  return json;
+}
+
+}  // namespace trainyard

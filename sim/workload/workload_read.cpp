@@ -1,0 +1,331 @@
+// Reading of workload files (declared in workload_json.hpp, form in workload_format.md).
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sim/base/files.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/workload/kernel_json.hpp"
+#include "sim/workload/progress.hpp"
+#include "sim/workload/workload_json.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A table that grows by what operations give in place, each value kept once.
+template <class Value>
+class Interned {
+ public:
+  // The element as it stands, even if the table has an equal one.
+  void append(Value value) {
+    known_.try_emplace(value, values_.size());
+    values_.push_back(std::move(value));
+  }
+  std::size_t index_of(const Value& value) {
+    const auto [entry, fresh] = known_.try_emplace(value, values_.size());
+    if (fresh) values_.push_back(value);
+    return entry->second;
+  }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+  [[nodiscard]] std::vector<Value> taken() { return std::move(values_); }
+
+ private:
+  std::vector<Value> values_;
+  std::map<Value, std::size_t> known_;
+};
+
+std::vector<std::int64_t> read_matrix(JsonObject& object) {
+  const Json& matrix = object.raw("matrix");
+  if (matrix.is_null()) return {};
+  std::vector<std::int64_t> bytes;
+  for (const Json& entry : matrix) {
+    if (matrix.is_array() && entry.is_number_integer()) {
+      bytes.push_back(entry.get<std::int64_t>());
+      continue;
+    }
+    object.report("matrix", fmt::format("{} is not a whole number of bytes", shown(entry)),
+                  "an array of n*n numbers, those of member 0 to each member first");
+    return {};
+  }
+  if (bytes.empty()) object.report("matrix", "has no numbers", "leave it out: all parts are equal");
+  return bytes;
+}
+
+std::vector<RelayHop> read_relay(JsonObject& object) {
+  std::vector<RelayHop> relay;
+  if (!object.has("relay")) return relay;
+  const auto end = [](JsonObject& hop, std::string_view key) {
+    return static_cast<std::uint32_t>(hop.integer(key, {.least = 0, .most = 1LL << 31}));
+  };
+  for (JsonObject& hop : object.objects("relay"))
+    relay.push_back(
+        {.from = end(hop, "from"), .to = end(hop, "to"), .bytes = read_size(hop, "bytes", 0)});
+  return relay;
+}
+
+Call read_call(JsonObject& object) {
+  return {.op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::HostCopy),
+          .bytes = read_size(object, "bytes", 0),
+          .dtype = read_enumerator(object, "dtype", DataType::Fp8, std::optional(DataType::Bf16)),
+          .algorithm = object.text("algorithm", "ring"),
+          .matrix = read_matrix(object),
+          .relay = read_relay(object)};
+}
+
+class WorkloadReader {
+ public:
+  explicit WorkloadReader(JsonFile& file) : file_(file), root_(file.root()) {}
+
+  Workload read() {
+    workload_.streams = distinct_texts("streams", {"compute"}, 256);
+    workload_.slots = distinct_texts("slots", {}, kMostOf16Bits);
+    workload_.categories = distinct_texts("memory_categories", {}, kMostOf16Bits);
+    for (std::string& name : root_.texts("names", std::vector<std::string>{})) names_.append(name);
+    for (JsonObject& kernel : root_.objects("kernels")) kernels_.append(read_kernel(kernel));
+    for (JsonObject& call : root_.objects("calls")) calls_.append(read_call(call));
+    read_delays();
+    for (JsonObject& program : root_.objects("programs")) read_program(program);
+    for (JsonObject& group : root_.objects("groups")) read_group(group);
+    for (JsonObject& rank : root_.objects("ranks")) read_rank(rank);
+    if (names_.size() > kMostOf16Bits) {
+      file_.report("/programs", fmt::format("{} different operation names", names_.size()),
+                   fmt::format("at most {} are possible; use microbatch and layer as tags instead",
+                               kMostOf16Bits));
+    }
+    workload_.names = names_.taken();
+    workload_.kernels = kernels_.taken();
+    workload_.calls = calls_.taken();
+    for (const double delay : delays_.taken()) workload_.delays.emplace_back(delay);
+    return std::move(workload_);
+  }
+
+ private:
+  static constexpr std::size_t kMostOf16Bits = 65536;
+
+  std::vector<std::string> distinct_texts(std::string_view key, std::vector<std::string> fallback,
+                                          std::size_t most) {
+    std::vector<std::string> all = root_.texts(key, std::move(fallback));
+    std::set<std::string> seen;
+    for (const std::string& word : all) {
+      if (!seen.insert(word).second) root_.report(key, fmt::format("\"{}\" is listed twice", word));
+    }
+    if (all.size() > most)
+      root_.report(key, fmt::format("{} entries", all.size()), fmt::format("at most {}", most));
+    return all;
+  }
+
+  void read_delays() {
+    const Json& delays = root_.raw("delays");
+    if (!delays.is_null() && !delays.is_array()) {
+      root_.report("delays", "must be an array of seconds");
+      return;
+    }
+    for (const Json& delay : delays) {
+      if (delay.is_number() && delay.get<double>() >= 0.0) {
+        delays_.append(delay.get<double>());
+      } else {
+        root_.report("delays", fmt::format("{} is not a number of seconds", shown(delay)));
+        delays_.append(0.0);
+      }
+    }
+  }
+
+  void read_program(JsonObject& object) {
+    Program program;
+    program.name = object.text("name", fmt::format("program {}", workload_.programs.size()));
+    program.stage = static_cast<std::uint32_t>(
+        object.integer("stage", {.fallback = 0, .least = 0, .most = 1'000'000}));
+    for (JsonObject& held : object.objects("resident")) {
+      program.resident.push_back(
+          {.category = category(held), .bytes = read_size(held, "bytes", 0)});
+    }
+    // Name -> its operation, or kNone when several have it.
+    std::map<std::string, OpIndex> by_name;
+    for (JsonObject& operation : object.objects("operations")) {
+      read_operation(operation, program, by_name);
+      const auto index = static_cast<OpIndex>(program.operations.size() - 1);
+      const auto [entry, fresh] = by_name.try_emplace(operation.text("name"), index);
+      if (!fresh) entry->second = kNone;
+    }
+    workload_.programs.push_back(std::move(program));
+  }
+
+  void read_operation(JsonObject& object, Program& program,
+                      const std::map<std::string, OpIndex>& by_name) {
+    Operation op;
+    op.kind = read_enumerator<OpKind>(object, "kind", OpKind::Delay);
+    op.name = static_cast<std::uint16_t>(names_.index_of(object.text("name")));
+    if (!workload_.streams.empty()) {
+      op.stream = static_cast<std::uint8_t>(place_of(
+          object.choice("stream", workload_.streams, workload_.streams[0]), workload_.streams));
+    }
+    op.work = object.choice("work", {"compute", "optimizer"}, "compute") == "optimizer"
+                  ? WorkClass::Optimizer
+                  : WorkClass::Compute;
+    op.part = read_enumerator(object, "part", StepPart::Other, std::optional(StepPart::Other));
+    op.microbatch = tag(object, "microbatch");
+    op.layer = tag(object, "layer");
+    read_payload(object, op);
+    op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
+    read_after(object, program, by_name);
+    op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
+    op.effects_begin = static_cast<std::uint32_t>(program.effects.size());
+    for (JsonObject& effect : object.objects("memory")) {
+      program.effects.push_back(
+          {.category = category(effect),
+           .at_end = effect.choice("when", {"start", "end"}) == "end",
+           .bytes = read_size(effect, "bytes", std::numeric_limits<std::int64_t>::min())});
+    }
+    op.effects_end = static_cast<std::uint32_t>(program.effects.size());
+    program.operations.push_back(op);
+  }
+
+  static std::int32_t tag(JsonObject& object, std::string_view key) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    return static_cast<std::int32_t>(
+        object.integer(key, {.fallback = -1, .least = -1, .most = kMost}));
+  }
+
+  void read_payload(JsonObject& object, Operation& op) {
+    if (op.kind == OpKind::Compute) {
+      op.payload = object.raw("kernel").is_number()
+                       ? number(object, "kernel")
+                       : in_place(object, "kernel", kernels_, read_kernel);
+    } else if (op.kind == OpKind::Delay) {
+      op.payload = object.raw("delay").is_number()
+                       ? number(object, "delay")
+                       : static_cast<std::uint32_t>(delays_.index_of(object.time("delay").value()));
+    } else {
+      const std::string slot = object.choice("slot", workload_.slots);
+      op.slot = static_cast<std::uint16_t>(place_of(slot, workload_.slots));
+      op.payload = object.raw("call").is_number() ? number(object, "call")
+                                                  : in_place(object, "call", calls_, read_call);
+    }
+  }
+
+  // An index; whether the table has it is checked by `validate`.
+  static std::uint32_t number(JsonObject& object, std::string_view key) {
+    return static_cast<std::uint32_t>(object.integer(key, {.least = 0, .most = kNone - 1}));
+  }
+
+  template <class Value, class Read>
+  static std::uint32_t in_place(JsonObject& object, std::string_view key, Interned<Value>& table,
+                                Read read) {
+    JsonObject value = object.object(key);
+    return static_cast<std::uint32_t>(table.index_of(read(value)));
+  }
+
+  void read_after(JsonObject& object, Program& program,
+                  const std::map<std::string, OpIndex>& by_name) {
+    const Json& after = object.raw("after");
+    if (!after.is_null() && !after.is_array()) {
+      object.report("after", fmt::format("must be an array, not {}", shown(after)));
+      return;
+    }
+    for (const Json& before : after) {
+      if (before.is_number_unsigned() && before.get<std::uint64_t>() < program.operations.size()) {
+        program.dependencies.push_back(before.get<OpIndex>());
+        continue;
+      }
+      const auto named =
+          before.is_string() ? by_name.find(before.get<std::string>()) : by_name.end();
+      if (named != by_name.end() && named->second != kNone) {
+        program.dependencies.push_back(named->second);
+        continue;
+      }
+      const bool several = named != by_name.end();
+      object.report("after",
+                    fmt::format("{} is not {} operation of this program", shown(before),
+                                several ? "the name of only one" : "an earlier"),
+                    several ? "give the operation's number" : "operations stand in issue order");
+    }
+  }
+
+  std::uint16_t category(JsonObject& object) {
+    return static_cast<std::uint16_t>(
+        place_of(object.choice("category", workload_.categories), workload_.categories));
+  }
+
+  // 0 for a word that is not there, which was reported when it was read.
+  static std::size_t place_of(const std::string& word, const std::vector<std::string>& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == word) return i;
+    }
+    return 0;
+  }
+
+  void read_group(JsonObject& object) {
+    Group group{
+        .kind = read_enumerator(object, "kind", GroupKind::Other, std::optional(GroupKind::Other)),
+        .members = {}};
+    const Json& members = object.raw("members");
+    if (!members.is_array()) object.report("members", "must be an array of rank numbers");
+    for (std::size_t i = 0; members.is_array() && i < members.size(); ++i) {
+      if (members[i].is_number_unsigned() && members[i].get<std::uint64_t>() < kNone) {
+        role_.try_emplace({workload_.groups.size(), members[i].get<std::uint32_t>()},
+                          group.members.size());
+        group.members.push_back(members[i].get<RankId>());
+      } else {
+        object.report("members", fmt::format("{} is not a rank number", shown(members[i])));
+      }
+    }
+    workload_.groups.push_back(std::move(group));
+  }
+
+  void read_rank(JsonObject& object) {
+    const auto number_of_rank = static_cast<std::uint32_t>(workload_.ranks.size());
+    Rank rank{.program = number(object, "program"),
+              .gpu = number(object, "gpu"),
+              .slots = std::vector<SlotBinding>(workload_.slots.size()),
+              .label = object.text("label", fmt::format("rank {}", number_of_rank))};
+    JsonObject slots = object.object("slots");
+    for (std::size_t slot = 0; slot < workload_.slots.size(); ++slot) {
+      if (!slots.has(workload_.slots[slot])) continue;
+      const std::uint32_t group = number(slots, workload_.slots[slot]);
+      const auto role = role_.find({group, number_of_rank});
+      if (role == role_.end()) {
+        slots.report(workload_.slots[slot],
+                     fmt::format("rank {} is not a member of group {}", number_of_rank, group),
+                     "list the rank among the group's members");
+        continue;
+      }
+      rank.slots[slot] = {.group = group, .role = static_cast<std::uint32_t>(role->second)};
+    }
+    workload_.ranks.push_back(std::move(rank));
+  }
+
+  JsonFile& file_;
+  JsonObject root_;
+  Workload workload_;
+  Interned<std::string> names_;
+  Interned<Kernel> kernels_;
+  Interned<Call> calls_;
+  Interned<double> delays_;
+  std::map<std::pair<std::size_t, RankId>, std::size_t> role_;  // position of (group, rank)
+};
+
+Workload read_from(JsonFile file) {
+  Workload workload = WorkloadReader(file).read();
+  const std::string name = file.name();
+  file.finish();
+  validate(workload, name);
+  check_progress(workload, name);
+  return workload;
+}
+
+}  // namespace
+
+Workload read_workload(const std::filesystem::path& file) {
+  return read_from(JsonFile::read(file));
+}
+
+Workload parse_workload(const std::string& name, std::string_view text) {
+  return read_from(JsonFile::parse(name, text));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,193 @@
+// Does a wiring number links as they were drawn, whether its nodes were stamped or drawn one by
+// one?
+#include "sim/cluster/blueprint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sim/base/random.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr Wire kBus{.kind = LinkKind::Pcie,
+                    .capacity = BytesPerSecond{48e9},
+                    .nominal = BytesPerSecond{64e9},
+                    .latency = Seconds{1e-6}};
+constexpr Wire kPort{.kind = LinkKind::NicPort, .capacity = BytesPerSecond{25e9}, .cables = 2};
+
+// A GPU and its NIC; the NIC.
+DeviceId add_pair(Blueprint& blueprint, std::int32_t node) {
+  const DeviceId gpu = blueprint.add({.kind = DeviceKind::Gpu, .node = node});
+  const DeviceId nic = blueprint.add({.kind = DeviceKind::Nic, .node = node});
+  blueprint.cable(gpu, nic, kBus);
+  return nic;
+}
+
+Wiring pair_alone() {
+  Blueprint blueprint;
+  add_pair(blueprint, 0);
+  return std::move(blueprint).wiring();
+}
+
+// Three pairs on one leaf.
+Wiring pairs(bool stamped) {
+  Blueprint blueprint;
+  const std::uint32_t pattern = stamped ? blueprint.add_pattern(pair_alone()) : 0;
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    if (stamped) {
+      EXPECT_EQ(blueprint.stamp(pattern, node), 2 * node);
+    } else {
+      add_pair(blueprint, static_cast<std::int32_t>(node));
+    }
+  }
+  const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch}, "the leaf");
+  for (const DeviceId nic : {5U, 3U, 1U}) blueprint.cable(nic, leaf, kPort);
+  return std::move(blueprint).wiring();
+}
+
+std::vector<Link> all_links(const Wiring& wiring) {
+  return {wiring.links().begin(), wiring.links().end()};
+}
+
+TEST(Blueprint, NumbersLinksByTheirStartThenAsDrawn) {
+  const Wiring wiring = pairs(false);
+  ASSERT_EQ(wiring.link_count(), 12U);
+  std::vector<std::pair<DeviceId, DeviceId>> ends;
+  for (const Link& link : wiring.links()) {
+    EXPECT_EQ(wire_of(link), link.kind == LinkKind::Pcie ? kBus : kPort);
+    ends.emplace_back(link.from, link.to);
+  }
+  const std::vector<std::pair<DeviceId, DeviceId>> wanted{{0, 1}, {1, 0}, {1, 6}, {2, 3},
+                                                          {3, 2}, {3, 6}, {4, 5}, {5, 4},
+                                                          {5, 6}, {6, 5}, {6, 3}, {6, 1}};
+  EXPECT_EQ(ends, wanted);
+  EXPECT_EQ(wiring.links_from(6).size(), 3U);
+  EXPECT_EQ(wiring.links_from(6).front().id, wiring.first_link_from(6));
+}
+
+TEST(Blueprint, StampsWhatItWouldHaveDrawn) {
+  const Wiring drawn = pairs(false);
+  const Wiring stamped = pairs(true);
+  EXPECT_EQ(all_links(stamped), all_links(drawn));
+  ASSERT_EQ(stamped.device_count(), drawn.device_count());
+  for (DeviceId id = 0; id < drawn.device_count(); ++id) {
+    EXPECT_EQ(stamped.device(id), drawn.device(id));
+    EXPECT_EQ(stamped.name(id), drawn.name(id));
+  }
+  EXPECT_EQ(drawn.pattern_of(1), std::nullopt);
+  EXPECT_EQ(stamped.pattern_of(1), stamped.pattern_of(2));
+}
+
+// A node of one or two pairs whose NICs are joined on the host side.
+void add_node(Blueprint& blueprint, std::uint32_t pairs, std::int32_t node) {
+  const DeviceId nic = add_pair(blueprint, node);
+  if (pairs == 2) blueprint.cable(add_pair(blueprint, node), nic, kBus);
+}
+
+// Nodes of two kinds in random order, from some node on with a switch in between now and then, and
+// links drawn at random: every node may have others than the one before.
+Wiring random_wiring(std::uint64_t seed, bool stamped) {
+  Random random(seed);
+  const auto draw = [&](std::uint32_t below) {
+    return static_cast<std::uint32_t>(random.word() % below);
+  };
+  Blueprint blueprint;
+  std::vector<std::uint32_t> patterns;
+  for (const std::uint32_t pairs : {1U, 2U}) {
+    Blueprint alone;
+    add_node(alone, pairs, 0);
+    patterns.push_back(blueprint.add_pattern(std::move(alone).wiring()));
+  }
+  const std::uint32_t nodes = 1 + draw(9);
+  const std::uint32_t first_switch = draw(12);
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    if (node >= first_switch && draw(3) == 0) blueprint.add({.kind = DeviceKind::LeafSwitch});
+    const std::uint32_t pairs = draw(4) == 0 ? 2 : 1;
+    if (stamped) {
+      blueprint.stamp(patterns[pairs - 1], node);
+    } else {
+      add_node(blueprint, pairs, static_cast<std::int32_t>(node));
+    }
+  }
+  const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch});
+  for (DeviceId device = 1; device < leaf; ++device)
+    if (draw(8) > 0) blueprint.cable(device, leaf, kPort);
+  for (std::uint32_t more = draw(6); more > 0; --more)
+    blueprint.link(draw(leaf), draw(leaf), kPort);
+  return std::move(blueprint).wiring();
+}
+
+TEST(Blueprint, NumbersStampedNodesOfAnyOrderAndCablingAsDrawnOnes) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Wiring drawn = random_wiring(seed, false);
+    Wiring stamped = random_wiring(seed, true);
+    ASSERT_EQ(all_links(stamped), all_links(drawn)) << seed;
+    for (DeviceId id = 0; id <= drawn.device_count(); ++id)
+      ASSERT_EQ(stamped.first_link_from(id), drawn.first_link_from(id)) << seed;
+    stamped.rewire([](const Link& link) {
+      Wire wire = wire_of(link);
+      if (link.id % 2 == 0) wire.latency = Seconds{1.0};
+      return wire;
+    });
+    for (const Link& link : stamped.links()) {
+      ASSERT_EQ(link.from, drawn.from(link.id)) << seed;
+      ASSERT_EQ(link.to, drawn.to(link.id)) << seed;
+      ASSERT_EQ(link.latency.value() == 1.0, link.id % 2 == 0) << seed;
+    }
+  }
+}
+
+TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Wiring wiring = random_wiring(seed, true);
+    std::vector<LinkId> told;
+    wiring.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+      const Link link = wiring.link(id);
+      ASSERT_EQ(std::pair(strand.from, strand.to), std::pair(link.from, link.to));
+      told.push_back(id);
+    });
+    ASSERT_TRUE(std::ranges::is_sorted(told));
+    for (const Link& link : wiring.links())
+      ASSERT_TRUE(link.kind == LinkKind::Pcie || std::ranges::binary_search(told, link.id)) << seed;
+  }
+}
+
+TEST(Blueprint, NamesWhatNobodyNamed) {
+  const Wiring wiring = pairs(true);
+  EXPECT_EQ(wiring.name(4), "node 2 gpu 0");
+  EXPECT_EQ(wiring.name(6), "the leaf");
+  EXPECT_EQ(usual_name({.kind = DeviceKind::PcieSwitch, .node = 1, .index = 3}),
+            "node 1 pcie switch 3");
+  EXPECT_EQ(usual_name({.kind = DeviceKind::CoreSwitch, .index = 12}), "core 12");
+}
+
+TEST(Wiring, ChangesAllLinksOfAWireAtOnce) {
+  Wiring wiring = pairs(true);
+  EXPECT_EQ(wiring.wires().size(), 2U);
+  wiring.change_wires([](Wire& wire) {
+    if (wire.kind == LinkKind::NicPort) wire.capacity *= 2.0;
+  });
+  for (const Link& link : wiring.links())
+    EXPECT_EQ(link.capacity.value(), link.kind == LinkKind::Pcie ? 48e9 : 50e9);
+}
+
+// A fault touches the second pair's own link and the third one's port: the third is as it was
+// inside.
+TEST(Redrawn, KeepsThePatternOfNodesWhoseInsideStays) {
+  const Wiring wiring = redrawn(pairs(true), [](const Link& link, Blueprint& blueprint) {
+    const bool broken = (link.from == 2 && link.to == 3) || (link.from == 5 && link.to == 6);
+    if (!broken) blueprint.link(link.from, link.to, wire_of(link));
+  });
+  EXPECT_EQ(wiring.link_count(), 10U);
+  EXPECT_EQ(wiring.pattern_of(1), std::nullopt);
+  ASSERT_NE(wiring.pattern_of(0), std::nullopt);
+  EXPECT_EQ(wiring.pattern_of(0), wiring.pattern_of(2));
+  EXPECT_EQ(wiring.name(6), "the leaf");
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,101 @@
+// Does the fold say truly why ranks are not alike?
+#include "sim/fold/fold_reasons.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/workload/program_difference.hpp"
+#include "sim/workload/rank_blocks.hpp"
+#include "tests/sim/cluster/hand_cluster.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<ClassReason> reasons(const HandCluster& shape, const Workload& workload,
+                                 bool drop_uncontended) {
+  const Cluster cluster = hand_cluster(shape);
+  const RingTransport transport(cluster);
+  const FoldOptions options{.enabled = true, .drop_uncontended = drop_uncontended};
+  const Partition partition = fold(cluster, workload, transport, options);
+  std::vector<ClassReason> found = fold_reasons(cluster, workload, transport, options, partition);
+  EXPECT_EQ(found.size(), partition.ranks.size());
+  EXPECT_EQ(found[0].unlike, kNone);
+  for (const ClassReason& reason : found) {
+    EXPECT_TRUE(reason.rank_class == 0 || reason.unlike < reason.rank_class);
+  }
+  return found;
+}
+
+std::vector<std::string> kinds(const ClassReason& reason) {
+  std::vector<std::string> result;
+  for (const PartingStep& step : reason.path) result.push_back(step.kind);
+  return result;
+}
+
+TEST(FoldReasons, OneClassNeedsNoReason) {
+  const auto found = reasons({.nodes = 4}, training_step({.data = 16}), false);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].difference.cause, PartingCause::First);
+}
+
+TEST(FoldReasons, StagesAreAnotherProgram) {
+  const auto found = reasons({.nodes = 2}, training_step({.data = 4, .stages = 2}), false);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].difference.cause, PartingCause::Program);
+  EXPECT_THAT(found[1].path, testing::IsEmpty());
+}
+
+// The tensor group of node 1 crosses a slower NVLink: rank, group, chain, link.
+TEST(FoldReasons, FollowTheWayToASlowLink) {
+  const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
+  const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), false);
+  ASSERT_GE(found.size(), 2U);
+  const ClassReason& reason = found[1];
+  EXPECT_EQ(reason.unlike, 0U);
+  EXPECT_EQ(reason.difference.cause, PartingCause::Link);
+  EXPECT_THAT(kinds(reason), ElementsAre("tensor group", "chain", "link"));
+  EXPECT_EQ(reason.path[0].here, "4-7");
+  EXPECT_EQ(reason.path[0].there, "0-3");
+  EXPECT_EQ(reason.path[2].here, "node 1 gpu 2 -> node 1 nvswitch");
+  EXPECT_THAT(reason.difference.because, HasSubstr("150 GB/s, not 300 GB/s"));
+}
+
+// Where the chain has the link to itself it is a cap on its rate, and named as what it is.
+TEST(FoldReasons, NameTheLinkThatAChainHasAlone) {
+  const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
+  const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), true);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].difference.cause, PartingCause::Chain);
+  EXPECT_THAT(found[1].difference.because, HasSubstr("150 GB/s over node 1 gpu 2 -> node 1 nvswi"));
+  EXPECT_THAT(found[1].difference.because, HasSubstr("not 300 GB/s"));
+}
+
+TEST(RankBlocks, SayManyRanksInFewWords) {
+  EXPECT_EQ(to_text(rank_blocks({0, 1, 8, 9, 16, 17})), "0-1 and every 8 to 16-17");
+  EXPECT_EQ(to_text(rank_blocks({3})), "3");
+  EXPECT_EQ(to_text(rank_blocks({0, 1, 2, 3, 8, 9, 10, 11})), "0-3, 8-11");
+  EXPECT_EQ(to_text(rank_blocks({0, 2, 4, 6, 9})), "0 and every 2 to 6, 9");
+  const std::vector<RankBlocks> blocks = rank_blocks({5, 7, 9, 20, 21});
+  ASSERT_EQ(blocks.size(), 2U);
+  EXPECT_EQ(blocks[0], (RankBlocks{.first = 5, .length = 1, .every = 2, .times = 3}));
+  EXPECT_EQ(blocks[1], (RankBlocks{.first = 20, .length = 2}));
+}
+
+TEST(ProgramDifference, NamesTheFirstOperation) {
+  Workload workload = empty_workload();
+  for (const std::int64_t m : {64, 128}) {
+    ProgramWriter program(workload, "stage 0");
+    program.compute("embed", 32);
+    program.compute("mlp", m);
+  }
+  EXPECT_EQ(program_difference(workload, 0, 0), "nothing");
+  EXPECT_THAT(program_difference(workload, 1, 0), HasSubstr("operation 1 (mlp): gemm m128"));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,275 @@
+#include "sim/fold/fold.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "slow_fold.hpp"
+#include "tests/sim/cluster/hand_cluster.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+// A workload on a cluster, folded and checked by the slow definitions.
+struct Folded {
+  Cluster cluster;
+  Workload workload;
+  Partition folded;
+  Partition unfolded;
+};
+
+Folded folded(const HandCluster& shape, Workload workload) {
+  Cluster cluster = hand_cluster(shape);
+  validate(workload, "");
+  const RingTransport transport(cluster);
+  Partition joined = fold(cluster, workload, transport, {});
+  Partition single = fold(cluster, workload, transport, {.enabled = false});
+  check_equitable(cluster, workload, transport, joined);
+  check_equitable(cluster, workload, transport, single);
+  const SlowCounts slow = slow_counts(cluster, workload, transport);
+  EXPECT_EQ(joined.ranks.size(), slow.ranks);
+  EXPECT_EQ(joined.groups.size(), slow.groups);
+  EXPECT_EQ(joined.links.size(), slow.links);
+  return {std::move(cluster), std::move(workload), std::move(joined), std::move(single)};
+}
+
+std::vector<std::uint32_t> members_of(const Partition& partition) {
+  std::vector<std::uint32_t> members;
+  for (const RankClass& ranks : partition.ranks) members.push_back(ranks.members);
+  return members;
+}
+
+// Bytes over all links of what every class moves, once per call.
+double bytes_moved(const Partition& partition) {
+  double total = 0.0;
+  for (const FlowClass& flow : partition.flows) {
+    for (const auto& weight : flow.weights) total += flow.members * weight.bytes;
+  }
+  return total;
+}
+
+TEST(Fold, ASymmetricStepHasOneClassPerStage) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 8}, training_step({.tensor = 4, .data = 2, .stages = 4, .buckets = 3}));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{8, 8, 8, 8}));
+  EXPECT_EQ(single.ranks.size(), 32U);
+  EXPECT_EQ(partition.ranks[1].representative, 8U);
+  EXPECT_EQ(partition.ranks[1].program, 1U);
+}
+
+TEST(Fold, PlainDataParallelismIsOneClass) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 4}, training_step({.data = 16}));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{
+                                       16,
+                                   }));
+  ASSERT_EQ(partition.groups.size(), 1U);
+  ASSERT_EQ(partition.groups[0].parties.size(), 1U);
+  EXPECT_EQ(partition.groups[0].parties[0].count, 16U);
+  // The ring in GPU order puts 2 * 15/16 of 64 MB on its busiest links.
+  ASSERT_EQ(partition.flows.size(), 1U);
+  EXPECT_DOUBLE_EQ(partition.flows[0].payload_bytes, 120e6);
+}
+
+TEST(Fold, WeightsAddUpTheMembers) {
+  // Two tensor rings of four around the switch of a node of eight. All 16 wires are one class; each
+  // ring loads 8 of them, and on any one wire the two rings together put one payload.
+  const auto [cluster, workload, partition, single] = folded(
+      {.nodes = 1, .gpus_per_node = 8}, training_step({.tensor = 4, .data = 2, .buckets = 0}));
+  ASSERT_EQ(partition.flows.size(), 1U);
+  const FlowClass& flow = partition.flows[0];
+  EXPECT_EQ(flow.members, 2U);
+  EXPECT_DOUBLE_EQ(flow.payload_bytes, 12e6);  // 2 * 3/4 of 8 MB
+  ASSERT_EQ(flow.weights.size(), 1U);
+  EXPECT_EQ(partition.links[flow.weights[0].link_class].members, 16U);
+  EXPECT_DOUBLE_EQ(flow.weights[0].weight, 1.0);
+  EXPECT_DOUBLE_EQ(flow.weights[0].bytes, 8 * 12e6);
+}
+
+TEST(Fold, ManyChainsShareOneLinkOfAClass) {
+  // Four GPUs of each node send to the next node over one pair of spines: eight sends meet on every
+  // leaf-spine link, half of each.
+  Workload workload = empty_workload();
+  ProgramWriter sender(workload, "sender");
+  sender.send("network", "to", 1'000'000);
+  ProgramWriter receiver(workload, "receiver");
+  receiver.receive("network", "from", 1'000'000);
+  for (std::uint32_t gpu = 0; gpu < 16; ++gpu) add_rank(workload, gpu < 8 ? 0 : 1, gpu);
+  for (RankId rank = 0; rank < 8; ++rank) {
+    add_group(workload, GroupKind::Pipeline, {rank, rank + 8}, {"to", "from"});
+  }
+  const auto [cluster, kept, partition, single] =
+      folded({.nodes = 4, .nodes_per_leaf = 2}, std::move(workload));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{8, 8}));
+  ASSERT_EQ(partition.flows.size(), 1U);
+  EXPECT_EQ(partition.flows[0].members, 8U);
+  for (const auto& weight : partition.flows[0].weights) {
+    const bool spine =
+        cluster.link(partition.links[weight.link_class].representative).kind == LinkKind::LeafSpine;
+    EXPECT_DOUBLE_EQ(weight.weight, spine ? 4.0 : 1.0);
+    EXPECT_DOUBLE_EQ(weight.chain_load, spine ? 0.5 : 1.0);
+    EXPECT_DOUBLE_EQ(weight.bytes, 2e6);  // up at the sender, down at the receiver
+  }
+}
+
+TEST(Fold, SendersAndReceiversAreTheirRoles) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 4}, training_step({.tensor = 4, .data = 1, .stages = 4}));
+  for (const GroupClass& group : partition.groups) {
+    if (workload.groups[group.representative].kind != GroupKind::Pipeline) continue;
+    ASSERT_EQ(group.parties.size(), 2U);
+    EXPECT_EQ(group.parties[0].role, 0U);
+    EXPECT_EQ(group.parties[1].role, 1U);
+    EXPECT_EQ(group.parties[0].count, 1U);
+  }
+}
+
+TEST(Fold, ARingOfSendsIsOneClassWithTwoParties) {
+  // Every rank sends to the next and receives from the one before: all alike.
+  Workload workload = empty_workload();
+  ProgramWriter program(workload, "ring");
+  program.send("out", "to", 1'000'000);
+  program.receive("in", "from", 1'000'000);
+  for (std::uint32_t gpu = 0; gpu < 8; ++gpu) add_rank(workload, 0, gpu);
+  for (RankId rank = 0; rank < 8; ++rank) {
+    add_group(workload, GroupKind::Context, {rank, (rank + 1) % 8}, {"to", "from"});
+  }
+  const auto [cluster, kept, partition, single] =
+      folded({.nodes = 1, .gpus_per_node = 8}, std::move(workload));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{8}));
+  ASSERT_EQ(partition.groups.size(), 1U);
+  ASSERT_EQ(partition.groups[0].parties.size(), 2U);
+  EXPECT_NE(partition.places[0][0].party, partition.places[0][1].party);
+}
+
+TEST(Fold, ASlowLinkSplitsTheRingsThatCrossIt) {
+  // One wire of node 2 is slow. Its tensor ring differs from the other three; the four ranks of the
+  // ring stay alike, since a ring moves as one.
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 4, .speed = {{{"node 2 gpu 1", "node 2 nvswitch"}, 0.5}}},
+             training_step({.tensor = 4, .data = 4}));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{12, 4}));
+}
+
+TEST(Fold, ASlowPortSplitsOnePairOfManyAndWhatItMeets) {
+  // Eight pairs of neighbours exchange across nodes; the port of GPU 1 of node 0 is slow.
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 4, .nodes_per_leaf = 4, .speed = {{{"node 0 nic 1", "leaf 0"}, 0.5}}},
+             training_step({.tensor = 1, .data = 8, .stages = 2, .buckets = 0}));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{7, 1, 7, 1}));
+}
+
+TEST(Fold, ASlowLinkThatNothingUsesSplitsNothing) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 2, .speed = {{{"leaf 0", "spine 1"}, 0.5}}},
+             training_step({.tensor = 4, .data = 2}));
+  EXPECT_EQ(partition.ranks.size(), 1U);
+}
+
+TEST(Fold, AnUnevenPlacementSplitsAsFarAsNeeded) {
+  // Groups of two on nodes of four GPUs, one group across nodes.
+  const auto [cluster, workload, partition, single] = folded(
+      {.nodes = 2}, training_step({.tensor = 2, .data = 4, .placement = {0, 1, 2, 4, 3, 5, 6, 7}}));
+  EXPECT_GT(partition.ranks.size(), 1U);
+  EXPECT_LT(partition.ranks.size(), 8U);
+}
+
+TEST(Fold, ADifferentProgramIsADifferentClass) {
+  Workload workload = empty_workload();
+  for (const std::int64_t m : {1024, 2048}) {
+    ProgramWriter program(workload, "m " + std::to_string(m));
+    const OpIndex op = program.compute("work", m);
+    program.collective("data", "data", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000}, {op});
+  }
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) add_rank(workload, gpu == 2 ? 1 : 0, gpu);
+  add_group(workload, GroupKind::Data, {0, 1, 2, 3}, {"data"});
+  const auto [cluster, kept, partition, single] = folded({.nodes = 1}, std::move(workload));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{3, 1}));
+  ASSERT_EQ(partition.groups.size(), 1U);
+  EXPECT_EQ(partition.groups[0].parties.size(), 2U);
+  // All wires carry the same and are one class.
+  EXPECT_EQ(partition.links.size(), 1U);
+}
+
+TEST(Fold, TwoSlotsToOneGroupAreOneParty) {
+  Workload workload = empty_workload();
+  ProgramWriter program(workload, "both");
+  program.collective("data", "first", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
+  program.collective("data", "second", {.op = CollectiveOp::AllGather, .bytes = 1'000'000});
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) add_rank(workload, 0, gpu);
+  add_group(workload, GroupKind::Data, {0, 1, 2, 3}, {"first"});
+  for (Rank& rank : workload.ranks) rank.slots[1] = rank.slots[0];
+  const auto [cluster, kept, partition, single] = folded({.nodes = 1}, std::move(workload));
+  ASSERT_EQ(partition.groups[0].parties.size(), 1U);
+  EXPECT_EQ(partition.places[0][0].party, partition.places[0][1].party);
+  EXPECT_EQ(partition.phases[0][0].size(), 1U);
+  EXPECT_EQ(partition.phases[0][1].size(), 1U);
+}
+
+TEST(Fold, SlotsNobodyUsesDoNotMatter) {
+  Workload workload = empty_workload();
+  ProgramWriter program(workload, "alone");
+  program.compute("work", 1024);
+  workload.slots = {"unused"};
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) add_rank(workload, 0, gpu);
+  add_group(workload, GroupKind::Data, {1, 2}, {"unused"});
+  const auto [cluster, kept, partition, single] = folded({.nodes = 1}, std::move(workload));
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{4}));
+  EXPECT_EQ(partition.places[0][0].group_class, kNone);
+  EXPECT_TRUE(partition.links.empty());
+}
+
+TEST(Fold, PhasesAreKeptInOrder) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 4}, training_step({.data = 16, .algorithm = "two_phases"}));
+  ASSERT_EQ(partition.phases.size(), 1U);
+  ASSERT_EQ(partition.phases[0][0].size(), 2U);
+  EXPECT_EQ(partition.phases[0][0][0].flows, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(partition.phases[0][0][1].flows, (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(partition.flows[1].phase, 1U);
+}
+
+TEST(Fold, TheTwoDirectionsOfARingAreOneFlow) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 4}, training_step({.data = 16, .algorithm = "two_rings"}));
+  ASSERT_EQ(partition.phases[0][0].size(), 1U);
+  ASSERT_EQ(partition.phases[0][0][0].flows.size(), 1U);
+  EXPECT_EQ(partition.flows[0].members, 2U);
+  EXPECT_EQ(single.phases[0][0][0].flows.size(), 2U);
+}
+
+TEST(Fold, FoldedAndUnfoldedMoveTheSameBytes) {
+  const auto [cluster, workload, partition, single] =
+      folded({.nodes = 8, .nodes_per_leaf = 2, .spines = 3},
+             training_step({.tensor = 2, .data = 8, .stages = 2, .algorithm = "two_rings"}));
+  EXPECT_NEAR(bytes_moved(partition), bytes_moved(single), 1e-9 * bytes_moved(single));
+  EXPECT_LT(partition.flows.size(), single.flows.size());
+}
+
+TEST(Fold, RandomPlacementsAreTheCoarsestEquitablePartition) {
+  std::uint64_t state = 12345;
+  const auto random = [&](std::uint64_t bound) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33U) % bound;
+  };
+  for (int i = 0; i < 20; ++i) {
+    StepShape shape{.tensor = 1U << random(3), .data = 1U << random(3), .stages = 1U << random(3)};
+    const std::uint32_t world = shape.tensor * shape.data * shape.stages;
+    const std::uint32_t nodes = std::max(2U, (world + 3) / 4);
+    shape.placement.resize(std::size_t{nodes} * 4);
+    std::iota(shape.placement.begin(), shape.placement.end(), 0U);
+    // A few swaps: mostly regular, as real placements are.
+    for (std::uint64_t swaps = random(4); swaps > 0; --swaps) {
+      std::swap(shape.placement[random(shape.placement.size())],
+                shape.placement[random(shape.placement.size())]);
+    }
+    SCOPED_TRACE("case " + std::to_string(i));
+    folded({.nodes = nodes, .nodes_per_leaf = 2, .spines = 2}, training_step(shape));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,131 @@
+// Do groups in places alike load what they would if each were asked for by itself?
+#include "sim/fold/group_shapes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/cluster/hand_cluster.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
+
+namespace trainyard::test {
+namespace {
+
+using Gpus = std::vector<std::uint32_t>;
+
+// What a group's chains put on links, by call, in all.
+using Loads = std::map<std::pair<std::uint32_t, LinkId>, double>;
+
+Loads joined_loads(const JointGraph& joint, GroupId group) {
+  Loads loads;
+  for (const GroupCall& made : joint.calls_of(group))
+    for (const ShapedPhase& phase : made.phases)
+      for (const ShapedChain& chain : phase.chains)
+        for (const auto& [link, load] : joint.shape(joint.first_shape[group] + chain.shape))
+          loads[{made.call, link}] += chain.count * chain.payload_bytes * joint.loads[load];
+  return loads;
+}
+
+Loads asked_loads(const JointGraph& joint, const Workload& workload, const Transport& transport,
+                  GroupId group) {
+  Gpus gpus;
+  for (const RankId rank : workload.groups[group].members) gpus.push_back(workload.ranks[rank].gpu);
+  Loads loads;
+  for (const GroupCall& made : joint.calls_of(group))
+    for (const Phase& phase : transport.phases(workload.calls[made.call], gpus))
+      for (const Chain& chain : phase.chains)
+        for (const LinkLoad& load : chain.loads)
+          if (joint.row_of[joint.bundle_of[load.link]] == load.link)
+            loads[{made.call, load.link}] += load.bytes;
+  return loads;
+}
+
+// Every GPU sends to the one in its place of the next node, all of a node meet, so do those in one
+// place of the lower and of the upper half of the nodes, and in the end all.
+Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
+  Workload workload = empty_workload();
+  ProgramWriter program(workload, "everyone");
+  program.collective("sum", "tensor", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
+  program.collective("pass", "pipeline", {.op = CollectiveOp::SendRecv, .bytes = 3'000'000});
+  program.collective("gather", "data", {.op = CollectiveOp::AllGather, .bytes = 5'000'000});
+  program.collective("norm", "world", {.op = CollectiveOp::AllReduce, .bytes = 7'000'000});
+  for (RankId rank = 0; rank < nodes * gpus_per_node; ++rank)
+    workload.ranks.push_back({.program = 0, .gpu = rank, .slots = {}});
+  const auto join = [&](const Gpus& members) {
+    const auto group = static_cast<GroupId>(workload.groups.size());
+    const auto slot = members.size() == 2               ? 1U
+                      : members[1] != members[0] + 1    ? 2U
+                      : members.size() == gpus_per_node ? 0U
+                                                        : 3U;
+    workload.groups.push_back({.members = members});
+    for (std::uint32_t role = 0; role < members.size(); ++role) {
+      std::vector<SlotBinding>& slots = workload.ranks[members[role]].slots;
+      slots.resize(4);
+      if (slots[slot].group == kNone) slots[slot] = {.group = group, .role = role};
+    }
+  };
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    Gpus mates;
+    for (std::uint32_t i = 0; i < gpus_per_node; ++i) mates.push_back(node * gpus_per_node + i);
+    join(mates);
+    for (const std::uint32_t gpu : mates)
+      if (node % 2 == 0 && node + 1 < nodes) join({gpu, gpu + gpus_per_node});
+  }
+  for (std::uint32_t first = 0; first < nodes; first += nodes / 2) {
+    for (std::uint32_t i = 0; i < gpus_per_node; ++i) {
+      Gpus replicas;
+      for (std::uint32_t node = first; node < first + nodes / 2; ++node)
+        replicas.push_back(node * gpus_per_node + i);
+      join(replicas);
+    }
+  }
+  Gpus all(std::size_t{nodes} * gpus_per_node);
+  std::iota(all.begin(), all.end(), 0U);
+  join(all);
+  return workload;
+}
+
+TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
+  const Cluster cluster = hand_cluster(
+      {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
+  const RingTransport transport(cluster);
+  const Workload workload = messages_and_mates(12, 4);
+  const JointGraph joint = join(cluster, workload, transport);
+  std::size_t loaded = 0;
+  for (GroupId group = 0; group < workload.groups.size(); ++group) {
+    const Loads loads = joined_loads(joint, group);
+    EXPECT_EQ(loads, asked_loads(joint, workload, transport, group)) << group;
+    if (!loads.empty()) ++loaded;
+  }
+  EXPECT_EQ(loaded, workload.groups.size());
+  EXPECT_LT(joint.traffic.size(), workload.groups.size() / 2);
+}
+
+// From 100 000 links on the group of all is asked for beside the others, and two threads write.
+TEST(GroupShapes, OnALargeClusterToo) {
+  const Cluster cluster = hand_cluster({.nodes = 2200,
+                                        .gpus_per_node = 8,
+                                        .nodes_per_leaf = 40,
+                                        .speed = {{{"node 5 nic 1", "leaf 0"}, 0.5}}});
+  ASSERT_TRUE(is_large(cluster));
+  const RingTransport transport(cluster);
+  const Workload workload = messages_and_mates(2200, 8);
+  const JointGraph joint = join(cluster, workload, transport);
+  const auto groups = static_cast<GroupId>(workload.groups.size());
+  EXPECT_EQ(joint.first_shape.back(), joint.group_of_shape.size());
+  EXPECT_EQ(joint.shape_offsets.back(), joint.shape_loads.size());
+  for (GroupId group = 0; group < groups;
+       group = group + 1 < groups ? std::min(group + 101, groups - 1) : groups) {
+    const Loads loads = joined_loads(joint, group);
+    EXPECT_FALSE(loads.empty()) << group;
+    EXPECT_EQ(loads, asked_loads(joint, workload, transport, group)) << group;
+  }
+  EXPECT_LT(joint.traffic.size(), 60U);
+}
+
+}  // namespace
+}  // namespace trainyard::test

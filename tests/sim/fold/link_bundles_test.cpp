@@ -1,0 +1,126 @@
+// Are bundles the links that every route loads alike, and does one of them stand for all?
+#include "sim/cluster/link_bundles.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "sim/fold/joint_graph.hpp"
+#include "tests/sim/cluster/hand_cluster.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+constexpr double kExact = 1e-12;
+
+std::size_t bundles_of(const Cluster& cluster) {
+  const std::vector<LinkId> bundle = link_bundles(cluster).of_link;
+  return std::set<LinkId>(bundle.begin(), bundle.end()).size();
+}
+
+// Three leaves of four nodes on two spines: 48 NVLinks, PCIe links and ports each way, and a pair
+// of links up and a pair down for each leaf.
+TEST(LinkBundles, PairTheLinksToEqualSpines) {
+  const Cluster cluster = hand_cluster({.nodes = 12});
+  const LinkBundles bundles = link_bundles(cluster);
+  const std::vector<LinkId>& bundle = bundles.of_link;
+  std::map<LinkId, std::vector<LinkId>> members;
+  for (LinkId link = 0; link < bundle.size(); ++link) members[bundle[link]].push_back(link);
+  std::vector<LinkId> together;
+  for (const auto& [lowest, links] : members)
+    if (links.size() > 1) together.insert(together.end(), links.begin(), links.end());
+  EXPECT_EQ(bundles.together, together);
+  std::size_t pairs = 0;
+  for (const auto& [lowest, links] : members) {
+    EXPECT_EQ(lowest, links.front());
+    const bool up_or_down = cluster.link(lowest).kind == LinkKind::LeafSpine;
+    EXPECT_EQ(links.size(), up_or_down ? 2U : 1U);
+    if (!up_or_down) continue;
+    ++pairs;
+    const bool up = cluster.device(cluster.link(lowest).from).kind == DeviceKind::LeafSwitch;
+    const auto leaf = [&](LinkId id) { return up ? cluster.link(id).from : cluster.link(id).to; };
+    EXPECT_EQ(leaf(links[0]), leaf(links[1]));
+  }
+  EXPECT_EQ(pairs, 6U);
+}
+
+TEST(LinkBundles, AreNoneBesideASlowLink) {
+  HandCluster shape{.nodes = 12};
+  EXPECT_EQ(hand_cluster(shape).links().size() - bundles_of(hand_cluster(shape)), 6U);
+  shape.speed = {{{"leaf 1", "spine 1"}, 0.5}};
+  EXPECT_EQ(hand_cluster(shape).links().size(), bundles_of(hand_cluster(shape)));
+}
+
+TEST(LinkBundles, AreNoneWhereAHashChooses) {
+  const Cluster ideal = hand_cluster({.nodes = 8});
+  ClusterFacts facts = ideal.facts();
+  facts.routing.kind = Routing::Kind::Ecmp;
+  const Cluster hashed(facts, ideal.wiring(), ideal.gpus(), ideal.nic_of_gpu());
+  EXPECT_EQ(bundles_of(hashed), hashed.links().size());
+}
+
+// Of a shape, with all links of a bundle and of a row.
+std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape) {
+  std::map<LinkId, double> loads;
+  for (LinkId link = 0; link < joint.bundle_of.size(); ++link) {
+    for (const auto& [lowest, load] : joint.shape(shape)) {
+      if (joint.row_of[joint.bundle_of[link]] == lowest) loads[link] = joint.loads[load];
+    }
+  }
+  return loads;
+}
+
+TEST(LinkBundles, LoseNothingInTheJointGraph) {
+  const Cluster cluster = hand_cluster({.nodes = 12});
+  const Workload workload =
+      training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
+  const RingTransport transport(cluster);
+  const JointGraph bundled = join(cluster, workload, transport);
+  const JointGraph plain = join_unbundled(cluster, workload, transport);
+  EXPECT_LT(bundled.shape_loads.size(), plain.shape_loads.size());
+  ASSERT_EQ(bundled.group_of_shape, plain.group_of_shape);
+  for (std::uint32_t shape = 0; shape < plain.group_of_shape.size(); ++shape) {
+    const auto here = all_loads(bundled, shape);
+    const auto there = all_loads(plain, shape);
+    ASSERT_EQ(here.size(), there.size());
+    for (const auto& [link, load] : there) EXPECT_NEAR(here.at(link), load, kExact);
+  }
+}
+
+// One that sends over the first spine alone.
+class OneSpine final : public Transport {
+ public:
+  explicit OneSpine(const Cluster& cluster) : cluster_(cluster), ring_(cluster) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override {
+    std::vector<Phase> phases = ring_.phases(call, gpus);
+    for (Phase& phase : phases) {
+      for (Chain& chain : phase.chains) {
+        std::erase_if(chain.loads, [&](const LinkLoad& load) {
+          const Link& link = cluster_.link(load.link);
+          return cluster_.name(link.to) == "spine 1" || cluster_.name(link.from) == "spine 1";
+        });
+      }
+    }
+    return phases;
+  }
+
+ private:
+  const Cluster& cluster_;
+  RingTransport ring_;
+};
+
+TEST(LinkBundles, HoldOnlyWhileLoadedAlike) {
+  const Cluster cluster = hand_cluster({.nodes = 12});
+  const Workload workload = training_step({.tensor = 4, .data = 12});
+  const JointGraph joint = join(cluster, workload, OneSpine(cluster));
+  for (LinkId link = 0; link < joint.bundle_of.size(); ++link)
+    EXPECT_EQ(joint.bundle_of[link], link);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,188 @@
+#include "sim/workload/workload_json.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "hand_workload.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The example of workload_format.md, cut out of the page so that the page cannot go stale.
+std::string example() {
+  const std::string page = read_file(std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) /
+                                     "sim/workload/workload_format.md");
+  const std::size_t begin = page.find("    {\n");
+  const std::string end = "\n    }\n";
+  return page.substr(begin, page.find(end, begin) + end.size() - begin);
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  const std::size_t place = text.find(what);
+  EXPECT_NE(place, std::string::npos) << what;
+  return text.replace(place, what.size(), with);
+}
+
+std::string problems_in(const std::string& json) {
+  try {
+    static_cast<void>(parse_workload("step.json", json));
+  } catch (const InputError& error) {
+    std::string text;
+    for (const Problem& problem : error.problems()) text += to_text(problem) + "\n";
+    return text;
+  }
+  return "";
+}
+
+TEST(WorkloadJson, ReadsTheExampleOfThePage) {
+  const Workload workload = parse_workload("step.json", example());
+  ASSERT_EQ(workload.programs.size(), 1U);
+  const Program& program = workload.programs[0];
+  ASSERT_EQ(program.operations.size(), 3U);
+  EXPECT_EQ(workload.kernels[0], Kernel(Gemm{.m = 4096, .n = 4096, .k = 4096}));
+  EXPECT_EQ(workload.kernels[1],
+            Kernel(MemoryBound{.kind = MemoryBoundKind::Optimizer, .bytes = 268435456}));
+  EXPECT_EQ(workload.calls[0], (Call{.op = CollectiveOp::AllReduce, .bytes = 33554432}));
+  EXPECT_EQ(program.operations[1].stream, 1U);
+  EXPECT_THAT(program.dependencies_of(program.operations[1]), ElementsAre(0U));
+  EXPECT_THAT(program.dependencies_of(program.operations[2]), ElementsAre(1U));
+  EXPECT_EQ(program.operations[2].work, WorkClass::Optimizer);
+  ASSERT_EQ(program.effects_of(program.operations[2]).size(), 1U);
+  EXPECT_EQ(program.effects_of(program.operations[2])[0].bytes, -33554432);
+  EXPECT_TRUE(program.effects_of(program.operations[2])[0].at_end);
+  EXPECT_EQ(workload.ranks[1].slots[0].group, 0U);
+  EXPECT_EQ(workload.ranks[1].slots[0].role, 1U);
+  EXPECT_EQ(workload.ranks[1].label, "dp1");
+}
+
+void expect_equal_programs(const Program& a, const Program& b) {
+  ASSERT_EQ(a.operations.size(), b.operations.size());
+  for (std::size_t i = 0; i < a.operations.size(); ++i) {
+    const Operation& x = a.operations[i];
+    const Operation& y = b.operations[i];
+    EXPECT_EQ(x.kind, y.kind);
+    EXPECT_EQ(x.stream, y.stream);
+    EXPECT_EQ(x.name, y.name);
+    EXPECT_EQ(x.slot, y.slot);
+    EXPECT_EQ(x.payload, y.payload);
+    EXPECT_EQ(x.microbatch, y.microbatch);
+    EXPECT_EQ(x.part, y.part);
+    const auto before_x = a.dependencies_of(x);
+    const auto before_y = b.dependencies_of(y);
+    EXPECT_TRUE(std::equal(before_x.begin(), before_x.end(), before_y.begin(), before_y.end()));
+  }
+}
+
+TEST(WorkloadJson, RoundTripsToTheLastBit) {
+  Workload workload = training_step({.tensor = 2, .data = 2, .stages = 2});
+  // A delay without a short decimal form, every kind of kernel, tags and memory.
+  workload.delays = {Seconds{0.1 + 0.2}, Seconds{1e-300}, Seconds{0.0}};
+  workload.kernels.push_back(GroupedGemm{.rows = {1, 0, 7},
+                                         .n = 8,
+                                         .k = 9,
+                                         .dtype = DataType::Fp8,
+                                         .pass = GemmPass::WeightGrad,
+                                         .accumulate_fp32 = true,
+                                         .per_expert = true});
+  workload.kernels.push_back(Attention{.query_heads = 4,
+                                       .kv_heads = 2,
+                                       .query_length = 16,
+                                       .kv_length = 16,
+                                       .head_dim_qk = 64,
+                                       .head_dim_v = 64,
+                                       .pairs = 136,
+                                       .backward = true,
+                                       .of_ring = true});
+  workload.kernels.push_back(MemoryBound{.kind = MemoryBoundKind::GradNorm, .bytes = 1LL << 60U});
+  workload.kernels.push_back(Copy{.kind = CopyKind::HostToDevice, .bytes = 3});
+  workload.kernels.push_back(Gemm{.m = 1, .n = 2, .k = 3, .pass = GemmPass::WeightGrad});
+  workload.categories = {"a \"quoted\" one", "gradients"};
+  Program& program = workload.programs[0];
+  program.operations.edit()[0].microbatch = 3;
+  program.operations.edit()[0].part = StepPart::Forward;
+  program.operations.edit()[0].effects_end = program.operations[0].effects_begin + 1;
+  program.effects = {{.category = 1, .at_end = true, .bytes = -(1LL << 61U)}};
+  program.resident = {{.category = 0, .bytes = 12}};
+  const std::string json = to_json(workload);
+  const Workload again = parse_workload("again.json", json);
+  EXPECT_EQ(to_json(again), json);
+  EXPECT_EQ(again.kernels, workload.kernels);
+  EXPECT_EQ(again.calls, workload.calls);
+  EXPECT_EQ(again.delays, workload.delays);
+  EXPECT_EQ(again.names, workload.names);
+  EXPECT_EQ(again.streams, workload.streams);
+  ASSERT_EQ(again.programs.size(), workload.programs.size());
+  for (std::size_t i = 0; i < again.programs.size(); ++i) {
+    expect_equal_programs(workload.programs[i], again.programs[i]);
+  }
+}
+
+TEST(WorkloadJson, ReadsFilesAndNamesThem) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "hand_step.json";
+  write_file(file, example());
+  EXPECT_EQ(read_workload(file).ranks.size(), 2U);
+  EXPECT_THROW(static_cast<void>(read_workload("no/such/step.json")), InputError);
+}
+
+TEST(WorkloadJson, RefusesUnknownKeysAndWords) {
+  EXPECT_THAT(
+      problems_in(replaced(example(), "\"stream\": \"network\"", "\"stream\": \"networks\"")),
+      HasSubstr("/programs/0/operations/1/stream"));
+  EXPECT_THAT(problems_in(replaced(example(), "\"label\": \"dp0\"", "\"lable\": \"dp0\"")),
+              HasSubstr("/ranks/0/lable: unknown key"));
+  EXPECT_THAT(problems_in(replaced(example(), "\"all_reduce\"", "\"allreduce\"")),
+              HasSubstr("/programs/0/operations/1/call/op"));
+}
+
+TEST(WorkloadJson, RefusesWaitingForWhatIsNotThere) {
+  EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [\"adam\"]")),
+              HasSubstr("/programs/0/operations/2/after: \"adam\" is not an earlier operation"));
+  EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [2]")),
+              HasSubstr("2 is not an earlier operation"));
+  const std::string twins = replaced(example(), "\"name\": \"reduce\"", "\"name\": \"backward\"");
+  EXPECT_THAT(problems_in(replaced(twins, "\"after\": [\"reduce\"]", "\"after\": [\"backward\"]")),
+              HasSubstr("\"backward\" is not the name of only one operation"));
+}
+
+TEST(WorkloadJson, RefusesNumbersOutOfRange) {
+  EXPECT_THAT(
+      problems_in(replaced(example(), "\"program\": 0, \"gpu\": 1", "\"program\": 3, \"gpu\": 1")),
+      HasSubstr("/ranks/1/program: there is no program 3"));
+  EXPECT_THAT(problems_in(replaced(example(), "\"data\": 0", "\"data\": 4")),
+              HasSubstr("/ranks/0/slots/data: rank 0 is not a member of group 4"));
+  EXPECT_THAT(problems_in(replaced(example(), "\"32 MiB\", \"when\"", "\"0.3 B\", \"when\"")),
+              HasSubstr("is not a whole number"));
+}
+
+TEST(WorkloadJson, ReportsAllProblemsTogether) {
+  std::string json = replaced(example(), "\"m\": 4096", "\"m\": 0");
+  json = replaced(json, "\"gpu\": 1", "\"gpu\": -1");
+  const std::string text = problems_in(json);
+  EXPECT_THAT(text, HasSubstr("/programs/0/operations/0/kernel/m"));
+  EXPECT_THAT(text, HasSubstr("/ranks/1/gpu"));
+}
+
+TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
+  const std::string uneven = replaced(
+      example(), R"({"op": "all_reduce", "bytes": "32 MiB", "algorithm": "ring"})",
+      R"({"op": "all_to_all", "bytes": 30, "algorithm": "direct", "matrix": [0, 30, 10, 5]})");
+  const Workload workload = parse_workload("step.json", uneven);
+  EXPECT_THAT(workload.calls[0].matrix, ElementsAre(0, 30, 10, 5));
+  const std::string written = to_json(workload);
+  EXPECT_THAT(written, HasSubstr("\"matrix\":[0,30,10,5]"));
+  EXPECT_EQ(parse_workload("again.json", written).calls, workload.calls);
+  EXPECT_THAT(problems_in(replaced(uneven, "[0, 30, 10, 5]", "[0, \"many\"]")),
+              HasSubstr("call/matrix: \"many\" is not a whole number of bytes"));
+  EXPECT_THAT(problems_in(replaced(uneven, "[0, 30, 10, 5]", "[]")), HasSubstr("has no numbers"));
+}
+
+}  // namespace
+}  // namespace trainyard
