@@ -18,8 +18,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/collectives/algorithms/ring.hpp"
 #include "models/collectives/collective.hpp"
-#include "models/collectives/ring.hpp"
 
 namespace trainyard {
 

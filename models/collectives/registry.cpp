@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "models/collectives/collective.hpp"
-#include "models/collectives/custom_algorithm.hpp"
+#include "models/collectives/custom/custom_algorithm.hpp"
 #include "models/collectives/nccl/nvls.hpp"
 #include "models/collectives/nccl/pat.hpp"
 #include "sim/base/error.hpp"

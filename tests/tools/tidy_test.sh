@@ -50,7 +50,7 @@ echo '#include "sim/engine/engine.hpp"' >>sim/fold/fold.cpp
 expect "include to the right inside sim" 'sim/fold/fold.cpp:2: include: sim/fold may not know sim/engine; '
 echo '#include "kernels/gpu.hpp"' >>models/plan.hpp
 expect "one supplier knows another" 'models/plan.hpp:2: include: models may not know kernels; '
-echo '#include "models/collectives/ring.hpp"' >>models/schedules/schedule.hpp
+echo '#include "models/collectives/algorithms/ring.hpp"' >>models/schedules/schedule.hpp
 expect "schedules know collectives" 'models/schedules/schedule.hpp:2: include: models/schedules may not know models/collectives; '
 echo '#include "tools/cli/command.hpp"' >scenarios/scenario.hpp
 expect "a scenario knows the command" 'scenarios/scenario.hpp:1: include: scenarios may not know tools; '

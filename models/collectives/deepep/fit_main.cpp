@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "models/collectives/node_limited.hpp"
+#include "models/collectives/algorithms/node_limited.hpp"
 #include "sim/base/csv_table.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

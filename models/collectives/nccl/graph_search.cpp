@@ -4,8 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "models/collectives/algorithms/ring.hpp"
 #include "models/collectives/nccl/node_links.hpp"
-#include "models/collectives/ring.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-#include "models/collectives/double_tree.hpp"
+#include "models/collectives/algorithms/double_tree.hpp"
+#include "models/collectives/algorithms/ring.hpp"
+#include "models/collectives/algorithms/sharp.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/nccl/nvls.hpp"
 #include "models/collectives/nccl/pat.hpp"
 #include "models/collectives/nccl/transport.hpp"
 #include "models/collectives/placement.hpp"
-#include "models/collectives/ring.hpp"
-#include "models/collectives/sharp.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 

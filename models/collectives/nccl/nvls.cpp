@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "models/collectives/binary_tree.hpp"
+#include "models/collectives/algorithms/binary_tree.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/nccl/nvls_messages.hpp"
 #include "models/collectives/placement.hpp"

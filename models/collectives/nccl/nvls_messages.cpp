@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-#include "models/collectives/binary_tree.hpp"
+#include "models/collectives/algorithms/binary_tree.hpp"
 #include "models/collectives/pipeline.hpp"
 #include "models/collectives/placement.hpp"
 #include "models/collectives/switch_pass.hpp"

@@ -2,9 +2,9 @@
 
 #include <bit>
 
+#include "models/collectives/algorithms/ring.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
-#include "models/collectives/ring.hpp"
 
 namespace trainyard::nccl {
 

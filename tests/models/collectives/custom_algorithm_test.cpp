@@ -1,5 +1,5 @@
 // Algorithms that users write down: lists of sends and MSCCL programs, and what is wrong with them.
-#include "models/collectives/custom_algorithm.hpp"
+#include "models/collectives/custom/custom_algorithm.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST(SendList, ARingIsTheRing) {
 // The example of algorithm_format.md, cut out of the page so that the page cannot go stale.
 TEST(SendList, ReadsTheExampleOfThePage) {
   const std::string page = read_file(std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) /
-                                     "models/collectives/algorithm_format.md");
+                                     "models/collectives/custom/algorithm_format.md");
   const std::size_t begin = page.find("    {\n");
   const std::string end = "\n    }\n";
   const std::string example = page.substr(begin, page.find(end, begin) + end.size() - begin);

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/collectives/chain.hpp"
+#include "models/collectives/algorithms/chain.hpp"
 #include "models/collectives/loads.hpp"
 #include "test_clusters.hpp"
 

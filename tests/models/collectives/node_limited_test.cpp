@@ -1,6 +1,6 @@
 // The exchange in which a token crosses to a node once: how many nodes its experts lie on, bytes
 // and times (reference 04 section 6, oracle 69).
-#include "models/collectives/node_limited.hpp"
+#include "models/collectives/algorithms/node_limited.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "models/collectives/ring.hpp"
+#include "models/collectives/algorithms/ring.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // SHARP: who is a head, by which switches the parts climb, what the links carry.
-#include "models/collectives/sharp.hpp"
+#include "models/collectives/algorithms/sharp.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "models/collectives/algorithms/reduction_tree.hpp"
+#include "models/collectives/algorithms/sharp_plan.hpp"
 #include "models/collectives/nccl/transport.hpp"
-#include "models/collectives/reduction_tree.hpp"
-#include "models/collectives/sharp_plan.hpp"
 #include "models/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"
 #include "topologies/topology.hpp"

@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "models/collectives/binary_tree.hpp"
-#include "models/collectives/double_tree.hpp"
+#include "models/collectives/algorithms/binary_tree.hpp"
+#include "models/collectives/algorithms/double_tree.hpp"
 #include "models/collectives/loads.hpp"
 #include "test_clusters.hpp"
 #include "tests/topologies/clusters.hpp"

@@ -21,9 +21,9 @@
 #include <charconv>
 #include <map>
 
-#include "models/collectives/all_to_all.hpp"
+#include "models/collectives/algorithms/all_to_all.hpp"
+#include "models/collectives/algorithms/node_limited.hpp"
 #include "models/collectives/deepep/pace.hpp"
-#include "models/collectives/node_limited.hpp"
 #include "models/collectives/placement.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"

@@ -1,10 +1,10 @@
-#include "models/collectives/chain.hpp"
+#include "models/collectives/algorithms/chain.hpp"
 
 #include <algorithm>
 
+#include "models/collectives/algorithms/ring.hpp"
 #include "models/collectives/message_list.hpp"
 #include "models/collectives/pipeline.hpp"
-#include "models/collectives/ring.hpp"
 
 namespace trainyard {
 

@@ -22,10 +22,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/collectives/algorithms/ring.hpp"
 #include "models/collectives/exchange.hpp"
 #include "models/collectives/levels.hpp"
 #include "models/collectives/placement.hpp"
-#include "models/collectives/ring.hpp"
 
 namespace trainyard {
 

@@ -11,7 +11,7 @@
 // Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan" (2009).
 #include <algorithm>
 
-#include "models/collectives/binary_tree.hpp"
+#include "models/collectives/algorithms/binary_tree.hpp"
 #include "models/collectives/exchange.hpp"
 #include "models/collectives/pipeline.hpp"
 #include "models/collectives/placement.hpp"

@@ -8,9 +8,9 @@
 #include <map>
 #include <vector>
 
+#include "models/collectives/algorithms/reduction_tree.hpp"
+#include "models/collectives/algorithms/sharp.hpp"
 #include "models/collectives/placement.hpp"
-#include "models/collectives/reduction_tree.hpp"
-#include "models/collectives/sharp.hpp"
 
 namespace trainyard {
 

@@ -19,7 +19,7 @@
 //
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 9 430.240960 us and 9 400.240960 us
 // (tests/models/collectives/exchange_test.cpp).
-#include "models/collectives/all_to_all.hpp"
+#include "models/collectives/algorithms/all_to_all.hpp"
 
 namespace trainyard {
 

@@ -9,9 +9,9 @@
 #include <map>
 #include <tuple>
 
-#include "models/collectives/custom_algorithm.hpp"
-#include "models/collectives/free_channels.hpp"
-#include "models/collectives/msccl_program.hpp"
+#include "models/collectives/custom/custom_algorithm.hpp"
+#include "models/collectives/custom/free_channels.hpp"
+#include "models/collectives/custom/msccl_program.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 

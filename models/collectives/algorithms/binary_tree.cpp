@@ -1,4 +1,4 @@
-#include "models/collectives/binary_tree.hpp"
+#include "models/collectives/algorithms/binary_tree.hpp"
 
 #include <bit>
 

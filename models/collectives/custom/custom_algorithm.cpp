@@ -1,4 +1,4 @@
-#include "models/collectives/custom_algorithm.hpp"
+#include "models/collectives/custom/custom_algorithm.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "models/collectives/ring.hpp"
+#include "models/collectives/algorithms/ring.hpp"
 
 #include <algorithm>
 #include <numeric>

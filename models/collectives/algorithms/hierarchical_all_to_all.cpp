@@ -8,7 +8,7 @@
 // The form is that of NCCL 2.12's PXN and of the two-dimensional all_to_all of Tutel and
 // DeepSpeed-MoE. g = 8, N = 4, NVLink 370.8 GB/s and 4 us, NIC 48.5 GB/s and 14 us, S = 2^30:
 // 19 208.030889 us (tests/models/collectives/all_to_all_test.cpp).
-#include "models/collectives/all_to_all.hpp"
+#include "models/collectives/algorithms/all_to_all.hpp"
 #include "models/collectives/placement.hpp"
 
 namespace trainyard {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "models/collectives/blocks.hpp"
-#include "models/collectives/custom_algorithm.hpp"
-#include "models/collectives/free_channels.hpp"
+#include "models/collectives/custom/custom_algorithm.hpp"
+#include "models/collectives/custom/free_channels.hpp"
 #include "models/collectives/message_list.hpp"
 #include "models/collectives/symbolic_check.hpp"
 #include "sim/base/json_reader.hpp"

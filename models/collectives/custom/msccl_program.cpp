@@ -1,4 +1,4 @@
-#include "models/collectives/msccl_program.hpp"
+#include "models/collectives/custom/msccl_program.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "models/collectives/reduction_tree.hpp"
+#include "models/collectives/algorithms/reduction_tree.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // all_reduce, all_gather and reduce_scatter round rings: two passes, or one of them (ring.hpp).
-#include "models/collectives/ring.hpp"
+#include "models/collectives/algorithms/ring.hpp"
 
 namespace trainyard {
 

@@ -8,7 +8,7 @@
 // on a switch (tests/models/collectives/new_algorithms_test.cpp).
 #include <algorithm>
 
-#include "models/collectives/ring.hpp"
+#include "models/collectives/algorithms/ring.hpp"
 
 namespace trainyard {
 

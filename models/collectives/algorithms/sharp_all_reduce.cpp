@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "models/collectives/algorithms/sharp.hpp"
+#include "models/collectives/algorithms/sharp_plan.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/relay.hpp"
-#include "models/collectives/sharp.hpp"
-#include "models/collectives/sharp_plan.hpp"
 #include "models/collectives/switch_routes.hpp"
 
 namespace trainyard {

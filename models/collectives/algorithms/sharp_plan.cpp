@@ -1,4 +1,4 @@
-#include "models/collectives/sharp_plan.hpp"
+#include "models/collectives/algorithms/sharp_plan.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // broadcast and reduce by pipelined chains (chain.hpp).
-#include "models/collectives/chain.hpp"
+#include "models/collectives/algorithms/chain.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "models/collectives/all_to_all.hpp"
+#include "models/collectives/algorithms/all_to_all.hpp"
 
 #include <algorithm>
 

@@ -12,8 +12,8 @@
 #include <functional>
 #include <limits>
 
-#include "models/collectives/binary_tree.hpp"
-#include "models/collectives/double_tree.hpp"
+#include "models/collectives/algorithms/binary_tree.hpp"
+#include "models/collectives/algorithms/double_tree.hpp"
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
 #include "models/collectives/node_members.hpp"
