@@ -15,8 +15,10 @@
 #include "scenarios/run/device_kinds.hpp"
 #include "scenarios/run/facts.hpp"
 #include "scenarios/run/memory_overheads.hpp"
+#include "scenarios/run/refused_algorithms.hpp"
 #include "scenarios/run/replay.hpp"
 #include "sim/base/beside.hpp"
+#include "sim/base/error.hpp"
 #include "sim/fold/join_ground.hpp"
 #include "sim/fold/joint_graph.hpp"
 #include "sim/timeline/breakdown.hpp"
@@ -114,10 +116,15 @@ const Run& WhatIf::run(const Supposition& suppose) {
   const Scenario& scenario = kept_->scenario;
   run.cluster = cluster_of(scenario.cluster, suppose);
   run.facts = kept_->facts;
-  if (!kept_->for_replays || scenario.collective_model == "stepwise") kept_->prepare();
   RunOptions options = kept_->options;
   options.suppose = suppose;
-  replay(run, scenario.plan.collectives, options, *kept_->for_replays);
+  try {
+    if (!kept_->for_replays || scenario.collective_model == "stepwise") kept_->prepare();
+    replay(run, scenario.plan.collectives, options, *kept_->for_replays);
+  } catch (const RunError&) {
+    check_chosen_algorithms(scenario, *run.cluster);
+    throw;
+  }
   run.facts.published =
       compare_published(scenario, run.facts, Seconds{run.timeline.makespan_s} / run.facts.steps);
   return run;

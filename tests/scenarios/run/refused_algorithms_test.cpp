@@ -1,0 +1,53 @@
+// An algorithm that its group cannot run is a wrong input: the place that chose it is named.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runs.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+const std::string kOneNode =
+    std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/llama3/llama3_8b_8xh100.json";
+
+// What is said of two nodes whose replicas reduce by an algorithm; empty: it runs.
+std::vector<Problem> said_of(const std::string& algorithm, const std::string& model) {
+  const Scenario scenario = load_scenario(kOneNode, {{"cluster.nodes", "2"},
+                                                     {"parallelism.data", "8"},
+                                                     {"parallelism.zero_stage", "0"},
+                                                     {"training.global_batch_size", "8"},
+                                                     {"collective_model", model},
+                                                     {"collectives.data.all_reduce", algorithm}});
+  try {
+    (void)run_scenario(scenario, {});
+  } catch (const InputError& refusal) {
+    return refusal.problems();
+  }
+  return {};
+}
+
+TEST(RefusedAlgorithms, AreNamedWhereTheyWereChosen) {
+  for (const std::string model : {"fluid", "stepwise"}) {
+    const std::vector<Problem> problems = said_of("nvls", model);
+    ASSERT_EQ(problems.size(), 1U) << model;
+    EXPECT_EQ(problems[0].file, kOneNode);
+    EXPECT_EQ(problems[0].pointer, "/collectives/data/all_reduce");
+    EXPECT_NE(problems[0].problem.find("all_reduce of 8 ranks on GPUs 0, 2, "), std::string::npos)
+        << problems[0].problem;
+    EXPECT_NE(problems[0].problem.find("cannot use \"nvls\": nvls runs within one node"),
+              std::string::npos);
+    EXPECT_NE(problems[0].problem.find("choose one of: ring, "), std::string::npos);
+  }
+}
+
+TEST(RefusedAlgorithms, AreNoneWhereTheGroupCanRunThem) {
+  EXPECT_TRUE(said_of("nvls_tree", "fluid").empty());
+  EXPECT_TRUE(said_of("ring", "stepwise").empty());
+}
+
+}  // namespace
+}  // namespace trainyard
