@@ -186,7 +186,10 @@ void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
       if (problem.pointer.empty()) {
-        file.report("/host", fmt::format("\"{}\": {}", name, problem.problem), problem.hint);
+        file.report(
+            "/host",
+            is_path(name) ? fmt::format("\"{}\": {}", name, problem.problem) : problem.problem,
+            problem.hint);
       } else {
         file.report(std::vector{problem});
       }

@@ -41,9 +41,13 @@ std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64
   return buckets;
 }
 
+bool partitions_every_microbatch(const Parallelism& p) {
+  return p.zero_stage == 2 && p.reduce_every_microbatch;
+}
+
 std::int64_t bucket_limit(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
-  const bool partitioned = p.zero_stage == 2 && p.reduce_every_microbatch;
-  if (!partitioned && (!p.overlap_grad_reduce || stage > 0 || chunk > 0)) return 0;
+  if (!partitions_every_microbatch(p) && (!p.overlap_grad_reduce || stage > 0 || chunk > 0))
+    return 0;
   return p.bucket_parameters > 0 ? p.bucket_parameters
                                  : std::max<std::int64_t>(40'000'000, 1'000'000 * p.replicas());
 }

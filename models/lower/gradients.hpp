@@ -26,6 +26,8 @@ struct Bucket {
 // `sizes`: parameters in backward order. `limit` 0: one bucket.
 [[nodiscard]] std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes,
                                                std::int64_t limit, std::int64_t replicas);
+// ZeRO 2 as DeepSpeed runs it: a rank keeps its share alone after every microbatch.
+[[nodiscard]] bool partitions_every_microbatch(const Parallelism& parallelism);
 // The limit of a chunk of a pipeline rank; 0: one bucket. ZeRO 2 gives gradients back bucket by
 // bucket, so it has several on every rank, beside computation or not (DeepSpeed's
 // reduce_bucket_size).

@@ -203,17 +203,18 @@ TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
 // flow's payload (and counts them), and differently with the classes: times agree to that only.
 TEST_P(FoldAgreement, EverySpanAgreesWithContention) {
   const Replay unfolded = replay("simgrid", *cluster_, workload_, Classes::Unfolded);
-  const std::uint64_t rounded = unfolded.timeline.counters.rounded_weights;
-  ++(rounded > 0 && GetParam() >= kSample ? seeds_rounded : seeds_exact);
+  const std::uint64_t weights_rounded = unfolded.timeline.counters.rounded_weights;
+  const bool rounded = weights_rounded > 0 && GetParam() >= kSample;  // the sample agrees as it is
+  ++(rounded ? seeds_rounded : seeds_exact);
   for (const Classes classes : {Classes::Folded, Classes::FoldedWithoutUncontended}) {
     const Replay folded = replay("simgrid", *cluster_, workload_, classes);
-    if (rounded > 0 && GetParam() >= kSample) {
+    if (rounded) {
       EXPECT_LE(furthest_spans_s(workload_, folded, unfolded), unfolded.timeline.makespan_s / 32.0);
       continue;
     }
     EXPECT_EQ(differing_spans(workload_, folded, unfolded), 0U)
         << folded.partition.ranks.size() << " classes, rounded weights "
-        << folded.timeline.counters.rounded_weights << " and " << rounded;
+        << folded.timeline.counters.rounded_weights << " and " << weights_rounded;
     expect_equal_link_bytes(*cluster_, folded, unfolded);
     expect_equal_busy_times(*cluster_, folded, unfolded);
   }

@@ -140,6 +140,13 @@ TEST(LoadScenario, AModelMayBeAHuggingFaceConfig) {
   }
 }
 
+TEST(LoadScenario, AHostThatIsNoneIsNamedOnce) {
+  Json document = sample();
+  document["host"] = "eagre";
+  EXPECT_THAT(complaints(document),
+              HasSubstr("/host: \"eagre\" is not one of models/hosts (did you mean \"eager\"?)"));
+}
+
 TEST(LoadScenario, AllProblemsOfAFileComeTogether) {
   Json document = sample();
   document["model"] = "gpt3-175";

@@ -72,7 +72,7 @@ std::vector<std::size_t> BucketedReplicas::chunk_order() const {
 // No gradient outlives its bucket.
 bool BucketedReplicas::gradients_sharded() const {
   const Parallelism& p = plan_.parallelism;
-  return p.zero_stage == 2 && (p.reduce_every_microbatch || plan_.microbatches() == 1);
+  return partitions_every_microbatch(p) || (p.zero_stage == 2 && plan_.microbatches() == 1);
 }
 
 void BucketedReplicas::begin_step() {
@@ -184,21 +184,21 @@ void BucketedReplicas::allocate_gradients(const Share& share, std::size_t begin,
 // Starts the reduction of every bucket whose last gradient is final.
 void BucketedReplicas::after_backward(const UnitBackward& backward,
                                       const std::vector<ReadyGradient>& ready) {
-  const bool every = plan_.parallelism.zero_stage == 2 && plan_.parallelism.reduce_every_microbatch;
+  const bool every = partitions_every_microbatch(plan_.parallelism);
   if (backward.part == BackwardPart::Input || !(backward.last || every)) return;
   Chunk& chunk = chunks_[backward.place.chunk];
   const bool whole = backward.place.unit == 0;
   if (plan_.parallelism.overlap_grad_reduce || every) {
-    const std::vector<OpIndex> before = reductions_;
-    reduce_ready(chunk.experts, ready);
-    reduce_ready(chunk.dense, ready);
-    if (!plan_.parallelism.overlap_grad_reduce && reductions_ != before)
+    const bool experts = reduce_ready(chunk.experts, ready);
+    const bool dense = reduce_ready(chunk.dense, ready);
+    if (!plan_.parallelism.overlap_grad_reduce && (experts || dense))
       for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
   if (whole) chunk.dense.next = chunk.experts.next = 0;
 }
 
-void BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradient>& ready) {
+bool BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradient>& ready) {
+  const std::size_t begin = share.next;
   std::vector<OpIndex> final;
   for (const ReadyGradient& gradient : ready)
     if (gradient.expert == share.experts) final.push_back(gradient.op);
@@ -209,6 +209,7 @@ void BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradien
     for (std::size_t i = bucket.begin; i < bucket.end; ++i) latest = std::max(latest, final[i]);
     reduce(bucket, latest);
   }
+  return share.next > begin;
 }
 
 void BucketedReplicas::reduce_rest(const Chunk& chunk) {
@@ -254,7 +255,7 @@ void BucketedReplicas::pass_over_unreduced() {
 }
 
 void BucketedReplicas::end_step() {
-  const bool every = plan_.parallelism.zero_stage == 2 && plan_.parallelism.reduce_every_microbatch;
+  const bool every = partitions_every_microbatch(plan_.parallelism);
   if (!plan_.parallelism.overlap_grad_reduce && !every) {
     for (const std::size_t number : chunk_order()) reduce_rest(chunks_[number]);
   }

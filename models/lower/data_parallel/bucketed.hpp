@@ -51,7 +51,8 @@ class BucketedReplicas final : public DataParallel {
   OpIndex broadcast(const Share& share);
   void wait_for(const Share& share, std::size_t entry);
   void allocate_gradients(const Share& share, std::size_t begin, std::size_t end);
-  void reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);
+  // Whether there was a bucket to reduce.
+  bool reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);
   void reduce(const Bucket& bucket, OpIndex after);
   void reduce_rest(const Chunk& chunk);
   void pass_over_unreduced();
