@@ -11,6 +11,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/new_file.hpp"
 
 namespace trainyard {
 
@@ -28,7 +29,9 @@ using Json = nlohmann::ordered_json;
 void write_whole(int descriptor, const std::string& text, const std::filesystem::path& file) {
   const ssize_t written = ::write(descriptor, text.data(), text.size());
   const std::string reason = std::strerror(errno);
-  const bool fine = written == static_cast<ssize_t>(text.size()) && ::fsync(descriptor) == 0;
+  // A pipe or a terminal cannot be synchronised, and keeps nothing that could be lost.
+  const bool kept = ::fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS;
+  const bool fine = written == static_cast<ssize_t>(text.size()) && kept;
   ::close(descriptor);
   if (!fine) refuse(file, "cannot be written: " + reason, "free some space and start again");
 }
@@ -37,6 +40,7 @@ void write_whole(int descriptor, const std::string& text, const std::filesystem:
 
 Journal::Journal(std::filesystem::path file) : file_(std::move(file)) {
   if (file_.empty()) return;
+  if (is_written_as_it_stands(file_)) return;  // it has no rows to go on from
   if (std::filesystem::exists(file_)) {
     read(read_file(file_));
   } else {

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "sim/base/utf8.hpp"
+
 namespace trainyard {
 
 namespace {
@@ -15,6 +19,16 @@ std::string join(const std::vector<Problem>& problems) {
   return text;
 }
 
+// What is said goes into results too, which are JSON; names and files may hold any bytes.
+std::vector<Problem> readable(std::vector<Problem> problems) {
+  for (Problem& problem : problems) {
+    for (std::string* part : {&problem.file, &problem.pointer, &problem.problem, &problem.hint}) {
+      if (!is_utf8(*part)) *part = as_utf8(*part);
+    }
+  }
+  return problems;
+}
+
 }  // namespace
 
 std::string to_text(const Problem& problem) {
@@ -25,7 +39,7 @@ std::string to_text(const Problem& problem) {
 }
 
 InputError::InputError(std::vector<Problem> problems)
-    : std::runtime_error(join(problems)), problems_(std::move(problems)) {}
+    : std::runtime_error(join(readable(problems))), problems_(readable(std::move(problems))) {}
 
 InputError::InputError(Problem problem) : InputError(std::vector{std::move(problem)}) {}
 

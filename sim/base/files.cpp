@@ -1,7 +1,6 @@
 #include "sim/base/files.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/new_file.hpp"
 
 namespace trainyard {
 
@@ -87,27 +87,6 @@ std::string decompress(const fs::path& file, std::string_view contents) {
   return output;
 }
 
-void write_plain(const fs::path& file, std::string_view contents) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
-  out.close();
-  if (!out) fail(file, fmt::format("cannot be written: {}", std::strerror(errno)));
-}
-
-// A rename would replace a symbolic link by a file, so the file it points to is what is written.
-fs::path behind_links(const fs::path& file) {
-  std::error_code error;
-  const fs::path real = fs::canonical(file, error);
-  return error ? file : real;
-}
-
-void create_folder_of(const fs::path& file) {
-  if (!file.has_parent_path()) return;
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  if (error) fail(file, fmt::format("its folder cannot be made: {}", error.message()));
-}
-
 }  // namespace
 
 std::string read_file(const fs::path& file) {
@@ -123,27 +102,9 @@ std::string read_file(const fs::path& file) {
 }
 
 void write_file(const fs::path& file, std::string_view contents) {
-  create_folder_of(file);
-  const std::string packed = is_gzip_name(file) ? compress(contents) : std::string();
-  const std::string_view bytes = is_gzip_name(file) ? packed : contents;
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
-  // A device or a pipe (/dev/stdout) is written to, never replaced.
-  if (fs::exists(status) && !fs::is_regular_file(status)) return write_plain(file, bytes);
-
-  const fs::path target = behind_links(file);
-  const fs::path temporary = fmt::format("{}.{}.partial", target.string(), getpid());
-  try {
-    write_plain(temporary, bytes);
-    fs::rename(temporary, target);
-  } catch (const InputError& problem) {
-    fs::remove(temporary, error);
-    fail(file, problem.problems().front().problem);
-  } catch (const fs::filesystem_error& problem) {
-    fs::remove(temporary, error);
-    fail(file, fmt::format("cannot be written: {}", problem.code().message()));
-  }
+  NewFile made(file);
+  made.write(is_gzip_name(file) ? std::string_view(compress(contents)) : contents);
+  made.put_in_place();
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// Whole files in and out. Output is written under a temporary name and renamed, so that an
-// interrupted run leaves the old file or none, never half of one.
+// Whole files in and out. An interrupted run leaves the old file or none, never half of one
+// (sim/base/new_file.hpp).
 #pragma once
 
 #include <filesystem>

@@ -1,11 +1,12 @@
 #include "sim/report/output_stream.hpp"
 
+#include <unistd.h>
 #include <zlib.h>
 
+#include <cerrno>
 #include <string_view>
-#include <system_error>
 
-#include "sim/base/error.hpp"
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 namespace {
@@ -21,20 +22,15 @@ gzFile handle(void* stream) { return static_cast<gzFile>(stream); }
 
 }  // namespace
 
-OutputStream::OutputStream(std::filesystem::path file) : file_(std::move(file)), temporary_(file_) {
-  temporary_ += ".tmp";
-  std::error_code ignored;  // a folder that cannot be made shows in the failure to open
-  if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path(), ignored);
-  stream_ = gzopen(temporary_.c_str(), file_.extension() == ".gz" ? kCompressed : kPlain);
-  if (stream_ == nullptr) fail("cannot be written");
+OutputStream::OutputStream(std::filesystem::path file) : name_(std::move(file)), file_(name_) {
+  const int descriptor = ::dup(file_.descriptor());  // zlib closes what it is given
+  stream_ = gzdopen(descriptor, name_.extension() == ".gz" ? kCompressed : kPlain);
+  TY_CHECK(stream_ != nullptr, descriptor);
   gzbuffer(handle(stream_), kZlibBuffer);
 }
 
 OutputStream::~OutputStream() {
-  if (stream_ == nullptr) return;
-  gzclose(handle(stream_));
-  std::error_code ignored;
-  std::filesystem::remove(temporary_, ignored);
+  if (stream_ != nullptr) gzclose(handle(stream_));
 }
 
 void OutputStream::write(std::string_view text) {
@@ -45,25 +41,15 @@ void OutputStream::write(std::string_view text) {
 void OutputStream::flush() {
   const auto size = static_cast<unsigned>(buffer_.size());
   if (size != 0 && gzwrite(handle(stream_), buffer_.data(), size) != static_cast<int>(size)) {
-    fail("could not be written to its end");
+    file_.fail(errno);
   }
   buffer_.clear();
 }
 
 void OutputStream::close() {
   flush();
-  if (gzclose(handle(std::exchange(stream_, nullptr))) != Z_OK)
-    fail("could not be written to its end");
-  std::error_code error;
-  std::filesystem::rename(temporary_, file_, error);
-  if (error) fail("could not be put in place: " + error.message());
-}
-
-void OutputStream::fail(std::string problem) {
-  throw InputError(Problem{.file = file_.string(),
-                           .pointer = "",
-                           .problem = std::move(problem),
-                           .hint = "check the folder, its permissions and the free space"});
+  if (gzclose(handle(std::exchange(stream_, nullptr))) != Z_OK) file_.fail(errno);
+  file_.put_in_place();
 }
 
 }  // namespace trainyard

@@ -1,10 +1,10 @@
 // A file written piece by piece, for outputs too large to hold: bounded memory, compressed when the
-// name ends in ".gz", under a temporary name until closed, so that an interrupted run leaves no
-// half file.
+// name ends in ".gz", in place only once it is closed, so that an interrupted run leaves no half
+// file (sim/base/new_file.hpp).
 //
 //   OutputStream out("trace.json.gz");
 //   out.print("{},\n", 3);
-//   out.close();               // renames; without it the file is dropped
+//   out.close();               // without it the file is dropped
 #pragma once
 
 #include <fmt/format.h>
@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+
+#include "sim/base/new_file.hpp"
 
 namespace trainyard {
 
@@ -36,10 +38,9 @@ class OutputStream {
  private:
   static constexpr std::size_t kBufferBytes = 1 << 16;
   void flush();
-  [[noreturn]] void fail(std::string problem);
 
-  std::filesystem::path file_;
-  std::filesystem::path temporary_;
+  std::filesystem::path name_;
+  NewFile file_;
   void* stream_ = nullptr;  // zlib's handle, whose type stays out of this header
   fmt::memory_buffer buffer_;
 };

@@ -44,6 +44,38 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   }
 }
 
+// The device is written to, not replaced, and nothing is put beside it; so is a log that the shell
+// holds open.
+TEST(Outputs, DevicesAndStandardOutputAreWrittenAsTheyStand) {
+  const Scratch scratch;
+  const std::string run = "trainyard run scenarios/first/two_gpus.json ";
+  for (const std::string option : {"--json", "--trace", "--html", "--svg", "--missing"}) {
+    const Outcome full = scratch.sh(run + option + " /dev/full");
+    EXPECT_EQ(full.exit, 2) << option;
+    EXPECT_THAT(full.err, testing::HasSubstr("/dev/full: cannot be written: No space left"));
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  const Outcome appended =
+      scratch.sh("echo before > log && " + run + "--json /dev/stdout >> log && echo after >> log");
+  EXPECT_EQ(appended.exit, 0) << appended.err;
+  const std::string log = scratch.read("log");
+  EXPECT_TRUE(log.starts_with("before\n{")) << log.substr(0, 80);
+  EXPECT_THAT(log, testing::HasSubstr("Result             /dev/stdout\n"));
+  EXPECT_TRUE(log.ends_with("after\n"));
+  EXPECT_FALSE(std::filesystem::exists("/dev/stdout.scenario.json"));
+}
+
+TEST(Outputs, RunsThatWriteOneFileAtOnceAllSucceed) {
+  const Scratch scratch;
+  const std::string one =
+      "trainyard run scenarios/first/two_gpus.json --trace a.json.gz --csv c > /dev/null";
+  const Outcome outcome = scratch.sh("for i in 1 2 3 4; do { " + one +
+                                     " || echo failed; } & done; wait; gzip -t a.json.gz");
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(written(scratch), testing::Not(testing::Contains(testing::HasSubstr("partial"))));
+}
+
 // A stage each a row, boxes within the picture, and the same bytes again.
 TEST(Outputs, APictureShowsEveryStage) {
   const Scratch scratch;

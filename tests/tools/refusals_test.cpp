@@ -66,6 +66,10 @@ std::vector<Refusal> refusals() {
        "run takes a scenario or --workload, one of them (trainyard run "
        "scenarios/first/two_gpus.json)"},
       {"trainyard run absent.json", "absent.json: no such file"},
+      {kRun + "--json ''", "--json is empty (`trainyard run --help` shows what it takes)"},
+      {"trainyard memory ''", "scenario is empty (`trainyard memory --help` shows what it takes)"},
+      {kRun + "--set description=$(printf 'caf\\351')",
+       "--set is not UTF-8: \"description=caf\ufffd\" (rename the file, or write it in UTF-8)"},
       {"trainyard run scenarios", "scenarios: is a folder (name a file in it)"},
       {"trainyard memory absent.json", "absent.json: no such file"},
       {kRun + "--set parallelism.tensor",
@@ -175,6 +179,15 @@ TEST(Refusals, TooLittleMemoryIsNoFaultOfTheProgram) {
   EXPECT_EQ(outcome.exit, 1);
   EXPECT_TRUE(outcome.err.starts_with("trainyard: this takes more memory than ")) << outcome.err;
   EXPECT_EQ(outcome.out, "");
+}
+
+TEST(Refusals, AFileThatIsNoTextIsRefusedAmongOthersToo) {
+  const Scratch scratch;
+  const Outcome outcome =
+      scratch.sh("printf '\\377{' > bytes.json && trainyard sweep bytes.json --out rows.jsonl");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.out, testing::HasSubstr("1 runs: 1 refused"));
+  EXPECT_THAT(scratch.read("rows.jsonl"), testing::HasSubstr("\"status\":\"refused\""));
 }
 
 TEST(Refusals, AStandardOutputThatIsFullIsNoSuccess) {

@@ -93,5 +93,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return parse_failed(app, error);
   }
+  if (const std::string problem = trainyard::argument_problem(app); !problem.empty()) {
+    fmt::print(stderr, "trainyard: {}\n", problem);
+    return code(Exit::BadInput);
+  }
   return run(action);
 }

@@ -9,6 +9,7 @@
 #include "scenarios/page/page.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/new_file.hpp"
 #include "sim/chakra/export.hpp"
 #include "sim/report/chrome_trace.hpp"
 #include "sim/report/csv.hpp"
@@ -68,7 +69,8 @@ Outputs outputs_of(const OutputChoice& choice) {
   if (!choice.chakra.empty()) outputs.chakra = choice.chakra;
   if (!choice.json.empty()) {
     outputs.json = choice.json;
-    outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
+    if (!is_written_as_it_stands(choice.json))
+      outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
   }
   if (!choice.csv.empty()) outputs.csv = choice.csv;
   if (!choice.html.empty()) outputs.html = choice.html;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/nearest.hpp"
+#include "sim/base/utf8.hpp"
 
 namespace trainyard {
 
@@ -68,6 +69,22 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   std::string problem = error.what();
   std::replace(problem.begin(), problem.end(), '\n', ' ');
   return fmt::format("{} ({})", problem, help);
+}
+
+std::string argument_problem(const CLI::App& app) {
+  const Begun at = begun(app);
+  for (const CLI::Option* option : at.command->get_options()) {
+    for (const std::string& value : option->results()) {
+      // Between lists of lists (`compare --set`) the parser puts empty values of its own.
+      if (value.empty() && !option->get_inject_separator())
+        return fmt::format("{} is empty (`{} --help` shows what it takes)", option->get_name(),
+                           at.words);
+      if (!is_utf8(value))
+        return fmt::format("{} is not UTF-8: \"{}\" (rename the file, or write it in UTF-8)",
+                           option->get_name(), as_utf8(value));
+    }
+  }
+  return "";
 }
 
 }  // namespace trainyard

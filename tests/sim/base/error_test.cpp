@@ -20,6 +20,12 @@ TEST(InputError, PrintsAllItsProblems) {
   EXPECT_EQ(error.problems().size(), 2U);
 }
 
+TEST(InputError, IsTextWhateverBytesItQuotes) {
+  const InputError error({.file = "caf\xe9", .pointer = "", .problem = "\xff", .hint = ""});
+  EXPECT_STREQ(error.what(), "caf\ufffd: \ufffd");
+  EXPECT_EQ(error.problems().front().file, "caf\ufffd");
+}
+
 TEST(Check, NamesExpressionValuesAndPlace) {
   const int streams = 3;
   try {
