@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "sim/base/check.hpp"
 
@@ -14,13 +15,6 @@ namespace {
 constexpr double kRounding = 1e-9;  // of ratios that users write with a few digits
 
 std::uint32_t ceil_divide(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
-
-void join_all(const std::vector<DeviceId>& lower, const std::vector<DeviceId>& upper,
-              const Wire& wire, Draft& draft) {
-  for (const DeviceId below : lower) {
-    for (const DeviceId above : upper) draft.cable(below, above, wire);
-  }
-}
 
 }  // namespace
 
@@ -78,7 +72,7 @@ bool join_two_tiers(const ClusterSpec& spec, const std::vector<DeviceId>& leaves
       divisor_at_least(leaf_uplinks, ceil_divide(count * leaf_uplinks, spec.fabric.radix));
   if (spines == 0) return false;
   const Wire wire = switch_wire(spec, LinkKind::LeafSpine, leaf_uplinks / spines);
-  join_all(leaves, add_switches(draft, DeviceKind::SpineSwitch, "spine", spines), wire, draft);
+  draft.blueprint.join(leaves, add_switches(draft, DeviceKind::SpineSwitch, "spine", spines), wire);
   return true;
 }
 
@@ -106,8 +100,9 @@ bool join_three_tiers(const ClusterSpec& spec, const std::vector<std::vector<Dev
   const Wire core = switch_wire(spec, LinkKind::SpineCore, spine_uplinks / group);
   for (const auto& pod : pods) {
     const auto pod_spines = add_switches(draft, DeviceKind::SpineSwitch, "spine", spines);
-    join_all(pod, pod_spines, up, draft);
-    for (std::uint32_t j = 0; j < spines; ++j) join_all({pod_spines[j]}, cores[j], core, draft);
+    draft.blueprint.join(pod, pod_spines, up);
+    for (std::uint32_t j = 0; j < spines; ++j)
+      draft.blueprint.join(std::span(&pod_spines[j], 1), cores[j], core);
   }
   return true;
 }

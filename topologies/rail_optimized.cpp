@@ -46,11 +46,11 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
   const std::uint32_t rails = spec.node.nics;
   const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", units.count * rails);
   const Wire wire = nic_wire(spec);
-  for (std::uint32_t node = 0; node < spec.nodes; ++node) {
-    for (std::uint32_t rail = 0; rail < rails; ++rail) {
-      const std::size_t leaf = std::size_t{node / units.nodes} * rails + rail;
-      draft.cable(draft.nics[std::size_t{node} * rails + rail], leaves[leaf], wire);
-    }
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    const auto unit = static_cast<std::uint32_t>(leaf / rails);
+    const std::uint32_t end = std::min((unit + 1) * units.nodes, spec.nodes);
+    for (std::uint32_t node = unit * units.nodes; node < end; ++node)
+      draft.cable(draft.nics[std::size_t{node} * rails + leaf % rails], leaves[leaf], wire);
   }
   return leaves;
 }

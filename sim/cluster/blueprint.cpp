@@ -1,8 +1,6 @@
 #include "sim/cluster/blueprint.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <span>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -10,14 +8,15 @@
 namespace trainyard {
 
 Blueprint::Blueprint(const Wiring& like) {
-  drawn_.devices_ = like.devices_;
+  drawn_.devices_.reserve(like.device_count());
+  for (DeviceId id = 0; id < like.device_count(); ++id) drawn_.devices_.push_back(like.device(id));
   drawn_.names_ = like.names_;
   drawn_.pattern_of_node_ = like.pattern_of_node_;
 }
 
 DeviceId Blueprint::add(const Device& device) {
   drawn_.devices_.push_back(device);
-  return drawn_.device_count() - 1;
+  return stamped_ + static_cast<DeviceId>(drawn_.devices_.size()) - 1;
 }
 
 DeviceId Blueprint::add(const Device& device, std::string name) {
@@ -26,114 +25,196 @@ DeviceId Blueprint::add(const Device& device, std::string name) {
   return id;
 }
 
+Device Blueprint::device(DeviceId id) const {
+  if (id >= stamped_) return drawn_.devices_[id - stamped_];
+  const auto behind = std::ranges::upper_bound(
+      stamps_, id, {}, [](const Stamps& stamps) { return stamps.extent.first; });
+  const Stamps& stamps = *std::prev(behind);
+  return patterns_[stamps.pattern].devices[(id - stamps.extent.first) % stamps.extent.devices];
+}
+
+bool Blueprint::are_alike(DeviceId a, DeviceId b) const { return device(a).kind == device(b).kind; }
+
 void Blueprint::link(DeviceId from, DeviceId to, const Wire& wire) {
-  loose_.push_back({{from, to, drawn_.wires_.number(wire)}});
+  draw({.from = {.first = from}, .to = {.first = to}, .wire = drawn_.wires_.number(wire)});
 }
 
 void Blueprint::cable(DeviceId a, DeviceId b, const Wire& wire) {
-  loose_.push_back({.strand = {a, b, drawn_.wires_.number(wire)}, .both = true});
+  draw(
+      {.from = {.first = a}, .to = {.first = b}, .wire = drawn_.wires_.number(wire), .both = true});
 }
 
-std::uint32_t Blueprint::add_pattern(Wiring node) {
+void Blueprint::join(std::span<const DeviceId> a, std::span<const DeviceId> b, const Wire& wire) {
+  const std::uint32_t number = drawn_.wires_.number(wire);
+  const std::vector<Series> others = in_series(b);
+  for (const Series& from : in_series(a))
+    for (const Series& to : others) loose_.push_back({from, to, number, true});
+}
+
+std::vector<Series> Blueprint::in_series(std::span<const DeviceId> ids) const {
+  std::vector<Series> series;
+  for (const DeviceId id : ids)
+    if (series.empty() || !are_alike(series.back().first, id) || !series.back().extend({id}))
+      series.push_back({id});
+  return series;
+}
+
+// Goes on from the last where one end stays and the other is the next of its kind. A link of a
+// device to itself stands alone: both of its ends take their turn.
+void Blueprint::draw(const Loose& loose) {
+  ++links_drawn_;
+  last_ = loose;
+  const auto joins_two = [](const Loose& some) { return some.from.first != some.to.first; };
+  if (!loose_.empty() && loose_.back().wire == loose.wire && loose_.back().both == loose.both &&
+      joins_two(loose_.back()) && joins_two(loose)) {
+    const auto stays = [](const Series& end, const Series& next) {
+      return end.count == 1 && end.first == next.first;
+    };
+    const auto goes_on = [&](Series& end, const Series& next) {
+      return are_alike(end.first, next.first) && end.extend(next);
+    };
+    Loose& open = loose_.back();
+    if (stays(open.from, loose.from) && goes_on(open.to, loose.to)) return;
+    if (stays(open.to, loose.to) && goes_on(open.from, loose.from)) return;
+  }
+  loose_.push_back(loose);
+}
+
+std::uint32_t Blueprint::add_pattern(const Wiring& node) {
   TY_CHECK(node.names_.empty(), node.names_.size());
-  TY_CHECK(node.runs_.device_count() == 0, node.runs_.device_count());
   TY_CHECK(std::ranges::none_of(node.wires(), is_fabric_side, &Wire::kind));
+  Pattern pattern;
   std::vector<std::uint32_t> numbers;
-  for (const Wire& wire : node.wires_.all()) numbers.push_back(drawn_.wires_.number(wire));
-  for (Strand& strand : node.strands_) strand.wire = numbers[strand.wire];
-  patterns_.push_back(std::move(node));
+  for (const Wire& wire : node.wires()) numbers.push_back(drawn_.wires_.number(wire));
+  for (DeviceId id = 0; id < node.device_count(); ++id) {
+    TY_CHECK(!is_fabric_switch(node.device(id).kind), id);
+    pattern.devices.push_back(node.device(id));
+  }
+  for (LinkId id = 0; id < node.link_count(); ++id) {
+    const Strand strand = node.strand(id);
+    pattern.inner.push_back({strand.from, strand.to, numbers[strand.wire]});
+  }
+  patterns_.push_back(std::move(pattern));
   return static_cast<std::uint32_t>(patterns_.size() - 1);
 }
 
+// Behind other devices a copy is written out.
 DeviceId Blueprint::stamp(std::uint32_t pattern, std::uint32_t node) {
-  const DeviceId first = drawn_.device_count();
-  for (Device device : patterns_.at(pattern).devices_) {
-    device.node = static_cast<std::int32_t>(node);
-    drawn_.devices_.push_back(device);
-  }
-  stamps_.push_back({pattern, first});
   if (drawn_.pattern_of_node_.size() <= node)
     drawn_.pattern_of_node_.resize(node + std::size_t{1}, Wiring::kNoPattern);
   drawn_.pattern_of_node_[node] = pattern;
-  return first;
+  const auto devices = static_cast<std::uint32_t>(patterns_.at(pattern).devices.size());
+  const Stamps copy{pattern, node, {stamped_, devices, 1}};
+  if (!drawn_.devices_.empty()) {
+    const DeviceId first = stamped_ + static_cast<DeviceId>(drawn_.devices_.size());
+    expand(copy, drawn_.devices_);
+    for (const Strand& strand : patterns_[pattern].inner)
+      loose_.push_back({{first + strand.from}, {first + strand.to}, strand.wire});
+    return first;
+  }
+  const bool goes_on = !stamps_.empty() && stamps_.back().pattern == pattern &&
+                       stamps_.back().node + stamps_.back().extent.nodes == node;
+  if (goes_on) {
+    ++stamps_.back().extent.nodes;
+  } else {
+    stamps_.push_back(copy);
+  }
+  stamped_ += devices;
+  return stamped_ - devices;
+}
+
+void Blueprint::expand(const Stamps& stamps, std::vector<Device>& devices) const {
+  for (std::uint32_t i = 0; i < stamps.extent.nodes; ++i) {
+    for (Device device : patterns_[stamps.pattern].devices) {
+      device.node = static_cast<std::int32_t>(stamps.node + i);
+      devices.push_back(device);
+    }
+  }
 }
 
 Wiring Blueprint::wiring() && {
-  std::vector<std::uint32_t> loose = count_loose();
-  lay_runs(loose);
-  place_links(std::move(loose));
+  lay_runs();
+  lay_strands();
   return std::move(drawn_);
 }
 
-// By device, the links that start at it and are part of no pattern.
-std::vector<std::uint32_t> Blueprint::count_loose() const {
-  std::vector<std::uint32_t> count(drawn_.devices_.size(), 0);
-  for (const auto& [strand, both] : loose_) {
-    ++count[strand.from];
-    if (both) ++count[strand.to];
+// Calls use(from, to, wire) for every way that links lead, in the order drawn.
+template <class Use>
+void Blueprint::for_each_way(Use use) const {
+  for (const auto& [from, to, wire, both] : loose_) {
+    use(from, to, wire);
+    if (both) use(to, from, wire);
   }
-  return count;
 }
 
-// Stamps that come before all other devices; others stay, to be written out.
-void Blueprint::lay_runs(const std::vector<std::uint32_t>& loose) {
-  std::size_t begin = 0;
-  while (begin < stamps_.size() && stamps_[begin].first == drawn_.runs_.device_count()) {
-    const auto [pattern, first] = stamps_[begin];
-    const Wiring& node = patterns_[pattern];
-    const auto outlets = [&](DeviceId of) {
-      return std::span(loose).subspan(of, node.device_count());
+// Nodes of stamps in front whose outlets are not alike are written out, and all behind them.
+void Blueprint::lay_runs() {
+  std::vector<OutletLists> lists;
+  for (const Stamps& stamps : stamps_) lists.emplace_back(stamps.extent);
+  add_outlets(lists);
+  std::size_t runs = 0;
+  for (; runs < lists.size() && lists[runs].are_alike(); ++runs) {
+    const Pattern& pattern = patterns_[stamps_[runs].pattern];
+    drawn_.runs_.add({.devices = pattern.devices,
+                      .inner = pattern.inner,
+                      .outlets = std::move(lists[runs]).taken()},
+                     stamps_[runs].node, stamps_[runs].extent.nodes);
+  }
+  stamps_.erase(stamps_.begin(), stamps_.begin() + static_cast<std::ptrdiff_t>(runs));
+  if (stamps_.empty()) return;
+  std::vector<Device> devices;
+  for (const Stamps& stamps : stamps_) expand(stamps, devices);
+  drawn_.devices_.insert(drawn_.devices_.begin(), devices.begin(), devices.end());
+}
+
+void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
+  for_each_way([&](const Series& from, const Series& to, std::uint32_t wire) {
+    const auto add = [&](const Series& some) {
+      if (some.first >= stamped_) return;
+      const auto of = std::ranges::find_if(
+          lists, [&](const OutletLists& list) { return list.holds(some.first); });
+      for (std::uint32_t i = 0; i < to.count; ++i)
+        of->add(some, to[i], {.wire = wire, .kind = device(to[i]).kind});
     };
-    std::size_t end = begin + 1;
-    for (DeviceId next = first + node.device_count();
-         end < stamps_.size() && stamps_[end].pattern == pattern && stamps_[end].first == next &&
-         std::ranges::equal(outlets(first), outlets(next));
-         next += node.device_count())
-      ++end;
-    const auto same = outlets(first);
-    drawn_.runs_.add({.inner = node.strands_, .outlets = {same.begin(), same.end()}},
-                     static_cast<std::uint32_t>(end - begin));
-    begin = end;
-  }
-  stamps_.erase(stamps_.begin(), stamps_.begin() + static_cast<std::ptrdiff_t>(begin));
+    const bool whole = std::ranges::any_of(lists, [&](const OutletLists& list) {
+      return list.holds(from.first) && list.holds(from.last());
+    });
+    if (whole || (from.first >= stamped_ && from.last() >= stamped_)) return add(from);
+    for (std::uint32_t i = 0; i < from.count; ++i) add({from[i]});
+  });
 }
 
-// `links`: by device, those that are no part of a run.
-void Blueprint::place_links(std::vector<std::uint32_t> links) {
-  for (const auto& [pattern, first] : stamps_)
-    for (const Strand& strand : patterns_[pattern].strands_) ++links[first + strand.from];
-  const DeviceId in_runs = drawn_.runs_.device_count();
-  const auto others = links.begin() + in_runs;
-  const std::uint32_t strands = std::accumulate(others, links.end(), 0U);
-  std::exclusive_scan(links.begin(), others, links.begin(), 0U);
-  std::exclusive_scan(others, links.end(), others, 0U);
-  for (auto first = others; first != links.end(); ++first)
-    drawn_.first_link_.push_back(drawn_.runs_.link_count() + *first);
-  drawn_.first_link_.push_back(drawn_.runs_.link_count() + strands);
-  drawn_.strands_.resize(strands);
-  const std::span<NodeRuns::Outlet> outlets = drawn_.runs_.outlets();
-  const auto place = [&](const Strand& strand) {
-    const std::uint32_t next = links[strand.from]++;
-    if (strand.from < in_runs) {
-      outlets[next] = {strand.to, strand.wire};
-    } else {
-      drawn_.strands_[next] = strand;
+// The links of devices behind the runs.
+void Blueprint::lay_strands() {
+  const DeviceId begin = drawn_.runs_.device_count();
+  SeriesGroups<Far> leading(drawn_.devices_.size());
+  const auto kind = [&](DeviceId id) { return drawn_.device(id).kind; };
+  for (const Stamps& stamps : stamps_) {
+    for (std::uint32_t i = 0; i < stamps.extent.nodes; ++i) {
+      const DeviceId first = stamps.extent.first + i * stamps.extent.devices;
+      for (const Strand& strand : patterns_[stamps.pattern].inner)
+        leading.append(first + strand.from - begin, {first + strand.to},
+                       {strand.wire, kind(first + strand.to)});
     }
-  };
-  for (const auto& [pattern, first] : stamps_)
-    for (const Strand& strand : patterns_[pattern].strands_)
-      place({first + strand.from, first + strand.to, strand.wire});
-  for (const auto& [strand, both] : loose_) {
-    place(strand);
-    if (both) place({strand.to, strand.from, strand.wire});
   }
+  for_each_way([&](const Series& from, const Series& to, std::uint32_t wire) {
+    const Far far{wire, kind(to.first)};
+    for (std::uint32_t i = 0; i < from.count; ++i)
+      if (from[i] >= begin) leading.append(from[i] - begin, to, far);
+  });
+  for (DeviceId device = 0; device < leading.size(); ++device) {
+    drawn_.first_link_.push_back(drawn_.link_count());
+    leading.for_each(device, [&](const Series& to, const Far& far) {
+      drawn_.strands_.append(to, {begin + device, far});
+    });
+  }
+  drawn_.first_link_.push_back(drawn_.link_count());
 }
 
 bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const {
-  if (loose_.size() != links_before + 1 || loose_.back().both) return false;
-  const Strand& last = loose_.back().strand;
-  const Wire& wire = drawn_.wires_[last.wire];
-  return last.from == link.from && last.to == link.to && wire.kind == link.kind &&
+  if (links_drawn_ != links_before + 1 || last_.both) return false;
+  const Wire& wire = drawn_.wires_[last_.wire];
+  return last_.from.first == link.from && last_.to.first == link.to && wire.kind == link.kind &&
          wire.cables == link.cables;
 }
 
@@ -141,7 +222,7 @@ Wiring redrawn(const Wiring& whole, const std::function<void(const Link&, Bluepr
   Blueprint blueprint(whole);
   std::vector<std::uint32_t>& patterns = blueprint.drawn_.pattern_of_node_;
   for (const Link link : whole.links()) {
-    const std::size_t before = blueprint.loose_.size();
+    const std::size_t before = blueprint.links_drawn_;
     draw(link, blueprint);
     const std::int32_t node = whole.device(link.from).node;
     const bool stays = node >= 0 && whole.device(link.to).node == node;

@@ -5,13 +5,17 @@
 //   blueprint.cable(nic, leaf, wire);   // both directions
 //   const Wiring wiring = std::move(blueprint).wiring();
 //
-// Nodes alike are drawn once and stamped: their links are copied with other numbers.
+// Nodes alike are drawn once and stamped, and links drawn one behind the other between devices that
+// are numbered one behind the other are kept as one: what is regular costs by its parts, not by its
+// links.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "sim/cluster/outlet_lists.hpp"
 #include "sim/cluster/wiring.hpp"
 
 namespace trainyard {
@@ -26,10 +30,12 @@ class Blueprint {
   DeviceId add(const Device& device, std::string name);
   void link(DeviceId from, DeviceId to, const Wire& wire);
   void cable(DeviceId a, DeviceId b, const Wire& wire);  // both directions
+  // A cable from each of the ones to each of the others. REQUIRES: none is on both sides.
+  void join(std::span<const DeviceId> a, std::span<const DeviceId> b, const Wire& wire);
 
   // The number of a pattern to stamp. REQUIRES: a node with usual names, drawn by itself, without
-  // links of the fabric.
-  std::uint32_t add_pattern(Wiring node);
+  // switches and links of the fabric.
+  std::uint32_t add_pattern(const Wiring& node);
   // The first device of a copy of the pattern, as this node; the others follow in its order. Its
   // links come before all others of its devices.
   DeviceId stamp(std::uint32_t pattern, std::uint32_t node);
@@ -39,24 +45,42 @@ class Blueprint {
  private:
   friend Wiring redrawn(const Wiring& whole,
                         const std::function<void(const Link&, Blueprint&)>& draw);
-  struct Stamp {
-    std::uint32_t pattern = 0;
-    DeviceId first = 0;
+  struct Pattern {
+    std::vector<Device> devices;
+    std::vector<Strand> inner;  // with the numbers of wires as here
   };
-  // Outside of patterns.
+  // Copies of one pattern in a row, in front of all other devices.
+  struct Stamps {
+    std::uint32_t pattern = 0;
+    std::uint32_t node = 0;  // the first
+    OutletLists::Extent extent = {};
+  };
+  // Links outside of patterns: from each of the ones to each of the others.
   struct Loose {
-    Strand strand;
+    Series from;
+    Series to;
+    std::uint32_t wire = 0;
     bool both = false;  // and the same back
   };
+  [[nodiscard]] Device device(DeviceId id) const;
+  [[nodiscard]] bool are_alike(DeviceId a, DeviceId b) const;
+  [[nodiscard]] std::vector<Series> in_series(std::span<const DeviceId> ids) const;
+  void draw(const Loose& loose);
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;
-  [[nodiscard]] std::vector<std::uint32_t> count_loose() const;
-  void lay_runs(const std::vector<std::uint32_t>& loose);
-  void place_links(std::vector<std::uint32_t> links);
+  template <class Use>
+  void for_each_way(Use use) const;
+  void lay_runs();
+  void add_outlets(std::vector<OutletLists>& lists) const;
+  void expand(const Stamps& stamps, std::vector<Device>& devices) const;
+  void lay_strands();
 
-  Wiring drawn_;                  // its links last
-  std::vector<Wiring> patterns_;  // with the numbers of wires as here
-  std::vector<Stamp> stamps_;
-  std::vector<Loose> loose_;  // in the order drawn
+  Wiring drawn_;  // its links last
+  std::vector<Pattern> patterns_;
+  std::vector<Stamps> stamps_;  // those that are no runs yet
+  DeviceId stamped_ = 0;        // devices of these
+  std::vector<Loose> loose_;    // in the order drawn
+  std::size_t links_drawn_ = 0;
+  Loose last_;  // the last link drawn, by itself
 };
 
 // The same devices with other links: `draw` is given each link in turn and draws what shall be in

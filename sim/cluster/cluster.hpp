@@ -92,7 +92,7 @@ class Cluster {
     return wiring_.links_from(device);
   }
   [[nodiscard]] std::uint32_t device_count() const { return wiring_.device_count(); }
-  [[nodiscard]] const Device& device(DeviceId id) const { return wiring_.device(id); }
+  [[nodiscard]] Device device(DeviceId id) const { return wiring_.device(id); }
   [[nodiscard]] std::string name(DeviceId id) const { return wiring_.name(id); }
   // gpu: index into gpus()
   [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const {

@@ -6,28 +6,41 @@
 
 namespace trainyard {
 
-void NodeRuns::add(const Node& node, std::uint32_t count) {
+void NodeRuns::add(Node node, std::uint32_t first_node, std::uint32_t count) {
   Run run{.first_device = devices_,
           .first_link = links_,
-          .first_outlet = static_cast<std::uint32_t>(outlets_.size()),
+          .first_node = first_node,
           .count = count,
-          .devices = static_cast<std::uint32_t>(node.outlets.size())};
+          .devices = static_cast<std::uint32_t>(node.devices.size()),
+          .inside = std::move(node.devices)};
   std::size_t next = 0;
   for (std::uint32_t device = 0; device < run.devices; ++device) {
     run.first_link_of.push_back(static_cast<std::uint32_t>(run.entries.size()));
     for (; next < node.inner.size() && node.inner[next].from == device; ++next)
       run.entries.push_back({device, node.inner[next].to, node.inner[next].wire});
-    for (std::uint32_t i = 0; i < node.outlets[device]; ++i) {
+    for (Outlet& outlet : node.outlets[device]) {
       const auto number = static_cast<std::uint32_t>(run.outlet_links.size());
       run.outlet_links.push_back(static_cast<std::uint32_t>(run.entries.size()));
+      run.outlets.push_back(std::move(outlet));
       run.entries.push_back({.from = device, .to = number, .leaves = true});
     }
   }
   run.links = static_cast<std::uint32_t>(run.entries.size());
   devices_ += count * run.devices;
   links_ += count * run.links;
-  outlets_.resize(outlets_.size() + count * run.outlet_links.size());
   runs_.push_back(std::move(run));
+}
+
+LinkSeries NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet::Piece& piece) {
+  const std::uint32_t link = run.outlet_links[outlet];
+  const std::uint32_t place = run.entries[link].from;
+  const std::uint32_t count = piece.series.count;
+  return {.links = {run.first_link + piece.begin * run.links + link, run.links, count},
+          .from = {run.first_device + piece.begin * run.devices + place, run.devices, count},
+          .to = piece.series,
+          .from_kind = run.inside[place].kind,
+          .to_kind = piece.tag.kind,
+          .wire = piece.tag.wire};
 }
 
 // Those that hold no links begin where the next one does and are passed over.

@@ -1,44 +1,46 @@
-// Nodes alike that are numbered one behind the other: what a link of theirs joins, from its number.
+// Nodes alike that are numbered one behind the other: what a device of theirs is and what a link of
+// theirs joins, from its number.
 //
 // Nodes of a run have as many devices each, and each device as many links as its like in the other
 // nodes, so device d of node n is first + n * devices + d, and links are numbered alike. Links
-// within a node are kept once for the run. A link that leaves its node, an outlet, is kept with the
-// device it leads to.
+// within a node are kept once for the run. Where a link that leaves its node, an outlet, leads from
+// node to node is a list of series.
 //
-// Worked: 16 384 nodes of 23 devices and 66 links, 8 of which lead to switches, are 66 entries and
-// 131 072 outlets of 8 bytes in place of 1 081 344 links.
+// Worked: 16 384 nodes of 23 devices and 66 links, 8 of which lead to switches that 64 nodes share,
+// are 66 entries and 8 lists of 256 series in place of 1 081 344 links.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <type_traits>
 #include <vector>
 
-#include "sim/cluster/wire.hpp"
+#include "sim/cluster/link_series.hpp"
 
 namespace trainyard {
 
 class NodeRuns {
  public:
-  struct Outlet {
-    DeviceId to = 0;
-    std::uint32_t wire = 0;
-  };
+  using Outlet = SeriesList<Far>;  // by node of the run, the device it leads to
 
   // What one node of a run looks like, its devices numbered from 0.
   struct Node {
-    std::vector<Strand> inner;           // ascending by the device they start at
-    std::vector<std::uint32_t> outlets;  // by device, how many; they come behind its inner links
+    std::vector<Device> devices;               // `node` is of no account
+    std::vector<Strand> inner;                 // ascending by the device they start at
+    std::vector<std::vector<Outlet>> outlets;  // by device; they come behind its inner links
   };
 
-  // Adds a run of so many nodes behind those there are. REQUIRES: node.outlets has an entry for
-  // each device.
-  void add(const Node& node, std::uint32_t count);
-  // Of all runs, in the order of their links; whoever adds runs says where they lead.
-  [[nodiscard]] std::span<Outlet> outlets() { return outlets_; }
+  // Adds a run of so many nodes behind those there are; the first has that number.
+  void add(Node node, std::uint32_t first_node, std::uint32_t count);
 
   [[nodiscard]] std::uint32_t device_count() const { return devices_; }
   [[nodiscard]] std::uint32_t link_count() const { return links_; }
+  // REQUIRES: id < device_count().
+  [[nodiscard]] Device device(DeviceId id) const {
+    const Run& run = of_device(id);
+    Device device = run.inside[(id - run.first_device) % run.devices];
+    device.node = static_cast<std::int32_t>(run.first_node + (id - run.first_device) / run.devices);
+    return device;
+  }
   // What use(from, to, wire) makes of the link. REQUIRES: id < link_count().
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
@@ -64,6 +66,14 @@ class NodeRuns {
                 return Strand{from, to, wire};
               }));
   }
+  // Calls use(series) for all outlets, each once.
+  template <class Use>
+  void for_each_series(Use use) const {
+    for (const Run& run : runs_)
+      for (std::size_t outlet = 0; outlet < run.outlets.size(); ++outlet)
+        for (const Outlet::Piece& piece : run.outlets[outlet].pieces())
+          use(series_of(run, outlet, piece));
+  }
 
  private:
   struct Entry {
@@ -75,13 +85,15 @@ class NodeRuns {
   struct Run {
     DeviceId first_device = 0;
     LinkId first_link = 0;
-    std::uint32_t first_outlet = 0;
+    std::uint32_t first_node = 0;
     std::uint32_t count = 0;
     std::uint32_t devices = 0;  // of one node
     std::uint32_t links = 0;
+    std::vector<Device> inside = {};                // by device of a node
     std::vector<Entry> entries = {};                // by link of a node
     std::vector<std::uint32_t> first_link_of = {};  // by device of a node
     std::vector<std::uint32_t> outlet_links = {};   // those links of a node that are outlets
+    std::vector<Outlet> outlets = {};               // these
   };
 
   template <class Use>
@@ -92,10 +104,11 @@ class NodeRuns {
     const Entry& entry = run.entries[link];
     const DeviceId first = run.first_device + node * run.devices;
     if (!entry.leaves) return use(first + entry.from, first + entry.to, entry.wire);
-    const auto outlets = static_cast<std::uint32_t>(run.outlet_links.size());
-    const Outlet& outlet = outlets_[run.first_outlet + node * outlets + entry.to];
-    return use(first + entry.from, outlet.to, outlet.wire);
+    const Outlet::Piece& piece = run.outlets[entry.to].piece_at(node);
+    return use(first + entry.from, piece.series[node - piece.begin], piece.tag.wire);
   }
+  [[nodiscard]] static LinkSeries series_of(const Run& run, std::size_t outlet,
+                                            const Outlet::Piece& piece);
   // Most clusters have one run.
   [[nodiscard]] const Run& of_link(LinkId id) const {
     return runs_.size() == 1 ? runs_.front() : last_from(id, &Run::first_link);
@@ -106,7 +119,6 @@ class NodeRuns {
   [[nodiscard]] const Run& last_from(std::uint32_t id, std::uint32_t Run::*first) const;
 
   std::vector<Run> runs_;
-  std::vector<Outlet> outlets_;
   std::uint32_t devices_ = 0;
   std::uint32_t links_ = 0;
 };

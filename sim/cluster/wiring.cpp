@@ -11,20 +11,26 @@ std::uint32_t WireTable::number(const Wire& wire) {
 
 std::string Wiring::name(DeviceId id) const {
   const auto given = names_.find(id);
-  return given == names_.end() ? usual_name(devices_[id]) : given->second;
+  return given == names_.end() ? usual_name(device(id)) : given->second;
 }
 
 void Wiring::write_out() {
   if (runs_.device_count() == 0) return;
-  std::vector<Strand> strands;
-  strands.reserve(link_count());
-  for (LinkId id = 0; id < link_count(); ++id) strands.push_back(strand(id));
+  SeriesList<Near> strands;
+  for (LinkId id = 0; id < link_count(); ++id) {
+    const Strand link = strand(id);
+    strands.append({.first = link.to}, {link.from, {link.wire, device(link.to).kind}});
+  }
+  std::vector<Device> devices;
   std::vector<LinkId> first_link;
-  first_link.reserve(devices_.size() + 1);
-  for (DeviceId device = 0; device <= devices_.size(); ++device)
-    first_link.push_back(first_link_from(device));
+  for (DeviceId id = 0; id < device_count(); ++id) {
+    devices.push_back(device(id));
+    first_link.push_back(first_link_from(id));
+  }
+  first_link.push_back(link_count());
   runs_ = {};
   strands_ = std::move(strands);
+  devices_ = std::move(devices);
   first_link_ = std::move(first_link);
 }
 

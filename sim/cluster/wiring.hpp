@@ -1,5 +1,5 @@
-// The devices and directed links of a cluster: nodes of a pattern in closed form, all else in flat
-// arrays of numbers, 12 bytes a link, and no text but for devices that somebody named.
+// The devices and directed links of a cluster in closed form: nodes of a pattern once, the links of
+// a switch as series, and no text but for devices that somebody named.
 //
 // Links are numbered by the device they start at, those of one device in the order in which they
 // were drawn (blueprint.hpp). So nodes stamped one behind the other have links of numbers one
@@ -53,14 +53,17 @@ class Wiring {
       boost::transform_iterator<LinkAt, boost::counting_iterator<LinkId>, Link>>;
 
   [[nodiscard]] std::uint32_t device_count() const {
-    return static_cast<std::uint32_t>(devices_.size());
+    return runs_.device_count() + static_cast<std::uint32_t>(devices_.size());
   }
-  [[nodiscard]] const Device& device(DeviceId id) const { return devices_[id]; }
+  [[nodiscard]] Device device(DeviceId id) const {
+    return id < runs_.device_count() ? runs_.device(id) : devices_[id - runs_.device_count()];
+  }
+  // Devices from this one on are no part of a run of nodes alike (node_runs.hpp); all switches of
+  // the fabric are among them.
+  [[nodiscard]] DeviceId runs_end() const { return runs_.device_count(); }
   [[nodiscard]] std::string name(DeviceId id) const;
 
-  [[nodiscard]] std::uint32_t link_count() const {
-    return runs_.link_count() + static_cast<std::uint32_t>(strands_.size());
-  }
+  [[nodiscard]] std::uint32_t link_count() const { return runs_.link_count() + strands_.size(); }
   [[nodiscard]] Strand strand(LinkId id) const {
     return read(id, [](DeviceId from, DeviceId to, std::uint32_t wire) {
       return Strand{from, to, wire};
@@ -97,8 +100,22 @@ class Wiring {
   template <class Use>
   void for_each_outside_patterns(Use use) const {
     runs_.for_each_outlet(use);
-    for (std::size_t i = 0; i < strands_.size(); ++i)
-      use(static_cast<LinkId>(runs_.link_count() + i), strands_[i]);
+    LinkId link = runs_.link_count();
+    for (const auto& [begin, to, near] : strands_.pieces())
+      for (std::uint32_t i = 0; i < to.count; ++i)
+        use(link++, Strand{near.from, to[i], near.far.wire});
+  }
+  // Calls use(series) for the same links, each once. All ends of a series are of one kind.
+  template <class Use>
+  void for_each_series(Use use) const {
+    runs_.for_each_series(use);
+    for (const auto& [begin, to, near] : strands_.pieces())
+      use(LinkSeries{.links = {runs_.link_count() + begin, 1, to.count},
+                     .from = {near.from, 0, to.count},
+                     .to = to,
+                     .from_kind = device(near.from).kind,
+                     .to_kind = near.far.kind,
+                     .wire = near.far.wire});
   }
 
   // Nodes of one pattern have the same devices in the same order, and each of these starts with
@@ -116,8 +133,11 @@ class Wiring {
   void rewire(Rewired rewired) {
     write_out();
     WireTable table;
-    for (LinkId id = 0; id < strands_.size(); ++id)
-      strands_[id].wire = table.number(rewired(link(id)));
+    SeriesList<Near> strands;
+    for (const Link link : links())
+      strands.append({.first = link.to},
+                     {link.from, {table.number(rewired(link)), device(link.to).kind}});
+    strands_ = std::move(strands);
     wires_ = std::move(table);
   }
 
@@ -125,15 +145,22 @@ class Wiring {
   friend class Blueprint;
   friend Wiring redrawn(const Wiring& whole,
                         const std::function<void(const Link&, Blueprint&)>& draw);
+  // What the links of a series have in common.
+  struct Near {
+    DeviceId from = 0;
+    Far far = {};
+    bool operator==(const Near&) const = default;
+  };
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
-  void write_out();  // every link by itself
+  void write_out();  // every node by itself
   // What use(from, to, wire) makes of a link: three numbers, which stay in registers as a strand of
   // twelve bytes would not.
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
     if (id < runs_.link_count()) return runs_.read(id, use);
-    const Strand& strand = strands_[id - runs_.link_count()];
-    return use(strand.from, strand.to, strand.wire);
+    const std::uint32_t place = id - runs_.link_count();
+    const auto& [begin, to, near] = strands_.piece_at(place);
+    return use(near.from, to[place - begin], near.far.wire);
   }
   [[nodiscard]] Links range(LinkId begin, LinkId end) const {
     const auto at = [&](LinkId id) {
@@ -143,11 +170,11 @@ class Wiring {
     return {at(begin), at(end)};
   }
 
-  std::vector<Device> devices_;
+  NodeRuns runs_;                          // the first devices and links
+  std::vector<Device> devices_;            // behind them
   std::map<DeviceId, std::string> names_;  // of those that have not the usual one
   WireTable wires_;
-  NodeRuns runs_;                   // the first devices and links
-  std::vector<Strand> strands_;     // of the devices behind them
+  SeriesList<Near> strands_;        // where the links of the devices behind the runs lead to
   std::vector<LinkId> first_link_;  // by such device, and the end
   std::vector<std::uint32_t> pattern_of_node_;
 };

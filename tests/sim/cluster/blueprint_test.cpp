@@ -126,8 +126,11 @@ TEST(Blueprint, NumbersStampedNodesOfAnyOrderAndCablingAsDrawnOnes) {
     const Wiring drawn = random_wiring(seed, false);
     Wiring stamped = random_wiring(seed, true);
     ASSERT_EQ(all_links(stamped), all_links(drawn)) << seed;
+    ASSERT_EQ(stamped.device_count(), drawn.device_count()) << seed;
     for (DeviceId id = 0; id <= drawn.device_count(); ++id)
       ASSERT_EQ(stamped.first_link_from(id), drawn.first_link_from(id)) << seed;
+    for (DeviceId id = 0; id < drawn.device_count(); ++id)
+      ASSERT_EQ(stamped.device(id), drawn.device(id)) << seed;
     stamped.rewire([](const Link& link) {
       Wire wire = wire_of(link);
       if (link.id % 2 == 0) wire.latency = Seconds{1.0};
@@ -153,7 +156,57 @@ TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
     ASSERT_TRUE(std::ranges::is_sorted(told));
     for (const Link& link : wiring.links())
       ASSERT_TRUE(link.kind == LinkKind::Pcie || std::ranges::binary_search(told, link.id)) << seed;
+    std::vector<LinkId> in_series;
+    wiring.for_each_series([&](const LinkSeries& series) {
+      for (std::uint32_t i = 0; i < series.links.count; ++i) {
+        const Link link = wiring.link(series.links[i]);
+        ASSERT_EQ(std::pair(series.from[i], series.to[i]), std::pair(link.from, link.to));
+        ASSERT_EQ(wiring.wires()[series.wire], wire_of(link));
+        ASSERT_EQ(wiring.device(link.from).kind, series.from_kind);
+        ASSERT_EQ(wiring.device(link.to).kind, series.to_kind);
+        in_series.push_back(link.id);
+      }
+    });
+    std::ranges::sort(in_series);
+    ASSERT_EQ(in_series, told) << seed;
   }
+}
+
+// Two lists of devices, one not in a row, each of the first joined to each of the others.
+Wiring two_tiers(bool at_once) {
+  Blueprint blueprint;
+  std::vector<DeviceId> lower;
+  std::vector<DeviceId> upper;
+  for (std::int32_t i = 0; i < 12; ++i) {
+    const bool leaf = i % 3 > 0;
+    (leaf ? lower : upper)
+        .push_back(blueprint.add(
+            {.kind = leaf ? DeviceKind::LeafSwitch : DeviceKind::SpineSwitch, .index = i}));
+  }
+  if (at_once) {
+    blueprint.join(lower, upper, kPort);
+  } else {
+    for (const DeviceId below : lower)
+      for (const DeviceId above : upper) blueprint.cable(below, above, kPort);
+  }
+  return std::move(blueprint).wiring();
+}
+
+TEST(Blueprint, JoinsTwoTiersAsItWouldHaveCabledThem) {
+  const Wiring at_once = two_tiers(true);
+  EXPECT_EQ(at_once.link_count(), 64U);
+  EXPECT_EQ(all_links(at_once), all_links(two_tiers(false)));
+}
+
+// A device that is cabled to itself while others are cabled to it.
+TEST(Blueprint, NumbersLinksToOneselfInTheirTurn) {
+  Blueprint blueprint;
+  for (std::int32_t i = 0; i < 3; ++i) blueprint.add({.kind = DeviceKind::LeafSwitch, .index = i});
+  for (const DeviceId other : {0U, 1U, 2U}) blueprint.cable(1, other, kPort);
+  const Wiring wiring = std::move(blueprint).wiring();
+  std::vector<DeviceId> ends;
+  for (const Link link : wiring.links_from(1)) ends.push_back(link.to);
+  EXPECT_EQ(ends, (std::vector<DeviceId>{0, 1, 1, 2}));
 }
 
 TEST(Blueprint, NamesWhatNobodyNamed) {

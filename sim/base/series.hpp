@@ -1,0 +1,118 @@
+// Long lists of numbers that follow from one another, kept as arithmetic series: what regular
+// hardware is numbered by.
+//
+//   SeriesList<int> list;                   // tagged: what else the numbers of a series share
+//   list.append({.first = 5, .step = 23, .count = 64}, 0);
+//   list.append({.first = 1477}, 0);        // goes on as the others do: still one series
+//   list[63];                               // 1454
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace trainyard {
+
+// first, first + step, ... modulo 2^32, so that a series may lead downwards.
+struct Series {
+  std::uint32_t first = 0;
+  std::uint32_t step = 0;
+  std::uint32_t count = 1;
+
+  [[nodiscard]] std::uint32_t operator[](std::uint32_t i) const { return first + i * step; }
+  [[nodiscard]] std::uint32_t last() const { return (*this)[count - 1]; }
+  // Takes the others on behind its own, if all of them are one series then. One number alone goes
+  // on with any step. REQUIRES: neither is empty.
+  bool extend(const Series& more) {
+    const std::uint32_t apart = more.first - last();
+    if ((count > 1 && apart != step) || (more.count > 1 && apart != more.step)) return false;
+    step = apart;
+    count += more.count;
+    return true;
+  }
+};
+
+// One long list. The number at a place is found in a few steps: at most as many as series begin
+// among sixteen numbers.
+template <class Tag>
+class SeriesList {
+ public:
+  struct Piece {
+    std::uint32_t begin = 0;  // the place of its first number in the list
+    Series series = {};
+    Tag tag = {};
+  };
+
+  // REQUIRES: the series is not empty.
+  void append(const Series& series, const Tag& tag) {
+    if (pieces_.empty() || !(pieces_.back().tag == tag) || !pieces_.back().series.extend(series))
+      pieces_.push_back({size_, series, tag});
+    size_ += series.count;
+    hints_.resize((std::size_t{size_} + kTogether - 1) / kTogether,
+                  static_cast<std::uint32_t>(pieces_.size() - 1));
+  }
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
+  // REQUIRES: place < size().
+  [[nodiscard]] const Piece& piece_at(std::uint32_t place) const {
+    const Piece* piece = &pieces_[hints_[place / kTogether]];
+    const Piece* const last = &pieces_.back();
+    while (piece != last && (piece + 1)->begin <= place) ++piece;
+    return *piece;
+  }
+  [[nodiscard]] std::uint32_t operator[](std::uint32_t place) const {
+    const Piece& piece = piece_at(place);
+    return piece.series[place - piece.begin];
+  }
+
+ private:
+  static constexpr std::uint32_t kTogether = 16;
+  std::vector<Piece> pieces_;
+  std::vector<std::uint32_t> hints_;  // by sixteen places, the piece of the first
+  std::uint32_t size_ = 0;
+};
+
+// Many lists that grow in turns. Each keeps the order in which it was given its numbers.
+template <class Tag>
+class SeriesGroups {
+ public:
+  explicit SeriesGroups(std::size_t groups) : ends_(groups) {}
+
+  // REQUIRES: the series is not empty.
+  void append(std::size_t group, const Series& series, const Tag& tag) {
+    Ends& ends = ends_[group];
+    if (ends.last != kNoPiece) {
+      Piece& last = pieces_[ends.last];
+      if (last.tag == tag && last.series.extend(series)) return;
+    }
+    const auto next = static_cast<std::uint32_t>(pieces_.size());
+    (ends.last == kNoPiece ? ends.first : pieces_[ends.last].next) = next;
+    ends.last = next;
+    pieces_.push_back({series, tag});
+  }
+  [[nodiscard]] std::size_t size() const { return ends_.size(); }
+  // Calls use(series, tag) for each of the group.
+  template <class Use>
+  void for_each(std::size_t group, Use use) const {
+    for (std::uint32_t at = ends_[group].first; at != kNoPiece; at = pieces_[at].next)
+      use(pieces_[at].series, pieces_[at].tag);
+  }
+
+ private:
+  static constexpr std::uint32_t kNoPiece = std::numeric_limits<std::uint32_t>::max();
+  struct Piece {
+    Series series = {};
+    Tag tag = {};
+    std::uint32_t next = kNoPiece;  // of the same group
+  };
+  struct Ends {
+    std::uint32_t first = kNoPiece;
+    std::uint32_t last = kNoPiece;
+  };
+  std::vector<Ends> ends_;  // by group
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace trainyard
