@@ -247,6 +247,12 @@ void check_schedule_shape(const Check& check) {
                                           .group_size = p.microbatch_group_size});
   if (refusal) {
     check.file.report("/parallelism/schedule", *refusal);
+  } else if (schedule->placement() != StagePlacement::Wrap && !p.overlap_p2p) {
+    check.file.report("/parallelism/overlap_p2p",
+                      p.schedule +
+                          " sends both ways between two ranks at once; sends that block "
+                          "would wait for each other",
+                      "set overlap_p2p to true");
   } else if (check.model) {
     check_reduction_order(check.file, check.scenario, *schedule);
   }

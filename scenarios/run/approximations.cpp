@@ -148,6 +148,14 @@ void add_cost_approximations(const std::vector<bool>& used, std::span<const Cost
        "tells more");
 }
 
+void add_software_approximation(const Workload& workload, RunFacts& facts) {
+  facts.approximations.push_back(
+      {.name = "software_unknown",
+       .count = workload.programs.size(),
+       .sentence = "a workload says nothing of framework and host: kernels take their profile's "
+                   "time, issued in no time (name a scenario beside --workload for its software)"});
+}
+
 void add_nccl_approximations(const Workload& workload, const Cluster& cluster,
                              const nccl::NcclTransport& transport, RunFacts& facts) {
   const auto calls = static_cast<std::uint64_t>(

@@ -13,6 +13,9 @@ namespace trainyard {
 // What the lowering leaves out of this plan.
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
 
+// Of a workload that comes without a scenario: the software around its kernels is not known.
+void add_software_approximation(const Workload& workload, RunFacts& facts);
+
 // By kernel: whether a rank's program computes it.
 [[nodiscard]] std::vector<bool> kernels_used(const Workload& workload);
 

@@ -1,4 +1,5 @@
-// Where a scenario chose an algorithm that a group of its ranks cannot run.
+// Where a scenario chose an algorithm that a group of its ranks cannot run, or left NCCL none to
+// choose.
 //
 // Whether "nvls" or "halving_doubling" can run is a question of where a group stands, which only
 // the transport finds out, and it knows neither file nor path. Asked after it refused, this says
@@ -13,8 +14,8 @@
 
 namespace trainyard {
 
-// Throws InputError for the first call of the step whose chosen algorithm refuses its group; does
-// nothing where there is none.
+// Throws InputError for the first call of the step whose chosen algorithm refuses its group, or for
+// which NCCL has none left; does nothing where there is no such call.
 void check_chosen_algorithms(const Scenario& scenario, const Cluster& cluster);
 
 }  // namespace trainyard

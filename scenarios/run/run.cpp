@@ -162,9 +162,18 @@ Run run_workload(WorkloadQuestion question, const RunOptions& options) {
   run.facts.title = std::move(question.title);
   run.facts.engine = question.engine;
   run.workload = std::move(question.workload);
+  const Scenario* as = question.software ? &*question.software : nullptr;
   KeptForReplays kept{.gpu_of_kernel = specialise(run.workload, *run.cluster),
-                      .pricings = KernelPricings({})};
-  replay(run, {}, options, kept);
+                      .pricings = KernelPricings(as ? kernel_software(*as) : KernelSoftware{})};
+  RunOptions software = options;
+  if (as) {
+    kept.hosts = host_lanes(run.workload, as->host_costs, host_habits(as->plan.parallelism));
+    software.interference = options.interference && as->interference;
+  } else {
+    add_software_approximation(run.workload, run.facts);
+  }
+  replay(run, as ? as->plan.collectives : CollectiveChoice{}, software, kept);
+  if (as) add_memory_overheads(as->plan.framework, run);
   if (options.timing) stopwatch.record(run.facts);
   return run;
 }

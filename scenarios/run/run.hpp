@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,12 +80,16 @@ class WhatIf {
   std::unique_ptr<Kept> kept_;
 };
 
-// A workload that no model of ours made, on a cluster. `engine` as in a scenario.
+// A workload that no model of ours made, on a cluster. `engine` as in a scenario. What ranks do
+// says nothing of the software around it: a scenario may, whose framework (kernels, memory), host,
+// interference and settings of NCCL then hold; without one kernels take the profile's time, no
+// host issues them, and the run says so.
 struct WorkloadQuestion {
   std::string title;
   Workload workload;
   ClusterSpec cluster;
   std::string engine = "simgrid";
+  std::optional<Scenario> software = {};
 };
 [[nodiscard]] Run run_workload(WorkloadQuestion question, const RunOptions& options);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/workload/workload_json.hpp"
@@ -17,22 +19,40 @@ ClusterSpec read_cluster_file(const std::filesystem::path& file) {
   return spec;
 }
 
-WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
-                                        const std::filesystem::path& cluster) {
+namespace {
+
+// `place` is where the cluster comes from.
+WorkloadQuestion question_of(const std::filesystem::path& workload, ClusterSpec cluster,
+                             const std::string& place) {
   WorkloadQuestion question;
   question.title = fmt::format("Workload {}", workload.filename().string());
-  question.cluster = read_cluster_file(cluster);
+  question.cluster = std::move(cluster);
   question.workload = read_workload(workload);
   const std::uint32_t gpus = gpu_count(question.cluster);
   for (std::size_t rank = 0; rank < question.workload.ranks.size(); ++rank) {
     const std::uint32_t gpu = question.workload.ranks[rank].gpu;
     if (gpu < gpus) continue;
-    throw InputError(Problem{
-        .file = workload.string(),
-        .pointer = fmt::format("/ranks/{}/gpu", rank),
-        .problem = fmt::format("{} is not a GPU of the cluster, which has {}", gpu, gpus),
-        .hint = fmt::format("use 0 to {}, or more nodes in {}", gpus - 1, cluster.string())});
+    throw InputError(
+        Problem{.file = workload.string(),
+                .pointer = fmt::format("/ranks/{}/gpu", rank),
+                .problem = fmt::format("{} is not a GPU of the cluster, which has {}", gpu, gpus),
+                .hint = fmt::format("use 0 to {}, or more nodes in {}", gpus - 1, place)});
   }
+  return question;
+}
+
+}  // namespace
+
+WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
+                                        const std::filesystem::path& cluster) {
+  return question_of(workload, read_cluster_file(cluster), cluster.string());
+}
+
+WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
+                                        const Scenario& scenario) {
+  WorkloadQuestion question = question_of(workload, scenario.cluster, scenario.file);
+  question.engine = scenario.engine;
+  question.software = scenario;
   return question;
 }
 

@@ -13,6 +13,10 @@ namespace trainyard {
 [[nodiscard]] WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
                                                       const std::filesystem::path& cluster);
 
+// The same with a scenario in place of the cluster's file: its cluster, engine and software hold.
+[[nodiscard]] WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
+                                                      const Scenario& scenario);
+
 // A scenario's "cluster" object from a file of its own.
 [[nodiscard]] ClusterSpec read_cluster_file(const std::filesystem::path& file);
 

@@ -179,6 +179,31 @@ TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
   }
 }
 
+// Framework, host and NCCL's settings are the scenario's: step, memory and use of links are too.
+TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
+  const Scratch scratch;
+  const std::string scenario =
+      "scenarios/first/two_gpus.json --set framework=deepspeed --set host=megatron_core --set "
+      "stragglers=true --set 'collectives={\"nccl\":{\"proto\":\"LL\"}}' ";
+  ASSERT_EQ(scratch.sh("trainyard run " + scenario + " --json ours.json").exit, 0);
+  ASSERT_EQ(scratch.sh("trainyard show workload " + scenario + " --json > w.json").exit, 0);
+  const Outcome replay =
+      scratch.sh("trainyard run " + scenario + " --workload w.json --json theirs.json");
+  ASSERT_EQ(replay.exit, 0) << replay.err;
+  ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --json > c.json").exit, 0);
+  ASSERT_EQ(scratch.sh("trainyard run --workload w.json --cluster c.json --json bare.json").exit,
+            0);
+  const auto ours = nlohmann::json::parse(scratch.read("ours.json"));
+  const auto theirs = nlohmann::json::parse(scratch.read("theirs.json"));
+  for (const char* key : {"step_time_s", "breakdown_s", "links", "memory", "collectives"}) {
+    EXPECT_EQ(ours.at(key), theirs.at(key)) << key;
+  }
+  EXPECT_FALSE(theirs.at("approximations").contains("software_unknown"));
+  const auto bare = nlohmann::json::parse(scratch.read("bare.json"));
+  EXPECT_LT(bare.at("step_time_s"), ours.at("step_time_s"));
+  EXPECT_TRUE(bare.at("approximations").contains("software_unknown"));
+}
+
 // Places that take no file are refused before anything is printed or written.
 TEST(Outputs, APlaceThatCannotBeWrittenLeavesNothing) {
   const std::string run = "trainyard run scenarios/first/two_gpus.json ";

@@ -63,7 +63,7 @@ std::vector<Refusal> refusals() {
       {kRun + "two.json",
        R"("two.json" is one too many (`trainyard run --help` shows what it takes))"},
       {"trainyard run",
-       "run takes a scenario or --workload, one of them (trainyard run "
+       "run takes a scenario, or a --workload and where it runs (trainyard run "
        "scenarios/first/two_gpus.json)"},
       {"trainyard run absent.json", "absent.json: no such file"},
       {kRun + "--json ''", "--json is empty (`trainyard run --help` shows what it takes)"},
@@ -90,10 +90,15 @@ std::vector<Refusal> refusals() {
       {kRun + "--trace t.json --trace-ranks some",
        "--trace-ranks: \"some\" names no ranks (write ranks and ranges, as in 0,8-15, or all)"},
       {"trainyard run --workload w.json",
-       "--workload and --cluster go together (`trainyard show topology SCENARIO --json` prints a "
-       "cluster file)"},
+       "--workload takes a --cluster, or a scenario for cluster and software, one of them "
+       "(`trainyard show topology SCENARIO --json` prints a cluster file)"},
+      {kRun + "--workload w.json --cluster c.json",
+       "--workload takes a --cluster, or a scenario for cluster and software, one of them "
+       "(`trainyard show topology SCENARIO --json` prints a cluster file)"},
+      {kRun + "--cluster c.json",
+       "--cluster is where a --workload runs (a scenario has its own: --set cluster.file=...)"},
       {"trainyard run --workload w.json --cluster c.json --set a=1",
-       "--set changes a scenario, and a --workload has none (change the workload file)"},
+       "--set changes a scenario, and there is none (change the workload file)"},
       {"trainyard schedule zigzag",
        R"(there is no schedule "zigzag" (`trainyard list schedules` shows them))"},
       {"trainyard schedule gpipee", R"(there is no schedule "gpipee" (did you mean gpipe?))"},

@@ -64,7 +64,9 @@ Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
     const FluidSolverAhead ahead(scenario->engine == "simgrid");
     return run_scenario(*scenario, options);
   }
-  WorkloadQuestion question = read_workload_question(choice.workload, choice.cluster);
+  WorkloadQuestion question = choice.cluster.empty()
+                                  ? read_workload_question(choice.workload, read(choice.scenario))
+                                  : read_workload_question(choice.workload, choice.cluster);
   if (!choice.engine.empty()) question.engine = choice.engine;
   return run_workload(std::move(question), options);
 }
@@ -75,16 +77,19 @@ void refuse_contradictions(const RunChoice& choice) {
     throw InputError(
         Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
   };
-  if (choice.scenario.file.empty() == choice.workload.empty()) {
-    fail("run takes a scenario or --workload, one of them",
+  if (choice.scenario.file.empty() && choice.workload.empty()) {
+    fail("run takes a scenario, or a --workload and where it runs",
          "trainyard run scenarios/first/two_gpus.json");
   }
-  if (choice.workload.empty() != choice.cluster.empty()) {
-    fail("--workload and --cluster go together",
+  if (choice.workload.empty() && !choice.cluster.empty()) {
+    fail("--cluster is where a --workload runs", "a scenario has its own: --set cluster.file=...");
+  }
+  if (!choice.workload.empty() && choice.scenario.file.empty() == choice.cluster.empty()) {
+    fail("--workload takes a --cluster, or a scenario for cluster and software, one of them",
          "`trainyard show topology SCENARIO --json` prints a cluster file");
   }
-  if (!choice.workload.empty() && !choice.scenario.sets.empty()) {
-    fail("--set changes a scenario, and a --workload has none", "change the workload file");
+  if (choice.scenario.file.empty() && !choice.scenario.sets.empty()) {
+    fail("--set changes a scenario, and there is none", "change the workload file");
   }
   if (!choice.workload.empty() && choice.explain) {
     fail("--explain supposes changes to a scenario, and a --workload has none",
@@ -186,8 +191,10 @@ void add_run(CLI::App& app, Action& action) {
   auto choice = std::make_shared<RunChoice>();
   CLI::App* command = app.add_subcommand("run", "Simulate one training step and report it");
   add_scenario_options(*command, choice->scenario, false);
-  command->add_option("--workload", choice->workload,
-                      "Replay a workload graph from a file instead (see `show workload --json`)");
+  command->add_option(
+      "--workload", choice->workload,
+      "Replay a workload graph from a file (see `show workload --json`), on a --cluster "
+      "or with a scenario's cluster and software");
   command->add_option("--cluster", choice->cluster,
                       "Where a --workload runs: a file with a cluster object");
   command->add_option("--out", choice->outputs.out,

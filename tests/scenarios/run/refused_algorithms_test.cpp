@@ -14,20 +14,36 @@ namespace {
 const std::string kOneNode =
     std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/llama3/llama3_8b_8xh100.json";
 
-// What is said of two nodes whose replicas reduce by an algorithm; empty: it runs.
-std::vector<Problem> said_of(const std::string& algorithm, const std::string& model) {
+// What is said of two nodes whose collectives are chosen so; empty: it runs.
+std::vector<Problem> said_of_choice(const Override& choice, const std::string& model) {
   const Scenario scenario = load_scenario(kOneNode, {{"cluster.nodes", "2"},
                                                      {"parallelism.data", "8"},
                                                      {"parallelism.zero_stage", "0"},
                                                      {"training.global_batch_size", "8"},
                                                      {"collective_model", model},
-                                                     {"collectives.data.all_reduce", algorithm}});
+                                                     choice});
   try {
     (void)run_scenario(scenario, {});
   } catch (const InputError& refusal) {
     return refusal.problems();
   }
   return {};
+}
+
+std::vector<Problem> said_of(const std::string& algorithm, const std::string& model) {
+  return said_of_choice({"collectives.data.all_reduce", algorithm}, model);
+}
+
+// A tree adds up, and nothing else: replicas' reductions run, the tensor ranks' gathers do not.
+TEST(RefusedAlgorithms, AreNamedWhereNcclIsLeftNone) {
+  for (const std::string model : {"fluid", "stepwise"}) {
+    const std::vector<Problem> problems = said_of_choice({"collectives.nccl.algo", "Tree"}, model);
+    ASSERT_EQ(problems.size(), 1U) << model;
+    EXPECT_EQ(problems[0].file, kOneNode);
+    EXPECT_EQ(problems[0].pointer, "/collectives/nccl");
+    EXPECT_NE(problems[0].problem.find("has no algorithm left for "), std::string::npos);
+  }
+  EXPECT_TRUE(said_of_choice({"collectives.nccl.algo", "Ring"}, "fluid").empty());
 }
 
 TEST(RefusedAlgorithms, AreNamedWhereTheyWereChosen) {
