@@ -34,6 +34,7 @@ GradientPasses load_gradient_passes(const std::string& name) {
     if (truth("scaled_by_kernel")) passes.average = GradientAverage::Before;
     if (truth("checked_for_nan")) passes.check = GradientCheck::On;
     passes.unscale = truth("unscaled_by_kernel");
+    passes.accumulate = truth("accumulated_by_kernel");
   }
   file.finish();
   return passes;

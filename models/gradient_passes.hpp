@@ -1,6 +1,7 @@
-// The kernels in which a framework passes over every gradient of a rank beside adding them up and
-// stepping: it scales them so that their sum over replicas is a mean, looks for NaN in what it is
-// about to send, and takes out the loss scale of fp16.
+// The kernels in which a framework passes over every gradient of a rank beside stepping: it adds
+// those of a microbatch to those before, where products do not, scales them so that their sum over
+// replicas is a mean, looks for NaN in what it is about to send, and takes out the loss scale of
+// fp16.
 //
 // Each reads (and writes) all gradients once, so they show in short steps: 12 bytes of each of 5.7
 // thousand million fp32 gradients are 10 ms at a B200's 7.1 TB/s. Frameworks are data
@@ -23,6 +24,9 @@ struct GradientPasses {
   GradientAverage average = GradientAverage::Collective;  // never Framework
   GradientCheck check = GradientCheck::Off;               // never Framework
   bool unscale = false;  // fp16: a kernel of its own divides by the loss scale before the norm
+  // What a microbatch leaves is added to what those before it left by a kernel of its own
+  // (autograd's AccumulateGrad), not by the product that makes it.
+  bool accumulate = false;
 
   // These, but for what a scenario says itself.
   [[nodiscard]] GradientPasses with(GradientAverage own_average, GradientCheck own_check) const;

@@ -101,6 +101,7 @@ void DeviceLowering::forward(std::int32_t microbatch) {
 void DeviceLowering::backward(std::int32_t microbatch) {
   Tags tags{.part = StepPart::Backward, .microbatch = microbatch};
   UnitBackward step{.place = {.chunk = 0, .unit = weights_.front().units.size()},
+                    .first = microbatch == 0,
                     .last = microbatch + 1 == plan_.microbatches()};
   ready_.clear();
   for (std::size_t segment = split_.segments.size(); segment-- > 0;) {
@@ -133,6 +134,7 @@ void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place)
 
 void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& step) {
   const Segment& segment = split_.segments[number];
+  const std::size_t known = ready_.size();
   replicas_->before_backward(step);
   sum_gradients(number);
   if (segment.layer >= 0) {
@@ -141,6 +143,13 @@ void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& st
     ends_.head_backward(BackwardPart::Full, &ready_, head_parts(segment));
   } else {
     ends_.embedding_backward(&ready_);
+  }
+  if (!step.first) {
+    const ChunkWeights& weights = weights_.front();
+    const WeightUnit& unit = weights.units[step.place.unit];
+    GradientLowering(plan_, shape_, build_)
+        .accumulate(weights.parameters(unit) + weights.expert_parameters(unit),
+                    std::span(ready_).subspan(known));
   }
   replicas_->after_backward(step, ready_);
   backward_end_[number] = build_.last_compute();

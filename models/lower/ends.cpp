@@ -73,13 +73,28 @@ void EndLowering::embedding_forward() {
     build_.release(build_.last_compute(), Category::Activations, embedding_memory());
 }
 
-// Adds the gradient rows into the table: reads the gradient, reads and writes the rows it hits.
+// PyTorch makes the table's gradient whole: zeros as large as the table, into which the tokens'
+// rows are added (aten/src/ATen/native/cuda/Embedding.cu, embedding_dense_backward). No product
+// writes it, so nothing fuses its sum with that of the microbatches before: it is read, and they
+// are read and written, but where autograd keeps what it has made (sharded weights) or the
+// framework sums all gradients by itself (GradientLowering::accumulate).
+OpIndex EndLowering::table_gradient(std::string_view name) {
+  const std::int64_t table = end_parameters(plan_).embedding;
+  const std::int64_t rows = shape_.tokens * plan_.architecture.hidden;
+  const bool sharded = plan_.parallelism.zero_stage == 3;
+  const bool summed = !sharded && !plan_.gradient_passes.accumulate;
+  const std::int64_t made = shape_.element * (table + 3 * rows);
+  const std::int64_t sum = summed ? (shape_.element + 2 * shape_.gradient) * table : 0;
+  const OpIndex op = layer_.memory_bound(name, MemoryBoundKind::Embedding, made + sum);
+  if (sharded) return op;  // held among the gradients
+  build_.allocate(op, Category::Workspace, shape_.element * table);
+  build_.release(op, Category::Workspace, shape_.element * table);
+  return op;
+}
+
 void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
-  const std::int64_t hidden = plan_.architecture.hidden;
   layer_.gather_sequence("embedding_gradient_all_gather");
-  const OpIndex last =
-      layer_.memory_bound("embedding_backward", MemoryBoundKind::Embedding,
-                          (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
+  const OpIndex last = table_gradient("embedding_backward");
   build_.release(last, Category::Activations, embedding_memory());
   if (ready == nullptr) return;
   ready->push_back({.op = last});
@@ -112,13 +127,24 @@ void EndLowering::matrix_forward(const HeadParts& parts) {
   build_.allocate(head, Category::Logits, memory.logits + (parts.loss ? memory.logits_fp32 : 0));
 }
 
+// Bytes that move for each logit. Fused: read for largest and sum, then read and the gradient
+// written in its place, scaled later. Megatron-LM's own (core/tensor_parallel/cross_entropy.py):
+// cast to fp32 (e + 4), largest (4), subtracted, raised (8 each), summed (4), divided (8); backward
+// scaled (8) and cast back. PyTorch's: cast, then log_softmax, which reads a long row three times
+// and writes it (16); backward a gradient of zeros (4), of which and of the log-probabilities first
+// the sum and then the gradient is made (16), and cast back.
+EndLowering::LossBytes EndLowering::loss_bytes() const {
+  const std::int64_t e = shape_.element;
+  const std::int64_t cast = e + 4;
+  if (plan_.training.fused_loss) return {.forward = 3 * e, .backward = e + 1};
+  if (loss_copies() == 1) return {.forward = cast + 4 + 8 + 8 + 4 + 8, .backward = 8 + cast};
+  return {.forward = cast + 16, .backward = 4 + 16 + cast};
+}
+
 void EndLowering::loss_forward(const HeadParts& parts) {
   const HeadActivations memory = head_memory();
-  // Cast to fp32 (read, write), then three passes over it: largest logit, exponentials, their sum.
-  // Fused: read for both, and once more to write the gradient in its place.
-  const std::int64_t bytes = plan_.training.fused_loss ? 3 * shape_.element : shape_.element + 16;
-  const OpIndex loss =
-      layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy, bytes * logits());
+  const OpIndex loss = layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy,
+                                           loss_bytes().forward * logits());
   if (!parts.matrix) build_.allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
   if (loss_copies() > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
     build_.allocate(loss, Category::Workspace, memory.logits_fp32);
@@ -136,9 +162,8 @@ std::int64_t EndLowering::loss_copies() const {
 // and scaled.
 void EndLowering::loss_backward() {
   const HeadActivations memory = head_memory();
-  const std::int64_t bytes = (plan_.training.fused_loss ? 1 : 4) + shape_.element;
   const OpIndex loss = layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
-                                           bytes * logits());
+                                           loss_bytes().backward * logits());
   build_.release(loss, Category::Logits, memory.logits_fp32);
   if (loss_copies() == 1) return;
   const std::int64_t beside = (loss_copies() - 1) * memory.logits_fp32;
@@ -235,8 +260,7 @@ void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>
   if (part != BackwardPart::Input) {
     last = build_.compute("further_projection_wgrad",
                           layer_.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
-    last = layer_.memory_bound("further_embedding_backward", MemoryBoundKind::Embedding,
-                               (shape_.element + 2 * shape_.gradient) * shape_.tokens * hidden);
+    last = table_gradient("further_embedding_backward");
     build_.release(last, Category::Activations, further_memory());
   }
   if (ready == nullptr) return;

@@ -3,6 +3,7 @@
 // Shapes and collectives after reference 04 section 2 (Megatron-LM core/tensor_parallel).
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
@@ -66,8 +67,14 @@ class EndLowering {
   [[nodiscard]] HeadActivations head_memory() const;
   [[nodiscard]] std::int64_t embedding_memory() const;
   [[nodiscard]] std::int64_t further_memory() const;
+  OpIndex table_gradient(std::string_view name);
   [[nodiscard]] std::int64_t head_workspace(BackwardPart part) const;
   [[nodiscard]] std::int64_t loss_copies() const;
+  struct LossBytes {
+    std::int64_t forward = 0;
+    std::int64_t backward = 0;
+  };
+  [[nodiscard]] LossBytes loss_bytes() const;
   void loss_backward();
 
   const TrainingPlan& plan_;

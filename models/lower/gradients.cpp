@@ -59,6 +59,19 @@ void GradientLowering::zero_gradients(std::int64_t local_parameters) {
                                                .launches = 1});
 }
 
+void GradientLowering::accumulate(std::int64_t parameters, std::span<ReadyGradient> fresh) {
+  const Parallelism& p = plan_.parallelism;
+  if (!plan_.gradient_passes.accumulate || p.zero_stage == 3 || partitions_every_microbatch(p))
+    return;
+  if (parameters == 0) return;
+  const std::int64_t moved = shape_.element + 2 * shape_.gradient;
+  const OpIndex sum =
+      build_.compute("gradient_accumulate", MemoryBound{.kind = MemoryBoundKind::GradAccumulate,
+                                                        .bytes = moved * parameters,
+                                                        .launches = 1});
+  for (ReadyGradient& gradient : fresh) gradient.op = sum;
+}
+
 // A host looks at what the search for NaN found before it goes on, as at the norm of the gradients.
 OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t replicas,
                                            OpIndex after) {

@@ -34,7 +34,7 @@ Gemm LayerLowering::product(std::int64_t m, std::int64_t n, std::int64_t k, Gemm
   // Sharded weights have no gradient beside them to add to: autograd writes a new one.
   const bool accumulates = pass == GemmPass::WeightGrad &&
                            plan_.training.gradient_precision == DataType::Fp32 &&
-                           plan_.parallelism.zero_stage < 3;
+                           plan_.parallelism.zero_stage < 3 && !plan_.gradient_passes.accumulate;
   return {.m = m,
           .n = n,
           .k = k,
@@ -293,20 +293,25 @@ void LayerLowering::write_backward(BackwardPart part, std::vector<ReadyGradient>
   } else if (parts.ffn) {
     weights ? ffn_weights(ready) : ffn_backward(part, ready);
   }
-  if (parts.ffn_norm) norm_back("ffn_norm_backward", part, ready);
+  if (parts.ffn_norm) norm_back("ffn_norm_backward", {part, parts.ffn}, ready);
   if (parts.attention && arch_.latent()) {
     latent_attention_backward(part, ready);
   } else if (parts.attention) {
     weights ? attention_weights(ready) : attention_backward(part, ready);
   }
-  if (parts.attention_norm) norm_back("attention_norm_backward", part, ready);
+  if (parts.attention_norm) norm_back("attention_norm_backward", {part, parts.attention}, ready);
 }
 
 // The gradient of a norm was final with the input gradients: those are all done before any weight
 // part.
-void LayerLowering::norm_back(std::string_view name, BackwardPart part,
+void LayerLowering::norm_back(std::string_view name, const NormBack& norm,
                               std::vector<ReadyGradient>* ready) {
-  const OpIndex op = part == BackwardPart::Weight ? build_.last_compute() : norm_backward(name);
+  OpIndex op = build_.last_compute();
+  if (norm.part != BackwardPart::Weight) {
+    const std::int64_t joined = norm.before_block ? 3 : 0;
+    op = memory_bound(name, MemoryBoundKind::Norm,
+                      (3 + joined) * shape_.element * shape_.local_tokens * arch_.hidden);
+  }
   if (ready != nullptr) ready->push_back({.op = op});
 }
 

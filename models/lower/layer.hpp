@@ -159,7 +159,13 @@ class LayerLowering {
   [[nodiscard]] std::int64_t query_inputs() const;
   [[nodiscard]] bool has_experts() const;  // the layer that the tags name
   void head_norms(std::string_view name, std::int64_t passes);
-  void norm_back(std::string_view name, BackwardPart part, std::vector<ReadyGradient>* ready);
+  // Before the block it norms the input of, a norm's input also goes round that: what comes back
+  // through both is the gradient of one tensor, which autograd reads twice and writes as a sum.
+  struct NormBack {
+    BackwardPart part = BackwardPart::Full;
+    bool before_block = true;
+  };
+  void norm_back(std::string_view name, const NormBack& norm, std::vector<ReadyGradient>* ready);
   void ffn_weights(std::vector<ReadyGradient>* ready);
   void attention_weights(std::vector<ReadyGradient>* ready);
   void attention_forward();

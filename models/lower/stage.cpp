@@ -62,7 +62,7 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number,
   chunk.has_head = !place_after(pipeline_, chunk.place).has_value();
   chunk.further = chunk.has_head ? plan_.training.mtp_layers : 0;
   const MicrobatchRange microbatches = microbatches_of(pipeline_, number);
-  chunk.backwards_left = microbatches.end - microbatches.begin;
+  chunk.microbatches = chunk.backwards_left = microbatches.end - microbatches.begin;
   return chunk;
 }
 
@@ -259,8 +259,12 @@ void StageLowering::backward(const ScheduleStep& step) {
   if (step.kind == StepKind::BackwardInput) unit.part = BackwardPart::Input;
   if (step.kind == StepKind::BackwardWeight) unit.part = BackwardPart::Weight;
   // The input part leaves no gradient of a weight that is final.
-  unit.last = unit.part != BackwardPart::Input && --chunk.backwards_left == 0;
+  if (unit.part != BackwardPart::Input) {
+    unit.first = chunk.backwards_left == chunk.microbatches;
+    unit.last = --chunk.backwards_left == 0;
+  }
   ready_.clear();
+  ended_ = 0;
   Tags tags{.part = StepPart::Backward, .microbatch = step.microbatch};
   build_.tag(tags);
   further_backward(chunk, unit);
@@ -286,12 +290,25 @@ void StageLowering::backward(const ScheduleStep& step) {
   TY_CHECK(!unit.last || ready_.size() == entries, ready_.size(), entries);
 }
 
+// What the first microbatch leaves is kept as it is.
+void StageLowering::end_unit(const UnitBackward& step) {
+  const ChunkWeights& weights = weights_[step.place.chunk];
+  const WeightUnit& unit = weights.units[step.place.unit];
+  if (step.part != BackwardPart::Input && !step.first) {
+    GradientLowering(plan_, shape_, build_)
+        .accumulate(weights.parameters(unit) + weights.expert_parameters(unit),
+                    std::span(ready_).subspan(ended_));
+  }
+  ended_ = ready_.size();
+  replicas_->after_backward(step, ready_);
+}
+
 // Head and loss, or the gradient from the stage after.
 void StageLowering::enter_backward(const Chunk& chunk, const UnitBackward& step) {
   if (chunk.has_head) {
     replicas_->before_backward(step);
     ends_.head_backward(step.part, &ready_);
-    replicas_->after_backward(step, ready_);
+    end_unit(step);
   } else if (step.part != BackwardPart::Weight) {
     receive(chunk, false);
   }
@@ -303,7 +320,7 @@ void StageLowering::leave_backward(const Chunk& chunk, const UnitBackward& step)
     if (step.part == BackwardPart::Input || !trains_embedding(plan_)) return;
     replicas_->before_backward(step);
     ends_.embedding_backward(&ready_);
-    replicas_->after_backward(step, ready_);
+    end_unit(step);
   } else if (step.part != BackwardPart::Weight && hands_on(chunk)) {
     send(chunk, false);
   }
@@ -397,7 +414,7 @@ void StageLowering::layer_backward(const Chunk& chunk, const RecomputeUnit& agai
   if (!trained && step.part == BackwardPart::Weight) return;
   replicas_->before_backward(step);
   write_layer_backward(chunk, again, layer, step);
-  replicas_->after_backward(step, ready_);
+  end_unit(step);
 }
 
 // A split backward trades, at the end of its input part, what the layer kept for what its weight

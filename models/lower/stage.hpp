@@ -52,7 +52,8 @@ class StageLowering {
     bool has_embedding = false;
     bool has_head = false;
     std::vector<RecomputeUnit> units = {};  // its layers, as they are computed again
-    std::int64_t backwards_left = 0;        // microbatches whose backward is still to come
+    std::int64_t microbatches = 0;
+    std::int64_t backwards_left = 0;  // microbatches whose backward is still to come
   };
 
   [[nodiscard]] Chunk make_chunk(std::int64_t number, const std::vector<std::int64_t>& split) const;
@@ -83,6 +84,7 @@ class StageLowering {
   void write_layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
                             const UnitBackward& step);
   void leave_backward(const Chunk& chunk, const UnitBackward& step);
+  void end_unit(const UnitBackward& step);
   void further_layer(const RecomputeUnit& again, std::int64_t layer);
   [[nodiscard]] RecomputeUnit further_unit(const Chunk& chunk, std::int64_t number) const;
   void further_forward(const Chunk& chunk, UnitPlace place);
@@ -133,6 +135,7 @@ class StageLowering {
   OffloadLowering offload_;
   std::vector<OpIndex> step_begins_;
   std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
+  std::size_t ended_ = 0;             // how many are of units that are ended
   OpIndex posted_after_ = kNone;      // when this step's receive may be posted, without overlap
   OpIndex done_before_ = kNone;       // the last compute operation of the exchanging step before
   OpIndex exchanged_ = kNone;         // the last compute operation of the latest exchanging step

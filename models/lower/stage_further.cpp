@@ -51,7 +51,7 @@ void StageLowering::further_backward(const Chunk& chunk, UnitBackward& step) {
     ready_.push_back(head.back());
     write_layer_backward(chunk, further_unit(chunk, i), chunk.layers + i, step);
     ends_.further_backward(step.part, &ready_);
-    replicas_->after_backward(step, ready_);
+    end_unit(step);
   }
   tags.layer = -1;
   build_.tag(tags);

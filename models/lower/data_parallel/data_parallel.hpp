@@ -29,7 +29,8 @@ struct UnitPlace {
 struct UnitBackward {
   UnitPlace place;
   BackwardPart part = BackwardPart::Full;
-  bool last = false;  // the last microbatch of this chunk whose gradients become final
+  bool first = false;  // the first microbatch of this chunk that leaves gradients
+  bool last = false;   // the last one, whose gradients become final
 };
 
 class DataParallel {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -87,6 +89,77 @@ TEST(GradientPasses, EveryBucketIsScaledBeforeItsReduction) {
   EXPECT_GT(reductions, 1);
 }
 
+// Autograd adds what a microbatch leaves to what is there: reads both, writes the sum. The first
+// one finds nothing, and where products add by themselves there is no such kernel.
+TEST(GradientPasses, AutogradAddsEveryMicrobatchButTheFirst) {
+  TrainingPlan plan = plan_with({.accumulate = true}, 2);
+  plan.training.gradient_precision = DataType::Bf16;
+  plan.training.global_batch_size = 2 * 5 * plan.training.micro_batch_size;
+  const std::int64_t all = gradient_bytes(plan);
+  const Passes sums = passes_of(lower(plan), "gradient_accumulate");
+  EXPECT_EQ(sums.bytes, 4 * 3 * all);
+  EXPECT_EQ(sums.kernels, 4 * 6) << "embedding, layers, head";
+  plan.gradient_passes = {};
+  EXPECT_EQ(passes_of(lower(plan), "gradient_accumulate"), Passes{});
+}
+
+// ZeRO 2 gives gradients back after every microbatch, ZeRO 3 keeps shares: nothing whole is there.
+TEST(GradientPasses, WhatIsNotKeptWholeIsNotAddedTo) {
+  for (const std::int64_t stage : {2, 3}) {
+    TrainingPlan plan = plan_with({.accumulate = true}, 2);
+    plan.training.global_batch_size = 2 * 5 * plan.training.micro_batch_size;
+    plan.parallelism.zero_stage = stage;
+    plan.parallelism.reduce_every_microbatch = true;
+    TrainingPlan other = plan;
+    other.gradient_passes = {};
+    EXPECT_EQ(passes_of(lower(plan), "gradient_accumulate"),
+              passes_of(lower(other), "gradient_accumulate"))
+        << stage;
+  }
+}
+
+// A bucket leaves when its last gradient is in the sum, not when a product has made it.
+TEST(GradientPasses, ReductionsWaitForTheSum) {
+  TrainingPlan plan = plan_with({.accumulate = true}, 2);
+  plan.parallelism.overlap_grad_reduce = true;
+  plan.parallelism.bucket_parameters = 400'000;
+  const Workload step = lower(plan);
+  const Program& program = step.programs.front();
+  std::int64_t reductions = 0;
+  for_each_operation(step, program, [&](const OperationView& view) {
+    if (view.name != "gradient_all_reduce") return;
+    ++reductions;
+    const auto inputs = program.dependencies_of(view.op);
+    EXPECT_TRUE(std::ranges::any_of(inputs, [&](OpIndex input) {
+      return step.names[program.operations[input].name] == "gradient_accumulate";
+    }));
+  });
+  EXPECT_GT(reductions, 1);
+}
+
+// Worked: a table of 1 MiB in bf16 and 2 KiB of gradient rows are 1 MiB of zeros and 6 KiB of rows
+// added; 1 MiB read again with 2 MiB of fp32 sums read and written are 5 MiB more.
+TEST(GradientPasses, TheTableOfEmbeddingsHasAGradientAsLargeAsItself) {
+  TrainingPlan plan = plan_with({}, 2);
+  const Architecture& a = plan.architecture;
+  const std::int64_t table = plan.vocab() * a.hidden;
+  const std::int64_t rows =
+      plan.training.micro_batch_size * plan.training.sequence_length * a.hidden;
+  const std::int64_t made = 2 * (table + 3 * rows);
+  const auto once = [&] {
+    const Passes passes = passes_of(lower(plan), "embedding_backward");
+    return passes.bytes / passes.kernels;
+  };
+  EXPECT_EQ(once(), made + 10 * table);
+  plan.training.gradient_precision = DataType::Bf16;
+  EXPECT_EQ(once(), made + 6 * table);
+  plan.gradient_passes.accumulate = true;
+  EXPECT_EQ(once(), made) << "the sum is a kernel of its own";
+  plan.gradient_passes.accumulate = false;
+  plan.parallelism.zero_stage = 3;
+  EXPECT_EQ(once(), made) << "kept as it is made";
+}
+
 // Only fp16 has a loss scale, and only what is the rank's own is unscaled (here half of it).
 TEST(GradientPasses, TheLossScaleOfFp16GoesOut) {
   TrainingPlan plan = plan_with(kMegatron, 2);
@@ -104,6 +177,8 @@ TEST(GradientPasses, AreReadFromTheFramework) {
   EXPECT_EQ(megatron.average, GradientAverage::Before);
   EXPECT_EQ(megatron.check, GradientCheck::On);
   EXPECT_TRUE(megatron.unscale);
+  EXPECT_FALSE(megatron.accumulate);
+  EXPECT_TRUE(load_gradient_passes("deepspeed").accumulate);
   EXPECT_EQ(load_gradient_passes("torchtitan").average, GradientAverage::Collective);
   for (const std::string& name : data_names("models/frameworks"))
     EXPECT_NO_THROW(static_cast<void>(load_gradient_passes(name))) << name;
