@@ -16,8 +16,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::int64_t kNodesMost = 1U << 20U;
-
 // Problems of a file that the object names, told at the place that names it.
 void pass_on(JsonObject& object, std::string_view key, const InputError& error) {
   for (const Problem& problem : error.problems()) {

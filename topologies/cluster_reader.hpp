@@ -7,6 +7,7 @@
 //   ClusterSpec spec = read_cluster(root.object("cluster"));  // problems are collected in the file
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
@@ -15,6 +16,8 @@
 #include "topologies/topology.hpp"
 
 namespace trainyard {
+
+inline constexpr std::int64_t kNodesMost = 1U << 20U;  // of a cluster that a file describes
 
 // Reports what is wrong through the object and returns what could be read. Files named in it are
 // looked for in `folder` (that of the scenario) first, then in the working folder. Whether the

@@ -14,6 +14,7 @@
 #include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"
+#include "topologies/positive.hpp"
 #include "topologies/torus.hpp"
 
 namespace trainyard {
@@ -44,7 +45,7 @@ class CustomReader {
     spec_.node.name = object_.text("name", name_);
     object_.ignore("description");
     spec_.node.gpu = object_.text("gpu");
-    spec_.node.gpu_memory = object_.bytes("gpu_memory");
+    spec_.node.gpu_memory = gpu_memory(object_, "gpu_memory");
     JsonObject latency = object_.object("collective_latency");
     latency.ignore("source");
     custom_.latency = {.launch = latency.time("launch"),
@@ -106,8 +107,8 @@ class CustomReader {
     wanted_nic_.emplace_back(object.text("nic", ""));
     GpuKind kind{.profile = object.text("gpu", spec_.node.gpu)};
     const bool usual = kind.profile == spec_.node.gpu;
-    kind.memory =
-        usual ? object.bytes("gpu_memory", spec_.node.gpu_memory) : object.bytes("gpu_memory");
+    kind.memory = usual ? gpu_memory(object, "gpu_memory", spec_.node.gpu_memory)
+                        : gpu_memory(object, "gpu_memory");
     kinds_.push_back(std::move(kind));
   }
 
@@ -130,15 +131,12 @@ class CustomReader {
     Link link;
     const std::string kind = object.choice("kind", kinds);
     link.kind = kind_of<LinkKind>(kinds, kind);
-    link.capacity = object.rate("capacity");
+    link.capacity = positive_rate(object, "capacity", "leave a link out that carries nothing");
     link.nominal = object.rate("nominal", link.capacity);
     link.latency = object.time("latency", Seconds{});
     link.cables = static_cast<std::uint32_t>(
         object.integer("cables", {.fallback = 1, .least = 1, .most = 65536}));
     const bool duplex = object.boolean("duplex", true);
-    if (object.raw("capacity").is_string() && link.capacity.value() <= 0.0) {
-      object.report("capacity", "a link without capacity carries nothing", "leave the link out");
-    }
     if (!from || !to) return;
     link.from = *from;
     link.to = *to;

@@ -8,6 +8,7 @@
 #include "sim/base/quantity.hpp"
 #include "topologies/fabric_json.hpp"
 #include "topologies/node.hpp"
+#include "topologies/positive.hpp"
 #include "topologies/torus.hpp"
 
 namespace trainyard {
@@ -34,11 +35,7 @@ std::uint32_t count(JsonObject& object, std::string_view key, IntegerRule rule) 
 // A rate that must be positive: a wire without capacity is a wire left out.
 BytesPerSecond wire_rate(JsonObject& object, std::string_view key,
                          std::optional<BytesPerSecond> fallback = {}) {
-  const BytesPerSecond rate = object.rate(key, fallback);
-  if (object.has(key) && object.raw(key).is_string() && rate.value() <= 0.0) {
-    object.report(key, "must be more than zero", "leave out what the node does not have");
-  }
-  return rate;
+  return positive_rate(object, key, "leave out what the node does not have", fallback);
 }
 
 void read_torus(JsonObject& object, NodeSpec& node) {
@@ -116,7 +113,7 @@ OtherGpus read_other_gpus(JsonObject object, std::uint32_t gpus, std::set<std::u
   other.kind.profile = object.text("gpu");
   JsonObject memory = object.object("gpu_memory");
   memory.ignore("source");
-  other.kind.memory = memory.bytes("usable");
+  other.kind.memory = gpu_memory(memory, "usable");
   if (!object.has("pcie")) return other;
   JsonObject pcie = object.object("pcie");
   pcie.ignore("source");
@@ -165,7 +162,7 @@ NodeSpec read_node(JsonObject object, std::string name) {
   node.gpus = count(object, "gpus", {.fallback = 8, .least = 1});
   JsonObject memory = object.object("gpu_memory");
   memory.ignore("source");
-  node.gpu_memory = memory.bytes("usable");
+  node.gpu_memory = gpu_memory(memory, "usable");
   if (object.has("other_gpus")) {
     std::set<std::uint32_t> seen;
     for (const JsonObject& entry : object.objects("other_gpus"))

@@ -50,6 +50,13 @@ std::vector<Refusal> refusals() {
        "tests/models/collectives/profile/h8.log",
        "tests/models/collectives/profile/h8.log: measured 8 ranks on 1 nodes, and the group has 16 "
        "on 2 (describe the cluster that was measured: --node, --nodes, --ranks-per-node)"},
+      {"trainyard collective all_reduce --nodes 4294967295",
+       "--nodes: 4294967295 are more than 1048576 (use as many as there are in a cluster)"},
+      {"trainyard collective all_reduce --nccl-min-nchannels 99",
+       "--nccl-min-nchannels: Value 99 not in range 1 to 64 (`trainyard collective --help` shows "
+       "what it takes)"},
+      {"trainyard search scenarios/first/two_gpus.json --price nan",
+       "--price: nan is no price, such as 2.5 (`trainyard search --help` shows what it takes)"},
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},

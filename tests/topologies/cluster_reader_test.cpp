@@ -121,6 +121,25 @@ TEST(ReadCluster, InlineNodeIsReadStrictly) {
   EXPECT_THAT(text, HasSubstr("/cluster/node/gpu_memory/usable: must be a size with its unit"));
 }
 
+// Zero memory would read as memory that nobody knows, of which anything fits.
+TEST(ReadCluster, NothingAndNoQuantityAreOneProblemEach) {
+  const auto problems = [](const char* part, const char* key, const char* value) {
+    Json node = to_json(load_node("dgx_h100"));
+    node[part][key] = value;
+    return refusal(Json{{"node", node}}.dump());
+  };
+  EXPECT_EQ(problems("gpu_memory", "usable", "0 GiB"),
+            "s.json: /cluster/node/gpu_memory/usable: must be more than zero (say what a job may "
+            "have of it, such as \"80 GiB\")\n");
+  EXPECT_EQ(problems("scale_up", "usable", "0 GB/s"),
+            "s.json: /cluster/node/scale_up/usable: must be more than zero (leave out what the "
+            "node does not have)\n");
+  const std::string comma = problems("scale_up", "usable", "1,5 GB/s");
+  EXPECT_THAT(comma,
+              HasSubstr("must be a rate with its unit such as \"450 GB/s\", not \"1,5 GB/s\""));
+  EXPECT_EQ(std::count(comma.begin(), comma.end(), '\n'), 1) << comma;
+}
+
 TEST(ReadCluster, OtherGpusOfANode) {
   Json node = to_json(load_node("dgx_a100_80gb"));
   node["other_gpus"] = Json::parse(

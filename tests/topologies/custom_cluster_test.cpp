@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
     Mistakes, Refused,
     testing::Values(
         Mistake{"zero", [](Json& j) { j["links"][0]["capacity"] = "0 GB/s"; },
-                "mine.json: /links/0/capacity: a link without capacity"},
+                "mine.json: /links/0/capacity: must be more than zero"},
         Mistake{"stranger", [](Json& j) { j["links"][2]["to"] = "torr"; },
                 "/links/2/to: there is no device \"torr\" (did you mean \"tor\"?"},
         Mistake{"twice", [](Json& j) { j["devices"][2]["name"] = "a"; },

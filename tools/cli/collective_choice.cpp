@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
+#include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
 
@@ -137,6 +138,9 @@ ClusterSpec chosen_cluster(const StudyChoice& choice) {
            suggestion(choice.fabric, fabric_names));
   }
   if (choice.nodes == 0) refuse("--nodes", "0 nodes have no GPU", "use 1 or more");
+  if (choice.nodes > kNodesMost)
+    refuse("--nodes", fmt::format("{} are more than {}", choice.nodes, kNodesMost),
+           "use as many as there are in a cluster");
   return {.node = load_node(choice.node), .nodes = choice.nodes, .fabric = {.kind = choice.fabric}};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/collectives/nccl/options.hpp"
 #include "scenarios/collective/plot.hpp"
 #include "scenarios/collective/rows.hpp"
 #include "scenarios/collective/svg.hpp"
@@ -105,8 +106,11 @@ void add_nccl_options(CLI::App& command, StudyChoice& choice) {
   command.add_option("--nccl-version", choice.nccl_version, "NCCL's release, such as 2.27");
   command.add_option("--nccl-algo", choice.nccl_algo, "As NCCL_ALGO: Ring,Tree or ^NVLS");
   command.add_option("--nccl-proto", choice.nccl_proto, "As NCCL_PROTO: LL,Simple or ^LL128");
-  command.add_option("--nccl-min-nchannels", choice.nccl_channels_least, "As NCCL_MIN_NCHANNELS");
-  command.add_option("--nccl-max-nchannels", choice.nccl_channels_most, "As NCCL_MAX_NCHANNELS");
+  const CLI::Range channels(1, static_cast<int>(nccl::kChannelsMost));
+  command.add_option("--nccl-min-nchannels", choice.nccl_channels_least, "As NCCL_MIN_NCHANNELS")
+      ->check(channels);
+  command.add_option("--nccl-max-nchannels", choice.nccl_channels_most, "As NCCL_MAX_NCHANNELS")
+      ->check(channels);
   command.add_option("--profile", choice.profile,
                      "Times of nccl from a profile (`trainyard import nccl-tests`), where it has "
                      "as many ranks on as many nodes");

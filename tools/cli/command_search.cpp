@@ -1,6 +1,9 @@
 // `trainyard search`: the best layouts of a model on a cluster under the memory limit.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdlib>
+
 #include "scenarios/search/report.hpp"
 #include "scenarios/search/search.hpp"
 #include "sim/base/files.hpp"
@@ -67,7 +70,10 @@ void add_search(CLI::App& app, Action& action) {
   command->add_option("--top", choice->top, "How many of the best")->check(CLI::Range(1, 1000));
   command
       ->add_option("--price", choice->price, "Of one GPU for an hour: adds cost per million tokens")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        const double price = std::strtod(text.c_str(), nullptr);
+        return std::isfinite(price) && price > 0.0 ? "" : text + " is no price, such as 2.5";
+      });
   command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
   command->add_flag("--no-refine", choice->no_refine,
                     "Leave placements and collective algorithms of the best as they are");

@@ -1,0 +1,35 @@
+#include "topologies/positive.hpp"
+
+#include <string>
+
+#include "sim/base/quantity.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// What is no quantity has been reported as that.
+template <class Parser>
+void report_zero(JsonObject& object, std::string_view key, std::string_view remedy, Parser parser) {
+  if (!object.has(key) || !object.raw(key).is_string()) return;
+  const auto written = parser(object.raw(key).template get<std::string>());
+  if (written && written->value() <= 0)
+    object.report(key, "must be more than zero", std::string(remedy));
+}
+
+}  // namespace
+
+BytesPerSecond positive_rate(JsonObject& object, std::string_view key, std::string_view remedy,
+                             std::optional<BytesPerSecond> fallback) {
+  const BytesPerSecond rate = object.rate(key, fallback);
+  report_zero(object, key, remedy, parse_rate);
+  return rate;
+}
+
+Bytes gpu_memory(JsonObject& object, std::string_view key, std::optional<Bytes> fallback) {
+  const Bytes bytes = object.bytes(key, fallback);
+  report_zero(object, key, "say what a job may have of it, such as \"80 GiB\"", parse_bytes);
+  return bytes;
+}
+
+}  // namespace trainyard
