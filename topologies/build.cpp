@@ -183,12 +183,12 @@ Cluster build_cluster(const ClusterSpec& spec) {
   std::vector<DeviceId> nic_of_gpu;
   if (spec.nodes > 1) {
     change_ports(spec, wiring);
+    std::vector<std::uint32_t> nics;  // of a node's GPUs
+    for (std::uint32_t gpu = 0; gpu < spec.node.gpus; ++gpu)
+      nics.push_back(nic_index(spec.node, gpu));
     nic_of_gpu.reserve(draft.gpus.size());
-    for (std::size_t gpu = 0; gpu < draft.gpus.size(); ++gpu) {
-      const std::size_t node = gpu / spec.node.gpus;
-      const auto local = static_cast<std::uint32_t>(gpu % spec.node.gpus);
-      nic_of_gpu.push_back(draft.nics[node * spec.node.nics + nic_index(spec.node, local)]);
-    }
+    for (std::size_t first = 0; first < draft.nics.size(); first += spec.node.nics)
+      for (const std::uint32_t nic : nics) nic_of_gpu.push_back(draft.nics[first + nic]);
   }
   ClusterFacts facts = facts_of(spec);
   describe_others(spec, facts);

@@ -43,9 +43,11 @@ std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind, std::string_vi
                                    std::uint32_t count) {
   std::uint32_t& number = draft.switches[static_cast<std::size_t>(kind)];
   std::vector<DeviceId> ids;
+  const bool usual = word == to_string(kind);
   for (std::uint32_t i = 0; i < count; ++i, ++number) {
-    ids.push_back(draft.blueprint.add({.kind = kind, .index = static_cast<std::int32_t>(number)},
-                                      fmt::format("{} {}", word, number)));
+    const Device device{.kind = kind, .index = static_cast<std::int32_t>(number)};
+    ids.push_back(usual ? draft.blueprint.add(device)
+                        : draft.blueprint.add(device, fmt::format("{} {}", word, number)));
   }
   return ids;
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "sim/base/error.hpp"
 #include "topologies/clos.hpp"
@@ -46,11 +47,14 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
   const std::uint32_t rails = spec.node.nics;
   const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", units.count * rails);
   const Wire wire = nic_wire(spec);
+  std::vector<DeviceId> nics;
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
     const auto unit = static_cast<std::uint32_t>(leaf / rails);
     const std::uint32_t end = std::min((unit + 1) * units.nodes, spec.nodes);
+    nics.clear();
     for (std::uint32_t node = unit * units.nodes; node < end; ++node)
-      draft.cable(draft.nics[std::size_t{node} * rails + leaf % rails], leaves[leaf], wire);
+      nics.push_back(draft.nics[std::size_t{node} * rails + leaf % rails]);
+    draft.blueprint.join(nics, std::span(&leaves[leaf], 1), wire);
   }
   return leaves;
 }

@@ -32,6 +32,51 @@ struct Series {
     count += more.count;
     return true;
   }
+  bool operator==(const Series&) const = default;
+};
+
+// The numbers of several series, one behind the other.
+class SeriesSpan {
+ public:
+  class Iterator {
+   public:
+    using difference_type = std::ptrdiff_t;
+    using value_type = std::uint32_t;
+    Iterator() = default;
+    explicit Iterator(const Series* series) : series_(series) {}
+    std::uint32_t operator*() const { return (*series_)[place_]; }
+    Iterator& operator++() {
+      if (++place_ == series_->count) *this = Iterator(series_ + 1);
+      return *this;
+    }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Series* series_ = nullptr;
+    std::uint32_t place_ = 0;
+  };
+
+  SeriesSpan() = default;
+  // REQUIRES: none is empty; `size` is the numbers of all.
+  SeriesSpan(std::span<const Series> series, std::size_t size) : series_(series), size_(size) {}
+  [[nodiscard]] Iterator begin() const { return Iterator(series_.data()); }
+  [[nodiscard]] Iterator end() const { return Iterator(series_.data() + series_.size()); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+
+ private:
+  std::span<const Series> series_;
+  std::size_t size_ = 0;
+};
+
+// Of series that share nothing else.
+struct NoTag {
+  bool operator==(const NoTag&) const = default;
 };
 
 // One long list. The number at a place is found in a few steps: at most as many as series begin
@@ -78,10 +123,11 @@ class SeriesList {
 template <class Tag>
 class SeriesGroups {
  public:
-  explicit SeriesGroups(std::size_t groups) : ends_(groups) {}
+  explicit SeriesGroups(std::size_t groups = 0) : ends_(groups) {}
 
-  // REQUIRES: the series is not empty.
+  // There may be one group more then than before. REQUIRES: the series is not empty.
   void append(std::size_t group, const Series& series, const Tag& tag) {
+    if (group == ends_.size()) ends_.emplace_back();
     Ends& ends = ends_[group];
     if (ends.last != kNoPiece) {
       Piece& last = pieces_[ends.last];

@@ -33,7 +33,16 @@ Device Blueprint::device(DeviceId id) const {
   return patterns_[stamps.pattern].devices[(id - stamps.extent.first) % stamps.extent.devices];
 }
 
-bool Blueprint::are_alike(DeviceId a, DeviceId b) const { return device(a).kind == device(b).kind; }
+// Mostly these are NICs in the same place of nodes stamped in a row.
+bool Blueprint::are_alike(DeviceId a, DeviceId b) const {
+  if (!stamps_.empty()) {
+    const OutletLists::Extent& extent = stamps_.front().extent;
+    const DeviceId end = extent.devices * extent.nodes;
+    const auto [low, high] = std::minmax(a, b);
+    if (high < end && (high - low) % extent.devices == 0) return true;
+  }
+  return device(a).kind == device(b).kind;
+}
 
 void Blueprint::link(DeviceId from, DeviceId to, const Wire& wire) {
   draw({.from = {.first = from}, .to = {.first = to}, .wire = drawn_.wires_.number(wire)});

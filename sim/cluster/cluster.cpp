@@ -9,7 +9,6 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/blueprint.hpp"
-#include "sim/cluster/link_bundles.hpp"
 
 namespace trainyard {
 
@@ -52,16 +51,16 @@ Cluster::Cluster(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
   const bool ideal = facts_.routing.kind == Routing::Kind::Ideal;
   if (!ideal) wiring_ = apart(std::move(wiring_));
   check_links();
-  find_bundles();
+  if (ideal) bundles_ = link_bundles(wiring_);
   place_devices();
   shape_nodes();
-  const std::vector<std::uint32_t> fabric_place = place_fabric();
+  place_fabric();
   if (ideal) {
-    lay_out_bundles(fabric_place);
+    lay_out_bundles();
   } else {
-    lay_out_fabric(fabric_place);
+    lay_out_fabric();
   }
-  if (!nic_of_gpu_.empty()) make_ports(fabric_place);
+  if (!nic_of_gpu_.empty()) make_ports();
   check_reachable();
 }
 
@@ -82,27 +81,6 @@ void Cluster::check_links() const {
                     name(link.from), name(link.to), link.capacity.value()),
         "give it a positive capacity or leave the link out"});
   }
-}
-
-void Cluster::find_bundles() {
-  LinkBundles found = link_bundles(*this);
-  bundle_of_ = std::move(found.of_link);
-  wired_like_ = std::move(found.of_device);
-  bundled_ = std::move(found.together);
-  for (std::uint32_t i = 0; i < bundled_.size(); ++i) {
-    if (bundle_of_[bundled_[i]] != bundled_[i]) continue;
-    lowest_bundled_.push_back(bundled_[i]);
-    bundle_begins_.push_back(i);
-  }
-  bundle_begins_.push_back(static_cast<std::uint32_t>(bundled_.size()));
-}
-
-std::span<const LinkId> Cluster::bundle(LinkId lowest) const {
-  const auto found = std::ranges::lower_bound(lowest_bundled_, lowest);
-  if (found == lowest_bundled_.end() || *found != lowest) return {};
-  const auto number = static_cast<std::size_t>(found - lowest_bundled_.begin());
-  return std::span(bundled_).subspan(bundle_begins_[number],
-                                     bundle_begins_[number + 1] - bundle_begins_[number]);
 }
 
 }  // namespace trainyard

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/cluster/link_bundles.hpp"
 #include "sim/cluster/net.hpp"
+#include "sim/cluster/port_links.hpp"
 #include "sim/cluster/route.hpp"
 #include "sim/cluster/wiring.hpp"
 
@@ -122,12 +124,8 @@ class Cluster {
   [[nodiscard]] std::optional<std::uint32_t> switches_between(std::uint32_t from_gpu,
                                                               std::uint32_t to_gpu) const;
 
-  // By link, the lowest of its bundle (link_bundles.hpp).
-  [[nodiscard]] const std::vector<LinkId>& bundle_of() const { return bundle_of_; }
-  // All links of a bundle of two or more by its lowest, ascending; empty for a link that is alone.
-  [[nodiscard]] std::span<const LinkId> bundle(LinkId lowest) const;
-  // The lowest of the switches that are wired as this one is, itself where it is alone.
-  [[nodiscard]] DeviceId wired_like(DeviceId device) const { return wired_like_[device]; }
+  // Links that carry the same and switches wired alike; all are alone where routing is not ideal.
+  [[nodiscard]] const LinkBundles& bundles() const { return bundles_; }
 
   // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
   // chip, or through PCIe switches), and back. Empty where no CPU is wired to the GPU.
@@ -170,14 +168,15 @@ class Cluster {
     Route bundles = {};                 // in the order of the walk
     std::vector<double> arriving = {};  // by number of the switch in its target
   };
-  // Where a GPU's traffic enters and leaves the fabric. NICs are no part of the fabric that is
-  // searched (unless they are cabled to each other), so that all NICs of a leaf share its
-  // distances.
-  struct Port {
-    std::uint32_t target = 0;     // index into targets_: the switches that lead down to its NIC
-    std::uint32_t number = 0;     // among all ports, those of one target in a row
-    std::uint32_t component = 0;  // ports of one component reach each other
+  // Between NICs and the switches they hang on, seen from the NIC.
+  enum class Way : std::uint8_t { Up, Down };
+  struct ArcAt {
+    const Cluster* cluster = nullptr;
+    Way way = Way::Up;
+    std::uint32_t gpu = 0;
+    Arc operator()(const LinkId& link) const { return cluster->port_arc(way, gpu, link); }
   };
+  using Arcs = boost::iterator_range<boost::transform_iterator<ArcAt, const LinkId*, Arc>>;
   // The GPUs at which a message leaves its node and enters the other.
   struct Crossing {
     std::uint32_t leaves_at = 0;
@@ -186,7 +185,6 @@ class Cluster {
 
   // cluster.cpp
   void check_links() const;
-  void find_bundles();
 
   // cluster_nodes.cpp
   void place_devices();
@@ -194,7 +192,15 @@ class Cluster {
   [[nodiscard]] std::vector<std::uint64_t> node_wiring(std::uint32_t node) const;
   [[nodiscard]] NodeShape shape_of(std::uint32_t node) const;
   [[nodiscard]] Net node_net(std::uint32_t node, const NodeShape& shape, Side side) const;
-  [[nodiscard]] std::span<const DeviceId> devices_of(std::uint32_t node) const;
+  // Among the devices of its node.
+  [[nodiscard]] std::uint32_t place(DeviceId id) const {
+    return place_.empty() ? wiring_.runs().place_of(id) : place_[id];
+  }
+  [[nodiscard]] DeviceId device_at(std::uint32_t node, std::uint32_t place) const {
+    return place_.empty() ? wiring_.runs().first_device_of(node) + place
+                          : node_devices_[first_device_[node] + place];
+  }
+  [[nodiscard]] std::vector<DeviceId> devices_of(std::uint32_t node) const;
   [[nodiscard]] LinkId link_of(std::uint32_t node, InnerLink link) const;
   [[nodiscard]] std::uint32_t node_around(DeviceId id) const;
   [[nodiscard]] const NodeShape& shape_around(DeviceId id) const;
@@ -207,24 +213,42 @@ class Cluster {
   [[nodiscard]] bool is_joined(std::uint32_t node) const;
 
   // cluster_ports.cpp
-  void make_ports(const std::vector<std::uint32_t>& fabric_place);
-  void cable_ports(const std::vector<std::uint32_t>& fabric_place);
+  // Where a GPU's traffic enters and leaves the fabric. NICs are no part of the fabric that is
+  // searched (unless they are cabled to each other), so that all NICs of a leaf share its
+  // distances.
+  void make_ports();
+  [[nodiscard]] std::vector<bool> cable_ports();
+  template <class Use>
+  void for_each_cable(Use use) const;
+  [[nodiscard]] Arc port_arc(Way way, std::uint32_t gpu, LinkId link) const;
+  [[nodiscard]] Arcs up(std::uint32_t gpu) const { return arcs(Way::Up, gpu, up_.of(gpu)); }
+  [[nodiscard]] Arcs down(std::uint32_t gpu) const { return arcs(Way::Down, gpu, down_.of(gpu)); }
+  [[nodiscard]] Arcs arcs(Way way, std::uint32_t gpu, std::span<const LinkId> links) const;
+  // Ports of one component reach each other.
+  [[nodiscard]] std::uint32_t component(std::uint32_t gpu) const {
+    return component_.empty() ? 0 : component_[gpu];
+  }
   void check_cabled() const;
   void check_ways_to_nics() const;
   [[nodiscard]] bool has_ports_like(std::uint32_t node, std::uint32_t other) const;
   void find_targets();
   void number_ports();
-  void find_components();
+  void find_components(const std::vector<bool>& has_ports);
   void check_reachable() const;
   void check_components() const;
-  [[nodiscard]] double slowest(std::span<const Arc> cables) const;
+  [[nodiscard]] double slowest(Way way, std::uint32_t gpu) const;
 
   // cluster_fabric.cpp
-  [[nodiscard]] std::vector<std::uint32_t> place_fabric();
-  void lay_out_fabric(const std::vector<std::uint32_t>& fabric_place);
-  void lay_out_bundles(const std::vector<std::uint32_t>& fabric_place);
+  void place_fabric();
+  // Of a device among those of the fabric; kNoPlace: it is no part of it.
+  [[nodiscard]] std::uint32_t fabric_place(DeviceId id) const {
+    return id < first_fabric_device_ ? kNoPlace : fabric_place_[id - first_fabric_device_];
+  }
+  void lay_out_fabric();
+  void lay_out_bundles();
   void tabulate_fabric();
   void tabulate_latency();
+  [[nodiscard]] double fastest(Way way) const;
   [[nodiscard]] std::vector<std::uint32_t> wiring_at(std::uint32_t place) const;
   [[nodiscard]] Latencies fabric_latencies(std::uint32_t target, const Distances& hops) const;
   // As the table has them, or what `searched` has where there is no table.
@@ -249,12 +273,9 @@ class Cluster {
   Wiring wiring_;
   std::vector<DeviceId> gpus_;
   std::vector<DeviceId> nic_of_gpu_;
-  std::vector<LinkId> bundle_of_;
-  std::vector<DeviceId> wired_like_;          // by device, the lowest switch wired as it is
-  std::vector<LinkId> bundled_;               // links of bundles of two or more, bundle by bundle
-  std::vector<LinkId> lowest_bundled_;        // of each such bundle, ascending
-  std::vector<std::uint32_t> bundle_begins_;  // where each begins in bundled_; and the end
+  LinkBundles bundles_;
 
+  // Where some node is not part of a run of nodes alike; else empty, as numbers tell:
   std::vector<std::uint32_t> place_;         // by device, among those of its node
   std::vector<DeviceId> node_devices_;       // node by node, by place
   std::vector<std::uint32_t> first_device_;  // by node, where its begin there; and the end
@@ -266,11 +287,17 @@ class Cluster {
   bool only_switches_ = false;            // pass traffic on, over links of one hop each
   Net fabric_;                            // under ideal routing of bundles, else of links
   std::vector<DeviceId> fabric_devices_;  // by place
-  std::vector<Port> ports_;               // by GPU; empty for one node without NICs
-  Adjacency up_;                          // by GPU, from its NIC to switches (or the NIC itself)
-  Adjacency down_;                        // the same back
-  std::uint32_t components_ = 0;
+  static constexpr std::uint32_t kNoPlace = std::numeric_limits<std::uint32_t>::max();
+  DeviceId first_fabric_device_ = 0;
+  std::vector<std::uint32_t> fabric_place_;  // by device from that one on
+  PortLinks up_;    // from NICs to switches; none for one node without NICs
+  PortLinks down_;  // the same back
   std::vector<std::vector<std::uint32_t>> targets_;  // places of switches that NICs hang on
+  std::vector<std::uint32_t> target_;  // by GPU, index into targets_: those that lead to its NIC
+  std::vector<std::uint32_t>
+      port_number_;  // by GPU, those of one target in a row; where dealt in turn
+  std::vector<std::uint32_t> component_;  // by GPU; empty: there is one
+  std::uint32_t components_ = 0;
   // Distances to a target: a row, in which two places may have to trade theirs.
   struct Row {
     std::uint32_t row = 0;

@@ -26,32 +26,33 @@ constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Glob
 
 }  // namespace
 
-// By device, its place in the fabric. A NIC forwards the traffic of others only where NICs are
-// cabled to each other (a torus of nodes): a NIC with ports on two leaves is no bridge between
-// them.
-std::vector<std::uint32_t> Cluster::place_fabric() {
-  std::vector<bool> belongs(device_count(), false);
-  for (DeviceId id = 0; id < device_count(); ++id) belongs[id] = is_fabric_switch(device(id).kind);
-  const auto is_nic = [&](DeviceId id) { return device(id).kind == DeviceKind::Nic; };
-  wiring_.for_each_outside_patterns([&](LinkId, const Strand& strand) {
-    if (is_nic(strand.from) && is_nic(strand.to)) belongs[strand.from] = belongs[strand.to] = true;
+// A NIC forwards the traffic of others only where NICs are cabled to each other (a torus of nodes):
+// a NIC with ports on two leaves is no bridge between them.
+void Cluster::place_fabric() {
+  std::vector<DeviceId> nics;
+  wiring_.for_each_series([&](const LinkSeries& series) {
+    if (series.from_kind != DeviceKind::Nic || series.to_kind != DeviceKind::Nic) return;
+    for (std::uint32_t i = 0; i < series.links.count; ++i)
+      nics.insert(nics.end(), {series.from[i], series.to[i]});
   });
-  std::vector<std::uint32_t> place(device_count(), kNone);
-  for (DeviceId id = 0; id < device_count(); ++id) {
-    if (!belongs[id]) continue;
-    place[id] = static_cast<std::uint32_t>(fabric_devices_.size());
+  std::ranges::sort(nics);
+  first_fabric_device_ =
+      nics.empty() ? wiring_.runs_end() : std::min(wiring_.runs_end(), nics.front());
+  fabric_place_.assign(device_count() - first_fabric_device_, kNoPlace);
+  for (DeviceId id = first_fabric_device_; id < device_count(); ++id) {
+    if (!is_fabric_switch(device(id).kind) && !std::ranges::binary_search(nics, id)) continue;
+    fabric_place_[id - first_fabric_device_] = static_cast<std::uint32_t>(fabric_devices_.size());
     fabric_devices_.push_back(id);
   }
-  return place;
 }
 
-void Cluster::lay_out_fabric(const std::vector<std::uint32_t>& fabric_place) {
+void Cluster::lay_out_fabric() {
   std::vector<NetLink> links;
   for (const DeviceId id : fabric_devices_) {
     for (const Link link : links_from(id)) {
-      if (!is_fabric_side(link.kind) || fabric_place[link.to] == kNone) continue;
-      links.push_back({.from = fabric_place[id],
-                       .to = fabric_place[link.to],
+      if (!is_fabric_side(link.kind) || fabric_place(link.to) == kNoPlace) continue;
+      links.push_back({.from = fabric_place(id),
+                       .to = fabric_place(link.to),
                        .link = link.id,
                        .cables = link.cables,
                        .length = length_of(link.kind)});
@@ -62,22 +63,26 @@ void Cluster::lay_out_fabric(const std::vector<std::uint32_t>& fabric_place) {
 
 // Every bundle is one arc of all its cables, between the lowest of switches wired alike. Those with
 // endpoints are each like no other, so ways between them are found as over all links.
-void Cluster::lay_out_bundles(const std::vector<std::uint32_t>& fabric_place) {
+void Cluster::lay_out_bundles() {
   std::vector<NetLink> bundles;
+  const auto add = [&](LinkId lowest) {
+    const Link link = this->link(lowest);
+    if (!is_fabric_side(link.kind) || fabric_place(link.to) == kNoPlace) return;
+    const auto links =
+        static_cast<std::uint32_t>(std::max<std::size_t>(1, bundles_.links(lowest).size()));
+    bundles.push_back({.from = fabric_place(link.from),
+                       .to = fabric_place(bundles_.wired_like(link.to)),
+                       .link = lowest,
+                       .cables = link.cables * links,
+                       .length = length_of(link.kind)});
+  };
+  const bool nics_pass_on = std::ranges::any_of(
+      fabric_devices_, [&](DeviceId id) { return !is_fabric_switch(device(id).kind); });
   for (const DeviceId id : fabric_devices_) {
-    const LinkId end = wiring_.first_link_from(id + 1);
-    for (LinkId lowest = wiring_.first_link_from(id); lowest < end; ++lowest) {
-      if (bundle_of_[lowest] != lowest) continue;
-      const Link link = this->link(lowest);
-      if (!is_fabric_side(link.kind) || fabric_place[link.to] == kNone) continue;
-      const auto links =
-          static_cast<std::uint32_t>(std::max<std::size_t>(1, bundle(lowest).size()));
-      bundles.push_back({.from = fabric_place[id],
-                         .to = fabric_place[wired_like_[link.to]],
-                         .link = lowest,
-                         .cables = link.cables * links,
-                         .length = length_of(link.kind)});
-    }
+    wiring_.for_each_series_from(id, [&](const LinkSeries& series) {
+      if (is_fabric_switch(series.to_kind) || nics_pass_on)
+        bundles_.for_each_lowest(series.links, add);
+    });
   }
   fabric_ = laid_out(std::vector<bool>(fabric_devices_.size(), true), bundles, ArcOrder::OfLinks);
 }
@@ -122,13 +127,7 @@ std::vector<std::uint32_t> Cluster::wiring_at(std::uint32_t place) const {
 }
 
 void Cluster::tabulate_latency() {
-  double up = std::numeric_limits<double>::infinity();
-  double down = up;
-  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
-    up = std::min(up, slowest(up_.of(gpu)));
-    down = std::min(down, slowest(down_.of(gpu)));
-  }
-  reference_latency_s_ = up + down;
+  reference_latency_s_ = fastest(Way::Up) + fastest(Way::Down);
   bool alike = fabric_.plain;
   for (const Arc& arc : fabric_.out.arcs) {
     const double latency = wiring_.wire(arc.link).latency.value();
@@ -140,6 +139,23 @@ void Cluster::tabulate_latency() {
   hop_latency_s_.reset();
   for (std::uint32_t target = 0; target < row_of_target_.size(); ++target)
     fabric_latency_.push_back(fabric_latencies(target, distances(target, {})));
+}
+
+// Of all ports. Most clusters have ports of one kind.
+double Cluster::fastest(Way way) const {
+  std::optional<double> of_all;
+  bool alike = !std::ranges::any_of(nic_of_gpu_,
+                                    [&](DeviceId nic) { return fabric_place(nic) != kNoPlace; });
+  for (const Wire& wire : wiring_.wires()) {
+    if (wire.kind != LinkKind::NicPort) continue;
+    alike = alike && (!of_all || *of_all == wire.latency.value());
+    of_all = wire.latency.value();
+  }
+  if (alike && of_all) return *of_all;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (std::uint32_t gpu = 0; gpu < gpus_.size(); ++gpu)
+    fastest = std::min(fastest, slowest(way, gpu));
+  return fastest;
 }
 
 Latencies Cluster::fabric_latencies(std::uint32_t target, const Distances& hops) const {
@@ -181,7 +197,7 @@ Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Distances& h
   Spread paths = spread(fabric_, starts, hops);
   Trunk result{.bundles = std::move(paths.route)};
   for (RouteHop& hop : result.bundles) {
-    const std::size_t links = bundle(hop.link).size();
+    const std::size_t links = bundles_.links(hop.link).size();
     if (links == 0) continue;
     hop.fraction /= static_cast<double>(links);
     hop.alike = static_cast<std::uint32_t>(links);
@@ -196,7 +212,7 @@ void Cluster::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail)
     if (detail == RouteDetail::Bundles || hop.alike == 1) {
       route.push_back(hop);
     } else {
-      for (const LinkId link : bundle(hop.link)) route.push_back({link, hop.fraction});
+      for (const LinkId link : bundles_.links(hop.link)) route.push_back({link, hop.fraction});
     }
   }
 }

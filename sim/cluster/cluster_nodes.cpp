@@ -17,6 +17,10 @@ constexpr std::uint64_t kNodeDevicesMost = std::uint64_t{1} << 19U;
 }  // namespace
 
 void Cluster::place_devices() {
+  bool others = false;  // devices of nodes behind the runs
+  for (DeviceId id = wiring_.runs_end(); id < device_count(); ++id)
+    others = others || device(id).node >= 0;
+  if (!others && wiring_.runs().are_nodes(facts_.nodes)) return;
   first_device_.assign(facts_.nodes + std::size_t{1}, 0);
   for (DeviceId id = 0; id < device_count(); ++id)
     if (const std::int32_t node = device(id).node; node >= 0)
@@ -66,7 +70,7 @@ std::vector<std::uint64_t> Cluster::node_wiring(std::uint32_t node) const {
     const LinkId first = wiring_.first_link_from(id);
     for (const Link link : links_from(id)) {
       if (device(link.to).node != device(id).node) continue;
-      wiring.push_back(std::uint64_t{link.id - first} << 32U | place_[link.to]);
+      wiring.push_back(std::uint64_t{link.id - first} << 32U | place(link.to));
       wiring.push_back(static_cast<std::uint64_t>(link.kind) << 32U | link.cables);
     }
     wiring.push_back(kNone);  // no device kind: the next follows
@@ -80,7 +84,7 @@ Cluster::NodeShape Cluster::shape_of(std::uint32_t node) const {
     const LinkId first = wiring_.first_link_from(id);
     for (const Link link : links_from(id))
       if (device(link.to).node == device(id).node)
-        shape.links.push_back({place_[id], link.id - first});
+        shape.links.push_back({place(id), link.id - first});
   }
   shape.nvlink = node_net(node, shape, Side::NvLink);
   shape.host = node_net(node, shape, Side::Host);
@@ -99,20 +103,24 @@ Net Cluster::node_net(std::uint32_t node, const NodeShape& shape, Side side) con
     const Link link = this->link(link_of(node, shape.links[i]));
     if (side == Side::NvLink ? link.kind != LinkKind::NvLink : !is_host_side(link.kind)) continue;
     links.push_back(
-        {.from = place_[link.from], .to = place_[link.to], .link = i, .cables = link.cables});
+        {.from = place(link.from), .to = place(link.to), .link = i, .cables = link.cables});
   }
   return laid_out(
       std::move(relays), links,
       facts_.routing.kind == Routing::Kind::Ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
 }
 
-std::span<const DeviceId> Cluster::devices_of(std::uint32_t node) const {
-  return std::span(node_devices_)
-      .subspan(first_device_[node], first_device_[node + 1] - first_device_[node]);
+std::vector<DeviceId> Cluster::devices_of(std::uint32_t node) const {
+  if (!place_.empty())
+    return {node_devices_.begin() + first_device_[node],
+            node_devices_.begin() + first_device_[node + 1]};
+  std::vector<DeviceId> devices(wiring_.runs().devices_of(node));
+  std::iota(devices.begin(), devices.end(), device_at(node, 0));
+  return devices;
 }
 
 LinkId Cluster::link_of(std::uint32_t node, InnerLink link) const {
-  return wiring_.first_link_from(node_devices_[first_device_[node] + link.place]) + link.position;
+  return wiring_.first_link_from(device_at(node, link.place)) + link.position;
 }
 
 std::uint32_t Cluster::node_around(DeviceId id) const {
@@ -131,11 +139,12 @@ const Route& Cluster::way(Side side, DeviceId from, DeviceId to) const {
       std::uint64_t{shape.first} << 1U | static_cast<std::uint64_t>(side == Side::Host);
   TY_CHECK(net.relays.size() <= kNodeDevicesMost, net.relays.size());
   const auto [known, fresh] = node_routes_.try_emplace(
-      (which * kNodeDevicesMost + place_[from]) * kNodeDevicesMost + place_[to]);
+      (which * kNodeDevicesMost + place(from)) * kNodeDevicesMost + place(to));
   if (!fresh) return known->second;
-  const Hops hops = search(net, net.in, std::span(&place_[to], 1));
-  if (hops[place_[from]] == kUnreachable) return known->second;
-  const Arc start{.place = place_[from]};
+  const std::uint32_t target = place(to);
+  const Hops hops = search(net, net.in, std::span(&target, 1));
+  if (hops[place(from)] == kUnreachable) return known->second;
+  const Arc start{.place = place(from)};
   return known->second = spread(net, std::span(&start, 1), hops).route;
 }
 
@@ -188,9 +197,10 @@ Seconds Cluster::node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
   if (!gpus_relay_) return {};
   const NodeShape& shape = shape_around(gpus_[to_gpu]);
   const std::uint32_t node = node_of(to_gpu);
-  const std::span target(&place_[gpus_[to_gpu]], 1);
+  const auto place = [&](std::uint32_t gpu) { return this->place(gpus_[gpu]); };
+  const std::uint32_t to = place(to_gpu);
+  const std::span target(&to, 1);
   const Hops hops = search(shape.nvlink, shape.nvlink.in, target);
-  const auto place = [&](std::uint32_t gpu) { return place_[gpus_[gpu]]; };
   if (hops[place(from_gpu)] == kUnreachable) return {};
   const Latencies latencies = slowest_path(shape.nvlink, hops, target, [&](LinkId inner) {
     return wiring_.wire(link_of(node, shape.links[inner])).latency.value();

@@ -61,7 +61,7 @@ std::optional<std::uint32_t> Cluster::rail_relay(std::uint32_t from_gpu,
   const std::uint32_t node = node_of(from_gpu);
   const std::uint32_t relay = node * facts_.gpus_per_node + local_index(to_gpu);
   if (node == node_of(to_gpu) || relay == from_gpu) return std::nullopt;
-  if (ports_.at(relay).component != ports_.at(to_gpu).component) return std::nullopt;
+  if (component(relay) != component(to_gpu)) return std::nullopt;
   return relay;
 }
 
@@ -70,7 +70,7 @@ std::optional<std::uint32_t> Cluster::rail_relay(std::uint32_t from_gpu,
 // node takes the message in.
 Cluster::Crossing Cluster::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   const auto joined = [&](std::uint32_t a, std::uint32_t b) {
-    return ports_[a].component == ports_[b].component;
+    return component(a) == component(b);
   };
   if (components_ == 1 || joined(from_gpu, to_gpu)) return {from_gpu, to_gpu};
   if (const auto relay = rail_relay(from_gpu, to_gpu)) return {*relay, to_gpu};
@@ -104,7 +104,7 @@ std::optional<std::uint32_t> Cluster::switches_between(std::uint32_t from_gpu,
                                                        std::uint32_t to_gpu) const {
   if (!only_switches_) return std::nullopt;
   const Crossing ends = crossing(from_gpu, to_gpu);
-  const std::uint32_t target = ports_[ends.enters_at].target;
+  const std::uint32_t target = target_[ends.enters_at];
   const Hops here = searched(target);
   const Distances hops = distances(target, here);
   return hops[nearest_starts(ends.leaves_at, hops).front().place] + 1U;
@@ -113,19 +113,19 @@ std::optional<std::uint32_t> Cluster::switches_between(std::uint32_t from_gpu,
 // Of a NIC's cables those that start a shortest path.
 std::vector<Arc> Cluster::nearest_starts(std::uint32_t gpu, const Distances& hops) const {
   std::uint16_t nearest = kUnreachable;
-  for (const Arc& arc : up_.of(gpu)) nearest = std::min(nearest, hops[arc.place]);
+  for (const Arc& arc : up(gpu)) nearest = std::min(nearest, hops[arc.place]);
   TY_CHECK(nearest != kUnreachable);
   std::vector<Arc> starts;
-  for (const Arc& arc : up_.of(gpu)) {
+  for (const Arc& arc : up(gpu)) {
     if (hops[arc.place] == nearest) starts.push_back(arc);
   }
   return starts;
 }
 
 Route Cluster::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
-  const std::span<const Arc> up = up_.of(ends.leaves_at);
-  const std::span<const Arc> down = down_.of(ends.enters_at);
-  const std::uint32_t target = ports_[ends.enters_at].target;
+  const Arcs up = this->up(ends.leaves_at);
+  const Arcs down = this->down(ends.enters_at);
+  const std::uint32_t target = target_[ends.enters_at];
   const auto arrive = [&](const Trunk& trunk) {
     append_trunk(so_far, trunk, detail);
     const std::vector<std::uint32_t>& switches = targets_[target];
@@ -150,17 +150,18 @@ Route Cluster::all_paths(Crossing ends, Route so_far, RouteDetail detail) const 
 }
 
 Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
-  const Port& sink = ports_[ends.enters_at];
-  const Hops here_searched = searched(sink.target);
-  const Distances hops = distances(sink.target, here_searched);
+  const std::uint32_t target = target_[ends.enters_at];
+  const Hops here_searched = searched(target);
+  const Distances hops = distances(target, here_searched);
   const Routing& routing = facts_.routing;
+  const bool in_turn = routing.kind == Routing::Kind::RoundRobin;
   const std::uint64_t flows = routing.flows_per_connection;
   const std::vector<Arc> starts = nearest_starts(ends.leaves_at, hops);
   Route crossed;
   for (std::uint64_t flow = 0; flow < flows; ++flow) {
     const std::uint64_t key =
         mixed(mixed(mixed(mixed(routing.seed) ^ ends.leaves_at) ^ ends.enters_at) ^ flow);
-    std::uint64_t turn = sink.number + flow;
+    std::uint64_t turn = (in_turn ? port_number_[ends.enters_at] : 0) + flow;
     const auto pick = [&](const std::vector<Arc>& arcs, DeviceId at) {
       const std::uint64_t count = arcs.size();
       if (count == 1) return arcs.front();
@@ -184,7 +185,7 @@ Route Cluster::dealt_paths(Crossing ends, Route so_far) const {
       take(here);
     }
     onward.clear();
-    for (const Arc& arc : down_.of(ends.enters_at)) {
+    for (const Arc& arc : down(ends.enters_at)) {
       if (arc.place == here.place) onward.push_back(arc);
     }
     take(pick(onward, fabric_devices_[here.place]));
@@ -211,7 +212,7 @@ Seconds Cluster::extra_latency_rail_aligned(std::uint32_t from_gpu, std::uint32_
 }
 
 Seconds Cluster::fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
-  const std::uint32_t target = ports_.at(to_gpu).target;
+  const std::uint32_t target = target_.at(to_gpu);
   const Hops here = searched(target);
   const Distances hops = distances(target, here);
   double between = 0.0;
@@ -225,7 +226,7 @@ Seconds Cluster::fabric_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) co
     }
     between = std::max(between, way);
   }
-  const double whole = slowest(up_.of(from_gpu)) + between + slowest(down_.of(to_gpu));
+  const double whole = slowest(Way::Up, from_gpu) + between + slowest(Way::Down, to_gpu);
   return Seconds{std::max(0.0, whole - reference_latency_s_)};
 }
 

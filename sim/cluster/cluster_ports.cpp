@@ -19,27 +19,8 @@ namespace {
   throw InputError(Problem{"", "", std::move(problem), std::move(remedy)});
 }
 
-// The cables of NICs one way, counted first and then laid down, NIC by NIC.
-class NicCables {
- public:
-  explicit NicCables(std::uint32_t nics) : next_(nics + std::size_t{1}, 0) {}
-  void count(std::uint32_t nic) { ++next_[nic + std::size_t{1}]; }
-  // All are counted.
-  void lay_out() {
-    std::partial_sum(next_.begin(), next_.end(), next_.begin());
-    laid_.begin = next_;
-    laid_.arcs.resize(next_.back());
-  }
-  void place(std::uint32_t nic, const Arc& arc) { laid_.arcs[next_[nic]++] = arc; }
-  [[nodiscard]] Adjacency laid() && { return std::move(laid_); }
-
- private:
-  std::vector<std::uint32_t> next_;
-  Adjacency laid_;
-};
-
 // Once each, ascending.
-std::vector<std::uint32_t> places_of(std::span<const Arc> cables) {
+std::vector<std::uint32_t> places_of(const auto& cables) {
   std::vector<std::uint32_t> places;
   for (const Arc& arc : cables) places.push_back(arc.place);
   std::ranges::sort(places);
@@ -48,17 +29,22 @@ std::vector<std::uint32_t> places_of(std::span<const Arc> cables) {
   return places;
 }
 
+bool all_reached(const std::vector<bool>& wanted, const Hops& hops) {
+  for (std::size_t place = 0; place < wanted.size(); ++place)
+    if (wanted[place] && hops[place] == kUnreachable) return false;
+  return true;
+}
+
 }  // namespace
 
-void Cluster::make_ports(const std::vector<std::uint32_t>& fabric_place) {
+void Cluster::make_ports() {
   check_ways_to_nics();
-  cable_ports(fabric_place);
-  ports_.resize(gpus_.size());
+  const std::vector<bool> has_ports = cable_ports();
   find_targets();
-  number_ports();
+  if (facts_.routing.kind == Routing::Kind::RoundRobin) number_ports();
   tabulate_fabric();
   tabulate_latency();
-  find_components();
+  find_components(has_ports);
   only_switches_ = fabric_.plain && std::ranges::all_of(fabric_devices_, [&](DeviceId id) {
                      return is_fabric_switch(device(id).kind);
                    });
@@ -83,66 +69,89 @@ void Cluster::check_ways_to_nics() const {
 
 bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
   const std::uint32_t gpus = facts_.gpus_per_node;
-  for (std::uint32_t i = 0; i < gpus; ++i) {
-    const std::uint32_t here = node * gpus + i;
-    const std::uint32_t there = other * gpus + i;
-    if (place_[gpus_[here]] != place_[gpus_[there]]) return false;
-    if (place_[nic_of_gpu_[here]] != place_[nic_of_gpu_[there]]) return false;
-  }
-  return true;
+  const std::size_t here = std::size_t{node} * gpus;
+  const std::size_t there = std::size_t{other} * gpus;
+  const auto alike = [&](const std::vector<DeviceId>& devices) {
+    const bool in_a_row = place_.empty();
+    const DeviceId apart = in_a_row ? device_at(node, 0) - device_at(other, 0) : 0;
+    for (std::uint32_t i = 0; i < gpus; ++i) {
+      const DeviceId a = devices[here + i];
+      const DeviceId b = devices[there + i];
+      if (in_a_row ? a - b != apart : place_[a] != place_[b]) return false;
+    }
+    return true;
+  };
+  return alike(gpus_) && alike(nic_of_gpu_);
 }
 
-void Cluster::cable_ports(const std::vector<std::uint32_t>& fabric_place) {
+// Calls use(way, device, place, link) for each cable between the fabric and a device beside it.
+template <class Use>
+void Cluster::for_each_cable(Use use) const {
+  wiring_.for_each_series([&](const LinkSeries& series) {
+    if (wiring_.wires()[series.wire].kind != LinkKind::NicPort) return;
+    for (std::uint32_t i = 0; i < series.links.count; ++i) {
+      const std::uint32_t from = fabric_place(series.from[i]);
+      const std::uint32_t to = fabric_place(series.to[i]);
+      if ((from == kNoPlace) == (to == kNoPlace)) continue;
+      if (to != kNoPlace) use(Way::Up, series.from[i], to, series.links[i]);
+      if (from != kNoPlace) use(Way::Down, series.to[i], from, series.links[i]);
+    }
+  });
+}
+
+// By place of the fabric, whether NICs hang on it.
+std::vector<bool> Cluster::cable_ports() {
   std::vector<std::uint32_t> number(device_count(), kNone);  // of NICs
   std::uint32_t nics = 0;
+  std::vector<bool> has_ports(fabric_devices_.size(), false);
   bool in_fabric = false;
   for (const DeviceId nic : nic_of_gpu_) {
     if (number[nic] == kNone) number[nic] = nics++;
-    in_fabric = in_fabric || fabric_place[nic] != kNone;
+    const std::uint32_t place = fabric_place(nic);
+    if (place == kNoPlace) continue;
+    in_fabric = has_ports[place] = true;
   }
-  const auto for_each_cable = [&](const auto& up, const auto& down) {
-    wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
-      const Wire& wire = wiring_.wires()[strand.wire];
-      if (wire.kind != LinkKind::NicPort) return;
-      const std::uint32_t from = fabric_place[strand.from];
-      const std::uint32_t to = fabric_place[strand.to];
-      if ((from == kNone) == (to == kNone)) return;
-      const std::uint32_t nic = number[from == kNone ? strand.from : strand.to];
-      if (nic == kNone) return;
-      if (to != kNone) up(nic, Arc{to, id, wire.cables});
-      if (from != kNone) down(nic, Arc{from, id, wire.cables});
-    });
-  };
-  NicCables up(nics);
-  NicCables down(nics);
-  for_each_cable([&](std::uint32_t nic, const Arc&) { up.count(nic); },
-                 [&](std::uint32_t nic, const Arc&) { down.count(nic); });
-  for (NicCables* cables : {&up, &down}) cables->lay_out();
-  for_each_cable([&](std::uint32_t nic, const Arc& arc) { up.place(nic, arc); },
-                 [&](std::uint32_t nic, const Arc& arc) { down.place(nic, arc); });
+  NicLinks up(nics);
+  NicLinks down(nics);
+  for_each_cable([&](Way way, DeviceId nic, std::uint32_t place, LinkId link) {
+    if (number[nic] == kNone) return;
+    (way == Way::Up ? up : down).add(number[nic], link);
+    has_ports[place] = true;
+  });
   // Where each GPU has a NIC of its own, these are numbered as they are.
-  const bool one_each = nics == gpus_.size() && !in_fabric;
-  const auto of_gpus = [&](Adjacency of_nic) {
-    if (one_each) return of_nic;
-    Adjacency ports;
-    ports.begin.push_back(0);
-    for (const DeviceId nic : nic_of_gpu_) {
-      if (fabric_place[nic] != kNone) {
-        ports.arcs.push_back({.place = fabric_place[nic]});
-      } else {
-        for (const Arc& arc : of_nic.of(number[nic])) ports.arcs.push_back(arc);
-      }
-      ports.begin.push_back(static_cast<std::uint32_t>(ports.arcs.size()));
-    }
-    return ports;
+  const bool own = nics == gpus_.size() && !in_fabric;
+  const auto by_gpu = [&](NicLinks links) {
+    if (own && links.one_each()) return std::move(links).as_they_are();
+    return std::move(links).by_gpu(
+        static_cast<std::uint32_t>(gpus_.size()), [&](std::uint32_t gpu) {
+          const DeviceId nic = nic_of_gpu_[gpu];
+          return fabric_place(nic) == kNoPlace ? number[nic] : NicLinks::kNoNic;
+        });
   };
-  up_ = of_gpus(std::move(up).laid());
-  down_ = of_gpus(std::move(down).laid());
+  up_ = by_gpu(std::move(up));
+  down_ = by_gpu(std::move(down));
   check_cabled();
+  return has_ports;
+}
+
+Cluster::Arcs Cluster::arcs(Way way, std::uint32_t gpu, std::span<const LinkId> links) const {
+  const auto at = [&](const LinkId* link) {
+    return boost::transform_iterator<ArcAt, const LinkId*, Arc>(link, ArcAt{this, way, gpu});
+  };
+  return {at(links.data()), at(links.data() + links.size())};
+}
+
+Arc Cluster::port_arc(Way way, std::uint32_t gpu, LinkId link) const {
+  if (link == kNoLink) return {.place = fabric_place(nic_of_gpu_[gpu])};
+  const Strand strand = wiring_.strand(link);
+  return {.place = fabric_place(way == Way::Up ? strand.to : strand.from),
+          .link = link,
+          .cables = wiring_.wires()[strand.wire].cables};
 }
 
 void Cluster::check_cabled() const {
-  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+  if (up_.one_each() && down_.one_each()) return;
+  for (std::uint32_t gpu = 0; gpu < gpus_.size(); ++gpu) {
     if (!up_.of(gpu).empty() && !down_.of(gpu).empty()) continue;
     refuse(fmt::format("{} and the fabric cannot reach each other", name(nic_of_gpu_[gpu])),
            "add nic links in both directions, or give its GPUs another NIC");
@@ -153,66 +162,68 @@ void Cluster::check_cabled() const {
 void Cluster::find_targets() {
   std::vector<std::uint32_t> of_switch(fabric_devices_.size(), kNone);
   std::map<std::vector<std::uint32_t>, std::uint32_t> of_switches;
-  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+  target_.reserve(gpus_.size());
+  for (std::uint32_t gpu = 0; gpu < gpus_.size(); ++gpu) {
     const auto next = static_cast<std::uint32_t>(targets_.size());
-    const std::span<const Arc> cables = down_.of(gpu);
+    const Arcs cables = down(gpu);
     const std::uint32_t first = cables.front().place;
-    const bool one =
-        std::ranges::all_of(cables, [&](const Arc& arc) { return arc.place == first; });
+    const bool one = cables.size() == 1 || std::ranges::all_of(cables, [&](const Arc& arc) {
+                       return arc.place == first;
+                     });
     std::uint32_t& target =
         one ? of_switch[first] : of_switches.try_emplace(places_of(cables), kNone).first->second;
     if (target == kNone) {
       target = next;
       targets_.push_back(places_of(cables));
     }
-    ports_[gpu].target = target;
+    target_.push_back(target);
   }
 }
 
 void Cluster::number_ports() {
   std::vector<std::uint32_t> next(targets_.size() + 1, 0);
-  for (const Port& port : ports_) ++next[port.target + 1];
+  for (const std::uint32_t target : target_) ++next[target + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());
-  for (Port& port : ports_) port.number = next[port.target]++;
+  for (const std::uint32_t target : target_) port_number_.push_back(next[target]++);
 }
 
-double Cluster::slowest(std::span<const Arc> cables) const {
+double Cluster::slowest(Way way, std::uint32_t gpu) const {
   double latency = 0.0;
-  for (const Arc& cable : cables)
-    if (cable.link != kNoLink)
-      latency = std::max(latency, wiring_.wire(cable.link).latency.value());
+  for (const LinkId link : (way == Way::Up ? up_ : down_).of(gpu))
+    if (link != kNoLink) latency = std::max(latency, wiring_.wire(link).latency.value());
   return latency;
 }
 
 // A port belongs to the first component whose first port it reaches and is reached from.
-void Cluster::find_components() {
-  for (Port& port : ports_) port.component = kNone;
-  const auto reached = [](const Hops& hops, std::span<const Arc> ends) {
+void Cluster::find_components(const std::vector<bool>& has_ports) {
+  const auto reached = [](const Hops& hops, const Arcs& ends) {
     return std::ranges::any_of(ends,
                                [&](const Arc& end) { return hops[end.place] != kUnreachable; });
   };
-  for (std::size_t first = 0; first < ports_.size(); ++first) {
-    if (ports_[first].component != kNone) continue;
+  for (std::uint32_t first = 0; first < gpus_.size(); ++first) {
+    if (!component_.empty() && component_[first] != kNone) continue;
     if (components_ == facts_.gpus_per_node && components_ > 0) {
       refuse(fmt::format("{} and {} cannot reach each other over the fabric", name(gpus_.front()),
                          name(gpus_[first])),
              "add the links that join them, in both directions");
     }
     std::vector<std::uint32_t> starts;
-    for (const Arc& arc : up_.of(first)) starts.push_back(arc.place);
-    const Hops there = search(fabric_, fabric_.in, targets_[ports_[first].target]);
+    for (const Arc& arc : up(first)) starts.push_back(arc.place);
+    const Hops there = search(fabric_, fabric_.in, targets_[target_[first]]);
     const Hops back = search(fabric_, fabric_.out, starts);
-    for (std::size_t i = first; i < ports_.size(); ++i) {
-      if (ports_[i].component != kNone) continue;
-      if (i == first || (reached(there, up_.of(i)) && reached(back, down_.of(i))))
-        ports_[i].component = components_;
-    }
     ++components_;
+    if (first == 0 && all_reached(has_ports, there) && all_reached(has_ports, back)) return;
+    component_.resize(gpus_.size(), kNone);
+    for (std::uint32_t gpu = first; gpu < gpus_.size(); ++gpu) {
+      if (component_[gpu] != kNone) continue;
+      if (gpu == first || (reached(there, up(gpu)) && reached(back, down(gpu))))
+        component_[gpu] = components_ - 1;
+    }
   }
 }
 
 void Cluster::check_reachable() const {
-  std::vector<bool> joined(shapes_.size(), !ports_.empty() && components_ == 1);
+  std::vector<bool> joined(shapes_.size(), components_ == 1);
   for (std::uint32_t node = 0; node < facts_.nodes; ++node) {
     const std::uint32_t shape = shape_of_node_[node];
     if (!joined[shape] && !is_joined(node))
@@ -230,7 +241,7 @@ void Cluster::check_components() const {
   for (std::uint32_t gpu = 0; gpu < gpus_.size(); gpu += facts_.gpus_per_node) {
     std::vector<bool> parts(components_, false);
     for (std::uint32_t i = gpu; i < gpu + facts_.gpus_per_node; ++i) {
-      parts[ports_[i].component] = true;
+      parts[component(i)] = true;
     }
     kinds.try_emplace(std::move(parts), gpu);
   }

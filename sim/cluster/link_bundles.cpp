@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
-#include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -25,35 +24,52 @@ enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link
 struct Sight {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
-  void add(std::uint32_t label, DeviceId other) {
-    const std::uint64_t both = std::uint64_t{label} << 32U | other;
-    low += mixed(both);
-    high += mixed(both ^ 0xd1b54a32d192ed03ULL);
+  void add(const Sight& more) {
+    low += more.low;
+    high += more.high;
   }
 };
 
-// What links are known by, and switches without endpoints; others by their own number.
+Sight sight_of(std::uint32_t label, DeviceId other) {
+  const std::uint64_t both = std::uint64_t{label} << 32U | other;
+  return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
+}
+
+// What links are known by, and switches without endpoints; others by themselves.
 class FabricColours {
  public:
   std::uint32_t of_wire(const Wire& wire) {
     return number({1, static_cast<std::uint64_t>(wire.kind), bits(wire.capacity.value()),
                    bits(wire.nominal.value()), bits(wire.latency.value()), wire.cables});
   }
+  // Most are as the one before.
   std::uint32_t of_switch(DeviceKind kind, Side side, const Sight& sight) {
-    return number({0, static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(side), sight.low,
-                   sight.high, 0});
+    const Key key{0,
+                  static_cast<std::uint64_t>(kind),
+                  static_cast<std::uint64_t>(side),
+                  sight.low,
+                  sight.high,
+                  0};
+    auto& [last, colour] = last_.at(static_cast<std::size_t>(side));
+    if (last != key) {
+      last = key;
+      colour = number(key);
+    }
+    return colour;
   }
-  std::uint32_t of_one(DeviceId id, Side side) {
-    return number({2, id, static_cast<std::uint64_t>(side), 0, 0, 0});
-  }
+  std::uint32_t of_one() { return next_++; }
 
  private:
   using Key = std::array<std::uint64_t, 6>;
   static std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
   std::uint32_t number(const Key& key) {
-    return numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size())).first->second;
+    const auto [known, fresh] = numbers_.try_emplace(key, next_);
+    if (fresh) ++next_;
+    return known->second;
   }
   std::map<Key, std::uint32_t> numbers_;
+  std::uint32_t next_ = 0;
+  std::array<std::pair<Key, std::uint32_t>, 2> last_ = {};  // by side
 };
 
 // The links between switches. A switch is two vertices, where links leave and where they arrive, so
@@ -62,101 +78,94 @@ class FabricColours {
 // of them never changes.
 class FabricGraph {
  public:
-  explicit FabricGraph(const Cluster& cluster)
-      : wiring_(cluster.wiring()),
-        has_endpoints_(cluster.device_count(), false),
+  explicit FabricGraph(const Wiring& wiring)
+      : wiring_(wiring),
+        begin_(wiring.runs_end()),
+        has_endpoints_(wiring.device_count() - begin_, false),
         first_vertex_(has_endpoints_.size(), kNone) {
-    const auto is_switch = [&](DeviceId id) { return is_fabric_switch(wiring_.device(id).kind); };
-    wiring_.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
-      const bool leaves_switch = is_switch(strand.from);
-      if (leaves_switch != is_switch(strand.to)) {
-        has_endpoints_[leaves_switch ? strand.from : strand.to] = true;
+    wiring_.for_each_series([&](const LinkSeries& series) {
+      const bool leaves_switch = is_fabric_switch(series.from_kind);
+      if (leaves_switch != is_fabric_switch(series.to_kind)) {
+        mark(leaves_switch ? series.from : series.to);
       } else if (leaves_switch) {
-        inner_.push_back(id);
+        inner_.push_back(series);
       }
     });
     for (const Wire& wire : wiring_.wires()) label_of_wire_.push_back(numbers_.of_wire(wire));
-    for (const LinkId id : inner_) add(wiring_.strand(id));
+    for (const LinkSeries& series : inner_) add(series);
   }
 
-  // The lowest link and switch of each class, for those of the class.
-  void name(LinkBundles& bundles) {
+  [[nodiscard]] LinkBundles bundles() {
     const auto size = static_cast<std::uint32_t>(sight_.size());
     const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours());
-    const Numbered links = number_links(classes);
-    for (std::size_t i = 0; i < inner_.size(); ++i)
-      bundles.of_link[inner_[i]] = links.lowest[links.of_inner[i]];
-    bundles.together = together(links);
-    std::vector<DeviceId> lowest_device(size, kNone);
-    for (DeviceId device = 0; device < first_vertex_.size(); ++device) {
-      if (first_vertex_[device] == kNone) continue;
-      DeviceId& first = lowest_device[classes[first_vertex_[device]]];
-      if (first == kNone) first = device;
-      bundles.of_device[device] = first;
-    }
+    for (const std::uint32_t vertex : first_vertex_)
+      class_.push_back(vertex == kNone ? kNone : classes[vertex]);
+    last_.resize(size);
+    LinkBundles::Parts parts{.first_link = wiring_.first_link_from(begin_),
+                             .first_device = begin_,
+                             .of_device = devices_alike(size)};
+    for (const LinkSeries& series : inner_) name(series, parts.of_link);
+    close(parts.of_link, wiring_.link_count());
+    collect(parts);
+    return LinkBundles(std::move(parts));
   }
 
  private:
-  // Bundles in the order of their lowest links.
-  struct Numbered {
-    std::vector<std::uint32_t> of_inner;  // of each inner link its bundle
-    std::vector<LinkId> lowest;
+  void mark(const Series& switches) {
+    const std::uint32_t different = switches.step == 0 ? 1 : switches.count;
+    for (std::uint32_t i = 0; i < different; ++i) has_endpoints_[switches[i] - begin_] = true;
+  }
+
+  void add(const LinkSeries& series) {
+    const DeviceId from = series.from.first;
+    const std::uint32_t label = label_of_wire_[series.wire];
+    const std::uint32_t leaving = vertex(from, Side::Leaving);
+    if (has_endpoints_[from - begin_]) {
+      const Sight seen = sight_of(label, from);
+      for (std::uint32_t i = 0; i < series.to.count; ++i)
+        sight_[vertex(series.to[i], Side::Arriving)].add(seen);
+      return;
+    }
+    const Ends& ends = ends_of(series);
+    sight_[leaving].add(ends.sight);
+    if (!ends.some_without) return;
+    for (std::uint32_t i = 0; i < series.to.count; ++i)
+      if (!has_endpoints_[series.to[i] - begin_])
+        edges_.push_back({leaving, vertex(series.to[i], Side::Arriving), label});
+  }
+
+  // What is seen of those of the switches that have endpoints.
+  struct Ends {
+    std::uint32_t label = 0;
+    Series to = {.count = 0};
+    Sight sight = {};
+    bool some_without = false;
   };
-
-  // Links are alike where they are known by the same and join switches alike.
-  [[nodiscard]] Numbered number_links(const std::vector<std::uint32_t>& classes) const {
-    using Kind = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
-    constexpr Kind kNoKind{kNone, kNone, kNone};
-    Numbered result;
-    result.of_inner.reserve(inner_.size());
-    std::map<Kind, std::uint32_t> numbers;
-    // Switches of a class come in a row, so that most links into a class are like the last.
-    std::vector<std::pair<Kind, std::uint32_t>> last(classes.size(), {kNoKind, 0});
-    for (const LinkId id : inner_) {
-      const Strand strand = wiring_.strand(id);
-      const std::uint32_t to = classes[first_vertex_[strand.to]];
-      const Kind kind{classes[first_vertex_[strand.from]], to, label_of_wire_[strand.wire]};
-      auto& [known, number] = last[to];
-      if (known != kind) {
-        known = kind;
-        const auto next = static_cast<std::uint32_t>(result.lowest.size());
-        const auto [place, fresh] = numbers.try_emplace(kind, next);
-        if (fresh) result.lowest.push_back(id);
-        number = place->second;
+  // The first series of a switch is mostly as the first one of the switch before, and so on.
+  const Ends& ends_of(const LinkSeries& series) {
+    series_before_ = series.from.first == switch_before_ ? series_before_ + 1 : 0;
+    switch_before_ = series.from.first;
+    if (series_before_ == ends_.size()) ends_.emplace_back();
+    Ends& ends = ends_[series_before_];
+    const std::uint32_t label = label_of_wire_[series.wire];
+    if (ends.label == label && ends.to == series.to) return ends;
+    ends = {.label = label, .to = series.to};
+    Sight sight;
+    for (std::uint32_t i = 0; i < series.to.count; ++i) {
+      vertex(series.to[i], Side::Arriving);
+      if (has_endpoints_[series.to[i] - begin_]) {
+        sight.add(sight_of(label, series.to[i]));
+      } else {
+        ends.some_without = true;
       }
-      result.of_inner.push_back(number);
     }
-    return result;
+    ends.sight = sight;
+    return ends;
   }
 
-  [[nodiscard]] std::vector<LinkId> together(const Numbered& links) const {
-    std::vector<std::uint32_t> begin(links.lowest.size() + 1, 0);
-    for (const std::uint32_t number : links.of_inner) ++begin[number + 1];
-    for (std::size_t number = 0; number < links.lowest.size(); ++number)
-      begin[number + 1] = begin[number] + (begin[number + 1] > 1 ? begin[number + 1] : 0);
-    std::vector<LinkId> result(begin.back());
-    std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
-    for (std::size_t i = 0; i < inner_.size(); ++i)
-      if (const std::uint32_t number = links.of_inner[i]; begin[number] < begin[number + 1])
-        result[next[number]++] = inner_[i];
-    return result;
-  }
-
-  void add(const Strand& strand) {
-    const std::uint32_t from = vertex(strand.from, Side::Leaving);
-    const std::uint32_t to = vertex(strand.to, Side::Arriving);
-    const std::uint32_t label = label_of_wire_[strand.wire];
-    if (has_endpoints_[strand.from]) {
-      sight_[to].add(label, strand.from);
-    } else if (has_endpoints_[strand.to]) {
-      sight_[from].add(label, strand.to);
-    } else {
-      edges_.push_back({from, to, label});
-    }
-  }
-
+  // Makes the switch a vertex if it is none.
   std::uint32_t vertex(DeviceId id, Side side) {
-    std::uint32_t& first = first_vertex_[id];
+    std::uint32_t& first = first_vertex_[id - begin_];
     if (first == kNone) {
       first = static_cast<std::uint32_t>(sight_.size());
       sight_.resize(sight_.size() + 2);
@@ -169,57 +178,133 @@ class FabricGraph {
     std::vector<std::uint32_t> colours(sight_.size());
     for (DeviceId id = 0; id < first_vertex_.size(); ++id) {
       if (first_vertex_[id] == kNone) continue;
+      const DeviceKind kind = wiring_.device(begin_ + id).kind;
       for (const Side side : {Side::Leaving, Side::Arriving}) {
         const std::uint32_t vertex = first_vertex_[id] + static_cast<std::uint32_t>(side);
-        colours[vertex] = has_endpoints_[id]
-                              ? numbers_.of_one(id, side)
-                              : numbers_.of_switch(wiring_.device(id).kind, side, sight_[vertex]);
+        colours[vertex] =
+            has_endpoints_[id] ? numbers_.of_one() : numbers_.of_switch(kind, side, sight_[vertex]);
       }
     }
     return colours;
   }
 
+  // Links are alike where they are known by the same and join switches alike. Notes the lowest of
+  // each bundle, and who belongs to it.
+  void name(const LinkSeries& series, SeriesList<NoTag>& of_link) {
+    const auto class_of = [&](DeviceId id) { return class_[id - begin_]; };
+    const std::uint32_t from = class_of(series.from.first);
+    close(of_link, series.links.first);
+    Series lowest{.count = 0};
+    for (std::uint32_t i = 0; i < series.to.count;) {
+      const std::uint32_t to = class_of(series.to[i]);
+      std::uint32_t end = i + 1;
+      while (end < series.to.count && class_of(series.to[end]) == to) ++end;
+      const Series links{series.links[i], 1, end - i};
+      const std::uint32_t number = number_of({from, to, label_of_wire_[series.wire]}, links.first);
+      members_.append(number, links, {});
+      const Series next{lowest_[number], 0, links.count};
+      if (lowest.count == 0) {
+        lowest = next;
+      } else if (!lowest.extend(next)) {
+        of_link.append(lowest, {});
+        lowest = next;
+      }
+      i = end;
+    }
+    of_link.append(lowest, {});
+  }
+
+  using Kind = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  // Switches of a class come in a row, so that most links into a class are like the last.
+  [[nodiscard]] std::uint32_t number_of(const Kind& kind, LinkId link) {
+    Last& last = last_[std::get<1>(kind)];
+    if (last.kind == kind) return last.number;
+    const auto next = static_cast<std::uint32_t>(lowest_.size());
+    const auto [known, fresh] = bundle_numbers_.try_emplace(kind, next);
+    if (fresh) lowest_.push_back(link);
+    last = {kind, known->second};
+    return last.number;
+  }
+
+  // Up to that link those not told are alone.
+  void close(SeriesList<NoTag>& of_link, LinkId end) const {
+    const LinkId next = wiring_.first_link_from(begin_) + of_link.size();
+    if (next < end) of_link.append({next, 1, end - next}, {});
+  }
+
+  void collect(LinkBundles::Parts& parts) const {
+    for (std::uint32_t number = 0; number < lowest_.size(); ++number) {
+      LinkBundles::Bundle bundle{.lowest = lowest_[number],
+                                 .begin = static_cast<std::uint32_t>(parts.series.size())};
+      members_.for_each(number, [&](const Series& links, NoTag) {
+        parts.series.push_back(links);
+        bundle.links += links.count;
+      });
+      bundle.end = static_cast<std::uint32_t>(parts.series.size());
+      if (bundle.links > 1) {
+        parts.bundles.push_back(bundle);
+      } else {
+        parts.series.resize(bundle.begin);
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<DeviceId> devices_alike(std::uint32_t vertices) const {
+    std::vector<DeviceId> alike(first_vertex_.size());
+    std::iota(alike.begin(), alike.end(), begin_);
+    std::vector<DeviceId> lowest(vertices, kNone);
+    for (DeviceId id = 0; id < alike.size(); ++id) {
+      if (class_[id] == kNone) continue;
+      DeviceId& first = lowest[class_[id]];
+      if (first == kNone) first = alike[id];
+      alike[id] = first;
+    }
+    return alike;
+  }
+
   static constexpr std::uint32_t kSameSwitch = std::numeric_limits<std::uint32_t>::max();
+  struct Last {
+    Kind kind = {kNone, kNone, kNone};
+    std::uint32_t number = 0;
+  };
 
   const Wiring& wiring_;
+  DeviceId begin_;  // the first device that may be a switch; arrays by device begin there
   std::vector<bool> has_endpoints_;
+  std::vector<std::uint32_t> first_vertex_;  // kNone: joins no two switches
   FabricColours numbers_;
   std::vector<std::uint32_t> label_of_wire_;
-  std::vector<LinkId> inner_;
+  std::vector<LinkSeries> inner_;  // ascending
+  std::vector<Ends> ends_;         // of the switch before, by the number of the series
+  std::size_t series_before_ = 0;
+  DeviceId switch_before_ = kNone;
   std::vector<Sight> sight_;  // by vertex
   std::vector<LabelledEdge> edges_;
-  std::vector<std::uint32_t> first_vertex_;  // by device; kNone: joins no two switches
+  std::vector<std::uint32_t> class_;  // by switch; kNone as in first_vertex_
+  std::map<Kind, std::uint32_t> bundle_numbers_;
+  std::vector<Last> last_;      // by class, the last bundle that led to it
+  std::vector<LinkId> lowest_;  // by bundle
+  SeriesGroups<NoTag> members_;
 };
 
 }  // namespace
 
-LinkBundles link_bundles(const Cluster& cluster) {
-  LinkBundles bundles{.of_link = std::vector<LinkId>(cluster.links().size()),
-                      .of_device = std::vector<DeviceId>(cluster.device_count()),
-                      .together = {}};
-  std::iota(bundles.of_link.begin(), bundles.of_link.end(), 0U);
-  std::iota(bundles.of_device.begin(), bundles.of_device.end(), 0U);
-  if (cluster.facts().routing.kind == Routing::Kind::Ideal) FabricGraph(cluster).name(bundles);
-  return bundles;
+std::vector<LinkId> LinkBundles::of_each(std::uint32_t links) const {
+  std::vector<LinkId> each(links);
+  std::iota(each.begin(), each.end(), 0U);
+  for (const auto& [begin, lowest, tag] : parts_.of_link.pieces())
+    for (std::uint32_t i = 0; i < lowest.count; ++i)
+      each[parts_.first_link + begin + i] = lowest[i];
+  return each;
 }
 
-std::vector<LinkLoad> every_link(const Cluster& cluster, std::span<const LinkLoad> loads) {
-  std::vector<LinkLoad> each;
-  for (const LinkLoad& load : loads) {
-    if (load.alike == 1) each.push_back(load);
-    if (load.alike > 1)
-      for (const LinkId link : cluster.bundle(load.link)) each.push_back({link, load.bytes});
-  }
-  std::ranges::stable_sort(each, {}, &LinkLoad::link);
-  std::vector<LinkLoad> result;
-  for (const LinkLoad& load : each) {
-    if (result.empty() || result.back().link != load.link) {
-      result.push_back(load);
-    } else {
-      result.back().bytes += load.bytes;
-    }
-  }
-  return result;
+SeriesSpan LinkBundles::links(LinkId lowest) const {
+  const auto found = std::ranges::lower_bound(parts_.bundles, lowest, {}, &Bundle::lowest);
+  if (found == parts_.bundles.end() || found->lowest != lowest) return {};
+  const auto series = std::span(parts_.series).subspan(found->begin, found->end - found->begin);
+  return {series, found->links};
 }
+
+LinkBundles link_bundles(const Wiring& wiring) { return FabricGraph(wiring).bundles(); }
 
 }  // namespace trainyard

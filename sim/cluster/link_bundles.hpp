@@ -9,31 +9,82 @@
 // Worked: a pod of 16 leaves, 16 spines and 16 cores to each spine has 16 bundles of 16 uplinks and
 // one of 256 links to the cores, in place of 512 links; downwards the same.
 //
-//   const LinkBundles bundles = link_bundles(cluster);
-//   bundles.of_link[l];   // the lowest of l's
+//   const LinkBundles bundles = link_bundles(wiring);
+//   bundles.of(link);   // the lowest of its bundle
 #pragma once
 
-#include <span>
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
-#include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/base/series.hpp"
+#include "sim/cluster/wiring.hpp"
 
 namespace trainyard {
 
-struct LinkBundles {
-  std::vector<LinkId> of_link;      // the lowest link of its bundle; itself where it is alone
-  std::vector<DeviceId> of_device;  // the lowest switch wired like it; itself where it is alone
-  std::vector<LinkId> together;     // all of bundles of two or more: by their lowest, ascending
+class LinkBundles {
+ public:
+  struct Bundle {
+    LinkId lowest = 0;
+    std::uint32_t begin = 0;  // in Parts::series
+    std::uint32_t end = 0;
+    std::uint32_t links = 0;
+  };
+  struct Parts {
+    // Before these all are alone.
+    LinkId first_link = std::numeric_limits<LinkId>::max();
+    DeviceId first_device = std::numeric_limits<DeviceId>::max();
+    SeriesList<NoTag> of_link = {};
+    std::vector<DeviceId> of_device = {};
+    std::vector<Bundle> bundles = {};  // of two links or more, ascending
+    std::vector<Series> series = {};   // their links, bundle by bundle
+  };
+
+  // Every link and every switch is alone.
+  LinkBundles() = default;
+  explicit LinkBundles(Parts parts) : parts_(std::move(parts)) {}
+
+  // The lowest link of its bundle; itself where it is alone.
+  [[nodiscard]] LinkId of(LinkId link) const {
+    return link < parts_.first_link ? link : parts_.of_link[link - parts_.first_link];
+  }
+  // The same of each of so many links.
+  [[nodiscard]] std::vector<LinkId> of_each(std::uint32_t links) const;
+  // The lowest switch wired as it is; itself where it is alone.
+  [[nodiscard]] DeviceId wired_like(DeviceId device) const {
+    return device < parts_.first_device ? device : parts_.of_device[device - parts_.first_device];
+  }
+  // All links of a bundle of two or more by its lowest, ascending; none for a link that is alone.
+  [[nodiscard]] SeriesSpan links(LinkId lowest) const;
+  // Calls use(link) for those of the links that are the lowest of their bundle. REQUIRES: the step
+  // is 1.
+  template <class Use>
+  void for_each_lowest(const Series& links, Use use) const;
+
+ private:
+  Parts parts_;
 };
 
-// Links within a server and to endpoints are alone, and all of them are where routing is not ideal.
-// Whether a transport really loads them alike is for its user to check: it may address a switch by
-// name. Only the cluster's graph, links and facts are read.
-[[nodiscard]] LinkBundles link_bundles(const Cluster& cluster);
+template <class Use>
+void LinkBundles::for_each_lowest(const Series& links, Use use) const {
+  LinkId link = links.first;
+  const LinkId end = link + links.count;
+  for (; link < std::min(end, parts_.first_link); ++link) use(link);
+  while (link < end) {
+    const auto& [begin, lowest, tag] = parts_.of_link.piece_at(link - parts_.first_link);
+    const LinkId first = parts_.first_link + begin;
+    const LinkId last = std::min(end, first + lowest.count);
+    const bool none = lowest.step == 1 && lowest.first != first;
+    for (; !none && link < last; ++link)
+      if (lowest[link - first] == link) use(link);
+    link = last;
+  }
+}
 
-// The same loads with every link of a bundle by itself: each link once, sorted, `alike` 1.
-[[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,
-                                               std::span<const LinkLoad> loads);
+// As ideal routing has them. Links within a server and to endpoints are alone. Whether a transport
+// really loads them alike is for its user to check: it may address a switch by name.
+[[nodiscard]] LinkBundles link_bundles(const Wiring& wiring);
 
 }  // namespace trainyard

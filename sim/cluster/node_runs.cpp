@@ -43,6 +43,15 @@ LinkSeries NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet:
           .wire = piece.tag.wire};
 }
 
+bool NodeRuns::are_nodes(std::uint32_t count) const {
+  std::uint32_t next = 0;
+  for (const Run& run : runs_) {
+    if (run.first_node != next) return false;
+    next += run.count;
+  }
+  return next == count;
+}
+
 // Those that hold no links begin where the next one does and are passed over.
 const NodeRuns::Run& NodeRuns::last_from(std::uint32_t id, std::uint32_t Run::*first) const {
   return *std::prev(std::ranges::upper_bound(runs_, id, {}, first));

@@ -41,6 +41,19 @@ class NodeRuns {
     device.node = static_cast<std::int32_t>(run.first_node + (id - run.first_device) / run.devices);
     return device;
   }
+  // Among the devices of its node. REQUIRES: id < device_count().
+  [[nodiscard]] std::uint32_t place_of(DeviceId id) const {
+    const Run& run = of_device(id);
+    return (id - run.first_device) % run.devices;
+  }
+  // Whether these are nodes 0, 1, ... to that number, in this order.
+  [[nodiscard]] bool are_nodes(std::uint32_t count) const;
+  // The other devices of the node follow it. REQUIRES: are_nodes(), of more than `node`.
+  [[nodiscard]] DeviceId first_device_of(std::uint32_t node) const {
+    const Run& run = of_node(node);
+    return run.first_device + (node - run.first_node) * run.devices;
+  }
+  [[nodiscard]] std::uint32_t devices_of(std::uint32_t node) const { return of_node(node).devices; }
   // What use(from, to, wire) makes of the link. REQUIRES: id < link_count().
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
@@ -115,6 +128,9 @@ class NodeRuns {
   }
   [[nodiscard]] const Run& of_device(DeviceId id) const {
     return runs_.size() == 1 ? runs_.front() : last_from(id, &Run::first_device);
+  }
+  [[nodiscard]] const Run& of_node(std::uint32_t node) const {
+    return runs_.size() == 1 ? runs_.front() : last_from(node, &Run::first_node);
   }
   [[nodiscard]] const Run& last_from(std::uint32_t id, std::uint32_t Run::*first) const;
 

@@ -29,6 +29,10 @@ struct LinkLoad {
   std::uint32_t alike = 1;
 };
 
+// The same loads with every link of a bundle by itself: each link once, sorted, `alike` 1.
+[[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,
+                                               std::span<const LinkLoad> loads);
+
 struct Chain {
   std::vector<LinkLoad> loads;  // each link (alone, and as a bundle) once; sorted by link
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();  // of the most loaded link

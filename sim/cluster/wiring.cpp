@@ -14,6 +14,16 @@ std::string Wiring::name(DeviceId id) const {
   return given == names_.end() ? usual_name(device(id)) : given->second;
 }
 
+LinkSeries Wiring::series_of(const SeriesList<Near>::Piece& piece) const {
+  const auto& [begin, to, near] = piece;
+  return {.links = {runs_.link_count() + begin, 1, to.count},
+          .from = {near.from, 0, to.count},
+          .to = to,
+          .from_kind = device(near.from).kind,
+          .to_kind = near.far.kind,
+          .wire = near.far.wire};
+}
+
 void Wiring::write_out() {
   if (runs_.device_count() == 0) return;
   SeriesList<Near> strands;

@@ -61,6 +61,7 @@ class Wiring {
   // Devices from this one on are no part of a run of nodes alike (node_runs.hpp); all switches of
   // the fabric are among them.
   [[nodiscard]] DeviceId runs_end() const { return runs_.device_count(); }
+  [[nodiscard]] const NodeRuns& runs() const { return runs_; }
   [[nodiscard]] std::string name(DeviceId id) const;
 
   [[nodiscard]] std::uint32_t link_count() const { return runs_.link_count() + strands_.size(); }
@@ -109,13 +110,18 @@ class Wiring {
   template <class Use>
   void for_each_series(Use use) const {
     runs_.for_each_series(use);
-    for (const auto& [begin, to, near] : strands_.pieces())
-      use(LinkSeries{.links = {runs_.link_count() + begin, 1, to.count},
-                     .from = {near.from, 0, to.count},
-                     .to = to,
-                     .from_kind = device(near.from).kind,
-                     .to_kind = near.far.kind,
-                     .wire = near.far.wire});
+    for (const auto& piece : strands_.pieces()) use(series_of(piece));
+  }
+  // The same for those that start at a device that is not part of a run, ascending; links of its
+  // node too.
+  template <class Use>
+  void for_each_series_from(DeviceId device, Use use) const {
+    const LinkId end = first_link_from(device + 1) - runs_.link_count();
+    for (LinkId place = first_link_from(device) - runs_.link_count(); place < end;) {
+      const auto& piece = strands_.piece_at(place);
+      use(series_of(piece));
+      place += piece.series.count;
+    }
   }
 
   // Nodes of one pattern have the same devices in the same order, and each of these starts with
@@ -153,6 +159,7 @@ class Wiring {
   };
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
   void write_out();  // every node by itself
+  [[nodiscard]] LinkSeries series_of(const SeriesList<Near>::Piece& piece) const;
   // What use(from, to, wire) makes of a link: three numbers, which stay in registers as a strand of
   // twelve bytes would not.
   template <class Use>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -18,7 +19,7 @@ using namespace test;
 constexpr double kExact = 1e-12;
 
 std::size_t bundles_of(const Cluster& cluster) {
-  const std::vector<LinkId> bundle = link_bundles(cluster).of_link;
+  const std::vector<LinkId> bundle = cluster.bundles().of_each(cluster.wiring().link_count());
   return std::set<LinkId>(bundle.begin(), bundle.end()).size();
 }
 
@@ -26,14 +27,22 @@ std::size_t bundles_of(const Cluster& cluster) {
 // of links up and a pair down for each leaf.
 TEST(LinkBundles, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
-  const LinkBundles bundles = link_bundles(cluster);
-  const std::vector<LinkId>& bundle = bundles.of_link;
+  const LinkBundles& bundles = cluster.bundles();
   std::map<LinkId, std::vector<LinkId>> members;
-  for (LinkId link = 0; link < bundle.size(); ++link) members[bundle[link]].push_back(link);
-  std::vector<LinkId> together;
-  for (const auto& [lowest, links] : members)
-    if (links.size() > 1) together.insert(together.end(), links.begin(), links.end());
-  EXPECT_EQ(bundles.together, together);
+  std::vector<LinkId> lowest_ones;
+  for (LinkId link = 0; link < cluster.links().size(); ++link) {
+    members[bundles.of(link)].push_back(link);
+    if (bundles.of(link) == link) lowest_ones.push_back(link);
+  }
+  for (const auto& [lowest, links] : members) {
+    const SeriesSpan told = bundles.links(lowest);
+    EXPECT_EQ(told.size(), links.size() > 1 ? links.size() : 0);
+    EXPECT_TRUE(told.empty() || std::ranges::equal(told, links));
+  }
+  std::vector<LinkId> told;
+  bundles.for_each_lowest({0, 1, static_cast<std::uint32_t>(cluster.links().size())},
+                          [&](LinkId link) { told.push_back(link); });
+  EXPECT_EQ(told, lowest_ones);
   std::size_t pairs = 0;
   for (const auto& [lowest, links] : members) {
     EXPECT_EQ(lowest, links.front());

@@ -1,0 +1,27 @@
+#include "sim/cluster/transport.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+std::vector<LinkLoad> every_link(const Cluster& cluster, std::span<const LinkLoad> loads) {
+  std::vector<LinkLoad> each;
+  for (const LinkLoad& load : loads) {
+    if (load.alike == 1) each.push_back(load);
+    if (load.alike > 1)
+      for (const LinkId link : cluster.bundles().links(load.link))
+        each.push_back({link, load.bytes});
+  }
+  std::ranges::stable_sort(each, {}, &LinkLoad::link);
+  std::vector<LinkLoad> result;
+  for (const LinkLoad& load : each) {
+    if (result.empty() || result.back().link != load.link) {
+      result.push_back(load);
+    } else {
+      result.back().bytes += load.bytes;
+    }
+  }
+  return result;
+}
+
+}  // namespace trainyard
