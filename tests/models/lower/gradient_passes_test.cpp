@@ -15,24 +15,6 @@ namespace {
 
 using namespace test;
 
-// HBM bytes of all kernels of one name on rank 0, and their number.
-struct Passes {
-  std::int64_t kernels = 0;
-  std::int64_t bytes = 0;
-  bool operator==(const Passes&) const = default;
-};
-
-Passes passes_of(const Workload& step, std::string_view name) {
-  Passes found;
-  for_each_operation(step, step.programs.front(), [&](const OperationView& view) {
-    if (view.name != name) return;
-    ++found.kernels;
-    found.bytes +=
-        std::get<MemoryBound>(step.kernels.at(step.programs.front().kernel_of(view.op))).bytes;
-  });
-  return found;
-}
-
 // Two replicas, gradients in fp32: 4 bytes each; all of them in one bucket.
 TrainingPlan plan_with(GradientPasses passes, std::int64_t replicas) {
   TrainingPlan plan = plan_of(small_llama(4), {.data = replicas}, 2);
@@ -42,7 +24,7 @@ TrainingPlan plan_with(GradientPasses passes, std::int64_t replicas) {
 }
 
 std::int64_t gradient_bytes(const TrainingPlan& plan) {
-  return passes_of(lower(plan), "zero_gradients").bytes;
+  return traffic_of(lower(plan), "zero_gradients").bytes;
 }
 
 constexpr GradientPasses kMegatron{
@@ -51,25 +33,25 @@ constexpr GradientPasses kMegatron{
 TEST(GradientPasses, ScalingReadsAndWritesCheckingReads) {
   const TrainingPlan plan = plan_with(kMegatron, 2);
   const std::int64_t all = gradient_bytes(plan);
-  EXPECT_EQ(passes_of(lower(plan), "gradient_scaling"), (Passes{1, 2 * all}));
-  EXPECT_EQ(passes_of(lower(plan), "gradient_nan_check"), (Passes{1, all}));
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_scaling"), (Traffic{1, 2 * all}));
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_nan_check"), (Traffic{1, all}));
 }
 
 TEST(GradientPasses, OneReplicaIsScaledByOldFrameworksAlone) {
   TrainingPlan plan = plan_with(kMegatron, 1);
   const std::int64_t all = gradient_bytes(plan);
-  EXPECT_EQ(passes_of(lower(plan), "gradient_scaling"), Passes{});
-  EXPECT_EQ(passes_of(lower(plan), "gradient_nan_check"), (Passes{1, all}));
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_scaling"), Traffic{});
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_nan_check"), (Traffic{1, all}));
   plan.training.gradient_average = GradientAverage::BeforeAlways;
-  EXPECT_EQ(passes_of(lower(plan), "gradient_scaling"), (Passes{1, 2 * all}));
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_scaling"), (Traffic{1, 2 * all}));
 }
 
 TEST(GradientPasses, AScenarioGoesOverTheFramework) {
   TrainingPlan plan = plan_with(kMegatron, 2);
   plan.training.gradient_average = GradientAverage::Collective;
   plan.training.gradient_check = GradientCheck::Off;
-  EXPECT_EQ(passes_of(lower(plan), "gradient_scaling"), Passes{});
-  EXPECT_EQ(passes_of(lower(plan), "gradient_nan_check"), Passes{});
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_scaling"), Traffic{});
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_nan_check"), Traffic{});
 }
 
 // As buckets fill during the last backward, each is scaled before it is sent.
@@ -96,11 +78,11 @@ TEST(GradientPasses, AutogradAddsEveryMicrobatchButTheFirst) {
   plan.training.gradient_precision = DataType::Bf16;
   plan.training.global_batch_size = 2 * 5 * plan.training.micro_batch_size;
   const std::int64_t all = gradient_bytes(plan);
-  const Passes sums = passes_of(lower(plan), "gradient_accumulate");
+  const Traffic sums = traffic_of(lower(plan), "gradient_accumulate");
   EXPECT_EQ(sums.bytes, 4 * 3 * all);
   EXPECT_EQ(sums.kernels, 4 * 6) << "embedding, layers, head";
   plan.gradient_passes = {};
-  EXPECT_EQ(passes_of(lower(plan), "gradient_accumulate"), Passes{});
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_accumulate"), Traffic{});
 }
 
 // ZeRO 2 gives gradients back after every microbatch, ZeRO 3 keeps shares: nothing whole is there.
@@ -112,8 +94,8 @@ TEST(GradientPasses, WhatIsNotKeptWholeIsNotAddedTo) {
     plan.parallelism.reduce_every_microbatch = true;
     TrainingPlan other = plan;
     other.gradient_passes = {};
-    EXPECT_EQ(passes_of(lower(plan), "gradient_accumulate"),
-              passes_of(lower(other), "gradient_accumulate"))
+    EXPECT_EQ(traffic_of(lower(plan), "gradient_accumulate"),
+              traffic_of(lower(other), "gradient_accumulate"))
         << stage;
   }
 }
@@ -147,7 +129,7 @@ TEST(GradientPasses, TheTableOfEmbeddingsHasAGradientAsLargeAsItself) {
       plan.training.micro_batch_size * plan.training.sequence_length * a.hidden;
   const std::int64_t made = 2 * (table + 3 * rows);
   const auto once = [&] {
-    const Passes passes = passes_of(lower(plan), "embedding_backward");
+    const Traffic passes = traffic_of(lower(plan), "embedding_backward");
     return passes.bytes / passes.kernels;
   };
   EXPECT_EQ(once(), made + 10 * table);
@@ -165,11 +147,11 @@ TEST(GradientPasses, TheLossScaleOfFp16GoesOut) {
   TrainingPlan plan = plan_with(kMegatron, 2);
   plan.parallelism.zero_stage = 1;
   const std::int64_t all = gradient_bytes(plan);
-  EXPECT_EQ(passes_of(lower(plan), "gradient_unscale"), Passes{});
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_unscale"), Traffic{});
   plan.training.precision = DataType::Fp16;
-  EXPECT_EQ(passes_of(lower(plan), "gradient_unscale"), (Passes{1, 2 * all / 2}));
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_unscale"), (Traffic{1, 2 * all / 2}));
   plan.gradient_passes.unscale = false;
-  EXPECT_EQ(passes_of(lower(plan), "gradient_unscale"), Passes{});
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_unscale"), Traffic{});
 }
 
 TEST(GradientPasses, AreReadFromTheFramework) {

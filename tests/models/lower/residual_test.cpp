@@ -8,24 +8,13 @@ namespace {
 
 using namespace test;
 
-struct Norms {
-  std::int64_t kernels = 0;
-  std::int64_t bytes = 0;
-  bool operator==(const Norms&) const = default;
-};
-
 // Backwards of norms in front of blocks, with the sums of the gradient that came through them and
-// the one that went round the block, on rank 0.
-Norms norms_of(const TrainingPlan& plan) {
+// the one that went round the block.
+Traffic norms_of(const TrainingPlan& plan) {
   const Workload step = lower(plan);
-  const Program& program = step.programs.front();
-  Norms found;
-  for_each_operation(step, program, [&](const OperationView& view) {
-    if (view.name != "attention_norm_backward" && view.name != "ffn_norm_backward") return;
-    ++found.kernels;
-    found.bytes += std::get<MemoryBound>(step.kernels.at(program.kernel_of(view.op))).bytes;
-  });
-  return found;
+  const Traffic attention = traffic_of(step, "attention_norm_backward");
+  const Traffic ffn = traffic_of(step, "ffn_norm_backward");
+  return {attention.kernels + ffn.kernels, attention.bytes + ffn.bytes};
 }
 
 // A norm's backward reads two and writes one, and so does the sum: 2 bytes each, round attention
@@ -33,14 +22,14 @@ Norms norms_of(const TrainingPlan& plan) {
 TEST(Residual, GradientsThatMeetAreAdded) {
   const TrainingPlan plan = plan_of(small_llama(4), {}, 3);
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
-  EXPECT_EQ(norms_of(plan), (Norms{2 * 4 * 3, 2 * 4 * 3 * (3 + 3) * stream}));
+  EXPECT_EQ(norms_of(plan), (Traffic{2 * 4 * 3, 2 * 4 * 3 * (3 + 3) * stream}));
 }
 
 TEST(Residual, ASplitSequenceIsAddedInParts) {
   TrainingPlan plan = plan_of(small_llama(4), {.tensor = 2, .sequence_parallel = false}, 3);
-  const Norms whole = norms_of(plan);
+  const Traffic whole = norms_of(plan);
   plan.parallelism.sequence_parallel = true;
-  EXPECT_EQ(norms_of(plan), (Norms{whole.kernels, whole.bytes / 2}));
+  EXPECT_EQ(norms_of(plan), (Traffic{whole.kernels, whole.bytes / 2}));
 }
 
 // Weight gradients that run later meet nobody.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -212,6 +213,23 @@ void for_each_operation(const Workload& workload, const Program& program, Visit 
     const Operation& op = program.operations[index];
     visit(OperationView{op, index, workload.names[op.name]});
   }
+}
+
+// HBM bytes of all kernels of one name on rank 0, and their number.
+struct Traffic {
+  std::int64_t kernels = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const Traffic&) const = default;
+};
+inline Traffic traffic_of(const Workload& step, std::string_view name) {
+  Traffic found;
+  for_each_operation(step, step.programs.front(), [&](const OperationView& view) {
+    if (view.name != name) return;
+    ++found.kernels;
+    found.bytes +=
+        std::get<MemoryBound>(step.kernels.at(step.programs.front().kernel_of(view.op))).bytes;
+  });
+  return found;
 }
 
 template <typename Visit>
