@@ -9,6 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/cluster.hpp"
+#include "sim/cluster/strided_nics.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -84,26 +85,50 @@ bool Cluster::has_ports_like(std::uint32_t node, std::uint32_t other) const {
   return alike(gpus_) && alike(nic_of_gpu_);
 }
 
-// Calls use(way, device, place, link) for each cable between the fabric and a device beside it.
+// Calls use(way, place, devices, links) for the cables between a device of the fabric and some
+// beside it.
 template <class Use>
 void Cluster::for_each_cable(Use use) const {
-  wiring_.for_each_series([&](const LinkSeries& series) {
-    if (wiring_.wires()[series.wire].kind != LinkKind::NicPort) return;
-    for (std::uint32_t i = 0; i < series.links.count; ++i) {
-      const std::uint32_t from = fabric_place(series.from[i]);
-      const std::uint32_t to = fabric_place(series.to[i]);
-      if ((from == kNoPlace) == (to == kNoPlace)) continue;
-      if (to != kNoPlace) use(Way::Up, series.from[i], to, series.links[i]);
-      if (from != kNoPlace) use(Way::Down, series.to[i], from, series.links[i]);
+  const bool nics_pass_on = std::ranges::any_of(
+      fabric_devices_, [&](DeviceId id) { return !is_fabric_switch(device(id).kind); });
+  const auto tell = [&](DeviceId from, DeviceId to, const Series& beside, const Series& links) {
+    if (const std::uint32_t place = fabric_place(to); place != kNoPlace) {
+      if (fabric_place(beside.first) == kNoPlace) use(Way::Up, place, beside, links);
+    } else if (const std::uint32_t start = fabric_place(from); start != kNoPlace) {
+      use(Way::Down, start, beside, links);
+    }
+  };
+  wiring_.for_each_series([&](const auto& series) {
+    const auto& [links, from, to, from_kind, to_kind, wire] = series;
+    if (wiring_.wires()[wire].kind != LinkKind::NicPort) return;
+    const bool up = is_fabric_switch(to_kind);
+    const Series& ends = up ? to : from;
+    if (!nics_pass_on && up != is_fabric_switch(from_kind) && (ends.step == 0 || ends.count == 1))
+      return tell(from.first, to.first, up ? from : to, links);
+    for (std::uint32_t i = 0; i < links.count; ++i) {
+      const bool to_fabric = fabric_place(to[i]) != kNoPlace;
+      tell(from[i], to[i], {to_fabric ? from[i] : to[i]}, {links[i]});
     }
   });
 }
 
 // By place of the fabric, whether NICs hang on it.
 std::vector<bool> Cluster::cable_ports() {
+  std::vector<bool> has_ports(fabric_devices_.size(), false);
+  if (const auto own = StridedNics::of(nic_of_gpu_, facts_.gpus_per_node)) {
+    StridedCables cables(*own);
+    for_each_cable([&](Way way, std::uint32_t place, const Series& devices, const Series& links) {
+      if (cables.add(way == Way::Up, place, devices, links)) has_ports[place] = true;
+    });
+    if (cables.are_all()) {
+      up_ = PortLinks(std::move(cables).up());
+      down_ = PortLinks(std::move(cables).down());
+      target_ = std::move(cables).places();
+      return has_ports;
+    }
+  }
   std::vector<std::uint32_t> number(device_count(), kNone);  // of NICs
   std::uint32_t nics = 0;
-  std::vector<bool> has_ports(fabric_devices_.size(), false);
   bool in_fabric = false;
   for (const DeviceId nic : nic_of_gpu_) {
     if (number[nic] == kNone) number[nic] = nics++;
@@ -113,10 +138,13 @@ std::vector<bool> Cluster::cable_ports() {
   }
   NicLinks up(nics);
   NicLinks down(nics);
-  for_each_cable([&](Way way, DeviceId nic, std::uint32_t place, LinkId link) {
-    if (number[nic] == kNone) return;
-    (way == Way::Up ? up : down).add(number[nic], link);
-    has_ports[place] = true;
+  for_each_cable([&](Way way, std::uint32_t place, const Series& devices, const Series& links) {
+    for (std::uint32_t i = 0; i < devices.count; ++i) {
+      const std::uint32_t nic = number[devices[i]];
+      if (nic == kNone) continue;
+      (way == Way::Up ? up : down).add(nic, links[i]);
+      has_ports[place] = true;
+    }
   });
   // Where each GPU has a NIC of its own, these are numbered as they are.
   const bool own = nics == gpus_.size() && !in_fabric;
@@ -158,12 +186,20 @@ void Cluster::check_cabled() const {
   }
 }
 
-// Most NICs hang on one switch.
+// Most NICs hang on one switch; where all do by one cable each it is known by now.
 void Cluster::find_targets() {
   std::vector<std::uint32_t> of_switch(fabric_devices_.size(), kNone);
   std::map<std::vector<std::uint32_t>, std::uint32_t> of_switches;
+  for (std::uint32_t& target : target_) {
+    const std::uint32_t place = target;
+    if (of_switch[place] == kNone) {
+      of_switch[place] = static_cast<std::uint32_t>(targets_.size());
+      targets_.push_back({place});
+    }
+    target = of_switch[place];
+  }
   target_.reserve(gpus_.size());
-  for (std::uint32_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+  for (auto gpu = static_cast<std::uint32_t>(target_.size()); gpu < gpus_.size(); ++gpu) {
     const auto next = static_cast<std::uint32_t>(targets_.size());
     const Arcs cables = down(gpu);
     const std::uint32_t first = cables.front().place;

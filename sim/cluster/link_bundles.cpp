@@ -92,6 +92,11 @@ class FabricGraph {
       }
     });
     for (const Wire& wire : wiring_.wires()) label_of_wire_.push_back(numbers_.of_wire(wire));
+    std::size_t edges = has_endpoints_.size();
+    for (const auto& [links, from, to, from_kind, to_kind, wire] : inner_)
+      if (!has_endpoints_[from.first - begin_] && !has_endpoints_[to.first - begin_])
+        edges += to.count;
+    edges_.reserve(edges);  // mostly as many
     for (const LinkSeries& series : inner_) add(series);
   }
 
@@ -166,12 +171,14 @@ class FabricGraph {
   // Makes the switch a vertex if it is none.
   std::uint32_t vertex(DeviceId id, Side side) {
     std::uint32_t& first = first_vertex_[id - begin_];
-    if (first == kNone) {
-      first = static_cast<std::uint32_t>(sight_.size());
-      sight_.resize(sight_.size() + 2);
-      edges_.push_back({first, first + 1, kSameSwitch});
-    }
+    if (first == kNone) first = new_vertex();
     return first + static_cast<std::uint32_t>(side);
+  }
+  std::uint32_t new_vertex() {
+    const auto first = static_cast<std::uint32_t>(sight_.size());
+    sight_.resize(sight_.size() + 2);
+    edges_.push_back({first, first + 1, kSameSwitch});
+    return first;
   }
 
   [[nodiscard]] std::vector<std::uint32_t> colours() {
