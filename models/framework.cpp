@@ -2,14 +2,14 @@
 
 #include <cmath>
 
-#include "sim/base/data_directory.hpp"
+#include "models/framework_file.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/sourced.hpp"
 
 namespace trainyard {
 
 FrameworkMemory load_framework(const std::string& name) {
-  JsonFile file = JsonFile::read(data_file("models/frameworks", name));
+  JsonFile file = framework_file(name);
   JsonObject root = file.root();
   const auto bytes = [&root](std::string_view key) {
     return static_cast<std::int64_t>(std::llround(sourced(root, key).bytes("value").value()));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/framework_file.hpp"
 #include "sim/base/check.hpp"
-#include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/sourced.hpp"
 
@@ -47,7 +47,7 @@ double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,
 }
 
 FrameworkTimes load_framework_times(const std::string& name, const std::string& generation) {
-  JsonFile file = JsonFile::read(data_file("models/frameworks", name));
+  JsonFile file = framework_file(name);
   JsonObject root = file.root();
   // framework.hpp reads the others, and refuses strange ones.
   for (const std::string& key : root.keys())

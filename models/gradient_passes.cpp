@@ -1,6 +1,6 @@
 #include "models/gradient_passes.hpp"
 
-#include "sim/base/data_directory.hpp"
+#include "models/framework_file.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/sourced.hpp"
 
@@ -20,7 +20,7 @@ std::int64_t GradientPasses::scaling_bytes(std::int64_t replicas, std::int64_t w
 }
 
 GradientPasses load_gradient_passes(const std::string& name) {
-  JsonFile file = JsonFile::read(data_file("models/frameworks", name));
+  JsonFile file = framework_file(name);
   JsonObject root = file.root();
   // framework.hpp reads the others, and refuses strange ones.
   for (const std::string& key : root.keys())

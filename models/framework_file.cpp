@@ -1,0 +1,40 @@
+#include "models/framework_file.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr const char* kFolder = "models/frameworks";
+constexpr const char* kLike = "like";
+
+nlohmann::json parsed(const std::filesystem::path& file) {
+  static_cast<void>(JsonFile::read(file));  // says what is wrong, and where
+  return nlohmann::json::parse(read_file(file), nullptr, true, true);
+}
+
+}  // namespace
+
+JsonFile framework_file(const std::string& name) {
+  const std::filesystem::path file = data_file(kFolder, name);
+  const nlohmann::json own = parsed(file);
+  if (!own.is_object() || !own.contains(kLike)) return JsonFile::read(file);
+  const nlohmann::json& like = own[kLike];
+  const auto refuse = [&](const std::string& what) {
+    throw InputError({file.string(), "/like", what, "give the name of a framework"});
+  };
+  if (!like.is_string()) refuse("must be a text, got " + like.dump());
+  nlohmann::json whole = parsed(data_file(kFolder, like.get<std::string>()));
+  if (whole.contains(kLike)) refuse(like.dump() + " is like another one itself");
+  whole.merge_patch(own);
+  whole.erase(kLike);
+  return JsonFile::parse(file.string(), whole.dump());
+}
+
+}  // namespace trainyard
