@@ -31,7 +31,7 @@ struct PipelineShape {
   std::int64_t group_size = 0;        // interleaved: microbatches per group, 0 means `stages`
   std::int64_t activation_limit = 0;  // zb_auto: chunk activations a rank may hold, 0 its own
   StagePlacement placement = StagePlacement::Wrap;  // the schedule's, see placed()
-  StepCosts costs = {};                             // zb_auto plans with them
+  StepCosts costs = {};                             // zb_auto plans with them, zb_v chooses by them
 };
 
 // One chunk of one rank.

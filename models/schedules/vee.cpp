@@ -4,7 +4,8 @@
 //   zb_v    Qi et al. 2401.10241, section 6: at most 2p half-size activations, as much as rank 0 of
 //           1F1B, and no rank waits once it has begun. From 2p - 1 microbatches on all ranks repeat
 //           one round, F0 B0 W0 F1 B1 W1, so that where F, B and W are not of one length it still
-//           loses no more than a longer step a rank; with fewer it is planned.
+//           loses no more than a longer step a rank. With fewer it is the shorter, at the times of
+//           the plan, of what is planned and of that round without the microbatches too many.
 //   v_half  Qi et al. 2405.15362: about half of the activations and half of the bubble of 1F1B.
 //   v_min   the same, every pass as fast as it can be: a third of the activations, two thirds of
 //           the bubble.
@@ -24,7 +25,8 @@ namespace {
 struct VeeRow {
   std::string_view name;
   std::string_view summary;
-  ScheduleLists (*lists)(PipelineShape planned);  // REQUIRES: placed in a V, equal times
+  // REQUIRES: placed in a V; `planned` has equal times, `costs` are those of the plan.
+  ScheduleLists (*lists)(PipelineShape planned, const StepCosts& costs);
 };
 
 class Vee final : public Schedule {
@@ -44,7 +46,7 @@ class Vee final : public Schedule {
   [[nodiscard]] ScheduleLists lists(const PipelineShape& shape) const override {
     PipelineShape planned = placed(*this, shape);
     planned.costs = {};
-    return row_.lists(std::move(planned));
+    return row_.lists(std::move(planned), shape.costs);
   }
 
  private:
@@ -100,23 +102,38 @@ class VeeRound {
   std::vector<ScheduleStep> steps_;
 };
 
-ScheduleLists zb_v_lists(PipelineShape planned) {
-  if (planned.microbatches >= 2 * planned.stages - 1) {
-    ScheduleLists lists;
-    for (std::int64_t rank = 0; rank < planned.stages; ++rank) {
-      lists.push_back(VeeRound(planned, rank).steps());
-    }
-    return lists;
+ScheduleLists round_lists(PipelineShape shape, std::int64_t microbatches) {
+  const std::int64_t kept = std::exchange(shape.microbatches, microbatches);
+  ScheduleLists lists;
+  for (std::int64_t rank = 0; rank < shape.stages; ++rank) {
+    lists.push_back(VeeRound(shape, rank).steps());
+    std::erase_if(lists.back(),
+                  [kept](const ScheduleStep& step) { return step.microbatch >= kept; });
   }
-  planned.activation_limit = 2 * planned.stages;
-  return zero_bubble_lists(planned, durations_of(planned));
+  return lists;
 }
 
-ScheduleLists v_half_lists(PipelineShape planned) {
+// An order planned for equal times may lose much at others, where the round is the shorter; it
+// keeps its order among fewer microbatches, so that one less never takes longer.
+ScheduleLists zb_v_lists(PipelineShape planned, const StepCosts& costs) {
+  const std::int64_t round = 2 * planned.stages - 1;
+  if (planned.microbatches >= round) return round_lists(planned, planned.microbatches);
+  PipelineShape real = planned;
+  real.costs = costs;
+  const auto makespan = [&](const ScheduleLists& lists) {
+    return play_schedule(lists, real, durations_of(real)).makespan_s;
+  };
+  ScheduleLists repeated = round_lists(planned, round);
+  planned.activation_limit = 2 * planned.stages;
+  ScheduleLists laid_out = zero_bubble_lists(planned, durations_of(planned));
+  return makespan(laid_out) < makespan(repeated) ? laid_out : repeated;
+}
+
+ScheduleLists v_half_lists(PipelineShape planned, const StepCosts&) {
   return vee_block_lists(planned, {.speed_sums = {6, 7}, .activations_most = planned.stages + 2});
 }
 
-ScheduleLists v_min_lists(PipelineShape planned) {
+ScheduleLists v_min_lists(PipelineShape planned, const StepCosts&) {
   return vee_block_lists(planned,
                          {.speed_sums = {4, 5}, .activations_most = 2 * planned.stages / 3 + 2});
 }
