@@ -19,6 +19,21 @@ std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
 
+// Calls use(node, first, count) for all devices, ascending, those of a node that are numbered in a
+// row at once where that is known.
+void for_each_row(const Cluster& cluster, const auto& use) {
+  const NodeRuns& runs = cluster.wiring().runs();
+  DeviceId next = 0;
+  if (const std::uint32_t nodes = cluster.facts().nodes; runs.are_nodes(nodes)) {
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+      const std::uint32_t count = runs.devices_of(node);
+      use(static_cast<std::int32_t>(node), next, count);
+      next += count;
+    }
+  }
+  for (; next < cluster.device_count(); ++next) use(cluster.device(next).node, next, 1);
+}
+
 }  // namespace
 
 void AlikePlaces::Met::forget() {
@@ -49,28 +64,29 @@ AlikePlaces::AlikePlaces(const Cluster& cluster)
 void AlikePlaces::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
   const Wiring& wiring = cluster_.wiring();
-  const DeviceId count = cluster_.device_count();
   first_link_.assign(nodes + std::size_t{1}, 0);
   devices_.resize(nodes);
-  place_of_device_.reserve(count);
-  for (DeviceId id = 0; id < count; ++id) {
-    const std::int32_t node = cluster_.device(id).node;
-    place_of_device_.push_back(node < 0 ? kNone : devices_[static_cast<std::size_t>(node)].add(id));
-    if (node >= 0)
-      first_link_[static_cast<std::size_t>(node) + 1] +=
-          wiring.first_link_from(id + 1) - wiring.first_link_from(id);
-  }
+  place_of_device_.reserve(cluster_.device_count());
+  for_each_row(cluster_, [&](std::int32_t node, DeviceId first, std::uint32_t count) {
+    if (node < 0) {
+      place_of_device_.insert(place_of_device_.end(), count, kNone);
+      return;
+    }
+    Devices& devices = devices_[static_cast<std::size_t>(node)];
+    for (DeviceId id = first; id < first + count; ++id) place_of_device_.push_back(devices.add(id));
+    first_link_[static_cast<std::size_t>(node) + 1] +=
+        wiring.first_link_from(first + count) - wiring.first_link_from(first);
+  });
   for_each_arriving([&](std::size_t node, LinkId) { ++first_link_[node + 1]; });
   std::partial_sum(first_link_.begin(), first_link_.end(), first_link_.begin());
   links_.resize(first_link_.back());
   std::vector<std::size_t> next(first_link_.begin(), first_link_.end() - 1);
-  for (DeviceId id = 0; id < count; ++id) {
-    const std::int32_t node = cluster_.device(id).node;
-    if (node < 0) continue;
+  for_each_row(cluster_, [&](std::int32_t node, DeviceId first, std::uint32_t count) {
+    if (node < 0) return;
     std::size_t& place = next[static_cast<std::size_t>(node)];
-    const LinkId end = wiring.first_link_from(id + 1);
-    for (LinkId link = wiring.first_link_from(id); link < end; ++link) links_[place++] = link;
-  }
+    const LinkId end = wiring.first_link_from(first + count);
+    for (LinkId link = wiring.first_link_from(first); link < end; ++link) links_[place++] = link;
+  });
   for_each_arriving([&](std::size_t node, LinkId link) { links_[next[node]++] = link; });
   for (std::uint32_t node = 0; node < nodes; ++node) {
     const std::span<LinkId> links =
@@ -81,9 +97,14 @@ void AlikePlaces::collect_node_links() {
 
 // Calls `use` with each link that ends in a node and starts elsewhere, and that node.
 void AlikePlaces::for_each_arriving(const auto& use) const {
-  cluster_.wiring().for_each_outside_patterns([&](LinkId link, const Strand& strand) {
-    const std::int32_t to = cluster_.device(strand.to).node;
-    if (to >= 0 && to != cluster_.device(strand.from).node) use(static_cast<std::size_t>(to), link);
+  cluster_.wiring().for_each_series([&](const LinkSeries& series) {
+    if (series.to.step == 0 && cluster_.device(series.to.first).node < 0) return;
+    for (std::uint32_t i = 0; i < series.links.count; ++i) {
+      const std::int32_t to = cluster_.device(series.to[i]).node;
+      if (to < 0) continue;
+      if (to != cluster_.device(series.from[i]).node)
+        use(static_cast<std::size_t>(to), series.links[i]);
+    }
   });
 }
 

@@ -53,8 +53,9 @@ class AlikeNeighbours {
     const Wiring& wiring = cluster_.wiring();
     const auto links = std::span(joint_.links).subspan(piece * kLinksTogether);
     for (const LinkId id : links.first(std::min(kLinksTogether, links.size()))) {
+      if (slack_[id]) continue;
       const auto [from, to, wire] = wiring.strand(id);
-      if (slack_[id] || !is_passed(cluster_.device(to).kind)) continue;
+      if (!is_passed(cluster_.device(to).kind)) continue;
       const LinkId end = wiring.first_link_from(to + 1);
       for (LinkId next = wiring.first_link_from(to); next < end; ++next)
         if (!slack_[next] && loaded_alike(id, next) && wiring.to(next) != from)

@@ -28,7 +28,7 @@ FabricTree::FabricTree(const Cluster& cluster)
 }
 
 void FabricTree::collect_nodes(const Cluster& cluster) {
-  for (DeviceId device = 0; device < node_of_device_.size(); ++device) {
+  for (DeviceId device = cluster.wiring().runs_end(); device < node_of_device_.size(); ++device) {
     if (!is_fabric_switch(cluster.device(device).kind)) continue;
     const DeviceId lowest = cluster.bundles().wired_like(device);
     if (lowest == device) {
