@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "scenarios/search/legal.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
@@ -24,8 +25,8 @@ std::string bounds_text(const SearchQuestion& question, const Scenario& scenario
   Json rows = Json::array();
   for (std::size_t i = begin; i < end; ++i) {
     try {
-      const LayoutBound bound =
-          question.exhaustive ? LayoutBound{} : bounder.bound(layouts[i].plan);
+      const bool boundless = question.exhaustive || !replicas_divide_into_copies(layouts[i].plan);
+      const LayoutBound bound = boundless ? LayoutBound{} : bounder.bound(layouts[i].plan);
       rows.push_back({bound.step_time_s, bound.peak_bytes});
     } catch (const InputError& error) {
       rows.push_back(error.what());

@@ -69,4 +69,10 @@ bool is_legal(const TrainingPlan& plan) {
          experts_divide(plan) && schedule_exists(plan) && layers_split(plan);
 }
 
+bool replicas_divide_into_copies(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  if (p.shard > 0 && p.data % p.shard != 0) return false;
+  return p.reshard_group == 0 || p.shard_size() % p.reshard_group == 0;
+}
+
 }  // namespace trainyard

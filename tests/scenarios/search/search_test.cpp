@@ -264,6 +264,22 @@ TEST(Search, WhyALayoutIsRefusedIsSaid) {
   EXPECT_EQ(search_json(result, {})["refused_first"]["message"], message);
 }
 
+// Copies of four replicas among two: to bound such a layout ended the search by a division by zero.
+TEST(Search, ReplicasThatDoNotDivideIntoCopiesAreRefused) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=4,8"}),      axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.shard=4"}),         axis_of({"parallelism.zero_stage=1"}),
+                axis_of({"parallelism.context=1"})};
+  Journal journal("");
+  const SearchResult result = search({.space = space, .journal = journal, .processes = 1});
+  EXPECT_EQ(result.counts.refused, 1U);
+  EXPECT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refused_first);
+  EXPECT_THAT(result.refused_first->message,
+              testing::HasSubstr("/parallelism/shard: 2 replicas do not divide into copies of 4"));
+}
+
 TEST(Search, WhyNothingIsALayoutIsSaid) {
   SearchSpace space = of_four_layers();
   space.over.push_back(axis_of({"parallelism.reshard_group=2"}));
