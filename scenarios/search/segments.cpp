@@ -66,10 +66,16 @@ class Reading {
   }
 
  private:
+  // Whether a step and the next are one block, which both begin. One that begins with the next may
+  // as well have no operation at all, as the backward of frozen layers that hand nothing on.
+  [[nodiscard]] bool is_woven(std::size_t i) const {
+    return question_.steps[i].overlapped && question_.begins[i] == question_.begins[i + 1];
+  }
+
   [[nodiscard]] Segment segment_of(std::size_t i) const {
     const std::vector<OpIndex>& begins = question_.begins;
-    const bool first = begins[i] == begins[i + 1];
-    const bool second = i > 0 && begins[i] == begins[i - 1];
+    const bool first = is_woven(i);
+    const bool second = i > 0 && is_woven(i - 1);
     Segment segment{.begin = begins[i],
                     .end = begins[first ? i + 2 : i + 1],
                     .shared = first || second,

@@ -54,6 +54,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bounded{"megatron/gpt_22b_8xa100_selective.json"},
         Bounded{"megatron/gpt_7p5b_128xa100.json"}, Bounded{"fsdp/llama3_8b_8xh100_fsdp.json"},
         Bounded{"fsdp/llama3_8b_128xh100_hsdp.json"}, Bounded{"replicas/gpt2_124m_8xa100_ddp.json"},
+        Bounded{"adapters/llama3_8b_8xh100_frozen.json"},
+        // Frozen layers before all that are trained have no backward.
+        Bounded{"adapters/llama3_8b_8xh100_frozen.json",
+                {{.path = "parallelism.pipeline", .value = "4"},
+                 {.path = "parallelism.data", .value = "2"}}},
         Bounded{"what_if/all_reduce.json"}, Bounded{"what_if/dead_rail.json"},
         Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
