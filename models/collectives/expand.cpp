@@ -111,8 +111,9 @@ OpIndex append(Program& program, Operation op, std::span<const OpIndex> dependen
   return static_cast<OpIndex>(program.operations.size() - 1);
 }
 
-std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program,
-                                        const Operation& op) {
+// Of the operation that comes next.
+std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program) {
+  const auto op = static_cast<OpIndex>(rank.end_of.size());
   std::vector<OpIndex> moved;
   for (const OpIndex before : program.dependencies_of(op)) moved.push_back(rank.end_of[before]);
   return moved;
@@ -211,7 +212,7 @@ RankProgram Expansion::grown(const Rank& rank) {
 std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& rank) {
   const auto [known, fresh] = collectives_.try_emplace(rank.program);
   if (fresh)
-    for (const Operation& op : from_.programs.at(rank.program).operations)
+    for (const Operation& op : from_.programs.at(rank.program).operations.written())
       if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
   std::vector<std::uint32_t> likeness;
   for (const auto& [slot, call] : known->second) {
@@ -229,7 +230,7 @@ std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& ran
 
 void Expansion::copy(RankProgram& rank, const Program& program, const Operation& op) {
   const OpIndex index =
-      append(rank.program, op, moved_dependencies(rank, program, op), program.effects_of(op));
+      append(rank.program, op, moved_dependencies(rank, program), program.effects_of(op));
   rank.end_of.push_back(index);
 }
 
@@ -240,8 +241,8 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
   Operation gate = op;
   gate.kind = OpKind::Delay;
   gate.payload = delay(alone ? Seconds{} : cluster_.facts().latency.launch);
-  const OpIndex begun = append(rank.program, gate, moved_dependencies(rank, program, op),
-                               effects_at(program, op, false));
+  const OpIndex begun =
+      append(rank.program, gate, moved_dependencies(rank, program), effects_at(program, op, false));
   std::vector<OpIndex> last{begun};
   if (!alone) {
     const auto by_stream = add_messages(rank, op, played(group, op.payload), begun);

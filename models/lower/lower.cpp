@@ -120,8 +120,9 @@ class StageRange {
  public:
   // `routing` is copied, for it remembers.
   StageRange(const TrainingPlan& plan, const ScheduleLists& lists,
-             const std::vector<std::int64_t>& split, const std::optional<ExpertRouting>& routing)
-      : plan_(plan), lists_(lists), split_(split), routing_(routing) {}
+             const std::vector<std::int64_t>& split, const std::optional<ExpertRouting>& routing,
+             Microbatches microbatches)
+      : plan_(plan), lists_(lists), split_(split), routing_(routing), microbatches_(microbatches) {}
 
   [[nodiscard]] SteppedWorkload lower(const Seating& seating, std::int64_t begin,
                                       std::int64_t end) const {
@@ -149,6 +150,7 @@ class StageRange {
                                 .routing = routing_ ? &*routing_ : nullptr},
                                interner);
         lowering.expect(size);
+        if (microbatches_ == Microbatches::WrittenOut) lowering.write_all_out();
         Program program = lowering.lower(lists_[static_cast<std::size_t>(stage)]);
         size = size_of(program);
         stepped.begins.push_back(lowering.step_begins());
@@ -166,6 +168,7 @@ class StageRange {
   const ScheduleLists& lists_;
   const std::vector<std::int64_t>& split_;
   const std::optional<ExpertRouting> routing_;
+  Microbatches microbatches_;
 };
 
 bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::size_t seats) {
@@ -193,14 +196,15 @@ SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, s
 
 }  // namespace
 
-SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists) {
+SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
+                            Microbatches microbatches) {
   const std::vector<std::int64_t> split = layer_split(plan);
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
   const Seating seating(plan, routing ? &*routing : nullptr);
   SteppedWorkload stepped =
-      lower_stages(StageRange(plan, lists, split, routing), seating, plan.parallelism.pipeline,
-                   worth_a_thread(plan, lists, seating.seats().size()));
+      lower_stages(StageRange(plan, lists, split, routing, microbatches), seating,
+                   plan.parallelism.pipeline, worth_a_thread(plan, lists, seating.seats().size()));
   Workload& workload = stepped.workload;
   workload.streams = stream_names();
   workload.categories = category_names();

@@ -59,6 +59,9 @@ enum class Stream : std::uint8_t {
 // or the layer split refuses the shape.
 [[nodiscard]] Workload lower(const TrainingPlan& plan);
 
+// What microbatches that go alike are to a program: the same in fewer or more words (Passage).
+enum class Microbatches : std::uint8_t { WrittenOnce, WrittenOut };
+
 // A workload with the place of each step of its lists.
 struct SteppedWorkload {
   Workload workload;
@@ -69,7 +72,8 @@ struct SteppedWorkload {
 // With these lists, by pipeline rank, in place of the schedule's. They may be a sample of it, to be
 // read rather than run. REQUIRES: no parameter servers, no model split by hand; each microbatch of
 // a chunk has one backward, whole or in both parts.
-[[nodiscard]] SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists);
+[[nodiscard]] SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
+                                          Microbatches microbatches = Microbatches::WrittenOnce);
 
 // What every pipeline rank does by the plan's schedule, in order. Throws as lower().
 [[nodiscard]] ScheduleLists step_lists(const TrainingPlan& plan);

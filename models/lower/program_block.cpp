@@ -8,31 +8,33 @@
 namespace trainyard {
 
 namespace {
-
-// The number in a block of an operation that it names.
-OpIndex inside(const BlockBorder& begin, OpIndex op) {
-  if (op >= begin.next) return op - begin.next;
-  if (op == begin.last_compute) return ProgramBlock::kOutside;
-  const auto wait = std::ranges::find(begin.waits, op);
-  TY_CHECK(wait != begin.waits.end(), op, begin.next);
-  return ProgramBlock::kOutside + 1 + static_cast<OpIndex>(wait - begin.waits.begin());
-}
-
-// What a number in a block stands for in a copy of it that begins at `now`.
-OpIndex copied(const BlockBorder& now, OpIndex op) {
-  if (op < ProgramBlock::kOutside) return now.next + op;
-  if (op == ProgramBlock::kOutside) return now.last_compute;
-  return now.waits[op - ProgramBlock::kOutside - 1];
-}
-
+constexpr std::uint8_t kNoStream = 0xFF;
 }  // namespace
 
-BlockBorder ProgramBuilder::border() const {
+bool BlockBorder::alike(const BlockBorder& other) const {
+  if (waits != other.waits || streams != other.streams) return false;
+  for (std::size_t i = 0; i < outside.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if ((outside[i] == outside[j]) != (other.outside[i] == other.outside[j])) return false;
+  return true;
+}
+
+OpIndex BlockBorder::inside(OpIndex op) const {
+  if (op >= next) return op - next;
+  const auto named = std::ranges::find(outside, op);
+  if (named == outside.end()) return kNone;
+  return kOutsideInput + static_cast<OpIndex>(named - outside.begin());
+}
+
+BlockBorder ProgramBuilder::border(std::span<const OpIndex> named) const {
   BlockBorder border{.next = next(),
                      .next_effect = effects_.size(),
-                     .last_compute = last_compute(),
-                     .waits = waits_};
-  for (const OpIndex op : waits_) border.streams.push_back(operations_[op].stream);
+                     .outside = {last_compute()},
+                     .waits = waits_.size()};
+  border.outside.insert(border.outside.end(), waits_.begin(), waits_.end());
+  border.outside.insert(border.outside.end(), named.begin(), named.end());
+  for (const OpIndex op : border.outside)
+    border.streams.push_back(op == kNone ? kNoStream : stream_of(op));
   return border;
 }
 
@@ -43,51 +45,42 @@ ProgramBlock ProgramBuilder::begin_block() const {
 void ProgramBuilder::end_block(ProgramBlock& block) const {
   TY_CHECK(block.order == order_, block.order, order_);
   const BlockBorder& begin = block.begin;
-  block.operations.assign(operations_.begin() + begin.next, operations_.end());
+  const auto inside = [&](OpIndex op) {
+    const OpIndex number = begin.inside(op);
+    TY_CHECK(number != kNone, op, begin.next);
+    return number;
+  };
+  const std::span<const Operation> written = written_from(begin.next);
+  block.operations.assign(written.begin(), written.end());
   for (Operation& op : block.operations) {
     const std::span<const OpIndex> inputs = dependencies_of(op);
     op.dependencies_begin = static_cast<std::uint32_t>(block.dependencies.size());
-    for (const OpIndex input : inputs) block.dependencies.push_back(inside(begin, input));
+    for (const OpIndex input : inputs) block.dependencies.push_back(inside(input));
     op.dependencies_end = static_cast<std::uint32_t>(block.dependencies.size());
   }
   for (std::size_t i = begin.next_effect; i < effects_.size(); ++i)
-    block.effects.emplace_back(inside(begin, effects_[i].first), effects_[i].second);
-  for (const OpIndex op : waits_) block.waits.push_back(inside(begin, op));
-}
-
-// Whether what stands before the next operation is, to what follows, as what stood before the
-// block: on the same streams, and the same where the same was.
-bool ProgramBuilder::follows_as(const ProgramBlock& block) const {
-  const BlockBorder& then = block.begin;
-  if (block.part != tags_.part || block.work != tags_.work) return false;
-  if (then.waits.size() != waits_.size()) return false;
-  if ((then.last_compute == kNone) != (last_compute() == kNone)) return false;
-  for (std::size_t i = 0; i < waits_.size(); ++i) {
-    if (then.streams[i] != operations_[waits_[i]].stream) return false;
-    if ((then.waits[i] == then.last_compute) != (waits_[i] == last_compute())) return false;
-    for (std::size_t j = 0; j < i; ++j)
-      if ((then.waits[i] == then.waits[j]) != (waits_[i] == waits_[j])) return false;
-  }
-  return true;
+    block.effects.emplace_back(inside(effects_[i].first), effects_[i].second);
+  for (const OpIndex op : waits_) block.waits.push_back(inside(op));
 }
 
 bool ProgramBuilder::repeat(const ProgramBlock& block) {
-  if (!follows_as(block)) return false;
+  if (block.part != tags_.part || block.work != tags_.work) return false;
   const BlockBorder now = border();
+  if (!block.begin.alike(now)) return false;
   const auto inputs = static_cast<std::uint32_t>(dependencies_.size());
-  for (const OpIndex input : block.dependencies) dependencies_.push_back(copied(now, input));
+  for (const OpIndex input : block.dependencies) dependencies_.push_back(now.copied(input));
   operations_.insert(operations_.end(), block.operations.begin(), block.operations.end());
-  for (OpIndex i = now.next; i < operations_.size(); ++i) {
-    Operation& op = operations_[i];
+  OpIndex index = now.next;
+  for (Operation& op : std::span(operations_).subspan(written_at(now.next))) {
     op.microbatch = tags_.microbatch;
     op.layer = tags_.layer;
     op.dependencies_begin += inputs;
     op.dependencies_end += inputs;
-    last_on_stream_[op.stream] = i;
+    last_on_stream_[op.stream] = index++;
   }
-  for (const auto& [op, effect] : block.effects) effects_.emplace_back(copied(now, op), effect);
+  for (const auto& [op, effect] : block.effects) effects_.emplace_back(now.copied(op), effect);
   waits_.clear();
-  for (const OpIndex op : block.waits) waits_.push_back(copied(now, op));
+  for (const OpIndex op : block.waits) waits_.push_back(now.copied(op));
   return true;
 }
 

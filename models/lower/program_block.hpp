@@ -26,9 +26,21 @@ namespace trainyard {
 struct BlockBorder {
   OpIndex next = 0;             // operation
   std::size_t next_effect = 0;  // of memory
-  OpIndex last_compute = kNone;
-  std::vector<OpIndex> waits = {};         // of the next computation
+  // From before it: the last computation, those the next one waits for, others; kNone: there is
+  // none.
+  std::vector<OpIndex> outside = {};
   std::vector<std::uint8_t> streams = {};  // of those
+  std::size_t waits = 0;                   // how many the next computation waits for
+
+  // To what follows all of these are as those: on the same streams, the same where the same were.
+  [[nodiscard]] bool alike(const BlockBorder& other) const;
+  // An operation as what follows may write it: one from here on by its number from here, another
+  // as an outside one, from kOutsideInput on; kNone where it may not name it.
+  [[nodiscard]] OpIndex inside(OpIndex op) const;
+  // What such a number stands for in a copy that begins here.
+  [[nodiscard]] OpIndex copied(OpIndex inside) const {
+    return inside < kOutsideInput ? next + inside : outside[inside - kOutsideInput];
+  }
 };
 
 struct ProgramBlock {
@@ -36,9 +48,7 @@ struct ProgramBlock {
   StepPart part = StepPart::Other;  // as tagged at its begin
   WorkClass work = WorkClass::Compute;
   std::uint32_t order = 0;  // of the program's operations at its begin: a weave makes another
-  // Its operations from 0 on. What they name is numbered likewise; from kOutside on it is from
-  // before the block: first the last computation, then those the next one was to wait for.
-  static constexpr OpIndex kOutside = OpIndex{1} << 31U;
+  // Its operations from 0 on. What they name is numbered likewise (BlockBorder::inside).
   std::vector<Operation> operations = {};
   std::vector<OpIndex> dependencies = {};
   std::vector<std::pair<OpIndex, MemoryEffect>> effects = {};

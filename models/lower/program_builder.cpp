@@ -7,76 +7,8 @@
 
 namespace trainyard {
 
-namespace {
-
-// Names that every step has.
-constexpr std::size_t kCategoriesLeast = 9;
-constexpr std::size_t kStreamsLeast = 8;
-
-}  // namespace
-
-std::vector<std::string> category_names() {
-  return {"weights",
-          "gradients",
-          "optimizer_state",
-          "activations",
-          "logits",
-          "communication",
-          "framework",
-          "workspace",
-          "fragmentation",
-          "unsharded_weights",
-          std::string(kHostCategory)};
-}
-
-std::vector<std::string> stream_names() {
-  return {"compute",
-          "tensor",
-          "send_forward",
-          "recv_forward",
-          "send_backward",
-          "recv_backward",
-          "data",
-          "other",
-          "send_forward_reverse",
-          "recv_forward_reverse",
-          "send_backward_reverse",
-          "recv_backward_reverse",
-          "all_gather",
-          "reduce_scatter",
-          "replica",
-          "context",
-          "send_context",
-          "recv_context",
-          "send_tensor",
-          "recv_tensor",
-          "expert",
-          "store_host",
-          "fetch_host",
-          "host_work"};
-}
-
-void drop_unused_names(Workload& workload) {
-  std::size_t streams = kStreamsLeast;
-  std::size_t categories = kCategoriesLeast;
-  const Program* before = nullptr;
-  for (const Program& program : workload.programs) {
-    if (before == nullptr || !program.same_form(*before)) {
-      for (const Operation& op : program.operations)
-        streams = std::max<std::size_t>(streams, op.stream + std::size_t{1});
-    }
-    before = &program;
-    for (const MemoryEffect& effect : program.effects)
-      categories = std::max<std::size_t>(categories, effect.category + std::size_t{1});
-    for (const ResidentMemory& resident : program.resident)
-      categories = std::max<std::size_t>(categories, resident.category + std::size_t{1});
-  }
-  workload.streams.resize(std::min(workload.streams.size(), streams));
-  workload.categories.resize(std::min(workload.categories.size(), categories));
-}
-
 ProgramSize size_of(const Program& program) {
-  return {.operations = program.operations.size(),
+  return {.operations = program.operations.written().size(),
           .dependencies = program.dependencies.size(),
           .effects = program.effects.size()};
 }
@@ -158,17 +90,18 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, S
   op.dependencies_begin = static_cast<std::uint32_t>(dependencies_.size());
   for (const OpIndex input : after) {
     // Stream order already says what an event on the same stream would.
-    if (input == kNone || operations_[input].stream == op.stream) continue;
+    if (input == kNone || stream_of(input) == op.stream) continue;
     dependencies_.push_back(input);
   }
   op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
-  const auto index = static_cast<OpIndex>(operations_.size());
+  const OpIndex index = next();
   operations_.push_back(op);
   last_on_stream_[op.stream] = index;
   return index;
 }
 
 void ProgramBuilder::weave(OpIndex first, OpIndex second) {
+  TY_CHECK(first >= tail_, first, tail_);
   reorder(first, woven(first, second));
   ++order_;
 }
@@ -180,7 +113,7 @@ std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const 
   OpIndex a = first;
   OpIndex b = second;
   const auto needs_first_side = [&](OpIndex op) {
-    const auto inputs = dependencies_of(operations_[op]);
+    const auto inputs = dependencies_of(operations_[written_at(op)]);
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](OpIndex input) { return input >= a && input < second; });
   };
@@ -189,7 +122,7 @@ std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const 
     if (!from_first && a < second && needs_first_side(b)) from_first = true;
     const OpIndex op = from_first ? a++ : b++;
     order.push_back(op);
-    const Operation& written = operations_[op];
+    const Operation& written = operations_[written_at(op)];
     if (written.kind == OpKind::Collective &&
         written.stream == static_cast<std::uint8_t>(Stream::Expert))
       turn = from_first;
@@ -201,7 +134,8 @@ void ProgramBuilder::reorder(OpIndex first, const std::vector<OpIndex>& order) {
   std::vector<OpIndex> place(order.size());  // new number by old one
   for (OpIndex i = 0; i < order.size(); ++i) place[order[i] - first] = first + i;
   const auto moved = [&](OpIndex op) { return op == kNone || op < first ? op : place[op - first]; };
-  const std::vector<Operation> old(operations_.begin() + first, operations_.end());
+  const std::span<const Operation> rest = written_from(first);
+  const std::vector<Operation> old(rest.begin(), rest.end());
   const std::size_t kept = order.empty() ? 0 : old.front().dependencies_begin;
   const std::vector<OpIndex> inputs(dependencies_.begin() + static_cast<std::ptrdiff_t>(kept),
                                     dependencies_.end());
@@ -213,7 +147,7 @@ void ProgramBuilder::reorder(OpIndex first, const std::vector<OpIndex>& order) {
       dependencies_.push_back(moved(inputs[input - kept]));
     op.dependencies_begin = begin;
     op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
-    operations_[first + i] = op;
+    operations_[written_at(first + i)] = op;
     last_on_stream_[op.stream] = first + i;
   }
   for (; settled_ < effects_.size(); ++settled_)
@@ -240,21 +174,19 @@ void ProgramBuilder::hold(Category category, std::int64_t bytes) {
   program_.resident.push_back({.category = static_cast<std::uint16_t>(category), .bytes = bytes});
 }
 
+std::uint8_t ProgramBuilder::stream_of(OpIndex op) const {
+  if (op >= tail_) return operations_[written_at(op)].stream;
+  const Passage& passage = passages_[passage_with(passages_, op)];
+  return operations_[passage.written + (op - passage.first)].stream;
+}
+
 Program ProgramBuilder::take() {
-  std::stable_sort(effects_.begin(), effects_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  program_.effects.reserve(effects_.size());
-  std::size_t next = 0;
-  for (OpIndex index = 0; index < operations_.size(); ++index) {
-    Operation& op = operations_[index];
-    op.effects_begin = static_cast<std::uint32_t>(program_.effects.size());
-    for (; next < effects_.size() && effects_[next].first == index; ++next) {
-      program_.effects.push_back(effects_[next].second);
-    }
-    op.effects_end = static_cast<std::uint32_t>(program_.effects.size());
-  }
-  TY_CHECK(next == effects_.size(), next, effects_.size());
-  program_.operations = std::move(operations_);
+  close_tail(next());
+  program_.effects = place_effects(effects_, own_effects_, operations_, passages_);
+  program_.operations =
+      own_effects_.empty()
+          ? OperationList(std::move(operations_))
+          : OperationList(std::move(operations_), std::move(passages_), std::move(outside_));
   program_.dependencies = std::move(dependencies_);
   return std::move(program_);
 }

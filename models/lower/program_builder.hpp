@@ -21,32 +21,14 @@
 
 #include "models/lower/interner.hpp"
 #include "models/lower/lower.hpp"
+#include "models/lower/place_effects.hpp"
 #include "models/lower/program_block.hpp"
+#include "models/lower/program_passage.hpp"
+#include "models/lower/step_names.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
-
-// Memory categories of a lowered step, by number.
-enum class Category : std::uint8_t {
-  Weights,
-  Gradients,
-  OptimizerState,
-  Activations,
-  Logits,
-  Communication,
-  Framework,
-  Workspace,      // gradients of activations while a layer's backward runs
-  Fragmentation,  // reserved by the allocator, in no use at the peak; known after the run
-  // Those from here on are in a workload only where it uses them, or one behind them.
-  UnshardedWeights,  // gathered or fetched for a layer, until it gives them back
-  Host,              // what stands in the memory of the CPU (kHostCategory)
-};
-[[nodiscard]] std::vector<std::string> category_names();
-[[nodiscard]] std::vector<std::string> stream_names();
-// Drops the names of streams and categories behind the last one in use, so that a step shows no
-// room for what it does not do.
-void drop_unused_names(Workload& workload);
 
 // What the operations that follow belong to.
 struct Tags {
@@ -57,7 +39,7 @@ struct Tags {
 };
 
 struct ProgramSize {
-  std::size_t operations = 0;
+  std::size_t operations = 0;  // as written
   std::size_t dependencies = 0;
   std::size_t effects = 0;
 };
@@ -91,7 +73,9 @@ class ProgramBuilder {
   OpIndex recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
 
   // The number the next operation will have.
-  [[nodiscard]] OpIndex next() const { return static_cast<OpIndex>(operations_.size()); }
+  [[nodiscard]] OpIndex next() const {
+    return tail_ + static_cast<OpIndex>(operations_.size() - tail_written_);
+  }
   // The last compute operation so far, kNone at the start.
   [[nodiscard]] OpIndex last_compute() const { return last_on_stream_[0]; }
 
@@ -111,6 +95,13 @@ class ProgramBuilder {
   // False, and nothing is written, where what stands before is not alike.
   [[nodiscard]] bool repeat(const ProgramBlock& block);
 
+  // The same for a passage, whose operations are not copied: the program says that they come again.
+  // `named`: what it may name beside a block's, kNone where it is nothing.
+  [[nodiscard]] WrittenPassage begin_passage(std::span<const OpIndex> named) const;
+  // False where the passage may not come again: it is of several microbatches, or names others.
+  [[nodiscard]] bool end_passage(WrittenPassage& passage);
+  [[nodiscard]] bool repeat(const WrittenPassage& passage, std::span<const OpIndex> named);
+
   void allocate(OpIndex at_start_of, Category category, std::int64_t bytes);
   void release(OpIndex at_end_of, Category category, std::int64_t bytes);
   void hold(Category category, std::int64_t bytes);  // for the whole step
@@ -124,9 +115,16 @@ class ProgramBuilder {
   [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;
   [[nodiscard]] std::vector<OpIndex> woven(OpIndex first, OpIndex second) const;
   void reorder(OpIndex first, const std::vector<OpIndex>& order);
-  [[nodiscard]] BlockBorder border() const;
-  [[nodiscard]] bool follows_as(const ProgramBlock& block) const;
-
+  [[nodiscard]] BlockBorder border(std::span<const OpIndex> named = {}) const;
+  [[nodiscard]] bool may_repeat(const WrittenPassage& passage) const;
+  [[nodiscard]] OpIndex written_input(WrittenPassage& passage, OpIndex op);
+  void close_tail(OpIndex end);  // what lies behind the last passage, up to there, becomes one
+  [[nodiscard]] std::uint8_t stream_of(OpIndex op) const;
+  // Of operations from tail_ on.
+  [[nodiscard]] std::size_t written_at(OpIndex op) const { return tail_written_ + (op - tail_); }
+  [[nodiscard]] std::span<const Operation> written_from(OpIndex op) const {
+    return std::span(operations_).subspan(written_at(op));
+  }
   [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
     return std::span(dependencies_)
         .subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
@@ -140,8 +138,13 @@ class ProgramBuilder {
   std::vector<OpIndex> waits_;
   std::vector<OpIndex> last_on_stream_;
   std::vector<std::pair<OpIndex, MemoryEffect>> effects_;
-  std::uint32_t order_ = 0;  // how often operations were given other numbers
-  std::size_t settled_ = 0;  // effects of operations from before the latest weave or in it
+  std::vector<Passage> passages_;  // in order, but for what lies behind them
+  std::vector<OpIndex> outside_;   // OperationList::outside
+  std::vector<EffectRange> own_effects_;
+  OpIndex tail_ = 0;              // the first operation behind the passages
+  std::size_t tail_written_ = 0;  // where it stands in operations_
+  std::uint32_t order_ = 0;       // how often operations were given other numbers
+  std::size_t settled_ = 0;       // effects of operations from before the latest weave or in it
 };
 
 }  // namespace trainyard

@@ -72,24 +72,18 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OpIndex first = build_.next();
     step_begins_.push_back(first);
-    write(steps[i]);
-    if (!is_woven(steps, i)) continue;
+    const bool woven = is_woven(steps, i);
+    write(steps[i], !woven);
+    if (!woven) continue;
     const OpIndex second = build_.next();
     step_begins_.push_back(first);
-    write(steps[++i]);
+    write(steps[++i], false);
     build_.weave(first, second);
     exchanged_ = build_.last_compute();
   }
   step_begins_.push_back(build_.next());
   replicas_->end_step();
   return build_.take();
-}
-
-void StageLowering::write(const ScheduleStep& step) {
-  const bool exchanges = step.kind != StepKind::BackwardWeight;
-  if (exchanges) begin_step();
-  step.kind == StepKind::Forward ? forward(step) : backward(step);
-  if (exchanges) exchanged_ = build_.last_compute();
 }
 
 // A forward and the backward after it run as one block where the schedule says so and experts have
@@ -251,18 +245,15 @@ bool StageLowering::hands_on(const Chunk& chunk) const {
   return !chunk.has_embedding && reaches(plan_, chunk.first_layer - 1);
 }
 
-void StageLowering::backward(const ScheduleStep& step) {
+void StageLowering::backward(const ScheduleStep& step, const Turn& turn) {
   const auto number = static_cast<std::size_t>(step.chunk);
-  Chunk& chunk = chunks_[number];
+  const Chunk& chunk = chunks_[number];
   if (!has_backward(chunk)) return;
   UnitBackward unit{.place = {.chunk = number, .unit = weights_[number].units.size()}};
   if (step.kind == StepKind::BackwardInput) unit.part = BackwardPart::Input;
   if (step.kind == StepKind::BackwardWeight) unit.part = BackwardPart::Weight;
-  // The input part leaves no gradient of a weight that is final.
-  if (unit.part != BackwardPart::Input) {
-    unit.first = chunk.backwards_left == chunk.microbatches;
-    unit.last = --chunk.backwards_left == 0;
-  }
+  unit.first = turn.first;
+  unit.last = turn.last;
   ready_.clear();
   ended_ = 0;
   Tags tags{.part = StepPart::Backward, .microbatch = step.microbatch};

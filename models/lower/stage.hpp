@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "models/expert_routing.hpp"
@@ -38,6 +40,8 @@ class StageLowering {
 
   // Makes room for a program of about that size.
   void expect(const ProgramSize& size) { build_.reserve(size); }
+  // Writes every microbatch out, also where one goes as another.
+  void write_all_out() { repeats_ = false; }
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
   // Of the program that lower() made: SteppedWorkload::begins.
   [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
@@ -61,7 +65,17 @@ class StageLowering {
   [[nodiscard]] ChunkWeights weights_of(const Chunk& chunk) const;
   [[nodiscard]] StageParameters stage_parameters() const;
   void hold_memory();
-  void write(const ScheduleStep& step);
+  // Of the backwards of a chunk that leave gradients of weights.
+  struct Turn {
+    bool first = false;
+    bool last = false;
+  };
+  // `alone`: it is not woven with another.
+  void write(const ScheduleStep& step, bool alone);
+  void write_out(const ScheduleStep& step, const Turn& turn);
+  void write_or_repeat(const ScheduleStep& step, std::span<const OpIndex> named);
+  [[nodiscard]] bool goes_as_others(const ScheduleStep& step, const Turn& turn) const;
+  [[nodiscard]] Turn next_turn(const ScheduleStep& step);
   [[nodiscard]] bool is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const;
   // Of the layer and microbatch that the tags name.
   [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
@@ -75,7 +89,7 @@ class StageLowering {
   [[nodiscard]] double sharded_weights() const;
   [[nodiscard]] std::int64_t replicated_adapters() const;
   void forward(const ScheduleStep& step);
-  void backward(const ScheduleStep& step);
+  void backward(const ScheduleStep& step, const Turn& turn);
   // Each is a unit of the chunk's weights: what stands before the layers, a layer, what stands
   // behind them.
   void enter_backward(const Chunk& chunk, const UnitBackward& step);
@@ -133,6 +147,8 @@ class StageLowering {
   StageParameters parameters_;
   std::unique_ptr<DataParallel> replicas_;
   OffloadLowering offload_;
+  bool repeats_ = true;
+  std::map<std::pair<StepKind, std::int32_t>, std::vector<WrittenPassage>> written_;  // by chunk
   std::vector<OpIndex> step_begins_;
   std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
   std::size_t ended_ = 0;             // how many are of units that are ended

@@ -101,10 +101,10 @@ namespace {
 // What its computations name, each once.
 std::vector<std::uint32_t> payloads_computed(const Program& program) {
   std::uint32_t most = 0;
-  for (const Operation& op : program.operations) most = std::max(most, op.payload);
+  for (const Operation& op : program.operations.written()) most = std::max(most, op.payload);
   std::vector<std::uint8_t> named(most + std::size_t{1}, 0);
   std::uint8_t* const names = named.data();
-  for (const Operation& op : program.operations)
+  for (const Operation& op : program.operations.written())
     if (op.kind == OpKind::Compute) names[op.payload] = 1;
   std::vector<std::uint32_t> payloads;
   for (std::uint32_t payload = 0; payload < named.size(); ++payload)

@@ -49,7 +49,7 @@ std::vector<CallMade> calls_made(const Program& program) {
   std::array<CallMade, 8> recent{};  // microbatches make the same few in turn
   recent.fill({.slot = 0, .call = kNone, .message = false});
   std::size_t next = 0;
-  for (const Operation& op : program.operations) {
+  for (const Operation& op : program.operations.written()) {
     const bool message = op.kind == OpKind::Send || op.kind == OpKind::Recv;
     if (!message && op.kind != OpKind::Collective) continue;
     const CallMade made{.slot = op.slot, .call = op.payload, .message = message};

@@ -58,7 +58,7 @@ void check_chosen_algorithms(const Scenario& scenario, const Cluster& cluster) {
   const nccl::NcclTransport transport(cluster, options_of(scenario.plan.collectives));
   std::set<std::pair<GroupId, std::uint32_t>> checked;
   for (const Rank& rank : workload.ranks) {
-    for (const Operation& op : workload.programs[rank.program].operations) {
+    for (const Operation& op : workload.programs[rank.program].operations.written()) {
       if (op.kind != OpKind::Collective) continue;
       const GroupId id = rank.slots[op.slot].group;
       const Call& call = workload.calls[op.payload];

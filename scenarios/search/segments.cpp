@@ -111,7 +111,7 @@ class Reading {
       const Operation& op = program_.operations[i];
       double start_s = stream_s[op.stream];
       bool follows = is_kernel(op);  // or it may have begun before the step did
-      for (const OpIndex other : program_.dependencies_of(op)) {
+      for (const OpIndex other : program_.dependencies_of(i)) {
         if (other < segment.begin) continue;
         start_s = std::max(start_s, end_s_[other]);
         follows = true;

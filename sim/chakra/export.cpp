@@ -84,14 +84,14 @@ class RankExport {
   void add_operation(OpIndex index, OpIndex before) {
     const Operation& op = program_.operations[index];
     Node node{.id = node_id(index), .name = view_.workload.names.at(op.name)};
-    for (const OpIndex earlier : program_.dependencies_of(op))
+    for (const OpIndex earlier : program_.dependencies_of(index))
       node.data.push_back(node_id(earlier));
     if (before != kNone) node.control.push_back(node_id(before));
     node.start_us = microseconds(times_.start_s.at(index));
     node.duration_us = microseconds(times_.end_s.at(index) - times_.start_s.at(index));
     node.attributes = {{"is_cpu_op", op.kind == OpKind::Delay},
                        {"stream", std::int64_t{op.stream}}};
-    Json exact = operation_to_json(view_.workload, program_, op);
+    Json exact = operation_to_json(view_.workload, program_, index);
     describe(op, node, exact);
     node.attributes["trainyard"] = exact.dump();
     trace_.nodes.push_back(std::move(node));

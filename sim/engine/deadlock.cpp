@@ -106,7 +106,7 @@ std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) 
   }
   const std::string name = operation_name(rank_class, head);
   if (reached(rank_class, head)) return fmt::format("which is at {}", name);
-  for (const OpIndex before : its_program.dependencies_of(its_program.operations[head])) {
+  for (const OpIndex before : its_program.dependencies_of(head)) {
     if (ended(rank_class, before)) continue;
     return fmt::format("whose {} waits for its own {}", name, operation_name(rank_class, before));
   }

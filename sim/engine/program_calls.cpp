@@ -1,7 +1,6 @@
 #include "sim/engine/program_calls.hpp"
 
 #include <algorithm>
-#include <span>
 #include <unordered_map>
 
 #include "sim/workload/call_sequences.hpp"
@@ -20,13 +19,13 @@ struct LastUse {
 
 ProgramCalls calls_of(const Program& program) {
   ProgramCalls result;
-  const std::span<const Operation> operations = program.operations;
-  result.collective_of.assign(operations.size(), kNone);
-  result.place_in_slot.assign(operations.size(), kNone);
+  result.collective_of.assign(program.operations.size(), kNone);
+  result.place_in_slot.assign(program.operations.size(), kNone);
   std::unordered_map<std::uint64_t, std::uint32_t> known;  // by slot and call
   std::vector<LastUse> last_of_slot;
-  for (OpIndex op = 0; op < operations.size(); ++op) {
-    const Operation& operation = operations.data()[op];
+  OpIndex next = 0;
+  for (const Operation& operation : program.operations) {
+    const OpIndex op = next++;
     if (!communicates(operation.kind)) continue;
     const std::uint16_t slot = operation.slot;
     if (slot >= result.by_slot.size()) {

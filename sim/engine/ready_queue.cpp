@@ -49,7 +49,7 @@ class Replay final : public CompletionSink {
 
   // What every event of a rank class looks at.
   struct ClassView {
-    const Operation* operations = nullptr;
+    const OperationList* operations = nullptr;
     const ProgramStretches* stretches = nullptr;
     double* ready_s = nullptr;
     double* start_s = nullptr;
@@ -126,12 +126,12 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
 void Replay::add_class(std::uint32_t rank_class) {
   const std::uint32_t program = input_.partition.ranks[rank_class].program;
   const KnownProgram& known = flights_.of_program(program);
-  const SharedList<Operation>& operations = input_.workload.programs[program].operations;
+  const OperationList& operations = input_.workload.programs[program].operations;
   OpTimes& times = timeline_.classes[rank_class];
   times.ready_s.assign(operations.size(), kNotYet);
   times.start_s.assign(operations.size(), kNotYet);
   times.end_s.assign(operations.size(), kNotYet);
-  views_.push_back({.operations = operations.data(),
+  views_.push_back({.operations = &operations,
                     .stretches = &known.stretches,
                     .ready_s = times.ready_s.data(),
                     .start_s = times.start_s.data(),
@@ -216,7 +216,7 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
   if (view.stretches->begins_with(op)) return begin_stretch(rank_class, op);
   if (!issued(rank_class, op)) return;
-  const Operation& operation = view.operations[op];
+  const Operation& operation = (*view.operations)[op];
   view.ready_s[op] = pricing_.now();
   switch (operation.kind) {
     case OpKind::Compute: {
@@ -305,7 +305,7 @@ void Replay::finish(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
   view.end_s[op] = pricing_.now();
   timeline_.makespan_s = pricing_.now();
-  if (view.operations[op].kind == OpKind::Compute) busy_.ended(rank_class);
+  if ((*view.operations)[op].kind == OpKind::Compute) busy_.ended(rank_class);
   release(rank_class, op);
   for (const OpIndex freed : hosts_.ended(rank_class, op, pricing_.now())) {
     ready_.push(operation_token(rank_class, freed));
@@ -341,7 +341,7 @@ void Replay::begin_call(const Meetings::Meeting& meeting) {
   std::uint32_t call = kNone;
   for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) {
     views_[rank_class].start_s[op] = pricing_.now();
-    if (call == kNone) call = views_[rank_class].operations[op].payload;
+    if (call == kNone) call = (*views_[rank_class].operations)[op].payload;
   });
   calls_[live_call] = {.meeting = meeting,
                        .call = call,

@@ -54,8 +54,11 @@ class StretchSearch {
   };
 
   void list_computations() {
-    for (OpIndex op = 0; op < operations_.size(); ++op)
-      if (operations_[op].kind == OpKind::Compute) computations_[order_.column(op)].push_back(op);
+    OpIndex next = 0;
+    for (const Operation& operation : operations_) {
+      const OpIndex op = next++;
+      if (operation.kind == OpKind::Compute) computations_[order_.column(op)].push_back(op);
+    }
     const auto in_use = [](const std::vector<OpIndex>& stream) { return !stream.empty(); };
     in_turn_ = std::ranges::count_if(computations_, in_use) <= 1;
   }
@@ -163,7 +166,7 @@ class StretchSearch {
   }
 
   const Program& program_;
-  std::span<const Operation> operations_;
+  const OperationList& operations_;
   const MayJoin& may_join_;
   const ProgramOrder& order_;
   bool in_turn_ = true;                             // all computations, on one stream

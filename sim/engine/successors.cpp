@@ -3,7 +3,6 @@
 #include <array>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -21,10 +20,11 @@ std::vector<Waiting> waiting_of(const Program& program, const ProgramStretches& 
   std::vector<Waiting> result;
   std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream{};
   last_on_stream.fill(kNone);
-  const std::span<const Operation> operations = program.operations;
-  for (OpIndex op = 0; op < operations.size(); ++op) {
-    const OpIndex previous = std::exchange(last_on_stream[operations[op].stream], op);
+  OpIndex op = 0;
+  for (const Operation& operation : program.operations) {
+    const OpIndex previous = std::exchange(last_on_stream[operation.stream], op);
     if (!stretches.within(op)) result.push_back({op, previous});
+    ++op;
   }
   return result;
 }
@@ -33,7 +33,7 @@ std::vector<Waiting> waiting_of(const Program& program, const ProgramStretches& 
 template <class Visit>
 void for_each_awaited(const Program& program, const Waiting& to, const Visit& visit) {
   if (to.previous != kNone) visit(to.previous);
-  for (const OpIndex before : program.dependencies_of(program.operations[to.op])) {
+  for (const OpIndex before : program.dependencies_of(to.op)) {
     TY_CHECK(before < to.op, program.name, before, to.op);
     visit(before);
   }

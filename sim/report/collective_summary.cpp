@@ -51,8 +51,9 @@ void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows
     double bytes = 0.0;
   };
   std::array<Met, 16> recent{};  // they are few, and met again and again
-  for (OpIndex i = 0; i < program.operations.size(); ++i) {
-    const Operation& op = program.operations[i];
+  OpIndex next = 0;
+  for (const Operation& op : program.operations) {
+    const OpIndex i = next++;
     if (op.kind != OpKind::Collective && op.kind != OpKind::Send) continue;
     Met& met = recent[(op.payload * 3 + op.slot) % recent.size()];
     if (met.sums == nullptr || met.kind != op.kind || met.slot != op.slot ||

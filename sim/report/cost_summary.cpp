@@ -13,8 +13,9 @@ std::vector<double> kernel_time(const RunView& view) {
     const RankClass& ranks = view.partition.ranks[index];
     const Program& program = view.workload.programs.at(ranks.program);
     const OpTimes& times = view.timeline.classes.at(index);
-    for (OpIndex op = 0; op < program.operations.size(); ++op) {
-      const Operation& operation = program.operations[op];
+    OpIndex next = 0;
+    for (const Operation& operation : program.operations) {
+      const OpIndex op = next++;
       if (operation.kind != OpKind::Compute) continue;
       seconds.at(program.kernel_of(operation)) +=
           ranks.members * (times.end_s[op] - times.start_s[op]);

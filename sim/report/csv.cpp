@@ -52,8 +52,9 @@ void write_class_spans(const RunView& view, std::size_t index, OutputStream& out
   const Rank& rank = view.workload.ranks.at(ranks.representative);
   const OpTimes& times = view.timeline.classes.at(index);
   const std::uint32_t device = view.cluster.local_index(rank.gpu);
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    const Operation& op = program.operations[i];
+  std::size_t next = 0;
+  for (const Operation& op : program.operations) {
+    const std::size_t i = next++;
     out.print("{},{},{},{},{},{},{},{},{},{},{},{}\n", nanoseconds(times.start_s[i]),
               nanoseconds(times.end_s[i]), nanoseconds(times.ready_s[i]), device, op.stream, i + 1,
               quoted(view.workload.names.at(op.name)), ranks.representative, index,

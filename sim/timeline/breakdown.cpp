@@ -45,7 +45,7 @@ class Walk {
       : workload_(workload),
         program_(workload.programs.at(partition.ranks.at(rank_class).program)),
         rank_(workload.ranks.at(partition.ranks.at(rank_class).representative)),
-        operations_(program_.operations.data()),
+        operations_(program_.operations),
         makespan_s_(timeline.makespan_s),
         previous_(program_.operations.size(), kNone) {
     const OpTimes& times = timeline.classes.at(rank_class);
@@ -58,12 +58,12 @@ class Walk {
   }
 
   std::vector<ShareSpan> spans() {
-    const auto count = static_cast<OpIndex>(program_.operations.size());
     OpIndex* const previous = previous_.data();
-    for (OpIndex op = 0; op < count; ++op) {
-      const std::uint8_t stream = operations_[op].stream;
-      previous[op] = std::exchange(last_on_stream_[stream], op);
-      if (stream == kComputeStream) charge_operation(op);
+    OpIndex op = 0;
+    for (const Operation& operation : operations_) {
+      previous[op] = std::exchange(last_on_stream_[operation.stream], op);
+      if (operation.stream == kComputeStream) charge_operation(op);
+      ++op;
     }
     charge_gap(last_ended(), std::max(cursor_s_, end_of_all_s()));
     push(TimeShare::Idle, cursor_s_, makespan_s_);
@@ -97,8 +97,7 @@ class Walk {
 
   [[nodiscard]] OpIndex waited_for(OpIndex op) const {
     OpIndex cause = previous_[op];
-    for (const OpIndex other : program_.dependencies_of(operations_[op]))
-      cause = later(cause, other);
+    for (const OpIndex other : program_.dependencies_of(op)) cause = later(cause, other);
     return cause;
   }
 
@@ -172,7 +171,7 @@ class Walk {
   const Workload& workload_;
   const Program& program_;
   const Rank& rank_;
-  const Operation* operations_;
+  const OperationList& operations_;
   Times times_;
   double makespan_s_;
   double cursor_s_ = 0.0;

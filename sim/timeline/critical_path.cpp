@@ -78,7 +78,7 @@ class LatestEnds {
     const Event before = graph_.previous(event);
     if (!before.none()) visit(before);
     const Program& program = graph_.program(event.rank_class);
-    for (const OpIndex other : program.dependencies_of(program.operations[event.operation]))
+    for (const OpIndex other : program.dependencies_of(event.operation))
       visit(Event{event.rank_class, other});
   }
   std::uint32_t& waiting(Event event) { return waiting_[event.rank_class][event.operation]; }

@@ -10,10 +10,11 @@ EventGraph::EventGraph(const Workload& workload, const Partition& partition)
     std::vector<OpIndex>& previous = previous_.emplace_back();
     std::vector<OpIndex> last(workload.streams.size(), kNone);
     previous.reserve(program.operations.size());
-    for (OpIndex op = 0; op < program.operations.size(); ++op) {
-      OpIndex& before = last.at(program.operations[op].stream);
+    for (const Operation& op : program.operations) {
+      OpIndex& before = last.at(op.stream);
+      const auto own = static_cast<OpIndex>(previous.size());
       previous.push_back(before);
-      before = op;
+      before = own;
     }
   }
   number_meetings();
@@ -31,7 +32,7 @@ void EventGraph::number_meetings() {
     groups[group].of_party.resize(partition_.groups[group].parties.size());
   meeting_of_.resize(partition_.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < partition_.ranks.size(); ++rank_class) {
-    const SharedList<Operation>& operations = program(rank_class).operations;
+    const OperationList& operations = program(rank_class).operations;
     meeting_of_[rank_class].assign(operations.size(), kNone);
     for (OpIndex op = 0; op < operations.size(); ++op) {
       if (!communicates({rank_class, op})) continue;
@@ -61,7 +62,7 @@ Event EventGraph::previous(Event event) const {
 Event EventGraph::last_cause(const Timeline& timeline, Event event) const {
   const std::vector<double>& end_s = timeline.classes[event.rank_class].end_s;
   Event cause = previous(event);
-  for (const OpIndex other : program(event.rank_class).dependencies_of(operation(event))) {
+  for (const OpIndex other : program(event.rank_class).dependencies_of(event.operation)) {
     const bool later = cause.none() || end_s[other] > end_s[cause.operation] ||
                        (end_s[other] == end_s[cause.operation] && other > cause.operation);
     if (later) cause.operation = other;

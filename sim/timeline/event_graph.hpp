@@ -29,7 +29,7 @@ class EventGraph {
   // Both must outlive the graph.
   EventGraph(const Workload& workload, const Partition& partition);
 
-  [[nodiscard]] const Operation& operation(Event event) const {
+  [[nodiscard]] Operation operation(Event event) const {
     return program(event.rank_class).operations[event.operation];
   }
   [[nodiscard]] const Program& program(std::uint32_t rank_class) const {

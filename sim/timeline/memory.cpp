@@ -50,13 +50,14 @@ std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& 
            program.operations.size());
   std::vector<MemoryChange> changes;
   changes.reserve(program.effects.size());
-  for (OpIndex op = 0; op < program.operations.size(); ++op) {
-    const Operation& operation = program.operations[op];
+  OpIndex op = 0;
+  for (const Operation& operation : program.operations) {
+    const OpIndex index = op++;
     if (operation.effects_begin == operation.effects_end) continue;  // most have none
     for (const MemoryEffect& effect : program.effects_of(operation)) {
       if (!counts(effect.category)) continue;
-      changes.push_back({.time_s = effect.at_end ? times.end_s[op] : times.start_s[op],
-                         .operation = op,
+      changes.push_back({.time_s = effect.at_end ? times.end_s[index] : times.start_s[index],
+                         .operation = index,
                          .category = effect.category,
                          .bytes = effect.bytes});
     }

@@ -10,7 +10,7 @@ namespace trainyard {
 
 std::vector<std::vector<std::uint32_t>> slot_calls(const Program& program, std::size_t slots) {
   std::vector<std::vector<std::uint32_t>> calls(slots);
-  for (const Operation& op : program.operations) {
+  for (const Operation& op : program.operations.written()) {
     if (!communicates(op.kind)) continue;
     std::vector<std::uint32_t>& made = calls.at(op.slot);
     // Calls come in the same few turns, microbatch by microbatch.

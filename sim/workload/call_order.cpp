@@ -46,9 +46,9 @@ CallOrder::CallOrder(const Workload& workload, std::size_t most_kept)
 
 CallOrder::Slots CallOrder::slots_of(const Program& program, const ProgramOrder& order) {
   std::vector<std::vector<Lane>> lanes_of_slot;
-  const std::span<const Operation> operations = program.operations;
-  for (OpIndex op = 0; op < operations.size(); ++op) {
-    const Operation& operation = operations[op];
+  OpIndex next = 0;
+  for (const Operation& operation : program.operations) {
+    const OpIndex op = next++;
     if (!communicates(operation.kind)) continue;
     if (operation.slot >= lanes_of_slot.size())
       lanes_of_slot.resize(operation.slot + std::size_t{1});

@@ -8,8 +8,9 @@ namespace trainyard {
 
 std::vector<SlotUse> slot_uses(const Program& program) {
   std::map<std::uint16_t, SlotUse> uses;
-  for (OpIndex i = 0; i < program.operations.size(); ++i) {
-    const Operation& op = program.operations[i];
+  OpIndex next = 0;
+  for (const Operation& op : program.operations) {
+    const OpIndex i = next++;
     if (!communicates(op.kind)) continue;
     SlotUse& use = uses.try_emplace(op.slot, SlotUse{.slot = op.slot, .first = i}).first->second;
     use.sends = use.sends || op.kind == OpKind::Send;

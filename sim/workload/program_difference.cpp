@@ -32,10 +32,6 @@ bool same_place(const Program& a, const Operation& in_a, const Program& b, const
          work_of(a, in_a) == work_of(b, in_b);
 }
 
-bool same_waits(const Program& a, const Operation& in_a, const Program& b, const Operation& in_b) {
-  return std::ranges::equal(a.dependencies_of(in_a), b.dependencies_of(in_b));
-}
-
 // Of two programs whose operations of that number are not the same.
 std::string operation_difference(const Workload& workload, std::size_t index,
                                  const Program& program, const Program& than) {
@@ -67,7 +63,8 @@ std::string program_difference(const Workload& workload, std::uint32_t program,
     const Operation& op = here.operations[i];
     const Operation& like = there.operations[i];
     if (!same_place(here, op, there, like)) return operation_difference(workload, i, here, there);
-    if (!same_waits(here, op, there, like))
+    const auto number = static_cast<OpIndex>(i);
+    if (!std::ranges::equal(here.dependencies_of(number), there.dependencies_of(number)))
       return fmt::format("operation {} ({}) waits for others", i, workload.names[op.name]);
   }
   if (here.operations.size() != there.operations.size()) {

@@ -32,7 +32,7 @@ void FormWriter::add(Program program) {
 
 // Its kernels are numbered as they come.
 void FormWriter::begin(Program program) {
-  operations_.assign(program.operations.begin(), program.operations.end());
+  operations_.assign(program.operations.written().begin(), program.operations.written().end());
   dependencies_.assign(program.dependencies.begin(), program.dependencies.end());
   std::map<std::uint32_t, std::uint32_t> numbers;  // by kernel
   for (Operation& op : operations_) {
@@ -42,6 +42,7 @@ void FormWriter::begin(Program program) {
     if (fresh) program.kernels.push_back(op.payload);
     op.payload = number->second;
   }
+  list_ = std::move(program.operations);
   program.operations = {};
   program.dependencies = {};
   members_ = {0};
@@ -49,19 +50,21 @@ void FormWriter::begin(Program program) {
 }
 
 bool FormWriter::fits(const Program& program) const {
-  return std::ranges::equal(program.operations, operations_, same_form) &&
+  return program.operations.same_passages(list_) &&
+         std::ranges::equal(program.operations.written(), operations_, same_form) &&
          std::ranges::equal(program.dependencies, dependencies_) &&
          std::ranges::equal(program.effects, programs_.front().effects, same_effect);
 }
 
 // Where it has two kernels in place of one, operations of the form get another number.
 void FormWriter::join(Program program) {
+  const std::span<const Operation> written = program.operations.written();
   std::vector<std::uint32_t> kernels(programs_.front().kernels.size(), kNone);  // by number
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> parted;  // by number and kernel
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     if (operations_[i].kind != OpKind::Compute) continue;
     std::uint32_t& number = operations_[i].payload;
-    const std::uint32_t kernel = program.operations[i].payload;
+    const std::uint32_t kernel = written[i].payload;
     if (kernels[number] == kNone) kernels[number] = kernel;
     if (kernels[number] == kernel) continue;
     const auto [entry, fresh] = parted.try_emplace({number, kernel}, kNone);
@@ -89,10 +92,10 @@ std::uint32_t FormWriter::split(std::uint32_t number) {
 }
 
 std::vector<Program> FormWriter::take() {
-  const SharedList<Operation> operations(std::move(operations_));
+  list_.edit() = std::move(operations_);
   const SharedList<OpIndex> dependencies(std::move(dependencies_));
   for (const std::size_t member : members_) {
-    programs_[member].operations = operations;
+    programs_[member].operations = list_;
     programs_[member].dependencies = dependencies;
   }
   return std::move(programs_);
@@ -103,7 +106,7 @@ std::vector<std::uint32_t> program_forms(std::span<const Program> programs) {
   std::map<std::pair<const Operation*, const OpIndex*>, std::uint32_t> lowest;
   for (const Program& program : programs) {
     const auto own = static_cast<std::uint32_t>(forms.size());
-    const std::pair lists(program.operations.data(), program.dependencies.data());
+    const std::pair lists(program.operations.written().data(), program.dependencies.data());
     forms.push_back(lists.first == nullptr ? own : lowest.try_emplace(lists, own).first->second);
   }
   return forms;

@@ -37,7 +37,8 @@ class FormWriter {
 
   std::vector<Program> programs_;
   std::vector<std::size_t> members_;   // those of the form, among the programs
-  std::vector<Operation> operations_;  // of the form
+  OperationList list_;                 // of the first
+  std::vector<Operation> operations_;  // of the form, as written
   std::vector<OpIndex> dependencies_;
 };
 

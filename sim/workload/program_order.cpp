@@ -29,7 +29,7 @@ ProgramOrder::ProgramOrder(const Program& program)
 void ProgramOrder::number_columns(const Program& program) {
   std::array<std::uint16_t, 256> column{};
   column.fill(kUnused);
-  const std::span<const Operation> operations = program.operations;
+  const OperationList& operations = program.operations;
   column_.resize(operations.size());
   for (const ProgramSection& section : sections_.all) {
     std::uint8_t* const own = column_.data() + section.first;
@@ -65,8 +65,6 @@ void ProgramOrder::place_sections() {
 }
 
 void ProgramOrder::write_rows(const Program& program, const ProgramSection& section) {
-  const std::span<const Operation> operations = program.operations;
-  const OpIndex* const dependencies = program.dependencies.data();
   const OpIndex* outside = sections_.outside.data() + section.outside_begin;
   OpIndex* const rows = rows_.data() + places_[section.number].rows * stride_;
   std::vector<OpIndex> last(columns_, kNone);
@@ -80,9 +78,7 @@ void ProgramOrder::write_rows(const Program& program, const ProgramSection& sect
       raise_past(row, other);
     }
     previous = op;
-    const Operation& operation = operations[op];
-    for (std::uint32_t i = operation.dependencies_begin; i < operation.dependencies_end; ++i) {
-      const OpIndex input = dependencies[i];
+    for (const OpIndex input : program.dependencies_of(op)) {
       if (input < section.first) ++outside;
       OpIndex& own = row[column_[input]];
       if (own > input) continue;  // and with it all that comes before it
@@ -112,7 +108,7 @@ void ProgramOrder::find_ways(const Program& program, const ProgramSection& model
       }
     };
     add(previous(op));
-    for (const OpIndex input : program.dependencies_of(program.operations[op])) add(input);
+    for (const OpIndex input : program.dependencies_of(op)) add(input);
     if (ways.empty() || ways[way] != leading[i]) {
       const auto known = std::ranges::find(ways, leading[i]);
       way = static_cast<std::uint32_t>(known - ways.begin());

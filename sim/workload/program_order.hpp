@@ -93,7 +93,7 @@ template <class Visit>
 void for_each_input(const Program& program, const ProgramOrder& order, OpIndex op,
                     const Visit& visit) {
   if (const OpIndex previous = order.previous(op); previous != kNone) visit(previous);
-  for (const OpIndex input : program.dependencies_of(program.operations[op])) visit(input);
+  for (const OpIndex input : program.dependencies_of(op)) visit(input);
 }
 
 }  // namespace trainyard

@@ -4,7 +4,7 @@
 // of a section before it, its model, when the same operations stand in the same places, and wait
 // for the same places of the section; what they wait for from before the section, its entries, may
 // be anything. So what follows from a section alone is worked out once, for the model, and holds
-// for every copy.
+// for every copy. What a program says once (operation_list.hpp) is known to be alike.
 //
 //   ProgramSections sections = sections_of(program);
 //   for (const ProgramSection& section : sections.all)

@@ -30,7 +30,7 @@ ProgramOrder order_of(const Program& program, std::size_t streams) {
     std::vector<OpIndex>& before = order.waits_for[i];
     if (last[op.stream] != kNone) before.push_back(last[op.stream]);
     last[op.stream] = i;
-    for (const OpIndex dependency : program.dependencies_of(op)) before.push_back(dependency);
+    for (const OpIndex dependency : program.dependencies_of(i)) before.push_back(dependency);
     std::ranges::sort(before);
     before.erase(std::unique(before.begin(), before.end()), before.end());
     for (const OpIndex earlier : before) order.lets_go[earlier].push_back(i);
@@ -86,7 +86,7 @@ class Rehearsal {
                          group_of(meeting_[waiting.rank][waiting.op]), awaited.rank, what);
     }
     const Program& program = workload_.programs[workload_.ranks[waiting.rank].program];
-    const auto after = program.dependencies_of(program.operations[waiting.op]);
+    const auto after = program.dependencies_of(waiting.op);
     const bool named = std::ranges::find(after, awaited.op) != after.end();
     return fmt::format("waits for {} of the same rank, {}", what,
                        named ? "on which it depends" : "which is before it on its stream");

@@ -94,7 +94,7 @@ class OperationCheck {
       faults_.add(at + "/after", "its range of dependencies is not inside the program's list");
       return;
     }
-    for (const OpIndex before : program_.dependencies_of(op)) {
+    for (const OpIndex before : program_.dependencies_of(static_cast<OpIndex>(number))) {
       if (before >= number) {
         faults_.add(at + "/after",
                     fmt::format("operation {} cannot wait for operation {}, which is not issued "

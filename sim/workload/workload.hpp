@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,32 +24,13 @@
 #include "sim/base/shared_list.hpp"
 #include "sim/base/units.hpp"
 #include "sim/workload/kernel.hpp"
+#include "sim/workload/operation.hpp"
+#include "sim/workload/operation_list.hpp"
 
 namespace trainyard {
 
 using RankId = std::uint32_t;
 using GroupId = std::uint32_t;
-using OpIndex = std::uint32_t;
-inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-
-enum class OpKind : std::uint8_t { Compute, Collective, Send, Recv, Delay };
-[[nodiscard]] std::string_view to_string(OpKind kind);
-
-// What a compute operation counts as in the breakdown.
-enum class WorkClass : std::uint8_t { Compute, Optimizer };
-
-// Which part of the step an operation belongs to; colours traces and reports.
-enum class StepPart : std::uint8_t {
-  Forward,
-  Backward,
-  Recompute,
-  WeightGrad,
-  GradSync,
-  ParamSync,
-  Optimizer,
-  Other
-};
-[[nodiscard]] std::string_view to_string(StepPart part);
 
 enum class CollectiveOp : std::uint8_t {
   AllReduce,
@@ -97,24 +77,6 @@ struct MemoryEffect {
   std::int64_t bytes = 0;
 };
 
-struct Operation {
-  OpKind kind = OpKind::Compute;
-  std::uint8_t stream = 0;  // index into Workload::streams; stream 0 is the compute stream
-  WorkClass work = WorkClass::Compute;
-  StepPart part = StepPart::Other;
-  std::uint16_t name = 0;  // index into Workload::names
-  std::uint16_t slot = 0;  // communication: which group of the rank
-  // Compute: kernel (Program::kernel_of); Collective, Send, Recv: call; Delay: delay
-  std::uint32_t payload = 0;
-  std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
-  std::int32_t layer = -1;
-  std::uint32_t dependencies_begin = 0;  // range in Program::dependencies
-  std::uint32_t dependencies_end = 0;
-  std::uint32_t effects_begin = 0;  // range in Program::effects
-  std::uint32_t effects_end = 0;
-  bool operator==(const Operation&) const = default;
-};
-
 // Memory held for the whole step.
 struct ResidentMemory {
   std::uint16_t category = 0;
@@ -126,16 +88,16 @@ struct Program {
   std::uint32_t stage = 0;  // pipeline stage, for reports
   // In issue order. With the dependencies they are the program's form, which programs that differ
   // only in the sizes of kernels and of memory share (program_forms.hpp).
-  SharedList<Operation> operations = {};
-  SharedList<OpIndex> dependencies = {};  // operations of this program, each before its user
+  OperationList operations = {};
+  SharedList<OpIndex> dependencies = {};  // as written: dependencies_of says what they stand for
   std::vector<MemoryEffect> effects = {};
   std::vector<ResidentMemory> resident = {};
   // What the payloads of Compute operations stand for, by payload; empty: each for itself.
   std::vector<std::uint32_t> kernels = {};
 
-  [[nodiscard]] std::span<const OpIndex> dependencies_of(const Operation& op) const {
-    return std::span(dependencies)
-        .subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
+  // Operations of this program, each before the one that waits for them.
+  [[nodiscard]] OperationInputs dependencies_of(OpIndex op) const {
+    return operations.inputs_of(op, dependencies.data());
   }
   [[nodiscard]] std::span<const MemoryEffect> effects_of(const Operation& op) const {
     return std::span(effects).subspan(op.effects_begin, op.effects_end - op.effects_begin);

@@ -78,7 +78,7 @@ class Drawer {
       const std::size_t box = boost::add_vertex(box_of(program, i), drawing_);
       const auto [last, first] = last_on_stream.try_emplace(op.stream, box);
       if (!first) boost::add_edge(std::exchange(last->second, box), box, Arrow{"solid"}, drawing_);
-      for (const OpIndex before : program.dependencies_of(op)) {
+      for (const OpIndex before : program.dependencies_of(i)) {
         boost::add_edge(first_[number] + before, box, Arrow{"dashed"}, drawing_);
       }
     }

@@ -62,8 +62,9 @@ void add_in_place(Json& json, const Workload& workload, const Program& program,
 
 using AddPayload = void (*)(Json&, const Workload&, const Program&, const Operation&);
 
-Json operation_json(const Workload& workload, const Program& program, const Operation& op,
+Json operation_json(const Workload& workload, const Program& program, OpIndex index,
                     AddPayload add_payload) {
+  const Operation& op = program.operations[index];
   Json json{{"kind", to_string(op.kind)},
             {"name", workload.names[op.name]},
             {"stream", workload.streams[op.stream]}};
@@ -72,7 +73,7 @@ Json operation_json(const Workload& workload, const Program& program, const Oper
   if (op.part != StepPart::Other) json["part"] = to_string(op.part);
   if (op.microbatch >= 0) json["microbatch"] = op.microbatch;
   if (op.layer >= 0) json["layer"] = op.layer;
-  for (const OpIndex before : program.dependencies_of(op)) json["after"].push_back(before);
+  for (const OpIndex before : program.dependencies_of(index)) json["after"].push_back(before);
   for (const MemoryEffect& effect : program.effects_of(op)) {
     json["memory"].push_back({{"category", workload.categories[effect.category]},
                               {"bytes", effect.bytes},
@@ -88,7 +89,7 @@ std::string program_text(const Workload& workload, const Program& program) {
         one_line({{"category", workload.categories[held.category]}, {"bytes", held.bytes}}));
   }
   std::vector<std::string> operations;
-  for (const Operation& op : program.operations) {
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
     operations.push_back(one_line(operation_json(workload, program, op, add_number)));
   }
   return fmt::format("{{\n      \"name\": {},\n      \"stage\": {},\n{},\n{}\n    }}",
@@ -117,7 +118,7 @@ std::vector<std::string> lines(const std::vector<Element>& elements, Line line) 
 
 }  // namespace
 
-Json operation_to_json(const Workload& workload, const Program& program, const Operation& op) {
+Json operation_to_json(const Workload& workload, const Program& program, OpIndex op) {
   return operation_json(workload, program, op, add_in_place);
 }
 

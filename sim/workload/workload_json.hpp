@@ -21,7 +21,7 @@ namespace trainyard {
 
 // One operation as in such a file, with its kernel, call or delay in place instead of a number.
 [[nodiscard]] nlohmann::ordered_json operation_to_json(const Workload& workload,
-                                                       const Program& program, const Operation& op);
+                                                       const Program& program, OpIndex op);
 
 // Reads, validates and checks for deadlock. Throws InputError with all problems found.
 [[nodiscard]] Workload read_workload(const std::filesystem::path& file);

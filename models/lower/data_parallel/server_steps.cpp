@@ -90,7 +90,8 @@ Program Splice::spliced(const Program& from) {
   std::vector<OpIndex> moved;
   for (const Operation& op : from.operations) {
     std::vector<OpIndex> after;
-    for (const OpIndex index : from.dependencies_of(op)) after.push_back(moved[index]);
+    for (const OpIndex index : from.dependencies_of(static_cast<OpIndex>(moved.size())))
+      after.push_back(moved[index]);
     const std::string& name = to_.names[op.name];
     if (name == "compute") {
       append_step(op, after);
@@ -122,7 +123,8 @@ void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex
   std::vector<OpIndex> inputs = after;
   for (const Operation& op : step.operations) {
     if (op.work == WorkClass::Optimizer) continue;
-    TY_CHECK(op.kind == OpKind::Compute && step.dependencies_of(op).empty(), op.name);
+    const bool waits = op.dependencies_begin < op.dependencies_end;
+    TY_CHECK(op.kind == OpKind::Compute && !waits, op.name);
     Operation copy = op;
     copy.name = static_cast<std::uint16_t>(op.name + first_name_);
     copy.payload = step.kernel_of(op);

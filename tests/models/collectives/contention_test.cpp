@@ -57,9 +57,9 @@ std::vector<double> ends(const Cluster& cluster, const std::vector<Traffic>& all
   std::vector<double> ends;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const RankId rank = all[i].gpus.front();
-    const SharedList<Operation>& ops = workload.programs[rank].operations;
+    const OperationList& ops = workload.programs[rank].operations;
     const auto op = std::ranges::find(ops, static_cast<std::uint16_t>(i), &Operation::slot);
-    ends.push_back(end_us(run, rank, static_cast<OpIndex>(op - ops.begin())));
+    ends.push_back(end_us(run, rank, static_cast<OpIndex>(std::ranges::distance(ops.begin(), op))));
   }
   return ends;
 }

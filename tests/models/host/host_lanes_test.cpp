@@ -47,7 +47,7 @@ TEST(HostLanes, EveryOperationIsIssuedAfterTheOneBefore) {
   const auto lanes = host_lanes(workload, kHost, host_habits(plan.parallelism));
   ASSERT_EQ(lanes.size(), workload.programs.size());
   for (std::size_t program = 0; program < lanes.size(); ++program) {
-    const SharedList<Operation>& operations = workload.programs[program].operations;
+    const OperationList& operations = workload.programs[program].operations;
     double expected = 0.0;
     auto sync = lanes[program].syncs.begin();
     std::size_t receives = 0;

@@ -253,9 +253,7 @@ TEST(ContextParallel, AllMemoryComesBack) {
     const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
     for (std::size_t index = 0; index < step.partition.ranks.size(); ++index) {
       const Program& program = step.workload.programs[step.partition.ranks[index].program];
-      std::map<std::uint16_t, std::int64_t> left;
-      for (const MemoryEffect& effect : program.effects) left[effect.category] += effect.bytes;
-      for (const auto& [category, bytes] : left) EXPECT_EQ(bytes, 0) << category;
+      for (const std::int64_t bytes : unreturned_bytes(step.workload, program)) EXPECT_EQ(bytes, 0);
     }
     TrainingPlan alone = plan;
     alone.parallelism.context = 1;

@@ -111,7 +111,7 @@ TEST(GradientPasses, ReductionsWaitForTheSum) {
   for_each_operation(step, program, [&](const OperationView& view) {
     if (view.name != "gradient_all_reduce") return;
     ++reductions;
-    const auto inputs = program.dependencies_of(view.op);
+    const auto inputs = program.dependencies_of(view.index);
     EXPECT_TRUE(std::ranges::any_of(inputs, [&](OpIndex input) {
       return step.names[program.operations[input].name] == "gradient_accumulate";
     }));

@@ -363,11 +363,9 @@ TEST(MoeMemory, ReturnsToTheStart) {
       TrainingPlan plan = plan_of(small_latent(8), layout.parallelism, layout.microbatches);
       plan.experts.routing = kind;
       const Workload workload = lower(plan);
-      for (const Program& program : workload.programs) {
-        std::vector<std::int64_t> sums(workload.categories.size());
-        for (const MemoryEffect& effect : program.effects) sums[effect.category] += effect.bytes;
-        for (const std::int64_t sum : sums) EXPECT_EQ(sum, 0) << program.name;
-      }
+      for (const Program& program : workload.programs)
+        for (const std::int64_t sum : unreturned_bytes(workload, program))
+          EXPECT_EQ(sum, 0) << program.name;
     }
   }
 }

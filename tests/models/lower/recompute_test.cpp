@@ -215,11 +215,9 @@ TEST(RecomputedLayers, OnlyTheChosenRunAgain) {
     plan.training.sequence_length = 128;
     EXPECT_EQ(repeated(plan)["attention"], 3) << method;
     EXPECT_DOUBLE_EQ(recomputed_layer_share(plan), 0.5);
-    for (const Program& program : lower(plan).programs) {
-      std::int64_t left = 0;
-      for (const MemoryEffect& effect : program.effects) left += effect.bytes;
-      EXPECT_EQ(left, 0);
-    }
+    const Workload workload = lower(plan);
+    for (const Program& program : workload.programs)
+      for (const std::int64_t left : unreturned_bytes(workload, program)) EXPECT_EQ(left, 0);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
+#include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -80,21 +81,15 @@ TEST(ZeroBubbleStep, FlopsDoNotDependOnTheSchedule) {
   }
 }
 
-std::map<std::uint16_t, std::int64_t> sums_of_effects(const Program& program) {
-  std::map<std::uint16_t, std::int64_t> sums;
-  for (const MemoryEffect& effect : program.effects) sums[effect.category] += effect.bytes;
-  return sums;
-}
-
 // Oracle 60: all that a step takes it gives back, in every category.
 TEST(ZeroBubbleStep, MemoryIsGivenBack) {
   for (const TrainingPlan& plan : plans_of_all_schedules(
            small_gpt(8), {.tensor = 2, .sequence_parallel = true, .pipeline = 4, .data = 2})) {
-    for (const Program& program : lower(plan).programs) {
+    const Workload workload = lower(plan);
+    for (const Program& program : workload.programs) {
       EXPECT_FALSE(program.effects.empty());
-      for (const auto& [category, bytes] : sums_of_effects(program)) {
-        EXPECT_EQ(bytes, 0) << plan.parallelism.schedule << " category " << category;
-      }
+      for (const std::int64_t bytes : unreturned_bytes(workload, program))
+        EXPECT_EQ(bytes, 0) << plan.parallelism.schedule;
     }
   }
 }

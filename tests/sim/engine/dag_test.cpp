@@ -121,7 +121,7 @@ std::vector<std::vector<double>> longest_paths(Dag& dag) {
           start = std::max(start, ends[rank][before]);
         }
       }
-      for (const OpIndex before : program.dependencies_of(program.operations[op])) {
+      for (const OpIndex before : program.dependencies_of(op)) {
         start = std::max(start, ends[rank][before]);
       }
     }

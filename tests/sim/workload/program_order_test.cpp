@@ -120,7 +120,7 @@ std::vector<std::vector<bool>> slow_order(const Program& program) {
     const std::uint8_t stream = program.operations[op].stream;
     if (last[stream] != kNone) add(last[stream]);
     last[stream] = op;
-    for (const OpIndex input : program.dependencies_of(program.operations[op])) add(input);
+    for (const OpIndex input : program.dependencies_of(op)) add(input);
   }
   return before;
 }

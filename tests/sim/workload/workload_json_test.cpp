@@ -52,8 +52,8 @@ TEST(WorkloadJson, ReadsTheExampleOfThePage) {
             Kernel(MemoryBound{.kind = MemoryBoundKind::Optimizer, .bytes = 268435456}));
   EXPECT_EQ(workload.calls[0], (Call{.op = CollectiveOp::AllReduce, .bytes = 33554432}));
   EXPECT_EQ(program.operations[1].stream, 1U);
-  EXPECT_THAT(program.dependencies_of(program.operations[1]), ElementsAre(0U));
-  EXPECT_THAT(program.dependencies_of(program.operations[2]), ElementsAre(1U));
+  EXPECT_THAT(program.dependencies_of(1), ElementsAre(0U));
+  EXPECT_THAT(program.dependencies_of(2), ElementsAre(1U));
   EXPECT_EQ(program.operations[2].work, WorkClass::Optimizer);
   ASSERT_EQ(program.effects_of(program.operations[2]).size(), 1U);
   EXPECT_EQ(program.effects_of(program.operations[2])[0].bytes, -33554432);
@@ -75,8 +75,8 @@ void expect_equal_programs(const Program& a, const Program& b) {
     EXPECT_EQ(x.payload, y.payload);
     EXPECT_EQ(x.microbatch, y.microbatch);
     EXPECT_EQ(x.part, y.part);
-    const auto before_x = a.dependencies_of(x);
-    const auto before_y = b.dependencies_of(y);
+    const auto before_x = a.dependencies_of(static_cast<OpIndex>(i));
+    const auto before_y = b.dependencies_of(static_cast<OpIndex>(i));
     EXPECT_TRUE(std::equal(before_x.begin(), before_x.end(), before_y.begin(), before_y.end()));
   }
 }

@@ -1,0 +1,214 @@
+// Microbatches that go alike are written once: is a step the same as with all of them written out?
+#include "models/lower/program_passage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/workload/program_order.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+// Apart from where its inputs and effects are written.
+auto words(const Operation& op) {
+  return std::tuple(op.kind, op.stream, op.work, op.part, op.name, op.slot, op.payload,
+                    op.microbatch, op.layer);
+}
+
+bool same_effect(const MemoryEffect& a, const MemoryEffect& b) {
+  return a.category == b.category && a.at_end == b.at_end && a.bytes == b.bytes;
+}
+
+void expect_same(const Program& once, const Program& out) {
+  ASSERT_EQ(once.operations.size(), out.operations.size());
+  EXPECT_EQ(once.kernels, out.kernels);
+  for (OpIndex op = 0; op < out.operations.size(); ++op) {
+    ASSERT_EQ(words(once.operations[op]), words(out.operations[op])) << op;
+    ASSERT_TRUE(std::ranges::equal(once.dependencies_of(op), out.dependencies_of(op))) << op;
+    ASSERT_TRUE(std::ranges::equal(once.effects_of(once.operations[op]),
+                                   out.effects_of(out.operations[op]), same_effect))
+        << op;
+  }
+}
+
+// What follows from the passages is what is found by looking at every operation.
+void expect_same_order(const Program& once, const Program& out) {
+  const ProgramOrder order(once);
+  const ProgramOrder known(out);
+  ASSERT_EQ(order.columns(), known.columns());
+  EXPECT_EQ(order.rows(), known.rows());
+  for (OpIndex op = 0; op < out.operations.size(); ++op)
+    for (std::size_t column = 0; column < known.columns(); ++column)
+      ASSERT_EQ(order.after(op, column), known.after(op, column)) << op << " " << column;
+}
+
+struct Words {
+  std::size_t written = 0;
+  std::size_t operations = 0;
+};
+
+// Of all programs, once they are as they should be.
+Words words_of(const TrainingPlan& plan) {
+  const ScheduleLists lists = step_lists(plan);
+  const SteppedWorkload once = lower_steps(plan, lists);
+  const SteppedWorkload out = lower_steps(plan, lists, Microbatches::WrittenOut);
+  EXPECT_EQ(once.begins, out.begins);
+  EXPECT_EQ(once.workload.names, out.workload.names);
+  EXPECT_EQ(once.workload.kernels, out.workload.kernels);
+  EXPECT_EQ(once.workload.calls, out.workload.calls);
+  EXPECT_EQ(once.workload.programs.size(), out.workload.programs.size());
+  Words words;
+  for (std::size_t i = 0; i < out.workload.programs.size(); ++i) {
+    SCOPED_TRACE(out.workload.programs[i].name);
+    const Program& program = once.workload.programs[i];
+    expect_same(program, out.workload.programs[i]);
+    expect_same_order(program, out.workload.programs[i]);
+    words.written += program.operations.written().size();
+    words.operations += program.operations.size();
+    EXPECT_EQ(out.workload.programs[i].operations.written().size(), program.operations.size());
+  }
+  return words;
+}
+
+TEST(ProgramPassage, EveryScheduleIsTheSameInFewerWords) {
+  for (const std::string schedule : {"naive", "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2",
+                                     "zb_v", "dualpipe", "dualpipe_v"}) {
+    SCOPED_TRACE(schedule);
+    const bool chunks = schedule == "interleaved_1f1b" || schedule == "zb_v" ||
+                        schedule == "dualpipe" || schedule == "dualpipe_v";
+    const bool blocks = schedule == "1f1b" || schedule == "interleaved_1f1b";
+    for (const bool overlap : {true, false}) {
+      if (!overlap && !blocks) continue;
+      TrainingPlan plan = pipeline_plan(
+          {.schedule = schedule, .pipeline = 4, .microbatches = 24, .chunks = chunks ? 2 : 1});
+      plan.parallelism.overlap_p2p = overlap;
+      const Words words = words_of(plan);
+      EXPECT_LT(2 * words.written, words.operations);
+    }
+  }
+}
+
+TEST(ProgramPassage, ReplicasAndShardsAreTheSame) {
+  for (const std::int64_t zero : {0, 1, 2, 3}) {
+    for (const bool overlap : {true, false}) {
+      SCOPED_TRACE(zero);
+      TrainingPlan plan = plan_of(small_gpt(8),
+                                  {.tensor = 2,
+                                   .sequence_parallel = overlap,
+                                   .pipeline = 2,
+                                   .data = 4,
+                                   .zero_stage = zero,
+                                   .overlap_grad_reduce = overlap,
+                                   .overlap_param_gather = overlap},
+                                  12);
+      const Words words = words_of(plan);
+      if (zero < 2) {
+        EXPECT_LT(2 * words.written, words.operations);
+      }
+    }
+  }
+}
+
+// The first microbatch leaves its gradients as they are, others add theirs.
+TEST(ProgramPassage, GradientsAddedUpByAKernelAreTheSame) {
+  for (const std::string schedule : {"1f1b", "zb_h1"}) {
+    TrainingPlan plan = plan_of(
+        small_gpt(8), {.pipeline = 2, .data = 2, .schedule = schedule, .zero_stage = 1}, 12);
+    plan.gradient_passes.accumulate = true;
+    const Words words = words_of(plan);
+    EXPECT_LT(2 * words.written, words.operations);
+  }
+}
+
+TEST(ProgramPassage, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
+  for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    TrainingPlan plan = plan_of(small_llama(8), {.pipeline = 2, .data = 2, .context = 2}, 12);
+    plan.training.recompute = recompute;
+    const Words context = words_of(plan);
+    EXPECT_LT(2 * context.written, context.operations);
+    plan = plan_of(small_moe(8), {.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1}, 12);
+    plan.training.recompute = recompute;
+    plan.training.mtp_layers = 1;
+    const Words experts = words_of(plan);
+    EXPECT_LT(2 * experts.written, experts.operations);
+  }
+}
+
+// Woven blocks, drawn loads, documents and what travels to the host are written out, beside others
+// that are not.
+TEST(ProgramPassage, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
+  TrainingPlan woven = plan_of(small_moe(8),
+                               {.pipeline = 4,
+                                .interleave = 2,
+                                .data = 2,
+                                .expert = 2,
+                                .expert_tensor = 1,
+                                .schedule = "dualpipe",
+                                .zero_stage = 1},
+                               16);
+  const Words words = words_of(woven);
+  EXPECT_LT(words.written, words.operations);
+  woven.parallelism.schedule = "interleaved_1f1b";
+  woven.experts.overlap_exchanges = true;
+  words_of(woven);
+  TrainingPlan uneven =
+      plan_of(small_moe(4), {.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1}, 6);
+  uneven.experts.routing = RoutingKind::Zipf;
+  uneven.experts.zipf_exponent = 0.6;
+  words_of(uneven);
+  TrainingPlan packed = plan_of(small_llama(4), {.pipeline = 2}, 6);
+  packed.documents = {.kind = DocumentKind::List, .lengths = {64, 32, 16, 16}};
+  words_of(packed);
+  TrainingPlan stored = plan_of(small_llama(4), {.pipeline = 2}, 6);
+  stored.offload = {.activations = 1.0};
+  stored.host.bandwidth = BytesPerSecond{1e9};
+  words_of(stored);
+}
+
+// An effect that comes later to one microbatch alone parts it from those it goes as.
+TEST(ProgramPassage, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
+  for (const OpIndex changed : {0U, 2U, 4U}) {
+    SCOPED_TRACE(changed);
+    Workload workload;
+    Interner interner(workload);
+    ProgramBuilder build(interner, "stage", 0);
+    const MemoryBound kernel{.kind = MemoryBoundKind::Elementwise, .bytes = 8};
+    build.compute("first", kernel);
+    WrittenPassage passage;
+    for (std::int32_t microbatch = 0; microbatch < 3; ++microbatch) {
+      build.tag({.part = StepPart::Forward, .microbatch = microbatch});
+      if (microbatch > 0) {
+        ASSERT_TRUE(build.repeat(passage, {}));
+        continue;
+      }
+      passage = build.begin_passage({});
+      const OpIndex begin = build.compute("a", kernel);
+      build.allocate(begin, Category::Activations, 5);
+      build.release(build.compute("b", kernel), Category::Activations, 5);
+      ASSERT_TRUE(build.end_passage(passage));
+    }
+    const OpIndex target = 1 + changed;
+    build.allocate(target, Category::Logits, 3);
+    const Program program = build.take();
+    ASSERT_EQ(program.operations.size(), 7U);
+    EXPECT_EQ(program.operations.written().size(), 5U);
+    for (OpIndex op = 1; op < 7; ++op) {
+      const Operation operation = program.operations[op];
+      EXPECT_EQ(operation.microbatch, static_cast<std::int32_t>((op - 1) / 2));
+      const auto effects = program.effects_of(operation);
+      ASSERT_EQ(effects.size(), op == target ? 2U : 1U) << op;
+      EXPECT_EQ(effects.front().bytes, op % 2 == 1 ? 5 : -5) << op;
+      EXPECT_EQ(effects.back().bytes, op == target ? 3 : effects.front().bytes);
+    }
+    const std::vector<Passage> passages = program.operations.passages();
+    const std::size_t shared = changed == 0 ? 2 : 1;
+    EXPECT_EQ(std::ranges::count(passages, shared, &Passage::model), 2);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
