@@ -40,12 +40,13 @@ class Breaker {
   }
 
   [[nodiscard]] Wiring rest() const {
-    return redrawn(whole_, [&](const Link& link, Blueprint& blueprint) {
+    const auto draw = [&](const Link& link, Blueprint& blueprint) {
       if (factor_[link.id] <= 0.0) return;
       Wire wire = wire_of(link);
       wire.capacity *= factor_[link.id];
       blueprint.link(link.from, link.to, wire);
-    });
+    };
+    return inside_nodes_ ? redrawn(whole_, draw) : redrawn_outside(whole_, draw);
   }
 
  private:
@@ -56,6 +57,7 @@ class Breaker {
     for (const Link link : whole_.links()) {
       if (!hit(link)) continue;
       factor_[link.id] *= factor;
+      inside_nodes_ = inside_nodes_ || !is_fabric_side(link.kind);
       ++count;
     }
     return count;
@@ -120,6 +122,7 @@ class Breaker {
 
   const Wiring& whole_;
   std::vector<double> factor_;  // of the capacity that is left, by link
+  bool inside_nodes_ = false;   // some link that is not between nodes has less
   std::map<std::string, DeviceId> by_name_;
 };
 

@@ -46,7 +46,7 @@ std::string links_text(const Cluster& cluster) {
   std::map<Row, std::uint64_t> rows;
   for (const Link& link : cluster.links()) {
     const auto [low, high] =
-        std::minmax(cluster.device(link.from).kind, cluster.device(link.to).kind);
+        std::minmax({cluster.device(link.from).kind, cluster.device(link.to).kind});
     ++rows[{link.kind, low, high, link.cables, link.capacity, link.nominal, link.latency}];
   }
   std::string text =

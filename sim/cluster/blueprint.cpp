@@ -30,7 +30,10 @@ Device Blueprint::device(DeviceId id) const {
   const auto behind = std::ranges::upper_bound(
       stamps_, id, {}, [](const Stamps& stamps) { return stamps.extent.first; });
   const Stamps& stamps = *std::prev(behind);
-  return patterns_[stamps.pattern].devices[(id - stamps.extent.first) % stamps.extent.devices];
+  const DeviceId place = id - stamps.extent.first;
+  Device device = patterns_[stamps.pattern].devices[place % stamps.extent.devices];
+  device.node = static_cast<std::int32_t>(stamps.node + place / stamps.extent.devices);
+  return device;
 }
 
 // Mostly these are NICs in the same place of nodes stamped in a row.
@@ -227,18 +230,38 @@ bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const 
          wire.cables == link.cables;
 }
 
-Wiring redrawn(const Wiring& whole, const std::function<void(const Link&, Blueprint&)>& draw) {
+void Blueprint::redraw(const Link& link, const DrawLink& draw) {
+  std::vector<std::uint32_t>& patterns = drawn_.pattern_of_node_;
+  const std::size_t before = links_drawn_;
+  draw(link, *this);
+  const std::int32_t node = device(link.from).node;
+  const bool stays = node >= 0 && device(link.to).node == node;
+  if (stays && static_cast<std::size_t>(node) < patterns.size() && !last_replaces(link, before))
+    patterns[static_cast<std::size_t>(node)] = Wiring::kNoPattern;
+}
+
+Wiring redrawn(const Wiring& whole, const DrawLink& draw) {
   Blueprint blueprint(whole);
-  std::vector<std::uint32_t>& patterns = blueprint.drawn_.pattern_of_node_;
-  for (const Link link : whole.links()) {
-    const std::size_t before = blueprint.links_drawn_;
-    draw(link, blueprint);
-    const std::int32_t node = whole.device(link.from).node;
-    const bool stays = node >= 0 && whole.device(link.to).node == node;
-    if (stays && static_cast<std::size_t>(node) < patterns.size() &&
-        !blueprint.last_replaces(link, before))
-      patterns[static_cast<std::size_t>(node)] = Wiring::kNoPattern;
-  }
+  for (const Link link : whole.links()) blueprint.redraw(link, draw);
+  return std::move(blueprint).wiring();
+}
+
+Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw) {
+  Blueprint blueprint;
+  Wiring& drawn = blueprint.drawn_;
+  whole.runs_.for_each_run([&](NodeRuns::Node node, std::uint32_t first, std::uint32_t count) {
+    for (Strand& strand : node.inner) strand.wire = drawn.wires_.number(whole.wires_[strand.wire]);
+    const auto devices = static_cast<std::uint32_t>(node.devices.size());
+    const auto pattern = static_cast<std::uint32_t>(blueprint.patterns_.size());
+    blueprint.patterns_.push_back({std::move(node.devices), std::move(node.inner)});
+    blueprint.stamps_.push_back({pattern, first, {blueprint.stamped_, devices, count}});
+    blueprint.stamped_ += devices * count;
+  });
+  drawn.devices_ = whole.devices_;
+  drawn.names_ = whole.names_;
+  drawn.pattern_of_node_ = whole.pattern_of_node_;
+  whole.for_each_outside_patterns(
+      [&](LinkId id, const Strand&) { blueprint.redraw(whole.link(id), draw); });
   return std::move(blueprint).wiring();
 }
 

@@ -20,6 +20,10 @@
 
 namespace trainyard {
 
+class Blueprint;
+// Draws what shall be in the place of a link.
+using DrawLink = std::function<void(const Link&, Blueprint&)>;
+
 class Blueprint {
  public:
   Blueprint() = default;
@@ -43,8 +47,8 @@ class Blueprint {
   [[nodiscard]] Wiring wiring() &&;
 
  private:
-  friend Wiring redrawn(const Wiring& whole,
-                        const std::function<void(const Link&, Blueprint&)>& draw);
+  friend Wiring redrawn(const Wiring& whole, const DrawLink& draw);
+  friend Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
   struct Pattern {
     std::vector<Device> devices;
     std::vector<Strand> inner;  // with the numbers of wires as here
@@ -66,6 +70,7 @@ class Blueprint {
   [[nodiscard]] bool are_alike(DeviceId a, DeviceId b) const;
   [[nodiscard]] std::vector<Series> in_series(std::span<const DeviceId> ids) const;
   void draw(const Loose& loose);
+  void redraw(const Link& link, const DrawLink& draw);
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;
   template <class Use>
   void for_each_way(Use use) const;
@@ -86,7 +91,8 @@ class Blueprint {
 // The same devices with other links: `draw` is given each link in turn and draws what shall be in
 // its place, one, several or none, with the same ends. Nodes whose inner links do not stay one for
 // one, of the same kind and cables, lose their pattern.
-[[nodiscard]] Wiring redrawn(const Wiring& whole,
-                             const std::function<void(const Link&, Blueprint&)>& draw);
+[[nodiscard]] Wiring redrawn(const Wiring& whole, const DrawLink& draw);
+// The same with the inside of runs of nodes alike as it is: `draw` is given all other links.
+[[nodiscard]] Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
 
 }  // namespace trainyard

@@ -18,10 +18,10 @@ namespace {
 // takes one of them.
 bool comes_apart(const Wire& wire) { return wire.cables > 1 && is_fabric_side(wire.kind); }
 
-// As many links as there are cables.
+// As many links as there are cables. Those within nodes are none of the fabric's.
 Wiring apart(Wiring wiring) {
   if (std::ranges::none_of(wiring.wires(), comes_apart)) return wiring;
-  return redrawn(wiring, [](const Link& link, Blueprint& blueprint) {
+  return redrawn_outside(wiring, [](const Link& link, Blueprint& blueprint) {
     Wire wire = wire_of(link);
     const std::uint32_t parts = comes_apart(wire) ? wire.cables : 1;
     wire.capacity = wire.capacity / parts;

@@ -31,6 +31,13 @@ void NodeRuns::add(Node node, std::uint32_t first_node, std::uint32_t count) {
   runs_.push_back(std::move(run));
 }
 
+NodeRuns::Node NodeRuns::inside_of(const Run& run) {
+  Node node{.devices = run.inside, .inner = {}, .outlets = {}};
+  for (const Entry& entry : run.entries)
+    if (!entry.leaves) node.inner.push_back({entry.from, entry.to, entry.wire});
+  return node;
+}
+
 LinkSeries NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet::Piece& piece) {
   const std::uint32_t link = run.outlet_links[outlet];
   const std::uint32_t place = run.entries[link].from;

@@ -68,7 +68,12 @@ class NodeRuns {
     const std::uint32_t place = (device - run.first_device) % run.devices;
     return run.first_link + node * run.links + run.first_link_of[place];
   }
-  // Calls use(link, strand) for each, ascending.
+  // Calls use(node, first_node, count) with what add() was told of each run, but for its outlets.
+  template <class Use>
+  void for_each_run(Use use) const {
+    for (const Run& run : runs_) use(inside_of(run), run.first_node, run.count);
+  }
+  // Calls use(link, strand) for each outlet, ascending.
   template <class Use>
   void for_each_outlet(Use use) const {
     for (const Run& run : runs_)
@@ -120,6 +125,7 @@ class NodeRuns {
     const Outlet::Piece& piece = run.outlets[entry.to].piece_at(node);
     return use(first + entry.from, piece.series[node - piece.begin], piece.tag.wire);
   }
+  [[nodiscard]] static Node inside_of(const Run& run);
   [[nodiscard]] static LinkSeries series_of(const Run& run, std::size_t outlet,
                                             const Outlet::Piece& piece);
   // Most clusters have one run.

@@ -149,8 +149,8 @@ class Wiring {
 
  private:
   friend class Blueprint;
-  friend Wiring redrawn(const Wiring& whole,
-                        const std::function<void(const Link&, Blueprint&)>& draw);
+  friend Wiring redrawn_outside(const Wiring& whole,
+                                const std::function<void(const Link&, Blueprint&)>& draw);
   // What the links of a series have in common.
   struct Near {
     DeviceId from = 0;

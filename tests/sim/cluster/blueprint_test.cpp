@@ -242,5 +242,24 @@ TEST(Redrawn, KeepsThePatternOfNodesWhoseInsideStays) {
   EXPECT_EQ(wiring.name(6), "the leaf");
 }
 
+// Ports come apart, vanish or stay.
+TEST(RedrawnOutside, IsWhatIsRedrawnLinkByLink) {
+  const auto draw = [](const Link& link, Blueprint& blueprint) {
+    const std::uint32_t times = link.kind == LinkKind::NicPort ? (link.from + link.to) % 3 : 1;
+    for (std::uint32_t i = 0; i < times; ++i) blueprint.link(link.from, link.to, wire_of(link));
+  };
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const Wiring whole = random_wiring(seed, true);
+    const Wiring wanted = redrawn(whole, draw);
+    const Wiring outside = redrawn_outside(whole, draw);
+    ASSERT_EQ(all_links(outside), all_links(wanted)) << seed;
+    ASSERT_EQ(outside.device_count(), wanted.device_count()) << seed;
+    for (DeviceId id = 0; id < wanted.device_count(); ++id)
+      ASSERT_EQ(outside.device(id), wanted.device(id)) << seed;
+    for (std::uint32_t node = 0; node < 10; ++node)
+      ASSERT_EQ(outside.pattern_of(node), wanted.pattern_of(node)) << seed;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard
