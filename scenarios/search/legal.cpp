@@ -72,7 +72,12 @@ bool is_legal(const TrainingPlan& plan) {
 bool replicas_divide_into_copies(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   if (p.shard > 0 && p.data % p.shard != 0) return false;
-  return p.reshard_group == 0 || p.shard_size() % p.reshard_group == 0;
+  if (p.reshard_group > 0 && p.shard_size() % p.reshard_group != 0) return false;
+  const std::int64_t set = p.expert * p.expert_tensor_size();
+  const auto holds_whole_sets = [&](std::int64_t replicas) {
+    return p.tensor * p.context * replicas % set == 0;  // none named: 0, which does
+  };
+  return holds_whole_sets(p.shard) && holds_whole_sets(p.reshard_group);
 }
 
 }  // namespace trainyard

@@ -14,8 +14,8 @@ namespace trainyard {
 [[nodiscard]] bool is_legal(const TrainingPlan& plan);
 
 // Whether replicas divide into the sharded copies that the scenario names (`shard`,
-// `reshard_group`). Where they do not, nothing can be lowered, and so nothing bounded; the reader
-// says so when the layout is simulated.
+// `reshard_group`), and these hold whole sets of experts. Where they do not, nothing can be
+// lowered, and so nothing bounded; the reader says so when the layout is simulated.
 [[nodiscard]] bool replicas_divide_into_copies(const TrainingPlan& plan);
 
 }  // namespace trainyard

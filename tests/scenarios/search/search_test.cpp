@@ -285,6 +285,19 @@ TEST(Search, ReplicasThatDoNotDivideIntoCopiesAreRefused) {
               testing::HasSubstr("/parallelism/shard: 2 replicas do not divide into copies of 4"));
 }
 
+TEST(Search, CopiesOfHalfASetOfExpertsAreRefused) {
+  SearchSpace space = of_experts();
+  space.over = {axis_of({"parallelism.tensor=1"}),        axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.zero_stage=1"}),    axis_of({"parallelism.expert=2,4"}),
+                axis_of({"parallelism.shard=2"}),         axis_of({"parallelism.context=1"})};
+  const SearchResult result = searched(space, false, 1);
+  EXPECT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refused_first);
+  EXPECT_THAT(result.refused_first->message,
+              testing::HasSubstr("do not hold whole sets of experts"));
+}
+
 TEST(Search, WhyNothingIsALayoutIsSaid) {
   SearchSpace space = of_four_layers();
   space.over.push_back(axis_of({"parallelism.reshard_group=2"}));
