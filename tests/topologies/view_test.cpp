@@ -25,6 +25,12 @@ TEST(TopologyTable, CountsWhatIsThere) {
   EXPECT_THAT(text, HasSubstr("node to leaf 256, leaf to spine 256, spine to core 0"));
 }
 
+TEST(TopologyTable, NamesBothEndsOfLinks) {
+  const std::string text = topology_table(h100s(4));
+  for (const char* ends : {"gpu - nvswitch", "pcie_switch - nic", "nic - leaf"})
+    EXPECT_THAT(text, HasSubstr(ends));
+}
+
 TEST(TopologyMatrix, ReadsAsNvidiaSmiDoes) {
   const std::string text = topology_matrix(build_cluster(nodes_of("dgx_a100_80gb", 2)), 1);
   EXPECT_THAT(text, HasSubstr("GPU0       X  NV12  NV12  NV12  NV12  NV12  NV12  NV12"
