@@ -90,6 +90,7 @@ struct Program {
   // only in the sizes of kernels and of memory share (program_forms.hpp).
   OperationList operations = {};
   SharedList<OpIndex> dependencies = {};  // as written: dependencies_of says what they stand for
+  // As written: an operation that stands for others has theirs. Go by effects_of.
   std::vector<MemoryEffect> effects = {};
   std::vector<ResidentMemory> resident = {};
   // What the payloads of Compute operations stand for, by payload; empty: each for itself.
