@@ -1,7 +1,12 @@
 #include "models/framework_file.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -26,10 +31,14 @@ JsonFile framework_file(const std::string& name) {
   const nlohmann::json own = parsed(file);
   if (!own.is_object() || !own.contains(kLike)) return JsonFile::read(file);
   const nlohmann::json& like = own[kLike];
+  const std::vector<std::string> names = data_names(kFolder);
   const auto refuse = [&](const std::string& what) {
-    throw InputError({file.string(), "/like", what, "give the name of a framework"});
+    throw InputError({file.string(), "/like", what,
+                      fmt::format("give the name of a framework: {}", fmt::join(names, ", "))});
   };
   if (!like.is_string()) refuse("must be a text, got " + like.dump());
+  if (std::ranges::find(names, like.get<std::string>()) == names.end())
+    refuse(like.dump() + " is no framework");
   nlohmann::json whole = parsed(data_file(kFolder, like.get<std::string>()));
   if (whole.contains(kLike)) refuse(like.dump() + " is like another one itself");
   whole.merge_patch(own);

@@ -144,13 +144,10 @@ void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& st
   } else {
     ends_.embedding_backward(&ready_);
   }
-  if (!step.first) {
-    const ChunkWeights& weights = weights_.front();
-    const WeightUnit& unit = weights.units[step.place.unit];
+  if (!step.first)
     GradientLowering(plan_, shape_, build_)
-        .accumulate(weights.parameters(unit) + weights.expert_parameters(unit),
+        .accumulate(weights_.front().all_parameters(step.place.unit),
                     std::span(ready_).subspan(known));
-  }
   replicas_->after_backward(step, ready_);
   backward_end_[number] = build_.last_compute();
 }

@@ -283,13 +283,10 @@ void StageLowering::backward(const ScheduleStep& step, const Turn& turn) {
 
 // What the first microbatch leaves is kept as it is.
 void StageLowering::end_unit(const UnitBackward& step) {
-  const ChunkWeights& weights = weights_[step.place.chunk];
-  const WeightUnit& unit = weights.units[step.place.unit];
-  if (step.part != BackwardPart::Input && !step.first) {
+  if (step.part != BackwardPart::Input && !step.first)
     GradientLowering(plan_, shape_, build_)
-        .accumulate(weights.parameters(unit) + weights.expert_parameters(unit),
+        .accumulate(weights_[step.place.chunk].all_parameters(step.place.unit),
                     std::span(ready_).subspan(ended_));
-  }
   ended_ = ready_.size();
   replicas_->after_backward(step, ready_);
 }

@@ -49,6 +49,9 @@ struct ChunkWeights {
   std::vector<WeightUnit> units;       // in forward order: the first unit's entries are the last
   [[nodiscard]] std::int64_t parameters(const WeightUnit& unit) const;
   [[nodiscard]] std::int64_t expert_parameters(const WeightUnit& unit) const;
+  [[nodiscard]] std::int64_t all_parameters(std::size_t unit) const {  // experts among them
+    return parameters(units[unit]) + expert_parameters(units[unit]);
+  }
   [[nodiscard]] std::int64_t parameters() const;  // without the experts
   [[nodiscard]] std::int64_t expert_parameters() const;
 };
