@@ -171,6 +171,11 @@ void ProgramBuilder::release(OpIndex at_end_of, Category category, std::int64_t 
 
 void ProgramBuilder::hold(Category category, std::int64_t bytes) {
   if (bytes == 0) return;
+  for (ResidentMemory& held : program_.resident) {
+    if (held.category != static_cast<std::uint16_t>(category)) continue;
+    held.bytes += bytes;
+    return;
+  }
   program_.resident.push_back({.category = static_cast<std::uint16_t>(category), .bytes = bytes});
 }
 

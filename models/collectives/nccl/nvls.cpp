@@ -169,9 +169,6 @@ std::optional<std::string> nvls_refusal(const GroupPlace& place) {
 std::optional<std::string> nvls_tree_refusal(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   if (placement.nodes.size() < 2) return "nvls_tree spans several nodes, here is one (nvls)";
-  if (!placement.even())
-    return fmt::format("nvls_tree needs the same number of ranks on every node, here {} to {}",
-                       placement.smallest(), placement.largest());
   for (const Roles& roles : placement.nodes)
     if (!behind_switch(place, roles))
       return "nvls_tree needs two or more GPUs of every node behind an NVSwitch";
@@ -202,7 +199,7 @@ std::vector<Chain> nvls_tree_chains(const GroupPlace& place, double bytes) {
   for (std::size_t head = 0; head < heads; ++head) {
     for (const bool mirrored : {false, true}) {
       for (const Roles& roles : placement.nodes) {
-        for (std::size_t member = 0; member < heads; ++member) {
+        for (std::size_t member = 0; member < roles.size(); ++member) {
           const SwitchWires wires = wires_of(place, roles, member);
           const double times = member == head ? 2.0 : 1.0;
           loads.add(wires.up, times * part);

@@ -98,7 +98,7 @@ std::uint32_t nvls_tree_chunks_most(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   const std::size_t nodes = placement.nodes.size();
   const std::size_t of_chunk =
-      2 * placement.smallest() * (2 * nodes * (placement.smallest() + 1) + 2 * (nodes - 1));
+      2 * placement.smallest() * (2 * nodes * (placement.largest() + 1) + 2 * (nodes - 1));
   const auto fitting = static_cast<std::uint32_t>(kTreeMessagesMost / of_chunk);
   return std::bit_floor(std::clamp(fitting, 1U, kChunksMost));
 }

@@ -79,11 +79,13 @@ const Communicator& NcclTransport::communicator_like(std::span<const std::uint32
   for (const std::uint32_t role : roles) local.push_back(cluster_.local_index(gpus[role]));
   Shape shape{gpus.size(), placement.nodes.size(), std::move(local)};
   if (const auto found = known_.find(shape); found != known_.end()) return found->second;
+  Options options = options_;
+  options.collnet = options.collnet && placement.even();  // switches add where all nodes are alike
   Communicator made =
       make_communicator({.node = node_view(place, *host_),
                          .ranks = static_cast<std::uint32_t>(gpus.size()),
                          .nodes = static_cast<std::uint32_t>(placement.nodes.size())},
-                        options_);
+                        options);
   return known_.emplace(std::move(shape), std::move(made)).first->second;
 }
 

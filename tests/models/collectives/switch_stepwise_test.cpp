@@ -133,6 +133,20 @@ TEST(SwitchStepwise, PipelinesKeepTheirBound) {
   }
 }
 
+// Twelve ranks on nodes of eight, as replicas of a pipeline often stand.
+TEST(SwitchStepwise, ATreeOverNodesOfUnlikeNumbersKeepsItsBound) {
+  const Cluster cluster = make_cluster(
+      {.nodes = 2, .gpus = 8, .nvlink = 370.8e9, .nic = 48.5e9, .intra_us = 3.4, .inter_us = 14.0});
+  const auto gpus = gpus_of(12);
+  const double bound = find_algorithm(CollectiveOp::AllReduce, "nvls_tree")
+                           ->fluid_bound({.cluster = cluster, .gpus = gpus})
+                           .relative;
+  for (const std::int64_t bytes : {1 << 16, 1 << 23}) {
+    const Times times = times_of(cluster, gpus, CollectiveOp::AllReduce, bytes, "nvls_tree");
+    EXPECT_NEAR(times.stepwise_us, times.fluid_us, bound * times.fluid_us) << bytes << " bytes";
+  }
+}
+
 // Messages that meet in a switch are one operation of the ranks they join.
 TEST(SwitchStepwise, APassIsOneCallOfItsMembers) {
   const Cluster cluster = star(4);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "models/adapters.hpp"
@@ -73,6 +74,18 @@ TEST(Offload, EveryByteGoesAndComesBack) {
   const Workload checkpoints = lower(plan);
   EXPECT_EQ(copied(checkpoints)[kToHost], 2 * 2 * layer_memory(plan).kept);
   expect_returned(checkpoints);
+}
+
+// What goes to the host is taken out of what the stage holds, in one sum: a workload says how much
+// of each category stands there, not how much does not.
+TEST(Offload, WhatIsHeldIsOneSumOfEachCategory) {
+  TrainingPlan plan = offloaded({.weights = true});
+  const Workload workload = lower(plan);
+  std::set<std::uint16_t> categories;
+  for (const ResidentMemory& held : workload.programs[0].resident) {
+    EXPECT_GE(held.bytes, 0) << held.category;
+    EXPECT_TRUE(categories.insert(held.category).second) << held.category;
+  }
 }
 
 // Two layers are on the GPU at once beside the one at work, the others on the host.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/collectives/nccl/nvls_messages.hpp"
 #include "tests/models/collectives/test_clusters.hpp"
 
@@ -46,8 +48,8 @@ TEST(Nvls, RefusesWhatHasNoSwitch) {
   EXPECT_FALSE(nvls_tree_refusal({.cluster = nodes, .gpus = gpus}).has_value());
   const auto rail = gpus_of(2, 2);
   EXPECT_TRUE(nvls_tree_refusal({.cluster = nodes, .gpus = rail}).has_value());
-  const std::vector<std::uint32_t> uneven{0, 1, 2};
-  EXPECT_TRUE(nvls_tree_refusal({.cluster = nodes, .gpus = uneven}).has_value());
+  const std::vector<std::uint32_t> one_alone{0, 1, 2};
+  EXPECT_TRUE(nvls_tree_refusal({.cluster = nodes, .gpus = one_alone}).has_value());
   const Cluster one = star(4);
   EXPECT_TRUE(nvls_tree_refusal({.cluster = one, .gpus = gpus}).has_value());
 }
@@ -93,6 +95,30 @@ TEST(NvlsTree, BytesOnWires) {
     if (link.kind == LinkKind::NicPort && out) ports += bytes[link.id];
   }
   EXPECT_NEAR(ports, 2.0 * 3.0 * 8e6, 1e-3);
+}
+
+// Twelve replicas on nodes of eight GPUs: the node that has fewer sets the heads, of which there
+// are four on both; the others of the fuller node add and take copies alone.
+TEST(NvlsTree, TakesAsManyHeadsAsTheNodeWithFewestHasRanks) {
+  const Cluster cluster = make_cluster({.nodes = 2, .gpus = 8});
+  const auto gpus = gpus_of(12);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  ASSERT_FALSE(nvls_tree_refusal(place).has_value());
+  const std::vector<Chain> chains = nvls_tree_chains(place, 8e6);
+  EXPECT_EQ(chains.size(), 8U);
+  const std::vector<double> bytes = bytes_on_links(cluster, {{.latency = {}, .chains = chains}});
+  double ports = 0.0;
+  for (const Link& link : cluster.links()) {
+    const DeviceKind from = cluster.device(link.from).kind;
+    if (link.kind == LinkKind::NicPort && from == DeviceKind::Nic) ports += bytes[link.id];
+    if (link.kind != LinkKind::NvLink) continue;
+    const DeviceId gpu = from == DeviceKind::Gpu ? link.from : link.to;
+    const auto found = std::ranges::find(cluster.gpus(), gpu);
+    const auto number = found - cluster.gpus().begin();
+    const bool head = number < 4 || number >= 8;
+    EXPECT_NEAR(bytes[link.id], number >= 12 ? 0.0 : head ? 8e6 * 5.0 / 4.0 : 8e6, 1e-3) << number;
+  }
+  EXPECT_NEAR(ports, 2.0 * 8e6, 1e-3);
 }
 
 }  // namespace
