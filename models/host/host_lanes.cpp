@@ -22,6 +22,7 @@ class LaneWriter {
 
   [[nodiscard]] HostLane write() {
     lane_.issued_s.reserve(program_.operations.size());
+    if (habits_.posts_receives_ahead) lane_.ahead.reserve(program_.operations.size());
     issued_s_ = costs_.step.value();
     for (OpIndex op = 0; op < program_.operations.size(); ++op) issue(op);
     return std::move(lane_);
@@ -38,6 +39,7 @@ class LaneWriter {
     if (opens) issued_s_ += costs_.collective.value();
     if (!edge && !inside_) issued_s_ += dispatch(op).value();
     lane_.issued_s.push_back(issued_s_);
+    if (habits_.posts_receives_ahead) lane_.ahead.push_back(op.kind == OpKind::Recv);
     if (!inside_) finish(index, edge || op.kind == OpKind::Collective);
   }
 
@@ -54,7 +56,8 @@ class LaneWriter {
     norm_ = false;
     const bool received = habits_.waits_for_receives && op.kind == OpKind::Recv;
     // A message that its receiver is not ready for would hold the sender's host for good.
-    const bool blocked = costs_.blocking && op.kind != OpKind::Send;
+    const bool ahead = habits_.posts_receives_ahead && op.kind == OpKind::Recv;
+    const bool blocked = costs_.blocking && op.kind != OpKind::Send && !ahead;
     const bool counts = collective && workload_.names[op.name] == kExpertCountsOperation;
     if (norm || sum || received || counts || blocked) wait(index);
   }
@@ -92,7 +95,8 @@ class LaneWriter {
 }  // namespace
 
 HostHabits host_habits(const Parallelism& parallelism) {
-  return {.waits_for_receives = !parallelism.overlap_p2p && parallelism.interleave == 1};
+  return {.waits_for_receives = !parallelism.overlap_p2p && parallelism.interleave == 1,
+          .posts_receives_ahead = !parallelism.overlap_p2p && parallelism.interleave > 1};
 }
 
 std::vector<HostLane> host_lanes(const Workload& workload, const HostCosts& costs,

@@ -12,6 +12,7 @@
 #include "models/host/host_lanes.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/run/approximations.hpp"
+#include "scenarios/run/blocked_sends.hpp"
 #include "scenarios/run/device_kinds.hpp"
 #include "scenarios/run/facts.hpp"
 #include "scenarios/run/memory_overheads.hpp"
@@ -121,6 +122,9 @@ const Run& WhatIf::run(const Supposition& suppose) {
   try {
     if (!kept_->for_replays || scenario.collective_model == "stepwise") kept_->prepare();
     replay(run, scenario.plan.collectives, options, *kept_->for_replays);
+  } catch (const Deadlock& deadlock) {
+    refuse_blocked_sends(scenario, deadlock);
+    throw;
   } catch (const RunError&) {
     check_chosen_algorithms(scenario, *run.cluster);
     throw;

@@ -3,11 +3,17 @@
 
 #include <string>
 
+#include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/meetings.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace trainyard {
+
+// What an engine throws where nothing can proceed; a caller who knows why says so instead.
+struct Deadlock : RunError {
+  using RunError::RunError;
+};
 
 // One line per communication that was reached and never began, the longest waiting first, each with
 // the member it misses and the operation that member stands at; at most eight lines, then how many

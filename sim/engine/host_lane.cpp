@@ -17,6 +17,7 @@ HostClocks::HostClocks(std::span<const HostLane> lanes, const Workload& workload
     const HostLane& lane = lanes[program];
     const std::size_t operations = workload.programs[program].operations.size();
     TY_CHECK(lane.issued_s.empty() || lane.issued_s.size() == operations, program, operations);
+    TY_CHECK(lane.ahead.empty() || lane.ahead.size() == operations, program, operations);
     for (std::uint32_t sync = 0; sync < lane.syncs.size(); ++sync) {
       for (const OpIndex op : lane.syncs[sync].awaited) {
         TY_CHECK(op <= lane.syncs[sync].after, program, op, lane.syncs[sync].after);
@@ -32,6 +33,7 @@ HostClocks::HostClocks(std::span<const HostLane> lanes, const Workload& workload
     const HostLane& lane = lanes[ranks.program];
     Clock clock;
     if (!lane.issued_s.empty()) clock.issued_s = &lane.issued_s;
+    if (!lane.ahead.empty()) clock.ahead = &lane.ahead;
     for (const HostSync& sync : lane.syncs) {
       clock.syncs.push_back({.after = sync.after,
                              .missing = static_cast<std::uint32_t>(sync.awaited.size()),

@@ -36,6 +36,9 @@ struct HostSync {
 struct HostLane {
   std::vector<double> issued_s = {};  // by operation, cumulative, never falling
   std::vector<HostSync> syncs = {};   // by `after`, ascending
+  // By operation, empty: none. Issued together with an operation long before it, so that the host
+  // never holds it up; the program says what else it waits for.
+  std::vector<bool> ahead = {};
 };
 
 class HostClocks {
@@ -48,6 +51,7 @@ class HostClocks {
   [[nodiscard]] std::optional<double> issue_date(std::uint32_t rank_class, OpIndex op) const {
     if (lanes_.empty()) return 0.0;
     const Clock& clock = clocks_[rank_class];
+    if (clock.ahead != nullptr && (*clock.ahead)[op]) return 0.0;
     if (op >= clock.horizon) return std::nullopt;
     return clock.issued_s == nullptr ? 0.0 : clock.base_s + (*clock.issued_s)[op];
   }
@@ -68,6 +72,7 @@ class HostClocks {
   };
   struct Clock {
     const std::vector<double>* issued_s = nullptr;
+    const std::vector<bool>* ahead = nullptr;
     double base_s = 0.0;
     OpIndex horizon = kNone;  // operations before it can be issued
     std::uint32_t next = 0;   // the sync the host comes to next

@@ -143,7 +143,7 @@ void Replay::add_class(std::uint32_t rank_class) {
 Timeline Replay::run() {
   pricing_.run(*this);
   if (finished_ < operations_) {
-    throw RunError(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
+    throw Deadlock(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
   }
   timeline_.flows = in_order_of_start(std::move(timeline_.flows));
   input_.known->flows = timeline_.flows.size();

@@ -67,11 +67,42 @@ TEST(HostLanes, EveryOperationIsIssuedAfterTheOneBefore) {
   }
 }
 
+// Interleaved stages post what they receive in the exchange before, which no wait holds up: neither
+// a host's that waits for every kernel nor one's that looks at the gradients of a chunk (groups of
+// microbatches larger than the pipeline, where a sender is a group ahead of the use).
+TEST(HostLanes, InterleavedReceivesArePostedAhead) {
+  for (const std::int64_t group : {4, 8}) {
+    for (const bool blocking : {false, true}) {
+      TrainingPlan plan = plan_of(small_gpt(8),
+                                  {.pipeline = 4,
+                                   .interleave = 2,
+                                   .schedule = "interleaved_1f1b",
+                                   .microbatch_group_size = group,
+                                   .overlap_p2p = false},
+                                  16);
+      HostCosts host = kHost;
+      host.blocking = blocking;
+      const Workload workload = lower(plan);
+      const auto lanes = host_lanes(workload, host, host_habits(plan.parallelism));
+      for (std::size_t program = 0; program < lanes.size(); ++program) {
+        const OperationList& operations = workload.programs[program].operations;
+        for (OpIndex op = 0; op < operations.size(); ++op)
+          EXPECT_EQ(lanes[program].ahead[op], operations[op].kind == OpKind::Recv);
+        for (const HostSync& sync : lanes[program].syncs)
+          EXPECT_NE(operations[sync.after].kind, OpKind::Recv);
+      }
+      const double with_host = replay_with_hosts(workload, lanes, 3.0, true).makespan_s;
+      EXPECT_GE(with_host, lanes.front().issued_s.back());
+    }
+  }
+}
+
 TEST(HostLanes, OverlappedMessagesAreNotWaitedFor) {
   const TrainingPlan plan = plan_of(small_gpt(4), {.pipeline = 2}, 4);
   const Workload workload = lower(plan);
   for (const HostLane& lane : host_lanes(workload, kHost, host_habits(plan.parallelism)))
     EXPECT_EQ(lane.syncs.size(), 1U);  // the gradient norm
+  EXPECT_TRUE(host_lanes(workload, kHost, host_habits(plan.parallelism)).front().ahead.empty());
 }
 
 // The rows of each expert are counted once a layer and microbatch; the host needs the numbers. With
@@ -143,7 +174,7 @@ TEST(HostLanes, StepsEndWhateverTheLayout) {
     for (const bool overlap : {true, false}) {
       layout.overlap_p2p = overlap;
       HostCosts host = kHost;
-      host.blocking = !overlap && layout.schedule == "1f1b";
+      host.blocking = !overlap && (layout.schedule == "1f1b" || layout.interleave > 1);
       const TrainingPlan plan = plan_of(small_gpt(8), layout, 8);
       const Workload workload = lower(plan);
       const auto lanes = host_lanes(workload, host, host_habits(layout));

@@ -103,6 +103,35 @@ TEST(HostLane, CommunicationIsIssuedToo) {
   }
 }
 
+// The receiver's host waits at a sync for a kernel that needs the message, issued behind the sync:
+// only a receive that was posted ahead lets it go on. Two ranks that do so to each other would
+// hang.
+TEST(HostLane, WhatIsIssuedAheadIsNotHeldUpByASync) {
+  for (const EngineEntry& entry : engines()) {
+    Script script({1e9, 1e9});
+    const auto call =
+        script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, 1e9}})})});  // 1 s
+    const auto sender = script.program("sender");
+    script.communicate(sender, OpKind::Send, 0, call, {.stream = 1});
+    const auto receiver = script.program("receiver");
+    const OpIndex before = script.compute(receiver, 4.0);
+    const OpIndex message = script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
+    const RankId from = script.rank(sender);
+    const RankId to = script.rank(receiver);
+    script.group({{from, 0}, {to, 0}});
+    HostLane waits = every(2.0, 2);
+    waits.syncs.push_back({.after = before, .awaited = {before}});
+    const auto received = [&] {
+      return run_with_hosts(script, *entry.make(), {every(0.25, 1), waits})
+          .classes[1]
+          .end_s[message];
+    };
+    EXPECT_DOUBLE_EQ(received(), 9.0);  // the kernel ends at 6, and 2 s later it is issued
+    waits.ahead = {false, true};
+    EXPECT_DOUBLE_EQ(received(), 1.25);  // when its sender has issued it
+  }
+}
+
 // Against the recurrence written out: end = max(end before, issued) + kernel; a sync that awaits
 // kernel j moves everything issued after it.
 TEST(HostLane, RandomChainsFollowTheRecurrence) {
