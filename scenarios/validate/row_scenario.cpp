@@ -106,19 +106,39 @@ void add_model(Draft& draft) {
   draft.document["model"] = std::move(model);
 }
 
-// Megatron's way to make layers divide: embedding, or embedding and loss, count as one layer each.
-void add_split(const Json& row, Json& parallelism) {
-  const std::int64_t layers = needed(row, "/model/layers");
-  const std::int64_t parts = whole_at(row, "/parallel/pp", 1) * whole_at(row, "/parallel/vp", 1);
+// Layers of `parts` virtual stages split by hand: alike but for the last, which has the head beside
+// its fewer layers (61 in 16: fifteen times 4 and 1), or one more in the first ones where so none
+// would be left for it.
+std::vector<std::int64_t> split_by_hand(std::int64_t layers, std::int64_t parts) {
+  const std::int64_t each = (layers + parts - 1) / parts;
+  const std::int64_t last = layers - each * (parts - 1);
+  std::vector<std::int64_t> split(static_cast<std::size_t>(parts), last > 0 ? each : each - 1);
+  if (last > 0) {
+    split.back() = last;
+  } else {
+    std::fill_n(split.begin(), layers - (each - 1) * parts, each);
+  }
+  return split;
+}
+
+// Megatron's ways to make layers divide: embedding, or embedding and loss, count as one layer each;
+// else the run's stages were laid out by hand, which rows do not tell.
+void add_split(Draft& draft, Json& parallelism) {
+  const std::int64_t layers = needed(draft.row, "/model/layers");
+  const std::int64_t parts =
+      whole_at(draft.row, "/parallel/pp", 1) * whole_at(draft.row, "/parallel/vp", 1);
   if (layers % parts == 0) return;
   if ((layers + 2) % parts == 0) {
     parallelism["embedding_in_split"] = parallelism["loss_in_split"] = true;
   } else if ((layers + 1) % parts == 0) {
     parallelism["embedding_in_split"] = true;
+  } else if (layers < parts) {
+    cannot("/parallel/pp", fmt::format("{} layers are fewer than {} parts", layers, parts));
   } else {
-    cannot("/parallel/pp", fmt::format("{} layers do not divide into {} parts, however embedding "
-                                       "and loss are counted",
-                                       layers, parts));
+    const std::vector<std::int64_t> split = split_by_hand(layers, parts);
+    parallelism["layers_per_stage"] = split;
+    draft.assume(fmt::format("{} layers in {} parts: {} in the first, {} in the last", layers,
+                             parts, split.front(), split.back()));
   }
 }
 
@@ -158,7 +178,7 @@ void add_parallelism(Draft& draft) {
     parallelism["expert_tensor"] = expert_tensor;
   }
   add_shards(row, parallelism);
-  add_split(row, parallelism);
+  add_split(draft, parallelism);
   draft.document["parallelism"] = std::move(parallelism);
 }
 

@@ -189,8 +189,21 @@ TEST(RowScenario, CountsEmbeddingAndLossWhereLayersDoNotDivide) {
   EXPECT_TRUE(both.plan.parallelism.loss_in_split);
   row["model"]["layers"] = 95;
   EXPECT_FALSE(scenario_of(row).plan.parallelism.loss_in_split);
-  row["model"]["layers"] = 92;
-  EXPECT_NE(refusal_of(row).find("92 layers do not divide into 8 parts"), std::string::npos);
+}
+
+TEST(RowScenario, SupposesASplitByHandWhereNothingElseDivides) {
+  using Split = std::vector<std::int64_t>;
+  Json row = gpt3();
+  row["parallel"]["vp"] = 1;
+  row["model"]["layers"] = 61;  // 8 parts: 7 * 8 + 5
+  const Scenario deep = scenario_of(row);
+  EXPECT_EQ(deep.plan.parallelism.layers_per_stage, (Split{8, 8, 8, 8, 8, 8, 8, 5}));
+  ASSERT_FALSE(deep.assumptions.empty());
+  EXPECT_EQ(deep.assumptions.back(), "61 layers in 8 parts: 8 in the first, 5 in the last");
+  row["model"]["layers"] = 9;  // 2 each would leave none for the last
+  EXPECT_EQ(scenario_of(row).plan.parallelism.layers_per_stage, (Split{2, 1, 1, 1, 1, 1, 1, 1}));
+  row["model"]["layers"] = 5;
+  EXPECT_NE(refusal_of(row).find("5 layers are fewer than 8 parts"), std::string::npos);
 }
 
 TEST(RowScenario, TakesPartsOfNodesAndOfDomains) {
