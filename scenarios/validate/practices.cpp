@@ -27,6 +27,7 @@ std::vector<RowPlatform> load_platforms() {
     entry.ignore("source");
     all.push_back({.gpu = entry.text("gpu"),
                    .nics = entry.text("nics", ""),
+                   .id = entry.text("id", ""),
                    .node = entry.text("node"),
                    .patch = entry.raw("patch"),
                    .domain = entry.boolean("domain", false)});
@@ -54,10 +55,14 @@ std::vector<Practice> load_practices() {
   return all;
 }
 
-const RowPlatform& platform_of(const RowTables& tables, const std::string& gpu,
-                               const std::string& nics) {
+const RowPlatform& platform_of(const RowTables& tables, const MeasuredRow& row) {
+  const std::string gpu = text_at(row.description, "/hardware/gpu");
+  const std::string nics = text_at(row.description, "/hardware/nics");
   for (const RowPlatform& platform : tables.platforms) {
-    if (gpu.starts_with(platform.gpu) && nics.starts_with(platform.nics)) return platform;
+    if (gpu.starts_with(platform.gpu) && nics.starts_with(platform.nics) &&
+        row.id.starts_with(platform.id)) {
+      return platform;
+    }
   }
   throw InputError(Problem{"", "/hardware/gpu", fmt::format("no platform is known for \"{}\"", gpu),
                            "add it to scenarios/validate/data/platforms.json"});
@@ -96,8 +101,7 @@ RowTables load_row_tables() {
 
 Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   const Json& json = row.description;
-  const RowPlatform& platform =
-      platform_of(tables, text_at(json, "/hardware/gpu"), text_at(json, "/hardware/nics"));
+  const RowPlatform& platform = platform_of(tables, row);
   const std::int64_t gpus = whole_at(json, "/hardware/num_gpus", 0);
   Json node = to_json(load_node(platform.node));
   const bool patched = platform.patch.is_object();

@@ -16,6 +16,7 @@ namespace trainyard {
 struct RowPlatform {
   std::string gpu;               // what the row's GPU begins with
   std::string nics;              // what its NICs begin with; empty: any
+  std::string id;                // what its id begins with, for the machine of one source
   std::string node;              // of topologies/data
   nlohmann::ordered_json patch;  // over the node
   bool domain = false;           // the node is an NVLink domain, of which jobs take a part
