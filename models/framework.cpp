@@ -27,6 +27,7 @@ FrameworkMemory load_framework(const std::string& name) {
   root.ignore("kernel_time");  // framework_times.hpp
   root.ignore("exchange_sms");
   root.ignore("gradient_passes");  // gradient_passes.hpp
+  root.ignore("streaming");        // streaming_kernels.hpp
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),
                                .channel_bytes = bytes("channel"),

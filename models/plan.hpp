@@ -19,6 +19,7 @@
 #include "models/framework.hpp"
 #include "models/gradient_passes.hpp"
 #include "models/offload.hpp"
+#include "models/streaming_kernels.hpp"
 #include "sim/base/units.hpp"
 #include "sim/workload/kernel.hpp"
 #include "sim/workload/workload.hpp"
@@ -153,6 +154,8 @@ struct Training {
   // Target and sum of the vocabulary-parallel loss in one all_reduce, its gradient written over the
   // 16-bit logits (Transformer Engine's parallel_cross_entropy).
   bool fused_loss = false;
+  // By torch.compile, which fuses what a framework runs as separate kernels.
+  bool compiled = false;
   bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
   GradientAverage gradient_average = GradientAverage::Framework;
   GradientCheck gradient_check = GradientCheck::Framework;
@@ -198,6 +201,7 @@ struct TrainingPlan {
   std::uint64_t seed = 0;          // of the routing
   FrameworkMemory framework;       // zero until loaded
   GradientPasses gradient_passes;  // of the framework; none until loaded
+  StreamingKernels streaming;      // of the framework; fused until loaded
   Recipe recipe;                   // follows from `training` until loaded
   Optimizer optimizer;             // Adam until loaded
 

@@ -160,6 +160,8 @@ void read_framework(JsonFile& file, Scenario& scenario) {
   try {
     scenario.plan.framework = load_framework(scenario.framework);
     scenario.plan.gradient_passes = load_gradient_passes(scenario.framework);
+    scenario.plan.streaming =
+        load_streaming_kernels(scenario.framework, scenario.plan.training.compiled);
   } catch (const InputError& error) {
     file.report(error.problems());
   }

@@ -110,6 +110,10 @@ const Field<T> kTraining[] = {
      "the "
      "16-bit logits",
      Flag<T>{&T::fused_loss}},
+    {"compiled",
+     "torch.compile fuses the norms, activations and other streaming operations that the framework "
+     "runs as separate kernels (those of a framework whose kernels are fused stay as they are)",
+     Flag<T>{&T::compiled}},
     {"gradient_clipping", "the gradient norm is reduced over all ranks",
      Flag<T>{&T::gradient_clipping}},
     {"gradient_average",

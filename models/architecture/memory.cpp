@@ -23,6 +23,7 @@ struct Sizes {
   std::int64_t element = 2;  // bytes
   double product_input = 2.0;
   double activation_input = 2.0;
+  std::int64_t beside_activation = 0;  // tensors that an activation function keeps beside its own
   bool narrow_inputs = false;  // inputs of products are kept apart from what they were made of
 
   [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const {
@@ -48,6 +49,7 @@ Sizes sizes_of(const ActivationQuery& query) {
           .element = static_cast<std::int64_t>(element_bytes(query.precision)),
           .product_input = query.product_input.value_or(element_bytes(query.precision)),
           .activation_input = query.activation_input.value_or(element_bytes(query.precision)),
+          .beside_activation = query.activation_kept_beside,
           .narrow_inputs = query.product_input.has_value()};
 }
 
@@ -87,7 +89,9 @@ std::int64_t attention_bytes(const Architecture& a, const ActivationQuery& query
     return sizes.outside(sizes.element * latents) + normed_latents(a, sizes) +
            sizes.inside(sizes.element * heads) + output;
   }
-  const std::int64_t kv = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
+  const std::int64_t kv = query.repeated_heads
+                              ? a.query_width()
+                              : kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
   return sizes.inside(sizes.element * (a.query_width() + 2 * kv)) + output;
 }
 
@@ -104,7 +108,8 @@ std::int64_t expert_product_bytes(const Architecture& a, const ActivationQuery& 
 
 // Input and output of the activation function, divided over the tensor ranks.
 std::int64_t activation_bytes(const Architecture& a, std::int64_t width, const Sizes& sizes) {
-  return sizes.inside(sizes.activated(a.ffn_inputs() * width) + sizes.entering(width));
+  return sizes.inside(sizes.activated(a.ffn_inputs() * width) + sizes.entering(width) +
+                      sizes.beside_activation * sizes.element * width);
 }
 
 // The norm's output, which the router reads as it is, and what the shared experts keep of it.
@@ -120,7 +125,12 @@ std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, c
   return router_input_bytes(a, sizes) + sizes.outside(kFp32Bytes * a.experts) +
          activation_bytes(a, a.shared_ffn, sizes) +
          rows * (sizes.entering(a.hidden) + sizes.activated(a.ffn_inputs() * inner) +
-                 sizes.entering(inner));
+                 sizes.entering(inner) + sizes.beside_activation * sizes.element * inner);
+}
+
+// Of each number normed.
+std::int64_t norm_bytes(const ActivationQuery& query, const Sizes& sizes) {
+  return query.norm_kept_narrow * sizes.element + query.norm_kept_wide * kFp32Bytes;
 }
 
 LayerActivations everything(const Architecture& a, const ActivationQuery& query) {
@@ -128,7 +138,7 @@ LayerActivations everything(const Architecture& a, const ActivationQuery& query)
   const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
   const std::int64_t normed = sizes.outside(sizes.entering(a.hidden));
   LayerActivations kept;
-  kept.norms = 2 * sizes.outside(sizes.element * a.hidden);
+  kept.norms = 2 * sizes.outside(norm_bytes(query, sizes) * a.hidden);
   kept.attention = normed + attention_bytes(a, query, sizes) + mask;
   kept.core = core_bytes(a, query, sizes);
   if (query.kind == LayerKind::Moe) {
@@ -160,7 +170,7 @@ LayerActivations every_second_product(const Architecture& a, const ActivationQue
   result.attention = sizes.inside(sizes.element * (a.query_width() + values)) +
                      sizes.inside(sizes.element * a.output_width());
   result.core = kept.core;
-  result.ffn = sizes.inside(sizes.element * a.ffn) + stream;
+  result.ffn = sizes.inside(sizes.element * a.ffn) + (query.compiled ? 0 : stream);
   return result;
 }
 
@@ -223,7 +233,7 @@ HeadActivations head_activations(const Architecture& architecture, const Activat
                                  std::int64_t vocab) {
   const Sizes sizes = sizes_of(query);
   const std::int64_t stream = sizes.outside(sizes.element * architecture.hidden);
-  return {.final_norm = stream,
+  return {.final_norm = sizes.outside(norm_bytes(query, sizes) * architecture.hidden),
           .head_input = stream,
           .logits = sizes.inside(sizes.element * vocab),
           .logits_fp32 = query.fused_loss ? 0 : sizes.inside(kFp32Bytes * vocab)};

@@ -45,6 +45,17 @@ struct ActivationQuery {
   // wide as `precision`.
   std::optional<double> product_input = {};
   std::optional<double> activation_input = {};
+  // Tensors that a norm keeps, and an activation function with what goes into and comes out of it:
+  // 16 bits and fp32 of each number (models/streaming_kernels.hpp); fused ones their inputs, and
+  // the latter its output as the next product's.
+  std::int64_t norm_kept_narrow = 1;
+  std::int64_t norm_kept_wide = 0;
+  std::int64_t activation_kept_beside =
+      0;                        // more than inputs and output, each as wide as precision
+  bool repeated_heads = false;  // keys and values stand once for every query head
+  // Selective recomputation keeps every second product's output, compiled only if it is read again:
+  // not that of the last, which is added to the stream.
+  bool compiled = false;
   // Of a number of attention's output, where one copy serves its backward and the projection's.
   std::optional<double> attention_output = {};
 };

@@ -146,12 +146,24 @@ void EndLowering::loss_forward(const HeadParts& parts) {
   const OpIndex loss = layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy,
                                            loss_bytes().forward * logits());
   if (!parts.matrix) build_.allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
+  evaluate_metrics();
   if (loss_copies() > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
     build_.allocate(loss, Category::Workspace, memory.logits_fp32);
     build_.release(loss, Category::Workspace, memory.logits_fp32);
     build_.release(loss, Category::Logits, memory.logits);
   }
   reduce_loss();
+}
+
+// Each casts the logits to fp32 and takes PyTorch's log_softmax of them, forward alone. They come
+// with the step's outputs, after its backward: here nothing waits for them either, and their copies
+// are no part of the peak.
+void EndLowering::evaluate_metrics() {
+  const std::int64_t metrics = plan_.streaming.loss_metrics;
+  if (metrics == 0) return;
+  constexpr std::int64_t kLaunches = 3;  // cast, log_softmax, the sum of the targets'
+  layer_.memory_bound("loss_metrics", MemoryBoundKind::CrossEntropy,
+                      metrics * (shape_.element + 4 + 16) * logits(), metrics * kLaunches);
 }
 
 std::int64_t EndLowering::loss_copies() const {

@@ -76,6 +76,7 @@ class EndLowering {
   };
   [[nodiscard]] LossBytes loss_bytes() const;
   void loss_backward();
+  void evaluate_metrics();
 
   const TrainingPlan& plan_;
   const StepShape& shape_;

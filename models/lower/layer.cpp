@@ -93,37 +93,6 @@ std::int64_t LayerLowering::wire_bytes() const {
   return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
 }
 
-OpIndex LayerLowering::memory_bound(std::string_view name, MemoryBoundKind kind,
-                                    std::int64_t bytes) {
-  return build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = 1});
-}
-
-// Reads and writes each element once.
-void LayerLowering::norm_forward(std::string_view name) {
-  memory_bound(name, MemoryBoundKind::Norm,
-               2 * shape_.element * shape_.local_tokens * arch_.hidden);
-}
-
-// Reads input and output gradient, writes the input gradient.
-OpIndex LayerLowering::norm_backward(std::string_view name) {
-  return memory_bound(name, MemoryBoundKind::Norm,
-                      3 * shape_.element * shape_.local_tokens * arch_.hidden);
-}
-
-// Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under
-// dropout.
-void LayerLowering::residual_forward(std::string_view name) {
-  const std::int64_t bytes = 3 * shape_.element + (arch_.dropout ? 1 : 0);
-  memory_bound(name, MemoryBoundKind::Elementwise, bytes * shape_.local_tokens * arch_.hidden);
-}
-
-// The dropout mask applied to the gradient; without dropout the gradient passes as it is.
-void LayerLowering::residual_backward(std::string_view name) {
-  if (!arch_.dropout) return;
-  memory_bound(name, MemoryBoundKind::Elementwise,
-               (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
-}
-
 bool LayerLowering::chunked() const {
   return plan_.parallelism.chunked_tensor && shape_.sequence_parallel;
 }
@@ -176,6 +145,7 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
   if (name != "head") prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
   build_.compute(text + "_dgrad", dgrad);
   adapters_dgrad(name);
+  join_input_gradients(name);
   const CollectiveOp op =
       shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   const OpIndex reduced = tensor_collective(
@@ -208,13 +178,6 @@ void LayerLowering::write_forward(const LayerParts& parts) {
   }
 }
 
-// Over each head of queries and of keys, where the model has such norms.
-void LayerLowering::head_norms(std::string_view name, std::int64_t passes) {
-  if (!arch_.qk_norm) return;
-  const std::int64_t width = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
-  memory_bound(name, MemoryBoundKind::Norm, passes * shape_.element * shape_.tokens * width);
-}
-
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden,
@@ -223,11 +186,9 @@ void LayerLowering::attention_forward() {
       "attention_all_gather", "qkv_gemm",
       product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
   adapters_forward("qkv");
-  head_norms("qk_norm", 2);
-  if (arch_.positions == Positions::Rotary) {
-    const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
-    memory_bound("rope", MemoryBoundKind::Rope, 2 * shape_.element * shape_.tokens * rotated);
-  }
+  head_norms("qk_norm", Way::Forward);
+  rotary("rope", Way::Forward);
+  repeat_heads("repeat_heads");
   attention_core_forward();
   prepare("projection", arch_.hidden * arch_.query_width() / shape_.tensor,
           shape_.tokens * arch_.query_width() / shape_.tensor);
@@ -246,9 +207,9 @@ void LayerLowering::second_products_again() {
   norm_forward("attention_norm");
   column_forward("attention_all_gather", "key_gemm",
                  product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
-  head_norms("qk_norm", 2);
-  memory_bound("rope", MemoryBoundKind::Rope,
-               2 * shape_.element * shape_.tokens * (arch_.query_width() / shape_.tensor + keys));
+  head_norms("qk_norm", Way::Forward);
+  rotary("rope", Way::Forward);
+  repeat_heads("repeat_heads");
   build_.compute(
       "projection_gemm",
       product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
@@ -256,8 +217,7 @@ void LayerLowering::second_products_again() {
   norm_forward("ffn_norm");
   column_forward("ffn_all_gather", "ffn_up_gemm",
                  product(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
-  memory_bound("ffn_activation", MemoryBoundKind::Activation,
-               (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+  activation_forward("ffn_activation", shape_.tokens * local_ffn);
 }
 
 void LayerLowering::ffn_forward() {
@@ -273,8 +233,7 @@ void LayerLowering::ffn_matrices_forward() {
       "ffn_all_gather", "ffn_up_gemm",
       product(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
   adapters_forward("ffn_up");
-  memory_bound("ffn_activation", MemoryBoundKind::Activation,
-               (arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+  activation_forward("ffn_activation", shape_.tokens * local_ffn);
   prepare("ffn_down", arch_.hidden * local_ffn, shape_.tokens * local_ffn);
   adapters_forward("ffn_down");
   row_forward("ffn_join", "ffn_down_gemm",
@@ -308,9 +267,9 @@ void LayerLowering::norm_back(std::string_view name, const NormBack& norm,
                               std::vector<ReadyGradient>* ready) {
   OpIndex op = build_.last_compute();
   if (norm.part != BackwardPart::Weight) {
-    const std::int64_t joined = norm.before_block ? 3 : 0;
-    op = memory_bound(name, MemoryBoundKind::Norm,
-                      (3 + joined) * shape_.element * shape_.local_tokens * arch_.hidden);
+    StreamingPass pass = plan_.streaming.norm(arch_).backward;
+    if (norm.before_block) pass.narrow += 3;
+    op = stream(name, MemoryBoundKind::Norm, pass, shape_.local_tokens * arch_.hidden);
   }
   if (ready != nullptr) ready->push_back({.op = op});
 }
@@ -338,9 +297,7 @@ void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* 
   if (again_.norms) repeat([this] { norm_forward("ffn_norm"); });
   if (again_.feed_forward) repeat([this] { ffn_matrices_forward(); });
   const OpIndex down = row_backward("ffn_down", local_ffn, part);
-  // Reads the inputs again and the output gradient, writes the input gradients.
-  memory_bound("ffn_activation_backward", MemoryBoundKind::Activation,
-               (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * local_ffn);
+  activation_backward("ffn_activation_backward", shape_.tokens * local_ffn);
   const OpIndex up = column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);
   if (ready == nullptr) return;
   for (const OpIndex op : {down, up}) ready->push_back({.op = op});
@@ -351,12 +308,10 @@ void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradi
   residual_backward("attention_residual_backward");
   const OpIndex projection = row_backward("projection", arch_.query_width() / shape_.tensor, part);
   attention_core_backward();
-  if (arch_.positions == Positions::Rotary) {
-    const std::int64_t rotated = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
-    memory_bound("rope_backward", MemoryBoundKind::Rope,
-                 2 * shape_.element * shape_.tokens * rotated);
-  }
-  head_norms("qk_norm_backward", 3);
+  repeat_heads("repeat_heads_backward");
+  rotary("rope_backward", Way::Backward);
+  head_norms("qk_norm_backward", Way::Backward);
+  join_attention_gradients();
   if (again_.norms) repeat([this] { norm_forward("attention_norm"); });
   const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor, part);
   if (ready == nullptr) return;

@@ -89,11 +89,19 @@ class LayerLowering {
   [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
   // Writes out so many numbers of a frozen matrix that is kept in four bits.
   void dequantise(std::string_view name, std::int64_t parameters);
-  OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes);
+  OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
+                       std::int64_t launches = 1);
+  // The streaming operations of a layer, as the framework runs them (models/streaming_kernels.hpp;
+  // streaming.cpp).
+  OpIndex stream(std::string_view name, MemoryBoundKind kind, const StreamingPass& pass,
+                 std::int64_t numbers);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
   void residual_forward(std::string_view name);
   void residual_backward(std::string_view name);
+  // Of so many numbers that come out of the activation function.
+  void activation_forward(std::string_view name, std::int64_t numbers);
+  void activation_backward(std::string_view name, std::int64_t numbers);
   OpIndex row_backward(std::string_view name, std::int64_t inputs, BackwardPart part);
   // A product of a linear layer, m x k by k x n.
   [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
@@ -112,6 +120,7 @@ class LayerLowering {
   }
 
  private:
+  enum class Way : std::uint8_t { Forward, Backward };
   // The expansion of a latent of `width` to `columns`; `beside` it, what else was gathered.
   struct LatentUp {
     std::int64_t width = 0;
@@ -149,16 +158,20 @@ class LayerLowering {
                       const LayerParts& parts);
   void latent_attention_forward();
   void latent_attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
-  void latent_norm(std::string_view name, std::int64_t width, std::int64_t passes);
+  void latent_norm(std::string_view name, std::int64_t width, Way way);
   void latent_down(std::string_view name, std::int64_t width, std::int64_t beside);
   OpIndex latent_up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
   OpIndex latent_down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
                                BackwardPart part);
   void latent_up_again();
-  void latent_heads(std::string_view rope, std::string_view assembly);
+  void latent_heads(std::string_view rope, std::string_view assembly, Way way);
   [[nodiscard]] std::int64_t query_inputs() const;
   [[nodiscard]] bool has_experts() const;  // the layer that the tags name
-  void head_norms(std::string_view name, std::int64_t passes);
+  void head_norms(std::string_view name, Way way);
+  void rotary(std::string_view name, Way way);
+  void repeat_heads(std::string_view name);
+  void join_input_gradients(std::string_view name);
+  void join_attention_gradients();
   // Before the block it norms the input of, a norm's input also goes round that: what comes back
   // through both is the gradient of one tensor, which autograd reads twice and writes as a sum.
   struct NormBack {

@@ -14,6 +14,9 @@
 namespace trainyard {
 
 ActivationQuery activation_query(const TrainingPlan& plan) {
+  const Architecture& architecture = plan.architecture;
+  const KeptTensors norm = plan.streaming.norm(architecture).kept;
+  const KeptTensors activation = plan.streaming.activation_of(architecture).kept;
   return {.tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = plan.parallelism.context,
@@ -27,6 +30,11 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .fused_loss = plan.training.fused_loss,
           .product_input = plan.recipe.product_input_bytes,
           .activation_input = plan.recipe.activation_input_bytes,
+          .norm_kept_narrow = norm.narrow,
+          .norm_kept_wide = norm.wide,
+          .activation_kept_beside = activation.narrow - architecture.ffn_inputs() - 1,
+          .repeated_heads = plan.streaming.repeated_heads,
+          .compiled = plan.streaming.compiled,
           .attention_output = plan.recipe.attention_output_bytes};
 }
 

@@ -22,8 +22,10 @@ std::int64_t key_value_columns(const Architecture& a, std::int64_t tensor) {
 
 }  // namespace
 
-void LayerLowering::latent_norm(std::string_view name, std::int64_t width, std::int64_t passes) {
-  memory_bound(name, MemoryBoundKind::Norm, passes * shape_.element * shape_.local_tokens * width);
+void LayerLowering::latent_norm(std::string_view name, std::int64_t width, Way way) {
+  const StreamingOperation& norm = plan_.streaming.rms_norm;
+  stream(name, MemoryBoundKind::Norm, way == Way::Forward ? norm.forward : norm.backward,
+         shape_.local_tokens * width);
 }
 
 // Down to a latent and its norm, on this rank's part of the sequence, then the whole sequence.
@@ -31,7 +33,7 @@ void LayerLowering::latent_down(std::string_view name, std::int64_t width, std::
   const std::string text(name);
   build_.compute(text + "_gemm",
                  product(shape_.local_tokens, width + beside, arch_.hidden, GemmPass::Forward));
-  latent_norm(text + "_norm", width, 2);
+  latent_norm(text + "_norm", width, Way::Forward);
   if (!shape_.sequence_parallel) return;
   tensor_collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
                     text + "_all_gather", true);
@@ -48,7 +50,7 @@ void LayerLowering::latent_attention_forward() {
   latent_down("key_value_down", arch_.kv_latent, arch_.rope_dim);
   build_.compute("key_value_gemm", product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
                                            arch_.kv_latent, GemmPass::Forward));
-  latent_heads("rope", "key_assembly");
+  latent_heads("rope", "key_assembly", Way::Forward);
   attention_core_forward();
   build_.compute("projection_gemm",
                  product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
@@ -60,14 +62,14 @@ void LayerLowering::latent_attention_forward() {
 // Queries, keys and values once more from the latents that were kept, which are normed again.
 void LayerLowering::latent_up_again() {
   if (arch_.query_latent > 0) {
-    latent_norm("query_down_norm", arch_.query_latent, 2);
+    latent_norm("query_down_norm", arch_.query_latent, Way::Forward);
     build_.compute("query_gemm", product(shape_.tokens, arch_.query_width() / shape_.tensor,
                                          query_inputs(), GemmPass::Forward));
   }
-  latent_norm("key_value_down_norm", arch_.kv_latent, 2);
+  latent_norm("key_value_down_norm", arch_.kv_latent, Way::Forward);
   build_.compute("key_value_gemm", product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
                                            arch_.kv_latent, GemmPass::Forward));
-  latent_heads("rope", "key_assembly");
+  latent_heads("rope", "key_assembly", Way::Forward);
 }
 
 std::int64_t LayerLowering::query_inputs() const {
@@ -76,10 +78,11 @@ std::int64_t LayerLowering::query_inputs() const {
 
 // Positions go into a part of each query head and one key part that all heads share; then every key
 // head is put together from its own part and the shared one, or its gradient taken apart.
-void LayerLowering::latent_heads(std::string_view rope, std::string_view assembly) {
+void LayerLowering::latent_heads(std::string_view rope, std::string_view assembly, Way way) {
   const std::int64_t heads = arch_.heads / shape_.tensor;
-  memory_bound(rope, MemoryBoundKind::Rope,
-               2 * shape_.element * shape_.tokens * (heads + 1) * arch_.rope_dim);
+  const StreamingOperation& turned = plan_.streaming.rotary;
+  stream(rope, MemoryBoundKind::Rope, way == Way::Forward ? turned.forward : turned.backward,
+         shape_.tokens * (heads + 1) * arch_.rope_dim);
   memory_bound(assembly, MemoryBoundKind::Elementwise,
                2 * shape_.element * shape_.tokens * heads * arch_.head_dim);
 }
@@ -116,7 +119,7 @@ OpIndex LayerLowering::latent_down_backward(std::string_view name, std::int64_t 
                                                    shape_.local_tokens, GemmPass::WeightGrad));
   };
   if (part == BackwardPart::Weight) return wgrad();
-  latent_norm(text + "_norm_backward", width, 3);
+  latent_norm(text + "_norm_backward", width, Way::Backward);
   build_.compute(text + "_dgrad",
                  product(shape_.local_tokens, arch_.hidden, width + beside, GemmPass::DataGrad));
   return part == BackwardPart::Full ? wgrad() : kNone;
@@ -130,7 +133,7 @@ void LayerLowering::latent_attention_backward(BackwardPart part,
   if (inputs) {
     if (again_.latent_up) repeat([this] { latent_up_again(); });
     attention_core_backward();
-    latent_heads("rope_backward", "key_assembly_backward");
+    latent_heads("rope_backward", "key_assembly_backward", Way::Backward);
   }
   const OpIndex key_value = latent_up_backward("key_value",
                                                {.width = arch_.kv_latent,

@@ -182,14 +182,12 @@ void MoeLowering::activate_experts() {
   if (fused()) return;
   const std::int64_t up = arch_.ffn_inputs() * rows_.total() * inner_;
   if (arch_.clamped_experts) elementwise("expert_clamp", 4 * shape_.element * up, 3);
-  layer_.memory_bound("expert_activation", MemoryBoundKind::Activation,
-                      (arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  layer_.activation_forward("expert_activation", rows_.total() * inner_);
 }
 
 void MoeLowering::activate_experts_backward() {
   if (fused()) return;
-  layer_.memory_bound("expert_activation_backward", MemoryBoundKind::Activation,
-                      (2 * arch_.ffn_inputs() + 1) * shape_.element * rows_.total() * inner_);
+  layer_.activation_backward("expert_activation_backward", rows_.total() * inner_);
   if (!arch_.clamped_experts) return;
   const std::int64_t half = rows_.total() * inner_;
   const std::int64_t gate = 3 * shape_.element + 2;
@@ -232,8 +230,7 @@ void MoeLowering::shared_forward() {
   layer_.dequantise("shared_up", arch_.ffn_inputs() * shared_ * arch_.hidden);
   build_.compute("shared_up_gemm", layer_.product(tokens, arch_.ffn_inputs() * shared_,
                                                   arch_.hidden, GemmPass::Forward));
-  layer_.memory_bound("shared_activation", MemoryBoundKind::Activation,
-                      (arch_.ffn_inputs() + 1) * shape_.element * tokens * shared_);
+  layer_.activation_forward("shared_activation", tokens * shared_);
   layer_.dequantise("shared_down", shared_ * arch_.hidden);
   build_.compute("shared_down_gemm",
                  layer_.product(tokens, arch_.hidden, shared_, GemmPass::Forward));
@@ -303,8 +300,7 @@ void MoeLowering::shared_backward(BackwardPart part) {
     layer_.repeat([this] { shared_forward(); });
   }
   shared_down_ = layer_.row_backward("shared_down", shared_, part);
-  layer_.memory_bound("shared_activation_backward", MemoryBoundKind::Activation,
-                      (2 * arch_.ffn_inputs() + 1) * shape_.element * shape_.tokens * shared_);
+  layer_.activation_backward("shared_activation_backward", shape_.tokens * shared_);
   shared_up_ = layer_.column_backward("shared_up", arch_.ffn_inputs() * shared_, part);
 }
 

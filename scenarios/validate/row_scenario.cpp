@@ -244,12 +244,8 @@ void add_recompute(Draft& draft, Json& training) {
     training["recompute_method"] = "block";
     training["recompute_num_layers"] = std::atoi(said.c_str() + kBlock.size());
   } else if (said.starts_with("selective (op-level") || said.starts_with("selective (per-op")) {
-    training["recompute"] = "full";
-    training["recompute_method"] = "every";
-    training["recompute_num_layers"] = 2;
-    draft.assume(
-        "PyTorch's per-operation checkpointing computes every second product again: it is taken "
-        "for every second layer");
+    training["recompute"] = "selective";
+    training["recompute_modules"] = {"second_products"};
   } else {
     cannot("/recompute", fmt::format("\"{}\" cannot be expressed", said));
   }

@@ -1,0 +1,112 @@
+// What do a layer's streaming operations move where they are separate kernels?
+#include <gtest/gtest.h>
+
+#include "models/architecture/memory.hpp"
+#include "models/lower/layer_memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+constexpr std::int64_t kLayers = 4;
+constexpr std::int64_t kBf16 = 2;
+
+TrainingPlan plan_with(const char* framework, bool compiled) {
+  TrainingPlan plan = plan_of(small_llama(kLayers), {}, 1);
+  plan.training.compiled = compiled;
+  plan.streaming = load_streaming_kernels(framework, compiled);
+  return plan;
+}
+
+std::int64_t stream_of(const TrainingPlan& plan) {
+  return plan.training.sequence_length * plan.architecture.hidden;
+}
+
+TEST(Streaming, EagerNormsMoveThirtySixBytesForwardAndNinetyTwoBack) {
+  const TrainingPlan plan = plan_with("pytorch", false);
+  const Workload step = lower(plan);
+  EXPECT_EQ(traffic_of(step, "ffn_norm"), (Traffic{kLayers, kLayers * 36 * stream_of(plan)}));
+  EXPECT_EQ(traffic_of(step, "final_norm_backward"), (Traffic{1, 92 * stream_of(plan)}));
+  // With the sum of what came round the block: 6 more.
+  EXPECT_EQ(traffic_of(step, "ffn_norm_backward"),
+            (Traffic{kLayers, kLayers * 98 * stream_of(plan)}));
+}
+
+// 16 heads of 16 from 8: keys and values, 128 wide, become 256; gradients the other way.
+TEST(Streaming, KeysAndValuesAreWrittenForEveryQueryHead) {
+  TrainingPlan plan = plan_with("pytorch", false);
+  const std::int64_t bytes = kLayers * kBf16 * plan.training.sequence_length * 2 * (128 + 256);
+  EXPECT_EQ(traffic_of(lower(plan), "repeat_heads"), (Traffic{kLayers, bytes}));
+  EXPECT_EQ(traffic_of(lower(plan), "repeat_heads_backward"), (Traffic{kLayers, bytes}));
+  plan.architecture.kv_heads = plan.architecture.heads;
+  EXPECT_EQ(traffic_of(lower(plan), "repeat_heads"), Traffic{});
+}
+
+// Three gradients of one input are two sums of 3 numbers, compiled one kernel over 4; two are one
+// sum either way.
+TEST(Streaming, InputGradientsOfSeparateProductsAreAdded) {
+  for (const bool compiled : {false, true}) {
+    const TrainingPlan plan = plan_with("pytorch", compiled);
+    const Workload step = lower(plan);
+    const std::int64_t numbers = kLayers * kBf16 * stream_of(plan);
+    EXPECT_EQ(traffic_of(step, "qkv_gradient_add"),
+              (Traffic{kLayers, numbers * (compiled ? 4 : 6)}));
+    EXPECT_EQ(traffic_of(step, "ffn_up_gradient_add"), (Traffic{kLayers, numbers * 3}));
+  }
+  EXPECT_EQ(traffic_of(lower(plan_with("megatron", false)), "qkv_gradient_add"), Traffic{});
+}
+
+TEST(Streaming, CompiledALayerMovesLess) {
+  const Workload eager = lower(plan_with("pytorch", false));
+  const Workload compiled = lower(plan_with("pytorch", true));
+  for (const char* name : {"attention_norm", "attention_norm_backward", "ffn_activation",
+                           "ffn_activation_backward", "qkv_gradient_add"}) {
+    EXPECT_GT(traffic_of(eager, name).bytes, traffic_of(compiled, name).bytes) << name;
+  }
+  EXPECT_EQ(traffic_of(eager, "rope"), traffic_of(compiled, "rope"));
+}
+
+// Each casts a logit (2 + 4) and takes its log_softmax (three times read, once written).
+TEST(Streaming, MetricsReadTheLogitsAgain) {
+  const TrainingPlan plan = plan_with("composer", false);
+  const std::int64_t logits = plan.training.sequence_length * plan.vocab();
+  EXPECT_EQ(traffic_of(lower(plan), "loss_metrics"), (Traffic{1, 2 * (6 + 16) * logits}));
+  EXPECT_EQ(traffic_of(lower(plan_with("pytorch", false)), "loss_metrics"), Traffic{});
+}
+
+TEST(Streaming, GradientsOfOnePackedProductAreCopiedTogether) {
+  const TrainingPlan plan = plan_with("composer", false);
+  const std::int64_t width = 256 + 2 * 128;
+  EXPECT_EQ(traffic_of(lower(plan), "qkv_gradient_join"),
+            (Traffic{kLayers, kLayers * 2 * kBf16 * plan.training.sequence_length * width}));
+}
+
+// Beside what fused kernels keep: the fp32 copy of each norm's input (4 bytes), the gate's silu
+// (2), keys and values for every query head (2 each).
+TEST(Streaming, SeparateKernelsKeepMore) {
+  const TrainingPlan eager = plan_with("pytorch", false);
+  const TrainingPlan fused = plan_with("megatron", false);
+  const Architecture& a = eager.architecture;
+  const LayerActivations more = layer_activations(a, activation_query(eager));
+  const LayerActivations less = layer_activations(a, activation_query(fused));
+  const std::int64_t tokens = eager.training.sequence_length;
+  EXPECT_EQ(more.norms - less.norms, 2 * 4 * tokens * a.hidden);
+  EXPECT_EQ(more.ffn - less.ffn, kBf16 * tokens * a.ffn);
+  EXPECT_EQ(more.attention - less.attention, 2 * kBf16 * tokens * (a.query_width() - a.kv_width()));
+}
+
+// Eager, the policy keeps the output of every second product whether it is read again or not.
+TEST(Streaming, CompiledTheLastProductOfALayerIsNotKept) {
+  TrainingPlan eager = plan_with("pytorch", false);
+  eager.training.recompute = Recompute::Selective;
+  eager.training.recompute_modules = {"second_products"};
+  TrainingPlan compiled = eager;
+  compiled.training.compiled = true;
+  compiled.streaming = load_streaming_kernels("pytorch", true);
+  EXPECT_EQ(layer_memory(eager).kept - layer_memory(compiled).kept, kBf16 * stream_of(eager));
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,78 @@
+// What do the streaming operations of a framework read and write of each number?
+#include "models/streaming_kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int64_t kBf16 = 2;
+
+// A cast (2 + 4), a square (4 + 4), a mean (4), a product (4 + 4), a cast (4 + 2), the gain (2 +
+// 2). Backward: gain (2 + 2; 2 + 2 + 2 and the sum, 2), cast (2 + 4), product (4 + 4; 4 + 4 + 4 and
+// the sum, 4), mean (4), square (4 + 4, 4 + 4, 4 + 4 + 4), the sum of both uses (4 + 4 + 4), cast
+// (4 + 2).
+TEST(StreamingKernels, AnEagerRmsNormIsManyKernels) {
+  const StreamingKernels eager = load_streaming_kernels("pytorch", false);
+  EXPECT_EQ(eager.rms_norm.forward.bytes(kBf16), 6 + 8 + 4 + 8 + 6 + 4);
+  EXPECT_EQ(eager.rms_norm.backward.bytes(kBf16),
+            4 + 6 + 2 + 6 + 8 + 12 + 4 + 4 + 8 + 8 + 12 + 12 + 6);
+  EXPECT_EQ(eager.rms_norm.kept.bytes(kBf16), 4 + 2);  // the fp32 input, what the gain multiplies
+}
+
+// silu (2 + 2) and a product (2 + 2 + 2); two products (6 each) and silu's own backward (6).
+TEST(StreamingKernels, AnEagerGateIsFiveKernels) {
+  const StreamingKernels eager = load_streaming_kernels("pytorch", false);
+  EXPECT_EQ(eager.gated_activation.forward.bytes(kBf16), 4 + 6);
+  EXPECT_EQ(eager.gated_activation.backward.bytes(kBf16), 6 + 6 + 6);
+  EXPECT_EQ(eager.gated_activation.forward.launches, 2);
+  EXPECT_EQ(eager.gated_activation.backward.launches, 3);
+  EXPECT_EQ(eager.gated_activation.kept.narrow, 4);  // gate, silu of gate, up, product
+}
+
+// What the compiler fuses reads inputs and writes outputs; complex numbers it leaves as they are.
+TEST(StreamingKernels, CompiledAllIsFusedButComplexNumbers) {
+  const StreamingKernels compiled = load_streaming_kernels("pytorch", true);
+  const StreamingKernels eager = load_streaming_kernels("pytorch", false);
+  const StreamingKernels fused = {};
+  EXPECT_EQ(compiled.rms_norm.forward, fused.rms_norm.forward);
+  EXPECT_EQ(compiled.rms_norm.backward, fused.rms_norm.backward);
+  EXPECT_EQ(compiled.layer_norm.backward, fused.layer_norm.backward);
+  EXPECT_EQ(compiled.gated_activation.backward, fused.gated_activation.backward);
+  EXPECT_EQ(compiled.rotary.forward, eager.rotary.forward);
+  EXPECT_EQ(eager.rotary.forward.bytes(kBf16), 6 + 8 + 6);
+}
+
+TEST(StreamingKernels, FrameworksOfFusedKernelsAreTheSameCompiled) {
+  for (const bool compiled : {false, true}) {
+    const StreamingKernels kernels = load_streaming_kernels("megatron", compiled);
+    const StreamingKernels fused = {};
+    EXPECT_EQ(kernels.rms_norm.backward, fused.rms_norm.backward);
+    EXPECT_EQ(kernels.rotary.backward, fused.rotary.backward);
+    EXPECT_FALSE(kernels.repeated_heads || kernels.separate_products || kernels.joined_gradients);
+    EXPECT_EQ(kernels.loss_metrics, 0);
+  }
+}
+
+// LayerNorm has kernels of its own in PyTorch; its weights' gradients read everything once more.
+TEST(StreamingKernels, ComposerRunsTwoKernelsBehindALayerNorm) {
+  const StreamingKernels composer = load_streaming_kernels("composer", false);
+  EXPECT_EQ(composer.layer_norm.forward.bytes(kBf16), 4);
+  EXPECT_EQ(composer.layer_norm.backward.bytes(kBf16), 6 + 4);
+  EXPECT_EQ(composer.loss_metrics, 2);
+}
+
+TEST(StreamingKernels, AFigureWithoutLaunchesIsRefused) {
+  const auto file = std::filesystem::temp_directory_path() / "trainyard_streaming.json";
+  write_file(file, R"({"streaming": {"rms_norm": {"source": "a test",
+                       "eager": {"forward": {"narrow": 2}, "backward": {"narrow": 3}}}}})");
+  EXPECT_THROW((void)load_streaming_kernels(file.string(), false), InputError);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace trainyard
