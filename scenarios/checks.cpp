@@ -124,7 +124,7 @@ void check_context(const Check& check) {
     check.file.report("/parallelism/context",
                       "ranks that share a sequence exchange all keys: attention within a window is "
                       "not lowered for them",
-                      "set it to 1, or leave /model/window out");
+                      "set it to 1, or /model/window to 0");
   if (check.model) check_context_heads(check, context_shape(p).heads);
 }
 

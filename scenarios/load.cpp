@@ -9,6 +9,7 @@
 #include "models/host/host_costs.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/checks.hpp"
+#include "scenarios/named_parts.hpp"
 #include "scenarios/overrides.hpp"
 #include "scenarios/remedies.hpp"
 #include "scenarios/scenario_document.hpp"
@@ -22,17 +23,6 @@ namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A file named in a scenario is looked for beside the scenario, then in the working folder.
-std::string beside(const fs::path& folder, const std::string& name) {
-  std::error_code error;
-  const fs::path near = folder / name;
-  return fs::is_regular_file(near, error) ? near.string() : name;
-}
-
-bool is_path(const std::string& text) {
-  return text.ends_with(".json") || text.find('/') != std::string::npos;
-}
 
 Architecture load_named_model(JsonFile& file, const fs::path& folder, const std::string& name) {
   try {
@@ -292,7 +282,9 @@ Scenario read_scenario_document(const std::string& name, const nlohmann::ordered
 
 Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
   JsonFile file = JsonFile::read(name);
+  const fs::path folder = fs::path(name).parent_path();
   for (const Override& change : overrides) {
+    spell_out(file.document(), override_pointer(change.path), folder);
     file.document() = with_override(std::move(file.document()), change);
   }
   try {

@@ -60,7 +60,7 @@ void check_documents(JsonFile& file, const Scenario& scenario, const SoundSectio
   }
   if (sound.model && plan.architecture.window > 0)
     file.report("/documents/kind", "attention within a window is not lowered for packed documents",
-                "leave /model/window or /documents out");
+                "set /model/window to 0, or leave /documents out");
   if (sound.parallelism && plan.documents.drawn() && plan.documents.independent_replicas &&
       plan.parallelism.data > 1 && plan.servers.servers > 0)
     file.report("/documents/independent_replicas",

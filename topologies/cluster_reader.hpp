@@ -25,6 +25,10 @@ inline constexpr std::int64_t kNodesMost = 1U << 20U;  // of a cluster that a fi
 [[nodiscard]] ClusterSpec read_cluster(JsonObject cluster,
                                        const std::filesystem::path& folder = {});
 
+// The fields of a node's file, by name from topologies/data or a path, with its name among them.
+// Throws InputError.
+[[nodiscard]] nlohmann::ordered_json node_fields(const std::string& name_or_path);
+
 // Reports through the file, at `pointer` and below it, what keeps the spec from being a cluster:
 // ports that do not suffice, GPUs that cannot reach each other. What was built stays for
 // shared_cluster to give.

@@ -250,6 +250,14 @@ NodeSpec load_node(const std::string& name_or_path) {
   return node;
 }
 
+Json node_fields(const std::string& name_or_path) {
+  const std::filesystem::path path = data_file(kFolder, name_or_path);
+  JsonFile file = JsonFile::read(path);
+  Json& fields = file.document();
+  if (fields.is_object() && !fields.contains("name")) fields["name"] = path.stem().string();
+  return std::move(fields);
+}
+
 std::vector<std::string> node_names() { return data_names(kFolder); }
 
 }  // namespace trainyard

@@ -147,6 +147,19 @@ void check_experts(JsonObject& object, const Architecture& a) {
                   "groups divide the experts, and a token reaches no more groups than there are");
 }
 
+// A file that gives no name has that of its file.
+JsonFile open_architecture(const std::string& name_or_path) {
+  const std::filesystem::path path = data_file("models/data", name_or_path);
+  JsonFile file = JsonFile::read(path);
+  if (is_hf_config(file.document())) {
+    const std::string shape = shape_of_hf_config(file.document(), path.string()).shape.dump();
+    file = JsonFile::parse(path.string(), shape);
+  }
+  if (file.document().is_object() && !file.document().contains("name"))
+    file.document()["name"] = path.stem().string();
+  return file;
+}
+
 }  // namespace
 
 Architecture read_architecture(JsonObject object) {
@@ -160,7 +173,7 @@ Architecture read_architecture(JsonObject object) {
   read_latent(object, a);
   read_experts(object, a);
   check_heads(object, a);
-  if (a.window == 0)
+  if (a.window == 0 && !object.has("window"))
     report_orphans(object, {{"full_attention_every", a.full_attention_every}},
                    "attention within a window, which the model does not have: give window");
   check_latent(object, a);
@@ -169,18 +182,14 @@ Architecture read_architecture(JsonObject object) {
 }
 
 Architecture load_architecture(const std::string& name_or_path) {
-  const std::filesystem::path path = data_file("models/data", name_or_path);
-  JsonFile file = JsonFile::read(path);
-  if (is_hf_config(file.document())) {
-    const std::string shape = shape_of_hf_config(file.document(), path.string()).shape.dump();
-    file = JsonFile::parse(path.string(), shape);
-  }
-  JsonObject root = file.root();
-  const bool named = root.has("name");
-  Architecture architecture = read_architecture(root);
+  JsonFile file = open_architecture(name_or_path);
+  Architecture architecture = read_architecture(file.root());
   file.finish();
-  if (!named) architecture.name = path.stem().string();
   return architecture;
+}
+
+nlohmann::ordered_json architecture_fields(const std::string& name_or_path) {
+  return open_architecture(name_or_path).document();
 }
 
 std::vector<std::string> architecture_names() { return data_names("models/data"); }

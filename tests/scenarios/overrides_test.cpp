@@ -60,9 +60,42 @@ TEST(Overrides, UnknownPathsAreBlamedOnTheOption) {
 }
 
 TEST(Overrides, PathsThroughValuesAreRefused) {
-  EXPECT_EQ(complaints(sample(), {{"model.layers", "4"}}),
-            "--set model.layers=4: /model: is \"gpt3-175b\", which has no \"layers\" "
-            "(give the whole value instead)");
+  EXPECT_EQ(
+      complaints(sample(),
+                 {{"training.recompute", "selective"}, {"training.recompute.layers", "4"}}),
+      "--set training.recompute.layers=4: /training/recompute: is \"selective\", which has no "
+      "\"layers\" (give the whole value instead)");
+}
+
+TEST(Overrides, FieldsOfANamedModelAreChanged) {
+  const Architecture named = load(sample(), {}).plan.architecture;
+  const Architecture changed = load(sample(), {{"model.vocab", "64000"}}).plan.architecture;
+  EXPECT_EQ(changed.vocab, 64000);
+  EXPECT_EQ(changed.hidden, named.hidden);
+  EXPECT_EQ(changed.name, named.name + ", changed");
+  EXPECT_EQ(load(sample(), {{"model.vocab", "64000"}, {"model", "gpt-22b"}}).plan.architecture.name,
+            "gpt-22b");
+  EXPECT_THAT(complaints(sample(), {{"model.layer", "4"}}),
+              StartsWith("--set model.layer=4: /model/layer: unknown key"));
+  auto document = sample();
+  document["model"] = "gpt3-175";
+  EXPECT_THAT(complaints(document, {{"model.vocab", "64000"}}), HasSubstr("gpt3-175b"));
+}
+
+// What a refusal of windows says helps with models that are named.
+TEST(Overrides, AWindowIsSetToNone) {
+  auto document = sample();
+  document["model"] = "gpt-oss-120b";
+  const Architecture changed = load(document, {{"model.window", "0"}}).plan.architecture;
+  EXPECT_EQ(changed.window, 0);
+  EXPECT_FALSE(changed.windowed(0));
+}
+
+TEST(Overrides, FieldsOfANamedNodeAreChanged) {
+  const NodeSpec named = load(sample(), {}).cluster.node;
+  NodeSpec expected = named;
+  expected.gpu_memory = Bytes{96e9};
+  EXPECT_EQ(load(sample(), {{"cluster.node.gpu_memory.usable", "96 GB"}}).cluster.node, expected);
 }
 
 TEST(Overrides, ListsAreIndexed) {
