@@ -11,6 +11,7 @@
 #include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
 #include "sim/base/sourced.hpp"
 #include "sim/workload/kernel_json.hpp"
 
@@ -327,12 +328,15 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   return profile;
 }
 
-GpuProfile load_one(const std::string& name_or_path) {
-  const auto path = data_file(profile_folder, name_or_path);
-  JsonFile file = JsonFile::read(path);
-  GpuProfile profile = read_measured(path, file);
-  file.finish();
-  return profile;
+// Most of what a small run takes besides its engine, were it read by each.
+const GpuProfile& load_one(const std::string& name_or_path) {
+  const auto read = [](const std::filesystem::path& path) {
+    JsonFile file = JsonFile::read(path);
+    GpuProfile profile = read_measured(path, file);
+    file.finish();
+    return profile;
+  };
+  return read_once<GpuProfile>(data_file(profile_folder, name_or_path), read);
 }
 
 // What back-to-back products take over single ones at boost clock is a matter of power: of what the

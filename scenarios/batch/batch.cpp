@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "kernels/gpu.hpp"
 #include "scenarios/batch/flatten.hpp"
 #include "scenarios/run/run.hpp"
 #include "sim/base/error.hpp"
@@ -53,6 +54,15 @@ std::string_view status_of(Answer::Kind kind) {
   return "crashed";
 }
 
+// What most variants of a batch share is read before workers are forked, which then have it.
+void read_ahead(const Variant& variant) {
+  try {
+    const Scenario scenario = load_scenario(variant.file, variant.changes);
+    (void)load_cost_model(scenario.cluster.node.gpu);
+  } catch (const InputError&) {  // told of each variant that it concerns
+  }
+}
+
 }  // namespace
 
 std::string variant_key(const Variant& variant) {
@@ -97,6 +107,7 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
     if (options.progress) options.progress(++done, seen.size());
   };
   load_fluid_solver();
+  if (open.size() > 1) read_ahead(*open.front());
   run_in_processes(open.size(),
                    {.work = [&](std::size_t i) { return variant_row(*open[i]).dump(); },
                     .done = keep,

@@ -15,13 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Layouts bounded in one worker process: reading the GPU's profile once for all of them.
+// Layouts bounded in one worker process, which remembers what its calls take.
 constexpr std::size_t kBoundsAtOnce = 128;
 // The cluster of a layout is that of its family; one bounder serves all that share it.
-std::string bounds_text(const SearchQuestion& question, const Scenario& scenario,
+std::string bounds_text(const SearchQuestion& question, const Bounder& bounder,
                         const std::vector<Layout>& layouts, std::size_t begin) {
   const std::size_t end = std::min(begin + kBoundsAtOnce, layouts.size());
-  const Bounder bounder(scenario);
   Json rows = Json::array();
   for (std::size_t i = begin; i < end; ++i) {
     try {
@@ -45,30 +44,31 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
   const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
   std::size_t done = 0;
   load_fluid_solver();
-  run_in_processes(
-      pieces, {.work =
-                   [&](std::size_t i) {
-                     return bounds_text(question, scenario, layouts, i * kBoundsAtOnce);
-                   },
-               .done =
-                   [&](std::size_t i, const Answer& answer) {
-                     if (answer.kind != Answer::Kind::Fine)
-                       throw RunError("the bounds of a layout: " + answer.text);
-                     std::size_t number = i * kBoundsAtOnce;
-                     for (const Json& row : Json::parse(answer.text)) {
-                       Candidate& candidate = candidates[number];
-                       candidate.layout = &layouts[number++];
-                       if (row.is_string()) {
-                         candidate.refusal = row;
-                       } else {
-                         candidate.bound = {row[0], row[1]};
-                       }
-                     }
-                     if (question.progress)
-                       question.progress("bounding",
-                                         static_cast<double>(++done) / static_cast<double>(pieces));
-                   },
-               .processes = question.processes});
+  // With the GPU's profile, which the workers that simulate later need as well.
+  const Bounder bounder(scenario);
+  run_in_processes(pieces, {.work =
+                                [&](std::size_t i) {
+                                  return bounds_text(question, bounder, layouts, i * kBoundsAtOnce);
+                                },
+                            .done =
+                                [&](std::size_t i, const Answer& answer) {
+                                  if (answer.kind != Answer::Kind::Fine)
+                                    throw RunError("the bounds of a layout: " + answer.text);
+                                  std::size_t number = i * kBoundsAtOnce;
+                                  for (const Json& row : Json::parse(answer.text)) {
+                                    Candidate& candidate = candidates[number];
+                                    candidate.layout = &layouts[number++];
+                                    if (row.is_string()) {
+                                      candidate.refusal = row;
+                                    } else {
+                                      candidate.bound = {row[0], row[1]};
+                                    }
+                                  }
+                                  if (question.progress)
+                                    question.progress("bounding", static_cast<double>(++done) /
+                                                                      static_cast<double>(pieces));
+                                },
+                            .processes = question.processes});
   return candidates;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "kernels/gpu.hpp"
 #include "scenarios/batch/journal.hpp"
 #include "scenarios/validate/row_scenario.hpp"
 #include "sim/base/data_directory.hpp"
@@ -110,6 +111,8 @@ std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
     }
   };
   load_fluid_solver();
+  if (options.data.empty() && open.size() > gpu_names().size())
+    for (const std::string& gpu : gpu_names()) (void)load_cost_model(gpu);
   run_in_processes(open.size(), {.work =
                                      [&](std::size_t number) {
                                        return answer_in_child(tasks[open[number]],

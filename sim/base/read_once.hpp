@@ -5,16 +5,20 @@
 
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <utility>
 
 namespace trainyard {
 
 // `read(file)`, where the file was not read before in the state it has, with the same Value and
-// Read. What it throws is thrown, and the next to ask reads again.
+// Read. What it throws is thrown, and the next to ask reads again. Any thread may ask, but `read`
+// not for the same Value and Read. Processes forked later know what was read before.
 template <class Value, class Read>
 [[nodiscard]] const Value& read_once(const std::filesystem::path& file, const Read& read) {
   using Version = std::pair<std::filesystem::path, std::filesystem::file_time_type>;
+  static std::mutex mutex;
   static std::map<Version, Value> known;
+  const std::scoped_lock lock(mutex);
   const Version version{file, std::filesystem::last_write_time(file)};
   const auto found = known.find(version);
   return found != known.end() ? found->second : known.emplace(version, read(file)).first->second;
