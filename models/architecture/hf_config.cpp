@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -42,6 +43,13 @@ class Config {
   [[nodiscard]] bool lists(std::string_view key) const {
     return has(key) && json_.at(std::string(key)).is_array() && !json_.at(std::string(key)).empty();
   }
+  [[nodiscard]] std::vector<std::string> texts(std::string_view key) const {
+    std::vector<std::string> all;
+    if (!lists(key)) return all;
+    for (const Json& text : json_.at(std::string(key)))
+      if (text.is_string()) all.push_back(text.get<std::string>());
+    return all;
+  }
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
 
  private:
@@ -58,6 +66,41 @@ class Config {
 
 constexpr std::string_view kWindow =
     "attention within a sliding window or a chunk is counted over the whole sequence";
+
+// Every how many layers the last sees all: 0 where none does, nothing where the layers named in
+// layer_types follow no such rule.
+std::optional<std::int64_t> full_attention_every(const std::vector<std::string>& types) {
+  std::int64_t every = 0;
+  for (std::size_t layer = 0; layer < types.size(); ++layer) {
+    if (types[layer] != "full_attention") continue;
+    if (every == 0) every = static_cast<std::int64_t>(layer) + 1;
+    if ((static_cast<std::int64_t>(layer) + 1) % every != 0) return {};
+  }
+  const auto full = std::ranges::count(types, "full_attention");
+  if (every > 0 && full != static_cast<std::int64_t>(types.size()) / every) return {};
+  return every;
+}
+
+// A window wider than all positions is none. `every`: what the family does where the file does not
+// name its layers.
+void fill_window(Config& config, HfShape& made, std::int64_t every) {
+  made.shape.erase("window");
+  made.shape.erase("full_attention_every");
+  std::erase(made.notes, kWindow);
+  const std::int64_t window = config.get("sliding_window", 0);
+  if (window < 1 || !config.flag("use_sliding_window", true)) return;
+  if (window >= config.get("max_position_embeddings", window + 1)) return;
+  const std::vector<std::string> types = config.texts("layer_types");
+  const std::optional<std::int64_t> rule = types.empty() ? every : full_attention_every(types);
+  if (rule == 1) return;
+  const bool later_layers = config.get("max_window_layers", 0) > 0 && types.empty();
+  if (!rule || later_layers) {
+    made.notes.emplace_back(kWindow);
+    return;
+  }
+  made.shape["window"] = window;
+  if (*rule > 0) made.shape["full_attention_every"] = *rule;
+}
 
 // What all decoders of the Llama line share.
 void fill_llama(Config& config, HfShape& made) {
@@ -77,8 +120,7 @@ void fill_llama(Config& config, HfShape& made) {
     shape["qkv_biases"] = true;
     made.notes.emplace_back("the bias of attention's output is left out");
   }
-  if (config.has("sliding_window") && config.flag("use_sliding_window", true))
-    made.notes.emplace_back(kWindow);
+  fill_window(config, made, 0);
 }
 
 void fill_qwen2(Config& config, HfShape& made) {
@@ -188,14 +230,35 @@ void fill_gemma(Config& config, HfShape& made) {
   made.shape["tied_embeddings"] = config.flag("tie_word_embeddings", true);
 }
 
-void fill_gemma2(Config& config, HfShape& made) {
+void fill_four_norms(Config& config, HfShape& made) {
   fill_gemma(config, made);
   made.notes.emplace_back("a layer has four norms, counted as two");
 }
 
+// Every second layer sees all.
+void fill_gemma2(Config& config, HfShape& made) {
+  fill_four_norms(config, made);
+  fill_window(config, made, 2);
+}
+
+// Every sixth.
 void fill_gemma3(Config& config, HfShape& made) {
-  fill_gemma2(config, made);
+  fill_four_norms(config, made);
+  fill_window(config, made, config.get("sliding_window_pattern", 6));
   made.shape["qk_norm"] = true;
+}
+
+// Biases everywhere, experts cut off before the activation, every second layer sees all.
+void fill_gpt_oss(Config& config, HfShape& made) {
+  fill_mixtral(config, made);
+  fill_window(config, made, 2);
+  made.shape["head_dim"] = config.get("head_dim", 64);
+  made.shape.erase("qkv_biases");
+  made.notes.clear();
+  made.shape["biases"] = true;
+  made.shape["router_bias"] = true;
+  made.shape["clamped_experts"] = true;
+  made.notes.emplace_back("the sinks of attention, one number a head, are left out");
 }
 
 void fill_olmo(Config& config, HfShape& made) {
@@ -227,17 +290,26 @@ struct Family {
   void (*fill)(Config&, HfShape&);
 };
 
-constexpr std::array kFamilies{
-    Family{"deepseek_v2", fill_deepseek}, Family{"deepseek_v3", fill_deepseek_v3},
-    Family{"gemma", fill_gemma},          Family{"gemma2", fill_gemma2},
-    Family{"gemma3_text", fill_gemma3},   Family{"gpt2", fill_gpt2},
-    Family{"gpt_neox", fill_neox},        Family{"llama", fill_llama},
-    Family{"llama4_text", fill_llama4},   Family{"mistral", fill_llama},
-    Family{"mixtral", fill_mixtral},      Family{"olmo", fill_olmo},
-    Family{"olmo2", fill_olmo2},          Family{"phi", fill_phi},
-    Family{"phi3", fill_llama},           Family{"qwen2", fill_qwen2},
-    Family{"qwen2_moe", fill_qwen2_moe},  Family{"qwen3", fill_qwen3},
-    Family{"qwen3_moe", fill_qwen3_moe}};
+constexpr std::array kFamilies{Family{"deepseek_v2", fill_deepseek},
+                               Family{"deepseek_v3", fill_deepseek_v3},
+                               Family{"gemma", fill_gemma},
+                               Family{"gemma2", fill_gemma2},
+                               Family{"gemma3_text", fill_gemma3},
+                               Family{"gpt2", fill_gpt2},
+                               Family{"gpt_neox", fill_neox},
+                               Family{"gpt_oss", fill_gpt_oss},
+                               Family{"llama", fill_llama},
+                               Family{"llama4_text", fill_llama4},
+                               Family{"mistral", fill_llama},
+                               Family{"mixtral", fill_mixtral},
+                               Family{"olmo", fill_olmo},
+                               Family{"olmo2", fill_olmo2},
+                               Family{"phi", fill_phi},
+                               Family{"phi3", fill_llama},
+                               Family{"qwen2", fill_qwen2},
+                               Family{"qwen2_moe", fill_qwen2_moe},
+                               Family{"qwen3", fill_qwen3},
+                               Family{"qwen3_moe", fill_qwen3_moe}};
 
 [[noreturn]] void refuse(const std::string& file, std::string pointer, std::string problem,
                          std::string hint) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -32,6 +35,18 @@ double measured_time(const Json& row) {
   return rate > 0.0 && gpus > 0.0 ? tokens / (rate * gpus) : 0.0;
 }
 
+// "bf16 (amp)" is "BF16 (amp)": how tables write types, and what they are told apart by.
+void capitalise_type(Json& row) {
+  const std::string said = text_at(row, "/precision");
+  const std::string type = said.substr(0, said.find(' '));
+  for (const char* known : {"BF16", "FP16", "FP32", "FP8", "MXFP8", "NVFP4"}) {
+    const bool same = std::ranges::equal(
+        type, std::string_view(known), {}, [](unsigned char c) { return std::toupper(c); },
+        [](unsigned char c) { return static_cast<int>(c); });
+    if (same) row["precision"] = known + said.substr(type.size());
+  }
+}
+
 MeasuredRow row_of(const std::string& file, std::size_t number, const Json& json) {
   const std::string pointer = fmt::format("/{}", number);
   if (!json.is_object()) refuse(file, pointer, "must be an object", "one row of the data set");
@@ -44,6 +59,7 @@ MeasuredRow row_of(const std::string& file, std::size_t number, const Json& json
   const double peak = number_at(json, "/measured/peak_mem_allocated_gib", 0.0);
   if (peak > 0.0) row.peak_memory_gib = peak;
   row.description = json;
+  capitalise_type(row.description);
   return row;
 }
 

@@ -1,8 +1,10 @@
 #include "scenarios/validate/practices.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -42,20 +44,23 @@ std::vector<Practice> load_practices() {
   root.ignore("source");
   std::vector<Practice> all;
   for (JsonObject& entry : root.objects("practices")) {
-    entry.ignore("source");
     entry.ignore("scenario");
     all.push_back({.framework = entry.text("framework", ""),
+                   .gpu = entry.text("gpu", ""),
                    .model = entry.text("model", ""),
                    .precision = entry.text("precision", ""),
                    .id = entry.text("id", ""),
                    .notes = entry.text("notes", ""),
+                   .source = entry.text("source"),
                    .scenario = entry.raw("scenario")});
   }
   file.finish();
   return all;
 }
 
-const RowPlatform& platform_of(const RowTables& tables, const MeasuredRow& row) {
+RowPlatform platform_of(const RowTables& tables, const MeasuredRow& row) {
+  const std::string own = text_at(row.description, "/hardware/node");
+  if (!own.empty()) return {.gpu = {}, .nics = {}, .id = {}, .node = own, .patch = {}};
   const std::string gpu = text_at(row.description, "/hardware/gpu");
   const std::string nics = text_at(row.description, "/hardware/nics");
   for (const RowPlatform& platform : tables.platforms) {
@@ -64,8 +69,13 @@ const RowPlatform& platform_of(const RowTables& tables, const MeasuredRow& row) 
       return platform;
     }
   }
-  throw InputError(Problem{"", "/hardware/gpu", fmt::format("no platform is known for \"{}\"", gpu),
-                           "add it to scenarios/validate/data/platforms.json"});
+  std::set<std::string> known;
+  for (const RowPlatform& platform : tables.platforms) known.insert(platform.gpu);
+  throw InputError(Problem{"", "/hardware/gpu",
+                           fmt::format("no platform is known for \"{}\" (known: {}; or name a node "
+                                       "of `trainyard list nodes` or a file in /hardware/node)",
+                                       gpu, fmt::join(known, ", ")),
+                           ""});
 }
 
 // GPUs of each node: all of a node where the job fills nodes, the job where it is smaller; of
@@ -101,7 +111,7 @@ RowTables load_row_tables() {
 
 Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   const Json& json = row.description;
-  const RowPlatform& platform = platform_of(tables, row);
+  const RowPlatform platform = platform_of(tables, row);
   const std::int64_t gpus = whole_at(json, "/hardware/num_gpus", 0);
   Json node = to_json(load_node(platform.node));
   const bool patched = platform.patch.is_object();
@@ -125,13 +135,17 @@ Json with_practices(const RowTables& tables, const MeasuredRow& row, Json docume
   const std::string precision = text_at(row.description, "/precision");
   const std::string model = text_at(row.description, "/model/name");
   const std::string notes = text_at(row.description, "/notes");
+  const std::string gpu = text_at(row.description, "/hardware/gpu");
   for (const Practice& practice : tables.practices) {
     const bool applies = framework.starts_with(practice.framework) &&
-                         model.starts_with(practice.model) &&
+                         gpu.starts_with(practice.gpu) && model.starts_with(practice.model) &&
                          precision.starts_with(practice.precision) &&
                          row.id.starts_with(practice.id) && notes.starts_with(practice.notes);
     if (!applies) continue;
     document.merge_patch(practice.scenario);
+    document["assumptions"].push_back(
+        practice.framework.empty() ? practice.source
+                                   : fmt::format("{}: {}", practice.framework, practice.source));
     if (document.contains("model_patch")) {
       document["model"].merge_patch(document["model_patch"]);
       document.erase("model_patch");

@@ -22,14 +22,17 @@ struct RowPlatform {
   bool domain = false;           // the node is an NVLink domain, of which jobs take a part
 };
 
-// Where the framework, and the model's name, the precision, the id and the notes where given, begin
-// so: `scenario` goes over the scenario. Its "model_patch" goes over the model's shape.
+// Where the framework, and the GPU, the model's name, the precision, the id and the notes where
+// given, begin so: `scenario` goes over the scenario. Its "model_patch" goes over the model's
+// shape.
 struct Practice {
   std::string framework;
+  std::string gpu;
   std::string model;
   std::string precision;
   std::string id;
   std::string notes;
+  std::string source;
   nlohmann::ordered_json scenario;
 };
 
@@ -41,10 +44,12 @@ struct RowTables {
 // Throws InputError.
 [[nodiscard]] RowTables load_row_tables();
 
-// The cluster of the row, as in a scenario. Throws InputError where no platform is the row's.
+// The cluster of the row, as in a scenario: of the node that the row names itself (/hardware/node,
+// a name or a file), else of its GPU's platform. Throws InputError where there is neither.
 [[nodiscard]] nlohmann::ordered_json cluster_of(const RowTables& tables, const MeasuredRow& row);
 
-// The document with every practice that matches the row gone over it, in order.
+// The document with every practice that matches the row gone over it, in order, and its source
+// among the assumptions.
 [[nodiscard]] nlohmann::ordered_json with_practices(const RowTables& tables, const MeasuredRow& row,
                                                     nlohmann::ordered_json document);
 

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <sstream>
+#include <utility>
 
 #include "sim/base/error.hpp"
 
@@ -227,14 +230,33 @@ Json quoted_words(const std::string& text) {
   return words;
 }
 
+// A number in quotes would read as one that nobody knows.
+void check_numbers(const Json& row) {
+  constexpr std::array kSections{
+      std::pair{"/model/", "layers hidden heads kv_heads head_dim ffn vocab"},
+      std::pair{"/hardware/", "num_gpus"},
+      std::pair{"/parallel/", "tp pp vp cp ep etp dp zero_stage zero1_group"},
+      std::pair{"/batch/", "micro_batch global_batch seq_len"}};
+  for (const auto& [section, keys] : kSections) {
+    std::istringstream words(keys);
+    for (std::string key; words >> key;) {
+      const Json* value = value_at(row, section + key);
+      if (value != nullptr && !value->is_number())
+        cannot(section + key, fmt::format("must be a number, not {}", value->dump()));
+    }
+  }
+}
+
 void add_recompute(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/recompute", "none");
+  if (value_at(draft.row, "/recompute") == nullptr)
+    draft.assume("nothing is said of recomputation: there is none");
   constexpr std::string_view kBlock = "full (block, ";
   if (said == "none") {
     training["recompute"] = "none";
   } else if (said == "full" || said.starts_with("full (use_checkpoint")) {
     training["recompute"] = "full";
-  } else if (said.starts_with("selective (attention core")) {
+  } else if (said == "selective" || said.starts_with("selective (attention core")) {
     training["recompute"] = "selective";
   } else if (said.starts_with("selective modules")) {
     training["recompute"] = "selective";
@@ -247,12 +269,17 @@ void add_recompute(Draft& draft, Json& training) {
     training["recompute"] = "selective";
     training["recompute_modules"] = {"second_products"};
   } else {
-    cannot("/recompute", fmt::format("\"{}\" cannot be expressed", said));
+    cannot("/recompute",
+           fmt::format("\"{}\" cannot be expressed (none, selective, selective modules ['mlp', "
+                       "...], full and full (block, N layers) can)",
+                       said));
   }
 }
 
 void add_precision(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/precision", "BF16");
+  if (value_at(draft.row, "/precision") == nullptr)
+    draft.assume("nothing is said of the precision: it is bf16");
   for (const auto& [begins, word] :
        {std::pair{"BF16", "bf16"}, std::pair{"FP16", "fp16"}, std::pair{"FP32", "fp32"}}) {
     if (!said.starts_with(begins)) continue;
@@ -261,7 +288,9 @@ void add_precision(Draft& draft, Json& training) {
   }
   const bool four_bit = said.starts_with("NVFP4");
   if (!four_bit && !said.starts_with("FP8") && !said.starts_with("MXFP8")) {
-    cannot("/precision", fmt::format("\"{}\" cannot be expressed", said));
+    cannot("/precision", fmt::format("\"{}\" cannot be expressed (what begins with BF16, FP16, "
+                                     "FP32, FP8, MXFP8 or NVFP4 can)",
+                                     said));
   }
   training["precision"] = "bf16";
   training["recipe"] = four_bit ? "nvfp4" : "fp8_cached";
@@ -291,6 +320,7 @@ std::string source_of(const Json& row) {
 }  // namespace
 
 Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
+  check_numbers(row.description);
   Draft draft{.row = row.description};
   draft.document["description"] = row.id;
   draft.document["source"] = source_of(row.description);
@@ -305,7 +335,8 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
                                    {"step_time", fmt::format("{} s", row.step_time_s)}};
   draft.document = with_practices(tables, row, std::move(draft.document));
   add_whole_graph(draft);
-  draft.document["assumptions"] = std::move(draft.assumptions);
+  for (Json& sentence : draft.assumptions)
+    draft.document["assumptions"].push_back(std::move(sentence));
   return draft.document;
 }
 

@@ -46,7 +46,9 @@ std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::stri
   for (const MeasuredRow& row : rows) {
     Task& task = tasks.emplace_back();
     if (!(row.step_time_s > 0.0) && !row.peak_memory_gib) {
-      task.reason = "no step time was measured";
+      task.reason =
+          "no step time was measured (a number above 0 in /measured/iter_time_s, or in "
+          "/measured/tokens_per_s_per_gpu)";
       continue;
     }
     try {

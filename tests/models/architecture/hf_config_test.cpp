@@ -36,6 +36,9 @@ TEST_P(Known, HasTheShapeOfOurOwnFile) {
   EXPECT_EQ(parameter_count(read), parameter_count(ours));
   EXPECT_EQ(active_parameter_count(read), active_parameter_count(ours));
   EXPECT_EQ(read.ffn, ours.ffn);
+  EXPECT_EQ(read.window, ours.window);
+  EXPECT_EQ(read.full_attention_every, ours.full_attention_every);
+  EXPECT_EQ(read.clamped_experts, ours.clamped_experts);
   EXPECT_EQ(read.kv_heads, ours.kv_heads);
   EXPECT_EQ(read.dropout, ours.dropout);
   EXPECT_EQ(read.expert_groups, ours.expert_groups);
@@ -52,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Pair{"llama3_8b", "llama3-8b"}, Pair{"mixtral_8x7b", "mixtral-8x7b"},
                     Pair{"qwen2_5_7b", "qwen2.5-7b"}, Pair{"qwen3_30b_a3b", "qwen3-30b-a3b"},
                     Pair{"deepseek_v3", "deepseek-v3"}, Pair{"gpt2", "gpt2-small"},
-                    Pair{"llama4_scout", "llama4-scout"}),
+                    Pair{"llama4_scout", "llama4-scout"}, Pair{"gpt_oss_120b", "gpt-oss-120b"}),
     [](const auto& pair) { return std::string(pair.param.config); });
 
 // Published sizes of models that models/data does not hold: GPT-NeoX-20B has 20 554 567 680
@@ -106,18 +109,47 @@ TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
   }
 }
 
+Json mistral() {
+  return {{"model_type", "mistral"},          {"hidden_size", 4096},
+          {"intermediate_size", 14336},       {"num_hidden_layers", 32},
+          {"num_attention_heads", 32},        {"vocab_size", 32000},
+          {"max_position_embeddings", 32768}, {"sliding_window", 4096}};
+}
+
+// Mistral 7B (arXiv 2310.06825, section 2) has a window of 4096 in all layers; Gemma 2 (arXiv
+// 2408.00118, section 2) sees all in every other layer, Gemma 3 (arXiv 2503.19786, section 2) in
+// one of six.
+TEST(HfConfig, ReadsWindows) {
+  const auto read = [](const Json& config) {
+    return read_as_file(shape_of_hf_config(config, "config.json").shape);
+  };
+  EXPECT_EQ(read(mistral()).window, 4096);
+  EXPECT_EQ(read(mistral()).full_attention_every, 0);
+  Json config = mistral();
+  config["model_type"] = "gemma2";
+  EXPECT_EQ(read(config).full_attention_every, 2);
+  config["model_type"] = "gemma3_text";
+  EXPECT_EQ(read(config).full_attention_every, 6);
+  config["layer_types"] = Json::array();
+  for (int layer = 0; layer < 32; ++layer)
+    config["layer_types"].push_back(layer % 4 == 3 ? "full_attention" : "sliding_attention");
+  EXPECT_EQ(read(config).full_attention_every, 4);
+  config = mistral();
+  config["max_position_embeddings"] = 4096;
+  EXPECT_EQ(read(config).window, 0);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(read(config).window, 0);
+}
+
 TEST(HfConfig, SaysWhatItLeavesOut) {
-  const HfShape made = shape_of_hf_config({{"model_type", "mistral"},
-                                           {"hidden_size", 4096},
-                                           {"intermediate_size", 14336},
-                                           {"num_hidden_layers", 32},
-                                           {"num_attention_heads", 32},
-                                           {"vocab_size", 32000},
-                                           {"max_position_embeddings", 32768},
-                                           {"sliding_window", 4096}},
-                                          "config.json");
+  Json config = mistral();
+  config["layer_types"] = Json::array();
+  for (int layer = 0; layer < 32; ++layer)
+    config["layer_types"].push_back(layer < 9 ? "full_attention" : "sliding_attention");
+  const HfShape made = shape_of_hf_config(config, "config.json");
   ASSERT_EQ(made.notes.size(), 1U);
   EXPECT_THAT(made.shape["source"].get<std::string>(), HasSubstr("sliding window"));
+  EXPECT_FALSE(made.shape.contains("window"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "models/host/host_costs.hpp"
@@ -243,6 +244,37 @@ TEST(RowScenario, SaysWhyARowCannotBeExpressed) {
   row = gpt3();
   row["model"].erase("vocab");
   EXPECT_NE(refusal_of(row).find("/model/vocab"), std::string::npos);
+  row = gpt3();
+  row["parallel"]["tp"] = "8";
+  EXPECT_EQ(refusal_of(row), "/parallel/tp: must be a number, not \"8\"");
+}
+
+// A user's own row: types as programs write them, a plain "selective", a node of one's own, and of
+// software no more than its GPU's age tells.
+TEST(RowScenario, TakesARowAsItsUserWritesIt) {
+  Json row = gpt3();
+  row["precision"] = "bf16 (mine)";
+  row["recompute"] = "selective";
+  const Scenario on_a100 = scenario_of(row);
+  EXPECT_EQ(on_a100.plan.training.precision, DataType::Bf16);
+  EXPECT_EQ(on_a100.plan.training.recompute, Recompute::Selective);
+  EXPECT_EQ(on_a100.plan.training.attention, AttentionKind::Unfused);
+  row["hardware"]["gpu"] = "H100";
+  EXPECT_NE(refusal_of(row).find("known: A100-SXM4, "), std::string::npos);
+  row["hardware"]["node"] = "dgx_h100";
+  const Scenario on_h100 = scenario_of(row);
+  EXPECT_EQ(on_h100.cluster.node.gpu, "h100");
+  EXPECT_EQ(on_h100.plan.training.attention, AttentionKind::Flash);
+}
+
+TEST(RowScenario, WhatItsSoftwareIsSaidToDoIsAmongTheAssumptions) {
+  const std::vector<std::string> all = scenario_of(gpt3()).assumptions;
+  EXPECT_EQ(std::ranges::count_if(
+                all, [](const auto& text) { return text.starts_with("Megatron-LM: Korthikanti"); }),
+            1);
+  Json row = gpt3();
+  row.erase("precision");
+  EXPECT_EQ(scenario_of(row).assumptions.back(), "nothing is said of the precision: it is bf16");
 }
 
 TEST(Dataset, ReadsVtrainsTable) {
