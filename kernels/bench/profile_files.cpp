@@ -1,6 +1,7 @@
 #include "kernels/bench/profile_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -58,25 +59,45 @@ GroupChange group_change(const std::string& name, const std::vector<RowChange>& 
   return group;
 }
 
-std::optional<DataType> dtype_named(const std::string& name) {
+std::vector<std::string_view> dtype_names() {
+  std::vector<std::string_view> names;
   for (int i = 0; i <= static_cast<int>(DataType::Fp8); ++i)
-    if (to_string(static_cast<DataType>(i)) == name) return static_cast<DataType>(i);
-  return std::nullopt;
+    names.push_back(to_string(static_cast<DataType>(i)));
+  return names;
+}
+
+std::optional<DataType> dtype_named(const std::string& name) {
+  const std::vector<std::string_view> names = dtype_names();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<DataType>(found - names.begin());
+}
+
+// A size or a time: above 0.
+template <class Number>
+Number positive(const CsvTable& table, std::size_t row, const std::string& column, Number value) {
+  if (value <= Number{0})
+    table.refuse(row, fmt::format("has {} {}", column, value), "write a number above 0");
+  return value;
+}
+
+std::int64_t size_in(const CsvTable& table, std::size_t row, const std::string& column) {
+  return positive(table, row, column, table.integer(row, column));
 }
 
 Gemm csv_gemm(const CsvTable& table, std::size_t row, DataType dtype) {
-  return {.m = table.integer(row, "m"),
-          .n = table.integer(row, "n"),
-          .k = table.integer(row, "k"),
+  return {.m = size_in(table, row, "m"),
+          .n = size_in(table, row, "n"),
+          .k = size_in(table, row, "k"),
           .dtype = dtype};
 }
 
 Attention csv_attention(const CsvTable& table, std::size_t row, DataType dtype) {
-  const std::int64_t sequence = table.integer(row, "seq");
-  const std::int64_t dim = table.integer(row, "head_dim");
-  return {.batch = table.integer(row, "batch"),
-          .query_heads = table.integer(row, "heads"),
-          .kv_heads = table.integer(row, "kv_heads"),
+  const std::int64_t sequence = size_in(table, row, "seq");
+  const std::int64_t dim = size_in(table, row, "head_dim");
+  return {.batch = size_in(table, row, "batch"),
+          .query_heads = size_in(table, row, "heads"),
+          .kv_heads = size_in(table, row, "kv_heads"),
           .query_length = sequence,
           .kv_length = sequence,
           .head_dim_qk = dim,
@@ -236,8 +257,13 @@ MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& ori
         attention ? Task{csv_attention(table, row, *dtype)} : Task{csv_gemm(table, row, *dtype)};
     auto& [known, times] = by_task[task_text(task)];
     known = task;
-    times.push_back(table.number(row, "time_us"));
+    times.push_back(positive(table, row, "time_us", table.number(row, "time_us")));
   }
+  if (by_task.empty())
+    throw InputError(Problem{file.string(), "",
+                             fmt::format("has no row that can be taken, of {}", table.rows()),
+                             fmt::format("give rows of dtype {}, of attention without window",
+                                         fmt::join(dtype_names(), ", "))});
   MeasuredProfile profile{.provenance = {{"gpu", origin.gpu},
                                          {"source", origin.source},
                                          {"table", file.filename().string()},

@@ -13,8 +13,14 @@ namespace trainyard {
 
 ClusterSpec read_cluster_file(const std::filesystem::path& file) {
   JsonFile json = JsonFile::read(file);
-  ClusterSpec spec = read_cluster(json.root(), file.parent_path());
-  if (!json.has_problems()) check_cluster_builds(json, "", spec);
+  JsonObject root = json.root();
+  const bool in_scenario = root.has("cluster");
+  if (in_scenario) {
+    for (const auto& [key, value] : json.document().items())
+      if (key != "cluster") root.ignore(key);
+  }
+  ClusterSpec spec = read_cluster(in_scenario ? root.object("cluster") : root, file.parent_path());
+  if (!json.has_problems()) check_cluster_builds(json, in_scenario ? "/cluster" : "", spec);
   json.finish();
   return spec;
 }

@@ -17,7 +17,7 @@ namespace trainyard {
 [[nodiscard]] WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
                                                       const Scenario& scenario);
 
-// A scenario's "cluster" object from a file of its own.
+// A scenario's "cluster" object, from a file of its own or from the scenario's.
 [[nodiscard]] ClusterSpec read_cluster_file(const std::filesystem::path& file);
 
 }  // namespace trainyard

@@ -1,7 +1,10 @@
 #include "sim/base/csv_table.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <sstream>
+#include <string_view>
+#include <type_traits>
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -10,29 +13,57 @@ namespace trainyard {
 
 namespace {
 
-std::vector<std::string> cut(const std::string& line) {
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // Excel puts it before UTF-8
+
+// Without the spaces around it, and the quotes around what is left.
+std::string bare(std::string_view word) {
+  const std::size_t begin = word.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  word = word.substr(begin, word.find_last_not_of(" \t\r") - begin + 1);
+  if (word.size() >= 2 && word.front() == '"' && word.back() == '"')
+    word = word.substr(1, word.size() - 2);
+  return std::string(word);
+}
+
+std::vector<std::string> cut(std::string_view line) {
   std::vector<std::string> words;
-  std::istringstream stream(line);
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  for (std::size_t begin = 0; begin <= line.size();) {
+    const std::size_t end = std::min(line.find(',', begin), line.size());
+    words.push_back(bare(line.substr(begin, end - begin)));
+    begin = end + 1;
+  }
   return words;
 }
 
 }  // namespace
 
 CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
-  std::istringstream lines(read_file(file));
+  const std::string text = read_file(file);
+  std::istringstream lines(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size())
+                                                            : text);
+  std::size_t number = 1;
   std::string line;
   std::getline(lines, line);
   header_ = cut(line);
+  if (header_.size() == 1 && line.find_first_of(";\t") != std::string::npos)
+    throw InputError(
+        Problem{file_, "", "has no comma in its first line: " + line, "part fields by commas"});
   while (std::getline(lines, line)) {
-    if (line.empty()) continue;
+    ++number;
+    if (bare(line).empty()) continue;
     rows_.push_back(cut(line));
+    lines_.push_back(number);
     if (rows_.back().size() != header_.size())
-      throw InputError(
-          Problem{file.string(), "",
-                  "has a line of " + std::to_string(rows_.back().size()) + " fields: " + line,
-                  "give every line the fields of the header"});
+      refuse(rows_.size() - 1,
+             "has " + std::to_string(rows_.back().size()) + " fields, the header has " +
+                 std::to_string(header_.size()) + ": " + bare(line),
+             "give every line the fields of the header");
   }
+}
+
+void CsvTable::refuse(std::size_t row, const std::string& problem, const std::string& hint) const {
+  throw InputError(
+      Problem{file_, "", "line " + std::to_string(lines_.at(row)) + " " + problem, hint});
 }
 
 const std::string& CsvTable::text(std::size_t row, const std::string& column) const {
@@ -47,11 +78,13 @@ Number CsvTable::parsed(std::size_t row, const std::string& column) const {
   const std::string& word = text(row, column);
   Number value{};
   const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (end.ec != std::errc{} || end.ptr != word.data() + word.size())
-    throw InputError(Problem{file_, "",
-                             "line " + std::to_string(row + 2) + " has " + column + " \"" + word +
-                                 "\", which is not a number",
-                             "write a number"});
+  const bool whole = std::is_integral_v<Number>;
+  if (end.ec != std::errc{} || end.ptr != word.data() + word.size() ||
+      !std::isfinite(static_cast<double>(value)))
+    refuse(row,
+           "has " + column + " \"" + word + "\", which is " +
+               (whole ? "no whole number" : "not a number"),
+           whole ? "write a whole number" : "write a number");
   return value;
 }
 

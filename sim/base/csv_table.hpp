@@ -15,7 +15,8 @@
 
 namespace trainyard {
 
-// Fields are cut at the commas; none is quoted.
+// Fields are cut at the commas, of which none stands in quotes; spaces and quotes around a field
+// are not part of it. As spreadsheets write it: a byte-order mark and CRLF are passed over.
 class CsvTable {
  public:
   explicit CsvTable(const std::filesystem::path& file);
@@ -26,6 +27,9 @@ class CsvTable {
   [[nodiscard]] const std::string& text(std::size_t row, const std::string& column) const;
   [[nodiscard]] std::int64_t integer(std::size_t row, const std::string& column) const;
   [[nodiscard]] double number(std::size_t row, const std::string& column) const;
+  // Throws InputError that names the row's line.
+  [[noreturn]] void refuse(std::size_t row, const std::string& problem,
+                           const std::string& hint) const;
 
  private:
   template <class Number>
@@ -33,6 +37,7 @@ class CsvTable {
   std::string file_;
   std::vector<std::string> header_;
   std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> lines_;  // of the rows in the file, from 1
 };
 
 }  // namespace trainyard

@@ -191,6 +191,9 @@ TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
       scratch.sh("trainyard run " + scenario + " --workload w.json --json theirs.json");
   ASSERT_EQ(replay.exit, 0) << replay.err;
   ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --json > c.json").exit, 0);
+  EXPECT_EQ(
+      scratch.sh("trainyard run --workload w.json --cluster scenarios/first/two_gpus.json").out,
+      scratch.sh("trainyard run --workload w.json --cluster c.json").out);
   ASSERT_EQ(scratch.sh("trainyard run --workload w.json --cluster c.json --json bare.json").exit,
             0);
   const auto ours = nlohmann::json::parse(scratch.read("ours.json"));

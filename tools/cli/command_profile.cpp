@@ -171,7 +171,9 @@ Exit import_table(const ProfileChoice& choice) {
   const auto profile = bench::from_csv(
       choice.files.front(), {.gpu = choice.gpu, .source = choice.source, .date = import_date()});
   write_file(choice.out, bench::profile_to_json(profile).dump(1) + "\n");
+  const auto left_out = profile.provenance.at("rows_left_out").get<std::size_t>();
   fmt::print("{} rows  {}\n", profile.rows.size(), choice.out);
+  if (left_out > 0) fmt::print("{} lines left out: another dtype, or a window\n", left_out);
   return Exit::Fine;
 }
 

@@ -162,6 +162,24 @@ TEST(ProfileFiles, TablesBecomeProfiles) {
   EXPECT_THROW((void)from_csv(file, {}), InputError);
 }
 
+// A profile without rows, or with a product of nothing, would be found out much later.
+TEST(ProfileFiles, TablesOfNothingAreRefused) {
+  const std::string file = scratch("nothing.csv");
+  const auto said = [&](const std::string& rows) {
+    write_file(file, "dtype,m,n,k,time_us\n" + rows);
+    try {
+      (void)from_csv(file, {});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_THAT(said(""), HasSubstr("has no row that can be taken, of 0"));
+  EXPECT_THAT(said("BF16,64,128,256,4\n"), HasSubstr("give rows of dtype fp32, tf32, bf16"));
+  EXPECT_THAT(said("bf16,64,0,256,4\n"), HasSubstr("line 2 has n 0"));
+  EXPECT_THAT(said("bf16,64,128,256,-1\n"), HasSubstr("line 2 has time_us -1"));
+}
+
 TEST(ShapesFile, WhatARunAsksForIsWhatIsMeasured) {
   const GroupedGemm experts{.rows = {10, 0, 22}, .n = 64, .k = 128};
   const MemoryBound norm{.kind = MemoryBoundKind::Norm, .bytes = 2 * 4 * 4096 * 512};

@@ -34,8 +34,20 @@ TEST(CsvTable, IsReadByColumn) {
   EXPECT_DOUBLE_EQ(table.number(1, "time_us"), 1000.0);
 }
 
+TEST(CsvTable, IsReadAsSpreadsheetsWriteIt) {
+  const CsvTable table(table_of("\xEF\xBB\xBF\"gpu\", rows,time_us,\r\n\"h100\",12 ,3.5,\r\n\r\n"));
+  ASSERT_EQ(table.rows(), 1U);
+  EXPECT_EQ(table.text(0, "gpu"), "h100");
+  EXPECT_EQ(table.integer(0, "rows"), 12);
+  EXPECT_DOUBLE_EQ(table.number(0, "time_us"), 3.5);
+}
+
 TEST(CsvTable, SaysWhatIsWrong) {
-  EXPECT_NE(problem_of("a,b\n1\n", "a").find("has a line of 1 fields"), std::string::npos);
+  EXPECT_NE(problem_of("a;b\n1;2\n", "a").find("part fields by commas"), std::string::npos);
+  EXPECT_NE(problem_of("a,b\n\n1,nan\n", "b").find("line 3 has b \"nan\""), std::string::npos);
+
+  EXPECT_NE(problem_of("a,b\n1\n", "a").find("line 2 has 1 fields, the header has 2"),
+            std::string::npos);
   EXPECT_NE(problem_of("a,b\n1,2\n", "c").find("has no column \"c\""), std::string::npos);
   EXPECT_NE(problem_of("a,b\n1,x\n", "b").find("line 2 has b \"x\""), std::string::npos);
 }
