@@ -7,6 +7,7 @@
 #include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/read_once.hpp"
 
 namespace trainyard {
 
@@ -135,7 +136,7 @@ double four_bit_share(const GpuSheet& sheet) {
 }
 
 GpuSheet load_gpu_sheet(const std::string& name_or_path) {
-  return read_profile_sheet(data_file(kProfileFolder, name_or_path));
+  return read_once<GpuSheet>(data_file(kProfileFolder, name_or_path), read_profile_sheet);
 }
 
 PricedGpu load_gpu(const std::string& name_or_path, Clock clock) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,9 +97,12 @@ class ProgramBuilder {
   [[nodiscard]] bool repeat(const ProgramBlock& block);
 
   // The same for a passage, whose operations are not copied: the program says that they come again.
-  // `named`: what it may name beside a block's, kNone where it is nothing.
-  [[nodiscard]] WrittenPassage begin_passage(std::span<const OpIndex> named) const;
-  // False where the passage may not come again: it is of several microbatches, or names others.
+  // `named`: what it may name beside a block's, kNone where it is nothing. `beside`: the other
+  // microbatch that it is of, which goes as far ahead of the tagged one wherever it comes again.
+  // REQUIRES: until its end nothing from before it is woven.
+  [[nodiscard]] WrittenPassage begin_passage(std::span<const OpIndex> named,
+                                             std::optional<std::int32_t> beside = {}) const;
+  // False where the passage may not come again: it is of other microbatches, or names others.
   [[nodiscard]] bool end_passage(WrittenPassage& passage);
   [[nodiscard]] bool repeat(const WrittenPassage& passage, std::span<const OpIndex> named);
 

@@ -13,21 +13,23 @@ std::size_t passage_with(std::span<const Passage> passages, OpIndex op) {
   return static_cast<std::size_t>(behind - passages.begin()) - 1;
 }
 
-WrittenPassage ProgramBuilder::begin_passage(std::span<const OpIndex> named) const {
+WrittenPassage ProgramBuilder::begin_passage(std::span<const OpIndex> named,
+                                             std::optional<std::int32_t> beside) const {
   return {.begin = border(named),
           .part = tags_.part,
           .work = tags_.work,
           .microbatch = tags_.microbatch,
-          .order = order_};
+          .beside = beside.value_or(tags_.microbatch)};
 }
 
-// Of one microbatch, with effects of its own, and with inputs that the border knows.
+// Of its microbatches, with effects of its own, and with inputs that the border knows.
 bool ProgramBuilder::may_repeat(const WrittenPassage& passage) const {
   const BlockBorder& begin = passage.begin;
-  if (passage.order != order_ || begin.next == next()) return false;
+  if (begin.next == next()) return false;
   const auto known = [&](OpIndex op) { return begin.inside(op) != kNone; };
   const auto own = [&](const Operation& op) {
-    return op.microbatch == passage.microbatch && std::ranges::all_of(dependencies_of(op), known);
+    const bool named = op.microbatch == passage.microbatch || op.microbatch == passage.beside;
+    return named && std::ranges::all_of(dependencies_of(op), known);
   };
   return std::ranges::all_of(written_from(begin.next), own) && std::ranges::all_of(waits_, known) &&
          std::all_of(effects_.begin() + static_cast<std::ptrdiff_t>(begin.next_effect),

@@ -1,5 +1,5 @@
 // A part of a program under construction that is written once for all microbatches that go alike:
-// most often the forward or the backward of a chunk.
+// most often the forward or the backward of a chunk, or one of each woven together.
 //
 // As a block (program_block.hpp) it depends on what stands before it, which it remembers. Its
 // operations are not copied, though: the program says that they come again (Passage).
@@ -27,7 +27,7 @@ struct WrittenPassage {
   StepPart part = StepPart::Other;  // as tagged at its begin
   WorkClass work = WorkClass::Compute;
   std::int32_t microbatch = -1;
-  std::uint32_t order = 0;               // as of a block
+  std::int32_t beside = -1;              // the microbatch of what is woven with it; its own
   std::uint32_t number = 0;              // among the program's passages
   std::vector<std::size_t> inputs = {};  // which of those outside it waits for
   std::vector<OpIndex> waits = {};       // of the computation behind it (BlockBorder::inside)

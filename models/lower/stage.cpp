@@ -70,16 +70,14 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   hold_memory();
   replicas_->begin_step();
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const OpIndex first = build_.next();
-    step_begins_.push_back(first);
-    const bool woven = is_woven(steps, i);
-    write(steps[i], !woven);
-    if (!woven) continue;
-    const OpIndex second = build_.next();
-    step_begins_.push_back(first);
-    write(steps[++i], false);
-    build_.weave(first, second);
-    exchanged_ = build_.last_compute();
+    step_begins_.push_back(build_.next());
+    if (!is_woven(steps, i)) {
+      write(steps[i]);
+      continue;
+    }
+    step_begins_.push_back(build_.next());
+    write_woven(steps[i], steps[i + 1]);
+    ++i;
   }
   step_begins_.push_back(build_.next());
   replicas_->end_step();

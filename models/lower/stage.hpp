@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,10 +71,20 @@ class StageLowering {
     bool first = false;
     bool last = false;
   };
-  // `alone`: it is not woven with another.
-  void write(const ScheduleStep& step, bool alone);
+  void write(const ScheduleStep& step);
+  void write_woven(const ScheduleStep& forward, const ScheduleStep& backward);
   void write_out(const ScheduleStep& step, const Turn& turn);
-  void write_or_repeat(const ScheduleStep& step, std::span<const OpIndex> named);
+  void weave_out(const ScheduleStep& forward, const ScheduleStep& backward, const Turn& turn);
+  // What tells steps, or woven pairs of them, that may go alike from others.
+  struct PassageKind {
+    StepKind kind = StepKind::Forward;
+    std::int32_t chunk = 0;
+    std::int32_t beside = -1;  // the chunk of the backward woven in; -1: none
+    std::int32_t ahead = 0;    // microbatches that the backward's is ahead of the forward's
+    auto operator<=>(const PassageKind&) const = default;
+  };
+  void write_or_repeat(const PassageKind& kind, std::int32_t microbatch,
+                       std::span<const OpIndex> named, const std::function<void()>& write);
   [[nodiscard]] bool goes_as_others(const ScheduleStep& step, const Turn& turn) const;
   [[nodiscard]] Turn next_turn(const ScheduleStep& step);
   [[nodiscard]] bool is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const;
@@ -148,7 +159,7 @@ class StageLowering {
   std::unique_ptr<DataParallel> replicas_;
   OffloadLowering offload_;
   bool repeats_ = true;
-  std::map<std::pair<StepKind, std::int32_t>, std::vector<WrittenPassage>> written_;  // by chunk
+  std::map<PassageKind, std::vector<WrittenPassage>> written_;
   std::vector<OpIndex> step_begins_;
   std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
   std::size_t ended_ = 0;             // how many are of units that are ended

@@ -14,17 +14,47 @@ constexpr std::size_t kMostWays = 8;
 
 }  // namespace
 
-void StageLowering::write(const ScheduleStep& step, bool alone) {
+void StageLowering::write(const ScheduleStep& step) {
   const bool exchanges = step.kind != StepKind::BackwardWeight;
   if (exchanges) begin_step();
   const Turn turn = next_turn(step);
-  if (alone && goes_as_others(step, turn)) {
+  if (goes_as_others(step, turn)) {
     const std::array named{posted_after_};
-    write_or_repeat(step, exchanges ? named : std::span<const OpIndex>{});
+    write_or_repeat({.kind = step.kind, .chunk = step.chunk}, step.microbatch,
+                    exchanges ? named : std::span<const OpIndex>{}, [&] { write_out(step, turn); });
   } else {
     write_out(step, turn);
   }
   if (exchanges) exchanged_ = build_.last_compute();
+}
+
+// Where messages overlap no receive names a step before; where a user's own pairs have others, they
+// are written out.
+void StageLowering::write_woven(const ScheduleStep& forward, const ScheduleStep& backward) {
+  const Turn turn = next_turn(backward);
+  if (plan_.parallelism.overlap_p2p && goes_as_others(forward, {}) &&
+      goes_as_others(backward, turn)) {
+    const PassageKind pair{.kind = forward.kind,
+                           .chunk = forward.chunk,
+                           .beside = backward.chunk,
+                           .ahead = backward.microbatch - forward.microbatch};
+    write_or_repeat(pair, forward.microbatch, {}, [&] { weave_out(forward, backward, turn); });
+  } else {
+    weave_out(forward, backward, turn);
+  }
+  exchanged_ = done_before_ = build_.last_compute();
+}
+
+void StageLowering::weave_out(const ScheduleStep& forward, const ScheduleStep& backward,
+                              const Turn& turn) {
+  const OpIndex first = build_.next();
+  begin_step();
+  write_out(forward, {});
+  exchanged_ = build_.last_compute();
+  const OpIndex second = build_.next();
+  begin_step();
+  write_out(backward, turn);
+  build_.weave(first, second);
 }
 
 void StageLowering::write_out(const ScheduleStep& step, const Turn& turn) {
@@ -50,15 +80,16 @@ bool StageLowering::goes_as_others(const ScheduleStep& step, const Turn& turn) c
   return has_backward(chunks_[chunk]) && replicas_->leaves_backwards();
 }
 
-void StageLowering::write_or_repeat(const ScheduleStep& step, std::span<const OpIndex> named) {
-  const bool forward = step.kind == StepKind::Forward;
-  build_.tag(
-      {.part = forward ? StepPart::Forward : StepPart::Backward, .microbatch = step.microbatch});
-  std::vector<WrittenPassage>& written = written_[{step.kind, step.chunk}];
+void StageLowering::write_or_repeat(const PassageKind& kind, std::int32_t microbatch,
+                                    std::span<const OpIndex> named,
+                                    const std::function<void()>& write) {
+  const bool forward = kind.kind == StepKind::Forward;
+  build_.tag({.part = forward ? StepPart::Forward : StepPart::Backward, .microbatch = microbatch});
+  std::vector<WrittenPassage>& written = written_[kind];
   for (const WrittenPassage& known : written)
     if (build_.repeat(known, named)) return;
-  WrittenPassage fresh = build_.begin_passage(named);
-  write_out(step, {});
+  WrittenPassage fresh = build_.begin_passage(named, microbatch + kind.ahead);
+  write();
   if (!build_.end_passage(fresh)) return;
   if (written.size() == kMostWays) written.erase(written.begin());
   written.push_back(std::move(fresh));

@@ -58,6 +58,7 @@ std::string_view status_of(Answer::Kind kind) {
 void read_ahead(const Variant& variant) {
   try {
     const Scenario scenario = load_scenario(variant.file, variant.changes);
+    (void)load_gpu_sheet(scenario.cluster.node.gpu);
     (void)load_cost_model(scenario.cluster.node.gpu);
   } catch (const InputError&) {  // told of each variant that it concerns
   }

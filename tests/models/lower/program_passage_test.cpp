@@ -138,9 +138,9 @@ TEST(ProgramPassage, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
   }
 }
 
-// Woven blocks, drawn loads, documents and what travels to the host are written out, beside others
-// that are not.
-TEST(ProgramPassage, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
+// Pairs woven together go alike where both microbatches are as many later; the first and the last
+// backward of a chunk do not.
+TEST(ProgramPassage, WovenPairsAreTheSameInFewerWords) {
   TrainingPlan woven = plan_of(small_moe(8),
                                {.pipeline = 4,
                                 .interleave = 2,
@@ -149,12 +149,21 @@ TEST(ProgramPassage, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
                                 .expert_tensor = 1,
                                 .schedule = "dualpipe",
                                 .zero_stage = 1},
-                               16);
-  const Words words = words_of(woven);
-  EXPECT_LT(words.written, words.operations);
-  woven.parallelism.schedule = "interleaved_1f1b";
-  woven.experts.overlap_exchanges = true;
-  words_of(woven);
+                               48);
+  for (const std::string schedule : {"dualpipe", "dualpipe_v", "interleaved_1f1b"}) {
+    SCOPED_TRACE(schedule);
+    woven.parallelism.schedule = schedule;
+    woven.experts.overlap_exchanges = schedule == "interleaved_1f1b";
+    for (const bool added : {false, true}) {
+      woven.gradient_passes.accumulate = added;
+      const Words words = words_of(woven);
+      EXPECT_LT(2 * words.written, words.operations);
+    }
+  }
+}
+
+// Drawn loads, documents and what travels to the host are written out, beside others that are not.
+TEST(ProgramPassage, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
   TrainingPlan uneven =
       plan_of(small_moe(4), {.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1}, 6);
   uneven.experts.routing = RoutingKind::Zipf;
