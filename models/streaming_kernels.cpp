@@ -58,6 +58,9 @@ StreamingKernels load_streaming_kernels(const std::string& name, bool compiled) 
     };
     kernels.repeated_heads = truth("repeated_heads");
     kernels.separate_products = truth("separate_products");
+    kernels.sequence_copies = truth("sequence_copies");
+    kernels.keeps_gathered = truth("keeps_gathered");
+    kernels.recompute_stops_early = truth("recompute_stops_early");
     kernels.joined_gradients = truth("joined_gradients");
     if (all.has("loss_metrics"))
       kernels.loss_metrics = sourced(all, "loss_metrics").integer("value", {.least = 0, .most = 9});

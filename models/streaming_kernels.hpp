@@ -5,9 +5,9 @@
 // outputs once. PyTorch without torch.compile runs an operation as the separate kernels that its
 // Python spells out, each of which reads and writes whole tensors: an RMSNorm that casts to fp32,
 // squares, averages, multiplies, casts back and multiplies by its gain moves 36 bytes of each bf16
-// number forward and 92 backward, where one kernel moves 4 and 6. Frameworks are data
-// (models/frameworks/*.json, "streaming"), each figure with its source; `training.compiled` says
-// which of its figures hold.
+// number forward and 92 backward, where one kernel moves 4 and 6. Beside them: what autograd keeps
+// and runs again. Frameworks are data (models/frameworks/*.json, "streaming"), each figure with its
+// source; `training.compiled` says which of its figures hold.
 //
 //   const StreamingKernels eager = load_streaming_kernels("pytorch", false);
 //   eager.rms_norm.forward.bytes(2);   // 36
@@ -64,6 +64,13 @@ struct StreamingKernels {
   // Queries, keys, values, gate and up each have a product of their own, whose input gradients are
   // summed: two at a time, all at once where compiled.
   bool separate_products = false;
+  // Under sequence parallelism what is gathered or scattered is copied from or into the order of
+  // the ranks, since the sequence is not the first dimension of a tensor.
+  bool sequence_copies = false;
+  // ... and a product's gathered input is kept for its backward, not gathered again.
+  bool keeps_gathered = false;
+  // Full recomputation of a layer ends before its last product, which nothing keeps the output of.
+  bool recompute_stops_early = false;
   // Attention leaves gradients of queries, keys and values that are copied into one tensor.
   bool joined_gradients = false;
   // Evaluations of an unfused loss beside training's own, for what is printed.

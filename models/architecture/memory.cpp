@@ -24,6 +24,7 @@ struct Sizes {
   double product_input = 2.0;
   double activation_input = 2.0;
   std::int64_t beside_activation = 0;  // tensors that an activation function keeps beside its own
+  bool gathered_inputs = false;
   bool narrow_inputs = false;  // inputs of products are kept apart from what they were made of
 
   [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const {
@@ -31,6 +32,10 @@ struct Sizes {
   }
   [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const {
     return divided(tokens * bytes_per_token, tensor);
+  }
+  // Of every token so many numbers that enter a product which gathers the sequence.
+  [[nodiscard]] std::int64_t product_inputs(std::int64_t numbers) const {
+    return gathered_inputs ? tokens * entering(numbers) : outside(entering(numbers));
   }
   // So many numbers that enter a product, or an activation function.
   [[nodiscard]] std::int64_t entering(std::int64_t numbers) const {
@@ -50,6 +55,7 @@ Sizes sizes_of(const ActivationQuery& query) {
           .product_input = query.product_input.value_or(element_bytes(query.precision)),
           .activation_input = query.activation_input.value_or(element_bytes(query.precision)),
           .beside_activation = query.activation_kept_beside,
+          .gathered_inputs = query.gathered_inputs,
           .narrow_inputs = query.product_input.has_value()};
 }
 
@@ -136,7 +142,7 @@ std::int64_t norm_bytes(const ActivationQuery& query, const Sizes& sizes) {
 LayerActivations everything(const Architecture& a, const ActivationQuery& query) {
   const Sizes sizes = sizes_of(query);
   const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
-  const std::int64_t normed = sizes.outside(sizes.entering(a.hidden));
+  const std::int64_t normed = sizes.product_inputs(a.hidden);
   LayerActivations kept;
   kept.norms = 2 * sizes.outside(norm_bytes(query, sizes) * a.hidden);
   kept.attention = normed + attention_bytes(a, query, sizes) + mask;
@@ -179,7 +185,7 @@ LayerActivations without_modules(const Architecture& a, const ActivationQuery& q
                                  LayerActivations kept) {
   const RecomputeModules& again = query.modules;
   const Sizes sizes = sizes_of(query);
-  const std::int64_t normed = sizes.outside(sizes.entering(a.hidden));
+  const std::int64_t normed = sizes.product_inputs(a.hidden);
   const std::int64_t mask = a.dropout ? sizes.outside(kMaskBytes * a.hidden) : 0;
   if (again.second_products) return every_second_product(a, query, kept);
   if (again.core) kept.core = 0;
@@ -232,9 +238,9 @@ std::int64_t embedding_activations(const Architecture& architecture, const Activ
 HeadActivations head_activations(const Architecture& architecture, const ActivationQuery& query,
                                  std::int64_t vocab) {
   const Sizes sizes = sizes_of(query);
-  const std::int64_t stream = sizes.outside(sizes.element * architecture.hidden);
   return {.final_norm = sizes.outside(norm_bytes(query, sizes) * architecture.hidden),
-          .head_input = stream,
+          .head_input = query.gathered_inputs ? sizes.tokens * sizes.element * architecture.hidden
+                                              : sizes.outside(sizes.element * architecture.hidden),
           .logits = sizes.inside(sizes.element * vocab),
           .logits_fp32 = query.fused_loss ? 0 : sizes.inside(kFp32Bytes * vocab)};
 }

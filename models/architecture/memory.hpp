@@ -51,8 +51,9 @@ struct ActivationQuery {
   std::int64_t norm_kept_narrow = 1;
   std::int64_t norm_kept_wide = 0;
   std::int64_t activation_kept_beside =
-      0;                        // more than inputs and output, each as wide as precision
-  bool repeated_heads = false;  // keys and values stand once for every query head
+      0;                         // more than inputs and output, each as wide as precision
+  bool gathered_inputs = false;  // products keep what was gathered, not the rank's part of it
+  bool repeated_heads = false;   // keys and values stand once for every query head
   // Selective recomputation keeps every second product's output, compiled only if it is read again:
   // not that of the last, which is added to the stream.
   bool compiled = false;

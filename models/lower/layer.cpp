@@ -62,9 +62,12 @@ OpIndex LayerLowering::tensor_collective(CollectiveOp op, std::int64_t bytes, st
                   .bytes = bytes,
                   .dtype = wire.value_or(shape_.dtype),
                   .algorithm = plan_.collectives.of(GroupKind::Tensor, op)};
+  if (op == CollectiveOp::ReduceScatter) copy_sequence(name, bytes);
   const OpIndex index =
       build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
-  if (blocking) build_.wait_for(index);
+  if (!blocking) return index;
+  build_.wait_for(index);
+  if (op == CollectiveOp::AllGather) copy_sequence(name, bytes);
   return index;
 }
 
@@ -141,7 +144,9 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
   const bool overlap = plan_.parallelism.overlap_tensor;
   Gemm dgrad = product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad);
   if (name == "head") dgrad.dtype = shape_.dtype;
-  const OpIndex gathered = gather_operand(text + "_input_all_gather", dgrad.dtype, !overlap);
+  const OpIndex gathered = plan_.streaming.keeps_gathered
+                               ? kNone
+                               : gather_operand(text + "_input_all_gather", dgrad.dtype, !overlap);
   if (name != "head") prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
   build_.compute(text + "_dgrad", dgrad);
   adapters_dgrad(name);
@@ -220,12 +225,27 @@ void LayerLowering::second_products_again() {
   activation_forward("ffn_activation", shape_.tokens * local_ffn);
 }
 
+// Of a layer that is checkpointed alone.
+bool LayerLowering::stops_early() const {
+  const Training& t = plan_.training;
+  const bool alone = t.recompute_method != "uniform" || t.recompute_num_layers == 1;
+  return plan_.streaming.recompute_stops_early && t.recompute == Recompute::Full && alone &&
+         build_.tags().part == StepPart::Recompute;
+}
+
 void LayerLowering::ffn_forward() {
-  ffn_matrices_forward();
+  ffn_up_forward();
+  if (stops_early()) return;
+  ffn_down_forward();
   residual_forward("ffn_residual");
 }
 
 void LayerLowering::ffn_matrices_forward() {
+  ffn_up_forward();
+  ffn_down_forward();
+}
+
+void LayerLowering::ffn_up_forward() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   prepare("ffn_up", arch_.ffn_inputs() * arch_.hidden * local_ffn, shape_.tokens * arch_.hidden,
           Rows::Gathered);
@@ -234,6 +254,10 @@ void LayerLowering::ffn_matrices_forward() {
       product(shape_.tokens, arch_.ffn_inputs() * local_ffn, arch_.hidden, GemmPass::Forward));
   adapters_forward("ffn_up");
   activation_forward("ffn_activation", shape_.tokens * local_ffn);
+}
+
+void LayerLowering::ffn_down_forward() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   prepare("ffn_down", arch_.hidden * local_ffn, shape_.tokens * local_ffn);
   adapters_forward("ffn_down");
   row_forward("ffn_join", "ffn_down_gemm",

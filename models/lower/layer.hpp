@@ -172,6 +172,7 @@ class LayerLowering {
   void repeat_heads(std::string_view name);
   void join_input_gradients(std::string_view name);
   void join_attention_gradients();
+  void copy_sequence(std::string_view name, std::int64_t bytes);
   // Before the block it norms the input of, a norm's input also goes round that: what comes back
   // through both is the gradient of one tensor, which autograd reads twice and writes as a sum.
   struct NormBack {
@@ -195,6 +196,9 @@ class LayerLowering {
   void second_products_again();
   void ffn_forward();
   void ffn_matrices_forward();
+  void ffn_up_forward();
+  void ffn_down_forward();
+  [[nodiscard]] bool stops_early() const;
   // Products of the adapters on the matrices that a kernel's name stands for
   // (adapter_products.cpp).
   void adapters_forward(std::string_view name);

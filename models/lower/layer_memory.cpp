@@ -33,6 +33,7 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .norm_kept_narrow = norm.narrow,
           .norm_kept_wide = norm.wide,
           .activation_kept_beside = activation.narrow - architecture.ffn_inputs() - 1,
+          .gathered_inputs = plan.streaming.keeps_gathered,
           .repeated_heads = plan.streaming.repeated_heads,
           .compiled = plan.streaming.compiled,
           .attention_output = plan.recipe.attention_output_bytes};

@@ -71,6 +71,12 @@ void LayerLowering::join_input_gradients(std::string_view name) {
          shape_.tokens * arch_.hidden);
 }
 
+// Into the order of the ranks before a scatter, out of it after a gather.
+void LayerLowering::copy_sequence(std::string_view name, std::int64_t bytes) {
+  if (!plan_.streaming.sequence_copies || !shape_.sequence_parallel) return;
+  memory_bound(std::string(name) + "_copy", MemoryBoundKind::Elementwise, 2 * bytes);
+}
+
 void LayerLowering::join_attention_gradients() {
   if (!plan_.streaming.joined_gradients) return;
   const std::int64_t width = (arch_.query_width() + 2 * arch_.kv_width()) / shape_.tensor;

@@ -24,6 +24,13 @@ std::int64_t stream_of(const TrainingPlan& plan) {
   return plan.training.sequence_length * plan.architecture.hidden;
 }
 
+std::int64_t operations_of(const Workload& step, std::string_view name) {
+  std::int64_t found = 0;
+  for_each_operation(step, step.programs.front(),
+                     [&](const OperationView& view) { found += view.name == name ? 1 : 0; });
+  return found;
+}
+
 TEST(Streaming, EagerNormsMoveThirtySixBytesForwardAndNinetyTwoBack) {
   const TrainingPlan plan = plan_with("pytorch", false);
   const Workload step = lower(plan);
@@ -81,6 +88,43 @@ TEST(Streaming, GradientsOfOnePackedProductAreCopiedTogether) {
   const std::int64_t width = 256 + 2 * 128;
   EXPECT_EQ(traffic_of(lower(plan), "qkv_gradient_join"),
             (Traffic{kLayers, kLayers * 2 * kBf16 * plan.training.sequence_length * width}));
+}
+
+// Gathered before the products of two inputs a layer and before the head, and the gradients of its
+// two outputs; scattered as often the other way. Each copy reads and writes the message.
+TEST(Streaming, AGatheredSequenceIsCopiedAndKept) {
+  TrainingPlan plan = plan_with("pytorch", false);
+  plan.parallelism = {.tensor = 2, .sequence_parallel = true};
+  const Workload step = lower(plan);
+  const std::int64_t copy = 2 * kBf16 * stream_of(plan);
+  for (const char* name : {"attention_all_gather_copy", "attention_join_copy", "ffn_join_copy",
+                           "ffn_down_gradient_all_gather_copy", "qkv_dgrad_reduce_scatter_copy"}) {
+    EXPECT_EQ(traffic_of(step, name), (Traffic{kLayers, kLayers * copy})) << name;
+  }
+  EXPECT_EQ(operations_of(step, "qkv_input_all_gather"), 0);
+  plan.streaming = {};
+  const Workload fused = lower(plan);
+  EXPECT_EQ(operations_of(fused, "qkv_input_all_gather"), kLayers);
+  EXPECT_EQ(operations_of(fused, "attention_join_copy"), 0);
+  plan.streaming.keeps_gathered = true;
+  const Architecture& a = plan.architecture;
+  const LayerActivations kept = layer_activations(a, activation_query(plan));
+  plan.streaming.keeps_gathered = false;
+  const LayerActivations parts = layer_activations(a, activation_query(plan));
+  EXPECT_EQ(kept.total() - parts.total(), 2 * kBf16 * stream_of(plan) / 2);
+}
+
+// Nothing keeps the output of a layer's last product; of two layers run again together the second
+// needs that of the first.
+TEST(Streaming, RecomputationEndsBeforeTheLastProduct) {
+  TrainingPlan plan = plan_with("pytorch", false);
+  plan.training.recompute = Recompute::Full;
+  EXPECT_EQ(operations_of(lower(plan), "ffn_up_gemm"), 2 * kLayers);
+  EXPECT_EQ(operations_of(lower(plan), "ffn_down_gemm"), kLayers);
+  EXPECT_EQ(operations_of(lower(plan), "ffn_residual"), kLayers);
+  plan.training.recompute_num_layers = 2;
+  EXPECT_EQ(operations_of(lower(plan), "ffn_down_gemm"), 2 * kLayers);
+  EXPECT_EQ(operations_of(lower(plan_with("megatron", false)), "ffn_down_gemm"), kLayers);
 }
 
 // Beside what fused kernels keep: the fp32 copy of each norm's input (4 bytes), the gate's silu
