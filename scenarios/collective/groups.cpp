@@ -93,8 +93,7 @@ CollectiveGroup parse_group(std::string_view text, std::size_t gpus) {
   std::string_view ranks = text.substr(colon + 1);
   CollectiveGroup group;
   if (const std::size_t at = ranks.find('@'); at != std::string_view::npos) {
-    const std::vector<std::int64_t> sizes = parse_sizes(ranks.substr(at + 1));
-    group.bytes = sizes.front();
+    group.bytes = parse_size(ranks.substr(at + 1), option);
     ranks = ranks.substr(0, at);
   }
   const std::string_view head = text.substr(0, colon);

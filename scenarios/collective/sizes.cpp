@@ -35,9 +35,10 @@ constexpr std::array kUnits{Unit{"", 1.0},
 constexpr double kBytesMost = 1e15;
 constexpr std::size_t kSizesMost = 1000;
 
-[[noreturn]] void refuse(std::string problem, std::string hint) {
+constexpr const char* kSizes = "--sizes";
+[[noreturn]] void refuse_size(const std::string& option, std::string problem, std::string hint) {
   throw InputError(Problem{
-      .file = "--sizes", .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
+      .file = option, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
 }
 
 // The number at the start of a text; nothing is left of a text that has none.
@@ -54,19 +55,19 @@ Leading leading_number(std::string_view text) {
   return result;
 }
 
-std::int64_t parse_size(std::string_view text) {
+std::int64_t size_of(std::string_view text, const std::string& option, const char* examples) {
   const Leading leading = leading_number(text);
   const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& candidate) {
     return candidate.name == leading.rest;
   });
   if (std::isnan(leading.number) || unit == kUnits.end()) {
-    refuse(fmt::format("\"{}\" is not a size", text),
-           "write a number with B, KiB, MiB or GiB, such as 8B:8GiB or 1MiB:1GiB:4");
+    refuse_size(option, fmt::format("\"{}\" is not a size", text),
+                fmt::format("write a number with B, KiB, MiB or GiB, such as {}", examples));
   }
   const double bytes = leading.number * unit->bytes;
   if (!(bytes >= 1.0 && bytes <= kBytesMost) || bytes != std::floor(bytes)) {
-    refuse(fmt::format("\"{}\" is not a whole number of bytes from 1 to 10^15", text),
-           "the sizes of nccl-tests go from 8B to 8GiB");
+    refuse_size(option, fmt::format("\"{}\" is not a whole number of bytes from 1 to 10^15", text),
+                "the sizes of nccl-tests go from 8B to 8GiB");
   }
   return static_cast<std::int64_t>(bytes);
 }
@@ -75,7 +76,8 @@ double parse_factor(std::string_view text) {
   const Leading leading = leading_number(text);
   if (leading.rest.empty() && leading.number > 1.0 && leading.number <= kBytesMost)
     return leading.number;
-  refuse(fmt::format("\"{}\" is not a factor", text), "it must be above 1, such as 2 in 8B:8GiB:2");
+  refuse_size(kSizes, fmt::format("\"{}\" is not a factor", text),
+              "it must be above 1, such as 2 in 8B:8GiB:2");
 }
 
 std::vector<std::string_view> parts_of(std::string_view text) {
@@ -93,25 +95,32 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 std::vector<std::int64_t> parse_sizes(std::string_view text) {
   const std::vector<std::string_view> parts = parts_of(text);
   if (parts.size() > 3) {
-    refuse(fmt::format("\"{}\" has {} parts", text, parts.size()),
-           "write FROM:TO or FROM:TO:FACTOR, such as 8B:8GiB:2");
+    refuse_size(kSizes, fmt::format("\"{}\" has {} parts", text, parts.size()),
+                "write FROM:TO or FROM:TO:FACTOR, such as 8B:8GiB:2");
   }
-  const std::int64_t from = parse_size(parts[0]);
-  const std::int64_t last = parts.size() > 1 ? parse_size(parts[1]) : from;
+  constexpr const char* kExamples = "8B:8GiB or 1MiB:1GiB:4";
+  const std::int64_t from = size_of(parts[0], kSizes, kExamples);
+  const std::int64_t last = parts.size() > 1 ? size_of(parts[1], kSizes, kExamples) : from;
   const double factor = parts.size() > 2 ? parse_factor(parts[2]) : 2.0;
   if (last < from) {
-    refuse(fmt::format("\"{}\" ends below its start", text), "put the smaller size first");
+    refuse_size(kSizes, fmt::format("\"{}\" ends below its start", text),
+                "put the smaller size first");
   }
   std::vector<std::int64_t> sizes;
   for (std::int64_t size = from; size <= last;) {
     sizes.push_back(size);
     if (sizes.size() > kSizesMost) {
-      refuse(fmt::format("\"{}\" are more than {} sizes", text, kSizesMost), "use a larger factor");
+      refuse_size(kSizes, fmt::format("\"{}\" are more than {} sizes", text, kSizesMost),
+                  "use a larger factor");
     }
     // A factor near 1 still moves on by a byte.
     size = std::max(size + 1, std::int64_t{std::llround(static_cast<double>(size) * factor)});
   }
   return sizes;
+}
+
+std::int64_t parse_size(std::string_view text, const std::string& option) {
+  return size_of(text, option, "64MiB");
 }
 
 std::string size_text(std::int64_t bytes) {

@@ -16,6 +16,10 @@ namespace trainyard {
 // where none is given. Throws InputError, naming what cannot be read.
 [[nodiscard]] std::vector<std::int64_t> parse_sizes(std::string_view text);
 
+// The one size that an option names: parse_size("64MiB", "--group"). Throws InputError, naming the
+// option.
+[[nodiscard]] std::int64_t parse_size(std::string_view text, const std::string& option);
+
 // "8B", "128KiB", "1GiB": the largest binary unit that divides it.
 [[nodiscard]] std::string size_text(std::int64_t bytes);
 

@@ -176,25 +176,30 @@ Json costs_json(const RunView& view) {
 
 Json result_json(const RunView& view) {
   const Figures key = figures(view);
-  return {{"scenario", view.facts.scenario},
-          {"provenance", provenance_json(view.facts)},
-          {"step_time_s", key.step_time_s},
-          {"tokens_per_s", or_null(key.tokens_per_s)},
-          {"tokens_per_s_per_gpu", or_null(key.tokens_per_s_per_gpu)},
-          {"model_tflops_per_gpu", or_null(key.model_tflops_per_gpu)},
-          {"hardware_tflops_per_gpu", or_null(key.hardware_tflops_per_gpu)},
-          {"mfu", or_null(key.mfu)},
-          {"hfu", or_null(key.hfu)},
-          {"flops_convention", or_null(view.facts.flops_convention)},
-          {"breakdown_s", breakdown_json(view)},
-          {"memory", memory_json(view)},
-          {"links", links_json(view)},
-          {"collectives", collectives_json(view)},
-          {"placement", placement_json(view)},
-          {"costs", costs_json(view)},
-          {"fold", fold_json(view)},
-          {"approximations", approximations_json(view.facts)},
-          {"published", published_json(view.facts)}};
+  Json result = {{"scenario", view.facts.scenario},
+                 {"provenance", provenance_json(view.facts)},
+                 {"step_time_s", key.step_time_s}};
+  if (view.facts.steps > 1.0) {
+    result["steps"] = view.facts.steps;
+    result["all_steps_time_s"] = view.timeline.makespan_s;
+  }
+  result.update({{"tokens_per_s", or_null(key.tokens_per_s)},
+                 {"tokens_per_s_per_gpu", or_null(key.tokens_per_s_per_gpu)},
+                 {"model_tflops_per_gpu", or_null(key.model_tflops_per_gpu)},
+                 {"hardware_tflops_per_gpu", or_null(key.hardware_tflops_per_gpu)},
+                 {"mfu", or_null(key.mfu)},
+                 {"hfu", or_null(key.hfu)},
+                 {"flops_convention", or_null(view.facts.flops_convention)},
+                 {"breakdown_s", breakdown_json(view)},
+                 {"memory", memory_json(view)},
+                 {"links", links_json(view)},
+                 {"collectives", collectives_json(view)},
+                 {"placement", placement_json(view)},
+                 {"costs", costs_json(view)},
+                 {"fold", fold_json(view)},
+                 {"approximations", approximations_json(view.facts)},
+                 {"published", published_json(view.facts)}});
+  return result;
 }
 
 std::string to_text(const Json& json) { return json.dump(2) + "\n"; }

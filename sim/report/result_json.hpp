@@ -1,5 +1,7 @@
 // The machine-readable result of a run: one JSON object whose keys are stable (design section 6).
-// SI units stand in the names; null where a thing does not apply.
+// SI units stand in the names; null where a thing does not apply. Where several steps were played
+// (parameter servers) there are also `steps` and `all_steps_time_s`: times are then means over the
+// steps, while the moment of the peak, counts and bytes are of all of them.
 //
 //   write_file("result.json", to_text(result_json(view)));
 #pragma once

@@ -41,15 +41,19 @@ BENCHMARK(ring_on_ideal)->Arg(256)->Arg(1024)->Iterations(1)->Unit(benchmark::kS
 BENCHMARK(ring_on_simgrid)->Arg(256)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
 BENCHMARK(folded_ring)->Arg(256)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
 
-// What messages() and phases() of a row cost by themselves, for a group of 64 ranks on 8 nodes.
+// What messages() and phases() of a row cost by themselves, for a group of 64 ranks on 8 nodes, or
+// on one where the algorithm stays within a node.
 void lower_row(benchmark::State& state, const CollectiveAlgorithm& algorithm) {
-  const Cluster cluster = make_cluster({.nodes = 8, .gpus = 8, .reduces = true});
+  const Cluster nodes = make_cluster({.nodes = 8, .gpus = 8, .reduces = true});
+  const Cluster node = make_cluster({.nodes = 1, .gpus = 64, .reduces = true});
   const std::vector<std::uint32_t> gpus = gpus_of(64);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  if (algorithm.refusal(place)) {
-    state.SkipWithError("refuses 64 ranks on 8 nodes");
+  const bool within = algorithm.refusal({.cluster = nodes, .gpus = gpus}).has_value();
+  const GroupPlace place{.cluster = within ? node : nodes, .gpus = gpus};
+  if (const auto refusal = algorithm.refusal(place)) {
+    state.SkipWithError(refusal->c_str());
     return;
   }
+  state.counters["nodes"] = within ? 1.0 : 8.0;
   std::size_t phases = 0;
   std::size_t chains = 0;
   for (auto _ : state) {

@@ -47,6 +47,27 @@ TEST(Groups, AGroupNamesWhatItDoes) {
     EXPECT_THROW((void)parse_group(text, 8), InputError) << text;
 }
 
+// A group has one size, and what is wrong with it is said of the option that named it.
+TEST(Groups, ASizeIsRefusedUnderTheGroupsName) {
+  const auto said = [](const char* text) -> std::string {
+    try {
+      (void)parse_group(text, 8);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(
+      said("all_reduce:0-7@0"),
+      "--group: \"0\" is not a whole number of bytes from 1 to 10^15 (the sizes of nccl-tests "
+      "go from 8B to 8GiB)");
+  EXPECT_EQ(said("all_reduce:0-7@"),
+            "--group: \"\" is not a size (write a number with B, KiB, MiB or GiB, such as 64MiB)");
+  EXPECT_EQ(said("all_reduce:0-7@8B"), "nothing");
+  // A colon ends the operation's name, so that a range of sizes is none of ranks.
+  EXPECT_NE(said("all_reduce:0-7@8B:8GiB"), "nothing");
+}
+
 TEST(Groups, SplitsAreThoseOfParallelTraining) {
   const std::vector<std::uint32_t> ranks = first_ranks(6);
   EXPECT_THAT(split_groups("tensor=3", ranks),

@@ -197,6 +197,11 @@ TEST(ParameterServers, StepsAndStaleness) {
   EXPECT_LE(step_s(stale), step_s(four) * (1.0 + kAgreement));
   EXPECT_LE(step_s(free), step_s(stale) * (1.0 + kAgreement));
   EXPECT_NEAR(*figures(four.view()).tokens_per_s, 8 * 2 * 512 / step_s(four), 1e-6);
+  const auto result = result_json(four.view());
+  EXPECT_EQ(result.at("steps"), 4);
+  EXPECT_EQ(result.at("all_steps_time_s").get<double>(), four.timeline.makespan_s);
+  EXPECT_EQ(result.at("step_time_s").get<double>(), four.timeline.makespan_s / 4.0);
+  EXPECT_FALSE(result_json(one.view()).contains("steps"));
   for (const ScenarioRun* run : {&one, &four, &stale, &free}) {
     const Breakdown times = run->view().breakdown_of(0);
     const double sum = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
