@@ -8,7 +8,10 @@
 //           the plan, of what is planned and of that round without the microbatches too many.
 //   v_half  Qi et al. 2405.15362: about half of the activations and half of the bubble of 1F1B.
 //   v_min   the same, every pass as fast as it can be: a third of the activations, two thirds of
-//           the bubble.
+//           the bubble. A round is three forwards or three backwards in turn on neighbouring ranks,
+//           so that where times differ it takes max(F + B + W, 3F, 3B) for a microbatch, 3.6 in
+//           place of 3 at F = 1, B = 1.2, W = 0.8: as published (the paper's O(n)), and of v_half
+//           and zb_v not true.
 //
 // p = 4, m = 8, a step of a chunk 1: 51, 57 and 59 against 66 of 1F1B, with 8, 6 and 4 half-size
 // activations against its 8 (tests/models/schedules/zero_bubble_test.cpp).

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "models/schedules/greedy.hpp"
@@ -165,6 +166,33 @@ TEST(ControllableMemory, WorkedExample) {
   const PlayedSchedule third = play_costs("v_min", shape);
   EXPECT_DOUBLE_EQ(third.makespan_s, 59.0);
   EXPECT_EQ(highest(third.peak_activations), 4);
+}
+
+// What a microbatch more takes where the steps of a chunk are not of one length: v_half no more
+// than its work, on any number of stages; of v_min the three forwards or backwards of a round come
+// one after the other around the ranks (Qi et al. 2405.15362: a bubble of O(n) then), as in the
+// block that they published.
+TEST(ControllableMemory, StepsOfUnequalLength) {
+  const auto growth = [](const char* name, std::int64_t p, double f, double b, double w) {
+    const auto makespan = [&](std::int64_t m) {
+      const PipelineShape shape =
+          placed(*find_schedule(name), {.stages = p, .microbatches = m, .chunks = 2});
+      const auto ranks = static_cast<std::size_t>(p);
+      const StepDurations durations{.forward_s = std::vector<double>(ranks, f),
+                                    .backward_s = std::vector<double>(ranks, b + w),
+                                    .weight_s = std::vector<double>(ranks, w)};
+      return play_schedule(all_steps(*find_schedule(name), shape), shape, durations).makespan_s;
+    };
+    return (makespan(12 * p) - makespan(6 * p)) / static_cast<double>(6 * p);
+  };
+  for (const auto& [f, b, w] : {std::array{1.0, 1.2, 0.8}, std::array{1.2, 1.0, 0.8},
+                                std::array{1.0, 0.8, 1.2}, std::array{1.0, 1.2, 1.2}}) {
+    for (const std::int64_t p : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16})
+      EXPECT_NEAR(growth("v_half", p, f, b, w), f + b + w, 1e-9) << p << " " << f << " " << b;
+    for (const std::int64_t p : {4, 6, 7, 8, 9})
+      EXPECT_NEAR(growth("v_min", p, f, b, w), std::max({f + b + w, 3.0 * f, 3.0 * b}), 1e-9)
+          << p << " " << f << " " << b;
+  }
 }
 
 // A limit of p takes the time of ZB-H1, one of 2p that of ZB-H2, and the limit is kept.
