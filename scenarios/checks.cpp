@@ -10,6 +10,7 @@
 #include "models/schedules/schedule.hpp"
 #include "scenarios/device_checks.hpp"
 #include "scenarios/expert_checks.hpp"
+#include "scenarios/gpu_checks.hpp"
 #include "scenarios/split_checks.hpp"
 #include "topologies/cluster_reader.hpp"
 
@@ -368,6 +369,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_offload(file, scenario, sound);
   check_further_tokens(file, scenario, sound);
   check_nccl(check);
+  if (check.cluster) check_gpu_profiles(file, scenario, sound);
   if (check.cluster) check_cluster_builds(check.file, "/cluster", check.scenario.cluster);
 }
 
