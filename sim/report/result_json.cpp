@@ -63,6 +63,15 @@ Json published_json(const RunFacts& facts) {
           {"figures", std::move(figures)}};
 }
 
+Json error_json(const std::optional<MeasuredError>& error) {
+  if (!error) return nullptr;
+  return {{"kind", error->kind},
+          {"runs", error->runs},
+          {"mape", error->mape},
+          {"bias", error->bias},
+          {"p90", error->p90}};
+}
+
 }  // namespace
 
 Json breakdown_json(const RunView& view) {
@@ -198,7 +207,8 @@ Json result_json(const RunView& view) {
                  {"costs", costs_json(view)},
                  {"fold", fold_json(view)},
                  {"approximations", approximations_json(view.facts)},
-                 {"published", published_json(view.facts)}});
+                 {"published", published_json(view.facts)},
+                 {"measured_error", error_json(view.facts.measured_error)}});
   return result;
 }
 

@@ -42,6 +42,15 @@ struct PublishedComparison {
   [[nodiscard]] double error() const { return predicted / published - 1.0; }  // +0.05: 5 % too high
 };
 
+// How far off predictions of measured runs like this one were, on average.
+struct MeasuredError {
+  std::string kind;      // of what runs: "16-bit dense models on ampere"
+  std::size_t runs = 0;  // how many
+  double mape = 0.0;     // mean |predicted / measured - 1|
+  double bias = 0.0;     // mean, below 0: predicted too fast
+  double p90 = 0.0;      // nine in ten are no further off
+};
+
 struct RunFacts {
   std::string title;                // first line of a report
   nlohmann::ordered_json scenario;  // resolved; null for a bare workload file
@@ -60,6 +69,7 @@ struct RunFacts {
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;
+  std::optional<MeasuredError> measured_error;  // absent: no such run was measured, or not asked
   std::vector<std::string> assumptions;
   std::vector<Approximation> approximations;
   // Timing of the run itself, printed only with --timing (results are byte-identical without).

@@ -113,6 +113,13 @@ std::string figures_alone(const std::vector<FigureRow>& rows) {
   return table.text();
 }
 
+std::string error_text(const std::optional<MeasuredError>& error) {
+  if (!error) return "";
+  return wrapped(fmt::format("  measured: {} runs of {} were {} off, 90 % within {}", error->runs,
+                             error->kind, percent(error->mape), percent(error->p90)),
+                 4);
+}
+
 constexpr std::array<std::string_view, kTimeShares> kShortTitles{
     "compute", "optim.", "TP",      "PP",     "DP",   "EP",  "CP",
     "CPU",     "other",  "waiting", "bubble", "host", "idle"};
@@ -206,7 +213,8 @@ std::string verdict_line(const RunView& view) {
 
 std::string figures_section(const RunView& view) {
   const std::vector<FigureRow> rows = figure_rows(view);
-  return view.facts.published.empty() ? figures_alone(rows) : figures_with_published(view, rows);
+  return (view.facts.published.empty() ? figures_alone(rows) : figures_with_published(view, rows)) +
+         error_text(view.facts.measured_error);
 }
 
 std::string breakdown_section(const RunView& view) {

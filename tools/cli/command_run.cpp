@@ -6,6 +6,7 @@
 
 #include "kernels/bench/shapes_file.hpp"
 #include "scenarios/memory/ways_to_fit.hpp"
+#include "scenarios/run/measured_error.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/run/workload_question.hpp"
 #include "sim/base/error.hpp"
@@ -150,7 +151,8 @@ Exit run(const RunChoice& choice) {
     refuse_unwritable(other);
   }
   const std::optional<Scenario> scenario = scenario_of(choice);
-  const Run result = simulate(choice, scenario);
+  Run result = simulate(choice, scenario);
+  if (scenario) result.facts.measured_error = measured_error(*scenario);
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};

@@ -7,6 +7,7 @@
 #include "scenarios/run/run.hpp"
 #include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/dataset.hpp"
+#include "scenarios/validate/error_table.hpp"
 #include "scenarios/validate/left_out.hpp"
 #include "scenarios/validate/memory_rows.hpp"
 #include "scenarios/validate/report.hpp"
@@ -32,7 +33,7 @@ struct ValidateChoice {
   bool left_out = false;
   std::size_t worst = ReportChoice{}.worst;
   std::size_t processes = 0;
-  std::string csv, json, svg, cache, scenarios;
+  std::string csv, json, svg, errors, cache, scenarios;
   std::string against;
   std::uint32_t rank = 0;
 };
@@ -95,6 +96,14 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
 
 void write_files(const ValidateChoice& choice, const ReportChoice& report,
                  const std::vector<Outcome>& outcomes, const std::vector<MemoryOutcome>& memory) {
+  if (!choice.errors.empty()) {
+    const std::string source = fmt::format(
+        "{}, {}{}", report.program, report.date,
+        report.left_out.empty() ? "" : ", each source predicted without what its own rows fitted");
+    write_file(
+        choice.errors,
+        error_table(report.left_out.empty() ? outcomes : report.left_out, source).dump(1) + "\n");
+  }
   if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes, memory));
   if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
   if (choice.json.empty()) return;
@@ -104,7 +113,7 @@ void write_files(const ValidateChoice& choice, const ReportChoice& report,
 }
 
 Exit validate_rows(const ValidateChoice& choice) {
-  for (const std::string& file : {choice.csv, choice.json, choice.svg}) {
+  for (const std::string& file : {choice.csv, choice.json, choice.svg, choice.errors}) {
     Outputs outputs;
     if (!file.empty()) outputs.json = file;
     refuse_unwritable(outputs);
@@ -189,6 +198,9 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--csv", choice->csv, "Write one line a row");
   command->add_option("--json", choice->json, "Write scores and rows as JSON");
   command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
+  command->add_option("--errors", choice->errors,
+                      "Write how far off each kind of run is, as `trainyard run` tells it "
+                      "(scenarios/validate/data/errors.json)");
   command->add_option("--scenarios", choice->scenarios,
                       "Write each row's scenario into this folder");
   command->add_option("--cache", choice->cache,

@@ -26,7 +26,7 @@ TEST(ResultJson, HasTheStableKeysInOrder) {
       ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
                   "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "hfu",
                   "flops_convention", "breakdown_s", "memory", "links", "collectives", "placement",
-                  "costs", "fold", "approximations", "published"));
+                  "costs", "fold", "approximations", "published", "measured_error"));
 }
 
 TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
@@ -39,6 +39,16 @@ TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
   EXPECT_DOUBLE_EQ(result["hardware_tflops_per_gpu"], 6.5);
   EXPECT_DOUBLE_EQ(result["mfu"], 0.5);
   EXPECT_DOUBLE_EQ(result["hfu"], 0.65);
+}
+
+TEST(ResultJson, TheErrorOfMeasuredRunsIsThere) {
+  SmallRun small;
+  EXPECT_TRUE(result_json(small.view())["measured_error"].is_null());
+  small.facts.measured_error = {
+      .kind = "two GPUs", .runs = 3, .mape = 0.05, .bias = 0.0167, .p90 = 0.1};
+  const OrderedJson error = result_json(small.view())["measured_error"];
+  EXPECT_EQ(error, OrderedJson::parse(R"({"kind": "two GPUs", "runs": 3, "mape": 0.05,
+                                          "bias": 0.0167, "p90": 0.1})"));
 }
 
 TEST(ResultJson, WhatDoesNotApplyIsNull) {

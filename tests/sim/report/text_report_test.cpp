@@ -47,6 +47,15 @@ TEST(Summary, PublishedFiguresStandBesideThePrediction) {
   EXPECT_THAT(text, HasSubstr("published: worked by hand"));
 }
 
+TEST(Summary, SaysHowFarOffMeasuredRunsWere) {
+  SmallRun small;
+  EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("measured:")));
+  small.facts.measured_error = {
+      .kind = "two GPUs", .runs = 3, .mape = 0.05, .bias = 0.0167, .p90 = 0.1};
+  EXPECT_THAT(summary_text(small.view()),
+              HasSubstr("  measured: 3 runs of two GPUs were 5.0 % off, 90 % within 10.0 %\n"));
+}
+
 TEST(Summary, WithoutPublishedFiguresThereIsNoColumnForThem) {
   SmallRun small;
   small.facts.published.clear();
