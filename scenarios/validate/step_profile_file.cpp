@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -55,9 +56,22 @@ StepProfile of_lines(const std::string& file, const std::string& text) {
   return of_times(file, times);
 }
 
-TimeSpan span_of(const Json& event) {
-  const double start = number_at(event, "/ts", 0.0) * kMicrosecond;
-  return {start, start + number_at(event, "/dur", 0.0) * kMicrosecond};
+// Throws InputError where the event has no time, or ends before it begins.
+TimeSpan span_of(const std::string& file, std::size_t index, const Json& event) {
+  const auto number = [&](const char* key) {
+    const auto found = event.find(key);
+    if (found == event.end() || !found->is_number() || !std::isfinite(found->get<double>())) {
+      refuse(file, fmt::format("/traceEvents/{}/{}", index, key), "is no number of microseconds");
+    }
+    return found->get<double>();
+  };
+  const double start = number("ts");
+  const double duration = number("dur");
+  if (duration < 0.0) {
+    refuse(file, fmt::format("/traceEvents/{}/dur", index),
+           fmt::format("is {} us, below 0", duration));
+  }
+  return {start * kMicrosecond, (start + duration) * kMicrosecond};
 }
 
 struct Events {
@@ -74,11 +88,11 @@ Lane lane_of(const Json& event) {
 
 // A kernel's time begins where the slice of its waiting does, which stands before it in its lane.
 // `simulated`: what a trace of our own says of it, else nothing.
-ClassSpan kernel_of(const Json& event, const std::string& simulated,
+ClassSpan kernel_of(const Json& event, TimeSpan time, const std::string& simulated,
                     std::map<Lane, double>& waits) {
   ClassSpan kernel{
       simulated.empty() ? kernel_class(text_at(event, "/name")) : simulated_kernel_class(simulated),
-      span_of(event)};
+      time};
   if (const auto wait = waits.find(lane_of(event)); wait != waits.end()) {
     kernel.time.start_s = wait->second;
     waits.erase(wait);
@@ -86,23 +100,25 @@ ClassSpan kernel_of(const Json& event, const std::string& simulated,
   return kernel;
 }
 
-Events events_of(const Json& all) {
+Events events_of(const std::string& file, const Json& all) {
   Events events;
   std::map<Lane, double> waits;  // where one has begun
-  for (const Json& event : all) {
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const Json& event = all[index];
     if (text_at(event, "/ph") != "X") continue;
+    const auto time = [&] { return span_of(file, index, event); };
     const std::string category = text_at(event, "/cat");
     const std::string name = text_at(event, "/name");
     if (category == "kernel") {
       const std::string simulated = text_at(event, "/args/kernel");
-      events.kernels.push_back(kernel_of(event, simulated, waits));
+      events.kernels.push_back(kernel_of(event, time(), simulated, waits));
       if (!simulated.empty()) events.ranks.insert(lane_of(event).first);
     } else if (category == "wait") {
-      waits[lane_of(event)] = span_of(event).start_s;
+      waits[lane_of(event)] = time().start_s;
     } else if (category == "gpu_memcpy" || category == "gpu_memset") {
-      events.kernels.push_back({"copy", span_of(event)});
+      events.kernels.push_back({"copy", time()});
     } else if (category == "user_annotation" && name.starts_with(kStep)) {
-      events.steps.push_back(span_of(event));
+      events.steps.push_back(time());
     }
   }
   return events;
@@ -121,7 +137,7 @@ TimeSpan span_of(const std::vector<ClassSpan>& kernels) {
 // Marked steps are those of the CPU, which the GPU follows: the kernels that start in them are
 // counted, and the median length is a step.
 StepProfile of_trace(const std::string& file, const Json& all) {
-  const Events events = events_of(all);
+  const Events events = events_of(file, all);
   if (events.kernels.empty()) refuse(file, "/traceEvents", "holds no event of category \"kernel\"");
   if (events.ranks.size() > 1) {
     throw InputError(Problem{file, "/traceEvents",

@@ -120,6 +120,21 @@ void expect_trace_reads_back(const std::string& scenario, const std::vector<Over
   EXPECT_NEAR(read.idle_s, made.idle_s, 1e-5 * made.step_s);
 }
 
+TEST(StepProfile, RefusesAKernelWithoutATimeOrThatEndsBeforeItBegins) {
+  for (const std::string time : {R"("ts": 1.0)", R"("ts": 1.0, "dur": "2")",
+                                 R"("ts": null, "dur": 2.0)", R"("ts": 1.0, "dur": -2.0)"}) {
+    const std::string trace =
+        R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", )" + time + "}]}";
+    try {
+      static_cast<void>(read_step_profile(written("time.json", trace)));
+      ADD_FAILURE() << time << " was read";
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("/traceEvents/0/"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(StepProfile, OfTheTraceOfARunIsThatOfTheRun) {
   expect_trace_reads_back("megatron/gpt_145p6b_1536xa100.json",
                           {{"training.global_batch_size", "384"}});
