@@ -71,7 +71,7 @@ TEST(KernelPricing, ARunSaysWhetherReplicasKeepPace) {
   };
   EXPECT_EQ(says("2", "true").find("stragglers_in_the_mean: "), 0U);
   EXPECT_EQ(says("2", "false").find("stragglers_not_simulated: "), 0U);
-  EXPECT_NE(says("2", "false").find("0.6 % later"), std::string::npos) << says("2", "false");
+  EXPECT_NE(says("2", "false").find("0.5 % later"), std::string::npos) << says("2", "false");
 }
 
 // Weights of 16 bits, two copies of 4 bits and a scale for 16 numbers, fp32 gradients and Adam:
