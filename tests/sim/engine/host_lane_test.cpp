@@ -74,24 +74,33 @@ TEST(HostLane, ASyncTakesAwayTheHostsLead) {
   }
 }
 
-// A send waits for the receive that its partner's host has yet to post.
-TEST(HostLane, CommunicationIsIssuedToo) {
-  for (const EngineEntry& entry : engines()) {
-    Script script({1e9, 1e9});
-    const auto call =
-        script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, 1e9}})})});  // 1 s
-    const auto sender = script.program("sender");
+// A message that takes 1 s, to a rank that computes before it receives.
+struct MessageScript {
+  explicit MessageScript(double computes)
+      : script({1e9, 1e9}), sender(script.program("sender")), receiver(script.program("receiver")) {
+    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, 1e9}})})});
     script.communicate(sender, OpKind::Send, 0, call, {.stream = 1});
-    const auto receiver = script.program("receiver");
-    const OpIndex before = script.compute(receiver, 1.0);
-    const OpIndex message = script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
-    script.compute(receiver, 1.0, {.stream = 0, .after = {message}});
+    before = script.compute(receiver, computes);
+    message = script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
     const RankId from = script.rank(sender);
     const RankId to = script.rank(receiver);
     script.group({{from, 0}, {to, 0}});
+  }
+  Script script;
+  std::uint32_t sender, receiver;
+  OpIndex before = 0;
+  OpIndex message = 0;
+};
+
+// A send waits for the receive that its partner's host has yet to post.
+TEST(HostLane, CommunicationIsIssuedToo) {
+  for (const EngineEntry& entry : engines()) {
+    MessageScript sent(1.0);
+    Script& script = sent.script;
+    script.compute(sent.receiver, 1.0, {.stream = 0, .after = {sent.message}});
     const std::vector<HostLane> hosts = {every(0.25, 1), every(2.0, 3)};
     const Timeline timeline = run_with_hosts(script, *entry.make(), hosts);
-    EXPECT_DOUBLE_EQ(timeline.classes[1].end_s[before], 3.0);
+    EXPECT_DOUBLE_EQ(timeline.classes[1].end_s[sent.before], 3.0);
     EXPECT_DOUBLE_EQ(timeline.classes[0].ready_s[0], 0.25);
     EXPECT_DOUBLE_EQ(timeline.classes[0].start_s[0], 4.0);
     EXPECT_DOUBLE_EQ(timeline.makespan_s, 7.0);  // issued at 6 s, after the message's end at 5 s
@@ -108,23 +117,13 @@ TEST(HostLane, CommunicationIsIssuedToo) {
 // hang.
 TEST(HostLane, WhatIsIssuedAheadIsNotHeldUpByASync) {
   for (const EngineEntry& entry : engines()) {
-    Script script({1e9, 1e9});
-    const auto call =
-        script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, 1e9}})})});  // 1 s
-    const auto sender = script.program("sender");
-    script.communicate(sender, OpKind::Send, 0, call, {.stream = 1});
-    const auto receiver = script.program("receiver");
-    const OpIndex before = script.compute(receiver, 4.0);
-    const OpIndex message = script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
-    const RankId from = script.rank(sender);
-    const RankId to = script.rank(receiver);
-    script.group({{from, 0}, {to, 0}});
+    MessageScript sent(4.0);
     HostLane waits = every(2.0, 2);
-    waits.syncs.push_back({.after = before, .awaited = {before}});
+    waits.syncs.push_back({.after = sent.before, .awaited = {sent.before}});
     const auto received = [&] {
-      return run_with_hosts(script, *entry.make(), {every(0.25, 1), waits})
+      return run_with_hosts(sent.script, *entry.make(), {every(0.25, 1), waits})
           .classes[1]
-          .end_s[message];
+          .end_s[sent.message];
     };
     EXPECT_DOUBLE_EQ(received(), 9.0);  // the kernel ends at 6, and 2 s later it is issued
     waits.ahead = {false, true};
