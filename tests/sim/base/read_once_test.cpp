@@ -56,6 +56,14 @@ TEST_F(ReadOnce, ReadsAgainOnlyWhatHasChanged) {
   EXPECT_EQ(first, 1);  // what was read before stays
 }
 
+TEST_F(ReadOnce, ReadsAgainWhatWasWrittenTwiceInATickOfTheClock) {
+  const fs::file_time_type written = fs::last_write_time(file_);
+  EXPECT_EQ(read_once<int>(file_, number_in), 1);
+  write("42");
+  fs::last_write_time(file_, written);
+  EXPECT_EQ(read_once<int>(file_, number_in), 42);
+}
+
 TEST_F(ReadOnce, AFailureIsNotKept) {
   bool fails = true;
   const auto read = [&fails](const fs::path& file) {
