@@ -137,6 +137,16 @@ TEST(Outputs, WhatWouldFitIsLookedForWhereItIsSoonFound) {
   EXPECT_THAT(many.out, testing::Not(testing::HasSubstr("least change that fits:")));
 }
 
+TEST(Outputs, AValidationThatPredictsNothingSaysNo) {
+  const Scratch scratch;
+  write_file(scratch.folder() / "rows.json",
+             R"([{"id": "mine-1", "model": {}, "measured": {"iter_time_s": 1.0}}])");
+  const Outcome outcome = scratch.sh("trainyard validate rows.json");
+  EXPECT_EQ(outcome.exit, 1) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("1 measured runs: 0 predicted, 1 not"), std::string::npos)
+      << outcome.out;
+}
+
 TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(

@@ -2,6 +2,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "scenarios/run/run.hpp"
@@ -142,7 +143,8 @@ Exit validate_rows(const ValidateChoice& choice) {
     fmt::print("{}", choice.markdown ? validation_markdown(outcomes, report)
                                      : validation_text(outcomes, report));
   if (!memory.empty()) fmt::print("{}", memory_rows_text(memory));
-  return Exit::Fine;
+  const bool any = !memory.empty() || std::ranges::any_of(outcomes, &Outcome::predicted);
+  return any ? Exit::Fine : Exit::RunSaysNo;
 }
 
 // A scenario beside one user's own truth.
