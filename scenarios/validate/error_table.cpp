@@ -32,7 +32,7 @@ Json error_table(const std::vector<Outcome>& outcomes, const std::string& source
   std::map<RunKind, std::vector<double>> of_kind;
   std::map<std::string, std::vector<double>> of_generation;
   for (const Outcome& outcome : outcomes) {
-    if (!outcome.predicted()) continue;
+    if (!outcome.predicted() || outcome.scenario.is_null()) continue;
     const RunKind kind = kind_of(read_scenario_document(outcome.row.id, outcome.scenario));
     of_kind[kind].push_back(outcome.error());
     of_generation[kind.generation].push_back(outcome.error());

@@ -13,8 +13,8 @@ namespace trainyard {
 // Kinds with fewer runs are told by their generation of GPUs, and that by nothing if it has fewer.
 inline constexpr std::size_t kRunsLeast = 5;
 
-// The runs that were predicted, by kind and by generation of GPUs: runs, mape, bias, p90. `source`
-// says how they were made.
+// The runs that were predicted (collectives have no scenario and are no runs), by kind and by
+// generation of GPUs: runs, mape, bias, p90. `source` says how they were made.
 [[nodiscard]] nlohmann::ordered_json error_table(const std::vector<Outcome>& outcomes,
                                                  const std::string& source);
 

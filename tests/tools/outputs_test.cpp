@@ -147,6 +147,22 @@ TEST(Outputs, AValidationThatPredictsNothingSaysNo) {
       << outcome.out;
 }
 
+TEST(Outputs, ErrorsByKindAreOfRunsOfTraining) {
+  const Scratch scratch;
+  write_file(scratch.folder() / "a100_sxm.csv",
+             "op,dtype,gpus,nccl_version,size_bytes,time_us\nall_gather,half,2,2.27,512,8.1\n");
+  const std::string runs = "tests/measured/published_runs.json --only korthikanti";
+  const Outcome none = scratch.sh("trainyard validate a100_sxm.csv --errors errors.json");
+  EXPECT_EQ(none.exit, 2) << none.out;
+  EXPECT_NE(none.err.find("--errors tells of runs of training"), std::string::npos) << none.err;
+  const Outcome both =
+      scratch.sh("trainyard validate a100_sxm.csv " + runs + " --errors errors.json");
+  EXPECT_EQ(both.exit, 0) << both.err;
+  const auto table = nlohmann::json::parse(read_file(scratch.folder() / "errors.json"));
+  EXPECT_THAT(table.at("source").get<std::string>(),
+              testing::StartsWith("trainyard validate a100_sxm.csv published_runs.json --errors"));
+}
+
 TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(

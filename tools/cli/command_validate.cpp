@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 
 #include "scenarios/run/run.hpp"
 #include "scenarios/validate/collective_rows.hpp"
@@ -95,16 +96,22 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
   return report;
 }
 
+// With the command that wrote them.
+void write_errors(const ValidateChoice& choice, const ReportChoice& report,
+                  const std::vector<Outcome>& outcomes) {
+  std::string command = "trainyard validate";
+  for (const std::filesystem::path file : choice.datasets)
+    command += " " + file.filename().string();
+  if (choice.left_out) command += " --left-out";
+  const std::string source =
+      fmt::format("{} --errors FILE, {}, {}", command, report.program, report.date);
+  const std::vector<Outcome>& scored = choice.left_out ? report.left_out : outcomes;
+  write_file(choice.errors, error_table(scored, source).dump(1) + "\n");
+}
+
 void write_files(const ValidateChoice& choice, const ReportChoice& report,
                  const std::vector<Outcome>& outcomes, const std::vector<MemoryOutcome>& memory) {
-  if (!choice.errors.empty()) {
-    const std::string source = fmt::format(
-        "{}, {}{}", report.program, report.date,
-        report.left_out.empty() ? "" : ", each source predicted without what its own rows fitted");
-    write_file(
-        choice.errors,
-        error_table(report.left_out.empty() ? outcomes : report.left_out, source).dump(1) + "\n");
-  }
+  if (!choice.errors.empty()) write_errors(choice, report, outcomes);
   if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes, memory));
   if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
   if (choice.json.empty()) return;
@@ -120,6 +127,10 @@ Exit validate_rows(const ValidateChoice& choice) {
     refuse_unwritable(outputs);
   }
   const ChosenRows rows = chosen_rows(choice);
+  if (!choice.errors.empty() && rows.runs.empty()) {
+    throw InputError(Problem{"", "", "--errors tells of runs of training, and no row is one",
+                             "leave it out, or give such rows too"});
+  }
   ReportChoice report = report_choice(choice, rows.runs.empty());
   Progress progress("validating");
   const ValidateOptions options{.processes = choice.processes,

@@ -38,6 +38,7 @@ TEST(ErrorTable, HasEachKindWithFiveRunsAndItsGenerationOfGpus) {
     outcomes.push_back(off_by(a100, error));
   outcomes.push_back(off_by(measured_row("simumax"), 0.5));  // alone of its kind
   outcomes.push_back({.row = a100, .reason = "refused"});
+  outcomes.push_back({.row = a100, .predicted_s = 1.0});  // a collective
   const Json table = error_table(outcomes, "by hand");
   EXPECT_EQ(table.at("source"), "by hand");
   const Json expected = Json::parse(R"([
