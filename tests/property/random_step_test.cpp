@@ -2,8 +2,7 @@
 // shares fill the step, the graph is valid and folding is exact.
 #include <gtest/gtest.h>
 
-#include <random>
-
+#include "dice.hpp"
 #include "models/architecture/flops.hpp"
 #include "models/collectives/collective.hpp"
 #include "models/schedules/schedule.hpp"
@@ -18,19 +17,7 @@ namespace {
 
 using namespace test;
 
-constexpr std::uint32_t kSeeds = 60;
-
-class Dice {
- public:
-  explicit Dice(std::uint32_t seed) : random_(seed) {}
-  std::int64_t one_of(std::initializer_list<std::int64_t> values) {
-    return *(values.begin() + static_cast<std::ptrdiff_t>(random_() % values.size()));
-  }
-  bool coin() { return one_of({0, 1}) == 1; }
-
- private:
-  std::mt19937 random_;
-};
+constexpr std::uint32_t kStepSample = 60;
 
 Parallelism random_layout(Dice& dice) {
   Parallelism p;
@@ -124,7 +111,7 @@ TEST_P(RandomStep, KeepsTheInvariants) {
   EXPECT_NEAR(run(false).timeline.makespan_s, time, 1e-9 * time);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomStep, ::testing::Range(0U, kSeeds));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomStep, ::testing::Range(0U, seeds(kStepSample)));
 
 }  // namespace
 }  // namespace trainyard

@@ -69,15 +69,15 @@ int release_number(const std::string& text) {
   return 1000 * std::atoi(text.c_str()) + std::atoi(text.c_str() + dot + 1);
 }
 
-// NVLink of a GPU to all its peers, as part of what the fitted machines have; PCIe where there is
-// none.
+// NVLink of a GPU to all its peers, as it carries bytes, by what the fitted machines have; PCIe
+// where there is none.
 double link_share(const MachineModel& gpu, const Communicator& communicator) {
   const NodeView& node = communicator.node;
   if (node.gpus.size() < 2) return 1.0;
   if (node.scale_up == NodeView::ScaleUp::None) return std::min(1.0, node.pcie / gpu.link_rate);
   const bool mesh = node.scale_up == NodeView::ScaleUp::FullMesh;
   const double peers = mesh ? static_cast<double>(node.gpus.size()) - 1.0 : 1.0;
-  return std::min(1.0, node.nvlink * peers / gpu.link_rate);
+  return node.nvlink * node.nvlink_share * peers / gpu.link_rate;
 }
 
 double link_rate(const Machine& machine, const Communicator& communicator) {
@@ -114,7 +114,7 @@ double inside_rate(const Machine& machine, const Communicator& communicator, con
                   1.0 / (protocols.ll_share * link));
   if (choice.method.protocol == Protocol::LL128)
     return protocols.ll128_share * link * communicator.channel_share;
-  return bus * protocols.ring_share;
+  return std::min(bus * std::max(1.0, communicator.node.nvlink_share), link) * protocols.ring_share;
 }
 
 // What a ring sends, where the slowest hop sets the pace.
@@ -192,8 +192,7 @@ Parts tree_time(const Machine& machine, const Communicator& communicator, const 
   const double local = std::floor(communicator.ranks_per_node());
   const double across = 2.0 * levels_of(communicator) * message_us(machine, protocol);
   const ChannelGraph& graph = communicator.graphs.tree;
-  const double bus =
-      std::min(link_rate(machine, communicator), choice.launch.channels * graph.intra);
+  const double bus = choice.launch.channels * graph.intra;
   const double inside_us =
       local < 2.0 ? 0.0 : us(2.0 * bytes, inside_rate(machine, communicator, choice, bus));
   const double network_us =

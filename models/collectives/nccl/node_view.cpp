@@ -92,6 +92,32 @@ class HostSide {
   std::map<DeviceId, std::uint32_t> sockets_;
 };
 
+using Json = nlohmann::ordered_json;
+
+Json read_lists(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  return file.document();
+}
+
+const Json& topology() {
+  return read_once<Json>(data_file("models/collectives/nccl/data", "topology"), read_lists);
+}
+
+// GB/s that NCCL takes the bundle for.
+double counted_rate(const Link& link, std::uint32_t sm) {
+  const double carried = link.capacity.value() / kGiga;
+  if (link.cables < 2) return carried;
+  double rate = 0.0;
+  std::uint32_t nearest = 0;
+  for (const auto& [key, value] : topology().at("nvlink").at("rates").items()) {
+    const auto generation = static_cast<std::uint32_t>(std::stoul(key));
+    if (generation > sm || generation < nearest) continue;
+    nearest = generation;
+    rate = value.get<double>();
+  }
+  return rate > 0.0 ? rate * link.cables : carried;
+}
+
 void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
                    NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
@@ -100,8 +126,9 @@ void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& ro
     if (link.kind != LinkKind::NvLink) continue;
     const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
     view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
-    view.nvlink = link.capacity.value() / kGiga;
+    view.nvlink = counted_rate(link, view.sm);
     view.nvlink_wire = view.nvlink / link.cables;
+    if (view.nvlink > 0.0) view.nvlink_share = link.capacity.value() / kGiga / view.nvlink;
     return;
   }
 }
@@ -127,18 +154,10 @@ void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
   }
 }
 
-using Json = nlohmann::ordered_json;
-
-Json read_lists(const std::filesystem::path& path) {
-  JsonFile file = JsonFile::read(path);
-  return file.document();
-}
-
 }  // namespace
 
 std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node) {
-  const Json& document =
-      read_once<Json>(data_file("models/collectives/nccl/data", "topology"), read_lists);
+  const Json& document = topology();
   const auto sm = by_prefix<std::uint32_t>(document.at("gpus").at("sm"), gpu);
   if (!sm) return {};
   const auto vendor = by_prefix<std::string>(document.at("hosts").at("cpu"), node).value_or("");

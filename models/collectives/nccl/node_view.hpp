@@ -32,10 +32,11 @@ struct NodeView {
   std::uint32_t sm = 90;  // compute capability times 10
   CpuVendor cpu = CpuVendor::Intel;
   ScaleUp scale_up = ScaleUp::NvSwitch;
-  double nvlink = 0.0;                // of a GPU to the switch, or to one peer of a mesh
-  double nvlink_wire = 0.0;           // one of the links bundled in it
-  double pcie = 0.0;                  // of a GPU, a NIC and a switch
-  double socket = 0.0;                // CPU to CPU
+  double nvlink = 0.0;        // of a GPU to the switch, or to one peer of a mesh, as counted
+  double nvlink_wire = 0.0;   // one of the links bundled in it
+  double nvlink_share = 1.0;  // what they carry, as a part of what NCCL counts
+  double pcie = 0.0;          // of a GPU, a NIC and a switch
+  double socket = 0.0;        // CPU to CPU
   bool nics_by_chip_to_chip = false;  // Grace: GPUs reach the host's NICs over C2C
   std::vector<NodeGpu> gpus = {};
   std::vector<NodeNic> nics = {};
@@ -51,8 +52,10 @@ struct HostFacts {
 // NVIDIA's.
 [[nodiscard]] std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node);
 
-// The node where the group has the fewest members (NCCL takes the least of all nodes). NICs count
-// with their nominal rate, because NCCL reads the port's speed.
+// The node where the group has the fewest members (NCCL takes the least of all nodes). NCCL
+// measures nothing: NICs count with their nominal rate, because it reads the port's speed, and
+// NVLinks with its own rate for the GPU's generation, whatever they carry. A wire of one link only
+// may stand for a bundle that the cluster does not describe, and counts as it is.
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const HostFacts& facts);
 
 // g GPUs behind an NVSwitch with as many NICs (0 GB/s: none), `per_switch` pairs to a PCIe switch.

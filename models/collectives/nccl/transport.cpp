@@ -81,8 +81,15 @@ const Communicator& NcclTransport::communicator_like(std::span<const std::uint32
   if (const auto found = known_.find(shape); found != known_.end()) return found->second;
   Options options = options_;
   options.collnet = options.collnet && placement.even();  // switches add where all nodes are alike
+  NodeView node = node_view(place, *host_);
+  // Where NCCL's model tells the time as well, it has to know what the wires carry.
+  if (!machine_) {
+    node.nvlink *= node.nvlink_share;
+    node.nvlink_wire *= node.nvlink_share;
+    node.nvlink_share = 1.0;
+  }
   Communicator made =
-      make_communicator({.node = node_view(place, *host_),
+      make_communicator({.node = std::move(node),
                          .ranks = static_cast<std::uint32_t>(gpus.size()),
                          .nodes = static_cast<std::uint32_t>(placement.nodes.size())},
                         options);

@@ -108,6 +108,29 @@ TEST(GraphSearch, FromClusters) {
   }
 }
 
+NodeView view_of_node(const NodeSpec& node) {
+  ClusterSpec spec;
+  spec.node = node;
+  const Cluster cluster = build_cluster(spec);
+  const std::vector<std::uint32_t> gpus{0, 1, 2, 3, 4, 5, 6, 7};
+  return node_view({.cluster = cluster, .gpus = gpus}, {.sm = 90, .cpu = CpuVendor::Intel});
+}
+
+// 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a bundle
+// counts as it is.
+TEST(NodeViewOfCluster, CountsLinks) {
+  NodeSpec node = load_node("dgx_h100");
+  node.nvlink = BytesPerSecond{741.6e9};
+  const NodeView bundle = view_of_node(node);
+  EXPECT_DOUBLE_EQ(bundle.nvlink, 370.8);
+  EXPECT_DOUBLE_EQ(bundle.nvlink_wire, 20.6);
+  EXPECT_DOUBLE_EQ(bundle.nvlink_share, 2.0);
+  node.nvlinks = 1;
+  const NodeView wire = view_of_node(node);
+  EXPECT_DOUBLE_EQ(wire.nvlink, 741.6);
+  EXPECT_DOUBLE_EQ(wire.nvlink_share, 1.0);
+}
+
 TEST(GraphSearch, EveryNvidiaNodeHasARing) {
   for (const std::string& name : node_names()) {
     SCOPED_TRACE(name);

@@ -143,6 +143,70 @@ Workload two_collectives(const std::vector<std::uint32_t>& gpus, std::int64_t by
 }
 
 // Each NVLS wants 272 * 9/8 = 306 of a GPU's 370.8 GB/s; together they get half of it each.
+// The links of a node, all `factor` times as fast as they are.
+Cluster faster_links(const char* type, std::uint32_t nodes, double factor) {
+  ClusterSpec spec;
+  spec.node = load_node(type);
+  spec.nodes = nodes;
+  spec.node.nvlink = spec.node.nvlink * factor;
+  spec.node.nvlink_nominal = spec.node.nvlink_nominal * factor;
+  return build_cluster(spec);
+}
+
+// Call by call, what is chosen on one cluster and on a faster one, and how long it takes.
+void expect_no_longer(const NcclTransport& slower, const NcclTransport& faster,
+                      const std::vector<std::uint32_t>& gpus, std::size_t& compared) {
+  for (const CollectiveOp op :
+       {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+    for (std::int64_t bytes = 1 << 10; bytes <= 1LL << 30; bytes *= 2) {
+      const Call call{.op = op, .bytes = bytes, .algorithm = "nccl"};
+      const Choice before = *slower.choice(call, gpus);
+      const Choice after = *faster.choice(call, gpus);
+      const auto size = static_cast<double>(bytes);
+      EXPECT_EQ(to_text(after), to_text(before)) << to_string(op) << " " << bytes;
+      EXPECT_LE(after.prediction.time_us(size), before.prediction.time_us(size) * (1.0 + 1e-9))
+          << to_string(op) << " " << bytes << " " << to_text(after);
+      ++compared;
+    }
+  }
+}
+
+// NCCL counts NVLinks and measures none: however fast they are, it chooses the same, and what it
+// chose takes no longer over faster links. (A faster link moved the choice from LL to Simple, which
+// takes 22 us instead of 13 for 2 MiB on two H100.)
+TEST(NcclTransport, FasterLinksTakeNoCallLonger) {
+  std::size_t compared = 0;
+  for (const Case& a_case :
+       {Case{"dgx_a100_80gb", 1, 2, 1}, Case{"dgx_a100_80gb", 2, 16, 1}, Case{"dgx_h100", 1, 2, 1},
+        Case{"dgx_h100", 1, 8, 1}, Case{"dgx_h100", 4, 32, 1}, Case{"hgx_h800", 1, 4, 1},
+        Case{"hgx_h800", 2, 16, 1}, Case{"dgx_b200", 1, 8, 1}, Case{"dgx_b200", 4, 4, 8}}) {
+    const std::vector<std::uint32_t> gpus = gpus_of(a_case.ranks, a_case.stride);
+    for (const double factor : {0.3, 0.5, 0.75, 1.0, 1.05, 1.1, 1.5, 2.0}) {
+      SCOPED_TRACE(std::string(a_case.node) + " " + std::to_string(factor));
+      const Cluster slower = faster_links(a_case.node, a_case.nodes, factor);
+      const Cluster faster = faster_links(a_case.node, a_case.nodes, factor * 1.25);
+      expect_no_longer(NcclTransport(slower, {}), NcclTransport(faster, {}), gpus, compared);
+    }
+  }
+  EXPECT_EQ(compared, 9U * 8U * 3U * 21U);
+}
+
+// Twice the link's rate halves what is not latency, above what the measured GPUs have as well.
+TEST(NcclTransport, LargeCallsFollowTheLink) {
+  const Cluster real = faster_links("dgx_h100", 1, 1.0);
+  const Cluster twice = faster_links("dgx_h100", 1, 2.0);
+  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1LL << 33, .algorithm = "nccl"};
+  for (const bool machine : {true, false}) {
+    Options options;
+    options.machine = machine;
+    options.algorithms = parse_algorithms("Ring");
+    const auto time = [&](const Cluster& cluster) {
+      return NcclTransport(cluster, options).choice(call, gpus_of(8, 1))->prediction.time_us(8.6e9);
+    };
+    EXPECT_NEAR(time(twice) / time(real), 0.5, 0.05) << machine;
+  }
+}
+
 TEST(NcclTransport, TogetherTheyShareTheSwitch) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);

@@ -1,0 +1,61 @@
+// Better hardware makes no step longer: a link's rate, its latency or a GPU's rate is improved in
+// scenarios drawn at random, and the step may grow by 1 % at the most.
+//
+// A schedule may grow when one of its tasks shrinks (Graham 1969): a transfer that ends earlier
+// meets others that it missed before. Such a step grows with NCCL's choice held as well (every call
+// by one algorithm and protocol), is named, and is one of at most 1 % of the seeds.
+#include <gtest/gtest.h>
+
+#include "random_scenario.hpp"
+#include "scenarios/run/run.hpp"
+#include "scenarios/scenario_document.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+constexpr double kGrowthMost = 1.01;
+constexpr std::uint32_t kBetterSample = 60;
+
+double step_s(const Document& document, const Supposition& suppose) {
+  return run_scenario(read_scenario_document("random", document), {.suppose = suppose})
+      .timeline.makespan_s;
+}
+
+Document choice_held(Document document) {
+  document["collectives"] = {{"nccl", {{"algo", "Ring"}, {"proto", "Simple"}}}};
+  return document;
+}
+
+double growth(const Document& document, const Improvement& better) {
+  return step_s(better.document, better.suppose) / step_s(document, {});
+}
+
+// The step grows as well where NCCL has nothing to choose.
+bool is_scheduling_anomaly(const Document& document, Improvement better) {
+  better.document = choice_held(better.document);
+  return growth(choice_held(document), better) > kGrowthMost;
+}
+
+TEST(BetterHardware, MakesNoStepLonger) {
+  const std::uint32_t count = seeds(kBetterSample);
+  std::uint32_t anomalies = 0;
+  for (std::uint32_t seed = 0; seed < count; ++seed) {
+    Dice dice(seed);
+    const Document document = random_document(dice);
+    const Improvement better = random_improvement(dice, document);
+    const double grown = growth(document, better);
+    if (grown <= kGrowthMost) continue;
+    EXPECT_TRUE(is_scheduling_anomaly(document, better))
+        << "seed " << seed << ": " << better.name << " makes the step " << grown
+        << " times as long by another choice of NCCL";
+    fmt::print("seed {}: {} makes the step {:.4f} times as long: a scheduling anomaly\n", seed,
+               better.name, grown);
+    ++anomalies;
+  }
+  EXPECT_LE(anomalies, count / 100);
+}
+
+}  // namespace
+}  // namespace trainyard
