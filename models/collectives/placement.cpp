@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "sim/base/check.hpp"
@@ -10,6 +11,20 @@
 namespace trainyard {
 
 namespace {
+
+// Members of a node by the NIC they send through; those nearest to it first.
+std::map<DeviceId, std::vector<std::uint32_t>> members_of_nics(
+    const GroupPlace& place, const std::vector<std::uint32_t>& roles, std::uint32_t elsewhere) {
+  std::map<DeviceId, std::vector<std::uint32_t>> members;
+  for (std::uint32_t position = 0; position < roles.size(); ++position)
+    members[place.cluster.nic_of_gpu()[place.gpus[roles[position]]]].push_back(position);
+  const auto hops = [&](std::uint32_t position) {
+    return place.cluster.route(place.gpus[roles[position]], elsewhere).size();
+  };
+  for (auto& [nic, positions] : members)
+    if (positions.size() > 1) std::ranges::stable_sort(positions, {}, hops);
+  return members;
+}
 
 bool fewer_members(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
   return a.size() < b.size();
@@ -43,6 +58,30 @@ Placement placement_of(const GroupPlace& place) {
     last = node;
   }
   return placement;
+}
+
+std::vector<std::uint32_t> rails_of(const GroupPlace& place, const Placement& placement) {
+  std::vector<std::uint32_t> all(placement.smallest());
+  std::iota(all.begin(), all.end(), 0U);
+  if (placement.nodes.size() == 1 || place.cluster.nic_of_gpu().empty()) return all;
+  std::size_t most = 1;  // members that share a NIC, with all rails and with those that are kept
+  std::size_t kept_most = 1;
+  std::vector<std::uint32_t> kept = all;
+  for (std::size_t node = 0; node < placement.nodes.size(); ++node) {
+    const std::size_t other = node == 0 ? 1 : 0;
+    const auto nics =
+        members_of_nics(place, placement.nodes[node], place.gpus[placement.nodes[other].front()]);
+    const auto fewer = [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    };
+    const auto [least, greatest] = std::ranges::minmax_element(nics, fewer);
+    most = std::max(most, greatest->second.size());
+    const std::size_t each = least->second.size();
+    kept_most = std::max(kept_most, each);
+    for (const auto& [nic, positions] : nics)
+      for (std::size_t i = each; i < positions.size(); ++i) std::erase(kept, positions[i]);
+  }
+  return kept.size() * most > all.size() * kept_most ? kept : all;
 }
 
 bool crosses_nodes(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {

@@ -24,6 +24,13 @@ struct Placement {
 
 [[nodiscard]] Placement placement_of(const GroupPlace& place);
 
+// Rails on which channels enter and leave nodes, as positions among a node's members: one for each
+// member of the node that has the fewest. Where a NIC stands in for a dead one, channels of all the
+// members would meet at it; the members it was lent to are left out, on every node alike, as long
+// as the channels that remain are quicker.
+[[nodiscard]] std::vector<std::uint32_t> rails_of(const GroupPlace& place,
+                                                  const Placement& placement);
+
 // Do two members stand on different nodes?
 [[nodiscard]] bool crosses_nodes(const GroupPlace& place, std::uint32_t from_role,
                                  std::uint32_t to_role);

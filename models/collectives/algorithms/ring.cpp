@@ -84,10 +84,11 @@ std::vector<Ring> disjoint_cycles(std::uint32_t n) {
 std::vector<Ring> rings_of(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   const std::vector<Ring> cycles = local_cycles(place, placement);
-  const auto entries = placement.nodes.size() == 1 ? 1 : placement.smallest();
+  const auto entries =
+      placement.nodes.size() == 1 ? std::vector<std::uint32_t>{0} : rails_of(place, placement);
   std::vector<Ring> rings;
-  rings.reserve(entries * cycles.size());
-  for (std::uint32_t entry = 0; entry < entries; ++entry) {
+  rings.reserve(entries.size() * cycles.size());
+  for (const std::uint32_t entry : entries) {
     for (const Ring& cycle : cycles) {
       Ring ring;
       ring.reserve(place.gpus.size());

@@ -50,25 +50,37 @@ std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t
   return roles[(place + channel) % roles.size()];
 }
 
+// Is the member of that number left out of the rails, because its NIC is dead?
+bool is_left_out(const Placement& placement, const std::vector<std::uint32_t>& rails,
+                 std::size_t position) {
+  return position < placement.smallest() && std::ranges::find(rails, position) == rails.end();
+}
+
 // The first member of a node faces the parent node, which takes its first child at its second
 // member and its second child at its first, to spread the work.
 std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std::uint32_t parent,
-                         std::uint32_t child, std::uint32_t channel) {
+                         std::uint32_t child, const std::vector<std::uint32_t>& rails,
+                         std::uint32_t channel) {
   const bool first_child = tree_node(shape, parent).children[0] == child;
   const std::size_t members = placement.nodes[parent].size();
-  return member(placement, parent, first_child && members > 1 ? 1 : 0, channel);
+  if (!first_child || members < 2) return member(placement, parent, 0, channel);
+  std::size_t next = 1;
+  while (is_left_out(placement, rails, (next + channel) % members)) ++next;
+  return member(placement, parent, next, channel);
 }
 
+// The two trees of a channel begin with the member of its rail.
 RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
-                   std::uint32_t channel) {
+                   const std::vector<std::uint32_t>& rails, std::uint32_t index) {
+  const std::uint32_t channel = rails[index];
   RoleTree tree{.parent = std::vector<std::uint32_t>(ranks, kNoRole),
-                .piece = 2 * channel + (shape.mirrored ? 1 : 0)};
+                .piece = 2 * index + (shape.mirrored ? 1 : 0)};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
     for (std::size_t i = 1; i < placement.nodes[node].size(); ++i)
       tree.parent[member(placement, node, i, channel)] = member(placement, node, i - 1, channel);
     if (const auto parent = tree_node(shape, node).parent)
       tree.parent[member(placement, node, 0, channel)] =
-          attachment(placement, shape, *parent, node, channel);
+          attachment(placement, shape, *parent, node, rails, channel);
   }
   return tree;
 }
@@ -88,29 +100,30 @@ RoleHops hops_of(const RoleTree& tree) {
   return hops;
 }
 
-std::uint32_t channels(const Placement& placement, Bytes bytes) {
-  const double wanted = bytes.value() / kBytesPerChannel;
-  return static_cast<std::uint32_t>(
-      std::clamp(wanted, 1.0, static_cast<double>(placement.smallest())));
-}
-
+// Two for each channel, of at most one channel a rail.
 std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement,
-                               std::uint32_t channel_count) {
+                               double channels) {
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
+  const std::vector<std::uint32_t> rails = rails_of(place, placement);
+  const auto count =
+      static_cast<std::uint32_t>(std::clamp(channels, 1.0, static_cast<double>(rails.size())));
   std::vector<RoleTree> trees;
-  for (std::uint32_t channel = 0; channel < channel_count; ++channel) {
+  for (std::uint32_t index = 0; index < count; ++index) {
     for (const bool mirrored : {false, true}) {
-      trees.push_back(
-          make_tree(placement, place.gpus.size(), {.nodes = nodes, .mirrored = mirrored}, channel));
+      trees.push_back(make_tree(placement, place.gpus.size(),
+                                {.nodes = nodes, .mirrored = mirrored}, rails, index));
     }
   }
   return trees;
 }
 
-// One channel for each member of the node that has the fewest.
+std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement, Bytes bytes) {
+  return trees_of(place, placement, bytes.value() / kBytesPerChannel);
+}
+
+// One channel for each rail.
 std::vector<RoleTree> all_trees(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
-  return trees_of(place, placement, static_cast<std::uint32_t>(placement.smallest()));
+  return trees_of(place, placement_of(place), std::numeric_limits<double>::infinity());
 }
 
 class TreeAllReduce final : public CollectiveAlgorithm {
@@ -121,7 +134,8 @@ class TreeAllReduce final : public CollectiveAlgorithm {
     return "double binary tree over the nodes, a chain inside each";
   }
   std::uint32_t pieces(const GroupPlace& place) const override {
-    return 2 * kChunksMost * static_cast<std::uint32_t>(placement_of(place).smallest());
+    return 2 * kChunksMost *
+           static_cast<std::uint32_t>(rails_of(place, placement_of(place)).size());
   }
   bool streams() const override { return true; }
   FluidBound fluid_bound(const GroupPlace& place) const override;
@@ -248,7 +262,7 @@ std::vector<Chain> chains_of(const GroupPlace& place, const Placement& placement
 
 std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
   const Placement placement = placement_of(place);
-  const std::vector<RoleTree> trees = trees_of(place, placement, channels(placement, bytes));
+  const std::vector<RoleTree> trees = trees_of(place, placement, bytes);
   std::vector<Phase> phases(1);
   phases.front() = {
       .latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees),
@@ -357,8 +371,7 @@ FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
 
 std::vector<Chain> double_tree_chains(const GroupPlace& place, Bytes bytes) {
   const Placement placement = placement_of(place);
-  return chains_of(place, placement, trees_of(place, placement, channels(placement, bytes)),
-                   bytes.value());
+  return chains_of(place, placement, trees_of(place, placement, bytes), bytes.value());
 }
 
 const CollectiveAlgorithm& tree_all_reduce() {

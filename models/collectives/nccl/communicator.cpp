@@ -41,6 +41,29 @@ void bound_channels(Communicator& made) {
 
 // A peer over NVLink takes two channels for each of its links; over PCIe two; over the network one
 // for each NIC or 14 GB/s. All pairs take the least of their channels.
+ChannelGraph least_of(ChannelGraph graph, const ChannelGraph& other) {
+  graph.channels = std::min(graph.channels, other.channels);
+  graph.intra = std::min(graph.intra, other.intra);
+  graph.inter = std::min(graph.inter, other.inter);
+  graph.type_intra = std::max(graph.type_intra, other.type_intra);
+  graph.type_inter = std::max(graph.type_inter, other.type_inter);
+  graph.same_channels = graph.same_channels && other.same_channels;
+  return graph;
+}
+
+// Every node searches its own graphs, then all take the least of each figure (initTransportsRank in
+// src/init.cc).
+Graphs graphs_of(const CommunicatorShape& shape) {
+  Graphs graphs = search_graphs(shape.node);
+  for (const NodeView& other : shape.others) {
+    const Graphs found = search_graphs(other);
+    graphs.ring = least_of(graphs.ring, found.ring);
+    graphs.tree = least_of(graphs.tree, found.tree);
+    if (graphs.nvls && found.nvls) graphs.nvls = least_of(*graphs.nvls, *found.nvls);
+  }
+  return graphs;
+}
+
 std::uint32_t channels_per_peer(const Communicator& made) {
   const NodeView& node = made.node;
   std::uint32_t least = kChannelsMost;
@@ -95,7 +118,7 @@ Communicator make_communicator(const CommunicatorShape& shape, const Options& op
                     .nodes = shape.nodes,
                     .options = options,
                     .constants = tuning_constants(options.version),
-                    .graphs = search_graphs(shape.node)};
+                    .graphs = graphs_of(shape)};
   bound_channels(made);
   made.p2p_channels = std::bit_ceil(made.channels);
   made.p2p_channels_per_peer = std::min(std::bit_ceil(channels_per_peer(made)), made.p2p_channels);

@@ -66,7 +66,7 @@ void scale(std::vector<Chain>& chains, double factor) {
 }
 
 std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
-  const std::size_t rails = bytes <= kFewBytes ? 1 : placement_of(place).smallest();
+  const std::size_t rails = bytes <= kFewBytes ? 1 : rails_of(place, placement_of(place)).size();
   const double enough = std::max(bytes, kTreeChannelBytes * static_cast<double>(rails));
   std::vector<Chain> chains = double_tree_chains(place, Bytes{enough});
   scale(chains, bytes / enough);

@@ -13,7 +13,8 @@
 // V = s S/n is what each GPU sends (S for broadcast and reduce, which flow through), B the NVLink
 // of a GPU, r the rate of one channel under LL and R = ll_share B of all, L the latency of the
 // network, 3 the steps that fill and drain the buffers. The network carries V at the rate of the
-// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128.
+// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128. The bus rate is the
+// one that NCCL counts on, more where NVLink carries more than it counts, at most what it carries.
 //
 // Where messages meet in pairs (libfabric's rendezvous on Slingshot, sockets), one that no buffer
 // was posted for holds up its channel: NCCL posts 8 (NCCL_STEPS; 4 under Simple, whose messages

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "models/collectives/placement.hpp"
 #include "sim/base/check.hpp"
@@ -167,26 +168,42 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
   return HostFacts{.sm = *sm, .cpu = cpu, .cpu_is_known = !vendor.empty()};
 }
 
-NodeView node_view(const GroupPlace& place, const HostFacts& facts) {
+std::vector<NodeKind> node_kinds(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   TY_CHECK(!placement.nodes.empty());
-  const auto& roles =
-      *std::min_element(placement.nodes.begin(), placement.nodes.end(),
-                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::map<std::size_t, const std::vector<std::uint32_t>*> by_nics;
+  for (const std::vector<std::uint32_t>& roles : placement.nodes) {
+    if (roles.size() > placement.smallest()) continue;
+    std::set<DeviceId> nics;
+    if (placement.nodes.size() > 1)
+      for (const std::uint32_t role : roles)
+        nics.insert(place.cluster.nic_of_gpu()[place.gpus[role]]);
+    by_nics.try_emplace(nics.size(), &roles);
+  }
+  std::vector<NodeKind> kinds;
+  for (const auto& [nics, roles] : by_nics) kinds.push_back({.roles = *roles, .nics = nics});
+  return kinds;
+}
+
+NodeView node_view(const GroupPlace& place, const NodeKind& kind, const HostFacts& facts) {
   NodeView view;
   view.sm = facts.sm;
   view.cpu = facts.cpu;
   HostSide host(place.cluster);
-  for (const std::uint32_t role : roles) {
+  for (const std::uint32_t role : kind.roles) {
     const DeviceId gpu = place.cluster.gpus()[place.gpus[role]];
     view.gpus.push_back({.pcie_switch = host.pcie_switch(gpu), .socket = host.socket(gpu)});
     view.pcie = std::max(view.pcie, host.pcie_rate(gpu));
     view.socket = std::max(view.socket, host.socket_rate(gpu));
     view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
   }
-  read_scale_up(place, roles, view);
-  if (placement.nodes.size() > 1) read_nics(place, roles, host, view);
+  read_scale_up(place, kind.roles, view);
+  if (kind.nics > 0) read_nics(place, kind.roles, host, view);
   return view;
+}
+
+NodeView node_view(const GroupPlace& place, const HostFacts& facts) {
+  return node_view(place, node_kinds(place).front(), facts);
 }
 
 NodeView switched_node(const SwitchedNode& shape) {

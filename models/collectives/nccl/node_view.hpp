@@ -52,10 +52,21 @@ struct HostFacts {
 // NVIDIA's.
 [[nodiscard]] std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node);
 
-// The node where the group has the fewest members (NCCL takes the least of all nodes). NCCL
-// measures nothing: NICs count with their nominal rate, because it reads the port's speed, and
+// A node of a group as others of it are: its members, and how many NICs they send through.
+struct NodeKind {
+  std::vector<std::uint32_t> roles = {};
+  std::size_t nics = 0;  // 0 where the group stands on one node
+};
+// One of each kind among the nodes where the group has the fewest members: those with the fewest
+// NICs first, as where one is dead.
+[[nodiscard]] std::vector<NodeKind> node_kinds(const GroupPlace& place);
+
+// NCCL measures nothing: NICs count with their nominal rate, because it reads the port's speed, and
 // NVLinks with its own rate for the GPU's generation, whatever they carry. A wire of one link only
 // may stand for a bundle that the cluster does not describe, and counts as it is.
+[[nodiscard]] NodeView node_view(const GroupPlace& place, const NodeKind& kind,
+                                 const HostFacts& facts);
+// Of the first kind.
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const HostFacts& facts);
 
 // g GPUs behind an NVSwitch with as many NICs (0 GB/s: none), `per_switch` pairs to a PCIe switch.

@@ -73,7 +73,7 @@ Seconds slowest_edge(const GroupPlace& place) {
     for (std::uint32_t node = 0; node < nodes; ++node) {
       const auto parent = tree_node({.nodes = nodes, .mirrored = mirrored}, node).parent;
       if (!parent) continue;
-      for (std::size_t head = 0; head < placement.smallest(); ++head)
+      for (const std::uint32_t head : rails_of(place, placement))
         slowest = std::max(slowest, hop_latency(place, placement.nodes[node][head],
                                                 placement.nodes[*parent][head]));
     }
@@ -110,7 +110,7 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override {
     const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
     if (tree_)
-      return 2 * static_cast<std::uint32_t>(placement_of(place).smallest()) *
+      return 2 * static_cast<std::uint32_t>(rails_of(place, placement_of(place)).size()) *
              nvls_tree_chunks_most(place);
     return op_ == CollectiveOp::AllReduce ? ranks * nvls_chunks_most(ranks) : ranks;
   }
@@ -192,11 +192,11 @@ std::vector<Chain> nvls_chains(const GroupPlace& place, CollectiveOp op, double 
 
 std::vector<Chain> nvls_tree_chains(const GroupPlace& place, double bytes) {
   const Placement placement = placement_of(place);
-  const std::size_t heads = placement.smallest();
-  const double part = bytes / (2.0 * static_cast<double>(heads));
+  const std::vector<std::uint32_t> heads = rails_of(place, placement);
+  const double part = bytes / (2.0 * static_cast<double>(heads.size()));
   LoadSum loads(place.cluster);
   std::vector<Chain> chains;
-  for (std::size_t head = 0; head < heads; ++head) {
+  for (const std::uint32_t head : heads) {
     for (const bool mirrored : {false, true}) {
       for (const Roles& roles : placement.nodes) {
         for (std::size_t member = 0; member < roles.size(); ++member) {

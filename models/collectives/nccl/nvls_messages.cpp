@@ -97,8 +97,8 @@ std::uint32_t nvls_chunks(std::uint32_t ranks, Bytes bytes) {
 std::uint32_t nvls_tree_chunks_most(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   const std::size_t nodes = placement.nodes.size();
-  const std::size_t of_chunk =
-      2 * placement.smallest() * (2 * nodes * (placement.largest() + 1) + 2 * (nodes - 1));
+  const std::size_t of_chunk = 2 * rails_of(place, placement).size() *
+                               (2 * nodes * (placement.largest() + 1) + 2 * (nodes - 1));
   const auto fitting = static_cast<std::uint32_t>(kTreeMessagesMost / of_chunk);
   return std::bit_floor(std::clamp(fitting, 1U, kChunksMost));
 }
@@ -129,10 +129,10 @@ namespace {
 // channel of its own.
 class TreePart {
  public:
-  TreePart(const Placement& placement, std::uint32_t ranks, std::uint32_t part)
+  TreePart(const Placement& placement, std::uint32_t ranks, std::uint32_t head, std::uint32_t part)
       : placement_(placement),
         ranks_(ranks),
-        head_(part / 2),
+        head_(head),
         channel_(part % kTreeChannelsMost),
         tree_(node_tree({.nodes = static_cast<std::uint32_t>(placement.nodes.size()),
                          .mirrored = part % 2 == 1})) {}
@@ -182,14 +182,16 @@ class TreePart {
 std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes) {
   const Placement placement = placement_of(place);
   const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
-  const std::uint32_t parts = 2 * static_cast<std::uint32_t>(placement.smallest());
+  const std::vector<std::uint32_t> heads = rails_of(place, placement);
+  const auto parts = static_cast<std::uint32_t>(2 * heads.size());
   const std::uint32_t most = nvls_tree_chunks_most(place);
   const std::uint32_t chunks = stream_chunks(Bytes{bytes.value() / parts}, most);
   MessageList list({.ranks = ranks + static_cast<std::uint32_t>(placement.nodes.size()),
                     .pieces = parts * most,
                     .piece_bytes = bytes.value() / (parts * most)});
   std::vector<TreePart> part_list;
-  for (std::uint32_t part = 0; part < parts; ++part) part_list.emplace_back(placement, ranks, part);
+  for (std::uint32_t part = 0; part < parts; ++part)
+    part_list.emplace_back(placement, ranks, heads[part / 2], part);
   const std::uint32_t width = most / chunks;
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
     for (std::uint32_t part = 0; part < parts; ++part) {

@@ -72,28 +72,32 @@ const Communicator& NcclTransport::communicator_like(std::span<const std::uint32
                     describe(gpus), cluster_.facts().gpu));
   const GroupPlace place{.cluster = cluster_, .gpus = gpus};
   const Placement placement = placement_of(place);
-  const auto& roles =
-      *std::min_element(placement.nodes.begin(), placement.nodes.end(),
-                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const std::vector<NodeKind> kinds = node_kinds(place);
   std::vector<std::uint32_t> local;
-  for (const std::uint32_t role : roles) local.push_back(cluster_.local_index(gpus[role]));
+  for (const NodeKind& kind : kinds) {
+    local.push_back(static_cast<std::uint32_t>(kind.nics));
+    for (const std::uint32_t role : kind.roles) local.push_back(cluster_.local_index(gpus[role]));
+  }
   Shape shape{gpus.size(), placement.nodes.size(), std::move(local)};
   if (const auto found = known_.find(shape); found != known_.end()) return found->second;
   Options options = options_;
   options.collnet = options.collnet && placement.even();  // switches add where all nodes are alike
-  NodeView node = node_view(place, *host_);
-  // Where NCCL's model tells the time as well, it has to know what the wires carry.
-  if (!machine_) {
-    node.nvlink *= node.nvlink_share;
-    node.nvlink_wire *= node.nvlink_share;
-    node.nvlink_share = 1.0;
-  }
-  Communicator made =
-      make_communicator({.node = std::move(node),
-                         .ranks = static_cast<std::uint32_t>(gpus.size()),
-                         .nodes = static_cast<std::uint32_t>(placement.nodes.size())},
-                        options);
-  return known_.emplace(std::move(shape), std::move(made)).first->second;
+  CommunicatorShape wanted{.ranks = static_cast<std::uint32_t>(gpus.size()),
+                           .nodes = static_cast<std::uint32_t>(placement.nodes.size())};
+  for (const NodeKind& kind : kinds) wanted.others.push_back(view_of(place, kind));
+  wanted.node = std::move(wanted.others.front());
+  wanted.others.erase(wanted.others.begin());
+  return known_.emplace(std::move(shape), make_communicator(wanted, options)).first->second;
+}
+
+NodeView NcclTransport::view_of(const GroupPlace& place, const NodeKind& kind) const {
+  NodeView node = node_view(place, kind, *host_);
+  if (machine_) return node;
+  // NCCL's model tells the time as well, and has to know what the wires carry.
+  node.nvlink *= node.nvlink_share;
+  node.nvlink_wire *= node.nvlink_share;
+  node.nvlink_share = 1.0;
+  return node;
 }
 
 bool NcclTransport::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {

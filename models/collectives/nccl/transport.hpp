@@ -80,7 +80,7 @@ class NcclTransport final : public Transport {
   [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;
 
  private:
-  // Ranks, nodes, and which GPUs of its node the smallest part of the group has.
+  // Ranks, nodes, and of each kind of node its NICs and the GPUs that the group has of it.
   using Shape = std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>>;
 
   // By shape, operation, bytes, whether it is of 8-bit floats, and the network's latency.
@@ -95,6 +95,8 @@ class NcclTransport final : public Transport {
   // tells it.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
+  // The node as NCCL sees it.
+  [[nodiscard]] NodeView view_of(const GroupPlace& place, const NodeKind& kind) const;
   // The registry's direct exchange at the machine's pace.
   [[nodiscard]] std::vector<Phase> exchange(const Call& call,
                                             std::span<const std::uint32_t> gpus) const;
