@@ -76,10 +76,9 @@ TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query
   result.linear_layer = linear_flops(a, LayerKind::Dense);
   if (a.has_experts()) result.moe_layer = linear_flops(a, LayerKind::Moe);
   result.attention_layer = 2.0 * number(query.sequence_length) * widths * chi;
-  // A query sees w keys, the first w of a sequence fewer; w of s keys in the full square's terms.
   const double window = number(std::min(a.window, query.sequence_length));
-  const double seen = window * (1.0 - chi * (window - 1.0) / number(query.sequence_length));
-  result.window_layer = 2.0 * widths * seen;
+  const double masked = (1.0 - chi) * window / number(query.sequence_length);
+  result.window_layer = 2.0 * widths * window * (1.0 - masked);
   result.head = 2.0 * number(a.hidden) * number(query.vocab) * number(1 + query.mtp_layers);
   result.projection = 4.0 * number(a.hidden) * number(a.hidden) * number(query.mtp_layers);
   result.layers = a.layers + query.mtp_layers;

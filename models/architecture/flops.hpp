@@ -14,12 +14,15 @@
 namespace trainyard {
 
 // Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
-// optimizer count nothing, as in every published MFU.
+// optimizer count nothing, as in every published MFU. Attention over s keys counts s of them for
+// each query (the full square) or s/2 (its causal half). A window of w keys counts w, or w -
+// w^2/2s: the first w queries see fewer. A window of w = s is no window. MaxText counts windows
+// alike (maxtext_utils.py, calculate_gemma4_tflops_training_per_device).
 struct TokenFlops {
   double linear_layer = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one dense layer's matrices
   double moe_layer = 0.0;     // the same of a layer with experts: those the token goes to, router
   double attention_layer = 0.0;  // 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores, weighted sum
-  double window_layer = 0.0;     // the same of a layer that attends within a window
+  double window_layer = 0.0;     // 2*(q + o)*w(1 - (1 - chi)w/s): within a window of w <= s keys
   double head = 0.0;             // 2hV, once more for each layer of multi-token prediction
   double projection = 0.0;       // 2h to h before each of those: 4h^2
   std::int64_t layers = 0;       // of both kinds, those of multi-token prediction included
