@@ -54,7 +54,12 @@ std::string cards(const RunView& view) {
   const Figures key = figures(view);
   std::string html =
       "<dl class=\"cards\">\n" + card("step time", to_text(Seconds{key.step_time_s}));
-  if (key.mfu) html += card("MFU", fmt::format("{:.1f} %", 100.0 * *key.mfu));
+  for (const Utilisation& row : key.utilisation) {
+    if (row.attention != view.facts.flops_convention) continue;
+    const bool alone = view.facts.peaks.size() == 1;
+    html += card(alone ? "MFU" : fmt::format("MFU ({} peak)", row.peak.precision),
+                 fmt::format("{:.1f} %", 100.0 * row.mfu));
+  }
   if (key.model_tflops_per_gpu)
     html += card("TFLOP/s per GPU", fmt::format("{:.1f}", *key.model_tflops_per_gpu));
   if (key.tokens_per_s_per_gpu)

@@ -1,5 +1,9 @@
 #include "scenarios/run/facts.hpp"
 
+#include <functional>
+#include <map>
+
+#include "kernels/gpu.hpp"
 #include "models/adapters.hpp"
 #include "models/architecture/flops.hpp"
 #include "models/frozen.hpp"
@@ -89,9 +93,39 @@ Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   return (all + cores * (attention_share(scenario.plan) - 1.0)) * share;
 }
 
+// One GPU's, or where they differ what they reach on average.
+FlopsPerSecond mean_peak(const Cluster& cluster,
+                         const std::function<FlopsPerSecond(const GpuSheet&)>& peak) {
+  const ClusterFacts& facts = cluster.facts();
+  if (!cluster.has_mixed_gpus()) return peak(load_gpu_sheet(facts.gpu));
+  double sum = 0.0;
+  std::map<std::string, double> peaks;
+  for (const GpuKind& gpu : facts.mixed_gpus) {
+    const auto [known, fresh] = peaks.try_emplace(gpu.profile, 0.0);
+    if (fresh) known->second = peak(load_gpu_sheet(gpu.profile)).value();
+    sum += known->second;
+  }
+  return FlopsPerSecond{sum / static_cast<double>(facts.mixed_gpus.size())};
+}
+
+std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster) {
+  const auto row = [&](DataType precision) {
+    return PeakRate{std::string(to_string(precision)),
+                    mean_peak(cluster, [&](const GpuSheet& gpu) { return gpu.peak(precision); })};
+  };
+  std::vector<PeakRate> peaks{row(plan.training.precision)};
+  const Recipe& recipe = plan.recipe;
+  if (recipe.four_bit_products) {
+    peaks.push_back({"fp4", mean_peak(cluster, [](const GpuSheet& gpu) { return gpu.fp4; })});
+  } else if (recipe.products && *recipe.products != plan.training.precision) {
+    peaks.push_back(row(*recipe.products));
+  }
+  return peaks;
+}
+
 }  // namespace
 
-RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu) {
+RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   const TrainingPlan& plan = scenario.plan;
   RunFacts facts;
   facts.title = scenario.description;
@@ -107,7 +141,7 @@ RunFacts scenario_facts(const Scenario& scenario, const GpuSheet& gpu) {
   facts.hardware_flops_other =
       facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
-  facts.gpu_peak = gpu.peak(plan.training.precision);
+  facts.peaks = peaks_of(plan, cluster);
   facts.assumptions = scenario.assumptions;
   if (scenario.published) {
     facts.published_source = scenario.published->source;
@@ -143,7 +177,7 @@ std::vector<PublishedComparison> compare_published(const Scenario& scenario, con
     add("hardware_tflops_per_gpu", "hardware FLOP/s per GPU", "TFLOP/s",
         published.hardware_flops_per_gpu->value() / 1e12, hardware.value() / 1e12);
   }
-  if (published.mfu) add("mfu", "MFU", "", *published.mfu, model / facts.gpu_peak);
+  if (published.mfu) add("mfu", "MFU", "", *published.mfu, model / facts.peaks.front().rate);
   return rows;
 }
 

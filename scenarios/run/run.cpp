@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -44,18 +43,6 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-// Where GPUs differ, what they reach on average.
-FlopsPerSecond mean_peak(const Cluster& cluster, DataType precision) {
-  double sum = 0.0;
-  std::map<std::string, double> peaks;
-  for (const GpuKind& gpu : cluster.facts().mixed_gpus) {
-    const auto [peak, fresh] = peaks.try_emplace(gpu.profile, 0.0);
-    if (fresh) peak->second = load_gpu_sheet(gpu.profile).peak(precision).value();
-    sum += peak->second;
-  }
-  return FlopsPerSecond{sum / static_cast<double>(cluster.facts().mixed_gpus.size())};
-}
 
 std::shared_ptr<const Cluster> cluster_of(const ClusterSpec& spec, const Supposition& suppose) {
   std::shared_ptr<const Cluster> cluster = shared_cluster(spec);
@@ -103,10 +90,7 @@ WhatIf::WhatIf(const Scenario& scenario, const RunOptions& options)
     : kept_(std::make_unique<Kept>(Kept{.scenario = scenario, .options = options})) {
   kept_->options.interference = options.interference && scenario.interference;
   kept_->run.cluster = shared_cluster(scenario.cluster);
-  const Cluster& cluster = *kept_->run.cluster;
-  kept_->facts = scenario_facts(scenario, load_gpu_sheet(cluster.facts().gpu));
-  if (cluster.has_mixed_gpus())
-    kept_->facts.gpu_peak = mean_peak(cluster, scenario.plan.training.precision);
+  kept_->facts = scenario_facts(scenario, *kept_->run.cluster);
   add_plan_approximations(scenario, kept_->facts);
 }
 

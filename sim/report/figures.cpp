@@ -1,9 +1,40 @@
 #include "sim/report/figures.hpp"
 
+#include <utility>
+
 namespace trainyard {
 namespace {
 
 constexpr double kTera = 1e12;
+
+// FLOPs of one step as one convention counts them.
+struct CountedFlops {
+  std::string attention;
+  Flops model;
+  Flops hardware;
+};
+
+std::vector<CountedFlops> counted_flops(const RunFacts& facts) {
+  const std::string& own = facts.flops_convention;
+  const std::string other = own == "causal" ? "full" : own == "full" ? "causal" : "other";
+  return {{own, facts.model_flops, facts.hardware_flops},
+          {other, facts.model_flops_other, facts.hardware_flops_other}};
+}
+
+std::vector<Utilisation> utilisations(const RunFacts& facts, double gpu_seconds) {
+  std::vector<Utilisation> rows;
+  for (const CountedFlops& counted : counted_flops(facts)) {
+    for (const PeakRate& peak : facts.peaks) {
+      const double possible = gpu_seconds * peak.rate.value();
+      if (possible <= 0.0 || counted.model.value() <= 0.0) continue;
+      rows.push_back({.attention = counted.attention,
+                      .peak = peak,
+                      .mfu = counted.model.value() / possible,
+                      .hfu = counted.hardware.value() / possible});
+    }
+  }
+  return rows;
+}
 
 }  // namespace
 
@@ -19,21 +50,16 @@ Figures figures(const RunView& view) {
     const auto all = rate(work.value());
     return all ? std::optional(*all / gpus / kTera) : std::nullopt;
   };
-  const auto utilisation = [&](Flops work) -> std::optional<double> {
-    const auto each = tflops(work);
-    if (!each || facts.gpu_peak.value() <= 0.0) return std::nullopt;
-    return *each * kTera / facts.gpu_peak.value();
-  };
   const auto tokens = rate(facts.tokens_per_step);
+  std::vector<Utilisation> rows = utilisations(facts, step_s * gpus);
   return {.step_time_s = step_s,
           .tokens_per_s = tokens,
           .tokens_per_s_per_gpu = tokens ? std::optional(*tokens / gpus) : std::nullopt,
           .model_tflops_per_gpu = tflops(facts.model_flops),
           .hardware_tflops_per_gpu = tflops(facts.hardware_flops),
-          .mfu = utilisation(facts.model_flops),
-          .hfu = utilisation(facts.hardware_flops),
-          .mfu_other = utilisation(facts.model_flops_other),
-          .hfu_other = utilisation(facts.hardware_flops_other)};
+          .mfu = rows.empty() ? std::nullopt : std::optional(rows.front().mfu),
+          .hfu = rows.empty() ? std::nullopt : std::optional(rows.front().hfu),
+          .utilisation = std::move(rows)};
 }
 
 }  // namespace trainyard

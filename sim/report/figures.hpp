@@ -6,16 +6,28 @@
 // 2048 are 1.4109e17 FLOP; in 13.75 s on 64 GPUs 160.3 TFLOP/s each, of an A100's 312 that is 51.4
 // %.
 //
+// A run that multiplies in 8 or 4 bits has both figures twice: published ones divide by the 16-bit
+// peak or by that of the products, which is 2 or 4 times as high.
+//
 //   Figures f = figures(view);
 //   f.step_time_s; f.mfu.value_or(0);   // nothing where the run has no such figure (a bare
 //   workload)
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
+
+struct Utilisation {
+  std::string attention;  // how its FLOPs are counted: "causal" or "full"
+  PeakRate peak;
+  double mfu = 0.0;
+  double hfu = 0.0;
+};
 
 struct Figures {
   double step_time_s = 0.0;
@@ -23,8 +35,9 @@ struct Figures {
   std::optional<double> tokens_per_s_per_gpu;
   std::optional<double> model_tflops_per_gpu;
   std::optional<double> hardware_tflops_per_gpu;
-  std::optional<double> mfu, hfu;              // in the convention of the facts
-  std::optional<double> mfu_other, hfu_other;  // in the other one
+  std::optional<double> mfu, hfu;  // in the convention of the facts, of their first peak
+  // In that convention against each peak, then in the other one. Empty where nothing is known.
+  std::vector<Utilisation> utilisation;
 };
 
 [[nodiscard]] Figures figures(const RunView& view);

@@ -72,6 +72,18 @@ Json error_json(const std::optional<MeasuredError>& error) {
           {"p90", error->p90}};
 }
 
+Json utilisation_json(const Figures& key) {
+  Json rows = Json::array();
+  for (const Utilisation& row : key.utilisation) {
+    rows.push_back({{"attention", row.attention},
+                    {"peak", row.peak.precision},
+                    {"peak_tflops_per_gpu", row.peak.rate.value() / 1e12},
+                    {"mfu", row.mfu},
+                    {"hfu", row.hfu}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 Json breakdown_json(const RunView& view) {
@@ -199,6 +211,7 @@ Json result_json(const RunView& view) {
                  {"mfu", or_null(key.mfu)},
                  {"hfu", or_null(key.hfu)},
                  {"flops_convention", or_null(view.facts.flops_convention)},
+                 {"utilisation", utilisation_json(key)},
                  {"breakdown_s", breakdown_json(view)},
                  {"memory", memory_json(view)},
                  {"links", links_json(view)},

@@ -51,6 +51,12 @@ struct MeasuredError {
   double p90 = 0.0;      // nine in ten are no further off
 };
 
+// A dense peak of one GPU that its FLOP/s are set against.
+struct PeakRate {
+  std::string precision;  // "bf16"
+  FlopsPerSecond rate;
+};
+
 struct RunFacts {
   std::string title;                // first line of a report
   nlohmann::ordered_json scenario;  // resolved; null for a bare workload file
@@ -62,10 +68,11 @@ struct RunFacts {
   Flops model_flops;             // of one step, all GPUs, in the convention below
   Flops model_flops_other;       // in the other convention
   Flops hardware_flops;          // model_flops plus recomputation
-  Flops hardware_flops_other;    // the same in the other convention; 0: not known
+  Flops hardware_flops_other;    // the same in the other convention
   std::string flops_convention;  // "causal" or "full"
-  FlopsPerSecond gpu_peak;       // dense peak of the training precision, one GPU
-  Bytes gpu_memory;              // usable capacity
+  // Of the training precision; then, where products multiply in fewer bits, of those.
+  std::vector<PeakRate> peaks;
+  Bytes gpu_memory;  // usable capacity
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;

@@ -39,33 +39,42 @@ struct FigureRow {
   std::string text;
 };
 
-std::string utilisation_title(std::string_view name, std::string_view convention) {
-  return convention.empty() ? std::string(name)
-                            : fmt::format("{} ({} attention)", name, convention);
+// The peak is named where there are several.
+std::string utilisation_title(std::string_view name, const Utilisation& row, std::size_t peaks) {
+  if (row.attention.empty()) return std::string(name);
+  const std::string peak = peaks > 1 ? fmt::format(", {} peak", row.peak.precision) : "";
+  return fmt::format("{} ({} attention{})", name, row.attention, peak);
+}
+
+// A published figure stands beside the first row alone.
+void add_utilisation(const RunView& view, const Figures& key, std::vector<FigureRow>& rows) {
+  const std::size_t peaks = view.facts.peaks.size();
+  for (const Utilisation& row : key.utilisation) {
+    const bool first = &row == &key.utilisation.front();
+    rows.push_back(
+        {first ? "mfu" : "", utilisation_title("MFU", row, peaks), row.mfu, percent(row.mfu)});
+    rows.push_back(
+        {first ? "hfu" : "", utilisation_title("HFU", row, peaks), row.hfu, percent(row.hfu)});
+  }
 }
 
 std::vector<FigureRow> figure_rows(const RunView& view) {
   const Figures key = figures(view);
-  const std::string& convention = view.facts.flops_convention;
-  const std::string other = convention == "causal" ? "full"
-                            : convention == "full" ? "causal"
-                                                   : "other";
   const auto text = [](const std::optional<double>& value, const auto& print) {
     return value ? print(*value) : std::string("-");
   };
   const auto tflops = [](double value) { return fmt::format("{:.1f} TFLOP/s", value); };
-  return {{"step_time_s", "step time", key.step_time_s, fmt::format("{:.4g} s", key.step_time_s)},
-          {"tokens_per_s", "tokens/s", key.tokens_per_s, text(key.tokens_per_s, grouped)},
-          {"tokens_per_s_per_gpu", "tokens/s per GPU", key.tokens_per_s_per_gpu,
-           text(key.tokens_per_s_per_gpu, grouped)},
-          {"model_tflops_per_gpu", "model FLOP/s per GPU", key.model_tflops_per_gpu,
-           text(key.model_tflops_per_gpu, tflops)},
-          {"hardware_tflops_per_gpu", "hardware FLOP/s per GPU", key.hardware_tflops_per_gpu,
-           text(key.hardware_tflops_per_gpu, tflops)},
-          {"mfu", utilisation_title("MFU", convention), key.mfu, text(key.mfu, percent)},
-          {"hfu", utilisation_title("HFU", convention), key.hfu, text(key.hfu, percent)},
-          {"", utilisation_title("MFU", other), key.mfu_other, text(key.mfu_other, percent)},
-          {"", utilisation_title("HFU", other), key.hfu_other, text(key.hfu_other, percent)}};
+  std::vector<FigureRow> rows{
+      {"step_time_s", "step time", key.step_time_s, fmt::format("{:.4g} s", key.step_time_s)},
+      {"tokens_per_s", "tokens/s", key.tokens_per_s, text(key.tokens_per_s, grouped)},
+      {"tokens_per_s_per_gpu", "tokens/s per GPU", key.tokens_per_s_per_gpu,
+       text(key.tokens_per_s_per_gpu, grouped)},
+      {"model_tflops_per_gpu", "model FLOP/s per GPU", key.model_tflops_per_gpu,
+       text(key.model_tflops_per_gpu, tflops)},
+      {"hardware_tflops_per_gpu", "hardware FLOP/s per GPU", key.hardware_tflops_per_gpu,
+       text(key.hardware_tflops_per_gpu, tflops)}};
+  add_utilisation(view, key, rows);
+  return rows;
 }
 
 std::string published_text(const PublishedComparison& row) {

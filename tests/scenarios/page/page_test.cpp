@@ -46,6 +46,15 @@ TEST(Page, SaysFirstWhetherItFits) {
   EXPECT_LT(page.find("class=\"verdict fits\""), page.find("<h2>"));
 }
 
+TEST(Page, NamesThePeakWhereThereAreTwo) {
+  auto run = run_of("llama3/llama3_8b_8xh100.json");
+  EXPECT_THAT(report_page({.view = run.view()}), HasSubstr("<dt>MFU</dt>"));
+  run.facts.peaks.push_back({"fp8", run.facts.peaks.front().rate * 2.0});
+  const std::string page = report_page({.view = run.view()});
+  EXPECT_THAT(page, HasSubstr("<dt>MFU (bf16 peak)</dt>"));
+  EXPECT_THAT(page, HasSubstr("<dt>MFU (fp8 peak)</dt>"));
+}
+
 // A shipped sensitivity is a row of its own; without any the section is left out.
 TEST(Page, ShowsWhatWouldHelpWhereItIsKnown) {
   const auto run = run_of("first/two_gpus.json");

@@ -66,6 +66,32 @@ TEST(Run, KeepsTheMemoryPeaksOfItsClasses) {
   }
 }
 
+// An H100's data sheet says 989.4 TFLOP/s in bf16 and twice that in fp8, a GB200's 4 times in fp4.
+TEST(Run, NarrowProductsHaveAPeakOfTheirOwn) {
+  struct Case {
+    const char* node;
+    const char* recipe;
+    std::string precision;
+    double ratio;
+  };
+  for (const Case& one :
+       {Case{"dgx_h100", "fp8", "fp8", 2.0}, Case{"dgx_h100", "standard", "", 0.0},
+        Case{"gb200_nvl72", "nvfp4", "fp4", 4.0}}) {
+    auto document = small_document({.data = 4});
+    document["cluster"] = {
+        {"node", one.node}, {"nodes", 1}, {"fabric", {{"kind", "single_switch"}}}};
+    document["parallelism"]["data"] = one.precision == "fp4" ? 72 : 8;
+    document["training"]["global_batch_size"] = 72;
+    document["training"]["recipe"] = one.recipe;
+    const std::vector<PeakRate> peaks = run_scenario(load(document), {}).facts.peaks;
+    ASSERT_EQ(peaks.size(), one.precision.empty() ? 1U : 2U);
+    EXPECT_EQ(peaks[0].precision, "bf16");
+    if (one.precision.empty()) continue;
+    EXPECT_EQ(peaks[1].precision, one.precision);
+    EXPECT_NEAR(peaks[1].rate / peaks[0].rate, one.ratio, 0.01);
+  }
+}
+
 // Are the shares of time that a run keeps, found beside its peaks of memory, those of its timeline?
 TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
   for (const SmallShape& shape : kShapes) {

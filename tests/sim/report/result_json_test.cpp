@@ -21,12 +21,12 @@ std::vector<std::string> keys(const OrderedJson& object) {
 
 TEST(ResultJson, HasTheStableKeysInOrder) {
   const SmallRun small;
-  EXPECT_THAT(
-      keys(result_json(small.view())),
-      ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
-                  "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "hfu",
-                  "flops_convention", "breakdown_s", "memory", "links", "collectives", "placement",
-                  "costs", "fold", "approximations", "published", "measured_error"));
+  EXPECT_THAT(keys(result_json(small.view())),
+              ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s",
+                          "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+                          "mfu", "hfu", "flops_convention", "utilisation", "breakdown_s", "memory",
+                          "links", "collectives", "placement", "costs", "fold", "approximations",
+                          "published", "measured_error"));
 }
 
 TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
@@ -39,6 +39,22 @@ TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
   EXPECT_DOUBLE_EQ(result["hardware_tflops_per_gpu"], 6.5);
   EXPECT_DOUBLE_EQ(result["mfu"], 0.5);
   EXPECT_DOUBLE_EQ(result["hfu"], 0.65);
+}
+
+// Products at twice the peak of 16 bits: half the utilisation, and which peak is said.
+TEST(ResultJson, UtilisationNamesItsPeak) {
+  SmallRun small;
+  EXPECT_EQ(result_json(small.view())["utilisation"].size(), 2U);
+  small.facts.peaks.push_back({"fp8", FlopsPerSecond{2e13}});
+  const OrderedJson rows = result_json(small.view())["utilisation"];
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0], OrderedJson::parse(R"({"attention": "causal", "peak": "bf16",
+      "peak_tflops_per_gpu": 10.0, "mfu": 0.5, "hfu": 0.65})"));
+  EXPECT_EQ(rows[1], OrderedJson::parse(R"({"attention": "causal", "peak": "fp8",
+      "peak_tflops_per_gpu": 20.0, "mfu": 0.25, "hfu": 0.325})"));
+  EXPECT_EQ(rows[2]["attention"], "full");
+  EXPECT_DOUBLE_EQ(rows[3]["mfu"], 0.3);
+  EXPECT_DOUBLE_EQ(result_json(small.view())["mfu"], 0.5);
 }
 
 TEST(ResultJson, TheErrorOfMeasuredRunsIsThere) {

@@ -127,8 +127,9 @@ struct SmallRun {
     facts.model_flops = Flops{5e13};
     facts.model_flops_other = Flops{6e13};
     facts.hardware_flops = Flops{6.5e13};
+    facts.hardware_flops_other = Flops{7.5e13};
     facts.flops_convention = "causal";
-    facts.gpu_peak = FlopsPerSecond{1e13};
+    facts.peaks = {{"bf16", FlopsPerSecond{1e13}}};
     facts.gpu_memory = Bytes{1000};
     facts.published = {
         {.figure = "step_time_s",

@@ -47,6 +47,16 @@ TEST(Summary, PublishedFiguresStandBesideThePrediction) {
   EXPECT_THAT(text, HasSubstr("published: worked by hand"));
 }
 
+TEST(Summary, UtilisationIsSetAgainstBothPeaksOfNarrowProducts) {
+  SmallRun small;
+  small.facts.peaks.push_back({"fp8", FlopsPerSecond{2e13}});
+  const std::string text = summary_text(small.view());
+  EXPECT_THAT(text, ::testing::ContainsRegex(
+                        "MFU \\(causal attention, bf16 peak\\) +50\\.0 % +40\\.0 % +\\+25\\.0 %"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("MFU \\(causal attention, fp8 peak\\) +25\\.0 %"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("HFU \\(full attention, fp8 peak\\) +37\\.5 %"));
+}
+
 TEST(Summary, SaysHowFarOffMeasuredRunsWere) {
   SmallRun small;
   EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("measured:")));
