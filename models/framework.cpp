@@ -34,6 +34,7 @@ FrameworkMemory load_framework(const std::string& name) {
                                .fragmentation = share("fragmentation"),
                                .gradient_placeholders = truth("gradient_placeholders"),
                                .expert_row_copies = count("expert_row_copies", 0),
+                               .gradient_buckets_in_flight = count("gradient_buckets_in_flight", 2),
                                .loss_copies = count("loss_copies", 1)};
   file.finish();
   return memory;

@@ -21,6 +21,9 @@ struct FrameworkMemory {
   bool gradient_placeholders = false;
   // Copies of an expert's rows, each rows x h, that a forward holds beside those kept for backward.
   std::int64_t expert_row_copies = 0;
+  // zero_stage 2: buckets of gradients that exist at once, the one that is filled and those that
+  // are being reduced. DeepSpeed, FSDP and Megatron-FSDP have two.
+  std::int64_t gradient_buckets_in_flight = 2;
   // fp32 tensors of the logits' size alive at once in the loss. 1: their gradient takes the place
   // of the exponentials, and the 16-bit logits stay; more: those are given back before the
   // backward.

@@ -82,6 +82,9 @@ struct Parallelism {
   bool backward_prefetch = true;      // zero_stage 3: the next layer's weights during a backward
   // zero_stage 2 and 3: no gradient is kept whole from one microbatch to the next.
   bool reduce_every_microbatch = true;
+  // zero_stage 2: buckets that exist at once; computation waits for a reduction before it fills one
+  // more. 0: as many as the framework has.
+  std::int64_t gradient_buckets_in_flight = 0;
   BucketRule gradient_buckets = BucketRule::Megatron;
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = true;                            // zero_stage 1

@@ -301,6 +301,10 @@ void check_shards(const Check& check) {
     refuse("gradient_buckets", "PyTorch's buckets are those of replicas that share nothing",
            "set zero_stage to 0, or leave gradient_buckets out");
   }
+  if (p.gradient_buckets_in_flight > 0 && p.zero_stage != 2) {
+    refuse("gradient_buckets_in_flight", "bounds the gradients of zero_stage 2 alone",
+           "set zero_stage to 2, or leave gradient_buckets_in_flight out");
+  }
   const bool both_ways = placement_of(p) == StagePlacement::Bidirectional;
   if (both_ways && (p.zero_stage > 1 || p.shard_size() < p.data)) {
     refuse("zero_stage",

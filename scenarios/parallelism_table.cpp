@@ -76,6 +76,10 @@ const Field<P> kParallelism[] = {
     {"reduce_every_microbatch",
      "zero_stage 2 and 3: gradients are reduced after each microbatch, not once a step",
      Flag<P>{&P::reduce_every_microbatch}},
+    {"gradient_buckets_in_flight",
+     "zero_stage 2: buckets of gradients that exist at once, computation waits before it fills "
+     "another one; 0 means as many as the framework has",
+     Whole<P>{&P::gradient_buckets_in_flight, 0}},
     {"gradient_buckets", "whose rules put gradients into buckets",
      word_of<P, &P::gradient_buckets, kBuckets>()},
     {"overlap_grad_reduce", "gradients are reduced bucket by bucket during the last backward",

@@ -169,15 +169,43 @@ void BucketedReplicas::after_forward(const UnitPlace& place) {
 void BucketedReplicas::before_backward(const UnitBackward& backward) {
   if (backward.part == BackwardPart::Input || !gradients_sharded()) return;
   const WeightUnit& unit = weights_[backward.place.chunk].units[backward.place.unit];
-  const Chunk& chunk = chunks_[backward.place.chunk];
+  Chunk& chunk = chunks_[backward.place.chunk];
   allocate_gradients(chunk.dense, unit.begin, unit.end);
   allocate_gradients(chunk.experts, unit.experts_begin, unit.experts_end);
 }
 
-void BucketedReplicas::allocate_gradients(const Share& share, std::size_t begin, std::size_t end) {
-  for (const Bucket& bucket : share.buckets) {
-    if (bucket.begin < begin || bucket.begin >= end) continue;
+// The gradients of entries [begin, end) come next.
+void BucketedReplicas::allocate_gradients(Share& share, std::size_t begin, std::size_t end) {
+  std::size_t fresh = 0;
+  for (; share.held < share.buckets.size(); ++share.held) {
+    const Bucket& bucket = share.buckets[share.held];
+    const bool filled_here = bucket.begin <= begin || bucket.end <= end;
+    if (bucket.begin >= end || !filled_here) break;
+    if (bucket.parameters == 0) continue;
     build_.allocate(build_.next(), Category::Gradients, bucket.parameters * shape_.gradient);
+    ++fresh;
+  }
+  if (fresh > 0) wait_for_room(share.experts, fresh);
+}
+
+// Buckets are reduced in the order in which room was made for them.
+void BucketedReplicas::wait_for_room(bool experts, std::size_t buckets) {
+  std::deque<Held>& held = experts ? held_experts_ : held_;
+  const std::int64_t chosen = plan_.parallelism.gradient_buckets_in_flight;
+  const std::int64_t limit = chosen > 0 ? chosen : plan_.framework.gradient_buckets_in_flight;
+  held.push_back({.unreduced = buckets});
+  while (static_cast<std::int64_t>(held.size()) > limit && held.front().unreduced == 0) {
+    build_.wait_for(held.front().reduction);
+    held.pop_front();
+  }
+}
+
+void BucketedReplicas::note_reduction(bool experts, OpIndex reduction) {
+  for (Held& held : experts ? held_experts_ : held_) {
+    if (held.unreduced == 0) continue;
+    --held.unreduced;
+    held.reduction = reduction;
+    return;
   }
 }
 
@@ -194,7 +222,8 @@ void BucketedReplicas::after_backward(const UnitBackward& backward,
     if (!plan_.parallelism.overlap_grad_reduce && (experts || dense))
       for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
-  if (whole) chunk.dense.next = chunk.experts.next = 0;
+  if (!whole) return;
+  for (Share* share : {&chunk.dense, &chunk.experts}) share->next = share->held = 0;
 }
 
 bool BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradient>& ready) {
@@ -232,7 +261,11 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   after = gradients_.before_reduction(bucket.parameters, slots.shards * slots.replicas, after);
   reductions_[0] = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
                                      slots.shard, call, {after});
-  if (gradients_sharded()) build_.release(reductions_[0], Category::Gradients, call.bytes);
+  if (gradients_sharded()) {
+    build_.release(reductions_[0], Category::Gradients, call.bytes);
+    note_reduction(bucket.slot == Slot::ExpertData || bucket.slot == Slot::ExpertDataMirror,
+                   reductions_[0]);
+  }
   if (slots.shards > 1 && slots.replicas > 1) {
     call.op = CollectiveOp::AllReduce;
     call.bytes /= slots.shards;

@@ -1,6 +1,10 @@
 // Replicas that reduce buckets of gradients: plain data parallelism (all_reduce), ZeRO 1
 // (reduce_scatter, and new weights gathered in front of the first forward), ZeRO 2 (the same, and
-// gradients live only as long as their bucket is being made).
+// gradients live only as long as their bucket is being made). Of ZeRO 2's buckets only so many
+// exist at once (Parallelism::gradient_buckets_in_flight): where reductions are slower than the
+// backward, the backward waits for them. It waits in front of an embedding, layer or head, so that
+// buckets which one of these fills count as one, and a bucket for which it has the first gradients
+// alone counts from the next one on.
 //
 // Bytes sent by a rank in a step, f = (d-1)/d, P parameters: 2fP w_g; fP(w_g + w_p); and with
 // gradients reduced after each of a microbatches fP(a w_g + w_p) (reference 03 section 1). With
@@ -8,6 +12,7 @@
 // d = 64: 31 619 153 664 B of bf16 gradients (tests/models/lower/sharded_volume_test.cpp).
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "models/lower/data_parallel/data_parallel.hpp"
@@ -38,6 +43,12 @@ class BucketedReplicas final : public DataParallel {
     std::vector<Bucket> buckets = {};
     std::vector<OpIndex> gathers = {};  // one for each bucket, where weights are gathered
     std::size_t next = 0;               // the bucket that the microbatch under way fills
+    std::size_t held = 0;               // zero_stage 2: how many it has made room for
+  };
+  // Buckets for which room was made in front of one unit, until they are reduced.
+  struct Held {
+    std::size_t unreduced = 0;  // whose reduction is not issued yet
+    OpIndex reduction = kNone;  // the latest of the others
   };
   struct Chunk {
     Share dense;
@@ -54,7 +65,9 @@ class BucketedReplicas final : public DataParallel {
   OpIndex gather(const Bucket& bucket);
   OpIndex broadcast(const Share& share);
   void wait_for(const Share& share, std::size_t entry);
-  void allocate_gradients(const Share& share, std::size_t begin, std::size_t end);
+  void allocate_gradients(Share& share, std::size_t begin, std::size_t end);
+  void wait_for_room(bool experts, std::size_t buckets);
+  void note_reduction(bool experts, OpIndex reduction);
   // Whether there was a bucket to reduce.
   bool reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);
   void reduce(const Bucket& bucket, OpIndex after);
@@ -69,6 +82,8 @@ class BucketedReplicas final : public DataParallel {
   GradientLowering gradients_;
   std::vector<Chunk> chunks_;
   std::vector<OpIndex> reductions_;  // the latest of each stream
+  std::deque<Held> held_;            // zero_stage 2, oldest first
+  std::deque<Held> held_experts_;
 };
 
 }  // namespace trainyard

@@ -2,11 +2,13 @@
 // sections 2 and 3; oracles 41 and 42).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "models/architecture/shard.hpp"
 #include "models/lower/gradients.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -175,6 +177,90 @@ TEST(WeightGather, RunsAheadOfTheForward) {
   EXPECT_DOUBLE_EQ(run(2.0, 1.0), 4 * 2.0 + 1.0) << "one layer behind the last gather";
   plan.parallelism.overlap_param_gather = false;
   EXPECT_DOUBLE_EQ(run(0.25, 1.0), 4.0 + 4 * 0.25) << "all of it after the optimizer";
+}
+
+// Eight microbatches of four_buckets, whose gradients stay partitioned; a layer's forward takes as
+// long as its backward.
+Step partitioned_step(std::int64_t in_flight, double reduction) {
+  TrainingPlan plan = four_buckets();
+  plan.parallelism.zero_stage = 2;
+  plan.parallelism.gradient_buckets_in_flight = in_flight;
+  plan.training.global_batch_size = 16;
+  const std::int64_t bucket = plan.parallelism.bucket_parameters * 4;
+  const CallTransport transport([=](const Call& call) {
+    return call.op == CollectiveOp::ReduceScatter && call.bytes >= bucket ? reduction : 0.0;
+  });
+  return replay(lower(plan), transport, core_seconds(1.0, 1.0));
+}
+
+// Bytes of the buckets that exist at once, at most.
+std::int64_t bucket_bytes(const Step& step) {
+  constexpr auto kGradients = static_cast<std::size_t>(Category::Gradients);
+  std::int64_t most = 0;
+  for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
+    most = std::max(most, point.by_category[kGradients]);
+  return most - resident_bytes(step.workload, step.workload.programs[0])[kGradients];
+}
+
+double last_backward_begins(const Step& step) {
+  double latest = 0.0;
+  for_each_operation(step.workload, step.workload.programs[0], [&](const OperationView& view) {
+    if (view.name == "attention_backward")
+      latest = std::max(latest, step.timeline.classes[0].start_s[view.index]);
+  });
+  return latest;
+}
+
+// Four reductions of 3 s behind 8 s of computation: without a bound a third of all gradients piled
+// up (Llama-3 8B on two DGX A100 with NICs of 4 GB/s: 174 GiB of 80).
+TEST(BucketsInFlight, BoundTheGradientsThatExist) {
+  const Sizes elements = [] {
+    TrainingPlan plan = four_buckets();
+    plan.parallelism.zero_stage = 2;
+    return reduced_elements(plan, 0);
+  }();
+  const std::int64_t bucket = 4 * *std::max_element(elements.begin(), elements.end());
+  for (const std::int64_t in_flight : {1, 2, 3, 5}) {
+    const Step step = partitioned_step(in_flight, 3.0);
+    EXPECT_LE(bucket_bytes(step), in_flight * bucket) << in_flight;
+    EXPECT_GT(bucket_bytes(step), in_flight * bucket / 2) << in_flight;
+  }
+  EXPECT_GT(bucket_bytes(partitioned_step(100, 3.0)), 8 * bucket);
+  EXPECT_EQ(bucket_bytes(partitioned_step(0, 3.0)), bucket_bytes(partitioned_step(2, 3.0)))
+      << "a framework has two";
+}
+
+// Without a bound the backwards come one after another, 64 s in all; with one they wait for the
+// reductions, and what they wait is exposed.
+TEST(BucketsInFlight, TheBackwardWaits) {
+  const Step free = partitioned_step(100, 3.0);
+  const Step bounded = partitioned_step(2, 3.0);
+  EXPECT_DOUBLE_EQ(last_backward_begins(free), 63.0);
+  EXPECT_GT(last_backward_begins(bounded), 90.0);
+  EXPECT_GE(bounded.timeline.makespan_s, free.timeline.makespan_s);
+  EXPECT_LT(bounded.timeline.makespan_s, 1.25 * free.timeline.makespan_s);
+  const Breakdown shares = breakdown(bounded.workload, bounded.partition, bounded.timeline, 0);
+  EXPECT_NEAR(shares.of(TimeShare::ExposedData), bounded.timeline.makespan_s - 64.0, 1e-9);
+}
+
+TEST(BucketsInFlight, CostNothingWhereReductionsKeepPace) {
+  EXPECT_DOUBLE_EQ(partitioned_step(2, 0.5).timeline.makespan_s,
+                   partitioned_step(100, 0.5).timeline.makespan_s);
+}
+
+// Where one layer fills three buckets they are waited for together, and two layers' overlap.
+TEST(BucketsInFlight, OfOneLayerCountAsOne) {
+  TrainingPlan plan = four_buckets();
+  plan.parallelism.zero_stage = 2;
+  plan.training.global_batch_size = 16;
+  const std::int64_t whole = 4 * plan.parallelism.bucket_parameters;
+  plan.parallelism.bucket_parameters /= 4;
+  const CallTransport transport([](const Call& call) {
+    return call.op == CollectiveOp::ReduceScatter ? 1e-6 * static_cast<double>(call.bytes) : 0.0;
+  });
+  const Step step = replay(lower(plan), transport, core_seconds(1.0, 1.0));
+  EXPECT_GT(bucket_bytes(step), whole);
+  EXPECT_LE(bucket_bytes(step), 5 * whole / 2);
 }
 
 }  // namespace
