@@ -187,7 +187,8 @@ void EndLowering::loss_backward() {
 std::int64_t EndLowering::head_workspace(BackwardPart part) const {
   const std::int64_t hidden = plan_.architecture.hidden;
   const std::int64_t input = part == BackwardPart::Weight ? 0 : shape_.message;
-  const bool again = shape_.sequence_parallel && !plan_.streaming.keeps_gathered;
+  const bool again =
+      shape_.sequence_parallel && !plan_.streaming.keeps_gathered && part != BackwardPart::Input;
   const std::int64_t gathered = again ? shape_.message : 0;
   const bool placeholder = part != BackwardPart::Input && has_placeholders(plan_);
   const std::int64_t weight = plan_.vocab() / shape_.tensor * hidden * shape_.element;

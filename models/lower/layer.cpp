@@ -124,6 +124,25 @@ void LayerLowering::row_forward(std::string_view join, std::string_view name, co
   join_partial_sums(join);
 }
 
+// An operand of a weight gradient of which the rank has its own part. Beside computation what comes
+// back is for the caller to wait for.
+OpIndex LayerLowering::gather_kept(std::string_view layer, std::string_view operand) {
+  const bool overlap = plan_.parallelism.overlap_tensor;
+  const DataType type =
+      layer == "head" ? shape_.dtype : plan_.recipe.products.value_or(shape_.dtype);
+  const std::string name = std::string(layer).append(operand).append("_all_gather");
+  const OpIndex gathered = gather_operand(name, type, !overlap);
+  return overlap ? gathered : kNone;
+}
+
+OpIndex LayerLowering::gather_input(std::string_view layer) {
+  return plan_.streaming.keeps_gathered ? kNone : gather_kept(layer, "_input");
+}
+
+OpIndex LayerLowering::gather_gradient(std::string_view layer) {
+  return gather_kept(layer, "_gradient");
+}
+
 OpIndex LayerLowering::column_wgrad(std::string_view name, std::int64_t outputs) {
   if (frozen()) return adapters_wgrad(name);
   Gemm wgrad = product(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad);
@@ -139,14 +158,15 @@ OpIndex LayerLowering::row_wgrad(std::string_view name, std::int64_t inputs) {
 
 OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outputs,
                                        BackwardPart part) {
-  if (part == BackwardPart::Weight) return column_wgrad(name, outputs);
+  if (part == BackwardPart::Weight) {
+    build_.wait_for(gather_input(name));
+    return column_wgrad(name, outputs);
+  }
   const std::string text(name);
   const bool overlap = plan_.parallelism.overlap_tensor;
   Gemm dgrad = product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad);
   if (name == "head") dgrad.dtype = shape_.dtype;
-  const OpIndex gathered = plan_.streaming.keeps_gathered
-                               ? kNone
-                               : gather_operand(text + "_input_all_gather", dgrad.dtype, !overlap);
+  const OpIndex gathered = part == BackwardPart::Full ? gather_input(name) : kNone;
   if (name != "head") prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
   build_.compute(text + "_dgrad", dgrad);
   adapters_dgrad(name);
@@ -155,14 +175,17 @@ OpIndex LayerLowering::column_backward(std::string_view name, std::int64_t outpu
       shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   const OpIndex reduced = tensor_collective(
       op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
-  if (overlap) build_.wait_for(gathered);
+  build_.wait_for(gathered);
   const OpIndex wgrad = part == BackwardPart::Full ? column_wgrad(name, outputs) : kNone;
   if (overlap) build_.wait_for(reduced);
   return wgrad;
 }
 
 OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, BackwardPart part) {
-  if (part == BackwardPart::Weight) return row_wgrad(name, inputs);
+  if (part == BackwardPart::Weight) {
+    build_.wait_for(gather_gradient(name));
+    return row_wgrad(name, inputs);
+  }
   const std::string text(name);
   prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden, Rows::Gathered);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",
@@ -300,7 +323,11 @@ void LayerLowering::norm_back(std::string_view name, const NormBack& norm,
 
 void LayerLowering::ffn_weights(std::vector<ReadyGradient>* ready) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  const OpIndex gradient = gather_gradient("ffn_down");
+  const OpIndex input = gather_input("ffn_up");
+  build_.wait_for(gradient);
   const OpIndex down = row_wgrad("ffn_down", local_ffn);
+  build_.wait_for(input);
   const OpIndex up = column_wgrad("ffn_up", arch_.ffn_inputs() * local_ffn);
   if (ready == nullptr) return;
   for (const OpIndex op : {down, up}) ready->push_back({.op = op});
@@ -308,7 +335,11 @@ void LayerLowering::ffn_weights(std::vector<ReadyGradient>* ready) {
 
 void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  const OpIndex gradient = gather_gradient("projection");
+  const OpIndex input = gather_input("qkv");
+  build_.wait_for(gradient);
   const OpIndex projection = row_wgrad("projection", arch_.query_width() / shape_.tensor);
+  build_.wait_for(input);
   const OpIndex qkv = column_wgrad("qkv", qkv_width / shape_.tensor);
   if (ready == nullptr) return;
   for (const OpIndex op : {projection, qkv}) ready->push_back({.op = op});

@@ -191,6 +191,12 @@ class LayerLowering {
   void row_forward(std::string_view join, std::string_view name, const Gemm& product);
   [[nodiscard]] bool chunked() const;
   [[nodiscard]] TensorPipeline tensor_pipeline() const;
+  // Operands of weight gradients that sequence-parallel ranks keep their own parts of: the input of
+  // a column-parallel layer, and between the two parts of a split backward the gradient of a
+  // row-parallel one's output. The next product of the weight gradient waits for them.
+  OpIndex gather_input(std::string_view layer);
+  OpIndex gather_gradient(std::string_view layer);
+  OpIndex gather_kept(std::string_view layer, std::string_view operand);
   OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
   void second_products_again();

@@ -45,25 +45,30 @@ namespace {
 struct ProductWidths {
   std::int64_t tokens = 0;  // of the sequence that the rank works on
   std::int64_t local = 0;   // of its own part of it
+  std::int64_t inputs = 0;  // likewise, but for a framework that keeps them gathered
   std::int64_t rows = 0;    // of its experts
 };
 
 void add_attention(const Architecture& a, std::int64_t tensor, ProductWidths& widths) {
-  widths.tokens += a.output_width() / tensor + a.hidden;
+  widths.tokens += a.output_width() / tensor;
+  widths.local += a.hidden;
   if (!a.latent()) {
-    widths.tokens += a.hidden + (a.query_width() + 2 * a.kv_width()) / tensor;
+    widths.inputs += a.hidden;
+    widths.tokens += (a.query_width() + 2 * a.kv_width()) / tensor;
     return;
   }
   const std::int64_t key_values = a.heads * (a.head_dim - a.rope_dim + a.value_head());
   const std::int64_t query_inputs = a.query_latent > 0 ? a.query_latent : a.hidden;
-  widths.tokens += query_inputs + a.query_width() / tensor;
-  widths.tokens += a.kv_latent + key_values / tensor;
+  widths.tokens += (a.query_width() + key_values) / tensor;
+  widths.inputs += query_inputs + a.kv_latent;
   widths.local += a.hidden + a.kv_latent + a.rope_dim;
   if (a.query_latent > 0) widths.local += a.hidden + a.query_latent;
 }
 
-void add_feed_forward(const Architecture& a, std::int64_t inner, std::int64_t& width) {
-  width += a.hidden + a.ffn_inputs() * inner + inner + a.hidden;
+void add_feed_forward(const Architecture& a, std::int64_t inner, ProductWidths& widths) {
+  widths.inputs += a.hidden;
+  widths.tokens += (a.ffn_inputs() + 1) * inner;
+  widths.local += a.hidden;
 }
 
 std::int64_t held_for_weights(const TrainingPlan& plan, LayerKind kind, std::int64_t rows) {
@@ -72,11 +77,11 @@ std::int64_t held_for_weights(const TrainingPlan& plan, LayerKind kind, std::int
   ProductWidths widths;
   add_attention(a, p.tensor, widths);
   if (kind == LayerKind::Dense) {
-    add_feed_forward(a, a.ffn / p.tensor, widths.tokens);
+    add_feed_forward(a, a.ffn / p.tensor, widths);
   } else {
-    if (a.shared_ffn > 0) add_feed_forward(a, a.shared_ffn / p.tensor, widths.tokens);
+    if (a.shared_ffn > 0) add_feed_forward(a, a.shared_ffn / p.tensor, widths);
     widths.local += a.hidden + a.experts;
-    add_feed_forward(a, a.expert_ffn / p.expert_tensor_size(), widths.rows);
+    widths.rows = 2 * a.hidden + (a.ffn_inputs() + 1) * a.expert_ffn / p.expert_tensor_size();
   }
   const std::int64_t tokens =
       plan.training.micro_batch_size * (plan.training.sequence_length / p.context);
@@ -84,8 +89,21 @@ std::int64_t held_for_weights(const TrainingPlan& plan, LayerKind kind, std::int
   // Both sides of a product as it reads them: in 8 bits where it multiplies in 8 bits.
   const double element = element_bytes(plan.training.precision);
   const double each = plan.recipe.product_input_bytes.value_or(element);
-  const std::int64_t numbers = tokens * widths.tokens + local * widths.local + rows * widths.rows;
+  const std::int64_t input_rows = plan.streaming.keeps_gathered ? tokens : local;
+  const std::int64_t numbers = tokens * widths.tokens + local * widths.local +
+                               input_rows * widths.inputs + rows * widths.rows;
   return std::llround(each * static_cast<double>(numbers));
+}
+
+// The gradient of a row-parallel layer's output, and the next layer's input beside it.
+std::int64_t gathered_for_weights(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  if (!p.sequence_parallel || p.tensor == 1) return 0;
+  const std::int64_t tokens =
+      plan.training.micro_batch_size * (plan.training.sequence_length / p.context);
+  const auto element = static_cast<std::int64_t>(element_bytes(plan.training.precision));
+  const std::int64_t whole = tokens * plan.architecture.hidden * element;
+  return plan.streaming.keeps_gathered ? whole : 2 * whole;
 }
 
 // Of a part with an activation function, the most its gradients hold beyond what they have freed:
@@ -259,6 +277,7 @@ LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind,
   return {.kept = kept + (full ? 0 : adapters),
           .working = all - kept + (full ? adapters : 0),
           .for_weights = held_for_weights(plan, kind, rows),
+          .weight_workspace = gathered_for_weights(plan),
           .workspace = gradient_workspace(plan, kind, rows, parts),
           .forward_workspace = parts.ffn ? rows_under_way(plan, rows) : 0};
 }

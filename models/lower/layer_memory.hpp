@@ -15,9 +15,16 @@ struct LayerMemory {
   std::int64_t kept = 0;     // from forward to backward (under full recomputation its input alone)
   std::int64_t working = 0;  // in addition while the layer's backward runs
   // Of a split backward, from its input part to its weight part: the inputs and the output
-  // gradients of the four products, gathered where a sequence-parallel layer splits them. A GPT at
-  // 16 bits, t = 1: 32sbh (Qi et al. 2401.10241, section 3; tests/models/lower/memory_test.cpp).
+  // gradients of the four products, of which a sequence-parallel layer keeps its part and gathers
+  // the whole again. A GPT at 16 bits: 32sbh/t (Qi et al. 2401.10241, section 3), less than the
+  // 34sbh/t of its activations; without sequence parallelism sbh(8 + 24/t)
+  // (tests/models/lower/split_memory_test.cpp). The authors' code gathers inputs again likewise
+  // (sail-sg/zero-bubble-pipeline-parallelism, megatron/core/tensor_parallel/layers.py), but holds
+  // gradients of row-parallel outputs gathered, sbh(4 - 4/t) more, with which ZB-H1 needs 1.8 times
+  // the memory of 1F1B at t = 8; here they are gathered again, too.
   std::int64_t for_weights = 0;
+  // Beside it while the weight part runs: what one product and the next have gathered.
+  std::int64_t weight_workspace = 0;
   // Beside it while the layer's backward runs, gradients less what has been read for the last time:
   // that of the residual stream and, of its feed-forward part, those of the activation's input, or
   // of its output with the gathered one of the layer's. A Llama without sequence parallelism:

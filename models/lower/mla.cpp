@@ -95,11 +95,11 @@ OpIndex LayerLowering::latent_up_backward(std::string_view name, const LatentUp&
     return build_.compute(text + "_wgrad",
                           product(up.columns, up.width, shape_.tokens, GemmPass::WeightGrad));
   };
-  if (part == BackwardPart::Weight) return wgrad();
-  if (shape_.sequence_parallel) {
+  if (shape_.sequence_parallel && part != BackwardPart::Input) {
     tensor_collective(CollectiveOp::AllGather, shape_.tokens * up.width * shape_.element,
                       text + "_input_all_gather", true);
   }
+  if (part == BackwardPart::Weight) return wgrad();
   build_.compute(text + "_dgrad", product(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = plan_.parallelism.overlap_tensor;
   const CollectiveOp op =

@@ -415,7 +415,9 @@ void StageLowering::write_layer_backward(const Chunk& chunk, const RecomputeUnit
   layer_.backward(part, trained ? &ready_ : nullptr);
   const OpIndex end = build_.last_compute();
   if (part == BackwardPart::Weight) {
+    build_.allocate(first, Category::Workspace, memory.weight_workspace);
     build_.release(end, Category::Activations, memory.for_weights);
+    build_.release(end, Category::Workspace, memory.weight_workspace);
     return;
   }
   const std::int64_t rebuilt =

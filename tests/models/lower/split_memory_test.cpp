@@ -1,0 +1,109 @@
+// What a split backward keeps between its input part and its weight part: inputs of products and
+// gradients of their outputs, on sequence-parallel ranks their own parts of both.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/lower/layer_memory.hpp"
+#include "sim/timeline/memory.hpp"
+#include "step.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+TrainingPlan split_plan(const std::string& model, const Parallelism& parallelism) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture(model);
+  plan.parallelism = parallelism;
+  plan.collectives = plain_algorithms();
+  plan.training.sequence_length = 2048;
+  plan.training.global_batch_size = 4 * parallelism.pipeline;
+  return plan;
+}
+
+// Qi et al. 2401.10241, section 3: 32sbh of a GPT, of 34sbh that its forward keeps.
+TEST(SplitMemory, OfALayer) {
+  for (const std::int64_t tensor : {1, 2, 4, 8}) {
+    TrainingPlan plan =
+        split_plan("gpt3-175b", {.tensor = tensor, .sequence_parallel = true, .pipeline = 8});
+    const std::int64_t sbh = 2048L * 12'288L;
+    EXPECT_EQ(layer_memory(plan).for_weights, 32 * sbh / tensor);
+    EXPECT_LT(layer_memory(plan).for_weights, layer_memory(plan).kept);
+    EXPECT_EQ(layer_memory(plan).weight_workspace, tensor == 1 ? 0 : 4 * sbh);
+    plan.parallelism.sequence_parallel = false;
+    EXPECT_EQ(layer_memory(plan).for_weights, 8 * sbh + 24 * sbh / tensor);
+    EXPECT_EQ(layer_memory(plan).weight_workspace, 0);
+  }
+}
+
+// Beside what is always there; without the logits' gradients, which the last stage keeps for the
+// head's weights.
+std::int64_t most_activations(const TrainingPlan& plan) {
+  const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+  std::int64_t most = 0;
+  for (std::size_t rank = 0; rank < step.partition.ranks.size(); ++rank) {
+    for (const MemoryPoint& point :
+         memory_curve(step.workload, step.partition, step.timeline, rank)) {
+      most = std::max(most, point.by_category[static_cast<std::size_t>(Category::Activations)]);
+    }
+  }
+  return most;
+}
+
+// Multiples of 1F1B's activations: ZB-H1 as many, ZB-H2 twice, ZB-V as many, V-Half and V-Min a
+// half and a third and a little of a pipeline as short as these. Sequence-parallel ranks that kept
+// whole operands had 2.7 times as many under ZB-H1 and 5.3 under ZB-H2.
+TEST(SplitMemory, IsAMultipleOf1F1B) {
+  struct Multiple {
+    std::string schedule;
+    double most = 0.0;
+  };
+  for (const auto& [model, given] :
+       {std::pair{"gpt3-175b", Parallelism{.tensor = 8, .sequence_parallel = true, .pipeline = 8}},
+        std::pair{"llama3-70b", Parallelism{.tensor = 8, .sequence_parallel = true, .pipeline = 4}},
+        std::pair{"gpt-22b", Parallelism{.tensor = 4, .sequence_parallel = true, .pipeline = 8}},
+        std::pair{"llama3-8b", Parallelism{.pipeline = 8}}}) {
+    TrainingPlan plan = split_plan(model, given);
+    const auto plain = static_cast<double>(most_activations(plan));
+    for (const Multiple& row :
+         {Multiple{"zb_h1", 1.05}, Multiple{"zb_h2", 2.06}, Multiple{"zb_v", 1.05},
+          Multiple{"v_half", 0.8}, Multiple{"v_min", 0.6}, Multiple{"dualpipe", 1.3},
+          Multiple{"dualpipe_v", 1.3}}) {
+      const bool two = row.schedule != "zb_h1" && row.schedule != "zb_h2";
+      plan.parallelism.schedule = row.schedule;
+      plan.parallelism.interleave = two ? 2 : 1;
+      const double multiple = static_cast<double>(most_activations(plan)) / plain;
+      EXPECT_LE(multiple, row.most) << model << " " << row.schedule;
+      EXPECT_GE(multiple, 0.8 * row.most) << model << " " << row.schedule;
+    }
+  }
+}
+
+std::int64_t calls_named(const Workload& workload, std::string_view part) {
+  std::int64_t calls = 0;
+  for_each_operation(workload, workload.programs[1], [&](const OperationView& view) {
+    if (view.op.kind == OpKind::Collective && view.name.find(part) != std::string_view::npos)
+      ++calls;
+  });
+  return calls;
+}
+
+// Inputs are gathered as often as before, with the weight part; gradients of what was scattered
+// forward once more.
+TEST(SplitMemory, IsGatheredAgainForTheWeights) {
+  TrainingPlan plan =
+      plan_of(small_llama(4), {.tensor = 2, .sequence_parallel = true, .pipeline = 4}, 8);
+  const Workload whole = lower(plan);
+  plan.parallelism.schedule = "zb_h1";
+  const Workload split = lower(plan);
+  EXPECT_EQ(calls_named(whole, "_input_all_gather"), 2 * 8);
+  EXPECT_EQ(calls_named(split, "_input_all_gather"), 2 * 8);
+  EXPECT_EQ(calls_named(whole, "_gradient_all_gather"), 2 * 8);
+  EXPECT_EQ(calls_named(split, "_gradient_all_gather"), 2 * 2 * 8);
+}
+
+}  // namespace
+}  // namespace trainyard
