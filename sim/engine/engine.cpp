@@ -13,7 +13,7 @@ std::span<const EngineEntry> engines() {
   static constexpr std::array<EngineEntry, 2> kEngines = {{
       {"simgrid", "transfers alive together share links by max-min fairness (SimGrid)",
        [] { return make_simgrid_engine({}); }},
-      {"ideal", "every transfer has its links for itself: a lower bound, and fast",
+      {"ideal", "every transfer has its links for itself: fast; a lower bound without interference",
        &make_ideal_engine},
   }};
   return kEngines;

@@ -7,7 +7,10 @@
 //  - Compute and Delay take their given time. A communication takes its phases: latency, then
 //  flows.
 //  - "simgrid": flows alive together share links by max-min fairness (SimGrid, CM02 without its TCP
-//    corrections). "ideal": each flow has its links for itself: a lower bound, and an oracle.
+//    corrections). "ideal": each flow has its links for itself: an oracle, and a
+//    lower bound where nothing is lost between computation and communication (both losses below
+//    are 0). Where communication slows computation, a transfer that takes longer may fall where
+//    its rank waits anyway, so that a step with contention is the shorter one now and then.
 //  - Without contention the two agree to 1e-9 relative.
 //  - While a communication of a class runs, its computation runs slower by the communication's
 //    `compute_loss` (design D7): kernels share SMs. Losses of several add up, to at most
@@ -15,11 +18,12 @@
 //    round, a communication's flows can move `communication_loss` less while a member computes.
 //  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
 //  - Stretches of operations that nothing outside can hold up are run as one event (stretches.hpp):
-//    times are the same, to 1e-9 relative.
+//    times are the same, to the last bit (tick.hpp).
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
 //  - One run at a time in a process (SimGrid is global).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -56,6 +60,14 @@ struct EngineInput {
   bool contract = true;            // false: every operation has events of its own
   KnownPrograms* known = nullptr;  // from runs of the same workload before, and for those to come
 };
+// For engines: what a call takes of its members' computation, rounded to 2^-40 so that losses add
+// up exactly, in whatever order calls come and go.
+[[nodiscard]] inline double compute_loss(const EngineInput& input, std::uint32_t group_class,
+                                         std::uint32_t call) {
+  if (input.compute_loss.empty()) return 0.0;
+  constexpr double kShift = 6144.0;  // 1.5 x 2^52 x 2^-40
+  return (input.compute_loss[group_class].at(call) + kShift) - kShift;
+}
 // For engines: `input`, with `own` to know programs by where the caller keeps nothing.
 [[nodiscard]] EngineInput with_known(EngineInput input, KnownPrograms& own);
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/engine/tick.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace trainyard {
@@ -40,12 +41,15 @@ struct PricingRecord {
 
 class Pricing {
  public:
+  explicit Pricing(const Tick& tick) : tick_(tick) {}
   virtual ~Pricing() = default;
+  // Every date is a whole multiple of it, and so is what a delay or a flow takes.
+  [[nodiscard]] const Tick& tick() const { return tick_; }
   // Seconds since the run began.
   [[nodiscard]] virtual double now() const = 0;
   // REQUIRES: called from settled(); seconds > 0.
   virtual void start_delay(Token token, double seconds) = 0;
-  // Likewise, to a date from now on, to the last bit.
+  // Likewise, to a date from now on. REQUIRES: it is a whole multiple of the tick.
   virtual void start_delay_until(Token token, double date_s) = 0;
   // What a flow takes that its own cap alone limits, whatever is alive beside it; nothing for one
   // that shares links. REQUIRES: the flow class has bytes to move.
@@ -62,6 +66,9 @@ class Pricing {
   virtual void run(CompletionSink& sink) = 0;
   // REQUIRES: run() has returned.
   [[nodiscard]] virtual PricingRecord record() const = 0;
+
+ private:
+  Tick tick_;
 };
 
 }  // namespace trainyard

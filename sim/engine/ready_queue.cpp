@@ -195,6 +195,8 @@ void Replay::settled() {
     ready_.pop();
     begin(high_half(token), low_half(token));
   }
+  for (const Announcement& end : slowed_.announce(pricing_.now()))
+    pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
   plan_stretches();
   for (const BusyMembers::Change& change : busy_.take_changes())
     pricing_.set_speed(change.group_class, change.speed);
@@ -248,20 +250,16 @@ void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
 void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
   if (input_.compute_loss.empty() || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
   views_[rank_class].start_s[op] = pricing_.now();
-  const Announcement end = slowed_.start(rank_class, op, seconds, pricing_.now());
-  pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
+  slowed_.start(rank_class, op, seconds, pricing_.now());
 }
 
 // A call begins (+1) or ends (-1): its members compute slower, or faster again.
 void Replay::slow(const LiveCall& live, double sign) {
-  if (input_.compute_loss.empty()) return;
   const std::uint32_t group_class = live.meeting.group_class;
-  const double loss = input_.compute_loss[group_class].at(live.call);
+  const double loss = compute_loss(input_, group_class, live.call);
   if (loss <= 0.0) return;
   for (const GroupParty& party : input_.partition.groups[group_class].parties) {
-    for (const Announcement& end : slowed_.change(party.rank_class, sign * loss, pricing_.now())) {
-      pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
-    }
+    slowed_.change(party.rank_class, sign * loss);
     if (flights_.alive(party.rank_class)) stretches_to_plan_.push_back(party.rank_class);
   }
 }

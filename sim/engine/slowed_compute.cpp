@@ -7,7 +7,12 @@
 
 namespace trainyard {
 
-double SlowedCompute::State::speed() const { return 1.0 - std::min(loss, kComputeLossMost); }
+void SlowedCompute::touch(std::uint32_t rank_class) {
+  State& state = classes_[rank_class];
+  if (state.touched) return;
+  state.touched = true;
+  touched_.push_back(rank_class);
+}
 
 std::uint32_t SlowedCompute::new_ticket(std::uint32_t rank_class) {
   if (free_tickets_.empty()) {
@@ -20,32 +25,40 @@ std::uint32_t SlowedCompute::new_ticket(std::uint32_t rank_class) {
   return ticket;
 }
 
-Announcement SlowedCompute::start(std::uint32_t rank_class, OpIndex op, double seconds,
-                                  double now) {
-  State& state = classes_[rank_class];
-  const std::uint32_t ticket = new_ticket(rank_class);
-  state.running.push_back({.operation = op, .left_s = seconds, .since_s = now, .ticket = ticket});
-  return {.ticket = ticket, .seconds = seconds / state.speed()};
+void SlowedCompute::start(std::uint32_t rank_class, OpIndex op, double seconds, double now) {
+  classes_[rank_class].running.push_back({.operation = op, .left_s = seconds, .since_s = now});
+  touch(rank_class);
 }
 
-std::vector<Announcement> SlowedCompute::change(std::uint32_t rank_class, double loss, double now) {
-  State& state = classes_[rank_class];
-  const double before = state.speed();
-  state.communications += loss > 0.0 ? 1 : 0;
-  state.communications -= loss < 0.0 ? 1 : 0;
-  // Exactly nothing when none is left, whatever the order in which sums were rounded.
-  state.loss = state.communications == 0 ? 0.0 : state.loss + loss;
+void SlowedCompute::change(std::uint32_t rank_class, double loss) {
+  classes_[rank_class].loss += loss;
+  touch(rank_class);
+}
+
+std::vector<Announcement> SlowedCompute::announce(double now) {
   std::vector<Announcement> announcements;
-  if (state.speed() == before) return announcements;
-  for (Running& running : state.running) {
-    running.left_s = std::max(0.0, running.left_s - (now - running.since_s) * before);
-    running.since_s = now;
-    // The kernel's end of the same instant is already on its way.
-    if (running.left_s <= 0.0) continue;
-    running.ticket = new_ticket(rank_class);
-    announcements.push_back({.ticket = running.ticket, .seconds = running.left_s / state.speed()});
-  }
+  for (const std::uint32_t rank_class : touched_) announce(rank_class, now, announcements);
+  touched_.clear();
   return announcements;
+}
+
+void SlowedCompute::announce(std::uint32_t rank_class, double now,
+                             std::vector<Announcement>& announcements) {
+  State& state = classes_[rank_class];
+  state.touched = false;
+  const double before = state.speed;
+  state.speed = 1.0 - std::min(state.loss, kComputeLossMost);
+  for (Running& running : state.running) {
+    if (running.ticket != kNone) {
+      if (state.speed == before) continue;
+      running.left_s = std::max(0.0, running.left_s - (now - running.since_s) * before);
+      running.since_s = now;
+      // The kernel's end of the same instant is already on its way.
+      if (running.left_s <= 0.0) continue;
+    }
+    running.ticket = new_ticket(rank_class);
+    announcements.push_back({.ticket = running.ticket, .seconds = running.left_s / state.speed});
+  }
 }
 
 std::optional<FinishedCompute> SlowedCompute::finish(std::uint32_t ticket) {

@@ -1,13 +1,16 @@
 // Computation that overlapping communication slows (design D7).
 //
 // A rank class computes at full speed, 1, less the losses of the communications alive on it.
-// Between two changes the speed is constant; at a change the work left of every running kernel is
-// measured and its end announced anew. Ends announced before are stale: their ticket no longer
-// counts.
+// Between two changes the speed is constant. Ends are announced when all that starts and ends at an
+// instant is known: a communication that follows another takes what that one gives back, and
+// changes nothing. Where the speed has changed, the work left of every running kernel is measured
+// and its end announced anew. Ends announced before are stale: their ticket no longer counts.
 //
 //   SlowedCompute slowed(input.partition.ranks.size());
-//   Announcement a = slowed.start(rank_class, op, 2.0, now);   // ends after 2 s, unless ...
-//   for (const Announcement& b : slowed.change(rank_class, +0.5, now + 1.0)) ...  // 2 s from then
+//   slowed.start(rank_class, op, 2.0, now);
+//   slowed.announce(now);               // ends after 2 s, unless ...
+//   slowed.change(rank_class, +0.5);    // a second later
+//   slowed.announce(now + 1.0);         // ends 2 s from then
 //
 // Two equal pieces that each halve the other take as long together as one after the other
 // (tests/sim/engine/interference_test.cpp).
@@ -37,10 +40,11 @@ class SlowedCompute {
   explicit SlowedCompute(std::size_t rank_classes) : classes_(rank_classes) {}
 
   // `seconds` at full speed, > 0.
-  [[nodiscard]] Announcement start(std::uint32_t rank_class, OpIndex op, double seconds,
-                                   double now);
-  // Adds `loss` (negative: takes it away) to the class and announces its running kernels anew.
-  [[nodiscard]] std::vector<Announcement> change(std::uint32_t rank_class, double loss, double now);
+  void start(std::uint32_t rank_class, OpIndex op, double seconds, double now);
+  // Adds `loss` to the class; negative: takes it away.
+  void change(std::uint32_t rank_class, double loss);
+  // The ends of the kernels that have started, or whose speed has changed, since it was last asked.
+  [[nodiscard]] std::vector<Announcement> announce(double now);
   // What the communications alive on the class take.
   [[nodiscard]] double loss(std::uint32_t rank_class) const { return classes_[rank_class].loss; }
   // The kernel whose announced end has come; nothing when the ticket is stale.
@@ -49,20 +53,23 @@ class SlowedCompute {
  private:
   struct Running {
     OpIndex operation = 0;
-    double left_s = 0.0;   // at full speed
-    double since_s = 0.0;  // when left_s was measured
-    std::uint32_t ticket = 0;
+    double left_s = 0.0;           // at full speed
+    double since_s = 0.0;          // when left_s was measured
+    std::uint32_t ticket = kNone;  // kNone: no end is announced yet
   };
   struct State {
     double loss = 0.0;
-    std::uint32_t communications = 0;
+    double speed = 1.0;    // at which ends were announced
+    bool touched = false;  // since ends were last asked for
     std::vector<Running> running;
-    [[nodiscard]] double speed() const;
   };
 
+  void touch(std::uint32_t rank_class);
+  void announce(std::uint32_t rank_class, double now, std::vector<Announcement>& announcements);
   [[nodiscard]] std::uint32_t new_ticket(std::uint32_t rank_class);
 
   std::vector<State> classes_;
+  std::vector<std::uint32_t> touched_;          // rank classes
   std::vector<std::uint32_t> class_of_ticket_;  // kNone: free
   std::vector<std::uint32_t> free_tickets_;
 };

@@ -18,7 +18,10 @@ bool applies(const EngineInput& input) {
 }  // namespace
 
 StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
-    : input_(input), pricing_(pricing), programs_(input.workload.programs.size()) {
+    : input_(input),
+      pricing_(pricing),
+      programs_(input.workload.programs.size()),
+      player_(pricing.tick()) {
   const Partition& partition = input.partition;
   std::vector<std::vector<std::uint32_t>> classes_of(programs_.size());
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
@@ -68,14 +71,15 @@ std::optional<StretchFlights::ClosedCall> StretchFlights::priced_call(std::uint3
   if (input_.partition.groups[group_class].parties.size() != 1) return std::nullopt;
   ClosedCall result;
   for (const FoldedPhase& phase : input_.partition.phases[group_class].at(call)) {
-    result.seconds += std::max(0.0, phase.latency_s);
+    result.seconds += pricing_.tick().duration(std::max(0.0, phase.latency_s));
     double longest = 0.0;
     for (const std::uint32_t flow : phase.flows) {
       if (input_.partition.flows[flow].payload_bytes <= 0.0) continue;
-      const std::optional<double> seconds = pricing_.seconds_unshared(flow);
-      if (!seconds) return std::nullopt;
-      result.flows.push_back({flow, result.seconds, result.seconds + *seconds});
-      longest = std::max(longest, *seconds);
+      const std::optional<double> unshared = pricing_.seconds_unshared(flow);
+      if (!unshared) return std::nullopt;
+      const double seconds = pricing_.tick().duration(*unshared);
+      result.flows.push_back({flow, result.seconds, result.seconds + seconds});
+      longest = std::max(longest, seconds);
     }
     result.seconds += longest;
   }
@@ -92,8 +96,7 @@ PieceCost StretchFlights::cost(std::uint32_t rank_class, const StretchShape::Pie
   const std::uint32_t group_class = input_.partition.places[rank_class][piece.slot].group_class;
   const ClosedCall* call = closed_call(group_class, piece.payload);
   TY_CHECK(call != nullptr, group_class, piece.payload);
-  const double loss =
-      input_.compute_loss.empty() ? 0.0 : input_.compute_loss[group_class].at(piece.payload);
+  const double loss = compute_loss(input_, group_class, piece.payload);
   return {.seconds = call->seconds, .loss = loss, .flows = &call->flows};
 }
 

@@ -58,7 +58,7 @@ void StretchPlayer::begin(std::uint32_t piece) {
   running_.push_back({.piece = piece,
                       .left_s = seconds,
                       .since_s = now_s_,
-                      .end_s = computes(piece) ? kNoDate : now_s_ + seconds});
+                      .end_s = computes(piece) ? kNoDate : now_s_ + tick_.duration(seconds)});
 }
 
 void StretchPlayer::end(std::uint32_t piece) {
@@ -88,11 +88,11 @@ void StretchPlayer::reprice() {
   for (Running& running : running_) {
     if (!computes(running.piece)) continue;
     if (running.end_s == kNoDate) {
-      running.end_s = now_s_ + running.left_s / speed;
+      running.end_s = now_s_ + tick_.duration(running.left_s / speed);
     } else if (speed != speed_) {
       running.left_s = std::max(0.0, running.left_s - (now_s_ - running.since_s) * speed_);
       running.since_s = now_s_;
-      if (running.left_s > 0.0) running.end_s = now_s_ + running.left_s / speed;
+      if (running.left_s > 0.0) running.end_s = now_s_ + tick_.duration(running.left_s / speed);
     }
   }
   speed_ = speed;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sim/engine/stretches.hpp"
+#include "sim/engine/tick.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace trainyard {
@@ -51,6 +52,9 @@ struct StretchTimes {
 // Plays one stretch after the other; what it needs for that it keeps.
 class StretchPlayer {
  public:
+  StretchPlayer() = default;
+  // Dates are whole multiples of the tick, from a start that is one.
+  explicit StretchPlayer(const Tick& tick) : tick_(tick) {}
   // In the lists of `storage`. REQUIRES: `outside` begins with an entry from 0 on, and rises.
   [[nodiscard]] StretchTimes played(const StretchShape& shape, std::span<const PieceCost> costs,
                                     std::span<const OutsideLoss> outside,
@@ -74,6 +78,7 @@ class StretchPlayer {
   void reprice();
   [[nodiscard]] double next_date() const;
 
+  Tick tick_;
   const StretchShape* shape_ = nullptr;
   std::span<const PieceCost> costs_;
   std::span<const OutsideLoss> outside_;

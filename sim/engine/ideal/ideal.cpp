@@ -17,22 +17,22 @@ namespace {
 
 class IdealPricing final : public Pricing {
  public:
-  IdealPricing(const Cluster& cluster, const Partition& partition,
-               std::span<const double> communication_loss)
-      : partition_(partition),
-        sets_(merge_links(cluster, partition)),
-        ledger_(partition, sets_),
-        timed_(partition, communication_loss),
+  explicit IdealPricing(const EngineInput& input)
+      : Pricing(tick_of(input)),
+        partition_(input.partition),
+        sets_(merge_links(input.cluster, input.partition)),
+        ledger_(input.partition, sets_),
+        timed_(input.partition, input.communication_loss),
         utilisation_(sets_.sets.size(), 0.0) {
-    for (const FlowClass& flow : partition.flows) {
-      seconds_.push_back(chain_seconds_alone(cluster, partition, flow));
+    for (const FlowClass& flow : input.partition.flows) {
+      seconds_.push_back(chain_seconds_alone(input.cluster, input.partition, flow));
     }
   }
 
   [[nodiscard]] double now() const override { return now_s_; }
 
   void start_delay(Token token, double seconds) override {
-    deadlines_.add(now_s_ + seconds, {token});
+    deadlines_.add(now_s_ + tick().duration(seconds), {token});
   }
 
   void start_delay_until(Token token, double date_s) override { deadlines_.add(date_s, {token}); }
@@ -75,7 +75,7 @@ class IdealPricing final : public Pricing {
 
  private:
   void announce(const TimedFlows::End& end) {
-    deadlines_.add(now_s_ + end.seconds, {end.token, end.flow_class, end.ticket});
+    deadlines_.add(now_s_ + tick().duration(end.seconds), {end.token, end.flow_class, end.ticket});
   }
 
   void end_flow(std::uint32_t flow_class) {
@@ -108,7 +108,7 @@ class IdealPricing final : public Pricing {
 class IdealEngine final : public Engine {
  public:
   [[nodiscard]] Timeline run(const EngineInput& input) const override {
-    IdealPricing pricing(input.cluster, input.partition, input.communication_loss);
+    IdealPricing pricing(input);
     KnownPrograms own;
     return replay(with_known(input, own), pricing);
   }

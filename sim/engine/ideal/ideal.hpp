@@ -3,8 +3,9 @@
 //     T(flow) = payload / min(rate cap, min over its links of capacity / chain_load)
 //
 // where chain_load is what the chain itself puts on the link, in payloads. Worked: 8 GB over links
-// of 10 and 4 GB/s, the second crossed twice: 8 / min(10, 4 / 2) = 4 s. A lower bound of every
-// other engine, an oracle for the tests, and the fast path of sweeps.
+// of 10 and 4 GB/s, the second crossed twice: 8 / min(10, 4 / 2) = 4 s. An oracle for the
+// tests and the fast path of sweeps; a lower bound of every other engine where communication takes
+// nothing from computation, nor computation from communication (engine.hpp says why only there).
 #pragma once
 
 #include <memory>

@@ -35,7 +35,8 @@ constexpr std::uint64_t spread(std::uint64_t value) {
 class SimgridPricing final : public Pricing, private FluidSolver::Listener {
  public:
   SimgridPricing(const EngineInput& input, const SimgridOptions& options)
-      : partition_(input.partition),
+      : Pricing(tick_of(input)),
+        partition_(input.partition),
         sets_(merge_links(input.cluster, input.partition)),
         ledger_(input.partition, sets_),
         timed_(input.partition, input.communication_loss),
@@ -51,7 +52,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   [[nodiscard]] double now() const override { return now_s_; }
 
   void start_delay(Token token, double seconds) override {
-    deadlines_.add(now_s_ + seconds, {token});
+    deadlines_.add(now_s_ + tick().duration(seconds), {token});
   }
 
   void start_delay_until(Token token, double date_s) override { deadlines_.add(date_s, {token}); }
@@ -159,7 +160,7 @@ void SimgridPricing::place_fresh() {
   const Cohorts::Placed& placed = cohorts_.place(fresh_, now_s_);
   fresh_.clear();
   for (const Cohorts::End& end : placed.ends) {
-    deadlines_.add(now_s_ + end.seconds,
+    deadlines_.add(now_s_ + tick().duration(end.seconds),
                    {end.flow.token, end.flow.flow_class, end.place, end.cohort});
   }
   for (const Cohorts::Company& flow : placed.company) start_company(flow);
@@ -181,7 +182,7 @@ void SimgridPricing::start_company(const Cohorts::Company& flow) {
 }
 
 void SimgridPricing::announce(const TimedFlows::End& end) {
-  deadlines_.add(now_s_ + end.seconds, {end.token, end.flow_class, end.ticket});
+  deadlines_.add(now_s_ + tick().duration(end.seconds), {end.token, end.flow_class, end.ticket});
 }
 
 // Comms alive are priced anew by SimGrid from now on.
@@ -220,7 +221,7 @@ const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
 
 void SimgridPricing::transfer_ended(std::uint32_t transfer) {
   const LiveFlow live = flows_[transfer];
-  now_s_ = std::max(now_s_, solver_->clock_s() - clock_at_start_);
+  now_s_ = std::max(now_s_, tick().date(solver_->clock_s() - clock_at_start_));
   alive_key_ -= spread(live.flow_class);
   changes_.ended(live.flow_class);
   --comms_alive_;

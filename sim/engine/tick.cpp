@@ -1,0 +1,67 @@
+#include "sim/engine/tick.hpp"
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/engine.hpp"
+#include "sim/fold/alone.hpp"
+
+namespace trainyard {
+namespace {
+
+// By call: the longest that any group needs for it alone.
+std::vector<double> call_seconds(const EngineInput& input) {
+  std::vector<double> seconds(input.workload.calls.size(), 0.0);
+  for (std::uint32_t group = 0; group < input.partition.groups.size(); ++group) {
+    const auto& phases = input.partition.phases[group];
+    for (std::uint32_t call = 0; call < phases.size(); ++call) {
+      if (phases[call].empty()) continue;
+      seconds[call] =
+          std::max(seconds[call], call_seconds_alone(input.cluster, input.partition, group, call));
+    }
+  }
+  return seconds;
+}
+
+double seconds_of(const EngineInput& input, const Program& program, const Operation& op,
+                  const std::vector<double>& calls) {
+  switch (op.kind) {
+    case OpKind::Compute:
+      return input.kernel_seconds[program.kernel_of(op)];
+    case OpKind::Delay:
+      return input.workload.delays[op.payload].value();
+    case OpKind::Collective:
+    case OpKind::Send:
+    case OpKind::Recv:
+      return calls[op.payload];
+  }
+  return 0.0;
+}
+
+// What is written once counts as often as the program does it.
+double busy_seconds(const EngineInput& input, const Program& program,
+                    const std::vector<double>& calls) {
+  std::vector<double> until = {0.0};
+  for (const Operation& op : program.operations.written())
+    until.push_back(until.back() + seconds_of(input, program, op, calls));
+  double seconds = 0.0;
+  for (const Passage& passage : program.operations.passages())
+    seconds += until[passage.written + passage.count] - until[passage.written];
+  return seconds;
+}
+
+}  // namespace
+
+Tick tick_of(const EngineInput& input) {
+  const std::vector<double> calls = call_seconds(input);
+  std::vector<bool> runs(input.workload.programs.size(), false);
+  for (const RankClass& ranks : input.partition.ranks) runs[ranks.program] = true;
+  double busiest_s = 0.0;
+  for (std::size_t program = 0; program < runs.size(); ++program) {
+    if (!runs[program]) continue;
+    busiest_s = std::max(busiest_s, busy_seconds(input, input.workload.programs[program], calls));
+  }
+  return Tick(busiest_s);
+}
+
+}  // namespace trainyard
