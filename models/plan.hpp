@@ -188,7 +188,13 @@ struct ParameterServers {
   bool dedicated = false;      // on GPUs of their own, behind the workers'; else on the first ones
   std::int64_t staleness = 0;  // steps a worker may be ahead of the slowest
   bool asynchronous = false;   // without that bound
-  std::int64_t steps = 1;      // played one after the other
+  std::int64_t steps = 1;      // played one after the other; in the mean, where workers run ahead
+  // Of every worker, where they run ahead and are not of one speed (scenarios/run/own_pace.hpp);
+  // empty: `steps` of each.
+  std::vector<std::uint32_t> steps_of_worker = {};
+
+  // A worker does not wait for all others in every step.
+  [[nodiscard]] bool run_ahead() const { return servers > 0 && (asynchronous || staleness > 0); }
 };
 
 struct TrainingPlan {

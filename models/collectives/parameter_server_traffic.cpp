@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
 
-enum Name : std::uint16_t { kPull, kCompute, kPush, kServePull, kServePush, kAllPushed };
+enum Name : std::uint16_t { kPull, kCompute, kPush, kServePull, kServePush, kUpdate };
 enum Stream : std::uint8_t { kComputeStream, kServerStream, kFirstPartner };
 
 [[noreturn]] void refuse(std::string problem, std::string hint) {
@@ -28,6 +29,14 @@ struct Role {
   std::optional<std::uint32_t> worker = {};  // its number; any for one without a server beside it
   std::optional<std::uint32_t> server = {};
 };
+
+// A step of a worker.
+struct Turn {
+  std::uint32_t worker = 0;
+  std::uint32_t step = 0;
+};
+// Turns that a server takes together, by worker.
+using Round = std::vector<Turn>;
 
 class Builder {
  public:
@@ -52,9 +61,11 @@ class Builder {
   void add_rank(const Role& role, std::uint32_t gpu);
   std::uint32_t program_of(const Role& role);
   std::uint32_t write(const Role& role);
-  void serve_pulls(Program& program, const Role& role, std::uint32_t step);
+  [[nodiscard]] std::vector<Round> rounds() const;
+  void serve_pulls(Program& program, const Role& role, const Round& round);
   void work(Program& program, const Role& role, std::uint32_t step);
-  void serve_pushes(Program& program, const Role& role, std::uint32_t step);
+  void serve_pushes(Program& program, const Role& role, const Round& round);
+  void update(Program& program, std::uint32_t step, const std::vector<OpIndex>& after);
   void bind(RankId from, std::uint32_t from_slot, RankId to, std::uint32_t to_slot);
 
   OpIndex add(Program& program, Operation op, Name name, std::uint32_t step,
@@ -66,6 +77,13 @@ class Builder {
   [[nodiscard]] Seconds compute(std::uint32_t worker) const {
     return traffic_.compute.empty() ? Seconds{} : traffic_.compute[worker];
   }
+
+  [[nodiscard]] std::uint32_t steps_of(std::uint32_t worker) const {
+    return traffic_.steps_of_worker.empty() ? traffic_.steps : traffic_.steps_of_worker[worker];
+  }
+  [[nodiscard]] bool runs_ahead() const { return !traffic_.staleness || *traffic_.staleness > 0; }
+  // The updates that the pulls of a step wait for.
+  [[nodiscard]] std::vector<OpIndex> awaited(std::uint32_t step) const;
 
   [[nodiscard]] std::uint8_t stream_to_server(std::uint32_t server) const {
     return static_cast<std::uint8_t>(kFirstPartner + server);
@@ -91,9 +109,10 @@ class Builder {
   std::uint32_t servers_;
   Workload workload_;
   std::vector<std::uint32_t> parts_;  // calls, by server
-  std::map<std::tuple<double, std::uint32_t, std::uint32_t>, std::uint32_t> programs_;
-  std::vector<OpIndex> all_pushed_;  // by step, of the program being written
-  OpIndex computed_ = 0;             // the last compute of the program being written
+  std::map<std::tuple<double, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
+      programs_;
+  std::map<std::uint32_t, std::vector<OpIndex>> updates_;  // by step, of the program being written
+  OpIndex computed_ = 0;  // the last compute of the program being written
   std::vector<RankId> server_ranks_;
 };
 
@@ -111,6 +130,12 @@ void Builder::check() const {
   if (!traffic_.compute.empty() && traffic_.compute.size() != workers_)
     refuse(fmt::format("{} compute times for {} workers", traffic_.compute.size(), workers_),
            "give one per worker, or none");
+  const std::vector<std::uint32_t>& steps = traffic_.steps_of_worker;
+  if (!steps.empty() && steps.size() != workers_)
+    refuse(fmt::format("{} counts of steps for {} workers", steps.size(), workers_),
+           "give one per worker, or none");
+  if (!runs_ahead() && std::ranges::adjacent_find(steps, std::not_equal_to{}) != steps.end())
+    refuse("workers that wait for each other make as many steps each", "give one count for all");
   if (traffic_.bytes < 0) refuse(fmt::format("{} bytes cannot be sent", traffic_.bytes), "");
 }
 
@@ -131,7 +156,7 @@ void Builder::name_tables() {
     workload_.slots.push_back(fmt::format("push of worker {}", worker));
     workload_.slots.push_back(fmt::format("pull of worker {}", worker));
   }
-  workload_.names = {"pull", "compute", "push", "serve pull", "serve push", "all pushed"};
+  workload_.names = {"pull", "compute", "push", "serve pull", "serve push", "update"};
 }
 
 std::uint32_t Builder::call(std::int64_t bytes) {
@@ -172,12 +197,13 @@ void Builder::add_rank(const Role& role, std::uint32_t gpu) {
                              .label = std::move(label)});
 }
 
-// Ranks of one kind share a program: all workers of one pace, all servers that hold equal parts.
+// Ranks of one kind share a program: all workers of one pace that make as many steps, all servers
+// that hold equal parts.
 std::uint32_t Builder::program_of(const Role& role) {
   const bool shared = role.worker && role.server;
   const double seconds = role.worker ? compute(*role.worker).value() : -1.0;
   const std::tuple key{seconds, role.server ? part(*role.server) : kNone,
-                       shared ? *role.worker : kNone};
+                       shared ? *role.worker : kNone, role.worker ? steps_of(*role.worker) : 0};
   const auto known = programs_.find(key);
   if (known != programs_.end()) return known->second;
   return programs_[key] = write(role);
@@ -188,33 +214,55 @@ std::uint32_t Builder::write(const Role& role) {
   program.name = role.worker && role.server ? "worker and server"
                  : role.worker              ? "worker"
                                             : "server";
-  all_pushed_.clear();
-  for (std::uint32_t step = 0; step < traffic_.steps; ++step) {
-    if (role.server) serve_pulls(program, role, step);
-    if (role.worker) work(program, role, step);
-    if (role.server) serve_pushes(program, role, step);
+  updates_.clear();
+  if (!role.server) {
+    for (std::uint32_t step = 0; step < steps_of(*role.worker); ++step) work(program, role, step);
+  } else {
+    for (const Round& round : rounds()) {
+      serve_pulls(program, role, round);
+      const auto own =
+          std::ranges::find_if(round, [&](const Turn& turn) { return role.worker == turn.worker; });
+      if (own != round.end()) work(program, role, own->step);
+      serve_pushes(program, role, round);
+    }
   }
   workload_.programs.push_back(std::move(program));
   return static_cast<std::uint32_t>(workload_.programs.size() - 1);
 }
 
-// Whose pushes the pulls of a step wait for: the index of that step, if any.
-std::optional<std::uint32_t> awaited(const ParameterServerTraffic& traffic, std::uint32_t step) {
-  if (!traffic.staleness || step <= *traffic.staleness) return {};
-  return step - *traffic.staleness - 1;
+// Step by step. Without a bound, workers that make twice as many steps have two turns while the
+// others have one: nobody awaits an update, but they are made in this order.
+std::vector<Round> Builder::rounds() const {
+  std::vector<Turn> turns;
+  for (std::uint32_t worker = 0; worker < workers_; ++worker)
+    for (std::uint32_t step = 0; step < steps_of(worker); ++step) turns.push_back({worker, step});
+  const auto place = [this](const Turn& turn) {
+    const double done = turn.step + 1.0;
+    return traffic_.staleness ? done : done / steps_of(turn.worker);
+  };
+  std::ranges::stable_sort(turns, {}, place);
+  std::vector<Round> rounds;
+  for (const Turn& turn : turns) {
+    if (rounds.empty() || place(rounds.back().front()) != place(turn)) rounds.emplace_back();
+    rounds.back().push_back(turn);
+  }
+  return rounds;
 }
 
-void Builder::serve_pulls(Program& program, const Role& role, std::uint32_t step) {
-  std::vector<OpIndex> after;
-  if (const auto earlier = awaited(traffic_, step)) after.push_back(all_pushed_[*earlier]);
-  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
-    if (role.worker == worker) continue;
+std::vector<OpIndex> Builder::awaited(std::uint32_t step) const {
+  if (!traffic_.staleness || step <= *traffic_.staleness) return {};
+  return updates_.at(step - *traffic_.staleness - 1);
+}
+
+void Builder::serve_pulls(Program& program, const Role& role, const Round& round) {
+  for (const Turn& turn : round) {
+    if (role.worker == turn.worker) continue;
     add(program,
         {.kind = OpKind::Send,
-         .stream = stream_to_worker(worker),
-         .slot = pulled_by(worker),
+         .stream = stream_to_worker(turn.worker),
+         .slot = pulled_by(turn.worker),
          .payload = part(*role.server)},
-        kServePull, step, after);
+        kServePull, turn.step, awaited(turn.step));
   }
 }
 
@@ -222,7 +270,7 @@ void Builder::work(Program& program, const Role& role, std::uint32_t step) {
   std::vector<OpIndex> pulled;
   for (std::uint32_t server = 0; server < servers_; ++server) {
     if (role.server == server) {
-      if (const auto earlier = awaited(traffic_, step)) pulled.push_back(all_pushed_[*earlier]);
+      for (const OpIndex update : awaited(step)) pulled.push_back(update);
       continue;
     }
     pulled.push_back(add(program,
@@ -247,23 +295,29 @@ void Builder::work(Program& program, const Role& role, std::uint32_t step) {
   }
 }
 
-void Builder::serve_pushes(Program& program, const Role& role, std::uint32_t step) {
+void Builder::serve_pushes(Program& program, const Role& role, const Round& round) {
   std::vector<OpIndex> pushed;
-  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
-    if (role.worker == worker) {
+  for (const Turn& turn : round) {
+    if (role.worker == turn.worker) {
       pushed.push_back(computed_);
-      continue;
+    } else {
+      pushed.push_back(add(program,
+                           {.kind = OpKind::Recv,
+                            .stream = stream_to_worker(turn.worker),
+                            .slot = pushed_by(turn.worker),
+                            .payload = part(*role.server)},
+                           kServePush, turn.step, {}));
     }
-    pushed.push_back(add(program,
-                         {.kind = OpKind::Recv,
-                          .stream = stream_to_worker(worker),
-                          .slot = pushed_by(worker),
-                          .payload = part(*role.server)},
-                         kServePush, step, {}));
   }
-  all_pushed_.push_back(
+  if (!runs_ahead()) return update(program, round.front().step, pushed);
+  for (std::size_t turn = 0; turn < round.size(); ++turn)
+    update(program, round[turn].step, {pushed[turn]});
+}
+
+void Builder::update(Program& program, std::uint32_t step, const std::vector<OpIndex>& after) {
+  updates_[step].push_back(
       add(program, {.kind = OpKind::Delay, .stream = kServerStream, .payload = delay(Seconds{})},
-          kAllPushed, step, pushed));
+          kUpdate, step, after));
 }
 
 OpIndex Builder::add(Program& program, Operation op, Name name, std::uint32_t step,

@@ -191,6 +191,18 @@ void add_nccl_approximations(const Workload& workload, const Cluster& cluster,
                                           : "NCCL's own tuning model")});
 }
 
+void add_pace(const std::vector<std::uint32_t>& steps_of_worker, RunFacts& facts) {
+  const auto [fewest, most] = std::ranges::minmax_element(steps_of_worker);
+  if (*fewest == *most) return;
+  facts.approximations.push_back(
+      {.name = "steps_at_own_pace",
+       .count = steps_of_worker.size(),
+       .sentence = fmt::format("workers take steps at their own pace, {} to {} each, until all "
+                               "together have made as many as the run has; a step is what "
+                               "as many steps as there are workers take",
+                               *fewest, *most)});
+}
+
 void add_engine_approximations(const Timeline& timeline, RunFacts& facts) {
   if (timeline.counters.rounded_weights == 0) return;
   facts.approximations.push_back({.name = "rounded_link_weights",

@@ -27,6 +27,9 @@ void add_cost_approximations(const std::vector<bool>& used, std::span<const Cost
 void add_nccl_approximations(const Workload& workload, const Cluster& cluster,
                              const nccl::NcclTransport& transport, RunFacts& facts);
 
+// The steps of workers that run ahead of each other, where they are not the same for all.
+void add_pace(const std::vector<std::uint32_t>& steps_of_worker, RunFacts& facts);
+
 // What the engine had to round.
 void add_engine_approximations(const Timeline& timeline, RunFacts& facts);
 

@@ -15,6 +15,7 @@
 #include "scenarios/run/device_kinds.hpp"
 #include "scenarios/run/facts.hpp"
 #include "scenarios/run/memory_overheads.hpp"
+#include "scenarios/run/own_pace.hpp"
 #include "scenarios/run/refused_algorithms.hpp"
 #include "scenarios/run/replay.hpp"
 #include "sim/base/beside.hpp"
@@ -28,6 +29,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint64_t kOperationsWorthAThread = 10'000;
+constexpr std::uint32_t kPacesTaken = 4;  // the second differs from the first by a step or none
 
 // Wall time and peak memory of the process so far, into the facts.
 class Stopwatch {
@@ -76,6 +78,35 @@ struct WhatIf::Kept {
     if (ground) for_replays->ground.emplace(std::move(*ground));
   }
 
+  void replay_once(const RunOptions& how) {
+    if (!for_replays || scenario.collective_model == "stepwise") prepare();
+    replay(run, scenario.plan.collectives, how, *for_replays);
+  }
+
+  // Workers of one speed make the same number of steps, and one replay is enough.
+  void replay_at_own_pace(const RunOptions& how) {
+    TrainingPlan& plan = scenario.plan;
+    if (!plan.servers.steps_of_worker.empty()) for_replays.reset();
+    plan.servers.steps_of_worker.clear();
+    replay_once(how);
+    const auto workers = static_cast<std::size_t>(plan.parallelism.data);
+    const auto steps = static_cast<std::uint32_t>(plan.servers.steps);
+    std::vector<std::uint32_t> made(workers, steps);
+    for (std::uint32_t again = 0; again < kPacesTaken; ++again) {
+      std::optional<std::uint32_t> staleness;
+      if (!plan.servers.asynchronous)
+        staleness = static_cast<std::uint32_t>(plan.servers.staleness);
+      std::vector<std::uint32_t> paced =
+          shared_out(step_ends(run, plan), std::uint64_t{steps} * workers, staleness);
+      if (paced == made) break;
+      plan.servers.steps_of_worker = made = std::move(paced);
+      for_replays.reset();
+      run.facts = facts;
+      replay_once(how);
+    }
+    add_pace(made, run.facts);
+  }
+
   // What ranks do depends on the links only where NCCL chooses how messages go.
   void lower() {
     run.workload = scenario_workload(scenario, *run.cluster);
@@ -104,8 +135,11 @@ const Run& WhatIf::run(const Supposition& suppose) {
   RunOptions options = kept_->options;
   options.suppose = suppose;
   try {
-    if (!kept_->for_replays || scenario.collective_model == "stepwise") kept_->prepare();
-    replay(run, scenario.plan.collectives, options, *kept_->for_replays);
+    if (scenario.plan.servers.run_ahead()) {
+      kept_->replay_at_own_pace(options);
+    } else {
+      kept_->replay_once(options);
+    }
   } catch (const Deadlock& deadlock) {
     refuse_blocked_sends(scenario, deadlock);
     throw;
@@ -127,9 +161,11 @@ Run WhatIf::take() && {
     overheads();
   } else {  // which overheads do not touch: they add to what programs hold throughout
     const bool worth = run.timeline.counters.operations > kOperationsWorthAThread;
+    std::vector<Breakdown>
+        found;  // overheads look at the run, whose own list has to stay until then
     beside(
-        worth, [&run] { run.breakdowns = breakdowns(run.workload, run.partition, run.timeline); },
-        overheads);
+        worth, [&] { found = breakdowns(run.workload, run.partition, run.timeline); }, overheads);
+    run.breakdowns = std::move(found);
   }
   return std::move(run);
 }

@@ -97,7 +97,7 @@ Program Splice::spliced(const Program& from) {
       append_step(op, after);
     } else {
       Operation copy = op;
-      if (name == "all pushed") {
+      if (name == "update") {
         copy.kind = OpKind::Compute;
         copy.work = WorkClass::Optimizer;
         copy.part = StepPart::Optimizer;
@@ -158,6 +158,7 @@ Workload server_steps(const TrainingPlan& plan, const ServerSteps& steps) {
                                                .bytes = parameters_of(plan) * wide,
                                                .dtype = dtype,
                                                .steps = steps.steps,
+                                               .steps_of_worker = steps.steps_of_worker,
                                                .staleness = steps.staleness});
   const Workload step = worker_step(plan);
   return Splice(plan, std::move(traffic), step, std::ssize(steps.servers)).done();
@@ -169,6 +170,7 @@ Workload server_steps(const TrainingPlan& plan) {
   std::iota(gpus.begin(), gpus.end(),
             chosen.dedicated ? static_cast<std::uint32_t>(plan.parallelism.data) : 0U);
   ServerSteps steps{.servers = std::move(gpus), .steps = static_cast<std::uint32_t>(chosen.steps)};
+  steps.steps_of_worker = chosen.steps_of_worker;
   steps.staleness = static_cast<std::uint32_t>(chosen.staleness);
   if (chosen.asynchronous) steps.staleness.reset();
   return server_steps(plan, steps);

@@ -3,9 +3,9 @@
 //
 // The traffic is that of models/collectives/parameter_server_traffic.hpp; here the computation of a
 // worker's step is its real kernels, and a server applies the optimizer to its k-th of the
-// parameters once everybody has pushed. C of computation and U of the update on a free network, n
-// steps: n(C + U) where nobody may run ahead, nC + U where a step may and U <= C
-// (tests/models/lower/server_steps_test.cpp).
+// parameters: once everybody has pushed, or with every push where workers may run ahead. C of
+// computation and U of the update on a free network, W workers, n steps: n(C + U) where nobody may
+// run ahead, nC + WU where a step may and WU <= C (tests/models/lower/server_steps_test.cpp).
 //
 //   Workload w = server_steps(plan, {.servers = {0, 1}, .steps = 8, .staleness = 2});
 #pragma once
@@ -21,6 +21,7 @@ namespace trainyard {
 struct ServerSteps {
   std::vector<std::uint32_t> servers = {0};  // GPUs; those below plan.parallelism.data are shared
   std::uint32_t steps = 1;
+  std::vector<std::uint32_t> steps_of_worker = {};  // where they differ; empty: `steps` each
   std::optional<std::uint32_t> staleness = {0};  // steps ahead of the slowest; nothing: unbounded
 };
 

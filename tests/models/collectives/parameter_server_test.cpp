@@ -205,6 +205,32 @@ TEST(ParameterServerTraffic, FoldingIsExact) {
   }
 }
 
+// Three workers of 1000 steps a second and one of 333: 100 steps in 100 / 3333 s.
+TEST(ParameterServerTraffic, AsynchronousThroughputIsTheSumOfTheRates) {
+  const Cluster cluster = machines(5);
+  ParameterServerTraffic traffic = straggler({});
+  traffic.bytes = 0;
+  traffic.steps_of_worker = {30, 30, 30, 10};
+  const Workload workload = parameter_server_traffic(traffic);
+  ASSERT_NO_THROW(check_progress(workload, ""));
+  const double rates = 3.0 / 1e-3 + 1.0 / 3e-3;
+  for (const bool folded : {false, true}) {
+    const EngineRun run = run_engine(cluster, workload, {.fold = {.enabled = folded}});
+    EXPECT_RELATIVE(run.timeline.makespan_s, 100.0 / rates);
+  }
+}
+
+// Workers that would make 1000 steps a second each share the server's port of 25 GB/s: all pull 250
+// MB in 40 ms, and push them in as long.
+TEST(ParameterServerTraffic, AsynchronousThroughputEndsAtTheServersLimit) {
+  const Cluster cluster = machines(5);
+  ParameterServerTraffic traffic = straggler({});
+  traffic.bytes = 250'000'000;
+  traffic.compute.assign(4, Seconds{1e-3});
+  EXPECT_RELATIVE(engine_us(cluster, parameter_server_traffic(traffic), {}),
+                  10 * (2 * 4 * 10e3 + 1e3));
+}
+
 TEST(ParameterServerTraffic, PartsAddUpToTheWhole) {
   const Workload workload = parameter_server_traffic(
       {.workers = {0}, .servers = {1, 2, 3}, .bytes = 1000, .staleness = {}});
@@ -222,6 +248,8 @@ TEST(ParameterServerTraffic, WhatCannotBeIsRefused) {
   EXPECT_THROW(build({.workers = {0}, .servers = {}}), InputError);
   EXPECT_THROW(build({.workers = {0, 0}, .servers = {1}}), InputError);
   EXPECT_THROW(build({.workers = {0, 1}, .servers = {2}, .compute = {Seconds{1.0}}}), InputError);
+  EXPECT_THROW(build({.workers = {0, 1}, .servers = {2}, .steps_of_worker = {1}}), InputError);
+  EXPECT_THROW(build({.workers = {0, 1}, .servers = {2}, .steps_of_worker = {1, 2}}), InputError);
   EXPECT_THROW(build({.workers = range(0, 300), .servers = {400}}), InputError);
 }
 

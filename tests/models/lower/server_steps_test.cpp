@@ -33,10 +33,31 @@ double server_makespan(const ServerSteps& steps, double update, bool folded = tr
 
 TEST(ServerSteps, RunningAheadHidesTheUpdate) {
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3}, 5.0), 3 * (24.0 + 5.0));
+  // Whoever runs ahead has an update of its own for every push: four in turn after the last step.
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = 1}, 5.0),
-                   3 * 24.0 + 5.0);
+                   3 * 24.0 + 4 * 5.0);
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 5.0),
-                   3 * 24.0 + 5.0);
+                   3 * 24.0 + 4 * 5.0);
+}
+
+// What servers can take bounds what asynchronous workers do: an update of 10 s for every push.
+TEST(ServerSteps, UpdatesBoundWhoRunsAhead) {
+  EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 10.0),
+                   24.0 + 3 * 4 * 10.0);
+}
+
+// Workers 0 and 1 make four steps, 2 and 3 two: each of the last pushes has an update of its own.
+TEST(ServerSteps, WorkersMakeDifferentNumbersOfSteps) {
+  const ServerSteps uneven{
+      .servers = {4}, .steps = 3, .steps_of_worker = {4, 4, 2, 2}, .staleness = {}};
+  EXPECT_DOUBLE_EQ(server_makespan(uneven, 0.5), 4 * 24.0 + 4 * 0.5);
+  EXPECT_DOUBLE_EQ(server_makespan(uneven, 0.5, true), server_makespan(uneven, 0.5, false));
+  const Workload workload = server_steps(workers(4), uneven);
+  ASSERT_NO_THROW(validate(workload, ""));
+  ASSERT_NO_THROW(check_progress(workload, ""));
+  ServerSteps together = uneven;
+  together.staleness = 0;
+  EXPECT_THROW(static_cast<void>(server_steps(workers(4), together)), InputError);
 }
 
 TEST(ServerSteps, FoldedIsUnfolded) {

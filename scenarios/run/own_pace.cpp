@@ -1,0 +1,83 @@
+#include "scenarios/run/own_pace.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::uint8_t kComputeStream = 0;
+
+// Steps made by a date, the one under way in part.
+double made_by(const std::vector<double>& ends, double date_s) {
+  const auto next = std::ranges::upper_bound(ends, date_s);
+  const auto made = static_cast<double>(next - ends.begin());
+  if (next == ends.end()) return made;
+  const double since_s = next == ends.begin() ? 0.0 : *(next - 1);
+  return made + (date_s - since_s) / (*next - since_s);
+}
+
+// In millionths of the fastest worker's: equal workers stay equal whatever was rounded in a run.
+std::vector<std::uint64_t> paces(std::span<const std::vector<double>> ends) {
+  double first_s = std::numeric_limits<double>::infinity();
+  for (const std::vector<double>& worker : ends) first_s = std::min(first_s, worker.back());
+  std::vector<double> made;
+  for (const std::vector<double>& worker : ends) made.push_back(made_by(worker, first_s));
+  const double most = *std::ranges::max_element(made);
+  std::vector<std::uint64_t> result;
+  for (const double steps : made) {
+    constexpr double kMillion = 1e6;
+    result.push_back(std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::llround(kMillion * steps / most))));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<double>> step_ends(const Run& run, const TrainingPlan& plan) {
+  const std::int64_t microbatches = plan.microbatches();
+  std::vector<std::vector<double>> ends;
+  for (RankId worker = 0; worker < static_cast<RankId>(plan.parallelism.data); ++worker) {
+    const std::uint32_t rank_class = run.partition.class_of_rank[worker];
+    const Program& program = run.workload.programs[run.partition.ranks[rank_class].program];
+    const OpTimes& times = run.timeline.classes[rank_class];
+    std::vector<double>& own = ends.emplace_back();
+    OpIndex next = 0;
+    for (const Operation& operation : program.operations) {
+      const OpIndex op = next++;
+      if (operation.kind != OpKind::Compute || operation.stream != kComputeStream) continue;
+      own.resize(static_cast<std::size_t>(operation.microbatch / microbatches) + 1);
+      own.back() = times.end_s[op];
+    }
+    TY_CHECK(!own.empty(), worker);
+  }
+  return ends;
+}
+
+std::vector<std::uint32_t> shared_out(std::span<const std::vector<double>> ends,
+                                      std::uint64_t total, std::optional<std::uint32_t> staleness) {
+  TY_CHECK(!ends.empty() && total >= ends.size(), ends.size(), total);
+  const std::vector<std::uint64_t> pace = paces(ends);
+  std::vector<std::uint32_t> steps(ends.size(), 1);
+  // The next step ends first for the worker with the smallest (steps + 1) / pace.
+  const auto earlier = [&](std::size_t a, std::size_t b) {
+    return (steps[a] + 1) * pace[b] < (steps[b] + 1) * pace[a];
+  };
+  for (std::uint64_t made = ends.size(); made < total; ++made) {
+    const std::uint32_t least = *std::ranges::min_element(steps);
+    std::size_t next = steps.size();
+    for (std::size_t worker = 0; worker < steps.size(); ++worker) {
+      if (staleness && steps[worker] > least + *staleness) continue;
+      if (next == steps.size() || earlier(worker, next)) next = worker;
+    }
+    ++steps[next];
+  }
+  return steps;
+}
+
+}  // namespace trainyard
