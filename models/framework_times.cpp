@@ -22,17 +22,24 @@ double figure(JsonObject& object, const char* key, double otherwise, const Numbe
 
 }  // namespace
 
-double FrameworkTimes::of(const Kernel& kernel) const {
+double FrameworkTimes::as_wide(const Kernel& kernel) const {
   if (const auto* product = std::get_if<Gemm>(&kernel))
     return product->dtype == DataType::Fp8 ? fp8_gemm : gemm;
   if (const auto* products = std::get_if<GroupedGemm>(&kernel)) {
-    const bool narrow = products->dtype == DataType::Fp8;
-    if (!products->per_expert) return narrow ? one_launch_share : 1.0;
-    return narrow ? fp8_grouped_gemm : grouped_gemm;
+    if (!products->per_expert) return 1.0;
+    return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
   }
   if (const auto* block = std::get_if<Attention>(&kernel))
     return block->of_ring ? ring_attention : attention;
   return memory_bound;
+}
+
+double FrameworkTimes::narrower(const Kernel& kernel) const {
+  const auto* product = std::get_if<Gemm>(&kernel);
+  const auto* products = std::get_if<GroupedGemm>(&kernel);
+  const bool narrow = (product != nullptr && product->dtype == DataType::Fp8) ||
+                      (products != nullptr && products->dtype == DataType::Fp8);
+  return narrow ? four_bit_share : 1.0;
 }
 
 double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,

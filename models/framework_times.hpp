@@ -28,19 +28,19 @@ struct FrameworkTimes {
   // Of a 4-bit product, with all that only 4 bits need around it (transforms, scales of two levels,
   // rounding at random), over what the data sheet makes of an 8-bit one's time.
   double fp4_gemm = 1.0;
-  double one_launch_share = 1.0;  // of 8-bit experts in one launch: what narrow() makes it
+  double four_bit_share = 1.0;  // of an 8-bit product's time, where narrow() says that it is of 4
   // SMs that the exchanges of experts keep throughout the step, whether rows travel or not; 0: an
   // exchange holds SMs only while it runs.
   std::int64_t exchange_sms = 0;
 
-  [[nodiscard]] double of(const Kernel& kernel) const;
+  // The product of both factors below.
+  [[nodiscard]] double of(const Kernel& kernel) const { return as_wide(kernel) * narrower(kernel); }
+  // The framework's kernel over the profile's, at the width that the kernel names.
+  [[nodiscard]] double as_wide(const Kernel& kernel) const;
+  // 4-bit products over the 8-bit ones that stand for them; 1 for other kernels.
+  [[nodiscard]] double narrower(const Kernel& kernel) const;
   // 8-bit products stand for 4-bit ones, which take this share of their time by the data sheet.
-  void narrow(double share) {
-    share *= fp4_gemm;
-    fp8_gemm *= share;
-    fp8_grouped_gemm *= share;
-    one_launch_share *= share;
-  }
+  void narrow(double share) { four_bit_share = share * fp4_gemm; }
 
   // Experts' products with all around them inside (ExpertProducts::Fused) take the profile's time.
   void fuse_experts() { grouped_gemm = fp8_grouped_gemm = 1.0; }

@@ -7,9 +7,7 @@ Stragglers stragglers_of(const Scenario& scenario) {
 }
 
 double last_replica(const Stragglers& stragglers, const TrainingPlan& plan) {
-  const ParameterServers& servers = plan.servers;
-  const bool ahead = servers.servers > 0 && (servers.asynchronous || servers.staleness > 0);
-  return ahead ? 1.0 : stragglers.last_of(plan.parallelism.data);
+  return plan.servers.run_ahead() ? 1.0 : stragglers.last_of(plan.parallelism.data);
 }
 
 KernelSoftware kernel_software(const Scenario& scenario) {
@@ -28,24 +26,40 @@ KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& soft
   if (software.four_bit_products) times.narrow(four_bit_share(sheet));
 }
 
+Cost KernelPrice::cost() const {
+  const double software = framework * four_bits * last_replica;
+  return {.time = profile.time * software * beside_exchanges, .provenance = profile.provenance};
+}
+
+std::vector<KernelPrice> kernel_prices(const Workload& workload,
+                                       const std::vector<std::string>& gpu_of_kernel,
+                                       KernelPricings& pricings, bool keeps_sms) {
+  std::vector<KernelPrice> prices;
+  prices.reserve(workload.kernels.size());
+  for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
+    const KernelPricing& pricing = pricings.of(gpu_of_kernel[index]);
+    const Kernel& kernel = workload.kernels[index];
+    const GpuSheet& sheet = pricing.gpu.sheet;
+    const double compute_loss = sheet.communication_sms.compute_loss;
+    prices.push_back(
+        {.profile = pricing.gpu.model->cost(kernel),
+         .framework = pricing.times.as_wide(kernel),
+         .four_bits = pricing.times.narrower(kernel),
+         .last_replica = pricing.last_replica,
+         .beside_exchanges =
+             keeps_sms ? pricing.times.beside_exchanges(kernel, sheet.sms, compute_loss) : 1.0});
+  }
+  return prices;
+}
+
 std::vector<Cost> price_kernels(const Workload& workload,
                                 const std::vector<std::string>& gpu_of_kernel,
                                 KernelPricings& pricings, bool keeps_sms,
                                 const Supposition& suppose) {
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
-  for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
-    const KernelPricing& pricing = pricings.of(gpu_of_kernel[index]);
-    const Kernel& kernel = workload.kernels[index];
-    Cost cost = pricing.gpu.model->cost(kernel);
-    cost.time = cost.time * (pricing.times.of(kernel) * pricing.last_replica);
-    if (keeps_sms) {
-      const GpuSheet& sheet = pricing.gpu.sheet;
-      cost.time = cost.time * pricing.times.beside_exchanges(kernel, sheet.sms,
-                                                             sheet.communication_sms.compute_loss);
-    }
-    costs.push_back(supposed_cost(suppose, kernel, cost));
-  }
+  for (const KernelPrice& price : kernel_prices(workload, gpu_of_kernel, pricings, keeps_sms))
+    costs.push_back(supposed_cost(suppose, workload.kernels[costs.size()], price.cost()));
   return costs;
 }
 

@@ -54,8 +54,25 @@ class KernelPricings {
   std::map<std::string, KernelPricing> pricings_;
 };
 
+// How the time of a kernel in a run comes about: the profile's time, times the factors of the
+// software. A factor of 1 changes nothing.
+struct KernelPrice {
+  Cost profile;                   // alone on the GPU, as its profile says
+  double framework = 1.0;         // the framework's kernel over the profile's
+  double four_bits = 1.0;         // a 4-bit product over the 8-bit one in the profile
+  double last_replica = 1.0;      // the last of the replicas over one alone
+  double beside_exchanges = 1.0;  // on the SMs that exchanges of experts leave
+  // The profile's cost with all factors applied.
+  [[nodiscard]] Cost cost() const;
+};
+
 // `gpu_of_kernel`: on which GPU each of them runs, there on the slowest rank. `keeps_sms`: whether
 // exchanges of experts keep the SMs that the framework gives them.
+[[nodiscard]] std::vector<KernelPrice> kernel_prices(const Workload& workload,
+                                                     const std::vector<std::string>& gpu_of_kernel,
+                                                     KernelPricings& pricings, bool keeps_sms);
+
+// The same as costs, under a supposition.
 [[nodiscard]] std::vector<Cost> price_kernels(const Workload& workload,
                                               const std::vector<std::string>& gpu_of_kernel,
                                               KernelPricings& pricings, bool keeps_sms,

@@ -15,6 +15,7 @@ namespace {
 
 using test::Outcome;
 using test::Scratch;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 TEST(Views, ListPrintsEveryRegistry) {
@@ -95,6 +96,19 @@ TEST(Views, CostsSayHowTheyAreKnown) {
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("interpolated"));
   EXPECT_THAT(outcome.out, HasSubstr("gemm m4096 n1024 k1024"));
+}
+
+// A factor that is 1 for all kernels has no column.
+TEST(Views, CostsShowTheFactorsThatARunApplies) {
+  const Scratch scratch;
+  const std::string show =
+      "trainyard show cost scenarios/fsdp/llama3_8b_8xh100_fsdp.json --set stragglers=";
+  const Outcome with = scratch.sh(show + "true");
+  ASSERT_EQ(with.exit, 0) << with.err;
+  EXPECT_THAT(with.out, HasSubstr("framework torchtitan"));
+  EXPECT_THAT(with.out, ContainsRegex("time +profile +framework +replicas +known how +shape"));
+  const Outcome without = scratch.sh(show + "false");
+  EXPECT_THAT(without.out, ContainsRegex("time +profile +framework +known how +shape"));
 }
 
 TEST(Views, EveryScheduleDraws) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
+#include "scenarios/run/kernel_table.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/run/workload_question.hpp"
 #include "sim/base/error.hpp"
@@ -81,20 +82,47 @@ Exit show_workload(const ShowChoice& choice) {
   return Exit::Fine;
 }
 
-// Every kernel of the workload with its time, most expensive first.
+// A factor of the software on kernel times. Columns whose factor is 1 for every kernel are left
+// out.
+struct FactorColumn {
+  const char* title;
+  double KernelPrice::*factor;
+};
+
+std::vector<FactorColumn> factor_columns(const std::vector<KernelRow>& rows) {
+  std::vector<FactorColumn> columns;
+  for (const FactorColumn& column : {FactorColumn{"framework", &KernelPrice::framework},
+                                     FactorColumn{"4 bits", &KernelPrice::four_bits},
+                                     FactorColumn{"replicas", &KernelPrice::last_replica},
+                                     FactorColumn{"exchanges", &KernelPrice::beside_exchanges}}) {
+    if (std::ranges::any_of(rows,
+                            [&](const KernelRow& row) { return row.price.*column.factor != 1.0; }))
+      columns.push_back(column);
+  }
+  return columns;
+}
+
+// Every kernel of the workload with its time in a run, most expensive first: the profile's time and
+// the factors it is multiplied by.
 Exit show_cost(const ShowChoice& choice) {
   const Scenario scenario = read(choice.scenario);
-  const Cluster cluster = build_cluster(scenario.cluster);
-  const Workload workload = scenario_workload(scenario, cluster);
-  const auto model = load_cost_model(cluster.facts().gpu);
-  std::vector<std::pair<Cost, std::string>> rows;
-  for (const Kernel& kernel : workload.kernels)
-    rows.emplace_back(model->cost(kernel), to_text(kernel));
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.first.time > b.first.time; });
-  fmt::print("Kernels on {}\n  {:>10}  {:<12}  shape\n", cluster.facts().gpu, "time", "known how");
-  for (const auto& [cost, text] : rows) {
-    fmt::print("  {:>10}  {:<12}  {}\n", to_text(cost.time), to_string(cost.provenance), text);
+  const std::shared_ptr<const Cluster> cluster = shared_cluster(scenario.cluster);
+  std::vector<KernelRow> rows = kernel_table(scenario, *cluster);
+  std::ranges::stable_sort(rows, std::ranges::greater{},
+                           [](const KernelRow& row) { return row.price.cost().time.value(); });
+  const std::vector<FactorColumn> columns = factor_columns(rows);
+  const std::string framework =
+      scenario.framework.empty() ? "" : fmt::format(", framework {}", scenario.framework);
+  fmt::print("Kernels on {}{}: time = profile times the factors beside it\n  {:>10}  {:>10}",
+             cluster->facts().gpu, framework, "time", "profile");
+  for (const FactorColumn& column : columns) fmt::print("  {:>9}", column.title);
+  fmt::print("  {:<12}  shape\n", "known how");
+  for (const KernelRow& row : rows) {
+    const Cost cost = row.price.cost();
+    fmt::print("  {:>10}  {:>10}", to_text(cost.time), to_text(row.price.profile.time));
+    for (const FactorColumn& column : columns) fmt::print("  {:>9.4g}", row.price.*column.factor);
+    const std::string gpu = cluster->has_mixed_gpus() ? " on " + row.gpu : "";
+    fmt::print("  {:<12}  {}{}\n", to_string(cost.provenance), to_text(row.kernel), gpu);
   }
   return Exit::Fine;
 }
@@ -143,8 +171,9 @@ void add_show(CLI::App& app, Action& action) {
       "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
   workload->callback([choice, &action] { action = [choice] { return show_workload(*choice); }; });
 
-  CLI::App* cost =
-      show->add_subcommand("cost", "Every kernel with its time and how well it is known");
+  CLI::App* cost = show->add_subcommand(
+      "cost",
+      "Every kernel with its time in a run, the factors that make it, and how well it is known");
   add_scenario_options(*cost, choice->scenario);
   cost->footer("Example:\n  trainyard show cost scenarios/llama3/llama3_8b_8xh100.json");
   cost->callback([choice, &action] { action = [choice] { return show_cost(*choice); }; });
