@@ -118,7 +118,8 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
 Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm,
                         double stretch) {
   TY_CHECK(gemm.m > 0 && gemm.n > 0 && gemm.k > 0 && gemm.batch > 0, gemm.m, gemm.n, gemm.k);
-  const Bytes partial{8.0 * static_cast<double>(gemm.m * gemm.n * gemm.batch)};
+  const Bytes partial{8.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
+                      static_cast<double>(gemm.batch)};
   return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, stretch, [&](const Tile& tile) {
     return count_tiles({.m = gemm.m, .n = gemm.n, .batch = gemm.batch}, tile, sheet.sms).tiles;
   });

@@ -12,6 +12,7 @@
 #include "scenarios/expert_checks.hpp"
 #include "scenarios/gpu_checks.hpp"
 #include "scenarios/split_checks.hpp"
+#include "scenarios/size_checks.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
@@ -362,7 +363,6 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_layers(check);
   check_schedule_shape(check);
   check_shards(check);
-  const SoundSections sound{check.model, check.parallelism, check.training};
   check_experts(file, scenario, sound);
   check_recomputation(file, scenario, sound);
   check_adapters(file, scenario, sound);
@@ -378,3 +378,5 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
 }
 
 }  // namespace trainyard
+  const SoundSections sound{check.model, check.parallelism, check.training};
+  if (!check_sizes(file, scenario, sound)) return;  // the other rules multiply the sizes

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <span>
 
+#include "sim/base/check.hpp"
+
 namespace trainyard {
 
 namespace {
@@ -17,6 +19,7 @@ struct Scale {
 
 // The largest unit that leaves a number of at least one; the last unit takes what is smaller still.
 std::string scaled(double value, std::span<const Scale> scales) {
+  TY_CHECK(std::isfinite(value), value);
   if (value == 0.0) return fmt::format("0 {}", scales.back().unit);
   Scale chosen = scales.back();
   for (const Scale& scale : scales) {
@@ -32,6 +35,7 @@ std::string scaled(double value, std::span<const Scale> scales) {
 
 std::string to_text(Seconds time) {
   constexpr std::array<Scale, 4> scales{{{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
+  TY_CHECK(std::isfinite(time.value()), time.value());
   if (time.value() >= 1e4) return fmt::format("{:.0f} s", time.value());
   return scaled(time.value(), scales);
 }
@@ -39,6 +43,7 @@ std::string to_text(Seconds time) {
 std::string to_text(Bytes bytes) {
   constexpr std::array<Scale, 5> scales{
       {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1.0, "B"}}};
+  TY_CHECK(bytes.value() >= 0.0, bytes.value());
   return scaled(bytes.value(), scales);
 }
 

@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kProblemsMost = 10;
+constexpr std::int64_t kBytesMost = 1LL << 53;
 
 std::string described(RankId rank, const Node& node) {
   return fmt::format("rank {} node {} \"{}\"", rank, node.id, node.name);
@@ -38,19 +39,23 @@ Json group_table(const std::string& words) {
   return table.is_array() ? table : Json::array();
 }
 
+// A rank as a trace writes it, which may be none of the ranks there are.
+using RankNumber = std::uint64_t;
+
 // [0, 1], or {"0": 0, "1": 1} as older releases wrote it.
-std::vector<RankId> members_of(const Json& ranks) {
-  std::vector<RankId> members;
+std::vector<RankNumber> members_of(const Json& ranks) {
+  std::vector<RankNumber> members;
   for (const auto& [key, value] : ranks.items()) {
-    if (ranks.is_array() && value.is_number_unsigned()) members.push_back(value.get<RankId>());
+    if (ranks.is_array() && value.is_number_unsigned()) members.push_back(value.get<RankNumber>());
     if (!ranks.is_object()) continue;
-    if (const auto rank = whole_number(key)) members.push_back(static_cast<RankId>(*rank));
+    if (const auto rank = whole_number(key)) members.push_back(*rank);
   }
   return members;
 }
 
-RankId end_of(const Node& node, const char* name, RankId otherwise) {
-  return static_cast<RankId>(integer(node.attributes, name).value_or(otherwise));
+// As written; a negative number is above every rank that there is.
+RankNumber end_of(const Node& node, const char* name, RankId otherwise) {
+  return static_cast<RankNumber>(integer(node.attributes, name).value_or(otherwise));
 }
 
 std::string shown(const GroupKey& key) {
@@ -77,16 +82,18 @@ void Matching::report(const std::string& file, std::string problem, std::string 
 }
 
 void Matching::define(const std::string& name, const Json& row) {
-  Definition definition{.members = members_of(row.value("ranks", Json::array())),
-                        .description = row.value("pg_desc", "")};
-  if (definition.members.empty()) definition.members = world();
-  for (const RankId member : definition.members) {
-    if (member < folder_.ranks.size()) continue;
+  Definition definition{.members = {}, .description = row.value("pg_desc", "")};
+  for (const RankNumber member : members_of(row.value("ranks", Json::array()))) {
+    if (member < folder_.ranks.size()) {
+      definition.members.push_back(static_cast<RankId>(member));
+      continue;
+    }
     report(folder_.path.string(),
            fmt::format("group \"{}\" has rank {}, of which there is no trace", name, member),
            fmt::format("the traces are of ranks 0 to {}", folder_.ranks.size() - 1));
     return;
   }
+  if (definition.members.empty()) definition.members = world();
   definitions_.try_emplace(name, std::move(definition));
 }
 
@@ -110,7 +117,7 @@ void Matching::read_groups_file() {
 
 // Where both ends of a pair tag their messages in one order, they are one queue.
 void Matching::find_tagged_pairs() {
-  std::map<std::pair<RankId, RankId>, std::array<std::vector<std::int64_t>, 2>> tags;
+  std::map<std::pair<RankNumber, RankNumber>, std::array<std::vector<std::int64_t>, 2>> tags;
   for (RankId rank = 0; rank < folder_.ranks.size(); ++rank) {
     for (const Node& node : folder_.ranks[rank].trace.nodes) {
       const bool receives = node.type == NodeType::Recv;
@@ -164,19 +171,21 @@ std::vector<RankId> Matching::along_dimensions(RankId rank, const Node& node) {
 
 GroupKey Matching::message_key(RankId rank, const Node& node) {
   const bool sends = node.type == NodeType::Send;
-  const RankId source = end_of(node, "comm_src", rank);
-  const RankId target = end_of(node, "comm_dst", rank);
-  const auto world_size = static_cast<RankId>(folder_.ranks.size());
+  const RankNumber source = end_of(node, "comm_src", rank);
+  const RankNumber target = end_of(node, "comm_dst", rank);
+  const RankNumber world_size = folder_.ranks.size();
   if ((sends ? source : target) != rank || source == target ||
       std::max(source, target) >= world_size) {
     report(file_of(rank),
            fmt::format("{} {} a message from rank {} to rank {}", described(rank, node),
-                       sends ? "sends" : "receives", source, target),
+                       sends ? "sends" : "receives", static_cast<std::int64_t>(source),
+                       static_cast<std::int64_t>(target)),
            fmt::format("a rank sends from itself and receives to itself; there are ranks 0 to {}",
                        world_size - 1));
   }
   const std::string group = text(node.attributes, "pg_name");
-  const std::vector<RankId> ends{source, target};
+  const std::vector<RankId> ends{static_cast<RankId>(std::min(source, world_size - 1)),
+                                 static_cast<RankId>(std::min(target, world_size - 1))};
   const auto defined = definitions_.find(group);
   if (defined != definitions_.end() && defined->second.members == ends)
     return {.number = whole_number(group).value_or(0), .name = group, .members = ends};
@@ -221,6 +230,14 @@ Json Matching::call(const GroupKey& key, RankId rank, const Node& node) {
   if (bytes < 0) {
     report(file_of(rank), fmt::format("{} has no comm_size", described(rank, node)),
            "every communication says its bytes");
+    bytes = 0;
+  }
+  // What every member gives is summed over them.
+  if (bytes > kBytesMost / static_cast<std::int64_t>(key.members.size())) {
+    report(file_of(rank),
+           fmt::format("{} has a comm_size of {} for {} ranks", described(rank, node), bytes,
+                       key.members.size()),
+           fmt::format("all together may have {} bytes", kBytesMost));
     bytes = 0;
   }
   if (node.type != NodeType::Collective) {

@@ -75,8 +75,8 @@ class Matching {
 
   const TraceFolder& folder_;
   const Conventions& conventions_;
-  std::map<std::string, Definition> definitions_;  // by pg_name
-  std::map<std::pair<RankId, RankId>, bool> tagged_;
+  std::map<std::string, Definition> definitions_;                   // by pg_name
+  std::map<std::pair<std::uint64_t, std::uint64_t>, bool> tagged_;  // by sender and receiver
   std::map<GroupKey, Meetings> groups_;
   std::vector<Problem> problems_;
 };

@@ -57,7 +57,7 @@ Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op,
 std::optional<Meetings::Meeting> Meetings::arrive(std::uint32_t rank_class, OpIndex op,
                                                   std::uint16_t slot) {
   const Meeting meeting = meeting_of(rank_class, op, slot);
-  std::uint16_t& arrived = arrived_[meeting.group_class][meeting.ordinal];
+  std::uint32_t& arrived = arrived_[meeting.group_class][meeting.ordinal];
   ++arrived;
   if (arrived < partition_.groups[meeting.group_class].parties.size()) return std::nullopt;
   return meeting;

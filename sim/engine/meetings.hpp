@@ -57,7 +57,7 @@ class Meetings {
   std::vector<std::vector<Door>> doors_;                      // [rank class][slot]
   std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][party]
   std::deque<std::vector<OpIndex>> joined_;          // of parties that call through several slots
-  std::vector<std::vector<std::uint16_t>> arrived_;  // [group class][ordinal]: parties come so far
+  std::vector<std::vector<std::uint32_t>> arrived_;  // [group class][ordinal]: parties come so far
 };
 
 }  // namespace trainyard

@@ -30,6 +30,7 @@ std::string cell(const Json& value) {
 
 // Rows of flat objects that all have the keys of the first.
 std::string csv_of(const Json& rows) {
+  check_numbers(rows);
   std::string text;
   for (const Json& row : rows) {
     if (text.empty()) {

@@ -1,5 +1,8 @@
 #include "sim/report/result_json.hpp"
 
+#include <cmath>
+
+#include "sim/base/check.hpp"
 #include "sim/report/collective_summary.hpp"
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/figures.hpp"
@@ -225,6 +228,20 @@ Json result_json(const RunView& view) {
   return result;
 }
 
-std::string to_text(const Json& json) { return json.dump(2) + "\n"; }
+void check_numbers(const Json& json, std::string_view key) {
+  if (json.is_structured()) {
+    for (const auto& [name, value] : json.items())
+      check_numbers(value, json.is_object() ? std::string_view(name) : key);
+  } else if (json.is_number()) {
+    const auto number = json.get<double>();
+    TY_CHECK(std::isfinite(number), key, number);
+    TY_CHECK(number >= 0.0 || !key.ends_with("bytes"), key, number);
+  }
+}
+
+std::string to_text(const Json& json) {
+  check_numbers(json);
+  return json.dump(2) + "\n";
+}
 
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "sim/report/run_view.hpp"
 
@@ -23,8 +24,12 @@ namespace trainyard {
 [[nodiscard]] nlohmann::ordered_json placement_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json costs_json(const RunView& view);
 
+// An assertion at the writers: every number is finite, and what is called "..bytes" not negative.
+// (JSON would print a null for a number that is not finite, and nobody would know.)
+void check_numbers(const nlohmann::ordered_json& json, std::string_view key = {});
+
 // Two-space indentation and a last newline; numbers in their shortest form that reads back the
-// same.
+// same. REQUIRES: check_numbers.
 [[nodiscard]] std::string to_text(const nlohmann::ordered_json& json);
 
 }  // namespace trainyard

@@ -74,9 +74,15 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return result;
 }
 
-std::string percent(double fraction) { return fmt::format("{:.1f} %", 100.0 * fraction); }
+std::string percent(double fraction) {
+  TY_CHECK(std::isfinite(fraction), fraction);
+  return fmt::format("{:.1f} %", 100.0 * fraction);
+}
 
-std::string signed_percent(double fraction) { return fmt::format("{:+.1f} %", 100.0 * fraction); }
+std::string signed_percent(double fraction) {
+  TY_CHECK(std::isfinite(fraction), fraction);
+  return fmt::format("{:+.1f} %", 100.0 * fraction);
+}
 
 std::string bar(double fraction) {
   return std::string(

@@ -32,19 +32,24 @@ struct BytesOf {
   double operator()(const Gemm& g) const {
     const double operand = element_bytes(g.dtype);
     const double result = g.accumulate_fp32 ? 8.0 : (g.dtype == DataType::Fp8 ? 2.0 : operand);
-    return static_cast<double>(g.batch) * (operand * static_cast<double>(g.m * g.k + g.k * g.n) +
-                                           result * static_cast<double>(g.m * g.n));
+    const auto m = static_cast<double>(g.m);
+    const auto n = static_cast<double>(g.n);
+    const auto k = static_cast<double>(g.k);
+    return static_cast<double>(g.batch) * (operand * (m * k + k * n) + result * (m * n));
   }
   double operator()(const GroupedGemm& g) const {
     const auto rows = std::accumulate(g.rows.begin(), g.rows.end(), std::int64_t{0});
-    const auto experts = static_cast<std::int64_t>(g.rows.size());
+    const auto experts = static_cast<double>(g.rows.size());
+    const auto n = static_cast<double>(g.n);
+    const auto k = static_cast<double>(g.k);
     const double weight = g.accumulate_fp32 ? 8.0 : element_bytes(g.dtype);
-    return element_bytes(g.dtype) * static_cast<double>(rows * (g.k + g.n)) +
-           weight * static_cast<double>(experts * g.k * g.n);
+    return element_bytes(g.dtype) * static_cast<double>(rows) * (k + n) + weight * experts * k * n;
   }
   double operator()(const Attention& a) const {
-    const double q = static_cast<double>(a.batch * a.query_length * a.query_heads);
-    const double kv = static_cast<double>(a.batch * a.kv_length * a.kv_heads);
+    const auto batch = static_cast<double>(a.batch);
+    const double q =
+        batch * static_cast<double>(a.query_length) * static_cast<double>(a.query_heads);
+    const double kv = batch * static_cast<double>(a.kv_length) * static_cast<double>(a.kv_heads);
     const double qk = static_cast<double>(a.head_dim_qk);
     const double v = static_cast<double>(a.head_dim_v);
     const double forward = element_bytes(a.dtype) * (q * qk + kv * (qk + v) + q * v) + 4.0 * q;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace trainyard {
@@ -9,6 +10,11 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Far above any machine, and small enough that what is made of it stays within 64 bits.
+constexpr std::int64_t kSizeMost = 1LL << 61;
+constexpr std::int64_t kRowsMost = 1LL << 40;
+constexpr double kBytesOfKernelMost = 0x1p60;
 
 struct Writer {
   Json operator()(const Gemm& g) const {
@@ -92,7 +98,7 @@ Kernel read_grouped_gemm(JsonObject& object) {
   if (!rows.is_array()) object.report("rows", "must be an array of whole numbers");
   for (std::size_t i = 0; rows.is_array() && i < rows.size(); ++i) {
     const Json& row = rows[i];
-    if (row.is_number_integer() && row.get<std::int64_t>() >= 0) {
+    if (row.is_number_unsigned() && row.get<std::uint64_t>() <= kRowsMost) {
       gemm.rows.push_back(row.get<std::int64_t>());
     } else {
       object.report("rows", fmt::format("rows of expert {} cannot be {}", i, shown(row)));
@@ -137,7 +143,7 @@ Kernel read_copy(JsonObject& object) {
 Kernel read_recorded(JsonObject& object) {
   return Recorded{.seconds = object.number("seconds", {.fallback = 0.0, .least = 0.0}),
                   .flops = object.integer("flops", {.fallback = 0, .least = 0}),
-                  .bytes = object.integer("bytes", {.fallback = 0, .least = 0}),
+                  .bytes = object.integer("bytes", {.fallback = 0, .least = 0, .most = kSizeMost}),
                   .dtype = read_dtype(object)};
 }
 
@@ -159,13 +165,20 @@ Kernel read_kernel(JsonObject& object) {
   for (const KernelReader& reader : kReaders) kinds.emplace_back(reader.kind);
   const std::string kind = object.choice("kind", kinds);
   for (const KernelReader& reader : kReaders) {
-    if (reader.kind == kind) return reader.read(object);
+    if (reader.kind != kind) continue;
+    const Kernel kernel = reader.read(object);
+    if (const double bytes = hbm_bytes(kernel).value(); bytes > kBytesOfKernelMost)
+      object.report(
+          "kind", fmt::format("a {} of {:.3g} bytes", kind, bytes),
+          fmt::format("a kernel moves at most {:.3g}: choose a smaller shape", kBytesOfKernelMost));
+    return kernel;
   }
   return Gemm{};
 }
 
 std::int64_t read_size(JsonObject& object, std::string_view key, std::int64_t least) {
-  if (!object.raw(key).is_string()) return object.integer(key, {.least = least});
+  if (!object.raw(key).is_string())
+    return object.integer(key, {.least = std::max(least, -kSizeMost), .most = kSizeMost});
   const double bytes = object.bytes(key).value();
   if (bytes != std::trunc(bytes) || bytes > 0x1p53) {
     object.report(key, fmt::format("{} bytes is not a whole number below 2^53", bytes));

@@ -1,10 +1,12 @@
 // Reading of workload files (declared in workload_json.hpp, form in workload_format.md).
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "sim/base/checked.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/workload/kernel_json.hpp"
@@ -42,13 +44,15 @@ class Interned {
 std::vector<std::int64_t> read_matrix(JsonObject& object) {
   const Json& matrix = object.raw("matrix");
   if (matrix.is_null()) return {};
+  constexpr std::uint64_t kMost = 1ULL << 40;
   std::vector<std::int64_t> bytes;
   for (const Json& entry : matrix) {
-    if (matrix.is_array() && entry.is_number_integer()) {
+    if (matrix.is_array() && entry.is_number_unsigned() && entry.get<std::uint64_t>() <= kMost) {
       bytes.push_back(entry.get<std::int64_t>());
       continue;
     }
-    object.report("matrix", fmt::format("{} is not a whole number of bytes", shown(entry)),
+    object.report("matrix",
+                  fmt::format("{} is not a whole number of bytes up to 2^40", shown(entry)),
                   "an array of n*n numbers, those of member 0 to each member first");
     return {};
   }
@@ -152,7 +156,21 @@ class WorkloadReader {
       const auto [entry, fresh] = by_name.try_emplace(operation.text("name"), index);
       if (!fresh) entry->second = kNone;
     }
+    check_memory(object, program);
     workload_.programs.push_back(std::move(program));
+  }
+
+  // What is held at any moment is a part of this sum, which therefore must be countable.
+  static void check_memory(JsonObject& object, const Program& program) {
+    try {
+      std::int64_t sum = 0;
+      for (const ResidentMemory& held : program.resident) sum = checked_sum(sum, held.bytes);
+      for (const MemoryEffect& effect : program.effects)
+        sum = checked_sum(sum, std::abs(effect.bytes));
+    } catch (const SizeOverflow&) {
+      object.report("operations", "allocate and free more than 2^63 bytes in all",
+                    "check the sizes under \"memory\" and \"resident\"");
+    }
   }
 
   void read_operation(JsonObject& object, Program& program,

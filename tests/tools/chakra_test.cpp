@@ -171,6 +171,22 @@ TEST_F(Chakra, WhatDoesNotMatchIsNamed) {
               HasSubstr("names group \"12\", which nothing defines"));
 }
 
+// Numbers of ranks beyond 32 bits are not cut to ranks that there are.
+TEST_F(Chakra, RanksAndSizesBeyondTheirTypesAreRefused) {
+  constexpr std::int64_t kBeyond = (1LL << 32) + 1;
+  Node far = message(0, NodeType::Send, 0, 1, 0);
+  far.attributes["comm_dst"] = kBeyond;
+  EXPECT_THAT(problem({{.nodes = {far}}, {.nodes = {message(0, NodeType::Recv, 0, 1, 0)}}}),
+              HasSubstr("a message from rank 0 to rank 4294967297"));
+  const auto groups = scratch.folder() / "groups.json";
+  write_file(groups, R"({"1": [0, 4294967296]})");
+  EXPECT_THAT(problem({{.nodes = {collective(0, 0, 8, "1")}}, {}}, {.groups = groups}),
+              HasSubstr("group \"1\" has rank 4294967296, of which there is no trace"));
+  EXPECT_THAT(
+      problem({{.nodes = {collective(0, 2, 1LL << 62)}}, {.nodes = {collective(0, 2, 1LL << 62)}}}),
+      HasSubstr("has a comm_size of 4611686018427387904"));
+}
+
 TEST_F(Chakra, ATraceThatCannotHaveRunIsRefused) {
   const auto waits = [](std::uint64_t id, std::uint64_t before) {
     return Node{.id = id, .name = "work", .type = NodeType::Compute, .data = {before}};

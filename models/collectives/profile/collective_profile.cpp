@@ -83,7 +83,8 @@ CollectiveOp read_op(JsonObject& object) {
 
 RunRow read_row(JsonFile& file, JsonObject& object, CollectiveOp op) {
   constexpr double kMost = 1e12;
-  RunRow row{.bytes = object.integer("size_bytes", {.least = 1, .most = 1'000'000'000'000'000}),
+  RunRow row{.bytes = object.integer(
+                 "size_bytes", {.least = 1, .most = static_cast<std::int64_t>(kLogBytesMost)}),
              .dtype = object.text("dtype"),
              .time_us = object.number("time_us", {.least = 0.0, .most = kMost}),
              .algbw_GBps = object.number("algbw_GBps", {.least = 0.0, .most = kMost}),
@@ -92,8 +93,10 @@ RunRow read_row(JsonFile& file, JsonObject& object, CollectiveOp op) {
   if (read_op(object) != op && file.is_sound(object.pointer("op")))
     file.report(object.pointer("op"), "is another operation than the run's",
                 "put it into a run of its own");
-  if (row.time_us <= 0.0 && file.is_sound(object.pointer("time_us")))
-    file.report(object.pointer("time_us"), "must be above 0", "leave the row out");
+  if (!is_measured_time(row.time_us) && file.is_sound(object.pointer("time_us")))
+    file.report(object.pointer("time_us"),
+                fmt::format("{} us is no time that a clock measures", row.time_us),
+                "leave the row out");
   return row;
 }
 

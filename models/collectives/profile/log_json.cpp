@@ -56,7 +56,13 @@ void add_time(LogRun& run, const Json& result, const char* key, bool in_place) {
   const double time = number_at(cell, "time", number_at(cell, "cpu_time", std::nan("")));
   const double bytes = number_at(result, "size", 0.0);
   if (bytes == 0.0) return;
-  if (!(bytes > 0.0 && bytes < 1e18) || !(time > 0.0)) {
+  if (!(bytes >= 1.0 && bytes <= kLogBytesMost) || !is_measured_time(time)) {
+    ++run.broken;
+    return;
+  }
+  const double algbw = number_at(cell, "alg_bw", 0.0);
+  const double busbw = number_at(cell, "bus_bw", 0.0);
+  if (!is_measured_rate(algbw) || !is_measured_rate(busbw)) {
     ++run.broken;
     return;
   }
@@ -67,8 +73,8 @@ void add_time(LogRun& run, const Json& result, const char* key, bool in_place) {
   run.rows.push_back({.bytes = static_cast<std::int64_t>(bytes),
                       .dtype = text_at(result, "type"),
                       .time_us = time,
-                      .algbw_GBps = number_at(cell, "alg_bw", 0.0),
-                      .busbw_GBps = number_at(cell, "bus_bw", 0.0),
+                      .algbw_GBps = algbw,
+                      .busbw_GBps = busbw,
                       .in_place = in_place});
 }
 

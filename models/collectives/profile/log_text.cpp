@@ -239,8 +239,9 @@ class TextReader {
     const auto time = number<double>(words[begin]);
     const auto algbw = number<double>(words[begin + columns_.algbw]);
     const auto busbw = number<double>(words[begin + columns_.busbw]);
-    if (!bytes || !time || !algbw || !busbw || *bytes <= 0 || !std::isfinite(*time) ||
-        *time <= 0.0 || !std::isfinite(*algbw) || !std::isfinite(*busbw)) {
+    const bool sized = bytes && *bytes > 0 && static_cast<double>(*bytes) <= kLogBytesMost;
+    if (!sized || !time || !algbw || !busbw || !is_measured_time(*time) ||
+        !is_measured_rate(*algbw) || !is_measured_rate(*busbw)) {
       if (!bytes || *bytes > 0) ++run.broken;  // a size of 0 is no fault, and no measurement
       return;
     }

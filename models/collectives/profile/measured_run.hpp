@@ -24,6 +24,15 @@ struct RunRow {
   bool in_place = false;
 };
 
+// Sizes, times and rates outside these bounds are no measurements, and no fit can divide by them.
+inline constexpr double kLogBytesMost = 1e15;
+[[nodiscard]] constexpr bool is_measured_time(double time_us) {
+  return time_us >= 1e-3 && time_us <= 1e12;
+}
+[[nodiscard]] constexpr bool is_measured_rate(double rate_GBps) {
+  return rate_GBps >= 0.0 && rate_GBps <= 1e12;
+}
+
 struct MeasuredRun {
   std::string file = {};  // as the user named it
   CollectiveOp op = CollectiveOp::AllReduce;

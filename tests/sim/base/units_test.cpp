@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "sim/base/check.hpp"
+#include "sim/base/checked.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -22,6 +28,23 @@ TEST(Units, PrintFourDigitsInTheUnitThatReadsBest) {
 TEST(Units, RoundUpIntoTheNextUnit) {
   // 999.96 ms would print as "1000 ms".
   EXPECT_EQ(to_text(Seconds{0.99996}), "1 s");
+}
+
+TEST(Units, NeverPrintWhatIsNoNumber) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  EXPECT_THROW((void)to_text(Seconds{kInfinite}), InternalError);
+  EXPECT_THROW((void)to_text(Bytes{std::nan("")}), InternalError);
+  EXPECT_THROW((void)to_text(BytesPerSecond{kInfinite}), InternalError);
+  EXPECT_THROW((void)to_text(FlopsPerSecond{-kInfinite}), InternalError);
+  EXPECT_THROW((void)to_text(Bytes{-2.0}), InternalError);
+}
+
+TEST(Checked, SumsThrowWhereTheyWouldWrap) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(checked_sum(kMost - 1, 1), kMost);
+  EXPECT_EQ(checked_sum(-1, 1), 0);
+  EXPECT_THROW((void)checked_sum(kMost, 1), SizeOverflow);
+  EXPECT_THROW((void)checked_sum(-kMost, -2), SizeOverflow);
 }
 
 }  // namespace

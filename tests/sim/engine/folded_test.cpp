@@ -118,6 +118,23 @@ TEST(Folded, RoundedWeightsAgreeToo) {
   }
 }
 
+// More members than 16 bits can count: each is a party of its own where nothing is folded.
+TEST(Folded, AnUnfoldedGroupMayHaveMoreThan65536Members) {
+  constexpr std::uint32_t kMembers = 65'536;
+  Script script({1e9});
+  const std::uint32_t call =
+      script.call(CollectiveOp::AllReduce, {{.latency = Seconds{2.0}, .chains = {}}});
+  const std::uint32_t program = script.program("member");
+  script.communicate(program, OpKind::Collective, 0, call);
+  std::vector<Script::Member> members;
+  for (std::uint32_t i = 0; i < kMembers; ++i)
+    members.push_back({.rank = script.rank(program), .slot = 0});
+  script.group(members);
+  const Timeline timeline = script.run(*make_engine("ideal"), script.fold_it(false));
+  ASSERT_EQ(timeline.classes.size(), kMembers);
+  EXPECT_EQ(timeline.makespan_s, 2.0);
+}
+
 TEST(Folded, RepeatsItselfWithinAProcess) {  // oracle 76
   const Script script = two_stages(7);
   const Partition folded = script.fold_it(true);

@@ -216,6 +216,14 @@ TEST(ResultJson, ApproximationsAreNamedCountedAndExplained) {
   EXPECT_FALSE(result["provenance"].contains("wall_s"));
 }
 
+// JSON would write null for them, and a reader would take a size that wrapped for a size.
+TEST(ResultJson, IsNotWrittenWithWhatIsNoNumber) {
+  EXPECT_THROW((void)to_text(OrderedJson{{"step_time_s", std::nan("")}}), InternalError);
+  EXPECT_THROW((void)to_text(OrderedJson{{"rows", {{{"mfu", HUGE_VAL}}}}}), InternalError);
+  EXPECT_THROW((void)to_text(OrderedJson{{"peak_bytes", -2}}), InternalError);
+  EXPECT_EQ(to_text(OrderedJson{{"error", -2}}), "{\n  \"error\": -2\n}\n");
+}
+
 TEST(ResultJson, NumbersReadBackTheSame) {
   SmallRun small;
   small.run.timeline.makespan_s = 5.000000000000001;

@@ -184,5 +184,25 @@ TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
   EXPECT_THAT(problems_in(replaced(uneven, "[0, 30, 10, 5]", "[]")), HasSubstr("has no numbers"));
 }
 
+// Sizes whose sums and products would leave 64 bits are refused, each at its field.
+TEST(WorkloadJson, RefusesSizesThatCannotBeCounted) {
+  const std::string whole = example();
+  EXPECT_EQ(problems_in(whole), "");
+  EXPECT_THAT(
+      problems_in(replaced(whole, "\"bytes\": 268435456", "\"bytes\": 9223372036854775807")),
+      HasSubstr("/bytes: must be between 0 and 2305843009213693952"));
+  EXPECT_THAT(problems_in(replaced(whole, "\"m\": 4096", "\"m\": 4611686018427387904")),
+              HasSubstr("/kind: a gemm of"));
+  // Each effect can be counted, and all together cannot.
+  std::string effects;
+  for (int i = 0; i < 4; ++i)
+    effects += R"({"category": "weights", "when": "end", "bytes": 2305843009213693952},)";
+  effects.pop_back();
+  EXPECT_THAT(problems_in(R"({"memory_categories": ["weights"], "programs": [{"operations": [
+      {"kind": "delay", "name": "x", "delay": "1 s", "memory": [)" +
+                          effects + R"(]}]}], "ranks": [{"program": 0, "gpu": 0}]})"),
+              HasSubstr("/programs/0/operations: allocate and free more than 2^63 bytes"));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -291,5 +291,20 @@ TEST(NcclLog, KnowsNcclsNumbersOfVersions) {
   EXPECT_EQ(nccl_version_text(0), "");
 }
 
+// A denormal time would make rates infinite, and the fit of them no number.
+TEST(NcclLog, TimesThatNoClockMeasuresAreLeftOut) {
+  const auto with_time = [](const std::string& time) {
+    return "        2048           512     float     sum      -1    " + time +
+           "    0.10    0.17       0    11.25    0.09    0.16       0\n";
+  };
+  for (const std::string time : {"1e-320", "1e-4", "1e300"}) {
+    SCOPED_TRACE(time);
+    const std::vector<MeasuredRun> runs = read(all_reduce(kRow + with_time(time) + kConcluded));
+    ASSERT_EQ(runs.size(), 1U);
+    EXPECT_EQ(runs[0].rows.size(), 3U);  // both of 1024 bytes, and in place of 2048
+    EXPECT_FALSE(runs[0].notes.empty());
+  }
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -68,7 +68,7 @@ TEST(CollectiveProfile, RefusesWithEveryProblem) {
     FAIL() << "was read";
   } catch (const InputError& error) {
     const std::string text = error.what();
-    EXPECT_THAT(text, HasSubstr("/runs/0/rows/0/time_us: must be above 0"));
+    EXPECT_THAT(text, HasSubstr("/runs/0/rows/0/time_us: 0 us is no time"));
     EXPECT_THAT(text, HasSubstr("/runs/0/rows/1/op: is another operation"));
     EXPECT_THAT(text, HasSubstr("/runs/0/ranks"));
     EXPECT_THAT(text, HasSubstr("/verion: unknown key"));
