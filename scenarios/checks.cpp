@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <array>
 
+#include "models/architecture/shard.hpp"
 #include "models/context_shape.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/device_checks.hpp"
 #include "scenarios/expert_checks.hpp"
 #include "scenarios/gpu_checks.hpp"
-#include "scenarios/split_checks.hpp"
 #include "scenarios/size_checks.hpp"
+#include "scenarios/split_checks.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
@@ -47,11 +48,29 @@ void check_tensor_divides(const Check& check, std::int64_t amount, std::string_v
                     fmt::format("divisors: {}", divisors(amount, 64)));
 }
 
+// Each key-value head stands on the same number of ranks, among which its columns are divided.
+void check_copied_heads(const Check& check) {
+  const Architecture& model = check.architecture();
+  const std::int64_t tensor = check.sizes().tensor;
+  if (tensor % model.kv_heads != 0) {
+    check.file.report("/parallelism/tensor",
+                      fmt::format("{} tensor ranks cannot share {} key-value heads evenly", tensor,
+                                  model.kv_heads),
+                      fmt::format("choose a divisor or a multiple of {}", model.kv_heads));
+  } else {
+    check_tensor_divides(check, 2 * model.kv_width(), "columns of keys and values");
+  }
+}
+
 void check_tensor(const Check& check) {
   if (!check.model || !check.parallelism) return;
-  check_tensor_divides(check, check.architecture().heads, "heads");
-  if (check.architecture().kv_heads != check.architecture().heads) {
-    check_tensor_divides(check, check.architecture().kv_heads, "key-value heads");
+  const Architecture& model = check.architecture();
+  check_tensor_divides(check, model.heads, "heads");
+  if (model.kv_heads < model.heads) {
+    if (replicates_kv_heads(model, check.sizes().tensor))
+      check_copied_heads(check);
+    else
+      check_tensor_divides(check, model.kv_heads, "key-value heads");
   }
   check_tensor_divides(check, check.architecture().ffn, "feed-forward columns");
 }

@@ -11,6 +11,14 @@ std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t te
   return std::max<std::int64_t>(1, architecture.kv_heads / tensor);
 }
 
+std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t tensor) {
+  return kv_heads_per_rank(architecture, tensor) * architecture.head_dim;
+}
+
+bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor) {
+  return !architecture.latent() && tensor > architecture.kv_heads;
+}
+
 LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
                        const LayerShardQuery& query) {
   LayerShard shard;

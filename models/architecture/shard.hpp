@@ -27,12 +27,19 @@ struct LayerShardQuery {
   std::int64_t expert_tensor = 1;  // tensor ranks of one expert
 };
 
-// Key-value heads of one tensor rank: kv_heads/t, and where t exceeds kv_heads each is held by
-// several ranks.
+// Key-value heads that one tensor rank attends with: kv_heads/t, and one where t exceeds kv_heads.
+// Several ranks then have the same head: the columns of the QKV matrix stay divided among all t
+// ranks, each head is cut, and what the product makes of them is gathered over the tensor group,
+// from which every rank takes its queries and its head. Backward their gradients are reduced and
+// scattered likewise (Megatron-LM core/transformer/attention.py, get_query_key_value_tensors).
 [[nodiscard]] std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t tensor);
+// Their width, of keys or of values: kv_heads_per_rank * head_dim.
+[[nodiscard]] std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t tensor);
+// Whether several tensor ranks have the same key-value head.
+[[nodiscard]] bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor);
 
-// REQUIRES: t divides heads and ffn, one of kv_heads and t divides the other, e divides the
-// experts.
+// REQUIRES: t divides heads, ffn and the columns of keys and values, one of kv_heads and t divides
+// the other, e divides the experts.
 [[nodiscard]] LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
                                      const LayerShardQuery& query = {});
 

@@ -19,7 +19,7 @@ void add_attention(const Architecture& a, std::vector<Weight>& weights) {
                      .inputs = a.hidden,
                      .outputs = 2 * a.kv_width(),
                      .split = Split::Column,
-                     .units = a.kv_heads,
+                     .units = 2 * a.kv_width(),  // a head may be cut (shard.hpp)
                      .bias = bias});
 }
 
@@ -106,9 +106,8 @@ std::int64_t layer_vectors(const Architecture& a, LayerKind kind) {
 }
 
 std::int64_t split_parameters(const Weight& weight, std::int64_t tensor) {
-  TY_CHECK(tensor > 0 && (weight.units % tensor == 0 || tensor % weight.units == 0), tensor,
-           weight.units, weight.name);
-  const std::int64_t units = std::max<std::int64_t>(1, weight.units / tensor);
+  TY_CHECK(tensor > 0 && weight.units % tensor == 0, tensor, weight.units, weight.name);
+  const std::int64_t units = weight.units / tensor;
   switch (weight.split) {
     case Split::Column: {
       const std::int64_t outputs = weight.outputs / weight.units * units;

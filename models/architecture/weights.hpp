@@ -38,9 +38,7 @@ struct Weight {
 // the router's bias. No tensor rank has less than all of them.
 [[nodiscard]] std::int64_t layer_vectors(const Architecture& architecture, LayerKind kind);
 
-// Of one of `tensor` ranks: the divided side's whole units, at least one (key-value heads are held
-// by several ranks where there are fewer of them). REQUIRES: one of units and tensor divides the
-// other.
+// Of one of `tensor` ranks: the divided side's whole units. REQUIRES: tensor divides the units.
 [[nodiscard]] std::int64_t split_parameters(const Weight& weight, std::int64_t tensor);
 
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 // stacks.
 #include <algorithm>
 
+#include "models/architecture/shard.hpp"
 #include "models/lower/context_attention.hpp"
 #include "models/lower/layer.hpp"
 
@@ -34,7 +35,7 @@ Attention LayerLowering::flash(bool backward) const {
   };
   return {.batch = packed ? 1 : sequences,
           .query_heads = arch_.heads / shape_.tensor,
-          .kv_heads = arch_.kv_heads / shape_.tensor,
+          .kv_heads = kv_heads_per_rank(arch_, shape_.tensor),
           .query_length = s,
           .kv_length = s,
           .head_dim_qk = arch_.head_dim,

@@ -1,5 +1,6 @@
 #include "models/lower/layer.hpp"
 
+#include "models/architecture/shard.hpp"
 #include "models/lower/moe.hpp"
 #include "models/lower/tensor_pipeline.hpp"
 #include "models/recompute.hpp"
@@ -206,6 +207,21 @@ void LayerLowering::write_forward(const LayerParts& parts) {
   }
 }
 
+std::int64_t LayerLowering::all_heads_bytes() const {
+  return shape_.tokens * (arch_.query_width() + 2 * arch_.kv_width()) * shape_.element;
+}
+
+void LayerLowering::gather_heads() {
+  if (replicates_kv_heads(arch_, shape_.tensor))
+    tensor_collective(CollectiveOp::AllGather, all_heads_bytes(), "qkv_heads_all_gather", true);
+}
+
+void LayerLowering::scatter_head_gradients() {
+  if (replicates_kv_heads(arch_, shape_.tensor))
+    tensor_collective(CollectiveOp::ReduceScatter, all_heads_bytes(), "qkv_heads_reduce_scatter",
+                      true);
+}
+
 void LayerLowering::attention_forward() {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden,
@@ -214,6 +230,7 @@ void LayerLowering::attention_forward() {
       "attention_all_gather", "qkv_gemm",
       product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
   adapters_forward("qkv");
+  gather_heads();
   head_norms("qk_norm", Way::Forward);
   rotary("rope", Way::Forward);
   repeat_heads("repeat_heads");
@@ -235,6 +252,7 @@ void LayerLowering::second_products_again() {
   norm_forward("attention_norm");
   column_forward("attention_all_gather", "key_gemm",
                  product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
+  gather_heads();
   head_norms("qk_norm", Way::Forward);
   rotary("rope", Way::Forward);
   repeat_heads("repeat_heads");
@@ -367,6 +385,7 @@ void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradi
   rotary("rope_backward", Way::Backward);
   head_norms("qk_norm_backward", Way::Backward);
   join_attention_gradients();
+  scatter_head_gradients();
   if (again_.norms) repeat([this] { norm_forward("attention_norm"); });
   const OpIndex qkv = column_backward("qkv", qkv_width / shape_.tensor, part);
   if (ready == nullptr) return;

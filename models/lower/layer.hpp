@@ -166,7 +166,8 @@ class LayerLowering {
   void latent_up_again();
   void latent_heads(std::string_view rope, std::string_view assembly, Way way);
   [[nodiscard]] std::int64_t query_inputs() const;
-  [[nodiscard]] bool has_experts() const;  // the layer that the tags name
+  [[nodiscard]] bool has_experts() const;                  // the layer that the tags name
+  [[nodiscard]] std::int64_t query_and_key_width() const;  // of this rank's heads
   void head_norms(std::string_view name, Way way);
   void rotary(std::string_view name, Way way);
   void repeat_heads(std::string_view name);
@@ -182,6 +183,11 @@ class LayerLowering {
   void norm_back(std::string_view name, const NormBack& norm, std::vector<ReadyGradient>* ready);
   void ffn_weights(std::vector<ReadyGradient>* ready);
   void attention_weights(std::vector<ReadyGradient>* ready);
+  // Where several tensor ranks have the same key-value head (architecture/shard.hpp): what the QKV
+  // product made of all heads comes to every rank, and backward their gradients are summed.
+  void gather_heads();
+  void scatter_head_gradients();
+  [[nodiscard]] std::int64_t all_heads_bytes() const;
   void attention_forward();
   void attention_core_forward();
   void attention_core_backward();

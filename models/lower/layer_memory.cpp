@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/adapters.hpp"
+#include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
 #include "models/context_shape.hpp"
 #include "models/recompute.hpp"
@@ -137,10 +138,13 @@ std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::i
   query.expert_tensor = p.expert_tensor_size();
   query.recompute = Recompute::None;
   const LayerActivations kept = layer_activations(a, query);
-  const std::int64_t keys = a.latent() ? a.query_width() : a.kv_width();
-  const std::int64_t values = a.latent() ? a.output_width() : a.kv_width();
+  const std::int64_t key_values = a.latent() ? (a.query_width() + a.output_width()) / p.tensor
+                                             : 2 * kv_width_per_rank(a, p.tensor);
+  // The gradients of all heads, before they are reduced and scattered.
+  const std::int64_t gathered_heads =
+      replicates_kv_heads(a, p.tensor) ? a.query_width() + 2 * a.kv_width() : 0;
   const std::int64_t attention =
-      tokens * (a.output_width() + a.query_width() + keys + values) / p.tensor;
+      tokens * ((a.output_width() + a.query_width()) / p.tensor + key_values + gathered_heads);
   const auto element = static_cast<std::int64_t>(element_bytes(plan.training.precision));
   const std::int64_t freed = parts.ffn ? kept.ffn + kept.experts : 0;  // by the attention's turn
   return element * stream + std::max(parts.ffn ? element * numbers : 0,

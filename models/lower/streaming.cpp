@@ -1,4 +1,5 @@
 // The streaming operations of a layer: kernels whose time is what they read and write.
+#include "models/architecture/shard.hpp"
 #include "models/lower/layer.hpp"
 
 namespace trainyard {
@@ -34,11 +35,15 @@ OpIndex LayerLowering::norm_backward(std::string_view name) {
                 shape_.local_tokens * arch_.hidden);
 }
 
+std::int64_t LayerLowering::query_and_key_width() const {
+  return arch_.query_width() / shape_.tensor + kv_width_per_rank(arch_, shape_.tensor);
+}
+
 // Over each head of queries and of keys, where the model has such norms.
 void LayerLowering::head_norms(std::string_view name, Way way) {
   if (!arch_.qk_norm) return;
   const StreamingOperation& norm = plan_.streaming.rms_norm;
-  const std::int64_t width = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
+  const std::int64_t width = query_and_key_width();
   stream(name, MemoryBoundKind::Norm, way == Way::Forward ? norm.forward : norm.backward,
          shape_.tokens * width);
 }
@@ -46,7 +51,7 @@ void LayerLowering::head_norms(std::string_view name, Way way) {
 void LayerLowering::rotary(std::string_view name, Way way) {
   if (arch_.positions != Positions::Rotary) return;
   const StreamingOperation& turned = plan_.streaming.rotary;
-  const std::int64_t width = (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
+  const std::int64_t width = query_and_key_width();
   stream(name, MemoryBoundKind::Rope, way == Way::Forward ? turned.forward : turned.backward,
          shape_.tokens * width);
 }
@@ -55,7 +60,7 @@ void LayerLowering::rotary(std::string_view name, Way way) {
 // and written once.
 void LayerLowering::repeat_heads(std::string_view name) {
   if (!plan_.streaming.repeated_heads || arch_.heads == arch_.kv_heads) return;
-  const std::int64_t width = 2 * (arch_.query_width() + arch_.kv_width()) / shape_.tensor;
+  const std::int64_t width = 2 * query_and_key_width();
   memory_bound(name, MemoryBoundKind::Elementwise, shape_.element * shape_.tokens * width, 2);
 }
 
@@ -79,7 +84,7 @@ void LayerLowering::copy_sequence(std::string_view name, std::int64_t bytes) {
 
 void LayerLowering::join_attention_gradients() {
   if (!plan_.streaming.joined_gradients) return;
-  const std::int64_t width = (arch_.query_width() + 2 * arch_.kv_width()) / shape_.tensor;
+  const std::int64_t width = query_and_key_width() + kv_width_per_rank(arch_, shape_.tensor);
   memory_bound("qkv_gradient_join", MemoryBoundKind::Elementwise,
                2 * shape_.element * shape_.tokens * width);
 }

@@ -1,5 +1,6 @@
 #include "scenarios/search/legal.hpp"
 
+#include "models/architecture/shard.hpp"
 #include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
@@ -18,7 +19,11 @@ bool batch_divides(const TrainingPlan& plan) {
 bool heads_divide(const TrainingPlan& plan) {
   const Architecture& model = plan.architecture;
   const std::int64_t tensor = plan.parallelism.tensor;
-  if (model.heads % tensor != 0 || model.kv_heads % tensor != 0) return false;
+  if (model.heads % tensor != 0) return false;
+  const bool copies = replicates_kv_heads(model, tensor);
+  if (copies ? tensor % model.kv_heads != 0 || 2 * model.kv_width() % tensor != 0
+             : model.kv_heads % tensor != 0)
+    return false;
   return model.has_experts() || model.ffn % tensor == 0;
 }
 

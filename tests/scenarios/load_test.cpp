@@ -103,6 +103,15 @@ TEST(LoadScenario, ReadsEverySection) {
   EXPECT_EQ(s.seed, 7U);
 }
 
+// Megatron-LM takes them: several ranks have the same head.
+TEST(LoadScenario, MoreTensorRanksThanKeyValueHeadsAreTaken) {
+  Json document = sample();
+  document["model"] = "llama3-70b";
+  document["parallelism"] = {{"tensor", 16}, {"pipeline", 4}};
+  document["training"]["sequence_length"] = 4096;
+  EXPECT_EQ(load(document).plan.parallelism.tensor, 16);
+}
+
 TEST(LoadScenario, TheModelMayBeInlineOrAFileBesideTheScenario) {
   const TemporaryFolder folder;
   const Json shape = {{"layers", 4}, {"hidden", 1024}, {"heads", 8},

@@ -306,13 +306,16 @@ TEST(WorkedExample, Llama70B) {
   }
 }
 
+// The ranks have copies of heads, not of the weights that make them.
 TEST(Shard, KeyValueHeadsAreCopiedWhereRanksOutnumberThem) {
   const Architecture a = load_architecture("llama3-70b");
   EXPECT_EQ(kv_heads_per_rank(a, 4), 2);
   EXPECT_EQ(kv_heads_per_rank(a, 8), 1);
   EXPECT_EQ(kv_heads_per_rank(a, 16), 1);
-  const std::int64_t copied = layer_shard(a, 16).sharded * 16 - layer_shard(a, 1).sharded;
-  EXPECT_EQ(copied, 2 * a.hidden * a.kv_width());
+  EXPECT_EQ(kv_width_per_rank(a, 16), 128);
+  EXPECT_FALSE(replicates_kv_heads(a, 8));
+  EXPECT_TRUE(replicates_kv_heads(a, 16));
+  EXPECT_EQ(layer_shard(a, 16).sharded * 16, layer_shard(a, 1).sharded);
 }
 
 // Most loaded shard as Megatron estimates it, GPT-3 shape without linear biases, t = 8, p = 16: all

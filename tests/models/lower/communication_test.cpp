@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "models/lower/entries.hpp"
 #include "models/lower/layer.hpp"
 #include "step.hpp"
 
@@ -58,6 +59,34 @@ TEST(TensorVolume, EightUnitsPlainAndTenWithSequenceParallelism) {
       expect_units(plan, 10.0);
     }
   }
+}
+
+// Twice as many ranks as key-value heads: what the QKV product made of all heads (here as wide as
+// two messages) is gathered forward, and its gradient reduced and scattered backward.
+TEST(TensorVolume, CopiedHeadsAreGatheredAndTheirGradientsScattered) {
+  TrainingPlan plan = plan_of(small_llama(4), {.tensor = 16, .pipeline = 2}, 4);
+  ASSERT_EQ(plan.architecture.query_width() + 2 * plan.architecture.kv_width(),
+            2 * plan.architecture.hidden);
+  expect_units(plan, 8.0 + 4.0);
+  plan.training.recompute = Recompute::Full;
+  expect_units(plan, 12.0 + 6.0);
+  plan.training.recompute = Recompute::None;
+  plan.parallelism.sequence_parallel = true;
+  expect_units(plan, 10.0 + 4.0);
+}
+
+// The heads are on several ranks, and each weight and each gradient on one.
+TEST(TensorVolume, WeightsOfCopiedHeadsAreNotCopied) {
+  const TrainingPlan whole = plan_of(small_llama(4), {.tensor = 1}, 4);
+  const TrainingPlan cut = plan_of(small_llama(4), {.tensor = 16}, 4);
+  const auto matrices = [](const TrainingPlan& plan) {
+    std::int64_t sum = 0;
+    for (const GradientEntry& entry : layer_entries(plan, LayerKind::Dense))
+      for (const Tensor& tensor : entry.tensors)
+        if (tensor.columns > 1) sum += tensor.rows * tensor.columns;
+    return sum;
+  };
+  EXPECT_EQ(16 * matrices(cut), matrices(whole));
 }
 
 // Of the ten units with sequence parallelism six are gathers: forward, of gradients, and again for

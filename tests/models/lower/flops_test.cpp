@@ -82,7 +82,8 @@ struct Grid {
   bool sequence_parallel;
 };
 const std::vector<Grid> kGrids = {{1, 1, 1, 1, false}, {2, 1, 1, 1, false}, {4, 1, 1, 2, true},
-                                  {1, 4, 1, 1, false}, {2, 2, 2, 2, true},  {8, 4, 1, 2, false}};
+                                  {1, 4, 1, 1, false}, {2, 2, 2, 2, true},  {8, 4, 1, 2, false},
+                                  {16, 1, 1, 1, true}};  // more than key-value heads
 
 TrainingPlan on_grid(const Architecture& architecture, const Grid& grid) {
   TrainingPlan plan = plan_of(architecture,
