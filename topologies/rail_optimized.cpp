@@ -1,6 +1,7 @@
-// Rail-optimised leaf-spine, as in the DGX SuperPOD reference architectures: nodes form units, and
-// NIC q of every node of a unit goes to leaf q of that unit, so GPUs with equal index are one
-// switch apart.
+// Rail-optimised leaf-spine, as in the DGX SuperPOD reference architectures: servers form units,
+// and NIC q of every server of a unit goes to leaf q of that unit, so GPUs with equal index are one
+// switch apart. A node that is one NVLink domain of several servers (NVL72: 18 compute trays of 4
+// GPUs) has as many rails as one of its servers has NICs.
 //
 // While spines have ports for all leaves there is one spine tier. Beyond, each rail gets pods of
 // its own (equal rails stay below the cores) and a third tier joins them.
@@ -19,41 +20,57 @@ namespace trainyard {
 namespace {
 
 struct Units {
-  std::uint32_t nodes = 0;    // of one unit: the downlinks of a leaf
+  std::uint32_t servers = 0;  // of one unit: the downlinks of a leaf
   std::uint32_t uplinks = 0;  // of a leaf
   std::uint32_t count = 0;
+  std::uint32_t rails = 0;        // NICs of one server
+  std::uint32_t all_servers = 0;  // of the cluster
 };
+
+// Servers of one node, which share its NICs evenly.
+std::uint32_t servers_per_node(const NodeSpec& node) {
+  const std::uint32_t gpus = node.gpus_per_cpu * node.cpus_per_host;
+  if (gpus == 0 || node.gpus % gpus != 0 || node.nics % (node.gpus / gpus) != 0) return 1;
+  return node.gpus / gpus;
+}
+
+// Servers under one set of leaves: whole nodes, where a leaf has ports for one.
+std::uint32_t servers_per_unit(const FabricSpec& fabric, std::uint32_t of_node) {
+  if (fabric.nodes_per_unit > 0) return fabric.nodes_per_unit * of_node;
+  const std::uint32_t most = downlinks(fabric.radix, fabric.oversubscription);
+  return most >= of_node ? most / of_node * of_node : most;
+}
 
 Units divide(const ClusterSpec& spec) {
   const FabricSpec& fabric = spec.fabric;
-  Units units;
-  units.nodes = fabric.nodes_per_unit > 0 ? fabric.nodes_per_unit
-                                          : downlinks(fabric.radix, fabric.oversubscription);
-  units.uplinks = uplinks(units.nodes, fabric.oversubscription);
-  if (units.nodes == 0 || units.nodes + units.uplinks > fabric.radix) {
+  const std::uint32_t of_node = servers_per_node(spec.node);
+  Units units{.rails = spec.node.nics / of_node, .all_servers = spec.nodes * of_node};
+  units.servers = servers_per_unit(fabric, of_node);
+  units.uplinks = uplinks(units.servers, fabric.oversubscription);
+  if (units.servers == 0 || units.servers + units.uplinks > fabric.radix) {
     throw InputError(Problem{
         "", "/fabric/nodes_per_unit",
         fmt::format("a leaf for {} nodes needs {} ports down and {} up, and a switch has {}",
-                    units.nodes, units.nodes, units.uplinks, fabric.radix),
+                    units.servers / of_node, units.servers, units.uplinks, fabric.radix),
         fmt::format("put at most {} nodes in a unit, or raise radix or oversubscription",
-                    downlinks(fabric.radix, fabric.oversubscription))});
+                    downlinks(fabric.radix, fabric.oversubscription) / of_node)});
   }
-  units.count = (spec.nodes + units.nodes - 1) / units.nodes;
+  units.count = (units.all_servers + units.servers - 1) / units.servers;
   return units;
 }
 
 // Leaves by unit, then rail; the NICs are cabled to them.
 std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, Draft& draft) {
-  const std::uint32_t rails = spec.node.nics;
+  const std::uint32_t rails = units.rails;
   const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", units.count * rails);
   const Wire wire = nic_wire(spec);
   std::vector<DeviceId> nics;
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
     const auto unit = static_cast<std::uint32_t>(leaf / rails);
-    const std::uint32_t end = std::min((unit + 1) * units.nodes, spec.nodes);
+    const std::uint32_t end = std::min((unit + 1) * units.servers, units.all_servers);
     nics.clear();
-    for (std::uint32_t node = unit * units.nodes; node < end; ++node)
-      nics.push_back(draft.nics[std::size_t{node} * rails + leaf % rails]);
+    for (std::uint32_t server = unit * units.servers; server < end; ++server)
+      nics.push_back(draft.nics[std::size_t{server} * rails + leaf % rails]);
     draft.blueprint.join(nics, std::span(&leaves[leaf], 1), wire);
   }
   return leaves;
@@ -63,7 +80,7 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
 // size.
 std::vector<std::vector<DeviceId>> pods_by_rail(const ClusterSpec& spec, const Units& units,
                                                 const std::vector<DeviceId>& leaves) {
-  const std::uint32_t rails = spec.node.nics;
+  const std::uint32_t rails = units.rails;
   const std::uint32_t most = downlinks(spec.fabric.radix, spec.fabric.core_oversubscription);
   const std::uint32_t blocks = (units.count + most - 1) / most;
   const std::uint32_t size = (units.count + blocks - 1) / blocks;
@@ -86,13 +103,14 @@ void draw_rail_optimized(const ClusterSpec& spec, Draft& draft) {
   // Refused before anything is drawn: pods x one cable must fit a core.
   const std::uint32_t radix = spec.fabric.radix;
   const std::uint32_t most = downlinks(radix, spec.fabric.core_oversubscription);
-  const std::uint64_t nodes_most = std::uint64_t{radix / spec.node.nics} * most * units.nodes;
-  const bool two_tiers = units.count * spec.node.nics <= radix;
+  const std::uint64_t nodes_most =
+      std::uint64_t{radix / units.rails} * most * units.servers / servers_per_node(spec.node);
+  const bool two_tiers = units.count * units.rails <= radix;
   if (!two_tiers && spec.nodes > nodes_most) {
     throw InputError(Problem{
         "", "/nodes",
         fmt::format("{} nodes with {} rails do not fit: three tiers of {}-port switches hold {}",
-                    spec.nodes, spec.node.nics, radix, nodes_most),
+                    spec.nodes, units.rails, radix, nodes_most),
         "raise fabric.radix or an oversubscription, or use fewer nodes"});
   }
   const std::vector<DeviceId> leaves = draw_leaves(spec, units, draft);
@@ -101,7 +119,7 @@ void draw_rail_optimized(const ClusterSpec& spec, Draft& draft) {
   throw InputError(Problem{"", "/fabric",
                            fmt::format("the pods of {} units and {} rails need cores of more than "
                                        "{} ports",
-                                       units.count, spec.node.nics, radix),
+                                       units.count, units.rails, radix),
                            "raise fabric.radix or an oversubscription, or use fewer nodes"});
 }
 

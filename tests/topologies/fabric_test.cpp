@@ -105,6 +105,30 @@ TEST(RailOptimized, LeafQTakesNicQ) {
   }
 }
 
+// The 18 trays of a rack are servers of 4 NICs each: 4 rails, and a leaf takes the trays of a rack.
+TEST(RailOptimized, ARackHasTheRailsOfItsTrays) {
+  for (const auto& [racks, leaves] : {std::pair{2U, 8U}, {16U, 64U}, {512U, 2048U}}) {
+    const Cluster cluster = build_cluster(nodes_of("gb200_nvl72", racks, rail()));
+    EXPECT_EQ(count_fabric(cluster).leaves, leaves);
+    EXPECT_EQ(count_fabric(cluster).node_cables, racks * 72);
+    std::size_t seen = 0;
+    for (const Link& link : cluster.links()) {
+      const Device& nic = cluster.device(link.from);
+      if (link.kind != LinkKind::NicPort || nic.kind != DeviceKind::Nic) continue;
+      ASSERT_EQ(cluster.device(link.to).index, nic.node * 4 + nic.index % 4);
+      ++seen;
+    }
+    EXPECT_EQ(seen, racks * 72);
+  }
+  EXPECT_THAT(complaint([] { (void)build_cluster(nodes_of("gb200_nvl72", 513, rail())); }),
+              HasSubstr("513 nodes with 4 rails do not fit: three tiers of 64-port switches hold "
+                        "512"));
+  // A leaf of 16 downlinks has no room for a rack: its units are of 16 trays.
+  FabricSpec small = rail();
+  small.radix = 32;
+  EXPECT_EQ(count_fabric(build_cluster(nodes_of("gb200_nvl72", 2, small))).leaves, 12U);
+}
+
 TEST(RailOptimized, RefusesMoreNodesThanALeafHasPorts) {
   const std::string text =
       complaint([] { (void)build_cluster(nodes_of("dgx_h100", 40, rail(40))); });
