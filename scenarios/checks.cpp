@@ -72,7 +72,7 @@ void check_tensor(const Check& check) {
     else
       check_tensor_divides(check, model.kv_heads, "key-value heads");
   }
-  check_tensor_divides(check, check.architecture().ffn, "feed-forward columns");
+  check_tensor_divides(check, model.ffn, "feed-forward columns");
 }
 
 // How many pieces a sequence is cut into over the context ranks (and then over the tensor ranks).
@@ -113,8 +113,8 @@ void check_context_heads(const Check& check, std::int64_t traders) {
         fmt::format("divisors: {}; or choose another context_exchange", divisors(heads, 64)));
     return;
   }
-  if (model.latent() || model.kv_heads % p.tensor != 0) return;
-  const std::int64_t kv_heads = model.kv_heads / p.tensor;
+  if (model.latent()) return;
+  const std::int64_t kv_heads = kv_heads_per_rank(model, p.tensor);
   if (kv_heads % traders == 0 || traders % kv_heads == 0) return;
   check.file.report("/parallelism/context",
                     fmt::format("{} key-value heads of a tensor rank neither divide among {} ranks "
@@ -257,7 +257,15 @@ void check_nccl(const Check& check) {
 
 // Asked only where the batch divides, because the number of microbatches decides.
 void check_schedule_shape(const Check& check) {
-  if (!check.parallelism || !check.training) return;
+  if (!check.parallelism) return;
+  if (check.sizes().interleave > 1 && check.sizes().pipeline == 1) {
+    check.file.report("/parallelism/interleave",
+                      fmt::format("{} chunks on one pipeline stage have nothing to interleave",
+                                  check.sizes().interleave),
+                      "set it to 1, or /parallelism/pipeline to more than 1");
+    return;
+  }
+  if (!check.training) return;
   if (check.batch().global_batch_size % check.round() != 0) return;
   const Parallelism& p = check.sizes();
   const FoundSchedule schedule = open_schedule(p.schedule);
@@ -371,6 +379,8 @@ std::string divisors(std::int64_t number, std::int64_t most) {
 
 void check_scenario(JsonFile& file, const Scenario& scenario) {
   const Check check{file, scenario};
+  const SoundSections sound{check.model, check.parallelism, check.training};
+  if (!check_sizes(file, scenario, sound)) return;  // the other rules multiply the sizes
   check_rank_order(check);
   check_tensor(check);
   check_context(check);
@@ -397,5 +407,3 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
 }
 
 }  // namespace trainyard
-  const SoundSections sound{check.model, check.parallelism, check.training};
-  if (!check_sizes(file, scenario, sound)) return;  // the other rules multiply the sizes

@@ -49,6 +49,7 @@ bool experts_divide(const TrainingPlan& plan) {
 
 bool schedule_exists(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
+  if (p.interleave > 1 && p.pipeline == 1) return false;
   const FoundSchedule schedule = open_schedule(p.schedule);
   if (!schedule || schedule->refusal(pipeline_shape(plan))) return false;
   const StagePlacement placement = schedule->placement();
