@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "models/rank_groups.hpp"
 #include "scenarios/run/kernel_pricing.hpp"
+#include "sim/cluster/cluster.hpp"
 #include "sim/workload/program_forms.hpp"
 
 namespace trainyard {
@@ -66,9 +68,33 @@ void add_straggler_approximations(const Scenario& scenario, RunFacts& facts) {
        .sentence = fmt::format(fmt::runtime(sentence), 100.0 * (last - 1.0))});
 }
 
+// Settings that do not do what one sets them for.
+void add_settings_without_effect(const TrainingPlan& plan, RunFacts& facts) {
+  const Training& t = plan.training;
+  const Parallelism& p = plan.parallelism;
+  const bool core_alone = t.recompute == Recompute::Selective &&
+                          t.recompute_modules == std::vector<std::string>{"core_attn"};
+  if (core_alone && t.attention == AttentionKind::Flash)
+    facts.approximations.push_back(
+        {.name = "recomputation_without_effect",
+         .count = static_cast<std::uint64_t>(plan.architecture.layers),
+         .sentence = "selective recomputation of core_attn runs the attention core again and saves "
+                     "next to nothing beside flash attention, which keeps no scores (set "
+                     "training.recompute to none, or name other recompute_modules)"});
+  if (p.schedule.starts_with("zb_") && !p.overlap_p2p && p.pipeline > 1)
+    facts.approximations.push_back(
+        {.name = "blocking_sends",
+         .count = static_cast<std::uint64_t>(p.pipeline),
+         .sentence = fmt::format("overlap_p2p is false: messages hold up their stage, and {} loses "
+                                 "more by that than it gains by splitting the backward (set "
+                                 "parallelism.overlap_p2p to true)",
+                                 p.schedule)});
+}
+
 }  // namespace
 
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
+  add_settings_without_effect(scenario.plan, facts);
   add_expert_approximations(scenario.plan, facts);
   add_dropped_rows(scenario.plan, facts);
   if (!scenario.interference) {
@@ -94,6 +120,29 @@ void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
                                                 "layers shorter than some 0.2 ms would wait for a "
                                                 "real one"});
   }
+}
+
+void add_cluster_approximations(const Cluster& cluster, RunFacts& facts) {
+  constexpr double kWorthSaying = 1.05;  // a NIC is often some percent above its PCIe slot
+  const std::uint32_t per_node = cluster.facts().gpus_per_node;
+  if (cluster.gpus().size() <= per_node) return;
+  double nic = 0.0;
+  std::optional<Link> slowest;
+  for (const RouteHop& hop : cluster.route(0, per_node)) {
+    const Link link = cluster.link(hop.link);
+    if (link.kind == LinkKind::NicPort) nic = std::max(nic, link.capacity.value());
+    if (is_host_side(link.kind) && (!slowest || link.capacity < slowest->capacity)) slowest = link;
+  }
+  if (!slowest || nic <= kWorthSaying * slowest->capacity.value()) return;
+  facts.approximations.push_back(
+      {.name = "nic_behind_slower_link",
+       .count = cluster.facts().nodes,
+       .sentence = fmt::format("what leaves a node is bound by {}, {} a GPU, and not by its NIC of "
+                               "{}: a faster NIC changes nothing",
+                               slowest->kind == LinkKind::Socket ? "the host bridge between CPUs"
+                               : slowest->kind == LinkKind::Pcie ? "PCIe"
+                                                                 : "the link between GPU and CPU",
+                               to_text(slowest->capacity), to_text(BytesPerSecond{nic}))});
 }
 
 namespace {

@@ -238,5 +238,33 @@ TEST(NcclRun, StepwiseFollowsTheChoiceOfEachGroup) {
                     run_scenario(load(stepwise(by_hand)), {}).timeline.makespan_s));
 }
 
+// A NIC faster than the PCIe link before it: the run says what binds.
+TEST(NcclRun, ANicBehindASlowerLinkIsNamed) {
+  const Json document = document_on("dgx_h100");
+  EXPECT_EQ(find_approximation(run_scenario(load(document), {}), "nic_behind_slower_link"),
+            nullptr);
+  const ScenarioRun run =
+      run_scenario(load(document, {{.path = "cluster.node.nic.usable", .value = "97 GB/s"},
+                                   {.path = "cluster.node.nic.nominal", .value = "100 GB/s"}}),
+                   {});
+  const Approximation* said = find_approximation(run, "nic_behind_slower_link");
+  ASSERT_NE(said, nullptr);
+  EXPECT_THAT(said->sentence, testing::HasSubstr("bound by PCIe, 48 GB/s a GPU"));
+}
+
+TEST(NcclRun, SettingsWithoutEffectAreNamed) {
+  Json document = document_on("dgx_h100");
+  document["training"]["recompute"] = "selective";
+  EXPECT_NE(find_approximation(run_scenario(load(document), {}), "recomputation_without_effect"),
+            nullptr);
+  document["training"]["recompute_modules"] = {"core_attn", "mlp"};
+  EXPECT_EQ(find_approximation(run_scenario(load(document), {}), "recomputation_without_effect"),
+            nullptr);
+  document["training"].erase("recompute_modules");
+  document["training"]["attention"] = "unfused";
+  EXPECT_EQ(find_approximation(run_scenario(load(document), {}), "recomputation_without_effect"),
+            nullptr);
+}
+
 }  // namespace
 }  // namespace trainyard
