@@ -20,6 +20,7 @@ using Order = std::vector<std::uint32_t>;  // GPUs as a channel visits them
 constexpr std::uint32_t kRingChannelsMost = 32;  // half of MAXCHANNELS: each is used twice
 constexpr std::uint32_t kNvlsHeadsMost = 32;     // NCCL_MAX_NVLS_ARITY
 constexpr std::uint32_t kEveryOrderMost = 6;     // GPUs of a mesh
+constexpr double kRateOfNoPath = 0.1;            // GB/s, as ncclTopoCompute falls back to
 
 enum class Pattern : std::uint8_t { Ring, BalancedTree, SimpleTree, Nvls };
 
@@ -324,12 +325,17 @@ class Search {
     if (!node_.nics.empty()) found_.net_latency_us = node_.nics.front().latency_us;
   }
 
-  // NCCL runs on, slowly, where it finds no path.
+  // NCCL runs on, on one channel, where the wires are slower than the least rate it looks for. (Its
+  // tuning then reckons with 0.1 GB/s, but messages take as long as the wires need.)
   ChannelGraph fallback() const {
     if (pattern_ == Pattern::Nvls) return {};
+    double intra = speeds_.back();
+    for (std::uint32_t gpu = 0; gpu + 1 < node_.gpus.size(); ++gpu)
+      intra = std::min(intra, links_.to_gpu(gpu, gpu + 1).rate);
+    const double inter = node_.nics.empty() ? intra : std::min(best_rate_, speeds_.back());
     return {.channels = 1,
-            .intra = 0.1,
-            .inter = 0.1,
+            .intra = std::max(intra, kRateOfNoPath),
+            .inter = std::max(inter, kRateOfNoPath),
             .type_intra = PathType::AcrossSockets,
             .type_inter = PathType::AcrossSockets};
   }

@@ -24,6 +24,19 @@ TEST(GraphSearch, RingsOfKnownNodes) {
   expect_graph(search_graphs(b200_node(false)).ring, 16, 45.0, 45.0);
 }
 
+// Below the least rate that NCCL looks for (3 GB/s): one channel as fast as its slowest wire.
+TEST(GraphSearch, SlowWiresAreUsedAtTheirRate) {
+  for (const double rate : {3.0, 2.9, 1.0, 0.5}) {
+    SCOPED_TRACE(rate);
+    NodeView node = h100_node(false);
+    node.nvlink = rate;
+    expect_graph(search_graphs(node).ring, 1, rate, rate);
+    NodeView networked = h100_node(true);
+    networked.nvlink = rate;
+    EXPECT_EQ(search_graphs(networked).ring.intra, rate);
+  }
+}
+
 TEST(GraphSearch, TypesOfPaths) {
   EXPECT_EQ(search_graphs(a100_node(true)).ring.type_inter, PathType::OneSwitch);
   EXPECT_EQ(search_graphs(h100_node(true)).ring.type_inter, PathType::NicByPeer);
