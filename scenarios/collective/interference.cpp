@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "models/collectives/profile/chosen_transport.hpp"
 #include "sim/base/check.hpp"
@@ -245,7 +246,11 @@ InterferenceStudy study_interference(const Cluster& cluster, const InterferenceQ
     TY_CHECK(group.gpus.size() > 1, group.gpus.size());
   Runs runs(cluster, question);
   InterferenceStudy study;
-  for (const std::int64_t bytes : question.sizes)
+  // Groups that all name their size give the same rows at any size of the study's.
+  const bool named = std::ranges::all_of(
+      question.groups, [](const CollectiveGroup& group) { return group.bytes.has_value(); });
+  for (const std::int64_t bytes :
+       std::span(question.sizes).first(named ? 1 : question.sizes.size()))
     for (GroupRow& row : runs.rows(bytes)) study.rows.push_back(std::move(row));
   return study;
 }

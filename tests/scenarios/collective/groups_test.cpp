@@ -68,6 +68,20 @@ TEST(Groups, ASizeIsRefusedUnderTheGroupsName) {
   EXPECT_NE(said("all_reduce:0-7@8B:8GiB"), "nothing");
 }
 
+// Sizes of the study are for groups that name none: where all do, there is one row of each group.
+TEST(Groups, ThatAllNameTheirSizeAreStudiedOnce) {
+  const Cluster cluster = h100s(1);
+  InterferenceQuestion question{
+      .groups = {parse_group("all_reduce:0-3@1MiB", 8), parse_group("all_gather:4-7@2MiB", 8)},
+      .sizes = {1 << 10, 1 << 20, 1 << 30}};
+  const InterferenceStudy named = study_interference(cluster, question);
+  ASSERT_EQ(named.rows.size(), 2U);
+  EXPECT_EQ(named.rows[0].bytes, 1 << 20);
+  EXPECT_EQ(named.rows[1].bytes, 2 << 20);
+  question.groups.back().bytes.reset();
+  EXPECT_EQ(study_interference(cluster, question).rows.size(), 6U);
+}
+
 TEST(Groups, SplitsAreThoseOfParallelTraining) {
   const std::vector<std::uint32_t> ranks = first_ranks(6);
   EXPECT_THAT(split_groups("tensor=3", ranks),
