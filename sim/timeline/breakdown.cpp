@@ -109,14 +109,19 @@ class Walk {
     if (!communicates(operation)) {
       return operation.work == WorkClass::Optimizer ? TimeShare::Optimizer : TimeShare::Compute;
     }
-    return exposed(workload_.groups.at(rank_.slots.at(operation.slot).group).kind);
+    return exposed(group_kind(op));
   }
 
-  // What the time between ready and start is. Only communication has any.
+  [[nodiscard]] GroupKind group_kind(OpIndex op) const {
+    return workload_.groups.at(rank_.slots.at(operations_[op].slot).group).kind;
+  }
+
+  // What the time between ready and start is. Only communication has any. A bubble is of a
+  // pipeline: who waits for the keys of a context rank waits for a late member.
   [[nodiscard]] TimeShare ready_share(OpIndex op) const {
     switch (operations_[op].kind) {
       case OpKind::Recv:
-        return TimeShare::Bubble;
+        return group_kind(op) == GroupKind::Pipeline ? TimeShare::Bubble : TimeShare::Waiting;
       case OpKind::Collective:
       case OpKind::Send:
         return TimeShare::Waiting;

@@ -6,7 +6,8 @@
 // ended last, and split the gap along that operation's life:
 //
 //     before ready      what *it* waited for last, by the same rule
-//     ready .. start    waiting (a late member), or bubble (a receive that is not yet sent)
+//     ready .. start    waiting (a late member), or bubble (a receive from another pipeline stage
+//                       that has not sent yet)
 //     start .. end      exposed_<kind of group> (communication), host (a delay), its own work (a
 //     kernel
 //                       on another stream, or an optimizer that the CPU runs)

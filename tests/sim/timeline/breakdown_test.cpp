@@ -70,6 +70,17 @@ TEST(Breakdown, ReceiveNotYetSentIsABubble) {
   EXPECT_EQ(result.of(TimeShare::Compute), 1.5);
 }
 
+// A context rank that waits for the keys of its neighbour: no pipeline has a bubble there.
+TEST(Breakdown, ReceiveFromALateMemberOfAnotherGroupIsWaiting) {
+  for (const GroupKind kind : {GroupKind::Context, GroupKind::Tensor, GroupKind::Data}) {
+    HandRun run;
+    const auto keys = run.recv({.start_s = 2.0, .end_s = 2.5, .stream = 2, .kind = kind});
+    run.compute({.ready_s = 2.5, .end_s = 4.0, .after = {keys}});
+    EXPECT_EQ(of(run).of(TimeShare::Waiting), 2.0);
+    EXPECT_EQ(of(run).of(TimeShare::Bubble), 0.0);
+  }
+}
+
 TEST(Breakdown, LateMemberIsWaiting) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
