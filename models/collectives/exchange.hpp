@@ -2,8 +2,12 @@
 // two, and a step in which everyone sends to everyone.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "models/collectives/loads.hpp"
 #include "models/collectives/message_list.hpp"
@@ -14,15 +18,31 @@ namespace trainyard {
   return static_cast<std::uint32_t>(place.gpus.size());
 }
 
+// Why so many ranks cannot all send to all others, each message on a route of its own.
+[[nodiscard]] inline std::optional<std::string> too_many_to_all_send_to_all(
+    const GroupPlace& place) {
+  constexpr std::uint64_t kMessagesMost = 1ULL << 22U;  // of 2048 ranks
+  const std::uint64_t n = place.gpus.size();
+  if (n == 0 || n * (n - 1) <= kMessagesMost) return {};
+  return fmt::format("{} ranks that all send to all others are {} messages, more than {}", n,
+                     n * (n - 1), kMessagesMost);
+}
+
 // An empty list for a buffer of one piece per rank.
-[[nodiscard]] inline MessageList one_piece_per_rank(const GroupPlace& place, Bytes bytes) {
+[[nodiscard]] inline MessageList one_piece_per_rank(const GroupPlace& place, Bytes bytes,
+                                                    CarriedOn carried_on = CarriedOn::Found) {
   const std::uint32_t n = ranks_of(place);
-  return MessageList({.ranks = n, .pieces = n, .piece_bytes = bytes.value() / n});
+  return MessageList(
+      {.ranks = n, .pieces = n, .piece_bytes = bytes.value() / n, .carried_on = carried_on});
 }
 
 // The same for a buffer that always travels whole.
-[[nodiscard]] inline MessageList one_piece(const GroupPlace& place, Bytes bytes) {
-  return MessageList({.ranks = ranks_of(place), .pieces = 1, .piece_bytes = bytes.value()});
+[[nodiscard]] inline MessageList one_piece(const GroupPlace& place, Bytes bytes,
+                                           CarriedOn carried_on = CarriedOn::Found) {
+  return MessageList({.ranks = ranks_of(place),
+                      .pieces = 1,
+                      .piece_bytes = bytes.value(),
+                      .carried_on = carried_on});
 }
 
 // Exchanges at distances of powers of two run among the first p ranks, the largest power of two. Of

@@ -18,12 +18,17 @@ struct PieceRange {
   std::uint32_t end = 0;
 };
 
+// Whether a list finds out which messages each one carries on. Phases need only who sends how much
+// to whom, and where all send to all there are as many such dependencies as ranks cubed.
+enum class CarriedOn : std::uint8_t { Found, LeftOut };
+
 class MessageList {
  public:
   struct Shape {
     std::uint32_t ranks = 0;
     std::uint32_t pieces = 0;
     double piece_bytes = 0.0;
+    CarriedOn carried_on = CarriedOn::Found;
   };
   explicit MessageList(const Shape& shape);
 

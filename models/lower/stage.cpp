@@ -330,7 +330,7 @@ std::optional<std::size_t> StageLowering::used_after(const Chunk& chunk, const R
     if (!reaches(plan_, chunk.first_layer + layer - 1)) return std::nullopt;
     return unit_of(chunk, layer - 1);
   }
-  const auto unit = std::ranges::find(chunk.units, again.first, &RecomputeUnit::first);
+  const auto unit = std::ranges::lower_bound(chunk.units, again.first, {}, &RecomputeUnit::first);
   if (unit == chunk.units.begin()) return std::nullopt;
   return used_first(chunk, *std::prev(unit));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <ranges>
 
 #include "sim/base/check.hpp"
 #include "sim/cluster/cluster.hpp"
@@ -13,6 +14,28 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint64_t kNodeDevicesMost = std::uint64_t{1} << 19U;
+
+// Distances to `target` as far as the way from `from` asks for them. In a mesh, where everything is
+// a neighbour, a search for every pair would pass every link.
+Hops hops_between(const Net& net, std::uint32_t from, std::uint32_t target) {
+  const std::span<const Arc> arcs = net.out.of(from);
+  const bool neighbours = net.plain && std::ranges::find(arcs, target, &Arc::place) != arcs.end();
+  if (!neighbours) return search(net, net.in, std::span(&target, 1));
+  Hops hops(net.relays.size(), kUnreachable);
+  hops[target] = 0;
+  hops[from] = 1;
+  return hops;
+}
+
+// Seconds to `target` from each of its neighbours, on the slowest link; -1 from all others.
+Latencies neighbour_latencies(const Net& net, std::uint32_t target,
+                              const std::function<double(LinkId)>& latency_of) {
+  Latencies latencies(net.relays.size(), -1.0);
+  latencies[target] = 0.0;
+  for (const Arc& arc : net.in.of(target))
+    latencies[arc.place] = std::max(latencies[arc.place], latency_of(arc.link));
+  return latencies;
+}
 
 }  // namespace
 
@@ -142,7 +165,7 @@ const Route& Cluster::way(Side side, DeviceId from, DeviceId to) const {
       (which * kNodeDevicesMost + place(from)) * kNodeDevicesMost + place(to));
   if (!fresh) return known->second;
   const std::uint32_t target = place(to);
-  const Hops hops = search(net, net.in, std::span(&target, 1));
+  const Hops hops = hops_between(net, place(from), target);
   if (hops[place(from)] == kUnreachable) return known->second;
   const Arc start{.place = place(from)};
   return known->second = spread(net, std::span(&start, 1), hops).route;
@@ -199,18 +222,22 @@ Seconds Cluster::node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
   const std::uint32_t node = node_of(to_gpu);
   const auto place = [&](std::uint32_t gpu) { return this->place(gpus_[gpu]); };
   const std::uint32_t to = place(to_gpu);
-  const std::span target(&to, 1);
-  const Hops hops = search(shape.nvlink, shape.nvlink.in, target);
-  if (hops[place(from_gpu)] == kUnreachable) return {};
-  const Latencies latencies = slowest_path(shape.nvlink, hops, target, [&](LinkId inner) {
+  const auto latency_of = [&](LinkId inner) {
     return wiring_.wire(link_of(node, shape.links[inner])).latency.value();
-  });
+  };
   const std::uint32_t first = node * facts_.gpus_per_node;
-  double nearest = std::numeric_limits<double>::infinity();
-  for (std::uint32_t gpu = first; gpu < first + facts_.gpus_per_node; ++gpu) {
-    if (gpu != to_gpu && hops[place(gpu)] != kUnreachable)
-      nearest = std::min(nearest, latencies[place(gpu)]);
+  const auto gpus = std::views::iota(first, first + facts_.gpus_per_node);
+  Latencies latencies = neighbour_latencies(shape.nvlink, to, latency_of);
+  const auto known = [&](std::uint32_t gpu) { return latencies[place(gpu)] >= 0.0; };
+  if (!shape.nvlink.plain || !std::ranges::all_of(gpus, known)) {
+    const std::span target(&to, 1);
+    const Hops hops = search(shape.nvlink, shape.nvlink.in, target);
+    latencies = slowest_path(shape.nvlink, hops, target, latency_of);
   }
+  if (!known(from_gpu)) return {};
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const std::uint32_t gpu : gpus)
+    if (gpu != to_gpu && known(gpu)) nearest = std::min(nearest, latencies[place(gpu)]);
   return Seconds{latencies[place(from_gpu)] - nearest};
 }
 
@@ -218,11 +245,15 @@ Seconds Cluster::node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
 bool Cluster::is_joined(std::uint32_t node) const {
   const auto gpus =
       std::span(gpus_).subspan(std::size_t{node} * facts_.gpus_per_node, facts_.gpus_per_node);
+  const NodeShape& shape = shapes_[shape_of_node_[node]];
   return std::ranges::all_of(gpus, [&](DeviceId to) {
-    const auto reached = [&](Side side) {
-      return std::ranges::all_of(gpus, [&](DeviceId from) { return reaches(side, from, to); });
+    const std::uint32_t target = place(to);
+    const auto reached = [&](const Net& net) {
+      const Hops hops = search(net, net.in, std::span(&target, 1));
+      return std::ranges::all_of(gpus,
+                                 [&](DeviceId from) { return hops[place(from)] != kUnreachable; });
     };
-    return reached(Side::NvLink) || reached(Side::Host);
+    return reached(shape.nvlink) || reached(shape.host);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -153,6 +154,27 @@ TEST(Node, Nvl72IsOneNvlinkDomain) {
 TEST(Node, UnknownNameIsRefusedWithTheNearest) {
   EXPECT_THAT(complaint([] { (void)load_node("dgx_h10"); }),
               testing::HasSubstr("did you mean \"dgx_h100\""));
+}
+
+// Ways between all pairs of a mesh are found among its neighbours: in seconds of this processor,
+// and not in as many operations as GPUs to the fourth.
+TEST(Mesh, Of256GpusIsBuiltAndRouted) {
+  NodeSpec node = load_node("mi300x");
+  node.gpus = node.nics = 256;
+  node.nvlinks = 255;
+  const std::clock_t begin = std::clock();
+  const Cluster cluster = build_cluster({.node = node, .nodes = 1});
+  std::size_t routes = 0;
+  for (std::uint32_t from = 0; from < 256; ++from) {
+    for (std::uint32_t to = 0; to < 256; ++to) {
+      if (from == to) continue;
+      ASSERT_EQ(cluster.route(from, to).size(), 1U);
+      ASSERT_EQ(cluster.extra_latency(from, to), Seconds{});
+      ++routes;
+    }
+  }
+  EXPECT_EQ(routes, 256U * 255U);
+  EXPECT_LT(std::clock() - begin, 8 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

@@ -21,12 +21,20 @@ class DirectGather final : public CollectiveAlgorithm {
     return reduces_ ? "every part straight to its owner, who adds what arrives: one step"
                     : "every member's part straight to all others: one step";
   }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return too_many_to_all_send_to_all(place);
+  }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    MessageList list = one_piece_per_rank(place, bytes);
+    return listed(place, bytes, CarriedOn::Found);
+  }
+
+ private:
+  [[nodiscard]] std::vector<Message> listed(const GroupPlace& place, Bytes bytes,
+                                            CarriedOn carried_on) const {
+    MessageList list = one_piece_per_rank(place, bytes, carried_on);
     add_direct_step(list, ranks_of(place), 0, reduces_, [&](std::uint32_t from, std::uint32_t to) {
       const std::uint32_t piece = reduces_ ? to : from;
       return PieceRange{piece, piece + 1};
@@ -34,7 +42,6 @@ class DirectGather final : public CollectiveAlgorithm {
     return std::move(list).take();
   }
 
- private:
   bool reduces_;
 };
 

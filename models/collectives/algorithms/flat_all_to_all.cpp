@@ -37,7 +37,9 @@ class FlatAllToAll final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override {
     return ranks_of(place) * ranks_of(place);
   }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return too_many_to_all_send_to_all(place);
+  }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_of_all_to_all(place, messages(place, bytes),
                                 in_rounds_ ? ChainOf::Message : ChainOf::Sender);

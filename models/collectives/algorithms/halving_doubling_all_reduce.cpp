@@ -35,15 +35,22 @@ class HalvingDoubling final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override { return core_of(ranks_of(place)); }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Message);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Message);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return listed(place, bytes, CarriedOn::Found);
+  }
+
+ private:
+  static std::vector<Message> listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on);
 };
 
-std::vector<Message> HalvingDoubling::messages(const GroupPlace& place, Bytes bytes) const {
+std::vector<Message> HalvingDoubling::listed(const GroupPlace& place, Bytes bytes,
+                                             CarriedOn carried_on) {
   const std::uint32_t n = ranks_of(place);
   const std::uint32_t core = core_of(n);
-  MessageList list({.ranks = n, .pieces = core, .piece_bytes = bytes.value() / core});
+  MessageList list(
+      {.ranks = n, .pieces = core, .piece_bytes = bytes.value() / core, .carried_on = carried_on});
   std::uint32_t step = add_extra_step(list, n, {0, core}, 0, Extra::Give);
   const auto add_step = [&](std::uint32_t distance, bool reduce) {
     for (std::uint32_t rank = 0; rank < core; ++rank) {

@@ -17,16 +17,23 @@ class TwoShot final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "parts straight to their owners, sums straight to all; least bytes";
   }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return too_many_to_all_send_to_all(place);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return listed(place, bytes, CarriedOn::Found);
+  }
+
+ private:
+  static std::vector<Message> listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on);
 };
 
-std::vector<Message> TwoShot::messages(const GroupPlace& place, Bytes bytes) const {
+std::vector<Message> TwoShot::listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on) {
   const std::uint32_t n = ranks_of(place);
-  MessageList list = one_piece_per_rank(place, bytes);
+  MessageList list = one_piece_per_rank(place, bytes, carried_on);
   add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t to) {
     return PieceRange{to, to + 1};
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "models/lower/data_parallel/pytorch_buckets.hpp"
 #include "models/lower/data_parallel/shards.hpp"
@@ -223,19 +224,24 @@ void BucketedReplicas::after_backward(const UnitBackward& backward,
       for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
   if (!whole) return;
-  for (Share* share : {&chunk.dense, &chunk.experts}) share->next = share->held = 0;
+  for (Share* share : {&chunk.dense, &chunk.experts}) {
+    share->next = share->held = 0;
+    share->forget();
+  }
 }
 
 bool BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradient>& ready) {
   const std::size_t begin = share.next;
-  std::vector<OpIndex> final;
-  for (const ReadyGradient& gradient : ready)
-    if (gradient.expert == share.experts) final.push_back(gradient.op);
-  for (; share.next < share.buckets.size() && share.buckets[share.next].end <= final.size();
+  if (ready.size() < share.seen) share.forget();  // those of another microbatch
+  for (const ReadyGradient& gradient : std::span(ready).subspan(share.seen))
+    if (gradient.expert == share.experts) share.final.push_back(gradient.op);
+  share.seen = ready.size();
+  for (; share.next < share.buckets.size() && share.buckets[share.next].end <= share.final.size();
        ++share.next) {
     const Bucket& bucket = share.buckets[share.next];
     OpIndex latest = 0;
-    for (std::size_t i = bucket.begin; i < bucket.end; ++i) latest = std::max(latest, final[i]);
+    for (std::size_t i = bucket.begin; i < bucket.end; ++i)
+      latest = std::max(latest, share.final[i]);
     reduce(bucket, latest);
   }
   return share.next > begin;

@@ -42,8 +42,17 @@ class BucketedReplicas final : public DataParallel {
     bool experts = false;
     std::vector<Bucket> buckets = {};
     std::vector<OpIndex> gathers = {};  // one for each bucket, where weights are gathered
-    std::size_t next = 0;               // the bucket that the microbatch under way fills
-    std::size_t held = 0;               // zero_stage 2: how many it has made room for
+    // Of the microbatch under way: the bucket that it fills, how many it has made room for
+    // (zero_stage 2), and its gradients of these weights that are final, found among so many of all.
+    std::size_t next = 0;
+    std::size_t held = 0;
+    std::vector<OpIndex> final = {};
+    std::size_t seen = 0;
+
+    void forget() {
+      final.clear();
+      seen = 0;
+    }
   };
   // Buckets for which room was made in front of one unit, until they are reduced.
   struct Held {

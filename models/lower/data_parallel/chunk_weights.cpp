@@ -50,7 +50,7 @@ std::vector<Tensor> tensors_of(const std::vector<GradientEntry>& entries) {
   return tensors;
 }
 
-// In front of the others, with its trained entries behind theirs.
+// Behind the others, as its trained entries: in backward order.
 void append_unit(ChunkWeights& weights, WeightUnit unit, const std::vector<GradientEntry>& entries,
                  const std::vector<GradientEntry>& experts = {}) {
   unit.begin = weights.entries.size();
@@ -59,7 +59,7 @@ void append_unit(ChunkWeights& weights, WeightUnit unit, const std::vector<Gradi
   weights.experts.insert(weights.experts.end(), experts.begin(), experts.end());
   unit.end = weights.entries.size();
   unit.experts_end = weights.experts.size();
-  weights.units.insert(weights.units.begin(), std::move(unit));
+  weights.units.push_back(std::move(unit));
 }
 
 // What stands before or behind the layers.
@@ -185,6 +185,7 @@ ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) 
     const bool trained = trains_embedding(plan);
     append_end(weights, {embedding_entry(plan)}, trained, trained);
   }
+  std::ranges::reverse(weights.units);
   return weights;
 }
 
@@ -205,6 +206,7 @@ ChunkWeights segment_weights(const TrainingPlan& plan, const std::vector<Segment
     if (segment->holds(Operator::FinalNorm)) entries.push_back(norm_entry(plan.architecture));
     append_unit(weights, {}, entries);
   }
+  std::ranges::reverse(weights.units);
   return weights;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <numeric>
 
 #include "models/architecture/shard.hpp"
@@ -261,6 +262,15 @@ TEST(BucketsInFlight, OfOneLayerCountAsOne) {
   const Step step = replay(lower(plan), transport, core_seconds(1.0, 1.0));
   EXPECT_GT(bucket_bytes(step), whole);
   EXPECT_LE(bucket_bytes(step), 5 * whole / 2);
+}
+
+// Work grows with the number of layers, not with its square.
+TEST(Buckets, StepsOfManyLayersAreLoweredQuickly) {
+  TrainingPlan plan = plan_of(small_llama(50'000), {.data = 2}, 1);
+  const std::clock_t begin = std::clock();
+  const Workload workload = lower(plan);
+  EXPECT_GT(workload.programs.at(0).operations.size(), 50'000U);
+  EXPECT_LT(std::clock() - begin, 8 * CLOCKS_PER_SEC);
 }
 
 }  // namespace
