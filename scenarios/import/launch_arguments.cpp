@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <regex>
+#include <cmath>
 #include <sstream>
 #include <utility>
 
@@ -26,65 +26,142 @@ std::string underscored(std::string name) {
   return name;
 }
 
-// Without comments, with continued lines joined. A # in a word is no comment.
+bool is_space(char letter) {
+  return std::string_view(" \t\r\n\f\v").find(letter) != std::string_view::npos;
+}
+
+bool is_letter(char letter) {  // of a name of the shell
+  return letter == '_' || (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
+         (letter >= 'A' && letter <= 'Z');
+}
+
+// The letters of a name at the beginning of the text.
+std::string_view name_at(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size() && is_letter(text[length])) ++length;
+  return text.substr(0, length);
+}
+
+std::string_view without_spaces_before(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  return text;
+}
+
+// A # in a word is no comment.
+std::string_view without_comment(std::string_view line) {
+  for (std::size_t at = 0; at < line.size(); ++at)
+    if (line[at] == '#' && (at == 0 || is_space(line[at - 1]))) return line.substr(0, at);
+  return line;
+}
+
+// Without comments, with continued lines joined.
 std::string joined_lines(const std::string& text) {
   std::istringstream lines(text);
   std::string joined;
   for (std::string line; std::getline(lines, line);) {
-    line = std::regex_replace(line, std::regex(R"((^|\s)#.*$)"), "");
-    const bool continued = !line.empty() && line.back() == '\\';
-    if (continued) line.pop_back();
-    joined += line + (continued ? " " : "\n");
+    if (line.ends_with('\r')) line.pop_back();
+    std::string_view kept = without_comment(line);
+    const bool continued = kept.ends_with('\\');
+    if (continued) kept.remove_suffix(1);
+    joined.append(kept).append(continued ? " " : "\n");
   }
   return joined;
 }
 
-std::string expanded(std::string text, const Variables& variables) {
-  static const std::regex kVariable(R"(\$\{(\w+)(:?-([^}]*))?\}|\$(\w+))");
-  for (int depth = 0; depth < 8; ++depth) {
+// What stands behind a $: a name, or a name with a default in braces.
+struct Reference {
+  std::string_view name;
+  std::optional<std::string_view> otherwise = {};
+  std::size_t length = 0;  // with the $; 0: it is no variable
+};
+
+Reference reference_at(std::string_view text) {
+  const bool braces = text.substr(1).starts_with('{');
+  const std::size_t begin = braces ? 2 : 1;
+  const std::string_view name = name_at(text.substr(begin));
+  if (name.empty()) return {};
+  if (!braces) return {.name = name, .length = begin + name.size()};
+  std::string_view rest = text.substr(begin + name.size());
+  const std::size_t end = rest.find('}');
+  if (end == std::string_view::npos) return {};
+  const std::size_t length = begin + name.size() + end + 1;
+  rest = rest.substr(0, end);
+  if (rest.empty()) return {.name = name, .length = length};
+  if (rest.starts_with(':')) rest.remove_prefix(1);
+  if (!rest.starts_with('-')) return {};
+  return {.name = name, .otherwise = rest.substr(1), .length = length};
+}
+
+// Variables may stand for text with variables; each round puts in one level.
+std::string expanded(std::string text, const Variables& variables, const std::string& file) {
+  constexpr int kLevels = 8;
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+  for (int level = 0; level < kLevels; ++level) {
     std::string result;
     bool changed = false;
-    auto from = text.cbegin();
-    for (std::sregex_iterator found(text.cbegin(), text.cend(), kVariable), end; found != end;
-         ++found) {
-      result.append(from, (*found)[0].first);
-      from = (*found)[0].second;
-      const std::string name = (*found)[1].matched ? (*found)[1].str() : (*found)[4].str();
-      const auto known = variables.find(name);
-      if (known != variables.end()) {
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::size_t next = std::min(rest.find('$'), rest.size());
+      result.append(rest.substr(0, next));
+      rest.remove_prefix(next);
+      if (rest.empty()) break;
+      const Reference reference = reference_at(rest);
+      const auto known = variables.find(std::string(reference.name));
+      const bool is_known = reference.length > 0 && known != variables.end();
+      if (is_known)
         result += known->second;
-        changed = true;
-      } else if ((*found)[3].matched) {
-        result += (*found)[3].str();
-        changed = true;
-      } else {
-        result += (*found)[0].str();
-      }
+      else if (reference.otherwise)
+        result += *reference.otherwise;
+      else
+        result += rest.substr(0, std::max<std::size_t>(reference.length, 1));
+      changed = changed || is_known || reference.otherwise;
+      rest.remove_prefix(std::max<std::size_t>(reference.length, 1));
+      if (result.size() > kMostBytes)
+        refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
+               "do variables stand for each other?");
     }
-    result.append(from, text.cend());
     text = std::move(result);
     if (!changed) break;
   }
   return text;
 }
 
-// NAME=value at the beginning of a line; arrays are no variables.
-Variables variables_of(const std::string& script, const Variables& defined) {
-  static const std::regex kAssignment(
-      R"re((?:^|\n)\s*(?:export\s+)?(\w+)=("([^"\n]*)"|'([^'\n]*)'|([^\s("'][^\s;]*))?)re");
-  Variables variables;
-  for (std::sregex_iterator found(script.begin(), script.end(), kAssignment), end; found != end;
-       ++found) {
-    for (const std::size_t group : {3U, 4U, 5U})
-      if ((*found)[group].matched) variables[(*found)[1].str()] = (*found)[group].str();
+// The value at the beginning of the text, in quotes or not; nothing for an array.
+std::optional<std::string_view> value_at(std::string_view text) {
+  if (text.empty()) return {};
+  if (text.front() == '"' || text.front() == '\'') {
+    const std::size_t end = text.find(text.front(), 1);
+    if (end == std::string_view::npos) return {};
+    return text.substr(1, end - 1);
   }
-  for (const auto& [name, value] : defined) variables[name] = value;
+  if (text.front() == '(' || text.front() == ';' || is_space(text.front())) return {};
+  std::size_t length = 0;
+  while (length < text.size() && text[length] != ';' && !is_space(text[length])) ++length;
+  return text.substr(0, length);
+}
+
+// NAME=value at the beginning of a line, with what it refers to put in as the shell would, so that
+// X=${X:-8} is 8; arrays are no variables.
+Variables variables_of(const std::string& script, const std::string& file,
+                       const Variables& defined) {
+  Variables variables = defined;
+  std::istringstream lines(script);
+  for (std::string line; std::getline(lines, line);) {
+    std::string_view rest = without_spaces_before(line);
+    if (rest.starts_with("export") && rest.size() > 6 && is_space(rest[6]))
+      rest = without_spaces_before(rest.substr(6));
+    const std::string name(name_at(rest));
+    rest.remove_prefix(name.size());
+    if (name.empty() || !rest.starts_with('=') || defined.contains(name)) continue;
+    if (const auto value = value_at(rest.substr(1)))
+      variables[name] = expanded(std::string(*value), variables, file);
+  }
   return variables;
 }
 
-std::map<std::string, std::string> flags_of(const std::string& text, const Variables& defined) {
+std::map<std::string, std::string> flags_of(const std::string& text, const std::string& file,
+                                            const Variables& defined) {
   const std::string script = joined_lines(text);
-  std::string plain = expanded(script, variables_of(script, defined));
+  std::string plain = expanded(script, variables_of(script, file, defined), file);
   for (char& letter : plain)
     if (std::string_view("()\"'").find(letter) != std::string_view::npos && letter != '\n')
       letter = ' ';
@@ -105,13 +182,37 @@ std::map<std::string, std::string> flags_of(const std::string& text, const Varia
   return values;
 }
 
+// What may stand before a setting: nothing, a rank's number ("3:") or its name ("[default0]:").
+bool is_rank(std::string_view text) {
+  if (text.starts_with('[')) text.remove_prefix(1);
+  const std::size_t length = std::min(text.find_first_of("] \t"), text.size());
+  const auto fits = [](char letter) { return is_letter(letter) || letter == ':'; };
+  if (!std::ranges::all_of(text.substr(0, length), fits)) return false;
+  text.remove_prefix(length);
+  if (text.starts_with(']')) text.remove_prefix(1);
+  if (text.starts_with(':')) text.remove_prefix(1);
+  return without_spaces_before(text).empty();
+}
+
 // "  hidden_size ..................................... 12288" as Megatron-LM prints them, alike
 // with a rank's number before it.
 std::map<std::string, std::string> printed_settings(const std::string& text) {
-  static const std::regex kSetting(R"((?:^|\n)(?:\[?[\w:]*\]?:?)?\s*([a-z]\w*) \.{3,} ?([^\n]*))");
   std::map<std::string, std::string> values;
-  for (std::sregex_iterator found(text.begin(), text.end(), kSetting), end; found != end; ++found)
-    values[(*found)[1].str()] = (*found)[2].str();
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    const std::string_view all = line;
+    const std::size_t dots = all.find(" ...");
+    if (dots == std::string_view::npos) continue;
+    std::size_t begin = dots;
+    while (begin > 0 && is_letter(all[begin - 1])) --begin;
+    const std::string_view name = all.substr(begin, dots - begin);
+    if (name.empty() || name.front() < 'a' || name.front() > 'z' || !is_rank(all.substr(0, begin)))
+      continue;
+    const std::size_t end = std::min(all.find_first_not_of('.', dots + 1), all.size());
+    if (end < all.size() && all[end] != ' ') continue;
+    values[std::string(name)] = without_spaces_before(all.substr(end));
+  }
   return values;
 }
 
@@ -149,9 +250,12 @@ std::optional<double> LaunchArguments::number(const std::string& name) {
 }
 
 std::optional<std::int64_t> LaunchArguments::integer(const std::string& name) {
+  constexpr double kMost = 1e9;  // products of two are still exact
   const std::optional<double> value = number(name);
   if (!value) return {};
-  if (*value != static_cast<double>(static_cast<std::int64_t>(*value)))
+  if (!(std::abs(*value) <= kMost))
+    refuse(file_, fmt::format("{} is {}, more than {}", as_flag(name), *value, kMost), "");
+  if (*value != std::trunc(*value))
     refuse(file_, fmt::format("{} is {}, which is no whole number", as_flag(name), *value), "");
   return static_cast<std::int64_t>(*value);
 }
@@ -177,7 +281,7 @@ std::vector<std::string> LaunchArguments::unread() const {
 LaunchArguments read_launch_arguments(const std::string& text, const std::string& file,
                                       const std::map<std::string, std::string>& defined) {
   std::map<std::string, std::string> values = printed_settings(text);
-  if (values.empty()) values = flags_of(text, defined);
+  if (values.empty()) values = flags_of(text, file, defined);
   if (values.empty())
     refuse(
         file, "holds no argument of a launch",

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "scenarios/import/launch_machine.hpp"
 #include "sim/base/error.hpp"
+#include "topologies/node.hpp"
 
 namespace trainyard {
 
@@ -79,6 +81,40 @@ constexpr auto kWithoutCost = std::to_array<std::string_view>({"adam_beta",
 bool says_nothing_of_cost(const std::string& name) {
   return std::ranges::any_of(kWithoutCost,
                              [&](std::string_view one) { return name.starts_with(one); });
+}
+
+constexpr std::int64_t kLayersMost = 100'000;
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value >= 1 && value <= kLayersMost ? std::optional(value) : std::nullopt;
+}
+
+// Which layers have experts: sums of lists of 0 and 1 that may be repeated, "[0]*3+[1]*58" or
+// "[0, 1, 1]"; empty for what is none such.
+std::vector<bool> layer_pattern(std::string text) {
+  std::erase_if(text, [](char letter) { return letter == ' '; });
+  std::vector<bool> layers;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view term = rest.substr(0, rest.find('+'));
+    rest.remove_prefix(std::min(term.size() + 1, rest.size()));
+    const std::size_t close = term.find(']');
+    if (!term.starts_with('[') || close == std::string_view::npos) return {};
+    const std::string_view times = term.substr(close + 1);
+    const auto repeats = times.empty()          ? 1
+                         : times.front() == '*' ? whole_number(times.substr(1))
+                                                : std::nullopt;
+    if (!repeats || term.find_first_not_of("01,", 1) != close) return {};
+    std::vector<bool> list;
+    for (const char letter : term.substr(1, close - 1))
+      if (letter != ',') list.push_back(letter == '1');
+    if (static_cast<std::int64_t>(layers.size() + list.size()) * *repeats > kLayersMost) return {};
+    for (std::int64_t i = 0; i < *repeats; ++i)
+      layers.insert(layers.end(), list.begin(), list.end());
+  }
+  return layers;
 }
 
 class Launch {
@@ -186,45 +222,86 @@ class Launch {
     if (on("moe_router_enable_expert_bias")) m["router_bias"] = true;
   }
 
-  // "2", or "([0]*3+[1]*58)": three layers without experts, then 58 with.
+  // "2", "([0]*3+[1]*58)" (three layers without experts, then 58 with) or a list of all layers.
   void add_layer_pattern(Json& m, const std::string& pattern) {
-    static const std::regex kNumber(R"((\d+))");
-    static const std::regex kDenseFirst(R"(\s*\[0\]\*(\d+)\+\[1\]\*(\d+)\s*)");
-    std::smatch match;
-    if (std::regex_match(pattern, match, kNumber)) {
-      m["moe_every"] = std::stoll(match[1].str());
-    } else if (std::regex_match(pattern, match, kDenseFirst)) {
-      m["dense_layers"] = std::stoll(match[1].str());
-    } else {
+    if (const auto every = whole_number(pattern)) {
+      m["moe_every"] = *every;
+      return;
+    }
+    const std::vector<bool> layers = layer_pattern(pattern);
+    const auto first = std::ranges::find(layers, true);
+    if (first == layers.end() || std::find(first, layers.end(), false) != layers.end())
       refuse(fmt::format("--moe-layer-freq is \"{}\"", pattern),
              "a number or ([0]*DENSE+[1]*WITH_EXPERTS) can be expressed");
-    }
+    m["dense_layers"] = first - layers.begin();
   }
 
   Json cluster() {
-    const auto own = [&](const char* a, const char* b) {
+    const auto either = [&](const char* a, const char* b) {
       const std::optional<std::int64_t> first = arguments_.integer(a);
       return first ? first : arguments_.integer(b);
     };
-    const std::optional<std::int64_t> launched = own("nnodes", "num_nodes");
-    const std::optional<std::int64_t> per_node = own("nproc_per_node", "gpus_per_node");
-    std::optional<std::int64_t> nodes = machine_.nodes ? machine_.nodes : launched;
-    const std::optional<std::int64_t> world = arguments_.integer("world_size");
-    if (!nodes && world && per_node) nodes = *world / std::max<std::int64_t>(*per_node, 1);
-    if (!nodes) refuse("the launch does not say on how many nodes it runs", "add --nodes 16");
+    const NodeSpec node = named_node();
+    LaunchedSizes sizes{.chosen = machine_.nodes,
+                        .hosts = either("nnodes", "num_nodes"),
+                        .per_host = either("nproc_per_node", "gpus_per_node"),
+                        .world = arguments_.integer("world_size")};
+    const LaunchedNodes launched = launched_nodes(node, sizes, arguments_.file());
+    world_ = launched.world();
     made_.notes.emplace_back("the fabric is rail-optimised without oversubscription");
-    return {{"node", machine_.node},
-            {"nodes", *nodes},
-            {"fabric", {{"kind", *nodes > 1 ? "rail_optimized" : "single_switch"}}}};
+    Json c = {{"node", machine_.node}, {"nodes", launched.nodes}};
+    if (launched.gpus < node.gpus) {
+      c["node"] = to_json(part_of(node, static_cast<std::uint32_t>(launched.gpus)));
+      made_.notes.push_back(fmt::format("{} of a node's {} GPUs run a process, each with its NIC",
+                                        launched.gpus, node.gpus));
+    }
+    c["fabric"] = {{"kind", launched.nodes > 1 ? "rail_optimized" : "single_switch"}};
+    return c;
+  }
+
+  NodeSpec named_node() const {
+    try {
+      return load_node(machine_.node);
+    } catch (const InputError& error) {
+      std::vector<Problem> problems = error.problems();
+      for (Problem& problem : problems)
+        if (problem.file.empty()) problem.file = "--node";
+      throw InputError(std::move(problems));
+    }
+  }
+
+  // Data parallelism is what tensor, pipeline and context parallelism leave of the world
+  // (validate_args of arguments.py).
+  std::int64_t replicas(std::int64_t tensor, std::int64_t pipeline, std::int64_t context) {
+    std::int64_t model = 1;
+    for (const auto& [flag, size] : {std::pair{"--tensor-model-parallel-size", tensor},
+                                     std::pair{"--pipeline-model-parallel-size", pipeline},
+                                     std::pair{"--context-parallel-size", context}}) {
+      if (size < 1) refuse(fmt::format("{} is {}", flag, size), "it must be at least 1");
+      model = model > world_ || size > world_ / model ? world_ + 1 : model * size;
+    }
+    if (world_ % model != 0 || model > world_) {
+      refuse(fmt::format(
+                 "{} GPUs are not divisible by tensor {} x pipeline {} x context {}, the GPUs of "
+                 "a replica",
+                 world_, tensor, pipeline, context),
+             model > world_ ? "launch on more GPUs, or make a replica smaller"
+                            : fmt::format("launch on a multiple of {} GPUs", model));
+    }
+    return world_ / model;
   }
 
   Json parallelism() {
     Json p;
     const std::int64_t pipeline = get("pipeline_model_parallel_size", 1);
-    p["tensor"] = get("tensor_model_parallel_size", 1);
-    p["sequence_parallel"] = on("sequence_parallel");
+    const std::int64_t tensors = get("tensor_model_parallel_size", 1);
+    const std::int64_t context = get("context_parallel_size", 1);
+    replicas_ = replicas(tensors, pipeline, context);
+    p["tensor"] = tensors;
+    p["sequence_parallel"] = on("sequence_parallel") && tensors > 1;  // as Megatron-LM turns it off
     p["pipeline"] = pipeline;
-    if (const auto context = arguments_.integer("context_parallel_size")) p["context"] = *context;
+    if (context > 1) p["context"] = context;
+    p["data"] = replicas_;
     if (has_experts_) {
       p["expert"] = get("expert_model_parallel_size", 1);
       if (const auto tensor = arguments_.integer("expert_tensor_parallel_size"))
@@ -234,6 +311,7 @@ class Launch {
     p["zero_stage"] = on("use_distributed_optimizer") ? 1 : 0;
     p["overlap_grad_reduce"] = on("overlap_grad_reduce");
     p["overlap_param_gather"] = on("overlap_param_gather");
+    if (const auto bucket = arguments_.integer("ddp_bucket_size")) p["bucket_parameters"] = *bucket;
     if (on("tp_comm_overlap")) p["chunked_tensor"] = true;
     if (const auto first = arguments_.integer("decoder_first_pipeline_num_layers"))
       p["first_stage_layers"] = *first;
@@ -262,9 +340,14 @@ class Launch {
   Json training() {
     Json t;
     t["sequence_length"] = arguments_.need("seq_length");
-    t["micro_batch_size"] = arguments_.need("micro_batch_size");
-    t["global_batch_size"] = arguments_.need("global_batch_size");
+    const std::int64_t micro = arguments_.need("micro_batch_size");
+    t["micro_batch_size"] = micro;
+    t["global_batch_size"] = get("global_batch_size", micro * replicas_);
     t["precision"] = on("bf16") ? "bf16" : on("fp16") ? "fp16" : "fp32";
+    // Gradients in bf16 are summed in fp32, those in fp16 only where the flag says so.
+    const bool wide = on("accumulate_allreduce_grads_in_fp32");
+    if (on("bf16") && on("grad_reduce_in_bf16")) t["gradient_precision"] = "bf16";
+    if (on("fp16") && !on("bf16") && !wide) t["gradient_precision"] = "fp16";
     if (arguments_.text("fp8_format") || arguments_.text("fp8")) t["recipe"] = "fp8";
     add_recompute(t);
     const bool local = arguments_.text("transformer_impl") == "local";
@@ -276,7 +359,10 @@ class Launch {
     t["gradient_clipping"] = arguments_.number("clip_grad").value_or(1.0) > 0.0;
     if (on("ddp_average_in_collective")) t["gradient_average"] = "collective";
     const auto check = arguments_.text("check_for_nan_in_loss_and_grad");
-    if (on("no_check_for_nan_in_loss_and_grad") || check == "False") t["gradient_check"] = "off";
+    // The scaler of fp16 looks for NaN itself.
+    const bool scaled = on("fp16") && !arguments_.text("loss_scale");
+    if (on("no_check_for_nan_in_loss_and_grad") || check == "False" || scaled)
+      t["gradient_check"] = "off";
     return t;
   }
 
@@ -311,6 +397,8 @@ class Launch {
   MegatronLaunch made_;
   std::int64_t layers_ = 1;
   std::int64_t ffn_ = 1;
+  std::int64_t world_ = 1;
+  std::int64_t replicas_ = 1;
   bool has_experts_ = false;
 };
 

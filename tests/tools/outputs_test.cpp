@@ -168,7 +168,7 @@ TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   const Outcome outcome = scratch.sh(
       "trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node dgx_x -o made.json");
   EXPECT_EQ(outcome.exit, 2);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("/cluster/node: \"dgx_x\" is not one of"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("--node: \"dgx_x\" is not one of"));
   EXPECT_EQ(outcome.out, "");
   EXPECT_FALSE(scratch.holds("made.json"));
 }

@@ -6,6 +6,7 @@
 #include "scenarios/scenario_document.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/utf8.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 
@@ -38,7 +39,7 @@ std::map<std::string, std::string> variables(const LaunchChoice& choice) {
 Exit import_launch(const LaunchChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
   const MegatronLaunch launch = scenario_of_megatron(
-      read_launch_arguments(read_file(choice.file), choice.file, variables(choice)),
+      read_launch_arguments(as_utf8(read_file(choice.file)), choice.file, variables(choice)),
       choice.machine);
   // What Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, launch.scenario);

@@ -48,9 +48,10 @@ TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
     EXPECT_EQ(launch.scenario["parallelism"][key], value) << key;
   for (const auto& [key, value] : paper["training"].items()) {
     // What Megatron-LM of 2022 did to gradients is no option of the script.
-    if (key == "gradient_average" || key == "gradient_check") continue;
+    if (key == "gradient_average") continue;
     EXPECT_EQ(launch.scenario["training"][key], value) << key;
   }
+  EXPECT_EQ(launch.scenario["parallelism"]["data"], 1);
   EXPECT_EQ(launch.scenario["model"]["ffn"], 49152);
   EXPECT_EQ(launch.scenario["model"]["vocab"], 50257);
   EXPECT_EQ(launch.scenario["model"]["biases"], true);
@@ -95,6 +96,53 @@ TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
   EXPECT_TRUE(launch.unknown.empty());
 }
 
+TEST(Megatron, DataParallelismIsWhatTheWorldLeavesOver) {
+  const Json plan = launch_of(std::string(kSmall) +
+                                  "--nproc_per_node 8 --nnodes 4 --tensor-model-parallel-size 2 "
+                                  "--pipeline-model-parallel-size 2 --context-parallel-size 2",
+                              {.node = "dgx_h100"})
+                        .scenario;
+  EXPECT_EQ(plan["cluster"]["nodes"], 4);
+  EXPECT_EQ(plan["cluster"]["node"], "dgx_h100");
+  EXPECT_EQ(plan["parallelism"]["data"], 4);
+}
+
+TEST(Megatron, TheBatchIsOneMicrobatchOfEachReplicaWhereNothingSaysIt) {
+  const std::string line =
+      "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 "
+      "--micro-batch-size 2 --vocab-size 32000 --nnodes 2 --nproc_per_node 8";
+  EXPECT_EQ(launch_of(line, {.node = "dgx_h100"}).scenario["training"]["global_batch_size"], 32);
+}
+
+TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
+  const auto precision = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["training"].value("gradient_precision", "fp32");
+  };
+  EXPECT_EQ(precision("--bf16"), "fp32");
+  EXPECT_EQ(precision("--bf16 --grad-reduce-in-bf16"), "bf16");
+  EXPECT_EQ(precision("--fp16"), "fp16");
+  EXPECT_EQ(precision("--fp16 --accumulate-allreduce-grads-in-fp32"), "fp32");
+}
+
+TEST(Megatron, ALaunchOnPartOfANodeTakesItsNicsToo) {
+  const MegatronLaunch launch =
+      launch_of(std::string(kSmall) + "--nproc_per_node 4 --nnodes 2", {.node = "dgx_h100"});
+  const Json& node = launch.scenario["cluster"]["node"];
+  EXPECT_EQ(node["gpus"], 4);
+  EXPECT_EQ(node["nic"]["count"], 4);
+  EXPECT_EQ(launch.scenario["parallelism"]["data"], 8);
+  EXPECT_THAT(launch.notes, testing::Contains(HasSubstr("4 of a node's 8 GPUs run a process")));
+}
+
+TEST(Megatron, ARackHoldsSeveralHosts) {
+  const auto nodes = [](const std::string& flags) {
+    return launch_of(kSmall + flags, {.node = "gb200_nvl72"}).scenario["cluster"];
+  };
+  EXPECT_EQ(nodes("--nproc_per_node 4 --nnodes 18 --global-batch-size 72")["nodes"], 1);
+  EXPECT_EQ(nodes("--nproc_per_node 4 --nnodes 36 --global-batch-size 144")["nodes"], 2);
+  EXPECT_EQ(nodes("--nproc_per_node 4 --nnodes 8 --global-batch-size 32")["node"]["gpus"], 32);
+}
+
 TEST(Megatron, ExpertsAndLatentAttentionAreUnderstood) {
   const MegatronLaunch launch = launch_of(
       std::string(kSmall) +
@@ -134,6 +182,37 @@ TEST(Megatron, WhatIsMissingOrWrongIsSaidWithItsName) {
               HasSubstr("how large the vocabulary is"));
   EXPECT_THAT(refusal(std::string(kSmall) + "--num-experts 8 --moe-layer-freq [1,0]*2"),
               HasSubstr("--moe-layer-freq is"));
+  EXPECT_THAT(
+      refusal(std::string(kSmall) + "--num-experts 8 --moe-layer-freq " + std::string(60, '9')),
+      HasSubstr("--moe-layer-freq is"));
+  EXPECT_THAT(refusal(std::string(kSmall) + "--num-layers 1e300"), HasSubstr("--num-layers is 1e+300, more than 1e+09"));
+  EXPECT_THAT(refusal(kSmall, {.node = "dgx_x", .nodes = 2}),
+              HasSubstr("--node: \"dgx_x\" is not one of"));
+  EXPECT_THAT(refusal(std::string(kSmall) + "--nproc_per_node 16 --nnodes 2"),
+              HasSubstr("--nproc-per-node must be from 1 to 8, not 16"));
+}
+
+TEST(Megatron, VariablesThatDoubleAreRefused) {
+  std::string script = "A=xxxxxxxxxxxxxxxx\n";
+  for (int i = 0; i < 40; ++i) script += "A=$A$A\n";
+  EXPECT_THAT(refusal(script + kSmall), HasSubstr("its variables make more than 16 MiB of text"));
+}
+
+TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
+  const std::string script = "# " + std::string(1 << 20, 'c') + "\n" + kSmall + "# " +
+                             std::string(1 << 20, ' ') + "\n--" + std::string(1 << 20, 'x') + "\n";
+  const MegatronLaunch launch = launch_of(script);
+  EXPECT_EQ(launch.scenario["model"]["layers"], 4);
+  EXPECT_EQ(launch.unknown.size(), 1U);
+}
+
+TEST(Megatron, AVariableMayHaveItselfAsDefault) {
+  const std::string script =
+      "BATCH=${BATCH:-32}\n" + std::string(kSmall) + "--global-batch-size $BATCH\n";
+  EXPECT_EQ(launch_of(script).scenario["training"]["global_batch_size"], 32);
+  EXPECT_EQ(launch_of(script, {.node = "dgx_h100", .nodes = 2}, {{"BATCH", "48"}})
+                .scenario["training"]["global_batch_size"],
+            48);
 }
 
 }  // namespace

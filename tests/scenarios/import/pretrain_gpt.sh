@@ -3,6 +3,7 @@
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 GPUS_PER_NODE=8
 NNODES=${SLURM_NNODES:-8}     # the job's own number where there is one
+GLOBAL_BATCH=${GLOBAL_BATCH:-64}
 TP=8
 PP="8"
 DATA_PATH=$1
@@ -18,8 +19,8 @@ MODEL=(
     --tokenizer-type GPT2BPETokenizer --make-vocab-size-divisible-by 128
 )
 TRAINING=(
-    --micro-batch-size 1 --global-batch-size=64
-    --fp16 --recompute-activations --transformer-impl local   # --bf16
+    --micro-batch-size 1 --global-batch-size=$GLOBAL_BATCH
+    --fp16 --accumulate-allreduce-grads-in-fp32 --recompute-activations --transformer-impl local   # --bf16
     --lr 6.0e-5 --clip-grad 1.0 --train-iters 500000
     --some-new-switch
 )
