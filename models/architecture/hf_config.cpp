@@ -40,6 +40,10 @@ class Config {
     const auto found = json_.find(key);
     return found != json_.end() && !found->is_null();
   }
+  [[nodiscard]] bool is_positive(std::string_view key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && found->is_number() && found->get<double>() > 0.0;
+  }
   [[nodiscard]] bool lists(std::string_view key) const {
     return has(key) && json_.at(std::string(key)).is_array() && !json_.at(std::string(key)).empty();
   }
@@ -64,6 +68,8 @@ class Config {
   std::vector<std::string> missing_;
 };
 
+// Shapes that were made here begin their source with it.
+constexpr std::string_view kSource = "Hugging Face config.json, model_type ";
 constexpr std::string_view kWindow =
     "attention within a sliding window or a chunk is counted over the whole sequence";
 
@@ -102,6 +108,21 @@ void fill_window(Config& config, HfShape& made, std::int64_t every) {
   if (*rule > 0) made.shape["full_attention_every"] = *rule;
 }
 
+// What a configuration of the Llama line may switch on and the shape cannot say.
+void note_switches(const Config& config, HfShape& made) {
+  if (config.flag("mlp_bias", false))
+    made.notes.emplace_back("the biases of the feed-forward part are left out");
+  for (const char* dropout : {"attention_dropout", "resid_pdrop", "embd_pdrop", "hidden_dropout"})
+    if (config.is_positive(dropout)) {
+      made.notes.emplace_back("dropout is left out");
+      break;
+    }
+  if (config.is_positive("attn_logit_softcapping"))
+    made.notes.emplace_back("the cap of attention's scores (a tanh of each) is left out");
+  if (config.is_positive("final_logit_softcapping"))
+    made.notes.emplace_back("the cap of the logits (a tanh of each) is left out");
+}
+
 // What all decoders of the Llama line share.
 void fill_llama(Config& config, HfShape& made) {
   Json& shape = made.shape;
@@ -120,6 +141,7 @@ void fill_llama(Config& config, HfShape& made) {
     shape["qkv_biases"] = true;
     made.notes.emplace_back("the bias of attention's output is left out");
   }
+  note_switches(config, made);
   fill_window(config, made, 0);
 }
 
@@ -232,7 +254,9 @@ void fill_gemma(Config& config, HfShape& made) {
 
 void fill_four_norms(Config& config, HfShape& made) {
   fill_gemma(config, made);
-  made.notes.emplace_back("a layer has four norms, counted as two");
+  made.notes.emplace_back(
+      "a layer has four norms, counted as two: the norms behind attention and feed-forward are "
+      "left out");
 }
 
 // Every second layer sees all.
@@ -283,6 +307,8 @@ void fill_llama4(Config& config, HfShape& made) {
   shape["experts_per_token"] = config.need("num_experts_per_tok");
   shape["moe_every"] = config.get("interleave_moe_layer_step", 1);
   if (config.has("attention_chunk_size")) made.notes.emplace_back(kWindow);
+  if (config.flag("use_qk_norm", true))
+    made.notes.emplace_back("the norm of queries and keys, without parameters, is left out");
 }
 
 struct Family {
@@ -355,10 +381,25 @@ HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::st
                     fmt::join(config.missing(), ", "), config.missing().size() == 1 ? "is" : "are"),
         "give the config.json as it lies beside the weights");
   }
-  std::string source = fmt::format("Hugging Face config.json, model_type {}", name);
+  for (const char* tower : {"vision_config", "audio_config"})
+    if (document.contains(tower))
+      made.notes.push_back(fmt::format("the part of {} is left out", tower));
+  std::string source = fmt::format("{}{}", kSource, name);
   for (const std::string& note : made.notes) source += "; " + note;
   made.shape["source"] = source;
   return made;
+}
+
+std::vector<std::string> notes_of_source(const std::string& source) {
+  std::vector<std::string> notes;
+  if (!source.starts_with(kSource)) return notes;
+  constexpr std::string_view kBetween = "; ";
+  for (std::size_t at = source.find(kBetween); at != std::string::npos;) {
+    const std::size_t begin = at + kBetween.size();
+    at = source.find(kBetween, begin);
+    notes.push_back(source.substr(begin, at == std::string::npos ? at : at - begin));
+  }
+  return notes;
 }
 
 std::vector<std::string> hf_model_types() {

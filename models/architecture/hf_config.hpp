@@ -23,6 +23,10 @@ struct HfShape {
 [[nodiscard]] HfShape shape_of_hf_config(const nlohmann::ordered_json& document,
                                          const std::string& file);
 
+// The notes of a shape again, from the source that it was given: a scenario may name a config.json
+// as its model. Empty for models from elsewhere.
+[[nodiscard]] std::vector<std::string> notes_of_source(const std::string& source);
+
 // The model types that are known, in alphabetical order.
 [[nodiscard]] std::vector<std::string> hf_model_types();
 

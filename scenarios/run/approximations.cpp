@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "models/architecture/hf_config.hpp"
 #include "models/rank_groups.hpp"
 #include "scenarios/run/kernel_pricing.hpp"
 #include "sim/cluster/cluster.hpp"
@@ -95,6 +96,9 @@ void add_settings_without_effect(const TrainingPlan& plan, RunFacts& facts) {
 
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts) {
   add_settings_without_effect(scenario.plan, facts);
+  for (const std::string& note : notes_of_source(scenario.plan.architecture.source))
+    facts.approximations.push_back(
+        {.name = "model_configuration", .count = 1, .sentence = "of the model, " + note});
   add_expert_approximations(scenario.plan, facts);
   add_dropped_rows(scenario.plan, facts);
   if (!scenario.interference) {

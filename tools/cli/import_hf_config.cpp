@@ -1,6 +1,8 @@
 // `trainyard import hf-config`: a model's shape from the config.json beside its weights.
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/hf_config.hpp"
 #include "sim/base/files.hpp"
@@ -25,6 +27,8 @@ Exit import_config(const ConfigChoice& choice) {
   const Architecture architecture = load_architecture(choice.file);  // refuses what cannot be
   if (choice.out.empty()) {
     fmt::print("{}", text);
+    for (const std::string& note : made.notes)
+      (void)std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
     return Exit::Fine;
   }
   write_file(choice.out, text);

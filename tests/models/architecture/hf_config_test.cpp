@@ -152,5 +152,33 @@ TEST(HfConfig, SaysWhatItLeavesOut) {
   EXPECT_FALSE(made.shape.contains("window"));
 }
 
+// Of Gemma 2 (google/gemma-2-9b, config.json) the norms behind attention and feed-forward and both
+// caps have no place in the shape.
+TEST(HfConfig, SaysAllThatItLeavesOutOfGemma2) {
+  Json config = mistral();
+  config["model_type"] = "gemma2";
+  config["attn_logit_softcapping"] = 50.0;
+  config["final_logit_softcapping"] = 30.0;
+  config["attention_dropout"] = 0.1;
+  config["mlp_bias"] = true;
+  const HfShape made = shape_of_hf_config(config, "config.json");
+  EXPECT_THAT(made.notes, testing::UnorderedElementsAre(
+                              HasSubstr("four norms"), HasSubstr("attention's scores"),
+                              HasSubstr("cap of the logits"), HasSubstr("dropout"),
+                              HasSubstr("biases of the feed-forward part")));
+  // A scenario that names the file as its model finds them in the source.
+  EXPECT_EQ(notes_of_source(made.shape["source"]), made.notes);
+  EXPECT_TRUE(notes_of_source("Vaswani et al. 2017; table 3").empty());
+}
+
+TEST(HfConfig, SaysThatPartsForImagesAreLeftOut) {
+  Json text = mistral();
+  text["model_type"] = "gemma3_text";
+  const HfShape made = shape_of_hf_config(
+      {{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", Json::object()}},
+      "c.json");
+  EXPECT_THAT(made.notes, testing::Contains("the part of vision_config is left out"));
+}
+
 }  // namespace
 }  // namespace trainyard
