@@ -19,7 +19,8 @@ std::uint32_t ceil_divide(std::uint32_t a, std::uint32_t b) { return (a + b - 1)
 }  // namespace
 
 std::uint32_t uplinks(std::uint32_t down, double oversubscription) {
-  return static_cast<std::uint32_t>(std::ceil(down / oversubscription - kRounding));
+  const auto least = static_cast<std::uint32_t>(std::ceil(down / oversubscription - kRounding));
+  return down == 0 ? 0 : std::max(least, 1U);  // however thin, there is a way up
 }
 
 std::uint32_t downlinks(std::uint32_t radix, double oversubscription) {

@@ -23,6 +23,10 @@ void read_severity(JsonObject& object, Fault& fault) {
     return;
   }
   fault.capacity_factor = object.number("capacity_factor", {.least = 0.0, .most = 1.0});
+  if (fault.capacity_factor > 0.0 && fault.capacity_factor < 1e-6)
+    object.report("capacity_factor",
+                  fmt::format("{} leaves next to nothing", fault.capacity_factor),
+                  "say \"dead\": true, or at least 1e-6");
   if (object.raw("capacity_factor") == 0.0) {
     object.report("capacity_factor", "nothing is left", "say \"dead\": true");
   }

@@ -4,44 +4,42 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/property_tree/ptree.hpp>
-#include <boost/property_tree/xml_parser.hpp>
-#include <map>
-#include <sstream>
+#include <charconv>
+#include <cmath>
 
 #include "sim/base/error.hpp"
+#include "sim/base/xml.hpp"
 #include "topologies/nccl_rates.hpp"
 
 namespace trainyard {
 
 namespace {
 
-using Tree = boost::property_tree::ptree;
-
 constexpr std::string_view kSwitchClass = "0x068000";
 constexpr double kGiga = 1e9;
 constexpr double kDefaultSpeed = 10000.0;  // Mb/s of a net that does not tell
 
-std::string attribute(const Tree& element, const char* name) {
-  return element.get<std::string>(std::string("<xmlattr>.") + name, "");
+constexpr double kAttributeMost = 1e6;
+
+// What does not begin with a number that is finite and not negative counts as missing.
+double number(const XmlElement& element, const char* name, double fallback) {
+  const std::string text = element.attribute(name);
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && std::isfinite(value) && value >= 0.0 ? value : fallback;
 }
 
-double number(const Tree& element, const char* name, double fallback) {
-  try {
-    const std::string text = attribute(element, name);
-    return text.empty() ? fallback : std::stod(text);
-  } catch (const std::exception&) {
-    return fallback;
-  }
+std::uint32_t count_of(const XmlElement& element, const char* name, double fallback) {
+  return static_cast<std::uint32_t>(std::min(number(element, name, fallback), kAttributeMost));
 }
 
 class Reader {
  public:
   explicit Reader(const std::string& file) { node_.file = file; }
 
-  ImportedNode read(const Tree& system) {
-    for (const auto& [name, cpu] : system)
-      if (name == "cpu") read_cpu(cpu);
+  ImportedNode read(const XmlElement& system) {
+    for (const XmlElement& cpu : system.children)
+      if (cpu.name == "cpu") read_cpu(cpu);
     for (std::size_t a = 0; a < cpus_.size(); ++a)
       for (std::size_t b = a + 1; b < cpus_.size(); ++b)
         wire(cpus_[a].first, cpus_[b].first, LinkKind::Socket,
@@ -54,7 +52,7 @@ class Reader {
   struct Gpu {
     std::size_t part = 0;
     std::string busid;
-    const Tree* element = nullptr;
+    const XmlElement* element = nullptr;
     std::size_t cpu = 0;
   };
 
@@ -70,58 +68,59 @@ class Reader {
         {.from = from, .to = to, .kind = kind, .capacity = rate, .cables = cables});
   }
 
-  void read_cpu(const Tree& cpu) {
+  void read_cpu(const XmlElement& cpu) {
     const std::size_t part = add(DeviceKind::Cpu, "cpu");
     cpus_.emplace_back(part,
-                       nccl_rates::CpuName{.arch = attribute(cpu, "arch"),
-                                           .vendor = attribute(cpu, "vendor"),
-                                           .family = static_cast<int>(number(cpu, "familyid", 0)),
-                                           .model = static_cast<int>(number(cpu, "modelid", 0))});
+                       nccl_rates::CpuName{.arch = cpu.attribute("arch"),
+                                           .vendor = cpu.attribute("vendor"),
+                                           .family = static_cast<int>(count_of(cpu, "familyid", 0)),
+                                           .model = static_cast<int>(count_of(cpu, "modelid", 0))});
     read_children(cpu, part, part, "");
   }
 
   // `above`: the PCIe switch or CPU; `device`: the id of that switch.
-  void read_children(const Tree& element, std::size_t above, std::size_t cpu,
+  void read_children(const XmlElement& element, std::size_t above, std::size_t cpu,
                      const std::string& device) {
-    for (const auto& [name, child] : element)
-      if (name == "pci")
+    for (const XmlElement& child : element.children)
+      if (child.name == "pci")
         read_pci(child, above, cpu, device);
-      else if (name == "nic")
+      else if (child.name == "nic")
         read_nic(child, above, BytesPerSecond{5000.0 * kGiga});
   }
 
-  void read_pci(const Tree& pci, std::size_t above, std::size_t cpu, const std::string& device) {
-    const BytesPerSecond rate = nccl_rates::pcie_rate(
-        attribute(pci, "link_speed"), static_cast<std::uint32_t>(number(pci, "link_width", 0)));
-    const auto gpu = pci.get_child_optional("gpu");
-    const auto nic = pci.get_child_optional("nic");
-    if (gpu) {
+  void read_pci(const XmlElement& pci, std::size_t above, std::size_t cpu,
+                const std::string& device) {
+    const BytesPerSecond rate =
+        nccl_rates::pcie_rate(pci.attribute("link_speed"), count_of(pci, "link_width", 0));
+    const XmlElement* gpu = pci.child("gpu");
+    const XmlElement* nic = pci.child("nic");
+    if (gpu != nullptr) {
       read_gpu(pci, *gpu, above, cpu, rate);
-    } else if (nic) {
+    } else if (nic != nullptr) {
       read_nic(*nic, above, rate);
     } else {
-      const std::string own = attribute(pci, "device");
+      const std::string own = pci.attribute("device");
       const bool same_switch = !own.empty() && own == device;
-      if (pci.find("pci") == pci.not_found()) return;  // nothing that matters hangs on it
+      if (pci.child("pci") == nullptr) return;  // nothing that matters hangs on it
       const std::size_t part = same_switch ? above : add(DeviceKind::PcieSwitch, "pcie switch");
       if (!same_switch) wire(part, above, LinkKind::Pcie, rate);
       read_children(pci, part, cpu, own);
     }
   }
 
-  void read_gpu(const Tree& pci, const Tree& gpu, std::size_t above, std::size_t cpu,
+  void read_gpu(const XmlElement& pci, const XmlElement& gpu, std::size_t above, std::size_t cpu,
                 BytesPerSecond rate) {
-    if (attribute(gpu, "rank").empty()) return;
+    if (gpu.attribute("rank").empty()) return;
     const std::size_t part = add(DeviceKind::Gpu, "gpu");
     wire(part, above, LinkKind::Pcie, rate);
-    gpus_.push_back({.part = part, .busid = attribute(pci, "busid"), .element = &gpu, .cpu = cpu});
-    node_.parts[part].gpu = nccl_rates::gpu_of_device(attribute(pci, "device"));
+    gpus_.push_back({.part = part, .busid = pci.attribute("busid"), .element = &gpu, .cpu = cpu});
+    node_.parts[part].gpu = nccl_rates::gpu_of_device(pci.attribute("device"));
     if (gpus_.size() == 1) node_.gpu = node_.parts[part].gpu;
   }
 
-  void read_nic(const Tree& nic, std::size_t above, BytesPerSecond rate) {
-    for (const auto& [name, net] : nic) {
-      if (name != "net" || attribute(net, "dev").empty()) continue;
+  void read_nic(const XmlElement& nic, std::size_t above, BytesPerSecond rate) {
+    for (const XmlElement& net : nic.children) {
+      if (net.name != "net" || net.attribute("dev").empty()) continue;
       const std::size_t part = add(DeviceKind::Nic, "nic");
       wire(part, above, LinkKind::Pcie, rate);
       const double speed = number(net, "speed", 0.0);
@@ -132,20 +131,20 @@ class Reader {
   void read_nvlinks() {
     std::optional<std::size_t> hub;
     for (const Gpu& gpu : gpus_) {
-      const auto sm = static_cast<std::uint32_t>(number(*gpu.element, "sm", 0));
+      const std::uint32_t sm = count_of(*gpu.element, "sm", 0);
       const BytesPerSecond each = nccl_rates::nvlink_rate(sm);
       std::uint32_t to_switches = 0;
-      for (const auto& [name, link] : *gpu.element) {
-        const auto links = static_cast<std::uint32_t>(std::max(number(link, "count", 1.0), 1.0));
-        if (name == "c2c")
+      for (const XmlElement& link : gpu.element->children) {
+        const std::uint32_t links = std::max(count_of(link, "count", 1.0), 1U);
+        if (link.name == "c2c")
           wire(gpu.part, gpu.cpu, LinkKind::ChipToChip,
                BytesPerSecond{number(link, "bw", 0.0) * links / 1000.0 * kGiga});
-        if (name != "nvlink") continue;
-        if (attribute(link, "tclass") == kSwitchClass) {
+        if (link.name != "nvlink") continue;
+        if (link.attribute("tclass") == kSwitchClass) {
           to_switches += links;
           continue;
         }
-        const auto peer = std::ranges::find(gpus_, attribute(link, "target"), &Gpu::busid);
+        const auto peer = std::ranges::find(gpus_, link.attribute("target"), &Gpu::busid);
         if (peer != gpus_.end() && gpu.part < peer->part)
           wire(gpu.part, peer->part, LinkKind::NvLink, each * links, links);
       }
@@ -164,20 +163,11 @@ class Reader {
 }  // namespace
 
 ImportedNode from_nccl_xml(const std::string& text, const std::string& file) {
-  Tree tree;
-  try {
-    std::istringstream stream(text);
-    boost::property_tree::read_xml(stream, tree);
-  } catch (const boost::property_tree::xml_parser_error& error) {
-    throw InputError(Problem{file, fmt::format("line {}", error.line()),
-                             "is not well-formed XML: " + error.message(),
-                             "give the file that NCCL wrote with NCCL_TOPO_DUMP_FILE"});
-  }
-  const auto system = tree.get_child_optional("system");
-  if (!system)
-    throw InputError(Problem{file, "", "has no <system>: it is no topology of NCCL's",
-                             "give the file that NCCL wrote with NCCL_TOPO_DUMP_FILE"});
-  ImportedNode node = Reader(file).read(*system);
+  const std::string remedy = "give the file that NCCL wrote with NCCL_TOPO_DUMP_FILE";
+  const XmlElement system = parse_xml(file, text, remedy);
+  if (system.name != "system")
+    throw InputError(Problem{file, "", "has no <system>: it is no topology of NCCL's", remedy});
+  ImportedNode node = Reader(file).read(system);
   if (std::ranges::none_of(
           node.parts, [](const ImportedNode::Part& part) { return part.kind == DeviceKind::Gpu; }))
     throw InputError(Problem{file, "", "has no <gpu> with a rank",

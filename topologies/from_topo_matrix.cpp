@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <numeric>
-#include <regex>
 #include <sstream>
+#include <unordered_map>
 
 #include "sim/base/error.hpp"
 
@@ -28,9 +30,46 @@ std::vector<std::string> words(const std::string& text) {
   return found;
 }
 
-bool is_device(const std::string& word) {
-  static const std::regex pattern("(GPU|NIC|mlx[0-9]_|mlx)[0-9]+|mlx[0-9]+_[0-9]+");
-  return std::regex_match(word, pattern);
+bool is_number(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// GPU0, NIC0, mlx5_0 or mlx5.
+bool is_device(std::string_view word) {
+  if (word.starts_with("GPU") || word.starts_with("NIC")) return is_number(word.substr(3));
+  if (!word.starts_with("mlx")) return false;
+  word.remove_prefix(3);
+  const std::size_t line = word.find('_');
+  return is_number(word.substr(0, line)) &&
+         (line == std::string_view::npos || is_number(word.substr(line + 1)));
+}
+
+// Without the colours of a terminal: ESC, [, numbers and an m.
+std::string without_colours(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "\x1b[") == 0) {
+      const std::size_t end = text.find_first_not_of("0123456789;", i + 2);
+      if (end != std::string::npos && text[end] == 'm') {
+        i = end;
+        continue;
+      }
+    }
+    plain += text[i];
+  }
+  return plain;
+}
+
+constexpr std::uint32_t kNvLinksMost = 1000;
+constexpr std::size_t kDevicesMost = 1024;
+
+// How many links "NV18" stands for; 0 where the word is none such.
+std::uint32_t nvlinks_of(std::string_view relation) {
+  if (!relation.starts_with("NV")) return 0;
+  std::uint32_t links = 0;
+  const char* end = relation.data() + relation.size();
+  const auto read = std::from_chars(relation.data() + 2, end, links);
+  return read.ec == std::errc() && read.ptr == end && links <= kNvLinksMost ? links : 0;
 }
 
 bool is_gpu(const std::string& name) { return name.starts_with("GPU"); }
@@ -38,14 +77,13 @@ bool is_gpu(const std::string& name) { return name.starts_with("GPU"); }
 class Matrix {
  public:
   Matrix(const std::string& text, const MatrixSource& source) : source_(source) {
-    static const std::regex colours("\x1b\\[[0-9;]*m");
-    std::istringstream stream(std::regex_replace(text, colours, ""));
+    std::istringstream stream(without_colours(text));
     std::size_t number = 0;
     for (std::string line; std::getline(stream, line);) read_line(words(line), ++number);
     if (header_.empty())
       refuse(1, "there is no header that names GPU0", "give the output of nvidia-smi topo -m");
     for (const std::string& name : header_)
-      if (std::ranges::none_of(rows_, [&](const Row& row) { return row.name == name; }))
+      if (!seen_[name])
         refuse(header_line_, fmt::format("{} has no row of its own", name),
                "give the whole output of nvidia-smi topo -m");
   }
@@ -65,12 +103,16 @@ class Matrix {
       for (const std::string& word : line) {
         if (!is_device(word)) break;
         header_.push_back(word);
+        seen_.emplace(word, false);
       }
+      if (header_.size() > kDevicesMost)
+        refuse(number, fmt::format("there are {} GPUs and NICs", header_.size()),
+               fmt::format("a node has at most {}", kDevicesMost));
       return;
     }
-    if (std::ranges::find(header_, line.front()) == header_.end()) return;
-    if (std::ranges::any_of(rows_, [&](const Row& row) { return row.name == line.front(); }))
-      return;
+    const auto seen = seen_.find(line.front());
+    if (seen == seen_.end() || seen->second) return;
+    seen->second = true;
     Row row{.name = line.front(), .relations = {}, .numa = {}, .line = number};
     for (std::size_t i = 0; i < header_.size(); ++i) {
       if (i + 1 >= line.size())
@@ -86,33 +128,45 @@ class Matrix {
   }
 
   void check(const Row& row, std::size_t column) const {
-    static const std::regex known("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS");
-    if (std::regex_match(row.relations[column], known)) return;
-    refuse(row.line,
-           fmt::format("{} to {} is \"{}\"", row.name, header_[column], row.relations[column]),
+    constexpr std::array<std::string_view, 6> kKnown = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
+    const std::string& relation = row.relations[column];
+    if (std::ranges::find(kKnown, relation) != kKnown.end() || nvlinks_of(relation) > 0) return;
+    refuse(row.line, fmt::format("{} to {} is \"{}\"", row.name, header_[column], relation),
            "known are X, NV#, PIX, PXB, PHB, NODE and SYS (MIG instances are not GPUs here)");
   }
 
   MatrixSource source_;
   std::vector<std::string> header_;
+  std::unordered_map<std::string, bool> seen_;  // by name: has it had its row?
   std::size_t header_line_ = 0;
   std::vector<Row> rows_;
 };
 
-// Numbers the sets of rows that some relations join; rows in order.
-std::vector<std::size_t> sets_of(const std::vector<Row>& rows,
-                                 const std::vector<std::string>& joining) {
-  std::vector<std::size_t> set(rows.size());
-  std::iota(set.begin(), set.end(), std::size_t{0});
-  for (std::size_t a = 0; a < rows.size(); ++a) {
-    for (std::size_t b = 0; b < rows.size(); ++b) {
-      if (std::ranges::find(joining, rows[a].relations[b]) == joining.end()) continue;
-      const std::size_t old = std::max(set[a], set[b]);
-      const std::size_t least = std::min(set[a], set[b]);
-      std::ranges::replace(set, old, least);
-    }
+// Sets of rows; each set is numbered by its first row.
+class RowSets {
+ public:
+  explicit RowSets(std::size_t rows) : parent_(rows) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
   }
-  return set;
+  void join(std::size_t a, std::size_t b) {
+    const std::size_t first = std::min(find(a), find(b));
+    parent_[std::max(find(a), find(b))] = first;
+  }
+  std::size_t find(std::size_t row) {
+    for (; parent_[row] != row; row = parent_[row]) parent_[row] = parent_[parent_[row]];
+    return row;
+  }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+RowSets sets_of(const std::vector<Row>& rows, const std::vector<std::string>& joining) {
+  RowSets sets(rows.size());
+  for (std::size_t a = 0; a < rows.size(); ++a)
+    for (std::size_t b = 0; b < rows.size(); ++b)
+      if (std::ranges::find(joining, rows[a].relations[b]) != joining.end()) sets.join(a, b);
+  return sets;
 }
 
 class Builder {
@@ -150,8 +204,7 @@ class Builder {
       std::uint32_t most = 0;
       std::vector<std::uint32_t> to(rows_.size(), 0);
       for (std::size_t b = 0; b < rows_.size(); ++b) {
-        if (!rows_[a].relations[b].starts_with("NV")) continue;
-        to[b] = static_cast<std::uint32_t>(std::stoul(rows_[a].relations[b].substr(2)));
+        to[b] = nvlinks_of(rows_[a].relations[b]);
         all += to[b];
         most = std::max(most, to[b]);
       }
@@ -165,22 +218,22 @@ class Builder {
 
   // A switch for what shares one, a CPU for what does not cross sockets.
   void join_host() {
-    const std::vector<std::size_t> switch_set = sets_of(rows_, {"PIX", "PXB"});
-    std::vector<std::size_t> cpu_set = sets_of(rows_, {"PIX", "PXB", "PHB", "NODE"});
-    for (std::size_t a = 0; a < rows_.size(); ++a)  // NVLink hides how GPUs are joined otherwise
-      for (std::size_t b = 0; b < a; ++b)
-        if (!rows_[a].numa.empty() && rows_[a].numa == rows_[b].numa && is_gpu(rows_[a].name) &&
-            is_gpu(rows_[b].name))
-          std::ranges::replace(cpu_set, std::max(cpu_set[a], cpu_set[b]),
-                               std::min(cpu_set[a], cpu_set[b]));
+    RowSets switch_set = sets_of(rows_, {"PIX", "PXB"});
+    RowSets cpu_set = sets_of(rows_, {"PIX", "PXB", "PHB", "NODE"});
+    std::map<std::string, std::size_t> first_gpu;         // by NUMA node
+    for (std::size_t row = 0; row < rows_.size(); ++row)  // NVLink hides how GPUs are joined else
+      if (!rows_[row].numa.empty() && is_gpu(rows_[row].name))
+        cpu_set.join(first_gpu.try_emplace(rows_[row].numa, row).first->second, row);
+    std::map<std::size_t, std::size_t> sharers;  // by switch
+    for (std::size_t row = 0; row < rows_.size(); ++row) ++sharers[switch_set.find(row)];
     std::map<std::size_t, std::size_t> cpus;
     std::map<std::size_t, std::size_t> switches;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      const auto [cpu, new_cpu] = cpus.try_emplace(cpu_set[row]);
+      const auto [cpu, new_cpu] = cpus.try_emplace(cpu_set.find(row));
       if (new_cpu) cpu->second = add(DeviceKind::Cpu, fmt::format("cpu {}", cpus.size() - 1));
       std::size_t above = cpu->second;
-      if (std::ranges::count(switch_set, switch_set[row]) > 1) {
-        const auto [hub, new_hub] = switches.try_emplace(switch_set[row]);
+      if (sharers[switch_set.find(row)] > 1) {
+        const auto [hub, new_hub] = switches.try_emplace(switch_set.find(row));
         if (new_hub) {
           hub->second =
               add(DeviceKind::PcieSwitch, fmt::format("pcie switch {}", switches.size() - 1));

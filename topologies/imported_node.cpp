@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "sim/base/error.hpp"
 #include "topologies/draft.hpp"
@@ -22,16 +23,20 @@ Seconds latency_of(LinkKind kind, const NodeSpec& like) {
   return kind == LinkKind::NvLink ? like.nvlink_latency : like.pcie_latency;
 }
 
-// The device a part hangs on: its PCIe switch or CPU.
-std::optional<std::size_t> parent_of(const ImportedNode& node, std::size_t part) {
+// By part, the device it hangs on: its PCIe switch or CPU.
+std::vector<std::optional<std::size_t>> parents_of(const ImportedNode& node) {
+  std::vector<std::optional<std::size_t>> parents(node.parts.size());
+  const auto note = [&](std::size_t part, std::size_t other) {
+    const DeviceKind kind = node.parts[other].kind;
+    if (!parents[part] && (kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu))
+      parents[part] = other;
+  };
   for (const ImportedNode::Wire& wire : node.wires) {
     if (wire.kind != LinkKind::Pcie) continue;
-    const std::size_t other = wire.from == part ? wire.to : wire.from;
-    const DeviceKind kind = node.parts[other].kind;
-    const bool touches = wire.from == part || wire.to == part;
-    if (touches && (kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu)) return other;
+    note(wire.from, wire.to);
+    note(wire.to, wire.from);
   }
-  return {};
+  return parents;
 }
 
 std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
@@ -46,12 +51,13 @@ std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
 std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
   const std::vector<std::size_t> gpus = parts_of(node, DeviceKind::Gpu);
   const std::vector<std::size_t> nics = parts_of(node, DeviceKind::Nic);
+  const std::vector<std::optional<std::size_t>> parents = parents_of(node);
   std::vector<std::size_t> numbers;
   std::vector<std::size_t> taken(nics.size(), 0);
   for (std::size_t gpu = 0; gpu < gpus.size() && !nics.empty(); ++gpu) {
     std::optional<std::size_t> best;
     for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-      if (parent_of(node, nics[nic]) != parent_of(node, gpus[gpu])) continue;
+      if (parents[nics[nic]] != parents[gpus[gpu]]) continue;
       if (!best || taken[nic] < taken[*best]) best = nic;
     }
     const std::size_t number = best.value_or(gpu * nics.size() / gpus.size());
@@ -105,13 +111,16 @@ ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const 
 std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choice) {
   std::vector<GpuKind> kinds;
   if (!choice.gpu.empty()) return kinds;
-  for (std::uint32_t number = 0; number < choice.nodes; ++number) {
-    for (const std::size_t part : parts_of(node, DeviceKind::Gpu)) {
-      const std::string& own = node.parts[part].gpu;
-      const std::string& profile = own.empty() ? node.gpu : own;
-      kinds.push_back({.profile = profile, .memory = node_with_gpu(profile, node.file).gpu_memory});
-    }
+  std::map<std::string, Bytes> memory;  // by profile
+  for (const std::size_t part : parts_of(node, DeviceKind::Gpu)) {
+    const std::string& own = node.parts[part].gpu;
+    const std::string& profile = own.empty() ? node.gpu : own;
+    if (!memory.contains(profile)) memory[profile] = node_with_gpu(profile, node.file).gpu_memory;
+    kinds.push_back({.profile = profile, .memory = memory[profile]});
   }
+  const std::vector<GpuKind> one = kinds;
+  for (std::uint32_t number = 1; number < choice.nodes; ++number)
+    kinds.insert(kinds.end(), one.begin(), one.end());
   return kinds;
 }
 

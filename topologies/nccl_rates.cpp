@@ -1,6 +1,7 @@
 #include "topologies/nccl_rates.hpp"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace trainyard::nccl_rates {
@@ -50,11 +51,10 @@ bool equal(double a, double b) { return std::abs(a - b) <= kTolerance * std::abs
 
 // "32.0 GT/s PCIe", "32 GT/s": the number is what counts.
 std::optional<double> transfers(std::string_view speed) {
-  try {
-    return std::stod(std::string(speed));
-  } catch (const std::exception&) {
-    return {};
-  }
+  double number = 0.0;
+  const auto read = std::from_chars(speed.data(), speed.data() + speed.size(), number);
+  if (read.ec != std::errc() || !std::isfinite(number) || number <= 0.0) return {};
+  return number;
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ std::int64_t read_bytes(const std::string& option, const std::string& text) {
   const auto found = std::find(units.begin(), units.end(), unit.empty() ? "B" : unit);
   const double bytes =
       number * std::ldexp(1.0, 10 * static_cast<int>(std::distance(units.begin(), found)));
-  if (used == 0 || found == units.end() || bytes < 1.0 || bytes != std::trunc(bytes))
+  if (used == 0 || found == units.end() || !(bytes >= 1.0 && bytes < 1e18) ||
+      bytes != std::trunc(bytes))
     throw InputError(Problem{option, "", "\"" + text + "\" is no number of bytes",
                              "write 8, 64KiB, 32MiB or 8GiB"});
   return static_cast<std::int64_t>(bytes);

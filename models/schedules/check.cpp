@@ -191,8 +191,10 @@ Complaint check_message_order(const ScheduleLists& lists, const PipelineShape& s
 std::string deadlock_text(const Walk& walk, const ScheduleLists& lists, const PipelineShape& shape,
                           std::size_t stuck) {
   std::vector<std::size_t> path;
+  std::vector<bool> seen(lists.size(), false);
   std::size_t rank = stuck;
-  while (std::find(path.begin(), path.end(), rank) == path.end()) {
+  while (!seen[rank]) {
+    seen[rank] = true;
     path.push_back(rank);
     rank = static_cast<std::size_t>(walk.missing[rank]->rank);
   }

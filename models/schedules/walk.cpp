@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -30,13 +31,22 @@ class Walker {
     walk_.missing.resize(lists.size());
   }
 
+  // A rank that misses an input is tried again when the rank that produces it has come further.
   Walk run() {
-    bool progress = true;
-    while (progress) {
-      progress = false;
-      for (std::size_t rank = 0; rank < lists_.size(); ++rank) {
-        while (try_next(rank)) progress = true;
+    std::vector<std::vector<std::size_t>> waiting(lists_.size());  // by producer
+    std::vector<std::size_t> ready(lists_.size());
+    std::iota(ready.rbegin(), ready.rend(), std::size_t{0});
+    while (!ready.empty()) {
+      const std::size_t rank = ready.back();
+      ready.pop_back();
+      const std::size_t before = walk_.next[rank];
+      while (try_next(rank)) {
       }
+      if (walk_.missing[rank])
+        waiting[static_cast<std::size_t>(walk_.missing[rank]->rank)].push_back(rank);
+      if (walk_.next[rank] == before) continue;
+      ready.insert(ready.end(), waiting[rank].begin(), waiting[rank].end());
+      waiting[rank].clear();
     }
     return std::move(walk_);
   }

@@ -5,6 +5,7 @@
 #include "models/collectives/nccl/fit/fit_machine.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/utf8.hpp"
 
 namespace trainyard {
 
@@ -58,7 +59,7 @@ Outcome outcome_of(const nccl::fit::Constants& constants, const Sample& sample) 
 }  // namespace
 
 bool is_collective_dataset(const std::filesystem::path& file) {
-  const std::string text = read_file(file);
+  const std::string text = as_utf8(read_file(file));
   if (nccl::fit::is_measured_platform(file) || text.starts_with("op,dtype,gpus,")) return true;
   const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
   return has("\"rows\"") && has("\"op\"") && has("\"size_bytes\"");

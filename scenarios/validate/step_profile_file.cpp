@@ -15,6 +15,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/base/median.hpp"
+#include "sim/base/utf8.hpp"
 
 namespace trainyard {
 
@@ -34,7 +35,7 @@ constexpr std::string_view kStep = "ProfilerStep#";
 
 StepProfile of_times(const std::string& file, const std::vector<double>& times) {
   for (const double time : times) {
-    if (!(time > 0.0)) refuse(file, "", fmt::format("has a step of {} s", time));
+    if (!(time > 0.0) || !std::isfinite(time)) refuse(file, "", fmt::format("has a step of {} s", time));
   }
   if (times.empty()) refuse(file, "", "holds no step");
   return {.step_s = median(times), .steps = times.size()};
@@ -177,7 +178,7 @@ StepProfile of_array(const std::string& file, const Json& all) {
 
 StepProfile read_step_profile(const std::filesystem::path& file) {
   const std::string name = file.string();
-  const std::string text = read_file(file);
+  const std::string text = as_utf8(read_file(file));
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) refuse(name, "", "is empty");
   if (text[first] != '{' && text[first] != '[') return of_lines(name, text);

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/utf8.hpp"
 
 namespace trainyard {
 
@@ -38,7 +39,7 @@ std::vector<std::string> cut(std::string_view line) {
 }  // namespace
 
 CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
-  const std::string text = read_file(file);
+  const std::string text = as_utf8(read_file(file));
   std::istringstream lines(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size())
                                                             : text);
   std::size_t number = 1;

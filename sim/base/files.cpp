@@ -22,6 +22,9 @@ namespace {
 constexpr int kGzipWindow =
     15 + 16;  // the largest window, in a gzip wrapper (zlib.h, deflateInit2)
 constexpr std::size_t kChunk = std::size_t{1} << 16;
+// Of a file that is read whole, also once it is decompressed. Devices such as /dev/zero have no
+// end.
+constexpr std::size_t kMostBytes = std::size_t{2} << 30;
 
 bool is_gzip_name(const fs::path& file) { return file.extension() == ".gz"; }
 
@@ -38,9 +41,14 @@ void feed(z_stream& stream, std::string_view& rest) {
   rest.remove_prefix(piece);
 }
 
-// Lets the stream work until it has no more output for the input that it was given.
+[[noreturn]] void refuse_size(const fs::path& file) {
+  fail(file, fmt::format("holds more than {} GiB", kMostBytes >> 30U), "give a smaller file");
+}
+
+// Lets the stream work until it has no more output for the input that it was given, or has given
+// more than `most` bytes.
 template <class Step>
-int drain(z_stream& stream, std::string& output, Step step) {
+int drain(z_stream& stream, std::string& output, std::size_t most, Step step) {
   char buffer[kChunk];
   int result = Z_OK;
   do {
@@ -48,7 +56,7 @@ int drain(z_stream& stream, std::string& output, Step step) {
     stream.avail_out = kChunk;
     result = step(stream);
     output.append(buffer, kChunk - stream.avail_out);
-  } while (result == Z_OK && stream.avail_out == 0);
+  } while (result == Z_OK && stream.avail_out == 0 && output.size() <= most);
   return result;
 }
 
@@ -61,7 +69,7 @@ std::string compress(std::string_view contents) {
   do {
     feed(stream, contents);
     const int flush = contents.empty() ? Z_FINISH : Z_NO_FLUSH;
-    drain(stream, output, [flush](z_stream& s) { return deflate(&s, flush); });
+    drain(stream, output, std::string::npos, [flush](z_stream& s) { return deflate(&s, flush); });
   } while (!contents.empty());
   deflateEnd(&stream);
   return output;
@@ -79,10 +87,12 @@ std::string decompress(const fs::path& file, std::string_view contents) {
       if (contents.empty()) break;
       feed(stream, contents);
     }
-    result = drain(stream, output, [](z_stream& s) { return inflate(&s, Z_NO_FLUSH); });
+    result = drain(stream, output, kMostBytes, [](z_stream& s) { return inflate(&s, Z_NO_FLUSH); });
     if (result == Z_BUF_ERROR) result = Z_OK;  // it only wants more input
+    if (output.size() > kMostBytes) break;
   }
   inflateEnd(&stream);
+  if (output.size() > kMostBytes) refuse_size(file);
   if (result != Z_STREAM_END) fail(file, "is not a whole gzip file", "compress it again");
   return output;
 }
@@ -92,11 +102,18 @@ std::string decompress(const fs::path& file, std::string_view contents) {
 std::string read_file(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    fail(file, fmt::format("cannot be read: {}", error.message()));
   if (!fs::exists(status)) fail(file, "no such file");
   if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(file, fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::string contents(std::istreambuf_iterator<char>(in), {});
+  std::string contents;
+  char buffer[kChunk];
+  while (in.read(buffer, kChunk) || in.gcount() > 0) {
+    contents.append(buffer, static_cast<std::size_t>(in.gcount()));
+    if (contents.size() > kMostBytes) refuse_size(file);
+  }
   if (in.bad()) fail(file, "cannot be read to its end");
   return is_gzip_name(file) ? decompress(file, contents) : contents;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDepthMost = 200;
+constexpr std::size_t kFewKeys = 16;  // as many are found sooner one by one than by their hash
 
 // "line 3, column 7" of a byte, counted from one as editors do.
 std::string place(std::string_view text, std::size_t byte) {
@@ -43,6 +45,27 @@ std::string syntax_hint(const std::string& message) {
     return "a bracket is not closed";
   return "";
 }
+
+// The keys of one object while it is read: where each stands.
+class Keys {
+ public:
+  // The place of a key among the members, which have grown at their end since the last call.
+  std::optional<std::size_t> find(const Json::object_t::Container& members,
+                                  const std::string& key) {
+    if (members.size() < kFewKeys) {
+      const auto found = std::ranges::find(members, key, &Json::object_t::value_type::first);
+      if (found == members.end()) return {};
+      return static_cast<std::size_t>(found - members.begin());
+    }
+    for (; next_ < members.size(); ++next_) places_.emplace(members[next_].first, next_);
+    const auto found = places_.find(key);
+    return found == places_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::unordered_map<std::string, std::size_t> places_;
+  std::size_t next_ = 0;
+};
 
 // Builds the document as the parser reads on, and finds keys that appear twice in one object: the
 // library would silently keep one of the values. (With a callback the library does as much, but at
@@ -77,6 +100,7 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
     Json* value = nullptr;  // an array or an object that is not closed yet
     std::string key = {};   // of an object: the member being read
     Json* member = nullptr;
+    Keys keys = {};  // of an object
   };
 
   template <class Value>
@@ -120,12 +144,15 @@ bool DocumentBuilder::open(Json empty) {
 bool DocumentBuilder::key(string_t& name) {
   Level& level = levels_.back();
   level.key = name;
-  const auto [member, fresh] = level.value->emplace(std::move(name), nullptr);
-  level.member = &*member;
-  if (!fresh) {
+  // The library's own insertion would go through all keys before.
+  Json::object_t::Container& members = level.value->get_ref<Json::object_t&>();
+  if (const auto twice = level.keys.find(members, level.key)) {
+    level.member = &members[*twice].second;
     problems_.push_back({file_, pointer(),
                          fmt::format("the key {} appears twice", shown(level.key)),
                          "keep one of them"});
+  } else {
+    level.member = &members.emplace_back(std::move(name), nullptr).second;
   }
   return true;
 }
@@ -154,6 +181,14 @@ Json parse_json(const std::string& name, std::string_view text) {
   DocumentBuilder builder(name, text);
   Json::sax_parse(text, &builder, Json::input_format_t::json, true, true);
   return builder.take();
+}
+
+std::optional<Json> try_parse_json(std::string_view text) {
+  try {
+    return parse_json("", text);
+  } catch (const InputError&) {
+    return {};
+  }
 }
 
 }  // namespace trainyard

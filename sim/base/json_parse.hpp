@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,5 +11,8 @@ namespace trainyard {
 // Throws InputError for a syntax error (with line and column), duplicate keys (all of them, with
 // their pointers) and nesting deeper than 200. Comments (// and /* */) are accepted.
 [[nodiscard]] nlohmann::ordered_json parse_json(const std::string& name, std::string_view text);
+
+// The document, or nothing where parse_json would refuse it: for text within other files.
+[[nodiscard]] std::optional<nlohmann::ordered_json> try_parse_json(std::string_view text);
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <unordered_map>
 
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -18,6 +19,9 @@ using Json = nlohmann::ordered_json;
 struct AskedKeys {
   std::set<std::string, std::less<>> read;  // these, and unknown ones once they are reported
   std::vector<std::string> known;           // in the order of asking, for "did you mean"
+  std::set<std::string, std::less<>> known_once;
+  // Of an object with many keys, where each value is; the document goes through all of them.
+  std::unordered_map<std::string_view, const Json*> values;
 };
 
 struct JsonFile::State {
@@ -30,12 +34,16 @@ struct JsonFile::State {
   std::map<std::string, AskedKeys, std::less<>> opened;
 
   void knows(const std::string& pointer, std::string_view key) {
-    std::vector<std::string>& known = opened[pointer].known;
-    if (std::find(known.begin(), known.end(), key) == known.end()) known.emplace_back(key);
+    AskedKeys& asked = opened[pointer];
+    if (asked.known_once.contains(key)) return;
+    asked.known_once.emplace(key);
+    asked.known.emplace_back(key);
   }
 };
 
 namespace {
+
+constexpr std::size_t kKeysToIndex = 32;
 
 // Keys that may stand in any object that is opened at the root: the schema for editors.
 constexpr std::string_view kSchemaKey = "$schema";
@@ -72,14 +80,11 @@ std::string as_word(std::string_view key) {
   return word;
 }
 
-std::string unknown_key_hint(const JsonFile::State& state, const Json& object,
+// `free`: the known keys that the object does not have.
+std::string unknown_key_hint(const JsonFile::State& state, const std::vector<std::string>& free,
                              const AskedKeys& asked, const std::string& key) {
   if (const auto remedy = state.remedies.find(as_word(key)); remedy != state.remedies.end()) {
     return remedy->second;
-  }
-  std::vector<std::string> free;
-  for (const std::string& known : asked.known) {
-    if (!object.contains(known)) free.push_back(known);
   }
   if (const std::string near = nearest(key, free); !near.empty()) {
     return fmt::format("did you mean \"{}\"?", near);
@@ -89,12 +94,28 @@ std::string unknown_key_hint(const JsonFile::State& state, const Json& object,
 
 void report_unknown_keys(JsonFile::State& state, const std::string& pointer, AskedKeys& asked) {
   const Json& object = state.document.at(Json::json_pointer(pointer));
+  std::vector<std::string> free;
+  for (const std::string& known : asked.known) {
+    if (!object.contains(known)) free.push_back(known);
+  }
   for (const auto& [key, value] : object.items()) {
     if (asked.read.contains(key)) continue;
     state.problems.push_back({state.name, join_pointer(pointer, key), "unknown key",
-                              unknown_key_hint(state, object, asked, key)});
+                              unknown_key_hint(state, free, asked, key)});
     asked.read.insert(key);
   }
+}
+
+const Json* value_of(const Json& object, AskedKeys& asked, std::string_view key) {
+  if (object.size() <= kKeysToIndex) {
+    const auto entry = object.find(key);
+    return entry == object.end() ? nullptr : &*entry;
+  }
+  if (asked.values.empty())
+    for (const auto& [name, value] : object.get_ref<const Json::object_t&>())
+      asked.values.emplace(name, &value);
+  const auto entry = asked.values.find(key);
+  return entry == asked.values.end() ? nullptr : entry->second;
 }
 
 bool is_at_or_below(std::string_view pointer, std::string_view above) {
@@ -201,7 +222,7 @@ std::string JsonObject::pointer(std::string_view key) const {
 bool JsonObject::has(std::string_view key) const {
   if (value_ == nullptr) return false;
   state_->knows(pointer_, key);
-  return value_->contains(key);
+  return value_of(*value_, state_->opened[pointer_], key) != nullptr;
 }
 
 std::vector<std::string> JsonObject::keys() const {
@@ -222,9 +243,10 @@ void JsonObject::report_kind(std::string_view key, std::string_view what, const 
 const Json* JsonObject::find(std::string_view key, bool required, std::string_view what) {
   if (value_ != nullptr) {
     state_->knows(pointer_, key);
-    if (const auto entry = value_->find(key); entry != value_->end()) {
-      state_->opened[pointer_].read.emplace(key);
-      return &*entry;
+    AskedKeys& asked = state_->opened[pointer_];
+    if (const Json* value = value_of(*value_, asked, key); value != nullptr) {
+      asked.read.emplace(key);
+      return value;
     }
   }
   if (required) report(key, "is missing", fmt::format("it must be {}", what));
@@ -238,7 +260,9 @@ const Json& JsonObject::raw(std::string_view key) {
 }
 
 void JsonObject::ignore(std::string_view key) {
-  if (value_ != nullptr && value_->contains(key)) state_->opened[pointer_].read.emplace(key);
+  if (value_ == nullptr) return;
+  AskedKeys& asked = state_->opened[pointer_];
+  if (value_of(*value_, asked, key) != nullptr) asked.read.emplace(key);
 }
 
 JsonObject JsonObject::child(const Json& value, std::string pointer) {

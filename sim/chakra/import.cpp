@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/chakra/matching.hpp"
 #include "sim/chakra/nodes.hpp"
 #include "sim/chakra/trace_folder.hpp"
@@ -35,13 +36,25 @@ class Importer {
       : folder_(folder), conventions_(conventions), matching_(folder, conventions) {}
 
   Imported import() {
-    for (RankId rank = 0; rank < folder_.ranks.size(); ++rank) programs_.push_back(program(rank));
+    for (RankId rank = 0; rank < folder_.ranks.size(); ++rank)
+      programs_.push_back(checked_program(rank));
     matching_.check();
     imported_.workload = parse_workload(folder_.path.string(), document());
     return std::move(imported_);
   }
 
  private:
+  // An attribute of ours that somebody changed may hold a value of another kind.
+  RankProgram checked_program(RankId rank) {
+    try {
+      return program(rank);
+    } catch (const Json::exception& error) {
+      throw InputError(Problem{folder_.ranks[rank].file, "",
+                               fmt::format("an attribute \"trainyard\" is wrong: {}", error.what()),
+                               "remove the attribute, or export the trace again"});
+    }
+  }
+
   [[nodiscard]] bool is_replayed(const Node& node) const {
     switch (node.type) {
       case NodeType::Compute:
@@ -94,8 +107,8 @@ class Importer {
   static Json exact(const Attributes& attributes, const std::string& file) {
     const std::string words = text(attributes, "trainyard");
     if (words.empty()) return Json::object();
-    Json own = Json::parse(words, nullptr, false);
-    if (own.is_object()) return own;
+    if (std::optional<Json> own = try_parse_json(words); own && own->is_object())
+      return std::move(*own);
     throw InputError(Problem{file, "", "its attribute \"trainyard\" is no JSON object",
                              "remove the attribute, or export the trace again"});
   }

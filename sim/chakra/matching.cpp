@@ -33,9 +33,9 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
 
 // PyTorch writes the table as text within a list, or as the list itself.
 Json group_table(const std::string& words) {
-  Json table = Json::parse(words, nullptr, false);
+  Json table = try_parse_json(words).value_or(Json());
   if (table.is_array() && !table.empty() && table[0].is_string())
-    table = Json::parse(table[0].get<std::string>(), nullptr, false);
+    table = try_parse_json(table[0].get<std::string>()).value_or(Json());
   return table.is_array() ? table : Json::array();
 }
 
@@ -51,6 +51,11 @@ std::vector<RankNumber> members_of(const Json& ranks) {
     if (const auto rank = whole_number(key)) members.push_back(*rank);
   }
   return members;
+}
+
+std::string text_of(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 // As written; a negative number is above every rank that there is.
@@ -82,7 +87,7 @@ void Matching::report(const std::string& file, std::string problem, std::string 
 }
 
 void Matching::define(const std::string& name, const Json& row) {
-  Definition definition{.members = {}, .description = row.value("pg_desc", "")};
+  Definition definition{.members = {}, .description = text_of(row, "pg_desc")};
   for (const RankNumber member : members_of(row.value("ranks", Json::array()))) {
     if (member < folder_.ranks.size()) {
       definition.members.push_back(static_cast<RankId>(member));

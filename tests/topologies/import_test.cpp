@@ -184,5 +184,66 @@ TEST(ImportTopoMatrix, RefusalsNameTheLine) {
   EXPECT_THAT(refusal("\tGPU0\tGPU1\nGPU0\tX\tMIG\n"), HasSubstr("\"MIG\""));
 }
 
+std::string topo_refusal(const std::string& text) {
+  try {
+    (void)from_topo_matrix(text, {.file = "topo.txt", .gpu = "h100"});
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+// As nvidia-smi prints it, with NVLink between all.
+std::string topo_matrix(int gpus) {
+  std::string text;
+  for (int gpu = 0; gpu < gpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
+  text += "\tCPU Affinity\tNUMA Affinity\n";
+  for (int row = 0; row < gpus; ++row) {
+    text += "GPU" + std::to_string(row);
+    for (int gpu = 0; gpu < gpus; ++gpu) text += gpu == row ? "\tX" : "\tNV18";
+    text += "\t0-31\t" + std::to_string(row / 4) + "\n";
+  }
+  return text;
+}
+
+TEST(ImportTopoMatrix, ANodeOfAThousandGpusIsReadAndALargerOneRefused) {
+  const Cluster cluster = imported_cluster(
+      from_topo_matrix(topo_matrix(1024), {.file = "topo.txt", .gpu = "h100"}), {});
+  EXPECT_EQ(cluster.facts().gpus_per_node, 1024U);
+  EXPECT_EQ(topo_refusal(topo_matrix(2000)),
+            "topo.txt: line 1: there are 2000 GPUs and NICs (a node has at most 1024)");
+}
+
+TEST(ImportTopoMatrix, LongWordsAndNumbersAreRefusedAsAnyOther) {
+  const std::string digits(100'000, '9');
+  EXPECT_THAT(topo_refusal("\tGPU0\tGPU1\nGPU0\tX\tNV" + digits + "\n"),
+              HasSubstr("line 2: GPU0 to GPU1 is \"NV99"));
+  EXPECT_THAT(topo_refusal("\tGPU0\tmlx5_" + digits + "\nGPU0\tX\t" + digits + "\n"),
+              HasSubstr("is \"99"));
+}
+
+// Colours are taken out; an escape that is none stays and is no device.
+TEST(ImportTopoMatrix, ColoursOfATerminalAreNoWords) {
+  EXPECT_EQ(topo_refusal("\t\x1b[4mGPU0\tGPU1\x1b[0m\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n"), "read");
+}
+
+TEST(ImportNcclXml, NumbersThatAreNoneCountAsMissing) {
+  std::string text(kMinimal);
+  const std::size_t speed = text.find("400000");
+  text.replace(speed, 6, "1e999");
+  EXPECT_DOUBLE_EQ(from_nccl_xml(text, "f.xml").ports.at(0), 1.25e9);
+}
+
+TEST(ImportNcclXml, DeepNestingIsRefused) {
+  std::string deep = "<system>";
+  for (int i = 0; i < 40'000; ++i) deep += "<pci>";
+  try {
+    (void)from_nccl_xml(deep, "f.xml");
+    FAIL() << "read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is nested deeper than 64 levels"));
+  }
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
+#include "sim/base/utf8.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
@@ -147,7 +148,7 @@ ClusterSpec chosen_cluster(const StudyChoice& choice) {
 std::optional<MeasuredTimes> chosen_measured(const StudyChoice& choice) {
   if (choice.measured.empty()) return {};
   const CollectiveOp op = collective_named(choice.op, {});
-  const std::string text = read_file(choice.measured);
+  const std::string text = as_utf8(read_file(choice.measured));
   if (is_collective_profile(text))
     return measured_times(read_collective_profile(choice.measured).runs, op);
   return measured_times(read_nccl_log(choice.measured, text, {}), op);

@@ -45,7 +45,7 @@ struct Layout {
 };
 
 std::string asked(const std::string& question, const std::string& otherwise) {
-  fmt::print(stderr, "{} [{}] ", question, otherwise);
+  (void)std::fputs(fmt::format("{} [{}] ", question, otherwise).c_str(), stderr);
   std::string answer;
   std::getline(std::cin, answer);
   return answer.empty() ? otherwise : answer;
@@ -57,7 +57,8 @@ std::int64_t asked_number(const std::string& question, std::int64_t otherwise) {
     const bool digits = std::all_of(answer.begin(), answer.end(),
                                     [](char letter) { return letter >= '0' && letter <= '9'; });
     if (digits && answer.size() < 10 && std::stoll(answer) > 0) return std::stoll(answer);
-    fmt::print(stderr, "\"{}\" is not a whole number above 0.\n", answer);
+    (void)std::fputs(fmt::format("\"{}\" is not a whole number above 0.\n", answer).c_str(),
+                     stderr);
   }
 }
 
@@ -67,7 +68,9 @@ std::string asked_name(const std::string& question, const std::string& otherwise
     const std::string answer = asked(question, otherwise);
     const bool path = answer.find('/') != std::string::npos || answer.ends_with(".json");
     if (path || std::find(names.begin(), names.end(), answer) != names.end()) return answer;
-    fmt::print(stderr, "There is no \"{}\" ({}).\n", answer, suggestion(answer, names));
+    (void)std::fputs(
+        fmt::format("There is no \"{}\" ({}).\n", answer, suggestion(answer, names)).c_str(),
+        stderr);
   }
 }
 

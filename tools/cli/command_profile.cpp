@@ -17,6 +17,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "topologies/topology.hpp"
@@ -152,7 +153,7 @@ Exit merge_profiles(const ProfileChoice& choice) {
     write_file(choice.out, bench::profile_to_json(all).dump(1) + "\n");
   } else {
     const fs::path base = data_file("kernels/profiles", choice.gpu);
-    const auto document = nlohmann::ordered_json::parse(read_file(base));
+    const auto document = parse_json(base.string(), read_file(base));
     write_file(choice.out, bench::with_measured(document, all).dump(1) + "\n");
     (void)load_cost_model(choice.out);
   }

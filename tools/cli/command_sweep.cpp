@@ -7,6 +7,7 @@
 #include "scenarios/sweep/rows.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/utf8.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/progress.hpp"
 
@@ -38,7 +39,8 @@ std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Ax
   const std::vector<Variant> combinations = grid(choice.scenario, axes);
   if (choice.list.empty()) return combinations;
   std::vector<Variant> all;
-  for (const Variant& line : listed(choice.scenario, choice.list, read_file(choice.list))) {
+  for (const Variant& line :
+       listed(choice.scenario, choice.list, as_utf8(read_file(choice.list)))) {
     for (const Variant& combination : combinations) {
       Variant& next = all.emplace_back(line);
       next.changes.insert(next.changes.end(), combination.changes.begin(),

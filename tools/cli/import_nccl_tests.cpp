@@ -9,6 +9,7 @@
 #include "scenarios/collective/groups.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/utf8.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/profile_text.hpp"
@@ -42,7 +43,7 @@ Exit import_logs(const LogChoice& choice) {
   const LogHints hints = hints_of(choice);
   std::vector<MeasuredRun> runs;
   for (const std::string& log : choice.logs)
-    for (MeasuredRun& run : read_nccl_log(log, read_file(log), hints))
+    for (MeasuredRun& run : read_nccl_log(log, as_utf8(read_file(log)), hints))
       runs.push_back(std::move(run));
   const CollectiveProfile profile = make_collective_profile(std::move(runs), import_date());
   write_file(choice.out, to_json(profile).dump(1) + "\n");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/files.hpp"
+#include "sim/base/utf8.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 #include "topologies/custom_cluster.hpp"
@@ -42,7 +43,7 @@ Exit import_xml(const TopologyChoice& choice) {
 
 Exit import_matrix(const TopologyChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  return put_out(choice, from_topo_matrix(read_file(choice.file),
+  return put_out(choice, from_topo_matrix(as_utf8(read_file(choice.file)),
                                           {.file = choice.file, .gpu = choice.import.gpu}));
 }
 

@@ -1,9 +1,12 @@
 // The command: reads the arguments, runs the chosen subcommand, turns errors into exit codes.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <new>
 
 #include "sim/base/check.hpp"
@@ -20,16 +23,26 @@ using trainyard::Exit;
 
 int code(Exit exit) { return static_cast<int>(exit); }
 
+// Standard error may be closed or full: then nobody can be told, and the exit code says enough.
+void tell(const std::string& text) { (void)std::fputs(text.c_str(), stderr); }
+
+// A file opened while one of the three standard descriptors is closed would take its place, and
+// messages would be written into it. What stands there instead cannot be written to.
+void fill_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) == -1) (void)::open("/dev/null", O_RDONLY);
+}
+
 int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-  fmt::print(stderr, "trainyard: {}\n", trainyard::usage_problem(app, error));
+  tell(fmt::format("trainyard: {}\n", trainyard::usage_problem(app, error)));
   return code(Exit::BadInput);
 }
 
 // What was printed may still be on its way; a full disk shows only now.
 int printed(int exit) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
-  fmt::print(stderr, "trainyard: standard output cannot be written: {}\n", std::strerror(errno));
+  tell(fmt::format("trainyard: standard output cannot be written: {}\n", std::strerror(errno)));
   return code(Exit::BadInput);
 }
 
@@ -37,23 +50,25 @@ int run(const trainyard::Action& action) {
   try {
     return printed(code(action()));
   } catch (const trainyard::InputError& error) {
-    fmt::print(stderr, "trainyard: {}\n", error.what());
+    tell(fmt::format("trainyard: {}\n", error.what()));
     return code(Exit::BadInput);
   } catch (const trainyard::RunError& error) {
-    fmt::print(stderr, "trainyard: {}\n", error.what());
+    tell(fmt::format("trainyard: {}\n", error.what()));
     return code(Exit::RunSaysNo);
   } catch (const std::bad_alloc&) {
-    fmt::print(
-        stderr,
+    tell(
         "trainyard: this takes more memory than the process may have (raise `ulimit -v`, use "
         "a machine with more, or take a smaller batch: --set training.global_batch_size=N)\n");
     return code(Exit::RunSaysNo);
+  } catch (const std::filesystem::filesystem_error& error) {
+    // A name that is too long, a loop of links, a folder that may not be entered.
+    tell(fmt::format("trainyard: {}: {}\n", error.path1().string(), error.code().message()));
+    return code(Exit::BadInput);
   } catch (const std::exception& error) {
     if (std::ferror(stdout) != 0) return printed(code(Exit::BadInput));
-    fmt::print(
-        stderr,
+    tell(fmt::format(
         "trainyard: {}\nThis is a fault of trainyard itself; please report it with the scenario.\n",
-        error.what());
+        error.what()));
     return code(Exit::Internal);
   }
 }
@@ -61,6 +76,7 @@ int run(const trainyard::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_descriptors();
   trainyard::prefer_large_pages();
   CLI::App app{
       "Trainyard predicts how long a training step of a large model takes on a GPU cluster."};
@@ -94,7 +110,7 @@ int main(int argc, char** argv) {
     return parse_failed(app, error);
   }
   if (const std::string problem = trainyard::argument_problem(app); !problem.empty()) {
-    fmt::print(stderr, "trainyard: {}\n", problem);
+    tell(fmt::format("trainyard: {}\n", problem));
     return code(Exit::BadInput);
   }
   return run(action);

@@ -13,7 +13,7 @@ Progress::Progress(std::string what)
     : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r{:79}\r", "");
+  if (shown_) (void)std::fputs(fmt::format("\r{:79}\r", "").c_str(), stderr);
 }
 
 void Progress::show(double fraction) {
@@ -24,7 +24,9 @@ void Progress::show(double fraction) {
   shown_ = true;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left = fraction > 0.0 ? elapsed / fraction - elapsed : 0.0;
-  fmt::print(stderr, "\r{}: {:3.0f} %, {:.0f} s left   ", what_, 100.0 * fraction, left);
+  (void)std::fputs(
+      fmt::format("\r{}: {:3.0f} %, {:.0f} s left   ", what_, 100.0 * fraction, left).c_str(),
+      stderr);
   std::fflush(stderr);
 }
 

@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <boost/property_tree/ptree.hpp>
-#include <boost/property_tree/xml_parser.hpp>
+#include <algorithm>
 #include <charconv>
 #include <map>
-#include <sstream>
 
 #include "sim/base/error.hpp"
+#include "sim/base/xml.hpp"
 
 namespace trainyard {
 
 namespace {
-
-using Tree = boost::property_tree::ptree;
 
 constexpr std::uint32_t kGpusMost = 1024;
 constexpr std::uint32_t kChunksMost = 1 << 20;
@@ -23,13 +20,14 @@ constexpr std::uint32_t kChunksMost = 1 << 20;
 struct Element {
   const std::string& file;
   std::string where;  // "/algo/gpu 3/tb 1/step 2"
-  const Tree& tree;
+  const XmlElement& element;
 
   [[noreturn]] void refuse(std::string problem, std::string hint = "") const {
     throw InputError({file, where, std::move(problem), std::move(hint)});
   }
   [[nodiscard]] std::string text(const char* key, const char* fallback) const {
-    return tree.get<std::string>(std::string("<xmlattr>.") + key, fallback);
+    const std::string word = element.attribute(key);
+    return word.empty() ? fallback : word;
   }
   // A whole number from `least` to `most`.
   [[nodiscard]] std::int64_t number(const char* key, std::int64_t least, std::int64_t most,
@@ -56,10 +54,10 @@ struct Element {
 // The children of that name, with each one's id (or position) in its place.
 std::vector<Element> children(const Element& parent, const char* name, const char* id) {
   std::vector<Element> found;
-  for (const auto& [key, child] : parent.tree) {
-    if (key != name) continue;
-    const std::string number =
-        child.get<std::string>(std::string("<xmlattr>.") + id, std::to_string(found.size()));
+  for (const XmlElement& child : parent.element.children) {
+    if (child.name != name) continue;
+    std::string number = child.attribute(id);
+    if (number.empty()) number = std::to_string(found.size());
     found.push_back({parent.file, fmt::format("{}/{} {}", parent.where, name, number), child});
   }
   return found;
@@ -191,18 +189,10 @@ void read_gpus(const Element& algo, MscclProgram& program) {
 }  // namespace
 
 MscclProgram read_msccl_program(const std::string& file, const std::string& text) {
-  Tree tree;
-  try {
-    std::istringstream stream(text);
-    boost::property_tree::read_xml(stream, tree);
-  } catch (const boost::property_tree::xml_parser_error& error) {
-    throw InputError({file, fmt::format("line {}", error.line()), error.message(),
-                      "expected an MSCCL algorithm in XML"});
-  }
-  const auto root = tree.get_child_optional("algo");
-  if (!root)
+  const XmlElement root = parse_xml(file, text, "expected an MSCCL algorithm in XML");
+  if (root.name != "algo")
     throw InputError({file, "", "there is no <algo>", "expected an MSCCL algorithm in XML"});
-  const Element algo{file, "/algo", *root};
+  const Element algo{file, "/algo", root};
   MscclProgram program{
       .file = file, .name = algo.text("name", "unnamed"), .op = read_operation(algo), .gpus = {}};
   program.in_place = algo.number("inplace", 0, 1, 0) == 1;

@@ -41,6 +41,10 @@ struct Run {
   std::vector<std::vector<std::uint32_t>> received_after;  // by finished step
 };
 
+// Messages that some step has seen arrive, and chunks with the ranks in them, are kept for every
+// step; a program whose lists would fill more memory than this is refused.
+constexpr std::size_t kBytesMost = std::size_t{1} << 30;
+
 struct InFlight {
   std::uint32_t message = 0;
   std::vector<Chunk> chunks;
@@ -93,6 +97,9 @@ class MscclPlayer {
 
   void check_shape() const;
   void fill_buffers();
+  // Counts memory that is about to be taken.
+  void take(std::size_t bytes);
+  [[nodiscard]] std::size_t chunk_bytes() const { return sizeof(Chunk) + ranks_ / 8; }
   [[nodiscard]] std::uint32_t input_chunks() const {
     return program_.op == CollectiveOp::AllGather ? per_rank() : program_.chunks;
   }
@@ -126,6 +133,7 @@ class MscclPlayer {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> channels_;
   FreeChannels free_channels_;
   std::vector<Message> messages_;
+  std::size_t taken_ = 0;  // bytes
 };
 
 void MscclPlayer::check_shape() const {
@@ -150,8 +158,19 @@ std::uint32_t MscclPlayer::output_piece(std::uint32_t gpu, std::uint32_t offset)
   return source * program_.chunks + gpu * per_rank() + offset % per_rank();
 }
 
+void MscclPlayer::take(std::size_t bytes) {
+  taken_ += bytes;
+  if (taken_ <= kBytesMost) return;
+  refuse("/algo",
+         fmt::format("to follow {} chunks on each of {} GPUs takes more than {} GiB",
+                     program_.chunks, ranks_, kBytesMost >> 30U),
+         "give a program of fewer chunks; they may be larger");
+}
+
 // In place, the larger of the two buffers is there and the other is a part of it.
 void MscclPlayer::fill_buffers() {
+  for (const MscclGpu& gpu : program_.gpus)
+    take((input_chunks() + output_chunks() + std::size_t{gpu.scratch_chunks}) * chunk_bytes());
   for (std::uint32_t gpu = 0; gpu < ranks_; ++gpu) {
     auto& [input, out, scratch] = buffers_.emplace_back();
     input.resize(input_chunks());
@@ -236,6 +255,7 @@ void MscclPlayer::finish(const Place& at) {
   std::ranges::sort(here.received);
   here.received.erase(std::unique(here.received.begin(), here.received.end()), here.received.end());
   here.level_after.push_back(here.level);
+  take(here.received.size() * sizeof(std::uint32_t));
   here.received_after.push_back(here.received);
   ++here.next;
 }
@@ -266,6 +286,7 @@ std::vector<Chunk> MscclPlayer::receive(const Place& at, const MscclStep& step) 
   std::deque<InFlight>& wire = wires_[{*block(at).from, at.gpu, block(at).channel}];
   InFlight arrived = std::move(wire.front());
   wire.pop_front();
+  taken_ -= arrived.chunks.size() * chunk_bytes();
   if (arrived.chunks.size() != step.count)
     refuse(where(at), fmt::format("receives {} chunks where GPU {} sends {}", step.count,
                                   *block(at).from, arrived.chunks.size()));
@@ -313,6 +334,7 @@ void MscclPlayer::send(const Place& at, std::vector<Chunk> chunks) {
     message.step = std::max(message.step, messages_[before].step + 1);
   here.level = message.step + 1;  // its next message leaves after this one
   messages_.push_back(std::move(message));
+  take(chunks.size() * chunk_bytes());
   wires_[wire].push_back({.message = index, .chunks = std::move(chunks)});
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "models/collectives/blocks.hpp"
 #include "models/collectives/custom/custom_algorithm.hpp"
@@ -47,8 +48,7 @@ CollectiveOp operation_of(const std::string& name) {
 // the sender what it carries, and not before what it would overwrite has been read.
 class EarliestSteps {
  public:
-  EarliestSteps(std::uint32_t ranks, std::uint32_t pieces)
-      : pieces_(pieces), known_(std::size_t{ranks} * pieces) {}
+  explicit EarliestSteps(std::uint32_t pieces) : pieces_(pieces) {}
 
   std::uint32_t place(const Message& message) {
     std::uint32_t step = 0;
@@ -76,11 +76,11 @@ class EarliestSteps {
     std::uint32_t is_read = 0;   // 1: it was sent
   };
   State& state(std::uint32_t role, std::uint32_t piece) {
-    return known_[std::size_t{role} * pieces_ + piece];
+    return known_[std::uint64_t{role} * pieces_ + piece];
   }
 
   std::uint32_t pieces_;
-  std::vector<State> known_;
+  std::unordered_map<std::uint64_t, State> known_;  // of what some send touches
 };
 
 class SendListReader {
@@ -183,7 +183,7 @@ class SendListReader {
                                            : "has a step, unlike the first send",
                         "give every send a step, or none"});
     if (!sends_[0].has_step) {
-      EarliestSteps earliest(plan_.ranks, plan_.pieces);
+      EarliestSteps earliest(plan_.pieces);
       for (Send& send : sends_) send.message.step = earliest.place(send.message);
     }
     std::ranges::stable_sort(sends_, {}, [](const Send& send) { return send.message.step; });

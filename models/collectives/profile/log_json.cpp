@@ -6,12 +6,13 @@
 
 #include "models/collectives/profile/log_parts.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 
 namespace trainyard {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // A file that was cut: closed after the last whole element of the list in the outermost object.
 std::string closed(std::string_view text) {
@@ -95,9 +96,9 @@ void read_config(LogRun& run, const Json& config) {
 }  // namespace
 
 std::vector<LogRun> parse_log_json(const std::string& file, std::string_view text) {
-  Json document = Json::parse(text, nullptr, false);
-  const bool cut = document.is_discarded();
-  if (cut) document = Json::parse(closed(text), nullptr, false);
+  const std::optional<Json> whole = try_parse_json(text);
+  const bool cut = !whole;
+  const Json document = cut ? try_parse_json(closed(text)).value_or(Json()) : *whole;
   if (!document.is_object() || !part(document, "results").is_array()) {
     throw InputError(Problem{.file = file,
                              .pointer = {},

@@ -354,5 +354,27 @@ TEST(Msccl, WhatCannotBeReadIsNamed) {
               HasSubstr("waits forever"));
 }
 
+TEST(CustomAlgorithm, AShortListMayNameManyPieces) {
+  EXPECT_THAT(list_problem(R"({"op": "all_reduce", "ranks": 1024, "pieces": 1048576,
+                               "sends": [{"from": 0, "to": 1, "pieces": [0]}]})"),
+              HasSubstr("rank 0 ends with the wrong contributions in piece 0"));
+}
+
+TEST(CustomAlgorithm, AProgramWhoseBuffersFillTheMemoryIsRefusedWithTheFigure) {
+  std::string text =
+      "<algo name=\"x\" coll=\"allreduce\" ngpus=\"1024\" nchunksperloop=\"1048576\">";
+  for (int gpu = 0; gpu < 1024; ++gpu)
+    text += "<gpu id=\"" + std::to_string(gpu) + "\" i_chunks=\"1048576\"/>";
+  EXPECT_THAT(xml_problem(text + "</algo>"),
+              HasSubstr("mine.xml: /algo: to follow 1048576 chunks on each of 1024 GPUs takes more "
+                        "than 1 GiB"));
+}
+
+TEST(CustomAlgorithm, DeepXmlIsRefused) {
+  std::string deep = "<algo>";
+  for (int i = 0; i < 40'000; ++i) deep += "<tb>";
+  EXPECT_THAT(xml_problem(deep), HasSubstr("is nested deeper than 64 levels"));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -75,5 +75,15 @@ TEST(ScheduleFile, RefusesOtherShapes) {
             "own.json is written for 1 ranks, 1 microbatches and 1 chunks, not for 2, 4 and 1");
 }
 
+// The last rank's backward comes first: going round all ranks again for each would take 10^10
+// steps.
+TEST(ScheduleFile, ManyRanksAreCheckedInLinearTime) {
+  constexpr int kRanks = 100'000;
+  std::string json = "{\"ranks\": [\"F0 B0\"";
+  for (int rank = 1; rank < kRanks; ++rank) json += ", \"F0 B0\"";
+  const auto own = parse_schedule("own.json", json + "]}");
+  EXPECT_EQ(own->refusal({.stages = kRanks, .microbatches = 1}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "sim/base/error.hpp"
 
@@ -98,6 +99,43 @@ TEST_F(Files, LinksAreFollowedAndDevicesKept) {
   EXPECT_EQ(read_file(folder_ / "real"), "new");
   write_file("/dev/null", "gone");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+std::string read_problem(const std::filesystem::path& file) {
+  try {
+    return "read " + std::to_string(read_file(file).size()) + " bytes";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(ReadFile, ADeviceWithoutEndIsRefused) {
+  EXPECT_EQ(read_problem("/dev/zero"), "/dev/zero: holds more than 2 GiB (give a smaller file)");
+}
+
+// 2 GiB and a byte of zeros, which gzip makes 2 MiB of.
+TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "trainyard_bomb.gz";
+  {
+    gzFile out = gzopen(file.c_str(), "wb1");
+    const std::string zeros(std::size_t{1} << 24U, '\0');
+    for (int i = 0; i < 128; ++i) gzwrite(out, zeros.data(), static_cast<unsigned>(zeros.size()));
+    gzwrite(out, "x", 1);
+    gzclose(out);
+  }
+  EXPECT_EQ(read_problem(file), file.string() + ": holds more than 2 GiB (give a smaller file)");
+  std::filesystem::remove(file);
+}
+
+TEST(ReadFile, ANameThatIsTooLongAndALoopOfLinksAreSaidSo) {
+  EXPECT_THAT(read_problem(std::string(300, 'a')), testing::HasSubstr("cannot be read: File name"));
+  const std::filesystem::path loop =
+      std::filesystem::path(testing::TempDir()) / "trainyard_loop.json";
+  std::filesystem::remove(loop);
+  std::filesystem::create_symlink(loop, loop);
+  EXPECT_THAT(read_problem(loop), testing::HasSubstr("cannot be read: Too many levels"));
+  std::filesystem::remove(loop);
 }
 
 }  // namespace

@@ -47,6 +47,23 @@ TEST(ParseJson, AllDuplicateKeysAreNamedWithTheirPointers) {
   EXPECT_EQ(message_of(R"({"a": {"k": 1}, "b": {"k": 1}})"), R"(parsed {"a":{"k":1},"b":{"k":1}})");
 }
 
+// With the library's own insertion each key goes through all before it: 10^10 steps.
+TEST(ParseJson, AnObjectOfManyKeysIsReadInLinearTime) {
+  constexpr int kKeys = 100'000;
+  std::string text = "{";
+  for (int i = 0; i < kKeys; ++i) text += "\"key" + std::to_string(i) + "\": 1, ";
+  EXPECT_EQ(parse_json("f.json", text + "\"last\": 2}").size(), kKeys + 1U);
+  EXPECT_EQ(message_of(text + "\"key99999\": 2, \"key3\": 2}"),
+            "f.json: /key99999: the key \"key99999\" appears twice (keep one of them)\n"
+            "f.json: /key3: the key \"key3\" appears twice (keep one of them)");
+}
+
+TEST(ParseJson, WhatIsNoDocumentIsNothing) {
+  EXPECT_EQ(try_parse_json("[1]"), nlohmann::ordered_json::array({1}));
+  EXPECT_FALSE(try_parse_json("[1"));
+  EXPECT_FALSE(try_parse_json(std::string(200'000, '[') + std::string(200'000, ']')));
+}
+
 TEST(ParseJson, DeepNestingIsRefusedNotOverflowed) {
   EXPECT_THAT(message_of(std::string(100000, '[')), HasSubstr("nested deeper than 200 levels"));
 }

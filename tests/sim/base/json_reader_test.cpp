@@ -221,5 +221,22 @@ TEST(JsonReader, OverridesMayChangeTheDocumentBeforeReading) {
   EXPECT_NO_THROW(moved.finish());
 }
 
+TEST(JsonReader, ManyUnknownKeysAreToldInLinearTime) {
+  constexpr int kKeys = 50'000;
+  std::string text = "{\"size\": 3";
+  for (int i = 0; i < kKeys; ++i) text += ", \"k" + std::to_string(i) + "\": 1";
+  JsonFile file = JsonFile::parse("f.json", text + "}");
+  JsonObject root = file.root();
+  EXPECT_EQ(root.integer("size"), 3);
+  EXPECT_TRUE(root.has("k49999"));
+  EXPECT_EQ(root.integer("k49999"), 1);
+  try {
+    file.finish();
+    FAIL() << "taken";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problems().size(), kKeys - 1U);
+  }
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -1,0 +1,91 @@
+#include "sim/base/xml.hpp"
+
+#include <expat.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kLevelsMost = 64;
+constexpr std::size_t kPiece = std::size_t{1} << 20;  // expat counts in int
+
+// What expat calls while it reads. Nothing may be thrown through its frames, so that a refusal is
+// kept and the parser stopped.
+struct Reading {
+  XML_Parser parser = nullptr;
+  XmlElement root = {};
+  std::vector<XmlElement*> open = {};
+  std::string refusal = {};
+
+  void refuse(std::string problem) {
+    refusal = std::move(problem);
+    XML_StopParser(parser, XML_FALSE);
+  }
+};
+
+void XMLCALL start_element(void* user, const XML_Char* name, const XML_Char** attributes) {
+  Reading& reading = *static_cast<Reading*>(user);
+  if (reading.open.size() >= kLevelsMost)
+    return reading.refuse(fmt::format("is nested deeper than {} levels", kLevelsMost));
+  XmlElement* element =
+      reading.open.empty() ? &reading.root : &reading.open.back()->children.emplace_back();
+  element->name = name;
+  for (; *attributes != nullptr; attributes += 2)
+    element->attributes.emplace_back(attributes[0], attributes[1]);
+  reading.open.push_back(element);
+}
+
+void XMLCALL end_element(void* user, const XML_Char* /*name*/) {
+  Reading& reading = *static_cast<Reading*>(user);
+  if (!reading.open.empty()) reading.open.pop_back();  // an element refused at its start still ends
+}
+
+// Entities can make a small file a large one.
+void XMLCALL document_type(void* user, const XML_Char*, const XML_Char*, const XML_Char*, int) {
+  static_cast<Reading*>(user)->refuse("declares a document type, which no such file has");
+}
+
+}  // namespace
+
+std::string XmlElement::attribute(std::string_view key) const {
+  const auto found = std::ranges::find(
+      attributes, key, [](const auto& pair) { return std::string_view(pair.first); });
+  return found == attributes.end() ? std::string() : found->second;
+}
+
+const XmlElement* XmlElement::child(std::string_view key) const {
+  const auto found = std::ranges::find(children, key, &XmlElement::name);
+  return found == children.end() ? nullptr : &*found;
+}
+
+XmlElement parse_xml(const std::string& file, std::string_view text, const std::string& remedy) {
+  const std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)> parser(
+      XML_ParserCreate(nullptr), &XML_ParserFree);
+  Reading reading{.parser = parser.get()};
+  XML_SetUserData(parser.get(), &reading);
+  XML_SetElementHandler(parser.get(), start_element, end_element);
+  XML_SetStartDoctypeDeclHandler(parser.get(), document_type);
+  bool fine = true;
+  do {
+    const std::string_view piece = text.substr(0, kPiece);
+    text.remove_prefix(piece.size());
+    fine = XML_Parse(parser.get(), piece.data(), static_cast<int>(piece.size()),
+                     text.empty() ? XML_TRUE : XML_FALSE) == XML_STATUS_OK;
+  } while (fine && !text.empty());
+  if (fine) return std::move(reading.root);
+  const std::string problem = reading.refusal.empty()
+                                  ? fmt::format("is not well-formed XML: {}",
+                                                XML_ErrorString(XML_GetErrorCode(parser.get())))
+                                  : reading.refusal;
+  throw InputError(Problem{file, fmt::format("line {}", XML_GetCurrentLineNumber(parser.get())),
+                           problem, remedy});
+}
+
+}  // namespace trainyard

@@ -1,0 +1,30 @@
+// XML as a tree of elements with their attributes; text between them is left out.
+//
+//   const XmlElement system = parse_xml("topo.xml", text, "give the file that NCCL wrote");
+//   for (const XmlElement& cpu : system.children) cpu.attribute("arch");
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trainyard {
+
+struct XmlElement {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> attributes = {};
+  std::vector<XmlElement> children = {};
+
+  // Empty where the element has none of that name.
+  [[nodiscard]] std::string attribute(std::string_view key) const;
+  // The first child of that name; nullptr where there is none.
+  [[nodiscard]] const XmlElement* child(std::string_view key) const;
+};
+
+// The outermost element. Throws InputError, with `remedy`, for text that is not well-formed (with
+// its line), that declares a document type, or that is nested deeper than 64 levels.
+[[nodiscard]] XmlElement parse_xml(const std::string& file, std::string_view text,
+                                   const std::string& remedy);
+
+}  // namespace trainyard

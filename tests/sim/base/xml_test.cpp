@@ -1,0 +1,54 @@
+// Is XML read as it stands, and is what could take the program down refused?
+#include "sim/base/xml.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::HasSubstr;
+
+std::string problem_of(const std::string& text) {
+  try {
+    return "read <" + parse_xml("f.xml", text, "remedy").name + ">";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(Xml, ElementsKeepTheirOrderAndAttributes) {
+  const XmlElement root = parse_xml(
+      "f.xml", "<?xml version=\"1.0\"?><!-- c --><a x='1 &lt; 2'>t<b/><c y=\"2\"/><b/></a>", "");
+  EXPECT_EQ(root.name, "a");
+  EXPECT_EQ(root.attribute("x"), "1 < 2");
+  EXPECT_EQ(root.attribute("z"), "");
+  ASSERT_EQ(root.children.size(), 3U);
+  EXPECT_EQ(root.child("c")->attribute("y"), "2");
+  EXPECT_EQ(root.child("d"), nullptr);
+}
+
+TEST(Xml, FaultsAreToldWithTheirLine) {
+  EXPECT_EQ(problem_of("<a>\n<b>\n</a>"),
+            "f.xml: line 3: is not well-formed XML: mismatched tag (remedy)");
+  EXPECT_THAT(problem_of(""), HasSubstr("f.xml: line 1: is not well-formed XML"));
+  EXPECT_THAT(problem_of("<a>\xff</a>"), HasSubstr("is not well-formed XML"));
+  EXPECT_THAT(problem_of("<a/><b/>"), HasSubstr("is not well-formed XML"));
+}
+
+TEST(Xml, DeepNestingIsRefused) {
+  std::string deep;
+  for (int i = 0; i < 40'000; ++i) deep += "<pci>";
+  EXPECT_THAT(problem_of(deep), HasSubstr("is nested deeper than 64 levels (remedy)"));
+}
+
+// "Billion laughs": ten entities of ten of the entity before.
+TEST(Xml, EntitiesAreRefused) {
+  EXPECT_THAT(problem_of("<!DOCTYPE a [<!ENTITY b \"bbbb\">]><a>&b;</a>"),
+              HasSubstr("declares a document type"));
+}
+
+}  // namespace
+}  // namespace trainyard

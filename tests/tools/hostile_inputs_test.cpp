@@ -1,0 +1,99 @@
+// Files that were made to break the program, given to the real command: each ends with exit code 2
+// and one message, within seconds and a gigabyte.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/shell.hpp"
+
+namespace trainyard {
+namespace {
+
+using test::Outcome;
+using test::Scratch;
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+struct Hostile {
+  std::string file;  // written before
+  std::string contents;
+  std::string line;
+  std::string message;  // a part of standard error
+};
+
+const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
+const std::string kImport = " --node dgx_h100 --nodes 2 -o out.json";
+
+std::vector<Hostile> hostile_files() {
+  const std::string small =
+      " --num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 "
+      "--micro-batch-size 1 --vocab-size 32000 ";
+  std::string keys = "{";
+  for (int i = 0; i < 50'000; ++i) keys += "\"key" + std::to_string(i) + "\": 1, ";
+  return {
+      {"topo.xml", "<system>" + repeated("<pci>", 40'000), "trainyard import nccl-topo topo.xml",
+       "is nested deeper than 64 levels"},
+      {"mine.xml", "<algo>" + repeated("<tb>", 40'000),
+       "trainyard collective all_reduce --algorithms mine.xml", "is nested deeper than 64 levels"},
+      {"run.sh", "# " + std::string(80'000, 'c') + "\n" + small + "--num-layers $X",
+       "trainyard import megatron run.sh" + kImport, "--num-layers is \"$X\""},
+      {"freq.sh", small + "--num-experts 8 --moe-layer-freq " + std::string(400, '9'),
+       "trainyard import megatron freq.sh" + kImport, "--moe-layer-freq is"},
+      {"byte.sh", small + "--recompute-granularity full --recompute-method \xff",
+       "trainyard import megatron byte.sh" + kImport, "recompute_method"},
+      {"topo.txt", "\tGPU0\tGPU1\nGPU0\tX\tNV" + std::string(100'000, '9') + "\n",
+       "trainyard import topo-m topo.txt --gpu h100", "topo.txt: line 2: GPU0 to GPU1 is"},
+      {"log.json", "{\"results\": " + repeated("[", 200'000),
+       "trainyard import nccl-tests log.json -o out.json", "is no JSON of nccl-tests"},
+      {"list.txt", "training.global_batch_size=\xff\n",
+       "trainyard sweep scenarios/first/two_gpus.json --list list.txt --out out.csv", "list.txt"},
+      {"keys.json", keys + "\"last\": 1}", "trainyard run keys.json",
+       "keys.json: /key0: unknown key"},
+      {"none", "", kRun + "--json " + std::string(300, 'a'), "File name too long"},
+      {"none", "", "ln -s loop loop; " + kRun + "--json loop", "loop: Too many levels"},
+      {"none", "", "ln -s loop loop; trainyard run loop", "loop: cannot be read: Too many levels"},
+      {"none", "", "trainyard run /dev/zero", "/dev/zero: holds more than 2 GiB"},
+      {"none", "", kRun + "--set cluster.nic='{\"usable\": \"1e-300 GB/s\"}'",
+       "/cluster/nic/usable: must be at least 1 B/s, not \"1e-300 GB/s\""},
+      {"none", "",
+       "trainyard run scenarios/moe/deepseek_v3_2048xh800.json --set "
+       "parallelism.rank_order=",
+       "/parallelism/rank_order: must name each of tp, cp, ep, dp, pp once"},
+  };
+}
+
+TEST(HostileInputs, EachIsRefusedWithAMessage) {
+  for (const Hostile& hostile : hostile_files()) {
+    const Scratch scratch;
+    write_file(scratch.folder() / hostile.file, hostile.contents);
+    const Outcome outcome = scratch.sh("ulimit -v 6000000; ulimit -t 60; " + hostile.line);
+    EXPECT_EQ(outcome.exit, 2) << hostile.line.substr(0, 200) << "\n" << outcome.err.substr(0, 500);
+    EXPECT_THAT(outcome.err.substr(0, 2000), testing::HasSubstr(hostile.message)) << hostile.line;
+  }
+}
+
+// However thin the way up, there is one.
+TEST(HostileInputs, AnOversubscriptionWithoutMeasureIsOneUplink) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh(
+      "trainyard show topology --set cluster.nodes=2 --set parallelism.data=8 --set "
+      "cluster.fabric.kind=rail_optimized --set "
+      "cluster.fabric.oversubscription=9223372036854775807 "
+      "scenarios/llama3/llama3_8b_8xh100.json");
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+}
+
+TEST(HostileInputs, AnErrorKeepsItsExitCodeWhereNobodyCanBeTold) {
+  const Scratch scratch;
+  EXPECT_EQ(scratch.sh("trainyard run absent.json 2>&-").exit, 2);
+  EXPECT_EQ(scratch.sh("trainyard run absent.json 2>/dev/full").exit, 2);
+  EXPECT_EQ(scratch.sh("trainyard runn 2>&-").exit, 2);
+  // The file takes no descriptor of the standard ones, and nothing is written into it.
+  EXPECT_EQ(scratch.sh(kRun + "--json out.json 2>&- >/dev/null").exit, 0);
+}
+
+}  // namespace
+}  // namespace trainyard
