@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "kernels/gpu.hpp"
+#include "scenarios/batch/fingerprint.hpp"
 #include "scenarios/batch/flatten.hpp"
 #include "scenarios/run/run.hpp"
+#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
@@ -19,14 +23,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json heading(const Variant& variant) {
+Json heading(const Variant& variant, const std::string& fingerprint) {
   Json set = Json::object();
   for (const Override& change : variant.changes) set[change.path] = change.value;
-  return {{"key", variant_key(variant)}, {"scenario", variant.file}, {"set", std::move(set)}};
+  Json row = {{"key", variant_key(variant)}, {"scenario", variant.file}, {"set", std::move(set)}};
+  if (!fingerprint.empty()) row["fingerprint"] = fingerprint;
+  return row;
 }
 
-Json without_result(const Variant& variant, std::string_view status, const std::string& message) {
-  Json row = heading(variant);
+Json without_result(const Variant& variant, const std::string& fingerprint, std::string_view status,
+                    const std::string& message) {
+  Json row = heading(variant, fingerprint);
   row["status"] = status;
   row["message"] = message;
   row["inputs"] = nullptr;
@@ -54,6 +61,11 @@ std::string_view status_of(Answer::Kind kind) {
   return "crashed";
 }
 
+std::string loaded_fingerprint(const std::string& state, const Scenario& scenario) {
+  return document_fingerprint(state, resolved(scenario),
+                              std::filesystem::path(scenario.file).parent_path());
+}
+
 // What most variants of a batch share is read before workers are forked, which then have it.
 void read_ahead(const Variant& variant) {
   try {
@@ -73,26 +85,55 @@ std::string variant_key(const Variant& variant) {
   return key;
 }
 
-Json variant_row(const Variant& variant) {
+std::string variant_fingerprint(const std::string& state, const Variant& variant) {
+  try {
+    return loaded_fingerprint(state, load_scenario(variant.file, variant.changes));
+  } catch (const InputError& error) {
+    return text_fingerprint(state + error.what());
+  }
+}
+
+Json variant_row(const Variant& variant, const std::string& state) {
+  std::string fingerprint;
   try {
     const Scenario scenario = load_scenario(variant.file, variant.changes);
+    if (!state.empty()) fingerprint = loaded_fingerprint(state, scenario);
     const Run run = run_scenario(scenario, {});
     Json result = result_json(run.view());
     result.erase("scenario");
-    Json row = heading(variant);
+    Json row = heading(variant, fingerprint);
     row["status"] = fits(result) ? "fits" : "does_not_fit";
     row["message"] = nullptr;
     row["inputs"] = flattened(resolved(scenario));
     row["result"] = flattened(result);
     return row;
   } catch (const InputError& error) {
-    return without_result(variant, "refused", error.what());
+    if (!state.empty() && fingerprint.empty()) fingerprint = text_fingerprint(state + error.what());
+    return without_result(variant, fingerprint, "refused", error.what());
   } catch (const RunError& error) {
-    return without_result(variant, "deadlock", error.what());
+    return without_result(variant, fingerprint, "deadlock", error.what());
   }
 }
 
+Journal open_journal(const std::filesystem::path& file) {
+  return Journal(file, file.empty() ? "" : state_fingerprint(data_directory()));
+}
+
+std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants) {
+  if (journal.state().empty()) return 0;
+  std::map<std::string, std::string> fingerprints;
+  for (const Variant& variant : variants) {
+    const std::string key = variant_key(variant);
+    if (journal.is_unchecked(key) && !fingerprints.contains(key))
+      fingerprints[key] = variant_fingerprint(journal.state(), variant);
+  }
+  return journal.drop_unlike(fingerprints);
+}
+
 void run_batch(const std::vector<Variant>& variants, const BatchOptions& options) {
+  const std::size_t outdated = drop_outdated(options.journal, variants);
+  if (outdated > 0 && options.redone) options.redone(outdated);
+  const std::string& state = options.journal.state();
   std::vector<const Variant*> open;
   std::set<std::string> seen;
   for (const Variant& variant : variants) {
@@ -104,16 +145,19 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
     options.journal.append(
         answer.kind == Answer::Kind::Fine
             ? Json::parse(answer.text)
-            : without_result(*open[number], status_of(answer.kind), answer.text));
+            : without_result(*open[number],
+                             state.empty() ? "" : variant_fingerprint(state, *open[number]),
+                             status_of(answer.kind), answer.text));
     if (options.progress) options.progress(++done, seen.size());
   };
   load_fluid_solver();
   if (open.size() > 1) read_ahead(*open.front());
   run_in_processes(open.size(),
-                   {.work = [&](std::size_t i) { return variant_row(*open[i]).dump(); },
+                   {.work = [&](std::size_t i) { return variant_row(*open[i], state).dump(); },
                     .done = keep,
                     .processes = options.processes,
-                    .stop = options.stop});
+                    .stop = options.stop,
+                    .end = options.end});
 }
 
 }  // namespace trainyard

@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -26,25 +30,79 @@ using Json = nlohmann::ordered_json;
                            .hint = std::move(hint)});
 }
 
-void write_whole(int descriptor, const std::string& text, const std::filesystem::path& file) {
-  const ssize_t written = ::write(descriptor, text.data(), text.size());
-  const std::string reason = std::strerror(errno);
+void write_whole(int descriptor, std::string_view text, const std::filesystem::path& file) {
+  const auto fail = [&] {
+    refuse(file, fmt::format("cannot be written: {}", std::strerror(errno)),
+           "free some space and start again");
+  };
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR) fail();
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
   // A pipe or a terminal cannot be synchronised, and keeps nothing that could be lost.
-  const bool kept = ::fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS;
-  const bool fine = written == static_cast<ssize_t>(text.size()) && kept;
-  ::close(descriptor);
-  if (!fine) refuse(file, "cannot be written: " + reason, "free some space and start again");
+  if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS) fail();
+}
+
+// Whether this process has the lock of the open file. One that was killed a moment ago may leave
+// workers behind that end only now, so it is asked for a second.
+bool is_locked(int descriptor) {
+  using namespace std::chrono_literals;
+  const auto end = std::chrono::steady_clock::now() + 1s;
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return true;  // the file system has no locks
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+// Another process may have put a new file in the place of this one before the lock was had.
+bool has_the_name(int descriptor, const std::filesystem::path& file) {
+  struct stat named {};
+  struct stat open {};
+  return ::stat(file.c_str(), &named) == 0 && ::fstat(descriptor, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+std::string fingerprint_of(const Json& row) {
+  const auto found = row.find("fingerprint");
+  return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path file) : file_(std::move(file)) {
+Journal::Journal(std::filesystem::path file, std::string state)
+    : file_(std::move(file)), state_(std::move(state)) {
   if (file_.empty()) return;
-  if (is_written_as_it_stands(file_)) return;  // it has no rows to go on from
-  if (std::filesystem::exists(file_)) {
-    read(read_file(file_));
-  } else {
-    write_file(file_, "");
+  open();
+  try {
+    if (!is_written_as_it_stands(file_)) read(read_file(file_));  // else it has no rows yet
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+Journal::~Journal() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void Journal::open() {
+  make_folder_of(file_);
+  for (;;) {
+    constexpr mode_t kMode = 0666;  // less what the user's umask takes away
+    descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
+    if (descriptor_ < 0)
+      refuse(file_, fmt::format("cannot be opened: {}", std::strerror(errno)),
+             "name a file in a folder you may write to");
+    if (is_written_as_it_stands(file_)) return;
+    const bool locked = is_locked(descriptor_);
+    if (locked && has_the_name(descriptor_, file_)) return;
+    ::close(std::exchange(descriptor_, -1));
+    if (!locked)
+      refuse(file_, "is being written by another process",
+             "wait for its end, or name another file (parts are put together with `cat`)");
   }
 }
 
@@ -58,10 +116,13 @@ void Journal::read(const std::string& text) {
     if (!row.is_object() || !row.contains("key") || !row["key"].is_string())
       refuse(file_, fmt::format("line {} is no row of a batch", number),
              "name another file, or remove the line");
+    unchecked_.insert(row["key"].get<std::string>());
     keep(std::move(row));
     begin = end + 1;
   }
-  if (begin < text.size()) write_file(file_, std::string_view(text).substr(0, begin));
+  if (begin < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(begin)) != 0)
+    refuse(file_, fmt::format("cannot be written: {}", std::strerror(errno)),
+           "remove its last line, which is cut short");
 }
 
 void Journal::keep(Json row) {
@@ -69,15 +130,33 @@ void Journal::keep(Json row) {
   if (fresh) rows_.push_back(std::move(row));  // shards that overlap say the same twice
 }
 
+std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& fingerprints) {
+  for (const auto& [key, fingerprint] : fingerprints) unchecked_.erase(key);
+  const std::size_t dropped = std::erase_if(rows_, [&](const Json& row) {
+    const auto wanted = fingerprints.find(row.at("key").get<std::string>());
+    return wanted != fingerprints.end() && fingerprint_of(row) != wanted->second;
+  });
+  if (dropped == 0) return 0;
+  keys_.clear();
+  for (const Json& row : rows_) keys_.insert(row.at("key").get<std::string>());
+  if (!file_.empty() && !is_written_as_it_stands(file_)) rewrite();
+  return dropped;
+}
+
+// The new file is locked before it takes the place of the old one.
+void Journal::rewrite() {
+  NewFile made(file_);
+  for (const Json& row : rows_) made.write(row.dump() + "\n");
+  const int fresh = ::fcntl(made.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (fresh < 0) made.fail(errno);
+  ::close(std::exchange(descriptor_, fresh));
+  if (!is_locked(fresh) || ::fcntl(fresh, F_SETFL, O_APPEND) != 0) made.fail(errno);
+  made.put_in_place();
+}
+
 void Journal::append(const Json& row) {
   TY_CHECK(!has(row.at("key").get<std::string>()), row.at("key").get<std::string>());
-  if (!file_.empty()) {
-    const int descriptor = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor < 0)
-      refuse(file_, fmt::format("cannot be opened: {}", std::strerror(errno)),
-             "name a file in a folder you may write to");
-    write_whole(descriptor, row.dump() + "\n", file_);
-  }
+  if (descriptor_ >= 0) write_whole(descriptor_, row.dump() + "\n", file_);
   keep(row);
 }
 

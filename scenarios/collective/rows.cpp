@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/csv_table.hpp"
+
 namespace trainyard {
 
 namespace {
 
 constexpr double kMicro = 1e6;
 constexpr double kGiga = 1e-9;
-
-// A cell that holds a comma stands in quotes.
-std::string cell(const std::string& text) {
-  return text.find(',') == std::string::npos ? text : "\"" + text + "\"";
-}
 
 void add_measured(nlohmann::ordered_json& object, const CollectiveRow& row,
                   const MeasuredTime* time) {
@@ -71,7 +68,7 @@ std::string study_csv(const CollectiveStudy& study, const MeasuredTimes* measure
   for (const AlgorithmStudy& algorithm : study.algorithms) {
     for (const CollectiveRow& row : algorithm.rows) {
       text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}", to_string(study.op),
-                          algorithm.algorithm, cell(row.choice), study.ranks, row.bytes,
+                          algorithm.algorithm, csv_field(row.choice), study.ranks, row.bytes,
                           element_count(study, row.bytes), row.time_s * kMicro,
                           row.latency_s * kMicro, row.algbw * kGiga, row.busbw * kGiga,
                           row.bottleneck(), row.link ? to_string(row.link->kind) : "",

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "sim/base/csv_table.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/text_table.hpp"
 
@@ -284,18 +285,13 @@ Json comparison_json(const Comparison& comparison) {
 std::string comparison_csv(const Comparison& comparison) {
   const auto cell = [](const Json& value) {
     if (value.is_null()) return std::string();
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char letter : text)
-      quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
-    return quoted + "\"";
+    return csv_field(value.is_string() ? value.get<std::string>() : value.dump());
   };
   std::string text = "section,name";
   for (const ComparedSide& side : comparison.sides) text += "," + side.name;
   text += '\n';
   for (const InputDifference& difference : comparison.differences) {
-    text += "input," + difference.path;
+    text += "input," + csv_field(difference.path);
     for (const Json& value : difference.values) text += "," + cell(value);
     text += '\n';
   }

@@ -141,11 +141,12 @@ std::string sections(const PageRequest& request) {
          section("scenario", "Scenario", scenario(view));
 }
 
-// JSON inside a script element: nothing in it may end the element.
+// JSON inside a script element: nothing in it may end the element, or begin a comment in which its
+// end would not count ("<!--<script>", HTML, restrictions on the contents of script elements).
 std::string script_json(const nlohmann::json& json) {
   std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))
-    text.replace(at, 2, "<\\/");
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
+    text.replace(at, 1, "\\u003c");
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "scenarios/batch/row_figures.hpp"
+#include "sim/base/csv_table.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/text_table.hpp"
 
@@ -112,17 +113,9 @@ std::string reasons_text(const SweepRows& rows) {
   return text;
 }
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char letter : text)
-    result += letter == '"' ? std::string("\"\"") : std::string(1, letter);
-  return result + "\"";
-}
-
 std::string cell(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? quoted(value.get<std::string>()) : value.dump();
+  return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
 }
 
 // A row as flat columns.
@@ -186,7 +179,7 @@ std::string sweep_csv(const SweepRows& rows) {
       if (known.insert(name).second) names.push_back(name);
   }
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + quoted(name);
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + csv_field(name);
   text += '\n';
   for (const Json& line : lines) {
     for (std::size_t i = 0; i < names.size(); ++i) {

@@ -2,20 +2,13 @@
 #include <fmt/format.h>
 
 #include "scenarios/validate/report.hpp"
+#include "sim/base/csv_table.hpp"
 
 namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string made = "\"";
-  for (const char letter : text)
-    made += letter == '"' ? std::string("\"\"") : std::string(1, letter);
-  return made + '"';
-}
 
 Json score_json(const GroupScore& group) {
   const Score& score = group.score;
@@ -51,18 +44,18 @@ Json row_json(const Outcome& outcome) {
 
 // The columns of a run's line, those that memory has none of empty.
 std::string memory_csv_line(const MemoryOutcome& outcome) {
-  std::string text = quoted(outcome.id);
+  std::string text = csv_field(outcome.id);
   for (std::size_t feature = 0; feature < kFeatures; ++feature) {
     const auto kind = static_cast<Feature>(feature);
     text += ',';
-    if (kind == Feature::Source) text += quoted(outcome.source);
-    if (kind == Feature::Operation) text += quoted(outcome.figure);
+    if (kind == Feature::Source) text += csv_field(outcome.source);
+    if (kind == Feature::Operation) text += csv_field(outcome.figure);
   }
   text += ",,,,";
   text += outcome.predicted()
               ? fmt::format("{:.4f},,{:.4f}", outcome.error(), outcome.predicted_gib)
               : ",,";
-  return text + fmt::format(",{},,,{}\n", outcome.measured_gib, quoted(outcome.reason));
+  return text + fmt::format(",{},,,{}\n", outcome.measured_gib, csv_field(outcome.reason));
 }
 
 }  // namespace
@@ -77,21 +70,21 @@ std::string validation_csv(const std::vector<Outcome>& outcomes,
       ",gpus,measured_s,predicted_s,error,fits,peak_memory_gib,measured_memory_gib,wall_s,parts,"
       "reason\n";
   for (const Outcome& outcome : outcomes) {
-    text += quoted(outcome.row.id);
+    text += csv_field(outcome.row.id);
     for (std::size_t feature = 0; feature < kFeatures; ++feature) {
-      text += ',' + quoted(feature_of(outcome.row, static_cast<Feature>(feature)));
+      text += ',' + csv_field(feature_of(outcome.row, static_cast<Feature>(feature)));
     }
     text += fmt::format(",{},{}", whole_at(outcome.row.description, "/hardware/num_gpus", 0),
                         outcome.row.step_time_s);
     if (!outcome.predicted()) {
-      text += ",,,,,,,," + quoted(outcome.reason) + '\n';
+      text += ",,,,,,,," + csv_field(outcome.reason) + '\n';
       continue;
     }
     const std::optional<double>& measured = outcome.row.peak_memory_gib;
     text += fmt::format(",{:.6g},{:.4f},{},{:.4f},{},{:.3f},{},\n", outcome.predicted_s,
                         outcome.error(), outcome.fits, outcome.peak_memory_gib,
                         measured ? fmt::format("{}", *measured) : "", outcome.wall_s,
-                        quoted(parts_text(outcome, outcome.parts.size())));
+                        csv_field(parts_text(outcome, outcome.parts.size())));
   }
   for (const MemoryOutcome& outcome : memory) text += memory_csv_line(outcome);
   return text;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "kernels/gpu.hpp"
+#include "scenarios/batch/fingerprint.hpp"
 #include "scenarios/batch/journal.hpp"
 #include "scenarios/validate/row_scenario.hpp"
 #include "sim/base/data_directory.hpp"
@@ -57,7 +58,7 @@ std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::stri
       for (const char* label : {"description", "source", "published", "assumptions"}) {
         asked.erase(label);
       }
-      task.key = text_fingerprint(state + asked.dump());
+      task.key = document_fingerprint(state, asked, {});
     } catch (const InputError& error) {
       task.reason = reason_of(error);
     }

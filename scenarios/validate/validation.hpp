@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "scenarios/validate/outcome.hpp"
@@ -18,8 +17,8 @@ namespace trainyard {
 
 struct ValidateOptions {
   std::size_t processes = 0;  // 0: one per core
-  // Answers by scenario, program and data (JSON Lines); what it has is not simulated again. Empty:
-  // none is kept.
+  // Answers by scenario, the files it names, program and data (JSON Lines, scenarios/batch); what
+  // it has is not simulated again. Empty: none is kept.
   std::filesystem::path cache = {};
   std::filesystem::path scenarios = {};  // a folder for each row's scenario; empty: none
   std::filesystem::path data = {};       // data directory of the simulations; empty: the usual one
@@ -29,10 +28,5 @@ struct ValidateOptions {
 // In the order of the rows. Throws InputError where a file cannot be written.
 [[nodiscard]] std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
                                             const ValidateOptions& options);
-
-// A number (hexadecimal) for the program and its data files (the JSON of models, kernels and
-// topologies below `data`): equal ones give equal answers.
-[[nodiscard]] std::string state_fingerprint(const std::filesystem::path& data);
-[[nodiscard]] std::string text_fingerprint(std::string_view text);
 
 }  // namespace trainyard

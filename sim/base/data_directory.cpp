@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
+#include "sim/base/program_file.hpp"
 
 namespace trainyard {
 
@@ -22,9 +23,8 @@ bool holds_data(const fs::path& folder) {
 }
 
 fs::path installed_directory() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : program.parent_path().parent_path() / "share" / "trainyard";
+  const fs::path program = program_file();
+  return program.empty() ? program : program.parent_path().parent_path() / "share" / "trainyard";
 }
 
 bool is_path(const std::string& text) {

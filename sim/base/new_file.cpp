@@ -27,16 +27,6 @@ constexpr mode_t kMode = 0666;  // less what the user's umask takes away
   throw InputError(Problem{file.string(), "", std::move(problem), std::move(hint)});
 }
 
-void create_folder_of(const fs::path& file) {
-  if (!file.has_parent_path()) return;
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  if (error) {
-    refuse(file, fmt::format("its folder cannot be made: {}", error.message()),
-           "write into another one");
-  }
-}
-
 // A rename would replace a symbolic link by a file, so the file it points to is what is written,
 // even one that is yet to be made.
 fs::path behind_links(fs::path file) {
@@ -55,6 +45,8 @@ bool is_standard_output(const fs::path& file) {
          named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
+std::string open_file(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
 // A name that no other run takes meanwhile, not one with the same number in another container.
 fs::path name_until_whole(const fs::path& target) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -63,6 +55,16 @@ fs::path name_until_whole(const fs::path& target) {
 
 }  // namespace
 
+void make_folder_of(const fs::path& file) {
+  if (!file.has_parent_path()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) {
+    refuse(file, fmt::format("its folder cannot be made: {}", error.message()),
+           "write into another one");
+  }
+}
+
 bool is_written_as_it_stands(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
@@ -70,7 +72,7 @@ bool is_written_as_it_stands(const fs::path& file) {
 }
 
 NewFile::NewFile(fs::path file) : file_(std::move(file)) {
-  create_folder_of(file_);
+  make_folder_of(file_);
   std::error_code error;
   if (fs::is_directory(file_, error)) refuse(file_, "is a folder", "name a file in it");
   if (is_standard_output(file_)) {
@@ -91,10 +93,13 @@ NewFile::~NewFile() {
   if (!named_.empty()) ::unlink(named_.c_str());
 }
 
-// A file without a name goes with the process, however that ends.
+// A file without a name goes with the process, however that ends. It gets its name by way of
+// /proc (open(2), O_TMPFILE), so where that is not mounted there is none.
 void NewFile::open_unnamed() {
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
   descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  if (descriptor_ >= 0 && ::access(open_file(descriptor_).c_str(), F_OK) != 0)
+    ::close(std::exchange(descriptor_, -1));
 }
 
 // Not every file system has files without names.
@@ -118,13 +123,16 @@ void NewFile::put_in_place() {
   if (!target_.empty() && named_.empty()) {
     // The name in between is there for a moment: a link cannot take the place of a file.
     named_ = name_until_whole(target_);
-    const std::string open = fmt::format("/proc/self/fd/{}", descriptor_);
-    if (::linkat(AT_FDCWD, open.c_str(), AT_FDCWD, named_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    if (::linkat(AT_FDCWD, open_file(descriptor_).c_str(), AT_FDCWD, named_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
       const int error = errno;
       named_.clear();
       fail(error);
     }
   }
+  // On disk before it takes the place of the old file, or a power failure would leave neither. A
+  // pipe or a terminal cannot be synchronised.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
   // What a network's file system could not keep shows when the file is closed.
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
   if (target_.empty()) return;

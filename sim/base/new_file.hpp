@@ -16,6 +16,9 @@ namespace trainyard {
 // (`--json /dev/stdout >> log`: the shell holds the log open). Nothing lies beside it either.
 [[nodiscard]] bool is_written_as_it_stands(const std::filesystem::path& file);
 
+// Makes the missing folders above a file. Throws InputError where one cannot be made.
+void make_folder_of(const std::filesystem::path& file);
+
 class NewFile {
  public:
   // Creates missing folders; of a symbolic link the file behind it is made. Throws InputError when

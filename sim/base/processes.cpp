@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,13 +36,15 @@ struct Child {
   std::string received = {};
 };
 
-void write_all(int pipe, const std::string& text) {
+// False where the parent is gone.
+bool write_all(int pipe, const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t written = ::write(pipe, text.data() + sent, text.size() - sent);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // the parent is gone
+    if (written <= 0) return false;
     sent += static_cast<std::size_t>(written);
   }
+  return true;
 }
 
 std::string answer_of(const ProcessWork& work, std::size_t number) {
@@ -56,17 +59,25 @@ std::string answer_of(const ProcessWork& work, std::size_t number) {
   }
 }
 
-// Leaves without the parent's exit handlers and without flushing what it had buffered.
+// A parent that was killed cannot end its children, so the kernel does (prctl(2)).
+void end_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it ended before the kernel was asked
+}
+
+// Leaves without the parent's exit handlers and without flushing what it had buffered. Exit code 0
+// says that the answer is whole.
 [[noreturn]] void be_child(const ProcessWork& work, std::size_t number, int pipe) {
-  write_all(pipe, answer_of(work, number));
+  const bool whole = write_all(pipe, answer_of(work, number));
   ::close(pipe);
-  ::_exit(0);
+  ::_exit(whole ? 0 : 1);
 }
 
 Child start(const ProcessWork& work, std::size_t number) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0)
     throw RunError(fmt::format("no pipe to a worker process: {}", std::strerror(errno)));
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
     const std::string reason = std::strerror(errno);
@@ -75,6 +86,7 @@ Child start(const ProcessWork& work, std::size_t number) {
     throw RunError(fmt::format("no worker process: {}", reason));
   }
   if (pid == 0) {
+    end_with(parent);
     ::close(ends[0]);
     be_child(work, number, ends[1]);
   }
@@ -82,20 +94,22 @@ Child start(const ProcessWork& work, std::size_t number) {
   return {.number = number, .pid = pid, .pipe = ends[0]};
 }
 
-std::string end_of(pid_t pid) {
+// Waits for the child's end: why its answer is not whole, or nothing where it is.
+std::string failure_of(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFSIGNALED(status))
     return fmt::format("the worker process was ended by signal {} ({})", WTERMSIG(status),
                        ::strsignal(WTERMSIG(status)));
+  if (WEXITSTATUS(status) == 0) return "";
   return fmt::format("the worker process ended with exit code {} and no answer",
                      WEXITSTATUS(status));
 }
 
 Answer answer(const Child& child) {
-  const std::string ended = end_of(child.pid);
-  if (child.received.empty()) return {.kind = Answer::Kind::Crash, .text = ended};
+  const std::string failure = failure_of(child.pid);
+  if (!failure.empty()) return {.kind = Answer::Kind::Crash, .text = failure};
   std::string text = child.received.substr(1);
   switch (child.received.front()) {
     case kFine:
@@ -129,7 +143,7 @@ class Children {
   ~Children() {
     for (const Child& child : running_) {
       ::kill(child.pid, SIGKILL);
-      static_cast<void>(end_of(child.pid));
+      static_cast<void>(failure_of(child.pid));
       ::close(child.pipe);
     }
   }
@@ -137,12 +151,13 @@ class Children {
   [[nodiscard]] std::size_t size() const { return running_.size(); }
   void add(Child child) { running_.push_back(std::move(child)); }
 
-  // Waits for something to happen and hands over those that ended.
-  std::vector<Child> wait() {
+  // Waits for something to happen, `most_ms` at most (-1: any time), and hands over those that
+  // ended.
+  std::vector<Child> wait(int most_ms) {
     std::vector<pollfd> polls;
     for (const Child& child : running_)
       polls.push_back({.fd = child.pipe, .events = POLLIN, .revents = 0});
-    static_cast<void>(::poll(polls.data(), polls.size(), -1));
+    static_cast<void>(::poll(polls.data(), polls.size(), most_ms));
     std::vector<Child> ended;
     for (std::size_t i = polls.size(); i-- > 0;) {
       if (polls[i].revents == 0 || receive(running_[i])) continue;
@@ -164,6 +179,7 @@ void run_in_processes(std::size_t count, const ProcessWork& work) {
                                ? work.processes
                                : std::max<std::size_t>(1, std::thread::hardware_concurrency());
   std::fflush(nullptr);  // or each child would own a copy of what is buffered
+  constexpr int kAskedAfterMs = 100;
   Children children;
   bool stopped = false;
   for (std::size_t next = 0; (!stopped && next < count) || children.size() > 0;) {
@@ -171,8 +187,10 @@ void run_in_processes(std::size_t count, const ProcessWork& work) {
       stopped = work.stop && work.stop();
       if (!stopped) children.add(start(work, next++));
     }
+    if (work.end && work.end()) return;
     if (children.size() == 0) continue;
-    for (const Child& child : children.wait()) work.done(child.number, answer(child));
+    for (const Child& child : children.wait(work.end ? kAskedAfterMs : -1))
+      work.done(child.number, answer(child));
   }
 }
 

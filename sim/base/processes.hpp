@@ -20,7 +20,7 @@ struct Answer {
     Fine,        // `text` is what the work returned
     InputError,  // `text` is the error's message
     RunError,
-    Crash,  // any other exception, a signal, or a process that ended without an answer
+    Crash,  // any other exception, a signal, or a process that ended without a whole answer
   } kind = Kind::Fine;
   std::string text = {};
 };
@@ -30,10 +30,13 @@ struct ProcessWork {
   std::function<void(std::size_t, const Answer&)> done;  // in the parent, as they end
   std::size_t processes = 0;                             // at a time; 0: one per core
   std::function<bool()> stop = {};  // asked before each start; true: no more are started
+  // Asked ten times a second; true: what is under way is ended at once, without an answer.
+  std::function<bool()> end = {};
 };
 
 // Starts the pieces in the order of their numbers and returns when all that were started have
-// ended. Throws RunError where the system gives no more processes.
+// ended. A child ends with this process, however that ends. Throws RunError where the system gives
+// no more processes.
 void run_in_processes(std::size_t count, const ProcessWork& work);
 
 }  // namespace trainyard

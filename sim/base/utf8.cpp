@@ -57,6 +57,47 @@ std::string as_utf8(std::string_view text) {
   return result;
 }
 
+namespace {
+
+// The number of a whole character.
+unsigned code_point(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  unsigned code = byte(0) & kFirstBits[character.size()];
+  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6U | (byte(i) & 0x3fU);
+  return code;
+}
+
+// Control characters (category Cc), and those that change the direction of what follows
+// (Bidi_Control in Unicode 15, PropList.txt).
+bool steers_a_terminal(unsigned code) {
+  if (code == '\t' || code == '\n') return false;
+  const auto in = [code](unsigned least, unsigned most) { return code >= least && code <= most; };
+  return code < 0x20 || in(0x7f, 0x9f) || code == 0x061c || in(0x200e, 0x200f) ||
+         in(0x202a, 0x202e) || in(0x2066, 0x2069);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  const std::string readable = as_utf8(text);
+  std::string result;
+  result.reserve(readable.size());
+  for (std::string_view rest = readable; !rest.empty();) {
+    const std::string_view one = rest.substr(0, character(rest));
+    rest.remove_prefix(one.size());
+    const unsigned code = code_point(one);
+    if (!steers_a_terminal(code)) {
+      result += one;
+      continue;
+    }
+    result += "\\u";
+    for (const unsigned shift : {12U, 8U, 4U, 0U}) result += kDigits[code >> shift & 0xfU];
+  }
+  return result;
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = character(text);

@@ -13,4 +13,9 @@ namespace trainyard {
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 
+// Text that a terminal shows as it is, for names that anybody may have written: as_utf8, with
+// control characters but tabs and line ends, and those that turn the direction of writing, as
+// "\\u001b". Within the strings of JSON that is the same character.
+[[nodiscard]] std::string printable(std::string_view text);
+
 }  // namespace trainyard

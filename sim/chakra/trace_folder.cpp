@@ -59,7 +59,9 @@ std::vector<std::string> TraceFolder::streams() const {
 }
 
 TraceFolder read_trace_folder(const fs::path& folder) {
-  if (!fs::is_directory(folder)) fail(folder, "is no folder", "name the folder of NAME.RANK.et");
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    fail(folder, "is no folder", "name the folder of NAME.RANK.et");
   const std::map<std::size_t, fs::path> files = files_by_rank(folder);
   if (files.empty()) fail(folder, "holds no trace", "Chakra traces are named NAME.RANK.et");
   TraceFolder traces{.path = folder, .ranks = {}};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "sim/base/csv_table.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/output_stream.hpp"
 #include "sim/report/result_json.hpp"
@@ -15,17 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// RFC 4180: quoted only where it must be.
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return result + "\"";
-}
-
 std::string cell(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? quoted(value.get<std::string>()) : value.dump();
+  return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
 }
 
 // Rows of flat objects that all have the keys of the first.
@@ -58,7 +51,7 @@ void write_class_spans(const RunView& view, std::size_t index, OutputStream& out
     const std::size_t i = next++;
     out.print("{},{},{},{},{},{},{},{},{},{},{},{}\n", nanoseconds(times.start_s[i]),
               nanoseconds(times.end_s[i]), nanoseconds(times.ready_s[i]), device, op.stream, i + 1,
-              quoted(view.workload.names.at(op.name)), ranks.representative, index,
+              csv_field(view.workload.names.at(op.name)), ranks.representative, index,
               to_string(op.kind), op.microbatch, op.layer);
   }
 }
@@ -75,7 +68,7 @@ std::string memory_csv(const RunView& view) {
   for (const StageMemory& stage : stage_memory(view)) {
     for (std::size_t category = 0; category < stage.peak.by_category.size(); ++category) {
       text += fmt::format("{},{},{},{},{},{},{},{}\n", stage.stage, stage.rank_class,
-                          quoted(view.workload.categories[category]),
+                          csv_field(view.workload.categories[category]),
                           stage.peak.by_category[category], stage.peak.bytes, stage.capacity_bytes,
                           Json(stage.peak.at_s).dump(), stage.fits);
     }

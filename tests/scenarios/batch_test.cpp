@@ -3,13 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 
+#include "scenarios/batch/fingerprint.hpp"
 #include "scenarios/batch/flatten.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 
 namespace trainyard {
 namespace {
@@ -64,21 +68,166 @@ TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
   }
   const std::string whole = read_file(file);
   write_file(file, whole + whole.substr(0, whole.size() / 2));
-  Journal journal(file);
   std::vector<std::size_t> counts;
-  run_batch(batches(),
-            {.journal = journal, .processes = 1, .progress = [&](std::size_t done, std::size_t) {
-               counts.push_back(done);
-             }});
-  EXPECT_EQ(counts, (std::vector<std::size_t>{2, 3}));
+  {
+    Journal journal(file);
+    run_batch(batches(),
+              {.journal = journal, .processes = 1, .progress = [&](std::size_t done, std::size_t) {
+                 counts.push_back(done);
+               }});
+    EXPECT_EQ(counts, (std::vector<std::size_t>{2, 3}));
+  }
   EXPECT_EQ(Journal(file).rows().size(), 3U);
   EXPECT_EQ(read_file(file).substr(0, whole.size()), whole);
+}
+
+// A scenario of its own with a node type of its own, and a journal of its two runs.
+class OutdatedRows : public testing::Test {
+ protected:
+  OutdatedRows() {
+    std::filesystem::remove_all(folder_);
+    Json scenario = parse_json("first", read_file(kScenario));
+    Json node =
+        parse_json("node", read_file(TRAINYARD_SOURCE_DIRECTORY "/topologies/data/dgx_h100.json"));
+    scenario["cluster"] = {{"node", "node.json"}, {"nodes", 1}};
+    scenario["parallelism"] = {{"data", 8}};
+    scenario["training"]["global_batch_size"] = 8;
+    write("node.json", node);
+    write("s.json", scenario);
+  }
+
+  void write(const std::string& name, const Json& document) const {
+    write_file(folder_ / name, document.dump(2));
+  }
+  [[nodiscard]] Json document(const std::string& name) const {
+    return parse_json(name, read_file(folder_ / name));
+  }
+  // Both runs, in that state of program and data: how many rows were done again.
+  [[nodiscard]] std::size_t redone(const std::string& state) const {
+    std::size_t rows = 0;
+    Journal journal(folder_ / "runs.jsonl", state);
+    const std::string file = (folder_ / "s.json").string();
+    run_batch({{file, {}}, {file, {{"training.global_batch_size", "16"}}}},
+              {.journal = journal, .processes = 1, .redone = [&](std::size_t n) { rows = n; }});
+    EXPECT_EQ(journal.rows().size(), 2U);
+    return rows;
+  }
+  [[nodiscard]] std::string lines() const { return read_file(folder_ / "runs.jsonl"); }
+
+ private:
+  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "outdated";
+};
+
+TEST_F(OutdatedRows, WhatIsTheSameIsKept) {
+  EXPECT_EQ(redone("1"), 0U);
+  const std::string before = lines();
+  Json scenario = document("s.json");
+  scenario["training"]["micro_batch_size"] = 1;  // the default
+  write("s.json", scenario);
+  EXPECT_EQ(redone("1"), 0U);
+  EXPECT_EQ(lines(), before);
+}
+
+TEST_F(OutdatedRows, AnEditedScenarioIsRunAgain) {
+  EXPECT_EQ(redone("1"), 0U);
+  const std::string before = lines();
+  Json scenario = document("s.json");
+  scenario["model"]["layers"] = 20;
+  write("s.json", scenario);
+  EXPECT_EQ(redone("1"), 2U);
+  EXPECT_NE(lines(), before);
+  scenario["model"]["layers"] = "many";
+  write("s.json", scenario);
+  EXPECT_EQ(redone("1"), 2U) << "a row that is refused now is another one, too";
+}
+
+TEST_F(OutdatedRows, AnEditedFileThatItNamesCounts) {
+  EXPECT_EQ(redone("1"), 0U);
+  Json node = document("node.json");
+  node["gpu"] = "a100_sxm_80gb";
+  write("node.json", node);
+  EXPECT_EQ(redone("1"), 2U);
+}
+
+TEST_F(OutdatedRows, OtherDataOrAnotherProgramCount) {
+  EXPECT_EQ(redone("1"), 0U);
+  EXPECT_EQ(redone("2"), 2U);
+  EXPECT_EQ(redone("2"), 0U);
+}
+
+TEST_F(OutdatedRows, RowsOfOlderJournalsAreRunAgain) {
+  EXPECT_EQ(redone(""), 0U);
+  EXPECT_THAT(lines(), testing::Not(testing::HasSubstr("fingerprint")));
+  EXPECT_EQ(redone("1"), 2U);
+}
+
+TEST(Fingerprint, KnowsProgramAndData) {
+  const std::filesystem::path data = std::filesystem::path(testing::TempDir()) / "fingerprint_data";
+  write_file(data / "models" / "data" / "a.json", "{}");
+  const std::string before = state_fingerprint(data);
+  EXPECT_EQ(state_fingerprint(data), before);
+  write_file(data / "models" / "data" / "a.json", "{ }");
+  EXPECT_NE(state_fingerprint(data), before);
+}
+
+// A file that a named file names counts as well, and files that name each other end.
+TEST(Fingerprint, FollowsNames) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fingerprint";
+  write_file(folder / "a.json", R"({"gpu": "b.json"})");
+  write_file(folder / "b.json", R"({"sheet": "a.json", "peak": 1})");
+  const Json names_a = {{"cluster", {{"node", "a.json"}}}};
+  const std::string before = document_fingerprint("1", names_a, folder);
+  EXPECT_EQ(document_fingerprint("1", names_a, folder), before);
+  write_file(folder / "b.json", R"({"sheet": "a.json", "peak": 2})");
+  EXPECT_NE(document_fingerprint("1", names_a, folder), before);
 }
 
 TEST(Journal, ConcatenatedShardsAreOneJournal) {
   const std::filesystem::path file = fresh_file("shards.jsonl");
   write_file(file, "{\"key\":\"a\"}\n{\"key\":\"b\"}\n{\"key\":\"a\"}\n");
   EXPECT_EQ(Journal(file).rows().size(), 2U);
+}
+
+TEST(Journal, TwoProcessesDoNotWriteOneJournal) {
+  const std::filesystem::path file = fresh_file("locked.jsonl");
+  {
+    Journal first(file);
+    first.append({{"key", "a"}});
+    EXPECT_THROW(Journal{file}, InputError);
+    first.append({{"key", "b"}});
+  }
+  EXPECT_EQ(Journal(file).rows().size(), 2U);
+}
+
+// A file that takes a part of a row takes no more, and the reason is the system's.
+TEST(Journal, AFullDiskSaysSo) {
+  const std::filesystem::path file = fresh_file("full.jsonl");
+  Journal journal(file);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit most{.rlim_cur = 100, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &most);
+  std::string told;
+  try {
+    journal.append({{"key", std::string(200, 'x')}});
+  } catch (const InputError& error) {
+    told = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_THAT(told, testing::HasSubstr("full.jsonl: cannot be written: File too large"));
+}
+
+// The lock must not stay with the file that was replaced.
+TEST(Journal, ARewrittenJournalStaysLocked) {
+  const std::filesystem::path file = fresh_file("rewritten.jsonl");
+  write_file(file, "{\"key\":\"a\"}\n{\"key\":\"b\",\"fingerprint\":\"1\"}\n");
+  Journal first(file);
+  EXPECT_EQ(first.drop_unlike({{"a", "1"}, {"b", "1"}}), 1U);
+  EXPECT_THROW(Journal{file}, InputError);
+  first.append({{"key", "c"}});
+  EXPECT_EQ(read_file(file), "{\"key\":\"b\",\"fingerprint\":\"1\"}\n{\"key\":\"c\"}\n");
 }
 
 TEST(Journal, AnotherFileIsNotOverwritten) {

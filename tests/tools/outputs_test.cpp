@@ -4,6 +4,7 @@
 
 #include <boost/property_tree/xml_parser.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -63,6 +64,66 @@ TEST(Outputs, DevicesAndStandardOutputAreWrittenAsTheyStand) {
   EXPECT_THAT(log, testing::HasSubstr("Result             /dev/stdout\n"));
   EXPECT_TRUE(log.ends_with("after\n"));
   EXPECT_FALSE(std::filesystem::exists("/dev/stdout.scenario.json"));
+}
+
+TEST(Outputs, AClosedStandardOutputIsNoFile) {
+  const Scratch scratch;
+  const Outcome closed =
+      scratch.sh("trainyard run scenarios/first/two_gpus.json --json /dev/stdout >&-");
+  EXPECT_EQ(closed.exit, 2);
+  EXPECT_THAT(closed.err, testing::HasSubstr("cannot be written"));
+  EXPECT_FALSE(std::filesystem::exists("/dev/stdout.scenario.json"));
+  const Outcome other = scratch.sh("trainyard run scenarios/first/two_gpus.json --json a.json >&-");
+  EXPECT_EQ(other.exit, 2) << "the report cannot be printed";
+  EXPECT_TRUE(nlohmann::json::accept(scratch.read("a.json")));
+}
+
+// The words that run the command as a user whom folders keep out: root may enter them all. Empty
+// where the tests are not run by root; nothing where there is no other user.
+std::optional<std::string> as_a_user(const Scratch& scratch) {
+  if (geteuid() != 0) return "";
+  std::string words = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
+  const Outcome probe = scratch.sh("chmod 755 .. . && " + words + "trainyard --version");
+  if (probe.exit != 0) return std::nullopt;
+  return words;
+}
+
+TEST(Outputs, PlacesBelowAFolderThatMayNotBeEnteredAreRefused) {
+  const Scratch scratch;
+  const std::optional<std::string> user = as_a_user(scratch);
+  if (!user) GTEST_SKIP() << "SKIPPED, NOT TESTED: no other user can run the command here";
+  ASSERT_EQ(scratch.sh("mkdir -p locked/deep && chmod 000 locked").exit, 0);
+  for (const std::string command :
+       {"run scenarios/first/two_gpus.json --json ", "run scenarios/first/two_gpus.json --html ",
+        "run scenarios/first/two_gpus.json --svg ", "run scenarios/first/two_gpus.json --out ",
+        "run scenarios/first/two_gpus.json --trace ", "sweep scenarios/first/two_gpus.json --out ",
+        "sweep scenarios/first/two_gpus.json --csv ", "init --yes --force --out ",
+        "search scenarios/first/two_gpus.json --out ", "import chakra "}) {
+    for (const std::string place : {"locked/x", "locked/deep/x"}) {
+      const Outcome outcome = scratch.sh(*user + "trainyard " + command + place);
+      EXPECT_EQ(outcome.exit, 2) << command << place << outcome.err;
+      EXPECT_THAT(outcome.err, testing::HasSubstr("locked")) << command << place;
+    }
+  }
+  EXPECT_EQ(scratch.sh("chmod 755 locked && ls locked locked/deep").out,
+            "locked:\ndeep\n\nlocked/deep:\n");
+}
+
+TEST(Outputs, NamesDoNotSteerTheTerminal) {
+  const Scratch scratch;
+  const Outcome shown = scratch.sh(
+      "sed 's/\"description\": \"/&\\\\u001b[2J\\\\u202e/' scenarios/first/two_gpus.json >s.json; "
+      "trainyard run s.json");
+  EXPECT_EQ(shown.exit, 0) << shown.err;
+  EXPECT_THAT(shown.out, testing::HasSubstr("\\u001b[2J\\u202e"));
+  EXPECT_THAT(shown.out, testing::Not(testing::HasSubstr("\x1b")));
+  for (const std::string command : {"run $'x\\e[2J'", "run s.json --set $'model=\\e[2J'",
+                                    "run s.json $'--\\e[2J'", "$'\\e[2J'"}) {
+    const Outcome refused = scratch.sh("trainyard " + command);
+    EXPECT_EQ(refused.exit, 2) << command;
+    EXPECT_THAT(refused.err, testing::Not(testing::HasSubstr("\x1b"))) << command;
+    EXPECT_THAT(refused.err, testing::HasSubstr("\\u001b")) << command;
+  }
 }
 
 TEST(Outputs, RunsThatWriteOneFileAtOnceAllSucceed) {

@@ -42,6 +42,34 @@ TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   EXPECT_EQ(scratch.read("killed.csv"), scratch.read("whole.csv"));
 }
 
+TEST(SweepCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
+  const Scratch scratch;
+  const auto sweep = [&](const std::string& out) {
+    return scratch.sh("trainyard sweep mine.json --set training.global_batch_size=4,8 --out " +
+                      out);
+  };
+  const std::string edited = "sed 's/\"layers\": *2/\"layers\": 20/' ";
+  ASSERT_EQ(scratch.sh("cat scenarios/first/two_gpus.json >mine.json").exit, 0);
+  ASSERT_EQ(sweep("a.jsonl").exit, 0);
+  ASSERT_EQ(scratch.sh(edited + "scenarios/first/two_gpus.json >mine.json").exit, 0);
+  const Outcome again = sweep("a.jsonl");
+  const Outcome whole = sweep("b.jsonl");
+  EXPECT_EQ(again.out.substr(0, again.out.find("JSON")),
+            whole.out.substr(0, whole.out.find("JSON")));
+  EXPECT_EQ(sorted_lines(scratch.read("a.jsonl")), sorted_lines(scratch.read("b.jsonl")));
+  EXPECT_THAT(again.err,
+              HasSubstr("a.jsonl: 2 rows are done again: the scenario, a file it names"));
+  EXPECT_EQ(sweep("a.jsonl").err, "");
+}
+
+TEST(SweepCommand, TwoAtOnceDoNotShareAJournal) {
+  const Scratch scratch;
+  const Outcome second =
+      scratch.sh("exec 9>>shared.jsonl; flock 9; " + kSweep + "--out shared.jsonl");
+  EXPECT_EQ(second.exit, 2);
+  EXPECT_THAT(second.err, HasSubstr("shared.jsonl: is being written by another process"));
+}
+
 TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
   const Scratch scratch;
   for (const char* part : {"1", "2", "3"}) {

@@ -10,6 +10,7 @@
 #include "sim/base/files.hpp"
 #include "sim/report/text_table.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 
 namespace trainyard {
@@ -104,7 +105,7 @@ Exit calibrate_rows(const CalibrateChoice& choice) {
                         .level_of = level_of});
   }
   if (!choice.out.empty()) write_constants(choice, result);
-  fmt::print("{}", calibration_text(result));
+  say("{}", calibration_text(result));
   return Exit::Fine;
 }
 

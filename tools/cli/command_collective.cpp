@@ -15,6 +15,7 @@
 #include "tools/cli/collective_text.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -45,8 +46,8 @@ Exit one_group(const StudyChoice& choice, const Cluster& cluster,
                                               result.ranks, place),
                          .series = series_of(result, measured)}));
   }
-  fmt::print("{}", collective_text(result, place, measured));
-  if (choice.plot) fmt::print("\n{}", plot_text(result, {}));
+  say("{}", collective_text(result, place, measured));
+  if (choice.plot) say("\n{}", plot_text(result, {}));
   const bool any = std::any_of(result.algorithms.begin(), result.algorithms.end(),
                                [](const AlgorithmStudy& algorithm) { return !algorithm.refusal; });
   return any ? Exit::Fine : Exit::RunSaysNo;
@@ -64,7 +65,7 @@ Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
   if (!choice.svg.empty())
     write_file(choice.svg,
                svg_plot({.title = "Groups at once on " + place, .series = series_of(result)}));
-  fmt::print("{}", interference_text(result, place));
+  say("{}", interference_text(result, place));
   return Exit::Fine;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/answers.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 
 namespace trainyard {
@@ -55,7 +56,7 @@ Exit compare_sides(const CompareChoice& choice) {
   if (!choice.json.empty()) write_file(choice.json, to_text(comparison_json(comparison)));
   if (!choice.csv.empty()) write_file(choice.csv, comparison_csv(comparison));
   if (!choice.html.empty()) write_file(choice.html, comparison_page(comparison));
-  fmt::print("{}", comparison_text(comparison));
+  say("{}", comparison_text(comparison));
   for (const ComparedSide& side : comparison.sides)
     if (side.figures.status == "fits") return Exit::Fine;
   return Exit::RunSaysNo;

@@ -10,6 +10,7 @@
 #include "sim/report/sections.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/explanation.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 
 namespace trainyard {
@@ -28,7 +29,7 @@ Exit explain(const ExplainChoice& choice) {
   const Explanation why = explanation(scenario, run, choice.processes);
   if (!choice.json.empty()) write_file(choice.json, to_text(why.json));
   if (!choice.csv.empty()) write_file(choice.csv, path_csv(run.view()));
-  fmt::print("{}\n{}", verdict_line(run.view()), why.text);
+  say("{}\n{}", verdict_line(run.view()), why.text);
   return verdict(run.view());
 }
 

@@ -12,6 +12,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -76,15 +77,15 @@ const std::vector<Listing>& listings() {
 }
 
 void print(const Listing& listing) {
-  fmt::print("{}\n", listing.title);
+  say("{}\n", listing.title);
   const std::vector<Row> rows = listing.rows();
   std::size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   for (const Row& row : rows) {
     if (row.summary.empty()) {
-      fmt::print("  {}\n", row.name);
+      say("  {}\n", row.name);
     } else {
-      fmt::print("  {:{}}  {}\n", row.name, width, row.summary);
+      say("  {:{}}  {}\n", row.name, width, row.summary);
     }
   }
 }
@@ -93,7 +94,7 @@ Exit list(const std::string& chosen) {
   bool first = true;
   for (const Listing& listing : listings()) {
     if (!chosen.empty() && chosen != listing.name) continue;
-    if (!first) fmt::print("\n");
+    if (!first) say("\n");
     first = false;
     print(listing);
   }

@@ -8,6 +8,7 @@
 #include "sim/base/files.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 
 namespace trainyard {
@@ -46,7 +47,7 @@ Exit memory(const MemoryChoice& choice) {
   }
   if (outputs.json) write_file(*outputs.json, memory_json(report).dump(2) + "\n");
   if (!choice.html.empty()) write_file(choice.html, memory_page(report));
-  fmt::print("{}", memory_text(report));
+  say("{}", memory_text(report));
   return exit;
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/version.hpp"
 
 namespace trainyard {
@@ -181,7 +182,7 @@ void add_pages(CLI::App& app, Action& action) {
   man->footer("Example:\n  trainyard man > trainyard.1");
   man->callback([&app, &action] {
     action = [&app] {
-      fmt::print("{}", manual(app));
+      say("{}", manual(app));
       return Exit::Fine;
     };
   });
@@ -191,7 +192,7 @@ void add_pages(CLI::App& app, Action& action) {
   complete->footer("Example:\n  trainyard completion bash > trainyard.bash");
   complete->callback([&app, &action] {
     action = [&app] {
-      fmt::print("{}", completion(app));
+      say("{}", completion(app));
       return Exit::Fine;
     };
   });

@@ -18,8 +18,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/base/program_file.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/import_formats.hpp"
+#include "tools/cli/print.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -46,8 +48,7 @@ struct ProfileChoice {
 
 // A profiler beside this program, as it was built. It takes this process over.
 Exit run_program(const char* name, const std::vector<std::string>& arguments) {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path self = program_file();
   for (const fs::path& folder : {self.parent_path(), self.parent_path() / "kernels" / "bench"}) {
     const fs::path program = folder / name;
     if (!fs::exists(program)) continue;
@@ -138,7 +139,7 @@ Exit measure_kernels(const ProfileChoice& given) {
     const auto shapes = shapes_of(choice.scenario, gpu);
     const std::string file = choice.out + ".shapes.json";
     write_file(file, bench::shapes_to_json(shapes, gpu).dump(1) + "\n");
-    fmt::print("{} shapes  {}\n", shapes.size(), file);
+    say("{} shapes  {}\n", shapes.size(), file);
     arguments.insert(arguments.end(), {"--shapes", file});
   }
   return run_program("trainyard-profile", arguments);
@@ -157,14 +158,14 @@ Exit merge_profiles(const ProfileChoice& choice) {
     write_file(choice.out, bench::with_measured(document, all).dump(1) + "\n");
     (void)load_cost_model(choice.out);
   }
-  fmt::print("{} rows of {} files  {}\n", all.rows.size(), profiles.size(), choice.out);
+  say("{} rows of {} files  {}\n", all.rows.size(), profiles.size(), choice.out);
   return Exit::Fine;
 }
 
 Exit diff_profiles(const ProfileChoice& choice) {
   const auto change =
       bench::compared(bench::read_profile(choice.files[0]), bench::read_profile(choice.files[1]));
-  fmt::print("{}", bench::diff_text(change, choice.most));
+  say("{}", bench::diff_text(change, choice.most));
   return Exit::Fine;
 }
 
@@ -173,8 +174,8 @@ Exit import_table(const ProfileChoice& choice) {
       choice.files.front(), {.gpu = choice.gpu, .source = choice.source, .date = import_date()});
   write_file(choice.out, bench::profile_to_json(profile).dump(1) + "\n");
   const auto left_out = profile.provenance.at("rows_left_out").get<std::size_t>();
-  fmt::print("{} rows  {}\n", profile.rows.size(), choice.out);
-  if (left_out > 0) fmt::print("{} lines left out: another dtype, or a window\n", left_out);
+  say("{} rows  {}\n", profile.rows.size(), choice.out);
+  if (left_out > 0) say("{} lines left out: another dtype, or a window\n", left_out);
   return Exit::Fine;
 }
 
@@ -186,7 +187,7 @@ Exit judge_model(const ProfileChoice& choice) {
       choice.held_out > 0.0
           ? fit::judge_held_out(choice.folder, {.share = choice.held_out, .seed = choice.seed})
           : fit::judge_profiles(choice.folder);
-  fmt::print("{}", fit::judgement_text(judgements, choice.markdown));
+  say("{}", fit::judgement_text(judgements, choice.markdown));
   return Exit::Fine;
 }
 

@@ -21,6 +21,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/trace_ranks.hpp"
 
@@ -161,11 +162,10 @@ Exit run(const RunChoice& choice) {
   if (!choice.missing.empty()) places += write_missing(choice.missing, view);
   const Exit exit = verdict(view);
   const bool searches = exit != Exit::Fine && scenario && !choice.no_search;
-  fmt::print("{}{}{}{}{}{}", find_report(choice.report)->text(view),
-             choice.explain_fold ? "\n" + fold_section(view) : "",
-             choice.explain ? "\n" + why.text : "",
-             searches ? what_would_fit(choice, *scenario, result) : "", places.empty() ? "" : "\n",
-             places);
+  say("{}{}{}{}{}{}", find_report(choice.report)->text(view),
+      choice.explain_fold ? "\n" + fold_section(view) : "", choice.explain ? "\n" + why.text : "",
+      searches ? what_would_fit(choice, *scenario, result) : "", places.empty() ? "" : "\n",
+      places);
   return exit;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/schedule_svg.hpp"
 
 namespace trainyard {
@@ -116,9 +117,9 @@ Exit chart(ScheduleChoice choice) {
                      .weight_s = std::vector<double>(stages, choice.weight_s),
                      .transfer_s = choice.transfer_s});
   const std::size_t width = choice.width == 0 ? terminal_width() : choice.width;
-  fmt::print("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), shape.stages,
-             shape.microbatches, shape.chunks, shape.chunks == 1 ? "" : "s",
-             schedule_chart(played, shape, width), schedule_table(played, shape));
+  say("{}: {} stages, {} microbatches, {} chunk{}\n\n{}\n{}", schedule.name(), shape.stages,
+      shape.microbatches, shape.chunks, shape.chunks == 1 ? "" : "s",
+      schedule_chart(played, shape, width), schedule_table(played, shape));
   if (!choice.svg.empty())
     write_file(choice.svg,
                schedule_svg(played, shape,

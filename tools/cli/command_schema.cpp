@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -12,7 +13,7 @@ void add_schema(CLI::App& app, Action& action) {
   command->footer("Example:\n  trainyard schema > scenario.schema.json");
   command->callback([&action] {
     action = [] {
-      fmt::print("{}\n", scenario_schema().dump(2));
+      say("{}\n", scenario_schema().dump(2));
       return Exit::Fine;
     };
   });

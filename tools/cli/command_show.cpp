@@ -14,6 +14,7 @@
 #include "sim/workload/workload_dot.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/workload_table.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/from_nccl_xml.hpp"
@@ -48,23 +49,23 @@ ClusterSpec cluster_of(const ShowChoice& choice) {
 Exit show_topology(const ShowChoice& choice) {
   const ClusterSpec spec = cluster_of(choice);
   if (choice.json) {
-    fmt::print("{}\n", to_json(spec).dump(2));
+    say("{}\n", to_json(spec).dump(2));
     return Exit::Fine;
   }
   const std::shared_ptr<const Cluster> shared = shared_cluster(spec);
   const Cluster& cluster = *shared;
   if (choice.nccl_xml) {
-    fmt::print("{}", to_nccl_xml(cluster, 0));
+    say("{}", to_nccl_xml(cluster, 0));
     return Exit::Fine;
   }
   if (choice.simgrid_xml) {
     const GpuSheet gpu = load_gpu_sheet(cluster.facts().gpu);
-    fmt::print("{}", to_simgrid_xml(cluster, gpu.bf16.value() > 0.0 ? gpu.bf16 : gpu.fp16));
+    say("{}", to_simgrid_xml(cluster, gpu.bf16.value() > 0.0 ? gpu.bf16 : gpu.fp16));
     return Exit::Fine;
   }
-  fmt::print("{}", choice.matrix ? topology_matrix(cluster, 0)
-                   : choice.dot  ? topology_dot(cluster)
-                                 : topology_table(cluster));
+  say("{}", choice.matrix ? topology_matrix(cluster, 0)
+            : choice.dot  ? topology_dot(cluster)
+                          : topology_table(cluster));
   return Exit::Fine;
 }
 
@@ -73,11 +74,11 @@ Exit show_workload(const ShowChoice& choice) {
   const Cluster cluster = build_cluster(scenario.cluster);
   const Workload workload = scenario_workload(scenario, cluster);
   if (choice.json) {
-    fmt::print("{}", to_json(workload));
+    say("{}", to_json(workload));
   } else if (choice.dot) {
-    fmt::print("{}", to_dot(workload, {}));
+    say("{}", to_dot(workload, {}));
   } else {
-    fmt::print("{}", workload_table(workload));
+    say("{}", workload_table(workload));
   }
   return Exit::Fine;
 }
@@ -113,16 +114,16 @@ Exit show_cost(const ShowChoice& choice) {
   const std::vector<FactorColumn> columns = factor_columns(rows);
   const std::string framework =
       scenario.framework.empty() ? "" : fmt::format(", framework {}", scenario.framework);
-  fmt::print("Kernels on {}{}: time = profile times the factors beside it\n  {:>10}  {:>10}",
-             cluster->facts().gpu, framework, "time", "profile");
-  for (const FactorColumn& column : columns) fmt::print("  {:>9}", column.title);
-  fmt::print("  {:<12}  shape\n", "known how");
+  say("Kernels on {}{}: time = profile times the factors beside it\n  {:>10}  {:>10}",
+      cluster->facts().gpu, framework, "time", "profile");
+  for (const FactorColumn& column : columns) say("  {:>9}", column.title);
+  say("  {:<12}  shape\n", "known how");
   for (const KernelRow& row : rows) {
     const Cost cost = row.price.cost();
-    fmt::print("  {:>10}  {:>10}", to_text(cost.time), to_text(row.price.profile.time));
-    for (const FactorColumn& column : columns) fmt::print("  {:>9.4g}", row.price.*column.factor);
+    say("  {:>10}  {:>10}", to_text(cost.time), to_text(row.price.profile.time));
+    for (const FactorColumn& column : columns) say("  {:>9.4g}", row.price.*column.factor);
     const std::string gpu = cluster->has_mixed_gpus() ? " on " + row.gpu : "";
-    fmt::print("  {:<12}  {}{}\n", to_string(cost.provenance), to_text(row.kernel), gpu);
+    say("  {:<12}  {}{}\n", to_string(cost.provenance), to_text(row.kernel), gpu);
   }
   return Exit::Fine;
 }

@@ -9,6 +9,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/answers.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 
 namespace trainyard {
@@ -54,9 +55,11 @@ void simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
   Progress progress("sweeping");
   run_batch(variants, {.journal = journal,
                        .processes = choice.processes,
-                       .progress = [&](std::size_t done, std::size_t all) {
-                         progress.show(static_cast<double>(done) / static_cast<double>(all));
-                       }});
+                       .progress =
+                           [&](std::size_t done, std::size_t all) {
+                             progress.show(static_cast<double>(done) / static_cast<double>(all));
+                           },
+                       .redone = [&](std::size_t rows) { tell_redone(rows, choice.out); }});
 }
 
 std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes,
@@ -91,11 +94,11 @@ Exit sweep(const SweepChoice& choice) {
   const std::vector<Axis> axes = axes_of(choice);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
-  Journal journal(choice.out);
+  Journal journal = open_journal(choice.out);
   simulate(choice, variants, journal);
   const SweepRows rows = sweep_rows(variants, journal);
   const std::string places = write_files(choice, axes, rows);
-  fmt::print("{}{}", sweep_text(rows), places);
+  say("{}{}", sweep_text(rows), places);
   return exit_of(rows);
 }
 

@@ -19,6 +19,7 @@
 #include "sim/base/files.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/version.hpp"
 
@@ -151,9 +152,9 @@ Exit validate_rows(const ValidateChoice& choice) {
   }
   write_files(choice, report, outcomes, memory);
   if (!outcomes.empty())
-    fmt::print("{}", choice.markdown ? validation_markdown(outcomes, report)
-                                     : validation_text(outcomes, report));
-  if (!memory.empty()) fmt::print("{}", memory_rows_text(memory));
+    say("{}", choice.markdown ? validation_markdown(outcomes, report)
+                              : validation_text(outcomes, report));
+  if (!memory.empty()) say("{}", memory_rows_text(memory));
   const bool any = !memory.empty() || std::ranges::any_of(outcomes, &Outcome::predicted);
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
@@ -171,8 +172,7 @@ Exit compare_with_trace(const ValidateChoice& choice) {
     throw InputError(Problem{"--rank", "", fmt::format("{} is no rank of the run", choice.rank),
                              fmt::format("it has ranks 0 to {}", run.workload.ranks.size() - 1)});
   }
-  fmt::print("{}",
-             comparison_text(step_profile(run, choice.rank), measured, run.cluster->facts().gpu));
+  say("{}", comparison_text(step_profile(run, choice.rank), measured, run.cluster->facts().gpu));
   return Exit::Fine;
 }
 

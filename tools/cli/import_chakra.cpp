@@ -6,6 +6,7 @@
 #include "sim/workload/workload_json.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -40,14 +41,13 @@ Exit import_traces(const ChakraChoice& choice) {
   std::size_t operations = 0;
   for (const Rank& rank : imported.workload.ranks)
     operations += imported.workload.programs[rank.program].operations.size();
-  fmt::print("{} ranks, {} different programs, {} groups, {} operations ({} nodes left out)\n",
-             imported.workload.ranks.size(), imported.workload.programs.size(),
-             imported.workload.groups.size(), operations, imported.skipped);
-  fmt::print(
-      "computation: {} by kernel, {} as recorded, {} by roofline, {} without duration or work\n",
+  say("{} ranks, {} different programs, {} groups, {} operations ({} nodes left out)\n",
+      imported.workload.ranks.size(), imported.workload.programs.size(),
+      imported.workload.groups.size(), operations, imported.skipped);
+  say("computation: {} by kernel, {} as recorded, {} by roofline, {} without duration or work\n",
       imported.by_kernel, imported.recorded, imported.roofline, imported.untimed);
-  fmt::print("Workload  {}   (trainyard run --workload {} --cluster CLUSTER.json)\n", choice.out,
-             choice.out);
+  say("Workload  {}   (trainyard run --workload {} --cluster CLUSTER.json)\n", choice.out,
+      choice.out);
   return Exit::Fine;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/base/json_parse.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -26,17 +27,16 @@ Exit import_config(const ConfigChoice& choice) {
   const std::string text = made.shape.dump(2) + "\n";
   const Architecture architecture = load_architecture(choice.file);  // refuses what cannot be
   if (choice.out.empty()) {
-    fmt::print("{}", text);
-    for (const std::string& note : made.notes)
-      (void)std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
+    say("{}", text);
+    for (const std::string& note : made.notes) tell(fmt::format("note: {}\n", note));
     return Exit::Fine;
   }
   write_file(choice.out, text);
-  fmt::print("{:.4g} billion parameters, {:.4g} billion of them for each token\n",
-             static_cast<double>(parameter_count(architecture)) / 1e9,
-             static_cast<double>(active_parameter_count(architecture)) / 1e9);
-  for (const std::string& note : made.notes) fmt::print("note: {}\n", note);
-  fmt::print("Model  {}   (\"model\": \"{}\" in a scenario)\n", choice.out, choice.out);
+  say("{:.4g} billion parameters, {:.4g} billion of them for each token\n",
+      static_cast<double>(parameter_count(architecture)) / 1e9,
+      static_cast<double>(active_parameter_count(architecture)) / 1e9);
+  for (const std::string& note : made.notes) say("note: {}\n", note);
+  say("Model  {}   (\"model\": \"{}\" in a scenario)\n", choice.out, choice.out);
   return Exit::Fine;
 }
 

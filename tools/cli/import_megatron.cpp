@@ -9,6 +9,7 @@
 #include "sim/base/utf8.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -44,10 +45,10 @@ Exit import_launch(const LaunchChoice& choice) {
   // What Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, launch.scenario);
   write_file(choice.out, launch.scenario.dump(2) + "\n");
-  for (const std::string& note : launch.notes) fmt::print("supposed: {}\n", note);
-  if (!launch.unknown.empty()) fmt::print("not looked at: {}\n", fmt::join(launch.unknown, ", "));
-  fmt::print("Scenario  {}   ({} GPUs; trainyard run {})\n", choice.out, scenario.plan.world(),
-             choice.out);
+  for (const std::string& note : launch.notes) say("supposed: {}\n", note);
+  if (!launch.unknown.empty()) say("not looked at: {}\n", fmt::join(launch.unknown, ", "));
+  say("Scenario  {}   ({} GPUs; trainyard run {})\n", choice.out, scenario.plan.world(),
+      choice.out);
   return Exit::Fine;
 }
 

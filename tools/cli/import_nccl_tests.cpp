@@ -12,6 +12,7 @@
 #include "sim/base/utf8.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/profile_text.hpp"
 
 namespace trainyard {
@@ -47,8 +48,8 @@ Exit import_logs(const LogChoice& choice) {
       runs.push_back(std::move(run));
   const CollectiveProfile profile = make_collective_profile(std::move(runs), import_date());
   write_file(choice.out, to_json(profile).dump(1) + "\n");
-  fmt::print("{}\nProfile  {}   (trainyard collective ... --profile {})\n", profile_text(profile),
-             choice.out, choice.out);
+  say("{}\nProfile  {}   (trainyard collective ... --profile {})\n", profile_text(profile),
+      choice.out, choice.out);
   return Exit::Fine;
 }
 

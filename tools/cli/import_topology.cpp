@@ -7,6 +7,7 @@
 #include "sim/base/utf8.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 #include "topologies/custom_cluster.hpp"
 #include "topologies/from_nccl_xml.hpp"
 #include "topologies/from_topo_matrix.hpp"
@@ -27,12 +28,12 @@ Exit put_out(const TopologyChoice& choice, const ImportedNode& node) {
   const Cluster cluster = imported_cluster(node, choice.import);
   const std::string json = spelled_out(cluster).dump(1) + "\n";
   if (choice.out.empty()) {
-    fmt::print("{}", json);
+    say("{}", json);
     return Exit::Fine;
   }
   write_file(choice.out, json);
-  fmt::print("{}\nCluster  {}   (\"cluster\": {{\"file\": \"{}\"}} in a scenario)\n",
-             topology_table(cluster), choice.out, choice.out);
+  say("{}\nCluster  {}   (\"cluster\": {{\"file\": \"{}\"}} in a scenario)\n",
+      topology_table(cluster), choice.out, choice.out);
   return Exit::Fine;
 }
 

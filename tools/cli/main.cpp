@@ -1,7 +1,5 @@
 // The command: reads the arguments, runs the chosen subcommand, turns errors into exit codes.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -14,24 +12,16 @@
 #include "tools/cli/answers.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/large_pages.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/usage_error.hpp"
 #include "tools/cli/version.hpp"
 
 namespace {
 
 using trainyard::Exit;
+using trainyard::tell;
 
 int code(Exit exit) { return static_cast<int>(exit); }
-
-// Standard error may be closed or full: then nobody can be told, and the exit code says enough.
-void tell(const std::string& text) { (void)std::fputs(text.c_str(), stderr); }
-
-// A file opened while one of the three standard descriptors is closed would take its place, and
-// messages would be written into it. What stands there instead cannot be written to.
-void fill_standard_descriptors() {
-  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(descriptor, F_GETFD) == -1) (void)::open("/dev/null", O_RDONLY);
-}
 
 int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
@@ -41,8 +31,11 @@ int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
 
 // What was printed may still be on its way; a full disk shows only now.
 int printed(int exit) {
+  errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
-  tell(fmt::format("trainyard: standard output cannot be written: {}\n", std::strerror(errno)));
+  // Where it failed before, nobody was told the reason.
+  tell(fmt::format("trainyard: standard output cannot be written: {}\n",
+                   std::strerror(errno != 0 ? errno : EIO)));
   return code(Exit::BadInput);
 }
 
@@ -76,7 +69,7 @@ int run(const trainyard::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  fill_standard_descriptors();
+  trainyard::keep_standard_streams_apart();
   trainyard::prefer_large_pages();
   CLI::App app{
       "Trainyard predicts how long a training step of a large model takes on a GPU cluster."};

@@ -31,7 +31,7 @@ namespace {
 
 // Missing folders are made later, so the nearest one that is there must take a new name.
 void refuse_unwritable_place(const fs::path& place) {
-  std::error_code error;
+  std::error_code error;  // what cannot be looked at is no folder to write to
   fs::path folder = fs::absolute(place, error).parent_path();
   while (!fs::exists(folder, error) && folder != folder.root_path()) folder = folder.parent_path();
   if (!fs::is_directory(folder, error)) {
@@ -44,8 +44,10 @@ void refuse_unwritable_place(const fs::path& place) {
 
 void refuse_unwritable_file(const std::optional<fs::path>& file) {
   if (!file) return;
-  if (fs::is_directory(*file)) fail(*file, "is a folder", "name a file in it");
-  if (!fs::exists(*file) || fs::is_regular_file(*file)) refuse_unwritable_place(*file);
+  std::error_code error;  // below a folder that may not be entered nothing is known
+  const fs::file_status status = fs::status(*file, error);
+  if (fs::is_directory(status)) fail(*file, "is a folder", "name a file in it");
+  if (!fs::exists(status) || fs::is_regular_file(status)) refuse_unwritable_place(*file);
 }
 
 void refuse_unwritable_folder(const std::optional<fs::path>& folder) {

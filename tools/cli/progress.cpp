@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+
+#include "sim/base/utf8.hpp"
 
 namespace trainyard {
 
@@ -24,10 +27,19 @@ void Progress::show(double fraction) {
   shown_ = true;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left = fraction > 0.0 ? elapsed / fraction - elapsed : 0.0;
-  (void)std::fputs(
-      fmt::format("\r{}: {:3.0f} %, {:.0f} s left   ", what_, 100.0 * fraction, left).c_str(),
-      stderr);
+  constexpr std::size_t kColumns = 79;
+  std::string line = fmt::format("{}: {:3.0f} %, {:.0f} s left   ", what_, 100.0 * fraction, left);
+  line += printable(note_).substr(0, kColumns - std::min(kColumns, line.size()));
+  (void)std::fputs(fmt::format("\r{:<{}}", line, kColumns).c_str(), stderr);
   std::fflush(stderr);
+}
+
+void tell_redone(std::size_t rows, const std::string& journal) {
+  fmt::print(stderr,
+             "trainyard: {}: {} {} done again: the scenario, a file it names, the data or the "
+             "program is not what {} computed from\n",
+             printable(journal), rows, rows == 1 ? "row is" : "rows are",
+             rows == 1 ? "it was" : "they were");
 }
 
 }  // namespace trainyard

@@ -43,7 +43,8 @@ class BucketedReplicas final : public DataParallel {
     std::vector<Bucket> buckets = {};
     std::vector<OpIndex> gathers = {};  // one for each bucket, where weights are gathered
     // Of the microbatch under way: the bucket that it fills, how many it has made room for
-    // (zero_stage 2), and its gradients of these weights that are final, found among so many of all.
+    // (zero_stage 2), and its gradients of these weights that are final, found among so many of
+    // all.
     std::size_t next = 0;
     std::size_t held = 0;
     std::vector<OpIndex> final = {};

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "sim/base/error.hpp"
+#include "sim/base/program_file.hpp"
 
 namespace trainyard {
 
@@ -17,12 +18,6 @@ namespace {
 using Make = FluidSolver* (*)(FluidSolver::Listener&);
 
 constexpr const char* kHint = "build or install trainyard again, all of it";
-
-fs::path program_directory() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : program.parent_path();
-}
 
 Make load() {
   const fs::path file = fluid_solver_file();
@@ -48,7 +43,7 @@ Make loaded() {
 
 fs::path fluid_solver_file() {
   constexpr const char* kName = TRAINYARD_SOLVER_FILE;
-  const fs::path program = program_directory();
+  const fs::path program = program_file().parent_path();
   const std::array<fs::path, 3> places = {
       program / kName, (program / TRAINYARD_SOLVER_FROM_PROGRAM / kName).lexically_normal(),
       fs::path(TRAINYARD_SOLVER_BUILT) / kName};

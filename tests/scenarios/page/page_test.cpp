@@ -33,6 +33,17 @@ TEST(Page, HoldsNoMarkupOfAScenario) {
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;bold &amp; &quot;quoted&quot;"));
 }
 
+// Within "<!--<script>" the end of a script element does not count, and the page's scripts after it
+// would be text.
+TEST(Page, ANameDoesNotSwallowAScript) {
+  auto run = run_of("first/two_gpus.json");
+  run.facts.title = "<!--<script>";
+  run.workload.names.at(0) = "<!--<script>";
+  const std::string page = report_page({.view = run.view()});
+  EXPECT_THAT(page, Not(HasSubstr("<!--")));
+  EXPECT_THAT(page, HasSubstr("\\u003c!--\\u003cscript"));
+}
+
 TEST(Page, AsksForNothingFromElsewhere) {
   const auto run = run_of("first/two_gpus.json");
   const std::string page = report_page({.view = run.view()});

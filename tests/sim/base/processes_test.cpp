@@ -3,13 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 
 namespace trainyard {
 namespace {
@@ -65,6 +71,87 @@ TEST(Processes, ACrashEndsOnePieceAlone) {
   EXPECT_THAT(answers.at(1).text, testing::HasSubstr("signal 9"));
   EXPECT_EQ(answers.at(0).text, "fine");
   EXPECT_EQ(answers.at(2).text, "fine");
+}
+
+// The first bytes of an answer say nothing about the rest. The parent takes 64 KiB at a time and
+// asks `end` in between, so the worker is killed when a part of its answer has come.
+TEST(Processes, AnAnswerCutShortIsACrash) {
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  std::vector<Answer> answers;
+  std::size_t asked = 0;
+  run_in_processes(1, {.work =
+                           [&](std::size_t) {
+                             const pid_t self = ::getpid();
+                             (void)!::write(ends[1], &self, sizeof self);
+                             return std::string(100'000'000, 'x');
+                           },
+                       .done = [&](std::size_t, const Answer& a) { answers.push_back(a); },
+                       .end =
+                           [&] {
+                             if (++asked != 20) return false;
+                             pid_t worker = 0;
+                             (void)!::read(ends[0], &worker, sizeof worker);
+                             ::kill(worker, SIGKILL);
+                             return false;
+                           }});
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers.front().kind, Answer::Kind::Crash);
+  EXPECT_THAT(answers.front().text, testing::HasSubstr("signal 9"));
+}
+
+bool is_alive(pid_t process) { return ::kill(process, 0) == 0; }
+
+TEST(Processes, WorkersEndWithTheirParent) {
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    (void)run(1, [&](std::size_t) -> std::string {
+      const pid_t self = ::getpid();
+      (void)!::write(ends[1], &self, sizeof self);
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+      return "";
+    });
+    ::_exit(0);
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(::read(ends[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ::kill(parent, SIGKILL);
+  ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
+  // Its new parent may not wait for it: a process that has ended is a zombie then.
+  const auto ended = [&] {
+    if (!is_alive(worker)) return true;
+    const std::string stat = read_file("/proc/" + std::to_string(worker) + "/stat");
+    return stat.find(") Z") != std::string::npos;
+  };
+  for (int i = 0; i < 500 && !ended(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(ended());
+}
+
+TEST(Processes, WhatIsUnderWayEndsWhenAsked) {
+  std::size_t done = 0;
+  bool end = false;
+  const auto start = std::chrono::steady_clock::now();
+  run_in_processes(100, {.work =
+                             [](std::size_t i) {
+                               if (i > 0) std::this_thread::sleep_for(std::chrono::seconds(60));
+                               return std::string("x");
+                             },
+                         .done =
+                             [&](std::size_t, const Answer&) {
+                               ++done;
+                               end = true;
+                             },
+                         .processes = 2,
+                         .end = [&] { return end; }});
+  EXPECT_EQ(done, 1U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 TEST(Processes, StoppedMeansNoMoreAreStarted) {

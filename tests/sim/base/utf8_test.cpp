@@ -25,5 +25,17 @@ TEST(Utf8, BytesThatAreNoCharacterAreReplaced) {
   EXPECT_FALSE(is_utf8("caf\xe9"));
 }
 
+TEST(Utf8, WhatSteersATerminalIsShownByItsNumber) {
+  EXPECT_EQ(printable("caf\u00e9\t\u20ac\n"), "caf\u00e9\t\u20ac\n");
+  EXPECT_EQ(printable("\x1b[31mred\r\x7f"), "\\u001b[31mred\\u000d\\u007f");
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "b"),
+            "a\\u009bb")
+      << "a control sequence in one character";
+  EXPECT_EQ(printable("\xe2\x80\xae\xe2\x81\xa6\xd8\x9c"), "\\u202e\\u2066\\u061c");
+  EXPECT_EQ(printable("\x9b"), "\ufffd") << "the same in one byte";
+  EXPECT_EQ(printable("\U0001f682"), "\U0001f682");
+}
+
 }  // namespace
 }  // namespace trainyard
