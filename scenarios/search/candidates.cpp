@@ -19,13 +19,14 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kBoundsAtOnce = 128;
 // The cluster of a layout is that of its family; one bounder serves all that share it.
 std::string bounds_text(const SearchQuestion& question, const Bounder& bounder,
-                        const std::vector<Layout>& layouts, std::size_t begin) {
+                        const std::vector<const Layout*>& layouts, std::size_t begin) {
   const std::size_t end = std::min(begin + kBoundsAtOnce, layouts.size());
   Json rows = Json::array();
   for (std::size_t i = begin; i < end; ++i) {
     try {
-      const bool boundless = question.exhaustive || !replicas_divide_into_copies(layouts[i].plan);
-      const LayoutBound bound = boundless ? LayoutBound{} : bounder.bound(layouts[i].plan);
+      const TrainingPlan& plan = layouts[i]->plan;
+      const bool boundless = question.exhaustive || !replicas_divide_into_copies(plan);
+      const LayoutBound bound = boundless ? LayoutBound{} : bounder.bound(plan);
       rows.push_back({bound.step_time_s, bound.peak_bytes});
     } catch (const InputError& error) {
       rows.push_back(error.what());
@@ -39,8 +40,11 @@ std::string bounds_text(const SearchQuestion& question, const Bounder& bounder,
 }  // namespace
 
 std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& scenario,
-                               const std::vector<Layout>& layouts) {
-  std::vector<Candidate> candidates(layouts.size());
+                               const std::vector<const Layout*>& layouts,
+                               const std::function<bool()>& end) {
+  std::vector<Candidate> candidates;
+  for (const Layout* layout : layouts)
+    candidates.push_back({.layout = layout, .bound = {}, .refusal = {}});
   const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
   std::size_t done = 0;
   load_fluid_solver();
@@ -56,8 +60,8 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
                                     throw RunError("the bounds of a layout: " + answer.text);
                                   std::size_t number = i * kBoundsAtOnce;
                                   for (const Json& row : Json::parse(answer.text)) {
-                                    Candidate& candidate = candidates[number];
-                                    candidate.layout = &layouts[number++];
+                                    Candidate& candidate = candidates[number++];
+                                    candidate.reached = true;
                                     if (row.is_string()) {
                                       candidate.refusal = row;
                                     } else {
@@ -68,19 +72,27 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
                                     question.progress("bounding", static_cast<double>(++done) /
                                                                       static_cast<double>(pieces));
                                 },
-                            .processes = question.processes});
+                            .processes = question.processes,
+                            .end = end});
   return candidates;
 }
 
 std::vector<Json> simulated(const SearchQuestion& question,
-                            const std::vector<const Layout*>& layouts) {
+                            const std::vector<const Layout*>& layouts,
+                            const std::function<bool()>& end) {
   std::vector<Variant> variants;
   for (const Layout* layout : layouts) variants.push_back(layout->variant);
-  run_batch(variants, {.journal = question.journal, .processes = question.processes});
+  run_batch(variants, {.journal = question.journal,
+                       .processes = question.processes,
+                       .end = end,
+                       .redone = question.redone});
   std::map<std::string, const Json*> known;
   for (const Json& row : question.journal.rows()) known[row["key"].get<std::string>()] = &row;
   std::vector<Json> rows;
-  for (const Variant& variant : variants) rows.push_back(*known.at(variant_key(variant)));
+  for (const Variant& variant : variants) {
+    const auto found = known.find(variant_key(variant));
+    rows.push_back(found == known.end() ? Json() : *found->second);
+  }
   return rows;
 }
 

@@ -159,17 +159,22 @@ bool gains(double step_time_s, const FoundLayout& found) {
 
 class Refining {
  public:
-  Refining(const SearchQuestion& question, const std::vector<FoundLayout>& best)
-      : question_(question), best_(best) {}
+  Refining(const SearchQuestion& question, const std::vector<FoundLayout>& best,
+           const std::function<bool()>& end)
+      : question_(question), best_(best), end_(end) {}
 
   RefinedLayouts run(const Scenario& scenario) {
     const Tries singles = single_changes(best_);
     result_.changes = singles.tries.size();
     std::vector<Candidate> open;
     std::vector<const Try*> tries;
-    const std::vector<Candidate> all = bounded(question_, scenario, singles.layouts);
+    std::vector<const Layout*> changed_layouts;
+    for (const Layout& layout : singles.layouts) changed_layouts.push_back(&layout);
+    const std::vector<Candidate> all = bounded(question_, scenario, changed_layouts, end_);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!all[i].refusal.empty()) {
+      if (!all[i].reached) {
+        ++result_.not_reached;
+      } else if (!all[i].refusal.empty()) {
         ++result_.refused;
       } else if (!gains(all[i].bound.step_time_s, best_[singles.tries[i].layout])) {
         ++result_.cannot_gain;
@@ -211,12 +216,16 @@ class Refining {
                                 const std::vector<const Try*>& tries) {
     std::vector<const Layout*> layouts;
     for (const Candidate& candidate : candidates) layouts.push_back(candidate.layout);
-    const std::vector<Json> rows = simulated(question_, layouts);
+    const std::vector<Json> rows = simulated(question_, layouts, end_);
     std::vector<Outcome> outcomes;
     for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].is_null()) {
+        ++result_.not_reached;
+        continue;
+      }
       const RowFigures figures = row_figures(rows[i]);
       ++(figures.ran ? result_.simulated : result_.refused);
-      if (figures.status == "fits" && gains(figures.step_time_s, best_[tries[i]->layout]))
+      if (fits(figures, question_.headroom) && gains(figures.step_time_s, best_[tries[i]->layout]))
         outcomes.push_back({tries[i], {*layouts[i], candidates[i].bound, figures, rows[i]}});
     }
     return outcomes;
@@ -271,6 +280,7 @@ class Refining {
 
   const SearchQuestion& question_;
   const std::vector<FoundLayout>& best_;
+  const std::function<bool()>& end_;
   RefinedLayouts result_;
   std::map<Place, Outcome> gains_;  // the quickest of each
   std::map<Place, double> plain_s_;
@@ -279,8 +289,8 @@ class Refining {
 }  // namespace
 
 RefinedLayouts refine(const SearchQuestion& question, const Scenario& scenario,
-                      const std::vector<FoundLayout>& best) {
-  return Refining(question, best).run(scenario);
+                      const std::vector<FoundLayout>& best, const std::function<bool()>& end) {
+  return Refining(question, best, end).run(scenario);
 }
 
 }  // namespace trainyard

@@ -13,6 +13,7 @@
 // simulated.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "scenarios/scenario.hpp"
@@ -20,8 +21,9 @@
 
 namespace trainyard {
 
-// `best`: fitting layouts of the search.
+// `best`: fitting layouts of the search. `end`: true when what is known so far is the answer.
 [[nodiscard]] RefinedLayouts refine(const SearchQuestion& question, const Scenario& scenario,
-                                    const std::vector<FoundLayout>& best);
+                                    const std::vector<FoundLayout>& best,
+                                    const std::function<bool()>& end);
 
 }  // namespace trainyard

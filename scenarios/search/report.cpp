@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/csv_table.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/text_table.hpp"
 
@@ -44,6 +45,22 @@ Shares shares_of(const FoundLayout& found) {
   return shares;
 }
 
+constexpr const char* kTightMark = " *";
+
+std::string peak_text(const RowFigures& figures) {
+  return to_text(Bytes{figures.peak_bytes}) + (is_tight(figures) ? kTightMark : "");
+}
+
+std::string tight_text(const SearchResult& result) {
+  const auto tight = [](const FoundLayout& found) { return is_tight(found.figures); };
+  if (std::ranges::none_of(result.best, tight) && std::ranges::none_of(result.front, tight))
+    return "";
+  return wrapped(
+      "  * fits with less than 3 % of the GPU's memory to spare, which predicted peaks may be off "
+      "(`--headroom 3` leaves these out)",
+      4);
+}
+
 std::string best_table(const SearchResult& result, const SearchPrice& price) {
   TextTable table({"layout", "step", "tok/s/GPU", "MFU", "peak", "kernels", "TP", "PP", "DP",
                    price.per_gpu_hour ? "cost/Mtok" : ""});
@@ -52,7 +69,7 @@ std::string best_table(const SearchResult& result, const SearchPrice& price) {
     const auto share = [](double value) { return fmt::format("{:.1f}", 100.0 * value); };
     table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
                fmt::format("{:.0f}", found.figures.tokens_per_s_per_gpu.value_or(0.0)),
-               percent(found.figures.mfu.value_or(0.0)), to_text(Bytes{found.figures.peak_bytes}),
+               percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures),
                share(shares.compute), share(shares.tensor), share(shares.pipeline),
                share(shares.data),
                price.per_gpu_hour
@@ -120,7 +137,7 @@ std::string front_table(const SearchResult& result) {
   TextTable table({"quickest for its memory", "step", "peak"});
   for (const FoundLayout& found : result.front)
     table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
-               to_text(Bytes{found.figures.peak_bytes})});
+               peak_text(found.figures)});
   return table.text();
 }
 
@@ -130,7 +147,12 @@ std::string counts_text(const SearchCounts& counts) {
           "{} combinations, {} legal layouts: {} refused, {} out by least memory, {} out by "
           "least time, {} simulated ({} of them do not fit)",
           counts.looked_at, counts.legal, counts.refused, counts.too_large, counts.too_slow,
-          counts.simulated, counts.do_not_fit),
+          counts.simulated, counts.do_not_fit) +
+          (counts.not_reached > 0
+               ? fmt::format("; the search was ended before it reached {}, and a better one may be "
+                             "among them",
+                             counts.not_reached)
+               : ""),
       2);
 }
 
@@ -144,13 +166,13 @@ bool leaves_nccl(const FoundLayout& found) {
 std::string refined_text(const SearchResult& result) {
   if (!result.refined) return "";
   const RefinedLayouts& refined = *result.refined;
+  if (refined.simulated == 0 && refined.not_reached > 0) return "";
   std::string text = "\nThe same layouts with other placements and collective algorithms\n";
   if (!refined.best.empty()) {
     TextTable table({"quicker than as they were", "step", "MFU", "peak"});
     for (const FoundLayout& found : refined.best)
       table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
-                 percent(found.figures.mfu.value_or(0.0)),
-                 to_text(Bytes{found.figures.peak_bytes})});
+                 percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures)});
     text += table.text();
     if (std::ranges::any_of(refined.best, leaves_nccl))
       text += wrapped(
@@ -166,7 +188,9 @@ std::string refined_text(const SearchResult& result) {
              fmt::format("{}{} changes, one at a time and then the best of each kind together (not "
                          "every combination): {} refused, {} out by least time, {} simulated",
                          refined.best.empty() ? "none is quicker: " : "", refined.changes,
-                         refined.refused, refined.cannot_gain, refined.simulated),
+                         refined.refused, refined.cannot_gain, refined.simulated) +
+                 (refined.not_reached > 0 ? fmt::format(", {} not reached", refined.not_reached)
+                                          : ""),
              2);
 }
 
@@ -200,6 +224,7 @@ Json layout_json(const FoundLayout& found, const SearchResult& result, const Sea
            figures.tokens_per_s_per_gpu ? Json(*figures.tokens_per_s_per_gpu) : Json()},
           {"mfu", figures.mfu ? Json(*figures.mfu) : Json()},
           {"peak_bytes", figures.peak_bytes},
+          {"tight", is_tight(figures)},
           {"least_step_time_s", found.bound.step_time_s},
           {"least_peak_bytes", found.bound.peak_bytes},
           {"cost_per_million_tokens",
@@ -234,11 +259,16 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
   const std::string counts = counts_text(result.counts) + refusal_text(result);
   if (result.best.empty()) {
     const bool none = result.counts.refused == result.counts.legal;
-    return (none ? "Every layout is refused.\n" : "No layout fits.\n") + counts;
+    const bool ended = result.counts.not_reached > 0;
+    return (none    ? "Every layout is refused.\n"
+            : ended ? "No layout that fits was found so far.\n"
+                    : "No layout fits.\n") +
+           counts;
   }
   std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
                      best_table(result, price) + why_text(result);
-  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
+  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result) +
+          tight_text(result);
   text += refined_text(result) + "\n";
   text += again_text("The first again", result.best.front());
   if (result.refined && !result.refined->best.empty() &&
@@ -263,7 +293,8 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
             {"out_by_memory", counts.too_large},
             {"out_by_time", counts.too_slow},
             {"simulated", counts.simulated},
-            {"do_not_fit", counts.do_not_fit}}},
+            {"do_not_fit", counts.do_not_fit},
+            {"not_reached", counts.not_reached}}},
           {"refused_first", result.refused_first
                                 ? Json{{"layout", layout_name(result.refused_first->layout)},
                                        {"message", result.refused_first->message}}
@@ -284,10 +315,10 @@ std::string search_csv(const SearchResult& result, const SearchPrice& price) {
                     "{}", cost_per_million_tokens(*price.per_gpu_hour, result, figures.step_time_s))
               : "";
       text +=
-          fmt::format("{},{},\"{}\",{},{},{},{},{},{},{}\n", list, i + 1, layout_name(found.layout),
-                      figures.step_time_s, figures.tokens_per_s_per_gpu.value_or(0.0),
-                      figures.mfu.value_or(0.0), figures.peak_bytes, found.bound.step_time_s,
-                      found.bound.peak_bytes, cost);
+          fmt::format("{},{},{},{},{},{},{},{},{},{}\n", list, i + 1,
+                      csv_field(layout_name(found.layout)), figures.step_time_s,
+                      figures.tokens_per_s_per_gpu.value_or(0.0), figures.mfu.value_or(0.0),
+                      figures.peak_bytes, found.bound.step_time_s, found.bound.peak_bytes, cost);
     }
   };
   add("best", result.best);

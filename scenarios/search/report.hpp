@@ -18,8 +18,8 @@ struct SearchPrice {
 [[nodiscard]] double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& result,
                                              double step_time_s);
 
-// The best with what their time is made of, why the first wins, the Pareto front of time against
-// memory, and how much was pruned by what.
+// The best with what their time is made of, those with hardly any memory to spare marked, why the
+// first wins, the Pareto front of time against memory, and how much was pruned by what.
 [[nodiscard]] std::string search_text(const SearchResult& result, const SearchPrice& price);
 // {best: [{layout, set, step_time_s, ...}], front: [...], counts: {...}, refused_first: {layout,
 // message} or null}

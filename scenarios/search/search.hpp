@@ -9,6 +9,11 @@
 // layouts as are asked for are quicker than its least time, and one of all simulated ones needs
 // neither more time nor more memory than its least. What is pruned could not have been in the
 // answer (tests/scenarios/search/search_test.cpp compares with simulating everything).
+//
+// The scenario's own layout and the plainest ones come first (one sequence at a time, 1F1B), so
+// that there is an answer within seconds; a search that is ended before it is through answers with
+// the best found so far. Layouts that differ in their interleaving alone are one row of the answer:
+// the quickest of them.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +29,13 @@
 
 namespace trainyard {
 
+struct FoundLayout {
+  Layout layout;
+  LayoutBound bound;
+  RowFigures figures;
+  nlohmann::ordered_json row;
+};
+
 struct SearchQuestion {
   SearchSpace space;
   Journal& journal;           // rows of what was simulated; what it has already is not run again
@@ -31,15 +43,14 @@ struct SearchQuestion {
   bool exhaustive = false;    // simulate every legal layout
   bool refine = false;        // then other placements and algorithms of the best (refine.hpp)
   std::size_t processes = 0;  // 0: one per core
+  double headroom = 0.0;      // share of a GPU's memory that a layout must leave free to fit
+  double seconds = 0.0;       // what is known after so long is the answer; 0: as long as it takes
+  std::function<bool()> end = {};  // asked often; true: what is known so far is the answer
   // What is being done and the fraction of it, now and then.
   std::function<void(const std::string&, double)> progress = {};
-};
-
-struct FoundLayout {
-  Layout layout;
-  LayoutBound bound;
-  RowFigures figures;
-  nlohmann::ordered_json row;
+  // Told of each layout that fits and is quicker than all before.
+  std::function<void(const FoundLayout&)> better = {};
+  std::function<void(std::size_t)> redone = {};  // as BatchOptions::redone
 };
 
 struct SearchCounts {
@@ -49,7 +60,8 @@ struct SearchCounts {
   std::size_t too_large = 0;  // out by least memory
   std::size_t too_slow = 0;   // out by least time (and memory, for the front)
   std::size_t simulated = 0;
-  std::size_t do_not_fit = 0;  // of those simulated
+  std::size_t do_not_fit = 0;   // of those simulated
+  std::size_t not_reached = 0;  // before the search was ended
 };
 
 struct RefusedLayout {
@@ -64,10 +76,11 @@ struct RefinedLayouts {
   std::size_t refused = 0;        // of them: the group cannot run the algorithm
   std::size_t cannot_gain = 0;    // out by least time
   std::size_t simulated = 0;
+  std::size_t not_reached = 0;
 };
 
 struct SearchResult {
-  std::vector<FoundLayout> best;   // that fit, quickest first
+  std::vector<FoundLayout> best;   // that fit, quickest first, of each row_name() one
   std::vector<FoundLayout> front;  // Pareto: nothing simulated is quicker with less; by time
   SearchCounts counts;
   std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
@@ -81,5 +94,12 @@ struct SearchResult {
 // A layout in a few words: "TP 8, PP 4 x 5, DP 16, mbs 1, recompute none, ZeRO 1", and further
 // fields that the search tries.
 [[nodiscard]] std::string layout_name(const Layout& layout);
+// The same for all layouts that differ in their interleaving alone.
+[[nodiscard]] std::string row_name(const Layout& layout);
+// Whether a row says that it fits, with such a share of its GPU's memory free.
+[[nodiscard]] bool fits(const RowFigures& figures, double headroom);
+// Whether a layout that fits leaves less than 3 % of its GPU's memory: within what predicted peaks
+// are off (scenarios/validate/ACCURACY.md).
+[[nodiscard]] bool is_tight(const RowFigures& figures);
 
 }  // namespace trainyard

@@ -64,6 +64,22 @@ TEST(Init, WritesAScenarioThatRunsAsItIs) {
             "say --force)\n");
 }
 
+// As published runs of its size have it, experts over the ranks of a node, no longer than the
+// model.
+TEST(Init, ProposesWhatRunsAndCanBeSearched) {
+  const Scratch scratch;
+  const auto made = [&](const std::string& options) {
+    const Outcome init = scratch.sh("trainyard init --yes --force --out a.json " + options);
+    EXPECT_EQ(init.exit, 0) << init.err;
+    return scratch.read("a.json");
+  };
+  EXPECT_THAT(made("--model llama3-70b --nodes 32"), HasSubstr("\"global_batch_size\":512"));
+  const std::string experts = made("--model qwen3-30b-a3b --nodes 32");
+  EXPECT_THAT(experts, HasSubstr("\"expert\":8"));
+  EXPECT_THAT(experts, HasSubstr("\"global_batch_size\":512"));
+  EXPECT_THAT(made("--model gpt3-175b --nodes 16"), HasSubstr("\"sequence_length\":2048"));
+}
+
 TEST(Init, AsksOnATerminal) {
   const Scratch scratch;
   if (!have(scratch, "script"))

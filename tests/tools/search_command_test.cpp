@@ -38,5 +38,36 @@ TEST(SearchCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   EXPECT_GT(rows.size(), lines_of(before).size());
 }
 
+TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
+  const Scratch scratch;
+  const auto search = [&](const std::string& out) {
+    return scratch.sh(
+        "trainyard search mine.json --over parallelism.pipeline=1 --over parallelism.tensor=4,8 "
+        "--over training.micro_batch_size=1 --over training.recompute=none --top 3 --out " +
+        out);
+  };
+  const std::string file = "scenarios/what_if/tensor.json";
+  ASSERT_EQ(scratch.sh("cat " + file + " >mine.json").exit, 0);
+  ASSERT_EQ(search("a.jsonl").exit, 0);
+  ASSERT_EQ(scratch
+                .sh("sed 's/\"sequence_length\": *[0-9]*/\"sequence_length\": 2048/' " + file +
+                    " >mine.json")
+                .exit,
+            0);
+  const Outcome again = search("a.jsonl");
+  EXPECT_EQ(again.out, search("b.jsonl").out);
+  EXPECT_THAT(again.err, testing::HasSubstr("done again"));
+}
+
+// A search of minutes, interrupted after a few seconds: timeout(1) sends what Ctrl-C does.
+TEST(SearchCommand, InterruptedItPrintsItsBestSoFar) {
+  const Scratch scratch;
+  const std::string search = "trainyard search scenarios/llama3/llama3_405b_16384xh100.json ";
+  const Outcome interrupted = scratch.sh("timeout --foreground -s INT 20 " + search);
+  EXPECT_THAT(interrupted.out, testing::HasSubstr("The quickest layouts that fit"))
+      << interrupted.out << interrupted.err;
+  EXPECT_THAT(interrupted.out, testing::HasSubstr("ended before it reached"));
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "models/architecture/architecture.hpp"
+#include "models/architecture/published_batch.hpp"
 #include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
 #include "sim/base/error.hpp"
@@ -17,6 +18,7 @@
 #include "sim/report/stage_memory.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/topology.hpp"
 
@@ -31,16 +33,21 @@ struct InitChoice {
   std::string model = "llama3-8b";
   std::string node = "dgx_h100";
   std::int64_t nodes = 1;
-  std::int64_t sequence = 8192;
-  std::int64_t batch = 0;  // 0: 16 sequences a GPU
+  std::int64_t sequence = 0;  // 0: as many as the model takes, kUsualSequence at most
+  std::int64_t batch = 0;     // 0: the tokens of published runs (models/batches)
   bool yes = false;
   bool force = false;
 };
 
-// A layout of the GPUs: tensor ranks within a node, stages across, replicas of what is left.
+// As Llama 3 was trained (Grattafiori et al. 2024, arXiv 2407.21783, section 3.4.1).
+constexpr std::int64_t kUsualSequence = 8192;
+
+// A layout of the GPUs: tensor ranks within a node, stages across, replicas of what is left;
+// experts over replicas of a node.
 struct Layout {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
+  std::int64_t expert = 1;
   std::string recompute = "none";
 };
 
@@ -74,13 +81,27 @@ std::string asked_name(const std::string& question, const std::string& otherwise
   }
 }
 
+// What was not chosen, as it is for the model.
+InitChoice settled(InitChoice choice, const Architecture& model) {
+  const bool unbounded = model.max_positions <= 0;
+  if (choice.sequence == 0)
+    choice.sequence = unbounded ? kUsualSequence : std::min(kUsualSequence, model.max_positions);
+  return choice;
+}
+
+std::int64_t usual_batch(const InitChoice& choice, const Architecture& model, std::int64_t gpus) {
+  const double tokens = published_tokens(static_cast<double>(parameter_count(model)));
+  return sequences_of_step({.tokens = tokens, .sequence_length = choice.sequence, .gpus = gpus});
+}
+
 InitChoice answered(InitChoice choice) {
   choice.model = asked_name("Which model (a name of `trainyard list models`, or a config.json)?",
                             choice.model, architecture_names());
   choice.node =
       asked_name("Which nodes (a name of `trainyard list nodes`)?", choice.node, node_names());
   choice.nodes = asked_number("How many nodes?", choice.nodes);
-  choice.sequence = asked_number("Tokens in a sequence?", choice.sequence);
+  choice.sequence = asked_number("Tokens in a sequence?",
+                                 settled(choice, load_architecture(choice.model)).sequence);
   return choice;
 }
 
@@ -93,24 +114,37 @@ Json document_of(const InitChoice& choice, const Layout& layout, std::int64_t gp
                    {"pipeline", layout.pipeline},
                    {"data", data},
                    {"zero_stage", 1}};
+  if (layout.expert > 1) parallelism["expert"] = layout.expert;
   return {{"model", choice.model},
           {"cluster", std::move(cluster)},
           {"parallelism", std::move(parallelism)},
           {"training",
            {{"sequence_length", choice.sequence},
             {"micro_batch_size", 1},
-            {"global_batch_size", choice.batch > 0 ? choice.batch : 16 * gpus},
+            {"global_batch_size", choice.batch},
             {"recompute", layout.recompute}}}};
 }
 
+// As many ranks as share the experts evenly within a node.
+std::int64_t expert_ranks(std::int64_t experts, std::int64_t replicas, std::int64_t most) {
+  std::int64_t ranks = 1;
+  while (2 * ranks <= most && experts % (2 * ranks) == 0 && replicas % (2 * ranks) == 0) ranks *= 2;
+  return ranks;
+}
+
 // Least communication first: fewer tensor ranks, then fewer stages, then recomputation.
-std::vector<Layout> layouts(std::int64_t gpus, std::int64_t gpus_per_node) {
+std::vector<Layout> layouts(std::int64_t gpus, std::int64_t gpus_per_node, std::int64_t experts) {
   std::vector<Layout> all;
   for (const char* recompute : {"none", "selective", "full"})
     for (std::int64_t pipeline = 1; pipeline <= gpus; pipeline *= 2)
       for (std::int64_t tensor = 1; tensor <= gpus_per_node; tensor *= 2)
         if (gpus % (tensor * pipeline) == 0 && gpus_per_node % tensor == 0)
-          all.push_back({tensor, pipeline, recompute});
+          all.push_back({.tensor = tensor,
+                         .pipeline = pipeline,
+                         .expert = experts > 0 ? expert_ranks(experts, gpus / (tensor * pipeline),
+                                                              gpus_per_node / tensor)
+                                               : 1,
+                         .recompute = recompute});
   std::stable_sort(all.begin(), all.end(), [](const Layout& a, const Layout& b) {
     return a.tensor * a.pipeline < b.tensor * b.pipeline;
   });
@@ -130,11 +164,12 @@ struct Found {
 };
 
 // The first layout that is legal and fits. Throws RunError where none does.
-Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts) {
+Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts,
+                      const Architecture& model) {
   const auto gpus = static_cast<std::int64_t>(facts.nodes) * facts.gpus_per_node;
   std::optional<InputError> refused;
   bool ran = false;
-  for (const Layout& layout : layouts(gpus, facts.gpus_per_node)) {
+  for (const Layout& layout : layouts(gpus, facts.gpus_per_node, model.experts)) {
     const Json document = document_of(choice, layout, gpus);
     try {
       const Run run = run_scenario(read_scenario_document(choice.out, document), {});
@@ -188,20 +223,28 @@ ClusterFacts facts_of(const InitChoice& choice) {
   return build_cluster(spec).facts();
 }
 
+bool is_there(const std::filesystem::path& file) {
+  std::error_code error;  // refuse_unwritable() has told of places that cannot be looked at
+  return std::filesystem::exists(file, error);
+}
+
 Exit init(InitChoice choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  if (!choice.force && std::filesystem::exists(choice.out)) {
+  if (!choice.force && is_there(choice.out)) {
     throw InputError(Problem{.file = choice.out,
                              .pointer = {},
                              .problem = "is already there",
                              .hint = "name another file with --out, or say --force"});
   }
   if (!choice.yes && isatty(STDIN_FILENO) != 0) choice = answered(std::move(choice));
+  const Architecture model = load_architecture(choice.model);
+  choice = settled(std::move(choice), model);
   const ClusterFacts facts = facts_of(choice);
-  const Found found = first_that_fits(choice, facts);
+  if (choice.batch == 0)
+    choice.batch = usual_batch(choice, model, std::int64_t{facts.nodes} * facts.gpus_per_node);
+  const Found found = first_that_fits(choice, facts, model);
   write_file(choice.out, scenario_text(choice, found));
-  fmt::print(
-      "Scenario  {}   ({} GPUs: {} tensor x {} pipeline x {} data, recompute {}; a step of {})\n"
+  say("Scenario  {}   ({} GPUs: {} tensor x {} pipeline x {} data, recompute {}; a step of {})\n"
       "Next: trainyard run {} ; trainyard search {}\n",
       choice.out, facts.nodes * facts.gpus_per_node, found.layout.tensor, found.layout.pipeline,
       found.document["parallelism"]["data"].get<std::int64_t>(), found.layout.recompute,
@@ -222,9 +265,13 @@ void add_init(CLI::App& app, Action& action) {
   with_default("--model", choice->model, "A name of `trainyard list models`, or a config.json");
   with_default("--node", choice->node, "A name of `trainyard list nodes`");
   with_default("--nodes", choice->nodes, "How many")->check(CLI::Range(1, 65536));
-  with_default("--sequence", choice->sequence, "Tokens in a sequence")
+  command
+      ->add_option("--sequence", choice->sequence,
+                   "Tokens in a sequence (default: 8192, or what the model takes)")
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--batch", choice->batch, "Sequences in a step (default: 16 a GPU)")
+  command
+      ->add_option("--batch", choice->batch,
+                   "Sequences in a step (default: the tokens of published runs of its size)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_flag("-y,--yes", choice->yes, "Ask nothing: take the options and their defaults");
   command->add_flag("--force", choice->force, "Replace a scenario that is there");

@@ -7,8 +7,11 @@
 #include "scenarios/search/report.hpp"
 #include "scenarios/search/search.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/units.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/answers.hpp"
+#include "tools/cli/interrupt.hpp"
+#include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 
 namespace trainyard {
@@ -22,6 +25,8 @@ struct SearchChoice {
   std::size_t top = 10;
   std::size_t processes = 0;
   double price = 0.0;
+  double seconds = 0.0;
+  double headroom = 0.0;  // %
   bool exhaustive = false;
   bool no_refine = false;
 };
@@ -30,8 +35,9 @@ Exit search_layouts(const SearchChoice& choice) {
   SearchSpace space{.scenario = {.file = choice.scenario}};
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
   for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
-  Journal journal(choice.out);
+  Journal journal = open_journal(choice.out);
   Progress progress("searching");
+  const Interrupt interrupt;
   const SearchResult result =
       search({.space = std::move(space),
               .journal = journal,
@@ -39,12 +45,22 @@ Exit search_layouts(const SearchChoice& choice) {
               .exhaustive = choice.exhaustive,
               .refine = !choice.no_refine,
               .processes = choice.processes,
-              .progress = [&](const std::string&, double fraction) { progress.show(fraction); }});
+              .headroom = choice.headroom / 100.0,
+              .seconds = choice.seconds,
+              .end = [&] { return interrupt.came(); },
+              .progress = [&](const std::string&, double fraction) { progress.show(fraction); },
+              .better =
+                  [&](const FoundLayout& found) {
+                    progress.note(fmt::format("best so far {}: {}",
+                                              to_text(Seconds{found.figures.step_time_s}),
+                                              layout_name(found.layout)));
+                  },
+              .redone = [&](std::size_t rows) { tell_redone(rows, choice.out); }});
   SearchPrice price;
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
   if (!choice.json.empty()) write_file(choice.json, to_text(search_json(result, price)));
   if (!choice.csv.empty()) write_file(choice.csv, search_csv(result, price));
-  fmt::print("{}", search_text(result, price));
+  say("{}", search_text(result, price));
   return result.best.empty() ? Exit::RunSaysNo : Exit::Fine;
 }
 
@@ -74,6 +90,14 @@ void add_search(CLI::App& app, Action& action) {
         const double price = std::strtod(text.c_str(), nullptr);
         return std::isfinite(price) && price > 0.0 ? "" : text + " is no price, such as 2.5";
       });
+  command
+      ->add_option("--seconds", choice->seconds,
+                   "Answer after so long with the best found by then (Ctrl-C: at once)")
+      ->check(CLI::Range(0.1, 1e6));
+  command
+      ->add_option("--headroom", choice->headroom,
+                   "Percent of a GPU's memory that a layout must leave free")
+      ->check(CLI::Range(0.0, 90.0));
   command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
   command->add_flag("--no-refine", choice->no_refine,
                     "Leave placements and collective algorithms of the best as they are");
@@ -90,7 +114,8 @@ void add_search(CLI::App& app, Action& action) {
       "schedules, sharding, micro-batch and recomputation; then, of the best, the order of ranks "
       "and\n"
       "the algorithms of the collectives they wait for. Bounds prune what cannot be among the "
-      "best.\n"
+      "best;\n"
+      "of layouts that differ in their interleaving alone the quickest is listed.\n"
       "Example:\n"
       "  trainyard search scenarios/llama3/llama3_8b_8xh100.json "
       "--over training.micro_batch_size=1,2 --price 2.5");

@@ -10,13 +10,16 @@
 #include "scenarios/search/report.hpp"
 #include "sim/base/error.hpp"
 #include "sim/report/stage_memory.hpp"
+#include "tests/scenarios/search/small_search.hpp"
 
 namespace trainyard {
 namespace {
 
-std::string scenario(const std::string& name) {
-  return TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + name;
-}
+using test::found;
+using test::names;
+using test::of_four_layers;
+using test::scenario;
+using test::searched;
 
 struct Bounded {
   const char* name;
@@ -90,20 +93,6 @@ INSTANTIATE_TEST_SUITE_P(
                     with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe", "2"),
                     with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe_v", "2")));
 
-// A small space whose every layout is simulated as well.
-SearchSpace of_four_layers() {
-  SearchSpace space{
-      .scenario = {.file = scenario("what_if/tensor.json")},
-      .over = {axis_of({"parallelism.tensor=2,8"}), axis_of({"parallelism.pipeline=1,2"}),
-               axis_of({"training.micro_batch_size=1,2"}), axis_of({"parallelism.context=1,2"})}};
-  space.scenario.changes = {
-      {"training.global_batch_size", "16"},
-      {"model",
-       R"({"name": "small", "layers": 4, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336,
-           "vocab": 128256, "max_positions": 16384, "source": "of our own"})"}};
-  return space;
-}
-
 // The same of a model with experts, over their ranks and every schedule.
 SearchSpace of_experts() {
   SearchSpace space{
@@ -123,26 +112,6 @@ SearchSpace of_experts() {
            "experts": 8, "experts_per_token": 2, "expert_ffn": 4096,
            "vocab": 32000, "max_positions": 32768, "source": "of our own"})"}};
   return space;
-}
-
-SearchResult searched(const SearchSpace& space, bool exhaustive, std::size_t processes) {
-  Journal journal("");
-  return search({.space = space,
-                 .journal = journal,
-                 .top = 5,
-                 .exhaustive = exhaustive,
-                 .processes = processes});
-}
-
-const SearchResult& found() {
-  static const SearchResult kFound = searched(of_four_layers(), false, 2);
-  return kFound;
-}
-
-std::vector<std::string> names(const std::vector<FoundLayout>& layouts) {
-  std::vector<std::string> all;
-  for (const FoundLayout& one : layouts) all.push_back(layout_name(one.layout));
-  return all;
 }
 
 void expect_nothing_lost(const SearchResult& pruned, const SearchResult& all) {
