@@ -98,7 +98,7 @@ TEST(Outputs, PlacesBelowAFolderThatMayNotBeEnteredAreRefused) {
         "run scenarios/first/two_gpus.json --svg ", "run scenarios/first/two_gpus.json --out ",
         "run scenarios/first/two_gpus.json --trace ", "sweep scenarios/first/two_gpus.json --out ",
         "sweep scenarios/first/two_gpus.json --csv ", "init --yes --force --out ",
-        "search scenarios/first/two_gpus.json --out ", "import chakra "}) {
+        "search scenarios/first/two_gpus.json --out ", "import chakra --out /dev/null "}) {
     for (const std::string place : {"locked/x", "locked/deep/x"}) {
       const Outcome outcome = scratch.sh(*user + "trainyard " + command + place);
       EXPECT_EQ(outcome.exit, 2) << command << place << outcome.err;
