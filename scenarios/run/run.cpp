@@ -123,7 +123,7 @@ WhatIf::WhatIf(const Scenario& scenario, const RunOptions& options)
   kept_->run.cluster = shared_cluster(scenario.cluster);
   kept_->facts = scenario_facts(scenario, *kept_->run.cluster);
   add_plan_approximations(scenario, kept_->facts);
-  add_cluster_approximations(cluster, kept_->facts);
+  add_cluster_approximations(*kept_->run.cluster, kept_->facts);
 }
 
 WhatIf::~WhatIf() = default;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/base/check.hpp"
 #include "sim/report/collective_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "tests/sim/report/small_run.hpp"
