@@ -178,7 +178,7 @@ TEST_F(SimuMaxMachine, ItsOwnersCountMoreForExchangesThanOtherB200sTake) {
 
 TEST_F(SimuMaxMachine, TheShippedRateIsTheOneAtWhichOursTakeAsLong) {
   const double shipped = off(0.0);
-  EXPECT_LT(shipped, 0.17);
+  EXPECT_LT(shipped, 0.172);
   EXPECT_LT(shipped, off(0.7 * 721.8));
   EXPECT_LT(shipped, off(0.9 * 721.8));
   EXPECT_LT(shipped, 0.7 * off(721.8));
