@@ -266,9 +266,8 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
            counts;
   }
   std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
-                     best_table(result, price) + why_text(result);
-  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result) +
-          tight_text(result);
+                     best_table(result, price) + tight_text(result) + why_text(result);
+  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
   text += refined_text(result) + "\n";
   text += again_text("The first again", result.best.front());
   if (result.refined && !result.refined->best.empty() &&
