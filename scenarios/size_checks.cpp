@@ -18,6 +18,7 @@ constexpr double kBytesMost = 0x1p62;
 // More than any kept or sent number takes, with its gradient, its optimizer's state and the copies
 // that a norm or a loss makes of it.
 constexpr double kBytesOfNumber = 64.0;
+constexpr double kMicrobatchesMost = 1e5;
 
 // A field that a product is made of.
 struct Factor {
@@ -69,9 +70,11 @@ double ranks(const TrainingPlan& plan) {
 double activations(const TrainingPlan& plan) {
   const Training& t = plan.training;
   const Architecture& a = plan.architecture;
-  const double sequences = a.has_experts()
-                               ? number(t.global_batch_size)
-                               : number(t.global_batch_size) / number(plan.parallelism.data);
+  const double data = number(plan.parallelism.data);
+  // More microbatches have a refusal of their own.
+  const double replica =
+      std::min(number(t.global_batch_size) / data, kMicrobatchesMost * number(t.micro_batch_size));
+  const double sequences = a.has_experts() ? replica * data : replica;
   const double scores =
       t.attention == AttentionKind::Flash ? 0.0 : number(a.heads) * number(t.sequence_length);
   return sequences * number(t.sequence_length) * (width(plan) + scores) *

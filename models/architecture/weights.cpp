@@ -106,7 +106,8 @@ std::int64_t layer_vectors(const Architecture& a, LayerKind kind) {
 }
 
 std::int64_t split_parameters(const Weight& weight, std::int64_t tensor) {
-  TY_CHECK(tensor > 0 && weight.units % tensor == 0, tensor, weight.units, weight.name);
+  TY_CHECK(tensor > 0 && (weight.split == Split::None || weight.units % tensor == 0), tensor,
+           weight.units, weight.name);
   const std::int64_t units = weight.units / tensor;
   switch (weight.split) {
     case Split::Column: {

@@ -191,11 +191,12 @@ TEST(LoadScenario, RulesWaitForSoundSections) {
 
 TEST(LoadScenario, KeyValueHeadsMustDivideToo) {
   Json document = sample();
-  document["model"] = "llama3-8b";
-  document["parallelism"] = {{"tensor", 16}, {"data", 4}};
-  EXPECT_EQ(complaints(document),
-            "/parallelism/tensor: 8 key-value heads do not divide among 16 tensor ranks "
-            "(divisors: 1, 2, 4, 8)");
+  document["model"] = {{"layers", 8},  {"hidden", 3072}, {"heads", 24},          {"kv_heads", 8},
+                       {"ffn", 12288}, {"vocab", 50257}, {"max_positions", 2048}};
+  document["parallelism"] = {{"tensor", 6}, {"data", 4}};
+  EXPECT_THAT(complaints(document),
+              HasSubstr("/parallelism/tensor: 8 key-value heads do not divide among 6 tensor ranks "
+                        "(divisors: 1, 2, 4, 8)"));
 }
 
 TEST(LoadScenario, UnevenSplitsAreUnderstood) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sim/base/check.hpp"
 #include "sim/report/collective_summary.hpp"
 #include "sim/timeline/breakdown.hpp"

@@ -98,8 +98,11 @@ TEST(Summary, TheWidestBreakdownStaysNarrow) {
                                             .kind = static_cast<GroupKind>(kind)});
     small.run.compute({.ready_s = next(), .end_s = next(), .after = {done}});
   }
-  const auto in =
-      small.run.recv({.ready_s = now_s, .start_s = now_s + 1.0, .end_s = now_s + 1.0, .stream = 1});
+  const auto in = small.run.recv({.ready_s = now_s,
+                                  .start_s = now_s + 1.0,
+                                  .end_s = now_s + 1.0,
+                                  .stream = 1,
+                                  .kind = GroupKind::Pipeline});
   small.run.delay({.ready_s = next(), .end_s = next(), .after = {in}});
   small.run.compute({.ready_s = now_s, .end_s = next(), .work = WorkClass::Optimizer});
   small.run.timeline.makespan_s = next();

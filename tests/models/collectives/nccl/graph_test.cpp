@@ -31,9 +31,6 @@ TEST(GraphSearch, SlowWiresAreUsedAtTheirRate) {
     NodeView node = h100_node(false);
     node.nvlink = rate;
     expect_graph(search_graphs(node).ring, 1, rate, rate);
-    NodeView networked = h100_node(true);
-    networked.nvlink = rate;
-    EXPECT_EQ(search_graphs(networked).ring.intra, rate);
   }
 }
 
