@@ -310,7 +310,8 @@ class Launch {
     add_interleaving(p, pipeline);
     p["zero_stage"] = on("use_distributed_optimizer") ? 1 : 0;
     p["overlap_grad_reduce"] = on("overlap_grad_reduce");
-    p["overlap_param_gather"] = on("overlap_param_gather");
+    const bool gathers = on("overlap_param_gather");
+    if (on("use_distributed_optimizer")) p["overlap_param_gather"] = gathers;
     if (const auto bucket = arguments_.integer("ddp_bucket_size")) p["bucket_parameters"] = *bucket;
     if (on("tp_comm_overlap")) p["chunked_tensor"] = true;
     if (const auto first = arguments_.integer("decoder_first_pipeline_num_layers"))
@@ -332,9 +333,9 @@ class Launch {
       p["interleave"] = chunks;
       p["schedule"] = "interleaved_1f1b";
     }
-    if (pipeline > 1)
-      p["overlap_p2p"] = interleaved && !on("no_overlap_p2p_communication") &&
-                         arguments_.text("overlap_p2p_comm") != "False";
+    const bool overlaps =
+        !on("no_overlap_p2p_communication") && arguments_.text("overlap_p2p_comm") != "False";
+    if (pipeline > 1) p["overlap_p2p"] = interleaved && overlaps;
   }
 
   Json training() {

@@ -35,7 +35,8 @@ constexpr std::string_view kStep = "ProfilerStep#";
 
 StepProfile of_times(const std::string& file, const std::vector<double>& times) {
   for (const double time : times) {
-    if (!(time > 0.0) || !std::isfinite(time)) refuse(file, "", fmt::format("has a step of {} s", time));
+    if (!(time > 0.0) || !std::isfinite(time))
+      refuse(file, "", fmt::format("has a step of {} s", time));
   }
   if (times.empty()) refuse(file, "", "holds no step");
   return {.step_s = median(times), .steps = times.size()};

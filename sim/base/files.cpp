@@ -22,9 +22,10 @@ namespace {
 constexpr int kGzipWindow =
     15 + 16;  // the largest window, in a gzip wrapper (zlib.h, deflateInit2)
 constexpr std::size_t kChunk = std::size_t{1} << 16;
-// Of a file that is read whole, also once it is decompressed. Devices such as /dev/zero have no
-// end.
+// Of a file that is read whole; and of what does not tell its size before, which a small file once
+// it is decompressed or a device such as /dev/zero may give without end.
 constexpr std::size_t kMostBytes = std::size_t{2} << 30;
+constexpr std::size_t kMostUntold = std::size_t{1} << 30;
 
 bool is_gzip_name(const fs::path& file) { return file.extension() == ".gz"; }
 
@@ -41,8 +42,8 @@ void feed(z_stream& stream, std::string_view& rest) {
   rest.remove_prefix(piece);
 }
 
-[[noreturn]] void refuse_size(const fs::path& file) {
-  fail(file, fmt::format("holds more than {} GiB", kMostBytes >> 30U), "give a smaller file");
+[[noreturn]] void refuse_size(const fs::path& file, std::size_t most) {
+  fail(file, fmt::format("holds more than {} GiB", most >> 30U), "give a smaller file");
 }
 
 // Lets the stream work until it has no more output for the input that it was given, or has given
@@ -87,12 +88,13 @@ std::string decompress(const fs::path& file, std::string_view contents) {
       if (contents.empty()) break;
       feed(stream, contents);
     }
-    result = drain(stream, output, kMostBytes, [](z_stream& s) { return inflate(&s, Z_NO_FLUSH); });
+    result =
+        drain(stream, output, kMostUntold, [](z_stream& s) { return inflate(&s, Z_NO_FLUSH); });
     if (result == Z_BUF_ERROR) result = Z_OK;  // it only wants more input
-    if (output.size() > kMostBytes) break;
+    if (output.size() > kMostUntold) break;
   }
   inflateEnd(&stream);
-  if (output.size() > kMostBytes) refuse_size(file);
+  if (output.size() > kMostUntold) refuse_size(file, kMostUntold);
   if (result != Z_STREAM_END) fail(file, "is not a whole gzip file", "compress it again");
   return output;
 }
@@ -108,11 +110,15 @@ std::string read_file(const fs::path& file) {
   if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+  const bool told = fs::is_regular_file(status);
+  const std::size_t most = told ? kMostBytes : kMostUntold;
   std::string contents;
+  if (const auto size = fs::file_size(file, error); told && !error)
+    contents.reserve(std::min(size, most));
   char buffer[kChunk];
   while (in.read(buffer, kChunk) || in.gcount() > 0) {
     contents.append(buffer, static_cast<std::size_t>(in.gcount()));
-    if (contents.size() > kMostBytes) refuse_size(file);
+    if (contents.size() > most) refuse_size(file, most);
   }
   if (in.bad()) fail(file, "cannot be read to its end");
   return is_gzip_name(file) ? decompress(file, contents) : contents;

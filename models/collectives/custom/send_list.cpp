@@ -19,6 +19,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kRanksMost = 1024;
 constexpr std::int64_t kPiecesMost = 1 << 20;
+// Who brought what a rank holds of a piece is followed for each: a gigabyte for so many.
+constexpr std::int64_t kHoldingsMost = 1 << 25;
 
 // One element of "sends".
 struct Send {
@@ -116,6 +118,17 @@ class SendListReader {
                        : "every rank owns the same number of pieces");
       plan_.pieces = fallback;
     }
+    check_holdings();
+  }
+
+  void check_holdings() {
+    const std::int64_t holdings = std::int64_t{plan_.ranks} * plan_.pieces;
+    if (holdings <= kHoldingsMost) return;
+    root_.report("pieces",
+                 fmt::format("{} pieces on each of {} ranks are {}, more than the {} that can be "
+                             "followed",
+                             plan_.pieces, plan_.ranks, holdings, kHoldingsMost),
+                 "cut the buffer into fewer pieces");
   }
 
   [[nodiscard]] bool owned() const {

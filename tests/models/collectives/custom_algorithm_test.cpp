@@ -354,10 +354,12 @@ TEST(Msccl, WhatCannotBeReadIsNamed) {
               HasSubstr("waits forever"));
 }
 
-TEST(CustomAlgorithm, AShortListMayNameManyPieces) {
-  EXPECT_THAT(list_problem(R"({"op": "all_reduce", "ranks": 1024, "pieces": 1048576,
+TEST(CustomAlgorithm, AShortListThatNamesManyPiecesIsRefusedWithTheFigure) {
+  EXPECT_THAT(
+      list_problem(R"({"op": "all_reduce", "ranks": 1024, "pieces": 1048576,
                                "sends": [{"from": 0, "to": 1, "pieces": [0]}]})"),
-              HasSubstr("rank 0 ends with the wrong contributions in piece 0"));
+      HasSubstr("mine.json: /pieces: 1048576 pieces on each of 1024 ranks are 1073741824, more "
+                "than the 33554432 that can be followed"));
 }
 
 TEST(CustomAlgorithm, AProgramWhoseBuffersFillTheMemoryIsRefusedWithTheFigure) {

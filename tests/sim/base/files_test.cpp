@@ -110,21 +110,21 @@ std::string read_problem(const std::filesystem::path& file) {
 }
 
 TEST(ReadFile, ADeviceWithoutEndIsRefused) {
-  EXPECT_EQ(read_problem("/dev/zero"), "/dev/zero: holds more than 2 GiB (give a smaller file)");
+  EXPECT_EQ(read_problem("/dev/zero"), "/dev/zero: holds more than 1 GiB (give a smaller file)");
 }
 
-// 2 GiB and a byte of zeros, which gzip makes 2 MiB of.
+// 1 GiB and a byte of zeros, which gzip makes 1 MiB of.
 TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / "trainyard_bomb.gz";
   {
     gzFile out = gzopen(file.c_str(), "wb1");
     const std::string zeros(std::size_t{1} << 24U, '\0');
-    for (int i = 0; i < 128; ++i) gzwrite(out, zeros.data(), static_cast<unsigned>(zeros.size()));
+    for (int i = 0; i < 64; ++i) gzwrite(out, zeros.data(), static_cast<unsigned>(zeros.size()));
     gzwrite(out, "x", 1);
     gzclose(out);
   }
-  EXPECT_EQ(read_problem(file), file.string() + ": holds more than 2 GiB (give a smaller file)");
+  EXPECT_EQ(read_problem(file), file.string() + ": holds more than 1 GiB (give a smaller file)");
   std::filesystem::remove(file);
 }
 
