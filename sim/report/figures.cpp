@@ -1,5 +1,6 @@
 #include "sim/report/figures.hpp"
 
+#include <functional>
 #include <utility>
 
 namespace trainyard {
@@ -21,16 +22,19 @@ std::vector<CountedFlops> counted_flops(const RunFacts& facts) {
           {other, facts.model_flops_other, facts.hardware_flops_other}};
 }
 
-std::vector<Utilisation> utilisations(const RunFacts& facts, double gpu_seconds) {
+// `tflops`: what so many FLOPs are a second and GPU, nothing where there are none.
+std::vector<Utilisation> utilisations(const RunFacts& facts,
+                                      const std::function<std::optional<double>(Flops)>& tflops) {
   std::vector<Utilisation> rows;
   for (const CountedFlops& counted : counted_flops(facts)) {
+    const std::optional<double> model = tflops(counted.model);
     for (const PeakRate& peak : facts.peaks) {
-      const double possible = gpu_seconds * peak.rate.value();
-      if (possible <= 0.0 || counted.model.value() <= 0.0) continue;
+      if (!model || peak.rate.value() <= 0.0) continue;
+      const auto share = [&](double rate) { return rate * kTera / peak.rate.value(); };
       rows.push_back({.attention = counted.attention,
                       .peak = peak,
-                      .mfu = counted.model.value() / possible,
-                      .hfu = counted.hardware.value() / possible});
+                      .mfu = share(*model),
+                      .hfu = share(tflops(counted.hardware).value_or(0.0))});
     }
   }
   return rows;
@@ -51,7 +55,7 @@ Figures figures(const RunView& view) {
     return all ? std::optional(*all / gpus / kTera) : std::nullopt;
   };
   const auto tokens = rate(facts.tokens_per_step);
-  std::vector<Utilisation> rows = utilisations(facts, step_s * gpus);
+  std::vector<Utilisation> rows = utilisations(facts, tflops);
   return {.step_time_s = step_s,
           .tokens_per_s = tokens,
           .tokens_per_s_per_gpu = tokens ? std::optional(*tokens / gpus) : std::nullopt,

@@ -25,6 +25,7 @@ nlohmann::ordered_json published_document(const PublishedMemory& row, const char
             {"ffn", 4 * row.hidden},
             {"vocab", 50'304},
             {"max_positions", 1024},
+            {"gated_ffn", false},
             {"biases", true},
             {"dropout", true},
             {"tied_embeddings", true},
