@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kTimesMost = 20.0;
 constexpr double kLossMost = 0.9;
+constexpr double kPassesMost = 1000.0;
 
 // {"value": ..., "source": ...}; `otherwise` where it is not there.
 double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
@@ -40,6 +41,14 @@ double FrameworkTimes::narrower(const Kernel& kernel) const {
   const bool narrow = (product != nullptr && product->dtype == DataType::Fp8) ||
                       (products != nullptr && products->dtype == DataType::Fp8);
   return narrow ? four_bit_share : 1.0;
+}
+
+std::int64_t FrameworkTimes::ring_bytes(const Kernel& kernel) const {
+  const auto* block = std::get_if<Attention>(&kernel);
+  if (block == nullptr || !block->of_ring) return 0;
+  const double numbers = static_cast<double>(block->batch * block->query_heads) *
+                         static_cast<double>(block->query_length * block->head_dim_qk);
+  return std::llround(ring_passes * numbers * element_bytes(block->dtype));
 }
 
 double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,
@@ -76,6 +85,7 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
       times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", times.grouped_gemm, rule);
       times.attention = figure(own, "attention", 1.0, rule);
       times.ring_attention = figure(own, "ring_attention", times.attention, rule);
+      times.ring_passes = figure(own, "ring_passes", 0.0, {.least = 0.0, .most = kPassesMost});
       times.memory_bound = figure(own, "memory_bound", 1.0, rule);
       times.fp4_gemm = figure(own, "fp4_gemm", 1.0, rule);
     }

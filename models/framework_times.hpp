@@ -24,7 +24,10 @@ struct FrameworkTimes {
   double fp8_grouped_gemm = 1.0;
   double attention = 1.0;
   double ring_attention = 1.0;  // of the blocks of a context ring
-  double memory_bound = 1.0;    // and copies
+  // What a block of a context ring takes beside its kernel and the joins that are counted (their
+  // other passes, conversions, gaps between its two streams): so many passes over its queries.
+  double ring_passes = 0.0;
+  double memory_bound = 1.0;  // and copies
   // Of a 4-bit product, with all that only 4 bits need around it (transforms, scales of two levels,
   // rounding at random), over what the data sheet makes of an 8-bit one's time.
   double fp4_gemm = 1.0;
@@ -39,6 +42,9 @@ struct FrameworkTimes {
   [[nodiscard]] double as_wide(const Kernel& kernel) const;
   // 4-bit products over the 8-bit ones that stand for them; 1 for other kernels.
   [[nodiscard]] double narrower(const Kernel& kernel) const;
+  // Bytes of these passes, which a kernel that memory bounds reads or writes; 0 for other kernels.
+  // It grows with a block's queries, and its kernel with their product with the keys.
+  [[nodiscard]] std::int64_t ring_bytes(const Kernel& kernel) const;
   // 8-bit products stand for 4-bit ones, which take this share of their time by the data sheet.
   void narrow(double share) { four_bit_share = share * fp4_gemm; }
 

@@ -71,12 +71,40 @@ void ContextAttention::backward() {
   if (context_.heads > 1) trade_inputs(true);
 }
 
-// The two buffers are counted from the first kernel to the last: a message may start later than the
-// kernel beside it, where the neighbour is late. A partial result is read, the sum so far read and
-// written, and their log-sum-exp (fp32) too.
+// Keys and values are copied into one buffer, which is what travels.
+void ContextAttention::pack_keys() {
+  memory_bound("keys_values_pack", MemoryBoundKind::Elementwise, 2 * ring_step_bytes());
+}
+
+// A block's partial output and its log-sum-exp (fp32) join those so far. The first output is scaled
+// into a new tensor and its log-sum-exp copied; a later one is scaled and added. The log-sum-exp of
+// block and sum are read for the outputs, and once more for their own sum, which is written.
+void ContextAttention::join_output(const AttentionBlock& block, bool first) {
+  const std::int64_t rows = batch_ * block.queries;
+  const std::int64_t outputs = (first ? 2 : 3) * output_row_bytes();
+  const std::int64_t log_sums = (first ? 4 : 5) * 4 * query_heads_;
+  memory_bound("attention_merge", MemoryBoundKind::Elementwise, rows * (outputs + log_sums), 2);
+}
+
+// The first gradients are copied into the sum's tensor, later ones are added to it: queries' here,
+// keys' and values' to those that have arrived, each with a kernel of its own.
+void ContextAttention::join_gradients(const AttentionBlock& block, OpIndex arrived, bool first) {
+  const std::int64_t times = first ? 2 : 3;
+  memory_bound("query_gradient_add", MemoryBoundKind::Elementwise,
+               times * batch_ * block.queries * query_row_bytes());
+  build_.wait_for(arrived);
+  memory_bound("key_value_gradient_add", MemoryBoundKind::Elementwise,
+               times * batch_ * block.keys * kv_row_bytes(), 2);
+}
+
+// As TransformerEngine's AttnFuncWithCPAndKVP2P (pytorch/attention/dot_product_attention/
+// context_parallel.py), whose corrections are compiled into one kernel each. The two buffers are
+// counted from the first kernel to the last: a message may start later than the kernel beside it,
+// where the neighbour is late.
 void ContextAttention::ring_forward() {
   OpIndex first = kNone;
   OpIndex arrived = kNone;
+  pack_keys();
   for (std::int64_t i = 0; i < cut_.ranks; ++i) {
     build_.wait_for(arrived);
     if (i + 1 < cut_.ranks) arrived = pass_on("keys_values", ring_step_bytes(), false);
@@ -85,10 +113,8 @@ void ContextAttention::ring_forward() {
         {.rank = shape_.ring_place, .source = source_at(i, shape_.ring_place, cut_.ranks, false)});
     if (!block) continue;
     const OpIndex core = attend("attention", *block, false);
+    join_output(*block, first == kNone);
     if (first == kNone) first = core;
-    if (i == 0) continue;
-    memory_bound("attention_merge", MemoryBoundKind::Elementwise,
-                 3 * batch_ * block->queries * (output_row_bytes() + 4 * query_heads_));
   }
   build_.allocate(first, Category::Communication, 2 * ring_step_bytes());
   build_.release(build_.last_compute(), Category::Communication, 2 * ring_step_bytes());
@@ -100,6 +126,7 @@ void ContextAttention::ring_backward() {
   OpIndex first = kNone;
   const std::int64_t last = cut_.ranks - 1;
   OpIndex arrived = kNone;
+  pack_keys();
   for (std::int64_t i = 0; i <= last; ++i) {
     build_.wait_for(arrived);
     const std::int64_t both = (i < last ? 1 : 0) + (i > 0 ? 1 : 0);
@@ -109,13 +136,8 @@ void ContextAttention::ring_backward() {
         {.rank = shape_.ring_place, .source = source_at(i, shape_.ring_place, cut_.ranks, true)});
     if (!block) continue;
     const OpIndex core = attend("attention_backward", *block, true);
+    join_gradients(*block, arrived, first == kNone);
     if (first == kNone) first = core;
-    if (i == 0) continue;
-    memory_bound("query_gradient_add", MemoryBoundKind::Elementwise,
-                 3 * batch_ * block->queries * query_row_bytes());
-    build_.wait_for(arrived);  // the gradient from those who had these keys before
-    memory_bound("key_value_gradient_add", MemoryBoundKind::Elementwise,
-                 3 * batch_ * block->keys * kv_row_bytes());
   }
   build_.wait_for(arrived);
   build_.allocate(first, Category::Communication, 4 * ring_step_bytes());
@@ -228,9 +250,9 @@ OpIndex ContextAttention::context_collective(std::string_view name, CollectiveOp
   return build_.collective(name, Stream::Context, Slot::Context, call, {build_.last_compute()});
 }
 
-void ContextAttention::memory_bound(std::string_view name, MemoryBoundKind kind,
-                                    std::int64_t bytes) {
-  build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = 1});
+void ContextAttention::memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
+                                    std::int64_t launches) {
+  build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = launches});
 }
 
 }  // namespace trainyard

@@ -35,6 +35,9 @@ class ContextAttention {
  private:
   void ring_forward();
   void ring_backward();
+  void pack_keys();
+  void join_output(const AttentionBlock& block, bool first);
+  void join_gradients(const AttentionBlock& block, OpIndex arrived, bool first);
   void gathered_forward();
   void gathered_backward();
   // Q, K and V trade heads for positions, and the output back; or their gradients, the other way.
@@ -46,7 +49,8 @@ class ContextAttention {
   // Sends to the next rank (back: to the one before) and receives as much; the receive.
   OpIndex pass_on(std::string_view what, std::int64_t bytes, bool back);
   OpIndex context_collective(std::string_view name, CollectiveOp op, std::int64_t bytes);
-  void memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes);
+  void memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
+                    std::int64_t launches = 1);
 
   [[nodiscard]] std::int64_t local() const { return cut_.local() * batch_; }  // rows of this rank
   // Of one position, on this rank once heads have been traded.

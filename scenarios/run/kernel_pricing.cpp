@@ -26,6 +26,14 @@ KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& soft
   if (software.four_bit_products) times.narrow(four_bit_share(sheet));
 }
 
+double framework_factor(const KernelPricing& pricing, const Kernel& kernel, const Cost& profile) {
+  const FrameworkTimes& times = pricing.times;
+  const MemoryBound beside{.bytes = times.ring_bytes(kernel)};
+  if (beside.bytes == 0) return times.as_wide(kernel);
+  const Seconds passes = pricing.gpu.model->cost(beside).time * times.memory_bound;
+  return times.as_wide(kernel) + passes / profile.time;
+}
+
 Cost KernelPrice::cost() const {
   const double software = framework * four_bits * last_replica;
   return {.time = profile.time * software * beside_exchanges, .provenance = profile.provenance};
@@ -41,9 +49,10 @@ std::vector<KernelPrice> kernel_prices(const Workload& workload,
     const Kernel& kernel = workload.kernels[index];
     const GpuSheet& sheet = pricing.gpu.sheet;
     const double compute_loss = sheet.communication_sms.compute_loss;
+    const Cost profile = pricing.gpu.model->cost(kernel);
     prices.push_back(
-        {.profile = pricing.gpu.model->cost(kernel),
-         .framework = pricing.times.as_wide(kernel),
+        {.profile = profile,
+         .framework = framework_factor(pricing, kernel, profile),
          .four_bits = pricing.times.narrower(kernel),
          .last_replica = pricing.last_replica,
          .beside_exchanges =

@@ -40,6 +40,10 @@ struct KernelPricing {
   double last_replica = 1.0;
 };
 
+// A framework's kernel, with what a block of a context ring has beside it, over the profile's.
+[[nodiscard]] double framework_factor(const KernelPricing& pricing, const Kernel& kernel,
+                                      const Cost& profile);
+
 // Of each kind of GPU once, when it is first asked for.
 class KernelPricings {
  public:

@@ -99,8 +99,12 @@ struct Bounder::Machine {
     if (plan.recipe.four_bit_products) stretch.narrow(four_bit_share(gpu.sheet));
     std::vector<double> all;
     all.reserve(workload.kernels.size());
-    for (const Kernel& kernel : workload.kernels)
-      all.push_back(gpu.model->cost(kernel).time.value() * stretch.of(kernel));
+    for (const Kernel& kernel : workload.kernels) {
+      const MemoryBound beside{.bytes = stretch.ring_bytes(kernel)};
+      const double beside_s =
+          beside.bytes > 0 ? gpu.model->cost(beside).time.value() * stretch.memory_bound : 0.0;
+      all.push_back(gpu.model->cost(kernel).time.value() * stretch.of(kernel) + beside_s);
+    }
     return all;
   }
 

@@ -63,6 +63,23 @@ TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
   EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);
 }
 
+// Passes over a block's queries do not grow with the keys that they see, and no other kernel has
+// them.
+TEST(FrameworkTimes, ABlockOfARingHasPassesBesideIt) {
+  const FrameworkTimes times{.ring_passes = 10.0};
+  Attention block{.query_heads = 8,
+                  .query_length = 4096,
+                  .kv_length = 2048,
+                  .head_dim_qk = 128,
+                  .of_ring = true};
+  EXPECT_EQ(times.ring_bytes(block), 10 * 8 * 4096 * 128 * 2);
+  block.kv_length = 65536;
+  EXPECT_EQ(times.ring_bytes(block), 10 * 8 * 4096 * 128 * 2);
+  block.of_ring = false;
+  EXPECT_EQ(times.ring_bytes(block), 0);
+  EXPECT_EQ(times.ring_bytes(Gemm{}), 0);
+}
+
 TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "old.json";
   write_file(file, R"({"kernel_time": {"ampere": {"gemm": {"value": 1.1, "source": "a table"}}}})");

@@ -233,6 +233,36 @@ TEST(ContextTraffic, HierarchicalIsATradeAndARing) {
 
 // Oracle 60, and what a rank keeps is a part of what one rank alone would keep; where heads are
 // traded, attention's output as it is before it is traded back comes to it.
+// Bytes that the first rank's kernels of memory read and write in the layer, by name.
+std::map<std::string, std::int64_t> moved_by_name(const Workload& workload, StepPart part) {
+  std::map<std::string, std::int64_t> bytes;
+  const Program& program = workload.programs[workload.ranks.front().program];
+  for_each_operation(workload, program, [&](const OperationView& view) {
+    if (view.op.kind != OpKind::Compute || view.op.layer != 0 || view.op.part != part) return;
+    const auto* kernel = std::get_if<MemoryBound>(&workload.kernels[view.op.payload]);
+    if (kernel != nullptr) bytes[std::string(view.name)] += kernel->bytes;
+  });
+  return bytes;
+}
+
+// Transformer Engine's joins on the first of two ranks, s = 32768: all 16384 queries against their
+// own keys, then the later 8192 against the other's. q = 8192 of 64 heads, keys and values 2048.
+TEST(ContextTraffic, JoinsOfARing) {
+  const Workload ring = lower(long_plan({.context = 2}));
+  const std::int64_t output = 8192 * 2;  // bytes of a position
+  const std::int64_t log_sum = 64 * 4;
+  const std::int64_t keys = 2048 * 2;
+  const auto forward = moved_by_name(ring, StepPart::Forward);
+  EXPECT_EQ(forward.at("keys_values_pack"), 2 * 16384 * keys);
+  EXPECT_EQ(forward.at("attention_merge"),
+            16384 * (2 * output + 4 * log_sum) + 8192 * (3 * output + 5 * log_sum));
+  // Backward one's own keys are the last: the later queries come first.
+  const auto backward = moved_by_name(ring, StepPart::Backward);
+  EXPECT_EQ(backward.at("keys_values_pack"), 2 * 16384 * keys);
+  EXPECT_EQ(backward.at("query_gradient_add"), 8192 * 2 * output + 16384 * 3 * output);
+  EXPECT_EQ(backward.at("key_value_gradient_add"), 16384 * 2 * keys + 16384 * 3 * keys);
+}
+
 // Only where keys come round in blocks are the cores parts of a ring.
 TEST(ContextParallel, BlocksOfARingAreNamedSo) {
   const auto of_ring = [](ContextExchange exchange) {

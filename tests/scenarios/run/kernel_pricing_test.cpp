@@ -39,6 +39,32 @@ TEST(KernelPricing, RefusesFourBitProductsWhereTheGpuHasNone) {
   }
 }
 
+// Half of the queries of a rank of two against all keys of the other.
+Attention ring_block_of(std::int64_t sequence) {
+  return {.batch = 1,
+          .query_heads = 8,
+          .kv_heads = 1,
+          .query_length = sequence / 4,
+          .kv_length = sequence / 2,
+          .head_dim_qk = 128,
+          .head_dim_v = 128,
+          .pairs = sequence / 4 * (sequence / 2),
+          .causal = false,
+          .of_ring = true};
+}
+
+// What stands beside a block grows with its queries, the block with their product with the keys.
+TEST(KernelPricing, WhatStandsBesideALongBlockOfARingIsSmall) {
+  const KernelPricing hopper("h100", {.framework = "megatron"});
+  const auto beside = [&](std::int64_t sequence) {
+    const Attention block = ring_block_of(sequence);
+    return framework_factor(hopper, block, hopper.gpu.model->cost(block)) - 1.0;
+  };
+  EXPECT_GT(beside(8192), 0.2);
+  EXPECT_LT(beside(131072), 0.05);
+  EXPECT_GT(beside(131072), 0.0);
+}
+
 // Do replicas wait for the last of them where they meet, and only there?
 TEST(KernelPricing, ReplicasWaitForTheLastOfThem) {
   Scenario scenario;
