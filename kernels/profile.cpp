@@ -1,5 +1,8 @@
 #include "kernels/profile.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -310,6 +313,36 @@ double read_clock_exponent(JsonObject& root) {
   return sourced(root, "clock_exponent").number("value", {.least = 0, .most = 1});
 }
 
+std::vector<std::string> measured_gpus() {
+  std::vector<std::string> names = data_names(profile_folder);
+  std::erase_if(names, [](const std::string& name) {
+    return JsonFile::read(data_file(profile_folder, name)).document().contains("derived_from");
+  });
+  return names;
+}
+
+// A data sheet alone names a GPU that was measured: what it does not tell itself is as there.
+JsonFile profile_file(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  const nlohmann::ordered_json own = file.document();
+  if (!own.is_object()) return file;
+  const auto measured = own.find("derived_from");
+  if (measured == own.end()) {
+    if (own.contains("gemm")) return file;
+    throw InputError(Problem{
+        path.string(), "/derived_from", "is missing, and no kernel is measured",
+        fmt::format("name the measured GPU most like it: {}", fmt::join(measured_gpus(), ", "))});
+  }
+  if (!measured->is_string() || *measured == path.stem().string()) return file;
+  const std::filesystem::path sibling = data_file(profile_folder, measured->get<std::string>());
+  nlohmann::ordered_json told = JsonFile::read(sibling).document();
+  nlohmann::ordered_json whole = nlohmann::ordered_json::object();
+  for (const char* key : {"generation", "sheet", "communication_sms"})
+    if (told.contains(key)) whole[key] = told[key];
+  whole.merge_patch(own);
+  return JsonFile::parse(path.string(), whole.dump());
+}
+
 // A measured GPU's tables are shares of *its* roofline, so its own sheet turns them into
 // corrections.
 GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
@@ -331,7 +364,7 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
 // Most of what a small run takes besides its engine, were it read by each.
 const GpuProfile& load_one(const std::string& name_or_path) {
   const auto read = [](const std::filesystem::path& path) {
-    JsonFile file = JsonFile::read(path);
+    JsonFile file = profile_file(path);
     GpuProfile profile = read_measured(path, file);
     file.finish();
     return profile;
@@ -381,7 +414,7 @@ GpuProfile load_profile(const std::string& name_or_path) {
 }
 
 GpuSheet read_profile_sheet(const std::filesystem::path& path) {
-  JsonFile file = JsonFile::read(path);
+  JsonFile file = profile_file(path);
   JsonObject root = file.root();
   read_schema(root);
   GpuSheet sheet = read_sheet(path, root);

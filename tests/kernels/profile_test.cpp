@@ -198,6 +198,37 @@ TEST_F(BrokenProfile, RefusesAnotherVersionAndADerivedSibling) {
   EXPECT_THROW((void)load_profile(written(profile)), InputError);
 }
 
+// A user's GPU by what its data sheet says otherwise than that of a measured one.
+TEST_F(BrokenProfile, ADataSheetAloneIsAsTheGpuItNamesButForItsOwnFigures) {
+  const json own = {{"schema", "trainyard.gpu_profile"},
+                    {"version", 1},
+                    {"title", "NVIDIA H100 95 GB HBM2e"},
+                    {"derived_from", "h100"},
+                    {"sheet",
+                     {{"hbm", {{"value", "2400 GB/s"}, {"source", "our vendor"}}},
+                      {"memory", {{"value", "95 GB"}, {"source", "our vendor"}}}}}};
+  const std::string file = written(own);
+  const GpuSheet sheet = load_gpu_sheet(file);
+  const GpuSheet measured = load_gpu_sheet("h100");
+  EXPECT_DOUBLE_EQ(sheet.hbm.value(), 2.4e12);
+  EXPECT_DOUBLE_EQ(sheet.memory.value(), 95e9);
+  EXPECT_EQ(sheet.sms, measured.sms);
+  EXPECT_EQ(sheet.generation, "hopper");
+  EXPECT_EQ(sheet.communication_sms.intra, measured.communication_sms.intra);
+  const MemoryBound streamed{.bytes = 1 << 30};
+  EXPECT_GT(load_cost_model(file)->cost(streamed).time.value(),
+            load_cost_model("h100")->cost(streamed).time.value());
+  json alone = own;
+  alone.erase("derived_from");
+  try {
+    (void)load_gpu_sheet(written(alone));
+    FAIL() << "a data sheet that names no measured GPU was accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/derived_from"));
+    EXPECT_THAT(error.what(), HasSubstr("a100_80gb"));
+  }
+}
+
 TEST_F(BrokenProfile, RefusesTablesThatDoNotFitTheirAxes) {
   json profile = json::parse(read_file(data_file("kernels/profiles", "h100")));
   profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);
