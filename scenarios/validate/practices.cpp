@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/gpu.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
@@ -103,6 +104,14 @@ Json part_of_node(Json node, std::int64_t gpus) {
   return node;
 }
 
+// The GPU of a profile of the user's own in place of the node's, with the memory of its data sheet.
+void give_gpu(const std::string& profile, Json& node) {
+  const GpuSheet sheet = load_gpu_sheet(profile);
+  node["gpu"] = profile;
+  node["gpu_memory"] = {{"usable", fmt::format("{:.0f} B", sheet.memory.value())},
+                        {"source", "memory of the data sheet of " + sheet.title}};
+}
+
 }  // namespace
 
 RowTables load_row_tables() {
@@ -114,8 +123,10 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   const RowPlatform platform = platform_of(tables, row);
   const std::int64_t gpus = whole_at(json, "/hardware/num_gpus", 0);
   Json node = to_json(load_node(platform.node));
-  const bool patched = platform.patch.is_object();
-  if (patched) node.merge_patch(platform.patch);
+  const std::string profile = text_at(json, "/hardware/gpu_profile");
+  const bool patched = platform.patch.is_object() || !profile.empty();
+  if (platform.patch.is_object()) node.merge_patch(platform.patch);
+  if (!profile.empty()) give_gpu(profile, node);
   const std::int64_t share =
       gpus_of_node(gpus, node.at("gpus").get<std::int64_t>(), platform.domain);
   if (share <= 0 || gpus % share != 0) {

@@ -1,6 +1,7 @@
 #include "scenarios/validate/row_scenario.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "models/recompute.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -247,11 +249,24 @@ void check_numbers(const Json& row) {
   }
 }
 
+// "full (block, 5 layers)": a method of full recomputation, and how many layers. False where it is
+// none of them.
+bool add_recompute_method(const std::string& said, Json& training) {
+  for (const std::string& method : recompute_method_names()) {
+    const std::string begins = "full (" + method + ", ";
+    if (!said.starts_with(begins)) continue;
+    training["recompute"] = "full";
+    training["recompute_method"] = method;
+    training["recompute_num_layers"] = std::atoi(said.c_str() + begins.size());
+    return true;
+  }
+  return false;
+}
+
 void add_recompute(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/recompute", "none");
   if (value_at(draft.row, "/recompute") == nullptr)
     draft.assume("nothing is said of recomputation: there is none");
-  constexpr std::string_view kBlock = "full (block, ";
   if (said == "none") {
     training["recompute"] = "none";
   } else if (said == "full" || said.starts_with("full (use_checkpoint")) {
@@ -261,18 +276,16 @@ void add_recompute(Draft& draft, Json& training) {
   } else if (said.starts_with("selective modules")) {
     training["recompute"] = "selective";
     training["recompute_modules"] = quoted_words(said);
-  } else if (said.starts_with(kBlock)) {
-    training["recompute"] = "full";
-    training["recompute_method"] = "block";
-    training["recompute_num_layers"] = std::atoi(said.c_str() + kBlock.size());
+  } else if (add_recompute_method(said, training)) {
+    return;
   } else if (said.starts_with("selective (op-level") || said.starts_with("selective (per-op")) {
     training["recompute"] = "selective";
     training["recompute_modules"] = {"second_products"};
   } else {
     cannot("/recompute",
            fmt::format("\"{}\" cannot be expressed (none, selective, selective modules ['mlp', "
-                       "...], full and full (block, N layers) can)",
-                       said));
+                       "...], full and full ({}, N layers) can)",
+                       said, fmt::join(recompute_method_names(), " or ")));
   }
 }
 

@@ -234,6 +234,33 @@ TEST(RowScenario, PrecisionsOfEightAndFourBitsAreRecipes) {
   }
 }
 
+// Which layers are computed again, by any of the scenario's methods.
+TEST(RowScenario, TakesEveryMethodOfFullRecomputation) {
+  for (const char* method : {"uniform", "block", "every"}) {
+    Json row = gpt3();
+    row["recompute"] = std::string("full (") + method + ", 2 layers)";
+    const Training training = scenario_of(row).plan.training;
+    EXPECT_EQ(training.recompute, Recompute::Full) << method;
+    EXPECT_EQ(training.recompute_method, method);
+    EXPECT_EQ(training.recompute_num_layers, 2) << method;
+  }
+}
+
+// A machine of the list with other GPUs, of which the user has the data sheet.
+TEST(RowScenario, TakesAGpuByItsDataSheet) {
+  const fs::path sheet = fs::path(testing::TempDir()) / "a100_64gb.json";
+  write_file(sheet, R"json({"schema": "trainyard.gpu_profile", "version": 1, "title": "A100 64 GB",
+    "derived_from": "a100_80gb",
+    "sheet": {"memory": {"value": "64 GB", "source": "our vendor"}}})json");
+  Json row = gpt3();
+  row["hardware"] = {{"node", "dgx_a100_80gb"}, {"gpu_profile", sheet.string()}, {"num_gpus", 64}};
+  const ClusterSpec cluster = scenario_of(row).cluster;
+  EXPECT_EQ(cluster.node.gpu, sheet.string());
+  EXPECT_DOUBLE_EQ(cluster.node.gpu_memory.value(), 64e9);
+  row["hardware"]["gpu_profile"] = "no_such_gpu";
+  EXPECT_NE(refusal_of(row).find("no_such_gpu"), std::string::npos);
+}
+
 TEST(RowScenario, SaysWhyARowCannotBeExpressed) {
   Json row = gpt3();
   row["hardware"]["gpu"] = "Gaudi3";
