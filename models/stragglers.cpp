@@ -14,10 +14,15 @@ double Stragglers::last_of(std::int64_t replicas) const {
   return 1.0 + delay * further;
 }
 
+double last_replica(const Stragglers& stragglers, const TrainingPlan& plan) {
+  return plan.servers.run_ahead() ? 1.0 : stragglers.last_of(plan.parallelism.data);
+}
+
 Stragglers load_stragglers() {
   JsonFile file = JsonFile::read(data_file("models/stragglers", "replicas"));
   JsonObject root = file.root();
   static_cast<void>(root.text("title"));
+  root.ignore("practices");  // practices.hpp
   const Stragglers stragglers{
       .delay = sourced(root, "delay").number("value", {.least = 0.0, .most = 1.0})};
   file.finish();

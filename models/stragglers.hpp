@@ -18,6 +18,8 @@
 
 #include <cstdint>
 
+#include "models/plan.hpp"
+
 namespace trainyard {
 
 struct Stragglers {
@@ -26,6 +28,10 @@ struct Stragglers {
   // The time of the last of so many replicas over that of one. REQUIRES: replicas >= 1.
   [[nodiscard]] double last_of(std::int64_t replicas) const;
 };
+
+// The time of the last of a plan's replicas over that of one; 1 where they do not wait for each
+// other.
+[[nodiscard]] double last_replica(const Stragglers& stragglers, const TrainingPlan& plan);
 
 // Throws InputError.
 [[nodiscard]] Stragglers load_stragglers();

@@ -9,6 +9,7 @@
 #include "models/host/host_costs.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/checks.hpp"
+#include "scenarios/defaults.hpp"
 #include "scenarios/named_parts.hpp"
 #include "scenarios/overrides.hpp"
 #include "scenarios/remedies.hpp"
@@ -221,6 +222,7 @@ Scenario read_scenario(JsonFile& file) {
   scenario.file = file.name();
   const fs::path folder = fs::path(file.name()).parent_path();
   JsonObject root = file.root();
+  root.ignore("applied_defaults");          // defaults.hpp
   if (!file.is_sound("")) return scenario;  // no object at all: every field would be missing
   scenario = read_fields(root, heading_fields(), std::move(scenario));
   scenario.plan.architecture = read_model(file, root, folder);
@@ -267,11 +269,17 @@ Scenario read_scenario(JsonFile& file) {
 Scenario checked_scenario(JsonFile file) {
   file.explain_unknown(foreign_words());
   include_placement(file);
-  Scenario scenario = read_scenario(file);
-  file.report_unknown_keys();
-  check_scenario(file, scenario);
-  file.finish();
-  return scenario;
+  std::vector<AppliedDefault> applied = apply_defaults(file, fs::path(file.name()).parent_path());
+  try {
+    Scenario scenario = read_scenario(file);
+    file.report_unknown_keys();
+    check_scenario(file, scenario);
+    file.finish();
+    scenario.applied_defaults = std::move(applied);
+    return scenario;
+  } catch (const InputError& error) {
+    throw InputError(blame_defaults(error.problems(), applied));
+  }
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ Json resolved(const Scenario& scenario) {
     json["documents"] = write_fields(document_fields(), plan.documents);
   json["collectives"] = collectives_json(plan.collectives);
   json.update(write_fields(run_fields(), scenario));
+  for (const AppliedDefault& one : scenario.applied_defaults)
+    json["applied_defaults"].push_back(
+        {{"field", one.field}, {"value", Json::parse(one.value)}, {"source", one.source}});
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
   return json;
 }

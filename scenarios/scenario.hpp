@@ -26,6 +26,13 @@ struct Published {
   std::string note;
 };
 
+// A field that the scenario left out and a practice of its framework filled in.
+struct AppliedDefault {
+  std::string field;   // "parallelism.overlap_p2p"
+  std::string value;   // as JSON
+  std::string source;  // of the practice
+};
+
 struct Scenario {
   std::string file;  // where it was read from, for messages
   std::string description;
@@ -34,8 +41,12 @@ struct Scenario {
   TrainingPlan plan;
   ClusterSpec cluster;
   std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
-  std::string host = "none";           // models/hosts, a file, or "none"
-  HostCosts host_costs = {};           // read from it
+  // What fields have that the file leaves out: "framework", its practices (defaults.hpp), or
+  // "ideal", the values of this structure.
+  std::string defaults = "framework";
+  std::vector<AppliedDefault> applied_defaults = {};
+  std::string host = "none";  // models/hosts, a file, or "none"
+  HostCosts host_costs = {};  // read from it
   std::string engine = "simgrid";
   std::string collective_model = "fluid";  // or "stepwise"
   bool interference = true;                // communication takes SMs from computation beside it

@@ -116,6 +116,10 @@ Json scenario_schema() {
                                            schema_of_fields(document_fields(), Documents{}));
   sections["collectives"] = collectives_schema();
   sections.update(schema_of_fields(run_fields(), defaults)["properties"]);
+  sections["applied_defaults"] = {
+      {"description", "of a scenario written out: which of its fields were filled in"},
+      {"type", "array"},
+      {"items", {{"type", "object"}, {"required", Json::array({"field", "value", "source"})}}}};
   sections["published"] = with_description("a measured result to compare with",
                                            schema_of_fields(published_fields(), Published{}));
   sections["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};

@@ -59,6 +59,8 @@ std::vector<std::string> collective_model_names() { return {"fluid", "stepwise"}
 
 std::vector<std::string> framework_names() { return data_names("models/frameworks"); }
 
+std::vector<std::string> default_names() { return {"framework", "ideal"}; }
+
 std::vector<std::string> recipe_names() { return data_names("models/recipes"); }
 std::vector<std::string> optimizer_names() { return data_names("models/optimizers"); }
 
@@ -247,7 +249,14 @@ const Field<S> kHeading[] = {
      Texts<S>{&S::assumptions}},
 };
 const Field<S> kRun[] = {
-    {"framework", "whose memory overhead is counted", name_of<S, &S::framework, framework_names>()},
+    {"framework",
+     "the software around the model, and its release: memory, kernels and practices "
+     "(models/frameworks)",
+     name_of<S, &S::framework, framework_names>()},
+    {"defaults",
+     "what fields have that are left out: what runs of the framework have, or the ideal (a host "
+     "that issues in no time, replicas that keep pace)",
+     name_of<S, &S::defaults, default_names>()},
     {"host", "how the CPU issues kernels: a name of `trainyard list hosts`, a file, or none",
      Text<S>{&S::host}},
     {"engine", "what prices communication", name_of<S, &S::engine, engine_names>()},

@@ -19,9 +19,9 @@ using Json = nlohmann::ordered_json;
 
 // What says nothing about the run.
 bool is_remark(const std::string& path) {
-  constexpr std::string_view kRemarks[] = {"description",  "source",        "assumptions",
-                                           "published",    "model.name",    "model.source",
-                                           "cluster.name", "cluster.source"};
+  constexpr std::string_view kRemarks[] = {"description",  "source",           "assumptions",
+                                           "published",    "applied_defaults", "model.name",
+                                           "model.source", "cluster.name",     "cluster.source"};
   return std::find(std::begin(kRemarks), std::end(kRemarks), path) != std::end(kRemarks);
 }
 

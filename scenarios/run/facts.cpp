@@ -8,6 +8,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/frozen.hpp"
 #include "models/recompute.hpp"
+#include "scenarios/defaults.hpp"
 
 namespace trainyard {
 
@@ -143,6 +144,7 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
   facts.peaks = peaks_of(plan, cluster);
   facts.assumptions = scenario.assumptions;
+  facts.defaults = default_sentences(scenario.applied_defaults);
   if (scenario.published) {
     facts.published_source = scenario.published->source;
     facts.published_note = scenario.published->note;

@@ -6,10 +6,6 @@ Stragglers stragglers_of(const Scenario& scenario) {
   return scenario.stragglers ? load_stragglers() : Stragglers{};
 }
 
-double last_replica(const Stragglers& stragglers, const TrainingPlan& plan) {
-  return plan.servers.run_ahead() ? 1.0 : stragglers.last_of(plan.parallelism.data);
-}
-
 KernelSoftware kernel_software(const Scenario& scenario) {
   return {.framework = scenario.framework,
           .last_replica = last_replica(stragglers_of(scenario), scenario.plan),

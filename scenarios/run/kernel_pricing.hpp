@@ -26,9 +26,6 @@ struct KernelSoftware {
 
 // Those that the scenario supposes: none where it leaves them out. Throws InputError.
 [[nodiscard]] Stragglers stragglers_of(const Scenario& scenario);
-// The time of the last of a plan's replicas over that of one; 1 where they do not wait for each
-// other.
-[[nodiscard]] double last_replica(const Stragglers& stragglers, const TrainingPlan& plan);
 
 // Kernels of a kind of GPU as software runs them. 4-bit products take the time of the same in 8
 // bits by the data sheet's rates: 10 over 5 PFLOP/s (GB200) halve it. Nothing in 4 bits is

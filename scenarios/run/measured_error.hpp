@@ -27,8 +27,8 @@ struct RunKind {
 [[nodiscard]] std::string to_text(const RunKind& kind);
 
 // Of measured runs of the scenario's kind; where there are too few, of its generation of GPUs.
-// Nothing where no run on that generation was measured. Throws InputError where the table is
-// malformed.
+// Nothing where no run on that generation was measured, and for the ideal, which no run is. Throws
+// InputError where the table is malformed.
 [[nodiscard]] std::optional<MeasuredError> measured_error(const Scenario& scenario);
 
 }  // namespace trainyard

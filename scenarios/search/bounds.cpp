@@ -14,6 +14,7 @@
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
+#include "models/stragglers.hpp"
 #include "scenarios/search/call_times.hpp"
 #include "scenarios/search/least_play.hpp"
 #include "scenarios/search/sample.hpp"
@@ -82,6 +83,7 @@ struct Bounder::Machine {
       : cluster(shared_cluster(scenario.cluster)),
         gpu(load_gpu(cluster->facts().gpu)),
         software(load_framework_times(scenario.framework, gpu.sheet.generation)),
+        stragglers(scenario.stragglers ? load_stragglers() : Stragglers{}),
         transport(transport_of(*cluster, scenario)),
         // Groups are alike only on a cluster without faults that was built from one node type; what
         // a profile measured may be quicker than the model.
@@ -97,13 +99,14 @@ struct Bounder::Machine {
     FrameworkTimes stretch = software;
     if (plan.experts.products == ExpertProducts::Fused) stretch.fuse_experts();
     if (plan.recipe.four_bit_products) stretch.narrow(four_bit_share(gpu.sheet));
+    const double last = last_replica(stragglers, plan);
     std::vector<double> all;
     all.reserve(workload.kernels.size());
     for (const Kernel& kernel : workload.kernels) {
       const MemoryBound beside{.bytes = stretch.ring_bytes(kernel)};
       const double beside_s =
           beside.bytes > 0 ? gpu.model->cost(beside).time.value() * stretch.memory_bound : 0.0;
-      all.push_back(gpu.model->cost(kernel).time.value() * stretch.of(kernel) + beside_s);
+      all.push_back((gpu.model->cost(kernel).time.value() * stretch.of(kernel) + beside_s) * last);
     }
     return all;
   }
@@ -111,6 +114,7 @@ struct Bounder::Machine {
   std::shared_ptr<const Cluster> cluster;
   PricedGpu gpu;
   FrameworkTimes software;
+  Stragglers stragglers;
   nccl::NcclTransport transport;
   CallTimes times;
 };

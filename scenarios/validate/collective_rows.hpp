@@ -1,8 +1,10 @@
-// Measured collectives as rows of a validation: tables and logs of nccl-tests whose machine
-// models/collectives/nccl/data/measured_platforms.json describes, told by the file's name.
+// Measured collectives as rows of a validation: tables and logs of nccl-tests (as printed, of -J,
+// or imported) whose machine is described beside them (machine_file.hpp), or by the file's name in
+// models/collectives/nccl/data/measured_platforms.json.
 //
 // The prediction is the machine model's (models/collectives/nccl/machine.hpp) for what NCCL chooses
-// on that machine: what a run takes where nothing else uses the links.
+// on that machine: what a run takes where nothing else uses the links. On a described cluster it is
+// that of `trainyard collective`: the same on the cluster's own links.
 //
 //   if (is_collective_dataset("h100_sxm.csv"))
 //     for (const Outcome& outcome : validate_collectives("h100_sxm.csv")) use(outcome.error());

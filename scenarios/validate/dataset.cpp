@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "scenarios/validate/machine_file.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -68,9 +69,7 @@ bool is_vtrain_table(const std::string& text) {
   return heading.starts_with("gpus,") && heading.find("iteration_ms") != std::string::npos;
 }
 
-}  // namespace
-
-std::vector<MeasuredRow> read_dataset(const std::filesystem::path& file) {
+std::vector<MeasuredRow> read_rows(const std::filesystem::path& file) {
   const std::string name = file.string();
   const std::string text = read_file(file);
   if (is_vtrain_table(text)) return read_vtrain_table(name, text);
@@ -86,6 +85,15 @@ std::vector<MeasuredRow> read_dataset(const std::filesystem::path& file) {
     all.push_back(row_of(name, number, rows[number]));
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<MeasuredRow> read_dataset(const std::filesystem::path& file) {
+  std::vector<MeasuredRow> rows = read_rows(file);
+  if (const auto machine = machine_file(file))
+    for (MeasuredRow& row : rows) row.machine = machine->string();
+  return rows;
 }
 
 }  // namespace trainyard

@@ -22,6 +22,7 @@ struct MeasuredRow {
   nlohmann::ordered_json description = {};
   double step_time_s = 0.0;                    // of one optimizer step; 0: not measured
   std::optional<double> peak_memory_gib = {};  // allocated, of the fullest rank
+  std::string machine = {};  // the file beside the data set that describes it; empty: none
 };
 
 // The value at a JSON pointer; nullptr where it is absent or null.

@@ -213,7 +213,7 @@ void add_whole_graph(Draft& draft) {
   const Json& row = draft.row;
   const bool whole = text_at(row, "/recipe/cuda_graph_impl") == "full_iteration";
   const bool experts = value_at(row, "/model/moe") != nullptr;
-  if (whole) draft.document.erase("host");
+  if (whole) draft.document["host"] = "none";
   if (!whole || !experts || !text_at(row, "/precision").starts_with("MXFP8")) return;
   const bool clamped = draft.document["model"].value("clamped_experts", false);
   draft.document["experts"]["products"] = clamped ? "one_launch" : "fused";
@@ -346,7 +346,7 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
   if (row.step_time_s > 0.0)
     draft.document["published"] = {{"source", source_of(row.description)},
                                    {"step_time", fmt::format("{} s", row.step_time_s)}};
-  draft.document = with_practices(tables, row, std::move(draft.document));
+  draft.document = with_facts(tables, row, std::move(draft.document));
   add_whole_graph(draft);
   for (Json& sentence : draft.assumptions)
     draft.document["assumptions"].push_back(std::move(sentence));

@@ -1,6 +1,6 @@
 // From a measured row to the scenario that predicts it.
 //
-// What the row says is taken as it is; what it does not say comes from the tables of practices.hpp
+// What the row says is taken as it is; what it does not say comes from the tables of row_tables.hpp
 // and from the rules in row_scenario.cpp, each written into the scenario's assumptions.
 //
 //   nlohmann::ordered_json document = row_scenario(tables, row);   // a file `trainyard run` takes
@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/validate/practices.hpp"
+#include "scenarios/validate/row_tables.hpp"
 
 namespace trainyard {
 

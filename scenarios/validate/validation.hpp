@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "scenarios/validate/outcome.hpp"
-#include "scenarios/validate/practices.hpp"
+#include "scenarios/validate/row_tables.hpp"
 
 namespace trainyard {
 

@@ -78,6 +78,7 @@ struct RunFacts {
   std::string published_note;
   std::optional<MeasuredError> measured_error;  // absent: no such run was measured, or not asked
   std::vector<std::string> assumptions;
+  std::vector<std::string> defaults;  // fields that the scenario left to them, with their sources
   std::vector<Approximation> approximations;
   // Timing of the run itself, printed only with --timing (results are byte-identical without).
   std::optional<double> wall_s;

@@ -337,6 +337,12 @@ std::string notes_section(const RunView& view) {
   if (!view.facts.assumptions.empty()) text += "Assumptions of the scenario\n";
   for (const std::string& assumption : view.facts.assumptions)
     text += wrapped("  - " + assumption, 4);
+  if (!view.facts.defaults.empty()) {
+    text += fmt::format("{}Defaults of framework {} (--ideal leaves them out)\n",
+                        text.empty() ? "" : "\n",
+                        view.facts.scenario.value("framework", std::string()));
+  }
+  for (const std::string& one : view.facts.defaults) text += wrapped("  - " + one, 4);
   if (!view.facts.approximations.empty())
     text += text.empty() ? "Approximations\n" : "\nApproximations\n";
   for (const Approximation& one : view.facts.approximations) {

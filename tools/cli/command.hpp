@@ -37,8 +37,12 @@ void add_profile(CLI::App& app, Action& action);
 struct ScenarioChoice {
   std::string file;
   std::vector<std::string> sets;
+  bool ideal = false;  // "defaults": "ideal"
 };
 void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required = true);
+// The option --ideal alone, and what it changes in a scenario.
+void add_ideal_option(CLI::App& command, bool& ideal);
+[[nodiscard]] Override ideal_override();
 // The overrides as they were given. Throws InputError for one without "=".
 [[nodiscard]] std::vector<Override> overrides_of(const ScenarioChoice& choice);
 // Reads the chosen scenario. Throws InputError; an override without "=" is one.

@@ -21,6 +21,7 @@ struct CompareChoice {
   std::vector<std::vector<std::string>> sets;
   std::string json, csv, html;
   std::size_t processes = 0;
+  bool ideal = false;
 };
 
 [[noreturn]] void refuse(std::string problem, std::string hint) {
@@ -43,6 +44,8 @@ std::vector<Variant> variants_of(const CompareChoice& choice) {
     Variant& side = variants.emplace_back(Variant{.file = choice.scenarios.front()});
     for (const std::string& set : group) side.changes.push_back(override_of(set));
   }
+  if (choice.ideal)
+    for (Variant& side : variants) side.changes.insert(side.changes.begin(), ideal_override());
   return variants;
 }
 
@@ -73,6 +76,7 @@ void add_compare(CLI::App& app, Action& action) {
       ->add_option("--set", choice->sets,
                    "One more side: the scenario with these changes (repeatable)")
       ->type_name("PATH=VALUE ...");
+  add_ideal_option(*command, choice->ideal);
   command->add_option("--json", choice->json, "Write the comparison as JSON");
   command->add_option("--csv", choice->csv, "Write the comparison as a table");
   command->add_option("--html", choice->html, "Write the comparison as a page");

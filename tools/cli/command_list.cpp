@@ -7,8 +7,10 @@
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"
 #include "models/collectives/collective.hpp"
+#include "models/framework_file.hpp"
 #include "models/host/host_costs.hpp"
 #include "models/schedules/schedule.hpp"
+#include "sim/base/data_directory.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"
@@ -61,12 +63,23 @@ std::vector<Row> collective_rows() {
   return rows;
 }
 
+// With the title that each file gives itself.
+std::vector<Row> framework_rows() {
+  std::vector<Row> rows;
+  for (const std::string& name : data_names("models/frameworks")) {
+    JsonFile file = framework_file(name);
+    rows.push_back({name, file.root().text("title", "")});
+  }
+  return rows;
+}
+
 const std::vector<Listing>& listings() {
   static const std::vector<Listing> all{
       {"models", "Models", [] { return plain(architecture_names()); }},
       {"nodes", "Node types", [] { return plain(node_names()); }},
       {"fabrics", "Fabrics", [] { return entries(fabrics()); }},
       {"gpus", "GPU profiles", [] { return plain(gpu_names()); }},
+      {"frameworks", "Frameworks and their releases", framework_rows},
       {"hosts", "Hosts", [] { return plain(host_names()); }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},

@@ -29,10 +29,12 @@ struct SearchChoice {
   double headroom = 0.0;  // %
   bool exhaustive = false;
   bool no_refine = false;
+  bool ideal = false;
 };
 
 Exit search_layouts(const SearchChoice& choice) {
   SearchSpace space{.scenario = {.file = choice.scenario}};
+  if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
   for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
   Journal journal = open_journal(choice.out);
@@ -77,6 +79,7 @@ void add_search(CLI::App& app, Action& action) {
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_ideal_option(*command, choice->ideal);
   command
       ->add_option("--over", choice->over,
                    "Values to try of a field: --over parallelism.tensor=4,8 (repeatable)")

@@ -27,6 +27,7 @@ struct SweepChoice {
   std::string lines, heat_map;
   std::string metric = "step_time_s";
   std::size_t processes = 0;
+  bool ideal = false;
 };
 
 std::vector<Axis> axes_of(const SweepChoice& choice) {
@@ -37,7 +38,9 @@ std::vector<Axis> axes_of(const SweepChoice& choice) {
 }
 
 std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Axis>& axes) {
-  const std::vector<Variant> combinations = grid(choice.scenario, axes);
+  std::vector<Variant> combinations = grid(choice.scenario, axes);
+  if (choice.ideal)
+    for (Variant& one : combinations) one.changes.insert(one.changes.begin(), ideal_override());
   if (choice.list.empty()) return combinations;
   std::vector<Variant> all;
   for (const Variant& line :
@@ -118,6 +121,7 @@ void add_sweep(CLI::App& app, Action& action) {
       ->add_option("--zip", choice->zip,
                    "Fields that change together: --zip parallelism.tensor=4,8 parallelism.data=2,1")
       ->type_name("PATH=VALUE,... ...");
+  add_ideal_option(*command, choice->ideal);
   command->add_option("--list", choice->list, "A file with one line of PATH=VALUE ... per run");
   command->add_option("--out", choice->out,
                       "JSON Lines, one line per run; started again, it goes on where it stopped");

@@ -3,6 +3,14 @@
 
 namespace trainyard {
 
+void add_ideal_option(CLI::App& command, bool& ideal) {
+  command.add_flag("--ideal", ideal,
+                   "Without the framework's defaults: a host that issues in no time, replicas that "
+                   "keep pace (\"defaults\": \"ideal\")");
+}
+
+Override ideal_override() { return {.path = "defaults", .value = "ideal"}; }
+
 void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required) {
   auto* file = command.add_option("scenario", choice.file, "Scenario file (see scenarios/)");
   if (required) file->required();
@@ -11,10 +19,12 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_ideal_option(command, choice.ideal);
 }
 
 std::vector<Override> overrides_of(const ScenarioChoice& choice) {
   std::vector<Override> overrides;
+  if (choice.ideal) overrides.push_back(ideal_override());
   for (const std::string& set : choice.sets) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {

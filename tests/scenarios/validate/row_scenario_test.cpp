@@ -87,8 +87,8 @@ TEST(RowScenario, FirstYearsOfTransformerEngineAreAFrameworkOfTheirOwn) {
   EXPECT_EQ(framework("NVIDIA MLPerf Training v3.0 (NeMo/Megatron-Core, TE)"), "megatron_2023");
   EXPECT_EQ(framework("NVIDIA MLPerf Training v4.0 (NeMo/Megatron-Core, TE)"), "megatron_2023");
   EXPECT_EQ(framework("NeMo 24.07 (Megatron-Core+TE)"), "megatron_2023");
-  EXPECT_EQ(framework("NVIDIA MLPerf Training v4.1 (NeMo/Megatron-Core, TE)"), "megatron");
-  EXPECT_EQ(framework("NeMo/Megatron-Core"), "megatron");
+  EXPECT_EQ(framework("NVIDIA MLPerf Training v4.1 (NeMo/Megatron-Core, TE)"), "nemo");
+  EXPECT_EQ(framework("NeMo/Megatron-Core"), "nemo");
 }
 
 // BigScience's runs waited for every kernel, other runs of Megatron-DeepSpeed did not.
@@ -294,14 +294,40 @@ TEST(RowScenario, TakesARowAsItsUserWritesIt) {
   EXPECT_EQ(on_h100.plan.training.attention, AttentionKind::Flash);
 }
 
-TEST(RowScenario, WhatItsSoftwareIsSaidToDoIsAmongTheAssumptions) {
-  const std::vector<std::string> all = scenario_of(gpt3()).assumptions;
-  EXPECT_EQ(std::ranges::count_if(
-                all, [](const auto& text) { return text.starts_with("Megatron-LM: Korthikanti"); }),
+TEST(RowScenario, WhatItsSoftwareDoesIsAmongTheAssumptionsAndTheDefaults) {
+  const Scenario made = scenario_of(gpt3());
+  EXPECT_EQ(std::ranges::count_if(made.assumptions,
+                                  [](const auto& text) {
+                                    return text.starts_with("Megatron-LM: runs of Megatron-LM on");
+                                  }),
+            1);
+  EXPECT_EQ(std::ranges::count_if(made.applied_defaults,
+                                  [](const AppliedDefault& one) {
+                                    return one.field == "training.attention" &&
+                                           one.source.starts_with("Korthikanti");
+                                  }),
             1);
   Json row = gpt3();
   row.erase("precision");
   EXPECT_EQ(scenario_of(row).assumptions.back(), "nothing is said of the precision: it is bf16");
+}
+
+// A user's scenario that names the framework has the same defaults as a row of a validation.
+TEST(RowScenario, HasTheDefaultsThatRunHas) {
+  const Scenario row = scenario_of(gpt3());
+  const Scenario hand = load_scenario(
+      (data_directory() / "scenarios/megatron/gpt3_175b_64xa100_selective.json").string(),
+      {{.path = "framework", .value = "megatron_2022"},
+       {.path = "parallelism.overlap_p2p", .value = "null"},
+       {.path = "training.attention", .value = "null"},
+       {.path = "training.gradient_average", .value = "null"},
+       {.path = "training.gradient_check", .value = "null"}});
+  const Json theirs = resolved(row)["applied_defaults"];
+  ASSERT_GE(theirs.size(), 6U);
+  EXPECT_EQ(resolved(hand)["applied_defaults"].dump(), theirs.dump());
+  EXPECT_EQ(resolved(hand)["training"].dump(), resolved(row)["training"].dump());
+  EXPECT_EQ(hand.stragglers, row.stragglers);
+  EXPECT_EQ(hand.host, row.host);
 }
 
 TEST(Dataset, ReadsVtrainsTable) {

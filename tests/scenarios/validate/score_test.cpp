@@ -192,7 +192,7 @@ TEST(CollectiveRows, OfAMachineNobodyDescribedAreRefused) {
     (void)validate_collectives(file);
     FAIL() << "it was read";
   } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("measured_platforms.json"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find(".machine.json"), std::string::npos);
   }
   EXPECT_FALSE(is_collective_dataset(dataset_file("runs.json", "[]")));
 }

@@ -19,20 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::optional<CollectiveOp> op_of(const std::string& name) {
-  static const std::map<std::string, CollectiveOp> kNames{
-      {"all_reduce", CollectiveOp::AllReduce},
-      {"all_gather", CollectiveOp::AllGather},
-      {"reduce_scatter", CollectiveOp::ReduceScatter},
-      {"alltoall", CollectiveOp::AllToAll},
-      {"sendrecv", CollectiveOp::SendRecv},
-      {"broadcast", CollectiveOp::Broadcast},
-      {"reduce", CollectiveOp::Reduce}};
-  const auto found = kNames.find(name);
-  if (found == kNames.end()) return {};
-  return found->second;
-}
-
 struct Platform {
   std::uint32_t sm = 0;
   double nvlink = 0.0;  // of a GPU, to all peers
@@ -95,20 +81,9 @@ NodeView view_of(const Platform& platform, std::uint32_t gpus, bool with_nics) {
   return view;
 }
 
-// One measured point, as the files have it.
-struct Row {
-  std::string op;
-  std::uint32_t ranks = 0;
-  std::string version;
-  double bytes = 0.0;
-  double time_us = 0.0;
-  bool floats = true;  // NVLS adds floats only
-  bool fitted = true;
-};
-
 class Reader {
  public:
-  void add(const std::string& source, const Platform& platform, const Row& row) {
+  void add(const std::string& source, const Platform& platform, const MeasuredPoint& row) {
     const auto op = op_of(row.op);
     if (!op || row.bytes <= 0.0 || row.time_us <= 0.0) return;
     const Communicator& communicator = communicator_of(source, platform, row);
@@ -132,7 +107,7 @@ class Reader {
 
  private:
   const Communicator& communicator_of(const std::string& source, const Platform& platform,
-                                      const Row& row) {
+                                      const MeasuredPoint& row) {
     const bool adds = row.op == "all_reduce" || row.op == "reduce_scatter";
     const bool nvls = row.floats || !adds;
     const auto key = std::make_tuple(source, row.ranks, row.version, nvls);
@@ -154,25 +129,32 @@ std::uint32_t ranks_of(const CsvTable& table, std::size_t row) {
   return static_cast<std::uint32_t>(table.integer(row, "gpus"));
 }
 
-void read_table(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+// Medians of repeated points.
+std::vector<MeasuredPoint> points_of_table(const std::filesystem::path& file) {
   std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
            std::vector<double>>
-      points;
+      repeated;
   const CsvTable table(file);
   for (std::size_t row = 0; row < table.rows(); ++row)
-    points[{table.text(row, "op"), table.text(row, "dtype"), ranks_of(table, row),
-            table.text(row, "nccl_version"), table.number(row, "size_bytes")}]
+    repeated[{table.text(row, "op"), table.text(row, "dtype"), ranks_of(table, row),
+              table.text(row, "nccl_version"), table.number(row, "size_bytes")}]
         .push_back(table.number(row, "time_us"));
-  for (const auto& [key, times] : points) {
+  std::vector<MeasuredPoint> points;
+  for (const auto& [key, times] : repeated) {
     const auto& [op, type, gpus, version, bytes] = key;
-    reader.add(file.stem().string(), platform,
-               {.op = op,
-                .ranks = gpus,
-                .version = version,
-                .bytes = bytes,
-                .time_us = median(times),
-                .floats = type != "int8"});
+    points.push_back({.op = op,
+                      .ranks = gpus,
+                      .version = version,
+                      .bytes = bytes,
+                      .time_us = median(times),
+                      .floats = type != "int8"});
   }
+  return points;
+}
+
+void read_table(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+  for (const MeasuredPoint& point : points_of_table(file))
+    reader.add(file.stem().string(), platform, point);
 }
 
 // Of all_reduce alone.
@@ -192,21 +174,30 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
   }
 }
 
-void read_log(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+// Those out of place, where there are any.
+std::vector<MeasuredPoint> points_of_log(const std::filesystem::path& file) {
   JsonFile log = JsonFile::read(file);
   const Json& document = log.document();
   const bool both = std::any_of(document.at("rows").begin(), document.at("rows").end(),
                                 [](const Json& row) { return !row.value("in_place", false); });
+  std::vector<MeasuredPoint> points;
   for (const Json& row : document.at("rows")) {
     if (both && row.value("in_place", false)) continue;
     const Json& ranks = row.contains("n_ranks") ? row.at("n_ranks") : document.at("n_ranks");
     if (!ranks.is_number() || !row.at("time_us").is_number()) continue;
-    reader.add(file.stem().string(), platform,
-               {.op = row.at("op").get<std::string>(),
-                .ranks = ranks.get<std::uint32_t>(),
-                .version = platform.version,
-                .bytes = row.at("size_bytes").get<double>(),
-                .time_us = row.at("time_us").get<double>()});
+    points.push_back({.op = row.at("op").get<std::string>(),
+                      .ranks = ranks.get<std::uint32_t>(),
+                      .version = {},
+                      .bytes = row.at("size_bytes").get<double>(),
+                      .time_us = row.at("time_us").get<double>()});
+  }
+  return points;
+}
+
+void read_log(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
+  for (MeasuredPoint& point : points_of_log(file)) {
+    point.version = platform.version;
+    reader.add(file.stem().string(), platform, point);
   }
 }
 
@@ -233,7 +224,73 @@ const Kind* kind_of(const Json& document, const std::filesystem::path& file) {
   return nullptr;
 }
 
+// The words that an entry may hold are those of the data file.
+Platform described_platform(JsonFile& file, const Json& document) {
+  JsonObject root = file.root();
+  const auto names = [&document](const char* part) {
+    std::vector<std::string> all;
+    for (const auto& [name, entry] : document.at(part).items())
+      if (name != "source") all.push_back(name);
+    return all;
+  };
+  Json entry{{"gpu", root.choice("gpu", names("gpus"))},
+             {"gpus", root.integer("gpus", {.least = 1, .most = 1024})},
+             {"nccl", root.text("nccl", Options{}.version)},
+             {"host", root.choice("host", {"intel", "amd", "arm"}, "intel")},
+             {"mesh", root.boolean("mesh", false)},
+             {"nic", root.number("nic", {.fallback = 0.0, .least = 0.0})},
+             {"nics", root.integer("nics", {.fallback = 0, .least = 0, .most = 1024})},
+             {"fabric", root.text("fabric", "")}};
+  root.ignore("source");
+  root.ignore("description");
+  file.finish();
+  return platform_of(entry, document);
+}
+
 }  // namespace
+
+std::optional<CollectiveOp> op_of(const std::string& name) {
+  static const std::map<std::string, CollectiveOp> kNames{
+      {"all_reduce", CollectiveOp::AllReduce},
+      {"all_gather", CollectiveOp::AllGather},
+      {"reduce_scatter", CollectiveOp::ReduceScatter},
+      {"alltoall", CollectiveOp::AllToAll},
+      {"all_to_all", CollectiveOp::AllToAll},
+      {"sendrecv", CollectiveOp::SendRecv},
+      {"send_recv", CollectiveOp::SendRecv},
+      {"broadcast", CollectiveOp::Broadcast},
+      {"reduce", CollectiveOp::Reduce}};
+  const auto found = kNames.find(name);
+  if (found == kNames.end()) return {};
+  return found->second;
+}
+
+std::vector<MeasuredPoint> read_points(const std::filesystem::path& file) {
+  try {
+    return file.extension() == ".csv" ? points_of_table(file) : points_of_log(file);
+  } catch (const Json::exception&) {
+    throw InputError(Problem{file.string(), "/rows", "is not as measured collectives are written",
+                             "each row has op, n_ranks (or the file has it), size_bytes, time_us"});
+  }
+}
+
+Samples samples_on(JsonFile& platform, const std::string& source,
+                   const std::vector<MeasuredPoint>& points) {
+  JsonFile known = platforms();
+  const Platform described = described_platform(platform, known.document());
+  Reader reader;
+  for (MeasuredPoint point : points) {
+    if (point.ranks < 2) continue;  // one GPU has nobody to talk to
+    if (point.version.empty()) point.version = described.version;
+    if (point.ranks > described.gpus && described.nics == 0)
+      throw InputError(
+          Problem{platform.name(), "/nics",
+                  fmt::format("is 0, and {} ranks are on nodes of {}", point.ranks, described.gpus),
+                  "give nic (GB/s of one), nics (of a node) and fabric"});
+    reader.add(source, described, point);
+  }
+  return reader.take();
+}
 
 Samples read_samples(const std::filesystem::path& collectives) {
   JsonFile file = platforms();

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "models/collectives/nccl/machine.hpp"
+#include "sim/base/json_reader.hpp"
 
 namespace trainyard::nccl::fit {
 
@@ -47,6 +48,32 @@ struct Samples {
 
 // Throws InputError where the folder has no such files or a file is not as described.
 [[nodiscard]] Samples read_samples(const std::filesystem::path& collectives);
+
+// A point of a log, in whatever form that is.
+struct MeasuredPoint {
+  std::string op;  // "all_reduce", "alltoall" or "all_to_all", ...
+  std::uint32_t ranks = 0;
+  std::uint32_t nodes = 0;  // 0: not told
+  std::string version;      // of NCCL; empty: that of the platform
+  double bytes = 0.0;
+  double time_us = 0.0;
+  bool floats = true;  // NVLS adds floats only
+  bool fitted = true;
+};
+
+// The operation that a log calls so; nothing for another.
+[[nodiscard]] std::optional<CollectiveOp> op_of(const std::string& name);
+
+// The file's points, of a table (op,dtype,gpus,nccl_version,size_bytes,time_us) or a log whose
+// "rows" have op, size_bytes and time_us. Throws InputError.
+[[nodiscard]] std::vector<MeasuredPoint> read_points(const std::filesystem::path& file);
+
+// Points on a machine that its user describes as data/measured_platforms.json does its own:
+// {"gpu": "h100", "gpus": 8, "nccl": "2.27", "host": "amd", "nic": 50, "nics": 8,
+// "fabric": "infiniband"}, with rates in GB/s. Throws InputError, problems at their place in that
+// file.
+[[nodiscard]] Samples samples_on(JsonFile& platform, const std::string& source,
+                                 const std::vector<MeasuredPoint>& points);
 
 // Is the file, by its name, of a machine that data/measured_platforms.json describes?
 [[nodiscard]] bool is_measured_platform(const std::filesystem::path& file);

@@ -1,5 +1,7 @@
-// What rows of data sets leave unsaid, as data: which of our node types a machine is, and what a
-// framework of its time did (data/platforms.json, data/practices.json).
+// What rows of data sets leave unsaid, as data: which of our node types a machine is
+// (data/platforms.json), and which framework of models/frameworks the words of a row mean, with
+// what its source says of the runs elsewhere (data/published_facts.json). What runs of a framework
+// have in common is the framework's own data (models/practices.hpp).
 //
 //   const RowTables tables = load_row_tables();
 //   cluster_of(tables, row);     // {"node": "dgx_h100", "nodes": 8, "fabric": {...}}
@@ -25,7 +27,7 @@ struct RowPlatform {
 // Where the framework, and the GPU, the model's name, the precision, the id and the notes where
 // given, begin so: `scenario` goes over the scenario. Its "model_patch" goes over the model's
 // shape.
-struct Practice {
+struct PublishedFact {
   std::string framework;
   std::string gpu;
   std::string model;
@@ -38,19 +40,20 @@ struct Practice {
 
 struct RowTables {
   std::vector<RowPlatform> platforms;
-  std::vector<Practice> practices;
+  std::vector<PublishedFact> facts;
 };
 
 // Throws InputError.
 [[nodiscard]] RowTables load_row_tables();
 
 // The cluster of the row, as in a scenario: of the node that the row names itself (/hardware/node,
-// a name or a file), else of its GPU's platform. Throws InputError where there is neither.
+// a name or a file), else the one described beside its data set, else of its GPU's platform. Throws
+// InputError where there is neither.
 [[nodiscard]] nlohmann::ordered_json cluster_of(const RowTables& tables, const MeasuredRow& row);
 
-// The document with every practice that matches the row gone over it, in order, and its source
+// The document with every fact that matches the row gone over it, in order, and its source
 // among the assumptions.
-[[nodiscard]] nlohmann::ordered_json with_practices(const RowTables& tables, const MeasuredRow& row,
-                                                    nlohmann::ordered_json document);
+[[nodiscard]] nlohmann::ordered_json with_facts(const RowTables& tables, const MeasuredRow& row,
+                                                nlohmann::ordered_json document);
 
 }  // namespace trainyard

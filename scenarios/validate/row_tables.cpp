@@ -1,4 +1,4 @@
-#include "scenarios/validate/practices.hpp"
+#include "scenarios/validate/row_tables.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernels/gpu.hpp"
+#include "scenarios/validate/machine_file.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
@@ -39,12 +40,12 @@ std::vector<RowPlatform> load_platforms() {
   return all;
 }
 
-std::vector<Practice> load_practices() {
-  JsonFile file = JsonFile::read(data_file(kFolder, "practices"));
+std::vector<PublishedFact> load_facts() {
+  JsonFile file = JsonFile::read(data_file(kFolder, "published_facts"));
   JsonObject root = file.root();
   root.ignore("source");
-  std::vector<Practice> all;
-  for (JsonObject& entry : root.objects("practices")) {
+  std::vector<PublishedFact> all;
+  for (JsonObject& entry : root.objects("facts")) {
     entry.ignore("scenario");
     all.push_back({.framework = entry.text("framework", ""),
                    .gpu = entry.text("gpu", ""),
@@ -74,7 +75,8 @@ RowPlatform platform_of(const RowTables& tables, const MeasuredRow& row) {
   for (const RowPlatform& platform : tables.platforms) known.insert(platform.gpu);
   throw InputError(Problem{"", "/hardware/gpu",
                            fmt::format("no platform is known for \"{}\" (known: {}; or name a node "
-                                       "of `trainyard list nodes` or a file in /hardware/node)",
+                                       "of `trainyard list nodes` or a file in /hardware/node, or "
+                                       "describe the cluster in NAME.machine.json beside the rows)",
                                        gpu, fmt::join(known, ", ")),
                            ""});
 }
@@ -112,14 +114,35 @@ void give_gpu(const std::string& profile, Json& node) {
                         {"source", "memory of the data sheet of " + sheet.title}};
 }
 
+// The described machine with as many nodes as the row's GPUs take; all of it where the row does not
+// say, and where nodes are not alike.
+Json described_cluster(const MeasuredRow& row) {
+  Json cluster = read_machine(row.machine);
+  const std::int64_t gpus = whole_at(row.description, "/hardware/num_gpus", 0);
+  const bool alike = cluster.contains("node") && !cluster.contains("others");
+  if (gpus == 0 || !alike) return cluster;
+  Json node = cluster["node"].is_string() ? to_json(load_node(cluster["node"].get<std::string>()))
+                                          : cluster["node"];
+  const auto of_node = node.at("gpus").get<std::int64_t>();
+  if (gpus < of_node) cluster["node"] = part_of_node(std::move(node), gpus);
+  if (gpus > of_node && gpus % of_node != 0) {
+    throw InputError(Problem{
+        "", "/hardware/num_gpus",
+        fmt::format("{} GPUs are no whole number of nodes of {} in {}", gpus, of_node, row.machine),
+        ""});
+  }
+  cluster["nodes"] = std::max<std::int64_t>(1, gpus / of_node);
+  return cluster;
+}
+
 }  // namespace
 
-RowTables load_row_tables() {
-  return {.platforms = load_platforms(), .practices = load_practices()};
-}
+RowTables load_row_tables() { return {.platforms = load_platforms(), .facts = load_facts()}; }
 
 Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   const Json& json = row.description;
+  if (!row.machine.empty() && text_at(json, "/hardware/node").empty())
+    return described_cluster(row);
   const RowPlatform platform = platform_of(tables, row);
   const std::int64_t gpus = whole_at(json, "/hardware/num_gpus", 0);
   Json node = to_json(load_node(platform.node));
@@ -141,22 +164,22 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   return cluster;
 }
 
-Json with_practices(const RowTables& tables, const MeasuredRow& row, Json document) {
+Json with_facts(const RowTables& tables, const MeasuredRow& row, Json document) {
   const std::string framework = text_at(row.description, "/framework");
+  const std::vector<std::string> known = data_names("models/frameworks");
+  if (std::ranges::find(known, framework) != known.end()) document["framework"] = framework;
   const std::string precision = text_at(row.description, "/precision");
   const std::string model = text_at(row.description, "/model/name");
   const std::string notes = text_at(row.description, "/notes");
   const std::string gpu = text_at(row.description, "/hardware/gpu");
-  for (const Practice& practice : tables.practices) {
-    const bool applies = framework.starts_with(practice.framework) &&
-                         gpu.starts_with(practice.gpu) && model.starts_with(practice.model) &&
-                         precision.starts_with(practice.precision) &&
-                         row.id.starts_with(practice.id) && notes.starts_with(practice.notes);
+  for (const PublishedFact& fact : tables.facts) {
+    const bool applies = framework.starts_with(fact.framework) && gpu.starts_with(fact.gpu) &&
+                         model.starts_with(fact.model) && precision.starts_with(fact.precision) &&
+                         row.id.starts_with(fact.id) && notes.starts_with(fact.notes);
     if (!applies) continue;
-    document.merge_patch(practice.scenario);
+    document.merge_patch(fact.scenario);
     document["assumptions"].push_back(
-        practice.framework.empty() ? practice.source
-                                   : fmt::format("{}: {}", practice.framework, practice.source));
+        fact.framework.empty() ? fact.source : fmt::format("{}: {}", fact.framework, fact.source));
     if (document.contains("model_patch")) {
       document["model"].merge_patch(document["model_patch"]);
       document.erase("model_patch");
