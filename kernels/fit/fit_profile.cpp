@@ -12,6 +12,7 @@
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
 #include "kernels/fit/module_document.hpp"
+#include "kernels/fit/quantisation.hpp"
 #include "kernels/fit/single_fit.hpp"
 #include "kernels/fit/targets.hpp"
 #include "kernels/profile.hpp"
@@ -92,7 +93,7 @@ void fit_dtype(const Target& target, const GpuSheet& sheet, const GemmSamples& s
                                                   {"unseen_widths", errors_json(widths)}};
   if (!samples.taken_out.empty()) {
     json& evidence = part.evidence[std::string(to_string(dtype))];
-    evidence["quantisation_taken_out"] = samples.taken_out;
+    evidence["quantisation_taken_out"] = to_json(samples.taken_out);
     evidence["shapes_mostly_quantisation"] = samples.left_out;
   }
 }

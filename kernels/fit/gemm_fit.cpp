@@ -155,8 +155,15 @@ Errors held_out_gemm(const GpuSheet& sheet, DataType dtype, const std::vector<Sa
   std::vector<Sample> unseen;
   for (std::size_t i = 0; i < samples.size(); ++i)
     (left_out[i] ? unseen : seen).push_back(samples[i]);
+  return unseen_gemm(sheet, dtype, seen, unseen);
+}
+
+Errors unseen_gemm(const GpuSheet& sheet, DataType dtype, const std::vector<Sample>& seen,
+                   const std::vector<Sample>& unseen) {
+  std::vector<Sample> all = seen;
+  all.insert(all.end(), unseen.begin(), unseen.end());
   const TileModel tile = fit_tile_model(sheet, dtype, seen);
-  return judge(sheet, dtype, fit_gemm_table(sheet, dtype, tile, seen, grid_of(samples)), unseen);
+  return judge(sheet, dtype, fit_gemm_table(sheet, dtype, tile, seen, grid_of(all)), unseen);
 }
 
 Errors held_out_widths(const GpuSheet& sheet, DataType dtype, const std::vector<Sample>& samples) {

@@ -36,6 +36,10 @@ struct GemmFit {
 // Errors of predictions for samples that took no part in the fit.
 [[nodiscard]] Errors held_out_gemm(const GpuSheet& sheet, DataType dtype,
                                    const std::vector<Sample>& samples, const HoldOut& hold_out);
+// Fitted to the shapes that are seen, on the grid of all.
+[[nodiscard]] Errors unseen_gemm(const GpuSheet& sheet, DataType dtype,
+                                 const std::vector<Sample>& seen,
+                                 const std::vector<Sample>& unseen);
 // The same with whole values of n and k left out of the grid: what a width between two measured
 // ones costs.
 [[nodiscard]] Errors held_out_widths(const GpuSheet& sheet, DataType dtype,

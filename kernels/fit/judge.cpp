@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <string_view>
 
 #include "kernels/expert_module.hpp"
@@ -9,6 +10,7 @@
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
 #include "kernels/fit/published.hpp"
+#include "kernels/fit/quantisation.hpp"
 #include "kernels/fit/targets.hpp"
 #include "kernels/gpu.hpp"
 #include "kernels/grouped_gemm.hpp"
@@ -22,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct GemmRows {
+  fs::path file;
   DataType dtype = DataType::Bf16;
   std::vector<Sample> medians;
 };
@@ -43,9 +46,10 @@ Rows read_rows(const fs::path& measured, const Target& target, const GpuSheet& s
   Rows rows;
   if (const fs::path file = measured / "gemm" / target.table; fs::exists(file))
     for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
-      auto samples = read_gemm_samples(file, std::string(to_string(dtype)));
+      auto samples = read_gemm_samples(file, std::string(to_string(dtype)),
+                                       recorded_quantisations(target.profile));
       if (!samples.medians.empty() && sheet.peak(dtype).value() > 0.0)
-        rows.products.push_back({dtype, std::move(samples.medians)});
+        rows.products.push_back({file, dtype, std::move(samples.medians)});
     }
   if (const fs::path file = measured / "attention" / target.table; fs::exists(file))
     rows.attention = read_attention_samples(file, target.attention_backend).medians;
@@ -127,6 +131,22 @@ void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& j
   judgements.push_back(std::move(tally).judged());
 }
 
+// Products fitted again without the drawn shapes, and so the quantisation that is taken out of
+// their rows: nothing of a shape that is judged goes into a constant.
+Errors held_out_products(const GpuSheet& sheet, const GemmRows& rows, const HoldOut& hold_out) {
+  const std::vector<bool> drawn = draw(rows.medians.size(), hold_out);
+  std::set<std::array<std::int64_t, 3>> shapes;
+  for (std::size_t i = 0; i < drawn.size(); ++i)
+    if (drawn[i]) shapes.insert(rows.medians[i].shape);
+  const std::string dtype(to_string(rows.dtype));
+  const Quantisations beside =
+      rows.dtype == DataType::Fp8 ? quantisations(CsvTable(rows.file), shapes) : Quantisations{};
+  std::vector<Sample> seen, unseen;
+  for (const Sample& sample : read_gemm_samples(rows.file, dtype, beside).medians)
+    (shapes.contains(sample.shape) ? unseen : seen).push_back(sample);
+  return unseen_gemm(sheet, rows.dtype, seen, unseen);
+}
+
 template <class Judge>
 std::vector<Judgement> over_gpus(const fs::path& measured, const Judge& judge) {
   std::vector<Judgement> judgements;
@@ -156,8 +176,7 @@ std::vector<Judgement> judge_held_out(const fs::path& measured, const HoldOut& h
       judgements.push_back({target.profile, std::move(what), 0, errors});
     };
     for (const GemmRows& products : rows.products)
-      add(name_of(products),
-          held_out_gemm(profile.sheet, products.dtype, products.medians, hold_out));
+      add(name_of(products), held_out_products(profile.sheet, products, hold_out));
     if (!rows.attention.empty())
       add("attention bf16", held_out_attention(profile.sheet, rows.attention, hold_out));
     std::vector<double> of_all;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
 #include "sim/base/median.hpp"
 
 namespace trainyard::fit {
@@ -79,18 +81,52 @@ std::optional<Quantisation> quantisation_of(const Lines& fp8, const Lines& bf16)
 
 }  // namespace
 
-std::map<std::string, Quantisation> quantisations(const CsvTable& table) {
+Quantisations quantisations(const CsvTable& table,
+                            const std::set<std::array<std::int64_t, 3>>& left_out) {
   std::map<std::string, Lines> fp8, bf16;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const std::string& dtype = table.text(row, "dtype");
     if (dtype != "fp8" && dtype != "bf16") continue;
+    const std::int64_t m = table.integer(row, "m"), n = table.integer(row, "n");
+    const std::int64_t k = table.integer(row, "k");
+    if (left_out.contains({m, n, k})) continue;
     Lines& lines = (dtype == "fp8" ? fp8 : bf16)[table.text(row, "backend")];
-    lines[{table.integer(row, "m"), table.integer(row, "k")}][table.integer(row, "n")].push_back(
-        table.number(row, "time_us") * 1e-6);
+    lines[{m, k}][n].push_back(table.number(row, "time_us") * 1e-6);
   }
-  std::map<std::string, Quantisation> found;
+  Quantisations found;
   for (const auto& [backend, lines] : fp8)
     if (const auto cost = quantisation_of(lines, bf16[backend])) found[backend] = *cost;
+  return found;
+}
+
+namespace {
+
+constexpr const char* kRecord = "/gemm/provenance/fp8/quantisation_taken_out";
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const Quantisations& found) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [backend, cost] : found)
+    list.push_back({{"backend", backend},
+                    {"constant_us", cost.constant_s * 1e6},
+                    {"element_ps", cost.element_s * 1e12},
+                    {"pairs", cost.lines}});
+  return list;
+}
+
+Quantisations recorded_quantisations(const std::string& profile) {
+  JsonFile file = JsonFile::read(data_file("kernels/profiles", profile));
+  const nlohmann::ordered_json::json_pointer place(kRecord);
+  Quantisations found;
+  if (!file.document().contains(place)) return found;
+  JsonObject fp8 = file.root().object("gemm").object("provenance").object("fp8");
+  for (JsonObject& entry : fp8.objects("quantisation_taken_out"))
+    found[entry.text("backend")] = {
+        .constant_s = entry.number("constant_us", {.least = 0.0}) * 1e-6,
+        .element_s = entry.number("element_ps", {.least = 0.0}) * 1e-12,
+        .lines = static_cast<std::size_t>(entry.integer("pairs", {.least = 0}))};
+  if (file.has_problems()) file.finish();
   return found;
 }
 

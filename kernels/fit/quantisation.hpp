@@ -11,24 +11,24 @@
 // step names these casts as kernels of their own, so a product must not hold them too.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "kernels/fit/samples.hpp"
 
 namespace trainyard::fit {
 
-struct Quantisation {
-  double constant_s = 0.0;
-  double element_s = 0.0;
-  std::size_t lines = 0;  // pairs of (m, k) that it was read off
-  [[nodiscard]] double seconds(std::int64_t m, std::int64_t k) const {
-    return constant_s + element_s * static_cast<double>(m) * static_cast<double>(k);
-  }
-};
+// Of each backend with fp8 and bf16 rows at enough (m, k); none where there are not. Rows of the
+// shapes to leave out are not looked at.
+[[nodiscard]] Quantisations quantisations(
+    const CsvTable& table, const std::set<std::array<std::int64_t, 3>>& left_out = {});
 
-// Of each backend with fp8 and bf16 rows at enough (m, k); none where there are not.
-[[nodiscard]] std::map<std::string, Quantisation> quantisations(const CsvTable& table);
+// Those that the fit of a GPU's profile found (gemm/provenance/fp8/quantisation_taken_out of
+// kernels/profiles/<gpu>.json); none where it has none. Throws InputError.
+[[nodiscard]] Quantisations recorded_quantisations(const std::string& profile);
+[[nodiscard]] nlohmann::ordered_json to_json(const Quantisations& found);
 
 }  // namespace trainyard::fit

@@ -42,7 +42,7 @@ struct TimedProduct {
 using TimedProducts = std::map<std::array<std::int64_t, 3>, std::vector<TimedProduct>>;
 
 TimedProducts read_gemm_rows(const CsvTable& table, const std::string& dtype,
-                             const std::map<std::string, Quantisation>& beside) {
+                             const Quantisations& beside) {
   TimedProducts rows;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "dtype") != dtype) continue;
@@ -73,13 +73,16 @@ Sample product_alone(const std::array<std::int64_t, 3>& shape,
 }  // namespace
 
 GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::string& dtype) {
+  return read_gemm_samples(file, dtype,
+                           dtype == "fp8" ? quantisations(CsvTable(file)) : Quantisations{});
+}
+
+GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::string& dtype,
+                              const Quantisations& taken_out) {
   const CsvTable table(file);
-  const auto beside = dtype == "fp8" ? quantisations(table) : std::map<std::string, Quantisation>{};
+  const Quantisations beside = dtype == "fp8" ? taken_out : Quantisations{};
   GemmSamples samples;
-  for (const auto& [backend, cost] : beside)
-    samples.taken_out.push_back(
-        fmt::format("{}: {:.2f} us and {:.3f} ps for each element of x, from {} pairs of m and k",
-                    backend, cost.constant_s * 1e6, cost.element_s * 1e12, cost.lines));
+  samples.taken_out = beside;
   constexpr double product_share_least = 1.0 / 3.0;
   for (const auto& [shape, rows] : read_gemm_rows(table, dtype, beside)) {
     samples.rows += rows.size();

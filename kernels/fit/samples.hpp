@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,11 +28,22 @@ struct Sample {
   }
 };
 
+// What a backend's fp8 rows time besides the product (quantisation.hpp).
+struct Quantisation {
+  double constant_s = 0.0;
+  double element_s = 0.0;
+  std::size_t lines = 0;  // pairs of (m, k) that it was read off
+  [[nodiscard]] double seconds(std::int64_t m, std::int64_t k) const {
+    return constant_s + element_s * static_cast<double>(m) * static_cast<double>(k);
+  }
+};
+using Quantisations = std::map<std::string, Quantisation>;  // by backend
+
 struct GemmSamples {
   std::vector<Sample> medians;  // over the backends, by ascending shape
   std::size_t rows = 0;
-  std::vector<std::string> taken_out;  // of each backend's fp8 rows, in words
-  std::size_t left_out = 0;            // shapes that are quantisation more than product
+  Quantisations taken_out;   // of each backend's fp8 rows
+  std::size_t left_out = 0;  // shapes that are quantisation more than product
 };
 
 struct AttentionSample {
@@ -52,6 +64,10 @@ struct AttentionSamples {
 // relative error are; where the product is less than a third of the time the shape is left out.
 [[nodiscard]] GemmSamples read_gemm_samples(const std::filesystem::path& file,
                                             const std::string& dtype);
+// With quantisations that were found elsewhere, so that rows to be judged tell nothing of them.
+[[nodiscard]] GemmSamples read_gemm_samples(const std::filesystem::path& file,
+                                            const std::string& dtype,
+                                            const Quantisations& taken_out);
 // Full causal attention in bf16 by one backend, keys and values cached in bf16.
 [[nodiscard]] AttentionSamples read_attention_samples(const std::filesystem::path& file,
                                                       const std::string& backend);

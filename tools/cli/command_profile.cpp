@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "kernels/bench/judge_rows.hpp"
 #include "kernels/bench/profile_files.hpp"
 #include "kernels/bench/shapes_file.hpp"
 #include "kernels/fit/judge.hpp"
@@ -34,7 +35,7 @@ struct ProfileChoice {
   ScenarioChoice scenario;
   std::string model, parallelism, node = "dgx_h100";
   std::vector<std::string> files;
-  std::string out, gpu, source, folder;
+  std::string out, gpu, source;
   std::size_t most = 20;
   double held_out = 0.0;
   std::uint64_t seed = 1;
@@ -179,14 +180,50 @@ Exit import_table(const ProfileChoice& choice) {
   return Exit::Fine;
 }
 
+// The profile that a user's table is judged by: the one asked for, or that of the GPU which the
+// table's own provenance names.
+std::string judged_gpu(const ProfileChoice& choice, const bench::MeasuredProfile& rows) {
+  if (!choice.gpu.empty()) return choice.gpu;
+  const auto named = rows.provenance.value("gpu", std::string());
+  for (const std::string& name : gpu_names())
+    if (name == named || load_gpu_sheet(name).title == named) return name;
+  fail_profile(
+      named.empty() ? "nothing says which GPU the rows were measured on"
+                    : fmt::format("\"{}\" has no profile here", named),
+      "add --gpu with a name of `trainyard list gpus`, or a profile of your own (my_gpu.json)");
+}
+
+// Rows of a user's own: a measured profile, or a table.
+std::vector<fit::Judgement> judge_own_rows(const ProfileChoice& choice) {
+  std::vector<fit::Judgement> all;
+  for (const std::string& file : choice.files) {
+    const bench::MeasuredProfile rows =
+        fs::path(file).extension() == ".csv"
+            ? bench::from_csv(file, {.gpu = choice.gpu, .source = file, .date = import_date()})
+            : bench::read_profile(file);
+    for (fit::Judgement& one : bench::judge_rows(rows, judged_gpu(choice, rows)))
+      all.push_back(std::move(one));
+  }
+  return all;
+}
+
 Exit judge_model(const ProfileChoice& choice) {
   if (choice.held_out < 0.0 || choice.held_out > 0.9)
     fail_profile(fmt::format("--hold-out is {}", choice.held_out),
                  "leave out a share from 0 to 0.9");
+  const fs::path& first = choice.files.front();
+  const bool folder = choice.files.size() == 1 && fs::is_directory(first);
+  if (!folder && choice.held_out > 0.0)
+    fail_profile("--hold-out fits again what a folder's tables fitted, and these are rows alone",
+                 "leave it out: nothing is fitted on them");
+  if (folder && !choice.gpu.empty())
+    fail_profile("--gpu is for tables of your own, and a folder names its GPUs itself",
+                 "leave it out, or give the files");
   const auto judgements =
-      choice.held_out > 0.0
-          ? fit::judge_held_out(choice.folder, {.share = choice.held_out, .seed = choice.seed})
-          : fit::judge_profiles(choice.folder);
+      !folder ? judge_own_rows(choice)
+      : choice.held_out > 0.0
+          ? fit::judge_held_out(first, {.share = choice.held_out, .seed = choice.seed})
+          : fit::judge_profiles(first);
   say("{}", fit::judgement_text(judgements, choice.markdown));
   return Exit::Fine;
 }
@@ -246,14 +283,23 @@ void add_files_commands(CLI::App& profile, const SharedChoice& choice, Action& a
 
 void add_judge(CLI::App& profile, const SharedChoice& choice, Action& action) {
   CLI::App* command = profile.add_subcommand(
-      "judge", "How far the shipped profiles are off on tables of measured kernels");
-  command->add_option("folder", choice->folder, "With gemm/, attention/, moe/ and h100_sxm.csv ...")
+      "judge", "How far profiles are off on measured kernels, nothing of which is fitted");
+  command
+      ->add_option("tables", choice->files,
+                   "Your rows: measured profiles (.json) or tables (.csv); or a folder with gemm/, "
+                   "attention/, moe/ and h100_sxm.csv ...")
       ->required();
-  command->add_option("--hold-out", choice->held_out,
-                      "Fit again without this share of the shapes, and judge on these");
+  command->add_option("--gpu", choice->gpu,
+                      "The profile to judge by: a name of `trainyard list gpus`, or a file "
+                      "(default: that of the GPU which the rows name)");
+  command->add_option(
+      "--hold-out", choice->held_out,
+      "Of a folder: fit again without this share of the shapes, and judge on these");
   command->add_option("--seed", choice->seed, "Which shapes are left out")->capture_default_str();
   command->add_flag("--markdown", choice->markdown, "Print a table in Markdown");
-  command->footer("Example:\n  trainyard profile judge measured/kernels --hold-out 0.2");
+  command->footer(
+      "Example:\n  trainyard profile judge my_gemm.csv --gpu h200\n"
+      "  trainyard profile judge measured/kernels --hold-out 0.2");
   command->callback([choice, &action] { action = [choice] { return judge_model(*choice); }; });
 }
 
