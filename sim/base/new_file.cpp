@@ -35,6 +35,8 @@ fs::path behind_links(fs::path file) {
   for (int i = 0; i < kMostLinks && fs::is_symlink(file, error); ++i) {
     file = file.parent_path() / fs::read_symlink(file, error);
   }
+  if (fs::is_symlink(file, error))
+    refuse(file, std::strerror(ELOOP), "write to another name, or remove the links");
   return file;
 }
 

@@ -80,7 +80,7 @@ TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
     SCOPED_TRACE(one.scenario + one.sets);
     const std::string sets = one.sets;
     const Outcome run = scratch.sh("trainyard run " + one.scenario + sets +
-                                   " --json a.json --chakra out && "
+                                   " --ideal --json a.json --chakra out && "
                                    "trainyard show topology " +
                                    one.scenario + " --json > c.json");
     ASSERT_EQ(run.exit, 0) << run.err;

@@ -103,6 +103,10 @@ Json without_what_no_flag_says(const Scenario& scenario) {
   for (const char* key : {"name", "source"}) kept["model"].erase(key);
   for (const char* key : {"scatter_gather", "overlap_tensor", "data"})
     kept["parallelism"].erase(key);
+  // Settings without effect: no weights are gathered where optimizer state is whole, and one stage
+  // sends nothing.
+  if (kept["parallelism"]["zero_stage"] == 0) kept["parallelism"].erase("overlap_param_gather");
+  if (kept["parallelism"]["pipeline"] == 1) kept["parallelism"].erase("overlap_p2p");
   for (const char* key : {"gradient_average", "global_batch_size"}) kept["training"].erase(key);
   return kept;
 }
