@@ -333,12 +333,16 @@ JsonFile profile_file(const std::filesystem::path& path) {
         path.string(), "/derived_from", "is missing, and no kernel is measured",
         fmt::format("name the measured GPU most like it: {}", fmt::join(measured_gpus(), ", "))});
   }
-  if (!measured->is_string() || *measured == path.stem().string()) return file;
+  if (!measured->is_string()) return file;
   const std::filesystem::path sibling = data_file(profile_folder, measured->get<std::string>());
+  if (std::filesystem::equivalent(sibling, path)) return file;
   nlohmann::ordered_json told = JsonFile::read(sibling).document();
   nlohmann::ordered_json whole = nlohmann::ordered_json::object();
   for (const char* key : {"generation", "sheet", "communication_sms"})
     if (told.contains(key)) whole[key] = told[key];
+  // Power scales clocks only beside the peak of the same GPU (sustained_at), so that of another GPU
+  // is not taken.
+  if (whole.contains("sheet")) whole["sheet"].erase("power_w");
   whole.merge_patch(own);
   return JsonFile::parse(path.string(), whole.dump());
 }

@@ -189,8 +189,8 @@ struct ParameterServers {
   std::int64_t staleness = 0;  // steps a worker may be ahead of the slowest
   bool asynchronous = false;   // without that bound
   std::int64_t steps = 1;      // played one after the other; in the mean, where workers run ahead
-  // Of every worker, where they run ahead and are not of one speed (scenarios/run/own_pace.hpp);
-  // empty: `steps` of each.
+  // Steps of each worker, where workers run ahead at different speeds (scenarios/run/own_pace.hpp);
+  // empty: `steps` each.
   std::vector<std::uint32_t> steps_of_worker = {};
 
   // A worker does not wait for all others in every step.

@@ -37,8 +37,8 @@ struct Practice {
   std::string source;
 };
 
-// Those of every framework, then those of the named one of models/frameworks. Throws InputError
-// where a practice is malformed.
+// The practices of every framework, then those of the named one of models/frameworks. Throws
+// InputError where a practice is malformed.
 [[nodiscard]] std::vector<Practice> load_practices(const std::string& framework);
 
 }  // namespace trainyard

@@ -255,7 +255,8 @@ void check_nccl(const Check& check) {
   }
 }
 
-// Asked only where the batch divides, because the number of microbatches decides.
+// Interleaving needs stages. The schedule's own rule is asked only where the batch divides: it
+// needs the number of microbatches.
 void check_schedule_shape(const Check& check) {
   if (!check.parallelism) return;
   if (check.sizes().interleave > 1 && check.sizes().pipeline == 1) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
@@ -113,6 +114,19 @@ void take_out(Json& document, const std::vector<AppliedDefault>& record) {
   }
 }
 
+// Takes the recorded defaults of another framework, which the file named before, out of document
+// and record.
+void forget_others(const std::vector<Practice>& practices, Json& document,
+                   std::vector<AppliedDefault>& record) {
+  const auto is_other = [&](const AppliedDefault& one) {
+    return std::ranges::find(practices, one.source, &Practice::source) == practices.end();
+  };
+  std::vector<AppliedDefault> others;
+  std::ranges::copy_if(record, std::back_inserter(others), is_other);
+  std::erase_if(record, is_other);
+  take_out(document, others);
+}
+
 }  // namespace
 
 std::vector<AppliedDefault> apply_defaults(JsonFile& file, const std::filesystem::path& folder) {
@@ -128,7 +142,9 @@ std::vector<AppliedDefault> apply_defaults(JsonFile& file, const std::filesystem
   if (std::ranges::find(known, framework) == known.end()) return applied;
   const std::string precision = text_at(document, "/training/precision", "bf16");
   const bool experts = has_experts(document, folder);
-  for (const Practice& practice : load_practices(framework))
+  const std::vector<Practice> practices = load_practices(framework);
+  forget_others(practices, document, applied);
+  for (const Practice& practice : practices)
     if (practice.when.holds(precision, experts)) apply(practice, document, applied);
   return applied;
 }

@@ -21,8 +21,8 @@ namespace trainyard {
 
 // Fills the file's document in; says what it filled in. A scenario that was written out keeps the
 // record of its defaults ("applied_defaults"): those whose field has another value by now are
-// dropped from it, and "ideal" takes the recorded fields out of the document again. Problems go to
-// the file.
+// dropped from it. Recorded fields are taken out of the document again under "ideal", and where the
+// framework that is named now has no practice of their source. Problems go to the file.
 [[nodiscard]] std::vector<AppliedDefault> apply_defaults(JsonFile& file,
                                                          const std::filesystem::path& folder);
 

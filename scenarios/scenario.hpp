@@ -41,8 +41,8 @@ struct Scenario {
   TrainingPlan plan;
   ClusterSpec cluster;
   std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
-  // What fields have that the file leaves out: "framework", its practices (defaults.hpp), or
-  // "ideal", the values of this structure.
+  // Where fields that the file leaves out come from: "framework" (its practices, defaults.hpp) or
+  // "ideal" (the values of this structure).
   std::string defaults = "framework";
   std::vector<AppliedDefault> applied_defaults = {};
   std::string host = "none";  // models/hosts, a file, or "none"

@@ -220,8 +220,9 @@ class Builder {
   void join_host() {
     RowSets switch_set = sets_of(rows_, {"PIX", "PXB"});
     RowSets cpu_set = sets_of(rows_, {"PIX", "PXB", "PHB", "NODE"});
-    std::map<std::string, std::size_t> first_gpu;         // by NUMA node
-    for (std::size_t row = 0; row < rows_.size(); ++row)  // NVLink hides how GPUs are joined else
+    std::map<std::string, std::size_t> first_gpu;  // by NUMA node
+    // NVLink hides how GPUs are joined otherwise.
+    for (std::size_t row = 0; row < rows_.size(); ++row)
       if (!rows_[row].numa.empty() && is_gpu(rows_[row].name))
         cpu_set.join(first_gpu.try_emplace(rows_[row].numa, row).first->second, row);
     std::map<std::size_t, std::size_t> sharers;  // by switch

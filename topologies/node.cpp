@@ -1,6 +1,7 @@
 #include "topologies/node.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "topologies/torus.hpp"
@@ -143,6 +144,18 @@ class NodeDraft {
   std::vector<DeviceId> nics_;
 };
 
+// A GPU of a full mesh has a wire to each of its peers.
+void keep_wires(NodeSpec& node, std::uint32_t peers, std::uint32_t before) {
+  if (peers == 0) {
+    node.scale_up = NodeSpec::ScaleUp::None;
+    return;
+  }
+  const double share = static_cast<double>(peers) / before;
+  node.nvlink = node.nvlink * share;
+  node.nvlink_nominal = node.nvlink_nominal * share;
+  node.nvlinks = std::max<std::uint32_t>(node.nvlinks * peers / before, 1);
+}
+
 }  // namespace
 
 GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu) {
@@ -155,6 +168,27 @@ void forget_if_alike(ClusterFacts& facts) {
   const GpuKind usual{.profile = facts.gpu, .memory = facts.gpu_memory};
   const auto differs = [&](const GpuKind& kind) { return kind != usual; };
   if (std::ranges::none_of(facts.mixed_gpus, differs)) facts.mixed_gpus.clear();
+}
+
+NodeSpec part_of(NodeSpec node, std::uint32_t gpus) {
+  const std::uint32_t whole = node.gpus;
+  if (gpus == whole) return node;
+  const auto divisor_up_to = [gpus](std::uint32_t most) {
+    std::uint32_t divisor = std::clamp<std::uint32_t>(most, 1, gpus);
+    while (gpus % divisor != 0) --divisor;
+    return divisor;
+  };
+  node.gpus = gpus;
+  if (node.nics > 0) node.nics = divisor_up_to((node.nics * gpus + whole - 1) / whole);
+  if (node.gpus_per_pcie_switch > 0)
+    node.gpus_per_pcie_switch = std::gcd(gpus, node.gpus_per_pcie_switch);
+  node.gpus_per_cpu = divisor_up_to(node.gpus_per_cpu);
+  if (node.scale_up == NodeSpec::ScaleUp::Torus) node.scale_up_dims = balanced_dims(gpus, 3);
+  if (node.scale_up == NodeSpec::ScaleUp::FullMesh) keep_wires(node, gpus - 1, whole - 1);
+  for (OtherGpus& other : node.other_gpus)
+    std::erase_if(other.gpus, [gpus](std::uint32_t one) { return one >= gpus; });
+  std::erase_if(node.other_gpus, [](const OtherGpus& other) { return other.gpus.empty(); });
+  return node;
 }
 
 DrawnNode draw_node(const NodeSpec& node) { return NodeDraft(node).draw(); }

@@ -20,6 +20,10 @@ namespace trainyard {
 // where that differs too.
 void change_nics(JsonObject object, NodeSpec& node);
 
+// The node with its first `gpus` GPUs and what belongs to them of NICs, PCIe switches and CPUs.
+// REQUIRES: 1 <= gpus <= node.gpus.
+[[nodiscard]] NodeSpec part_of(NodeSpec node, std::uint32_t gpus);
+
 // A list such as [2, 3]; `what` they number, for the message.
 [[nodiscard]] std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key,
                                                       std::string_view what);

@@ -10,8 +10,8 @@ namespace trainyard {
 
 namespace {
 
-// What is no quantity has been reported as that. Less than one byte, or one a second, is a slip of
-// the pen: what is divided by it would be no time of any step.
+// Values that do not parse are reported already. Less than 1 B or 1 B/s is a typing error, and
+// steps would take as good as for ever.
 template <class Parser>
 void report_zero(JsonObject& object, std::string_view key, std::string_view remedy, Parser parser,
                  const std::string& one) {

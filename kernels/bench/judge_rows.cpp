@@ -23,6 +23,8 @@ std::string kind_of(const Task& task, const Kernel& kernel) {
   return name;
 }
 
+constexpr double kLeastTimeUs = 1e-3;
+
 struct Kind {
   std::size_t known = 0;
   std::vector<double> ratios = {};
@@ -37,6 +39,14 @@ std::vector<fit::Judgement> judge_rows(const MeasuredProfile& rows,
   for (const MeasuredRow& row : rows.rows) {
     const std::optional<Kernel> kernel = kernel_of(row.task);
     if (!kernel) continue;
+    if (!(row.time_us.median >= kLeastTimeUs)) {
+      throw InputError(
+          Problem{{},
+                  {},
+                  fmt::format("{} us is the time of a kernel, less than a clock measures",
+                              row.time_us.median),
+                  "leave the row out"});
+    }
     const Cost cost = gpu.model->cost(*kernel);
     Kind& kind = kinds[kind_of(row.task, *kernel)];
     kind.known += cost.provenance == Provenance::Measured ? 1 : 0;

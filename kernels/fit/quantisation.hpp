@@ -21,13 +21,14 @@
 
 namespace trainyard::fit {
 
-// Of each backend with fp8 and bf16 rows at enough (m, k); none where there are not. Rows of the
-// shapes to leave out are not looked at.
+// Each backend's quantisation, where it has fp8 and bf16 rows at enough (m, k). Rows of the shapes
+// in `left_out` are not read.
 [[nodiscard]] Quantisations quantisations(
     const CsvTable& table, const std::set<std::array<std::int64_t, 3>>& left_out = {});
 
-// Those that the fit of a GPU's profile found (gemm/provenance/fp8/quantisation_taken_out of
-// kernels/profiles/<gpu>.json); none where it has none. Throws InputError.
+// The quantisations recorded when the GPU's profile was fitted
+// (gemm/provenance/fp8/quantisation_taken_out of kernels/profiles/<gpu>.json); empty where there
+// are none. Throws InputError.
 [[nodiscard]] Quantisations recorded_quantisations(const std::string& profile);
 [[nodiscard]] nlohmann::ordered_json to_json(const Quantisations& found);
 

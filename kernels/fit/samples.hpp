@@ -28,7 +28,7 @@ struct Sample {
   }
 };
 
-// What a backend's fp8 rows time besides the product (quantisation.hpp).
+// The time in a backend's fp8 rows beside the product (quantisation.hpp).
 struct Quantisation {
   double constant_s = 0.0;
   double element_s = 0.0;

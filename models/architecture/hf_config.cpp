@@ -382,7 +382,7 @@ HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::st
         "give the config.json as it lies beside the weights");
   }
   for (const char* tower : {"vision_config", "audio_config"})
-    if (document.contains(tower))
+    if (const auto found = document.find(tower); found != document.end() && !found->is_null())
       made.notes.push_back(fmt::format("the part of {} is left out", tower));
   std::string source = fmt::format("{}{}", kSource, name);
   for (const std::string& note : made.notes) source += "; " + note;

@@ -87,14 +87,13 @@ void ContextAttention::join_output(const AttentionBlock& block, bool first) {
 }
 
 // The first gradients are copied into the sum's tensor, later ones are added to it: queries' here,
-// keys' and values' to those that have arrived, each with a kernel of its own.
+// keys' and values' to those that have arrived (kNone: none come), each with a kernel of its own.
 void ContextAttention::join_gradients(const AttentionBlock& block, OpIndex arrived, bool first) {
-  const std::int64_t times = first ? 2 : 3;
   memory_bound("query_gradient_add", MemoryBoundKind::Elementwise,
-               times * batch_ * block.queries * query_row_bytes());
+               (first ? 2 : 3) * batch_ * block.queries * query_row_bytes());
   build_.wait_for(arrived);
   memory_bound("key_value_gradient_add", MemoryBoundKind::Elementwise,
-               times * batch_ * block.keys * kv_row_bytes(), 2);
+               (arrived == kNone ? 2 : 3) * batch_ * block.keys * kv_row_bytes(), 2);
 }
 
 // As TransformerEngine's AttnFuncWithCPAndKVP2P (pytorch/attention/dot_product_attention/
@@ -136,7 +135,7 @@ void ContextAttention::ring_backward() {
         {.rank = shape_.ring_place, .source = source_at(i, shape_.ring_place, cut_.ranks, true)});
     if (!block) continue;
     const OpIndex core = attend("attention_backward", *block, true);
-    join_gradients(*block, arrived, first == kNone);
+    join_gradients(*block, i > 0 ? arrived : kNone, first == kNone);
     if (first == kNone) first = core;
   }
   build_.wait_for(arrived);

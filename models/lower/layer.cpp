@@ -125,8 +125,8 @@ void LayerLowering::row_forward(std::string_view join, std::string_view name, co
   join_partial_sums(join);
 }
 
-// An operand of a weight gradient of which the rank has its own part. Beside computation what comes
-// back is for the caller to wait for.
+// Gathers an operand of a weight gradient that each rank keeps a part of. With overlap the caller
+// waits for the result; without, this call does.
 OpIndex LayerLowering::gather_kept(std::string_view layer, std::string_view operand) {
   const bool overlap = plan_.parallelism.overlap_tensor;
   const DataType type =

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -72,7 +73,7 @@ void read_ahead(const Variant& variant) {
     const Scenario scenario = load_scenario(variant.file, variant.changes);
     (void)load_gpu_sheet(scenario.cluster.node.gpu);
     (void)load_cost_model(scenario.cluster.node.gpu);
-  } catch (const InputError&) {  // told of each variant that it concerns
+  } catch (const std::exception&) {  // told of each variant that it concerns
   }
 }
 
@@ -88,7 +89,7 @@ std::string variant_key(const Variant& variant) {
 std::string variant_fingerprint(const std::string& state, const Variant& variant) {
   try {
     return loaded_fingerprint(state, load_scenario(variant.file, variant.changes));
-  } catch (const InputError& error) {
+  } catch (const std::exception& error) {  // a fault too: the worker tells of it
     return text_fingerprint(state + error.what());
   }
 }
@@ -142,12 +143,14 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
   }
   std::size_t done = seen.size() - open.size();
   const auto keep = [&](std::size_t number, const Answer& answer) {
-    options.journal.append(
-        answer.kind == Answer::Kind::Fine
-            ? Json::parse(answer.text)
-            : without_result(*open[number],
-                             state.empty() ? "" : variant_fingerprint(state, *open[number]),
-                             status_of(answer.kind), answer.text));
+    const Variant& variant = *open[number];
+    // What made a worker crash is not loaded here. Its row has no fingerprint and is done again.
+    const bool loads = !state.empty() && answer.kind != Answer::Kind::Crash;
+    options.journal.append(answer.kind == Answer::Kind::Fine
+                               ? Json::parse(answer.text)
+                               : without_result(variant,
+                                                loads ? variant_fingerprint(state, variant) : "",
+                                                status_of(answer.kind), answer.text));
     if (options.progress) options.progress(++done, seen.size());
   };
   load_fluid_solver();

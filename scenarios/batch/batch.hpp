@@ -26,8 +26,8 @@ struct Variant {
 [[nodiscard]] std::string variant_key(const Variant& variant);
 
 // A fingerprint (fingerprint.hpp) of what its row is computed from: the resolved scenario, the
-// files that it names, and the state of program and data. Of a variant that is refused: what is
-// said.
+// files that it names, and the state of program and data. A refused variant has the fingerprint of
+// its message.
 [[nodiscard]] std::string variant_fingerprint(const std::string& state, const Variant& variant);
 
 // The row of a variant, simulated here and now:
@@ -57,8 +57,8 @@ struct BatchOptions {
 };
 
 // Drops the rows of these variants that were computed from another scenario, other files, data or
-// another program, or by a version that wrote no fingerprints, and returns how many these were. Of
-// a journal without a state nothing.
+// another program, or by a version that wrote no fingerprints, and returns how many these were. A
+// journal without a state drops nothing.
 std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants);
 
 // Runs the variants that the journal does not have, outdated rows again. A worker that crashes

@@ -15,6 +15,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/new_file.hpp"
 
 namespace trainyard {
@@ -111,8 +112,7 @@ void Journal::read(const std::string& text) {
   for (std::size_t number = 1; begin < text.size(); ++number) {
     const std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;  // cut short: that run is done again
-    Json row = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                           text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    Json row = try_parse_json(std::string_view(text).substr(begin, end - begin)).value_or(Json());
     if (!row.is_object() || !row.contains("key") || !row["key"].is_string())
       refuse(file_, fmt::format("line {} is no row of a batch", number),
              "name another file, or remove the line");
@@ -149,9 +149,14 @@ void Journal::rewrite() {
   for (const Json& row : rows_) made.write(row.dump() + "\n");
   const int fresh = ::fcntl(made.descriptor(), F_DUPFD_CLOEXEC, 0);
   if (fresh < 0) made.fail(errno);
-  ::close(std::exchange(descriptor_, fresh));
-  if (!is_locked(fresh) || ::fcntl(fresh, F_SETFL, O_APPEND) != 0) made.fail(errno);
-  made.put_in_place();
+  try {
+    if (!is_locked(fresh) || ::fcntl(fresh, F_SETFL, O_APPEND) != 0) made.fail(errno);
+    made.put_in_place();
+  } catch (...) {
+    ::close(fresh);
+    throw;
+  }
+  ::close(std::exchange(descriptor_, fresh));  // only now: the old lock keeps others out until here
 }
 
 void Journal::append(const Json& row) {

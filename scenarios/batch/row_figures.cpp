@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace trainyard {
@@ -29,10 +30,12 @@ RowFigures row_figures(const Json& row) {
   for (std::size_t stage = 0;; ++stage) {
     const auto peak = number(*result, fmt::format("memory.{}.peak_bytes", stage));
     if (!peak) break;
+    const double capacity =
+        number(*result, fmt::format("memory.{}.capacity_bytes", stage)).value_or(0.0);
+    if (capacity > 0.0) figures.fullest_share = std::max(figures.fullest_share, *peak / capacity);
     if (*peak <= figures.peak_bytes) continue;
     figures.peak_bytes = *peak;
-    figures.capacity_bytes =
-        number(*result, fmt::format("memory.{}.capacity_bytes", stage)).value_or(0.0);
+    figures.capacity_bytes = capacity;
   }
   return figures;
 }

@@ -21,6 +21,7 @@ struct RowFigures {
   std::optional<double> mfu = {};
   double peak_bytes = 0.0;      // of the stage that needs most
   double capacity_bytes = 0.0;  // of its GPU; 0: not known
+  double fullest_share = 0.0;   // most of a GPU's capacity that a stage needs; 0: none is known
 };
 [[nodiscard]] RowFigures row_figures(const nlohmann::ordered_json& row);
 

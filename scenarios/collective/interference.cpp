@@ -242,6 +242,7 @@ double GroupRow::busbw_together() const { return busbw_alone() / slowdown(); }
 
 InterferenceStudy study_interference(const Cluster& cluster, const InterferenceQuestion& question) {
   TY_CHECK(!question.groups.empty());
+  TY_CHECK(!question.sizes.empty());
   for (const CollectiveGroup& group : question.groups)
     TY_CHECK(group.gpus.size() > 1, group.gpus.size());
   Runs runs(cluster, question);

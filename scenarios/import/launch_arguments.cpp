@@ -68,7 +68,7 @@ std::string joined_lines(const std::string& text) {
   return joined;
 }
 
-// What stands behind a $: a name, or a name with a default in braces.
+// A reference to a variable: a name, or a name with a default in braces.
 struct Reference {
   std::string_view name;
   std::optional<std::string_view> otherwise = {};
@@ -92,10 +92,18 @@ Reference reference_at(std::string_view text) {
   return {.name = name, .otherwise = rest.substr(1), .length = length};
 }
 
+constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+
+// Of one text, and of all variables of a script together.
+void check_size(std::size_t bytes, const std::string& file) {
+  if (bytes <= kMostBytes) return;
+  refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
+         "do variables stand for each other?");
+}
+
 // Variables may stand for text with variables; each round puts in one level.
 std::string expanded(std::string text, const Variables& variables, const std::string& file) {
   constexpr int kLevels = 8;
-  constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
   for (int level = 0; level < kLevels; ++level) {
     std::string result;
     bool changed = false;
@@ -115,9 +123,7 @@ std::string expanded(std::string text, const Variables& variables, const std::st
         result += rest.substr(0, std::max<std::size_t>(reference.length, 1));
       changed = changed || is_known || reference.otherwise;
       rest.remove_prefix(std::max<std::size_t>(reference.length, 1));
-      if (result.size() > kMostBytes)
-        refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
-               "do variables stand for each other?");
+      check_size(result.size(), file);
     }
     text = std::move(result);
     if (!changed) break;
@@ -144,6 +150,7 @@ std::optional<std::string_view> value_at(std::string_view text) {
 Variables variables_of(const std::string& script, const std::string& file,
                        const Variables& defined) {
   Variables variables = defined;
+  std::size_t bytes = 0;
   std::istringstream lines(script);
   for (std::string line; std::getline(lines, line);) {
     std::string_view rest = without_spaces_before(line);
@@ -152,8 +159,12 @@ Variables variables_of(const std::string& script, const std::string& file,
     const std::string name(name_at(rest));
     rest.remove_prefix(name.size());
     if (name.empty() || !rest.starts_with('=') || defined.contains(name)) continue;
-    if (const auto value = value_at(rest.substr(1)))
-      variables[name] = expanded(std::string(*value), variables, file);
+    const auto value = value_at(rest.substr(1));
+    if (!value) continue;
+    std::string text = expanded(std::string(*value), variables, file);
+    bytes += text.size();
+    check_size(bytes, file);
+    variables[name] = std::move(text);
   }
   return variables;
 }
@@ -182,7 +193,7 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
   return values;
 }
 
-// What may stand before a setting: nothing, a rank's number ("3:") or its name ("[default0]:").
+// Whether the text is a rank's prefix of a line: empty, a number ("3:") or a name ("[default0]:").
 bool is_rank(std::string_view text) {
   if (text.starts_with('[')) text.remove_prefix(1);
   const std::size_t length = std::min(text.find_first_of("] \t"), text.size());

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/base/error.hpp"
 #include "topologies/cluster_reader.hpp"
-#include "topologies/torus.hpp"
 
 namespace trainyard {
 
@@ -34,18 +32,6 @@ LaunchedNodes chosen_nodes(const NodeSpec& node, const LaunchedSizes& sizes, std
   const std::int64_t nodes = *sizes.chosen;
   if (sizes.world) return {.nodes = nodes, .gpus = *sizes.world / nodes};
   return {.nodes = nodes, .gpus = sizes.per_host ? *sizes.per_host * hosts : node.gpus};
-}
-
-// A GPU of a full mesh has a wire to each of its peers.
-void keep_wires(NodeSpec& node, std::uint32_t peers, std::uint32_t before) {
-  if (peers == 0) {
-    node.scale_up = NodeSpec::ScaleUp::None;
-    return;
-  }
-  const double share = static_cast<double>(peers) / before;
-  node.nvlink = node.nvlink * share;
-  node.nvlink_nominal = node.nvlink_nominal * share;
-  node.nvlinks = std::max<std::uint32_t>(node.nvlinks * peers / before, 1);
 }
 
 void check_size(const std::string& file, const std::string& flag, std::optional<std::int64_t> given,
@@ -90,27 +76,6 @@ LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
                   "name another --node, or more --nodes");
   }
   return launched;
-}
-
-NodeSpec part_of(NodeSpec node, std::uint32_t gpus) {
-  const std::uint32_t whole = node.gpus;
-  if (gpus == whole) return node;
-  const auto divisor_up_to = [gpus](std::uint32_t most) {
-    std::uint32_t divisor = std::clamp<std::uint32_t>(most, 1, gpus);
-    while (gpus % divisor != 0) --divisor;
-    return divisor;
-  };
-  node.gpus = gpus;
-  if (node.nics > 0) node.nics = divisor_up_to((node.nics * gpus + whole - 1) / whole);
-  if (node.gpus_per_pcie_switch > 0)
-    node.gpus_per_pcie_switch = std::gcd(gpus, node.gpus_per_pcie_switch);
-  node.gpus_per_cpu = divisor_up_to(node.gpus_per_cpu);
-  if (node.scale_up == NodeSpec::ScaleUp::Torus) node.scale_up_dims = balanced_dims(gpus, 3);
-  if (node.scale_up == NodeSpec::ScaleUp::FullMesh) keep_wires(node, gpus - 1, whole - 1);
-  for (OtherGpus& other : node.other_gpus)
-    std::erase_if(other.gpus, [gpus](std::uint32_t one) { return one >= gpus; });
-  std::erase_if(node.other_gpus, [](const OtherGpus& other) { return other.gpus.empty(); });
-  return node;
 }
 
 }  // namespace trainyard

@@ -1,8 +1,9 @@
 // How many nodes a launch runs on, and how many GPUs of each.
 //
-//   LaunchedNodes nodes = launched_nodes(load_node("dgx_h100"), {.nodes = 2, .per_node = 4},
-//   "run.sh"); nodes.world();                            // 8 part_of(load_node("dgx_h100"),
-//   nodes.gpus)  // a DGX H100 with four of its GPUs
+//   const NodeSpec node = load_node("dgx_h100");
+//   const LaunchedNodes nodes = launched_nodes(node, {.hosts = 2, .per_host = 4}, "run.sh");
+//   nodes.world();     // 8
+//   part_of(node, 4);  // a DGX H100 with four of its GPUs (topologies/node.hpp)
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,5 @@ struct LaunchedNodes {
 // where nothing says how large the world is.
 [[nodiscard]] LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
                                            const std::string& file);
-
-// The node with its first `gpus` GPUs and what belongs to them of NICs, PCIe switches and CPUs.
-// REQUIRES: 1 <= gpus <= node.gpus.
-[[nodiscard]] NodeSpec part_of(NodeSpec node, std::uint32_t gpus);
 
 }  // namespace trainyard

@@ -252,8 +252,9 @@ class Launch {
     Json c = {{"node", machine_.node}, {"nodes", launched.nodes}};
     if (launched.gpus < node.gpus) {
       c["node"] = to_json(part_of(node, static_cast<std::uint32_t>(launched.gpus)));
-      made_.notes.push_back(fmt::format("{} of a node's {} GPUs run a process, each with its NIC",
-                                        launched.gpus, node.gpus));
+      made_.notes.push_back(
+          fmt::format("{} of a node's {} GPUs run a process, with their share of its NICs",
+                      launched.gpus, node.gpus));
     }
     c["fabric"] = {{"kind", launched.nodes > 1 ? "rail_optimized" : "single_switch"}};
     return c;

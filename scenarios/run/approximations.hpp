@@ -12,7 +12,7 @@ namespace trainyard {
 
 // What the lowering leaves out of this plan, and settings of it that have no effect.
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
-// What is slower than a NIC on a message's way to it.
+// Says which link slower than the NIC a message crosses on its way to it.
 void add_cluster_approximations(const Cluster& cluster, RunFacts& facts);
 
 // Of a workload that comes without a scenario: the software around its kernels is not known.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <queue>
 
 #include "sim/base/check.hpp"
 
@@ -64,18 +65,30 @@ std::vector<std::uint32_t> shared_out(std::span<const std::vector<double>> ends,
   TY_CHECK(!ends.empty() && total >= ends.size(), ends.size(), total);
   const std::vector<std::uint64_t> pace = paces(ends);
   std::vector<std::uint32_t> steps(ends.size(), 1);
-  // The next step ends first for the worker with the smallest (steps + 1) / pace.
-  const auto earlier = [&](std::size_t a, std::size_t b) {
-    return (steps[a] + 1) * pace[b] < (steps[b] + 1) * pace[a];
+  // A worker's next step ends at (steps + 1) / pace. Of equal dates the first worker's is earlier.
+  const auto later = [&](std::size_t a, std::size_t b) {
+    const std::uint64_t date_a = (steps[a] + 1) * pace[b];
+    const std::uint64_t date_b = (steps[b] + 1) * pace[a];
+    return date_a != date_b ? date_a > date_b : a > b;
   };
+  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> next(later);
+  for (std::size_t worker = 0; worker < steps.size(); ++worker) next.push(worker);
+  std::vector<std::size_t> held;  // too far ahead until the slowest move on
+  std::uint64_t least = 1;
+  std::size_t slowest = steps.size();  // workers with the least steps
   for (std::uint64_t made = ends.size(); made < total; ++made) {
-    const std::uint32_t least = *std::ranges::min_element(steps);
-    std::size_t next = steps.size();
-    for (std::size_t worker = 0; worker < steps.size(); ++worker) {
-      if (staleness && steps[worker] > least + *staleness) continue;
-      if (next == steps.size() || earlier(worker, next)) next = worker;
+    const std::size_t worker = next.top();
+    next.pop();
+    if (steps[worker]++ == least && --slowest == 0) {
+      ++least;
+      slowest = static_cast<std::size_t>(std::ranges::count(steps, least));
+      for (const std::size_t one : held) next.push(one);
+      held.clear();
     }
-    ++steps[next];
+    if (staleness && steps[worker] > least + *staleness)
+      held.push_back(worker);
+    else
+      next.push(worker);
   }
   return steps;
 }

@@ -162,8 +162,8 @@ Run WhatIf::take() && {
     overheads();
   } else {  // which overheads do not touch: they add to what programs hold throughout
     const bool worth = run.timeline.counters.operations > kOperationsWorthAThread;
-    std::vector<Breakdown>
-        found;  // overheads look at the run, whose own list has to stay until then
+    // Memory overheads read the run meanwhile (RunView), so its list is replaced after both ended.
+    std::vector<Breakdown> found;
     beside(
         worth, [&] { found = breakdowns(run.workload, run.partition, run.timeline); }, overheads);
     run.breakdowns = std::move(found);

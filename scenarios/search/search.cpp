@@ -97,7 +97,8 @@ class Simulation {
   Simulation(const SearchQuestion& question, const Patience& patience, SearchResult& result)
       : question_(question), patience_(patience), result_(result), known_(question.top) {}
 
-  // Those that may be in the answer, in their order. `last`: they are all that is left to do.
+  // Simulates the candidates that may be in the answer, in their order. `last`: they are all that
+  // is left to do.
   void run(const std::vector<Candidate>& candidates, bool last) {
     std::vector<const Candidate*> wave;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -171,7 +172,7 @@ std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
   return front;
 }
 
-// Of each row the quickest, `top` at most. `by_time` is sorted.
+// The quickest layout of each row, `top` at most. `by_time` is sorted.
 std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std::size_t top) {
   std::vector<FoundLayout> best;
   std::set<std::string> rows;
@@ -237,7 +238,7 @@ class Searching {
   }
 
  private:
-  // Of the time of a search, when bounds must be done with.
+  // Shares of the search's time after which bounding stops.
   static constexpr double kPlainShare = 0.25, kBoundsShare = 0.5;
 
   // Where the time ends before all are looked at, these are the ones most like the scenario's own.
@@ -351,15 +352,12 @@ std::string row_name(const Layout& layout) {
 }
 
 bool fits(const RowFigures& figures, double headroom) {
-  if (figures.status != "fits") return false;
-  return figures.capacity_bytes <= 0.0 ||
-         figures.peak_bytes <= (1.0 - headroom) * figures.capacity_bytes;
+  return figures.status == "fits" && figures.fullest_share <= 1.0 - headroom;
 }
 
 bool is_tight(const RowFigures& figures) {
   constexpr double kTight = 0.03;
-  return figures.capacity_bytes > 0.0 &&
-         figures.peak_bytes > (1.0 - kTight) * figures.capacity_bytes;
+  return figures.fullest_share > 1.0 - kTight;
 }
 
 }  // namespace trainyard

@@ -96,9 +96,9 @@ struct SearchResult {
 [[nodiscard]] std::string layout_name(const Layout& layout);
 // The same for all layouts that differ in their interleaving alone.
 [[nodiscard]] std::string row_name(const Layout& layout);
-// Whether a row says that it fits, with such a share of its GPU's memory free.
+// Whether a row says that it fits, with such a share of each GPU's memory free.
 [[nodiscard]] bool fits(const RowFigures& figures, double headroom);
-// Whether a layout that fits leaves less than 3 % of its GPU's memory: within what predicted peaks
+// Whether a layout that fits leaves less than 3 % of a GPU's memory: within what predicted peaks
 // are off (scenarios/validate/ACCURACY.md).
 [[nodiscard]] bool is_tight(const RowFigures& figures);
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 
 #include "models/collectives/nccl/fit/fit_machine.hpp"
 #include "models/collectives/profile/collective_profile.hpp"
@@ -78,7 +78,7 @@ bool is_points_log(const std::string& text) {
   return has("\"rows\"") && has("\"op\"") && has("\"size_bytes\"");
 }
 
-// Of each test the times out of place, where there are any.
+// The out-of-place times of each test; the in-place ones where it has no others.
 std::vector<MeasuredPoint> points_of(const std::vector<MeasuredRun>& runs) {
   std::vector<MeasuredPoint> points;
   for (const MeasuredRun& run : runs) {

@@ -21,7 +21,8 @@ std::optional<fs::path> machine_file(const fs::path& data) {
 
 bool is_platform_block(const fs::path& machine) {
   JsonFile file = JsonFile::read(machine);
-  return file.document().is_object() && file.document().contains("gpu");
+  const nlohmann::ordered_json& document = file.document();
+  return document.is_object() && document.contains("gpu") && !document.contains("devices");
 }
 
 nlohmann::ordered_json read_machine(const fs::path& machine) {

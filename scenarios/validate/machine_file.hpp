@@ -18,7 +18,8 @@ namespace trainyard {
 [[nodiscard]] std::filesystem::path machine_file_name(const std::filesystem::path& data);
 [[nodiscard]] std::optional<std::filesystem::path> machine_file(const std::filesystem::path& data);
 
-// A platform block names its GPU; a cluster does not. Throws InputError where the file is no JSON.
+// A platform block names its GPU and lists no devices; a cluster does neither or both. Throws
+// InputError where the file is no JSON.
 [[nodiscard]] bool is_platform_block(const std::filesystem::path& machine);
 
 // The cluster object of the file. Throws InputError where it holds another thing, or one that

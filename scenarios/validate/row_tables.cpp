@@ -92,18 +92,17 @@ std::int64_t gpus_of_node(std::int64_t gpus, std::int64_t node, bool domain) {
   return node;
 }
 
-// The node with fewer GPUs, and of everything else its share.
-Json part_of_node(Json node, std::int64_t gpus) {
-  const auto whole = node.at("gpus").get<std::int64_t>();
-  if (gpus == whole) return node;
-  node["gpus"] = gpus;
-  for (const char* place : {"/pcie/gpus_per_switch", "/cpu/gpus_per_cpu"}) {
-    Json& part = node[Json::json_pointer(place)];
-    part = std::min(part.get<std::int64_t>(), gpus);
-  }
-  Json& nics = node["nic"]["count"];
-  nics = std::max<std::int64_t>(1, nics.get<std::int64_t>() * gpus / whole);
+NodeSpec node_of(const Json& json, const MeasuredRow& row) {
+  JsonFile file = JsonFile::parse(row.machine, json.dump());
+  NodeSpec node = read_node(file.root(), "node");
+  file.finish();
   return node;
+}
+
+// The node with as many of its GPUs.
+Json with_gpus(Json node, std::int64_t gpus, const MeasuredRow& row) {
+  if (node.at("gpus").get<std::int64_t>() == gpus) return node;
+  return to_json(part_of(node_of(node, row), static_cast<std::uint32_t>(gpus)));
 }
 
 // The GPU of a profile of the user's own in place of the node's, with the memory of its data sheet.
@@ -124,13 +123,13 @@ Json described_cluster(const MeasuredRow& row) {
   Json node = cluster["node"].is_string() ? to_json(load_node(cluster["node"].get<std::string>()))
                                           : cluster["node"];
   const auto of_node = node.at("gpus").get<std::int64_t>();
-  if (gpus < of_node) cluster["node"] = part_of_node(std::move(node), gpus);
-  if (gpus > of_node && gpus % of_node != 0) {
+  if (gpus < 1 || (gpus > of_node && gpus % of_node != 0)) {
     throw InputError(Problem{
         "", "/hardware/num_gpus",
         fmt::format("{} GPUs are no whole number of nodes of {} in {}", gpus, of_node, row.machine),
         ""});
   }
+  if (gpus < of_node) cluster["node"] = with_gpus(std::move(node), gpus, row);
   cluster["nodes"] = std::max<std::int64_t>(1, gpus / of_node);
   return cluster;
 }
@@ -158,7 +157,8 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   }
   Json cluster;
   const bool whole = share == node.at("gpus").get<std::int64_t>();
-  cluster["node"] = whole && !patched ? Json(platform.node) : part_of_node(std::move(node), share);
+  cluster["node"] =
+      whole && !patched ? Json(platform.node) : with_gpus(std::move(node), share, row);
   cluster["nodes"] = gpus / share;
   cluster["fabric"] = {{"kind", gpus == share ? "single_switch" : "rail_optimized"}};
   return cluster;

@@ -1,4 +1,4 @@
-// What rows of data sets leave unsaid, as data: which of our node types a machine is
+// Tables for what rows of data sets leave unsaid: which of our node types a machine is
 // (data/platforms.json), and which framework of models/frameworks the words of a row mean, with
 // what its source says of the runs elsewhere (data/published_facts.json). What runs of a framework
 // have in common is the framework's own data (models/practices.hpp).

@@ -1,10 +1,7 @@
 #include "scenarios/validate/validation.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "kernels/gpu.hpp"

@@ -1,4 +1,4 @@
-// Sums of sizes that throw where 64 bits would wrap.
+// Sums of sizes in workload files. Sizes of scenarios are bounded by scenarios/size_checks.cpp.
 //
 //   checked_sum(held, effect.bytes);    // throws SizeOverflow above 2^63 - 1
 #pragma once

@@ -43,7 +43,7 @@ bool is_number(const std::string& text) {
   return end == text.c_str() + text.size();
 }
 
-// What Excel and LibreOffice begin to compute at (OWASP, CSV injection).
+// Excel and LibreOffice run such cells as formulas (OWASP, CSV injection).
 bool is_formula(const std::string& text) {
   constexpr std::string_view kBegins = "=+-@\t\r";
   return text.size() > 1 && kBegins.find(text.front()) != std::string_view::npos &&

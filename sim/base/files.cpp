@@ -22,8 +22,7 @@ namespace {
 constexpr int kGzipWindow =
     15 + 16;  // the largest window, in a gzip wrapper (zlib.h, deflateInit2)
 constexpr std::size_t kChunk = std::size_t{1} << 16;
-// Of a file that is read whole; and of what does not tell its size before, which a small file once
-// it is decompressed or a device such as /dev/zero may give without end.
+// Limits of one file: on disk, and of a source that does not tell its size (gzip, /dev/zero).
 constexpr std::size_t kMostBytes = std::size_t{2} << 30;
 constexpr std::size_t kMostUntold = std::size_t{1} << 30;
 

@@ -92,20 +92,6 @@ std::string unknown_key_hint(const JsonFile::State& state, const std::vector<std
   return asked.known.empty() ? "" : fmt::format("known here: {}", fmt::join(asked.known, ", "));
 }
 
-void report_unknown_keys(JsonFile::State& state, const std::string& pointer, AskedKeys& asked) {
-  const Json& object = state.document.at(Json::json_pointer(pointer));
-  std::vector<std::string> free;
-  for (const std::string& known : asked.known) {
-    if (!object.contains(known)) free.push_back(known);
-  }
-  for (const auto& [key, value] : object.items()) {
-    if (asked.read.contains(key)) continue;
-    state.problems.push_back({state.name, join_pointer(pointer, key), "unknown key",
-                              unknown_key_hint(state, free, asked, key)});
-    asked.read.insert(key);
-  }
-}
-
 const Json* value_of(const Json& object, AskedKeys& asked, std::string_view key) {
   if (object.size() <= kKeysToIndex) {
     const auto entry = object.find(key);
@@ -116,6 +102,20 @@ const Json* value_of(const Json& object, AskedKeys& asked, std::string_view key)
       asked.values.emplace(name, &value);
   const auto entry = asked.values.find(key);
   return entry == asked.values.end() ? nullptr : entry->second;
+}
+
+void report_unknown_keys(JsonFile::State& state, const std::string& pointer, AskedKeys& asked) {
+  const Json& object = state.document.at(Json::json_pointer(pointer));
+  std::vector<std::string> free;
+  for (const std::string& known : asked.known) {
+    if (value_of(object, asked, known) == nullptr) free.push_back(known);
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (asked.read.contains(key)) continue;
+    state.problems.push_back({state.name, join_pointer(pointer, key), "unknown key",
+                              unknown_key_hint(state, free, asked, key)});
+    asked.read.insert(key);
+  }
 }
 
 bool is_at_or_below(std::string_view pointer, std::string_view above) {

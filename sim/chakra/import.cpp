@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -77,8 +79,13 @@ class Importer {
     const RankTrace& trace = folder_.ranks[rank].trace;
     const std::string& file = folder_.ranks[rank].file;
     const Json own = exact(trace.attributes, file);
+    const auto gpu = own.value("gpu", std::uint64_t{rank});
+    if (gpu > std::numeric_limits<RankId>::max()) {
+      throw InputError(
+          Problem{file, "", fmt::format("gpu {} is out of range", gpu), "number GPUs from 0"});
+    }
     RankProgram made{.label = own.value("label", fmt::format("rank {}", rank)),
-                     .gpu = own.value("gpu", rank)};
+                     .gpu = static_cast<RankId>(gpu)};
     const std::vector<Issued> order = issue_order(
         trace, [this](const Node& node) { return is_replayed(node); }, file);
     imported_.skipped += trace.nodes.size() - order.size();

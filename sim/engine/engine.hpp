@@ -18,7 +18,7 @@
 //    round, a communication's flows can move `communication_loss` less while a member computes.
 //  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
 //  - Stretches of operations that nothing outside can hold up are run as one event (stretches.hpp):
-//    times are the same, to the last bit (tick.hpp).
+//    times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
 //  - One run at a time in a process (SimGrid is global).
 #pragma once

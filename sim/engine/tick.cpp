@@ -38,7 +38,7 @@ double seconds_of(const EngineInput& input, const Program& program, const Operat
   return 0.0;
 }
 
-// What is written once counts as often as the program does it.
+// An operation written once counts as often as the program runs it.
 double busy_seconds(const EngineInput& input, const Program& program,
                     const std::vector<double>& calls) {
   std::vector<double> until = {0.0};

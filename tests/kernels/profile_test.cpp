@@ -44,6 +44,7 @@ TEST(Profile, SheetsHoldTheDataSheetFigures) {
   EXPECT_DOUBLE_EQ(load_gpu_sheet("h200").hbm.value(), 4800e9);
   EXPECT_DOUBLE_EQ(load_gpu_sheet("b200").peak(DataType::Bf16).value(), 2250e12);
   EXPECT_EQ(load_gpu_sheet("h800").sms, 132);
+  EXPECT_EQ(load_gpu_sheet("mi300x").power_w, 0.0) << "not the power of the GPU it is derived from";
 }
 
 // Every number stands in an object, or below an object, that names its source.

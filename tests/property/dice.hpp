@@ -4,10 +4,12 @@
 //   const auto tensor = dice.one_of({1, 2, 4});
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <random>
+#include <vector>
 
 namespace trainyard::test {
 
@@ -17,6 +19,14 @@ class Dice {
   template <class Value = std::int64_t>
   Value one_of(std::initializer_list<Value> values) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random_() % values.size()));
+  }
+  template <class Value>
+  Value one_of(const std::vector<Value>& values) {
+    return values[random_() % values.size()];
+  }
+  template <class Value>
+  void shuffle(std::vector<Value>& values) {
+    std::shuffle(values.begin(), values.end(), random_);
   }
   bool coin() { return random_() % 2 == 1; }
 

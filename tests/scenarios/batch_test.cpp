@@ -14,6 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "tests/scenarios/sample.hpp"
 
 namespace trainyard {
 namespace {
@@ -21,12 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::string kScenario = TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json";
-
-std::filesystem::path fresh_file(const std::string& name) {
-  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / name;
-  std::filesystem::remove(file);
-  return file;
-}
 
 std::vector<Variant> batches() {
   return {{kScenario, {}},
@@ -58,7 +53,8 @@ TEST(Batch, EveryVariantHasItsRow) {
 
 // Interrupted after one run, in the middle of writing the second, and started again.
 TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
-  const std::filesystem::path file = fresh_file("interrupted.jsonl");
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "interrupted.jsonl";
   std::size_t started = 0;
   {
     Journal journal(file);
@@ -85,7 +81,6 @@ TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
 class OutdatedRows : public testing::Test {
  protected:
   OutdatedRows() {
-    std::filesystem::remove_all(folder_);
     Json scenario = parse_json("first", read_file(kScenario));
     Json node =
         parse_json("node", read_file(TRAINYARD_SOURCE_DIRECTORY "/topologies/data/dgx_h100.json"));
@@ -97,25 +92,25 @@ class OutdatedRows : public testing::Test {
   }
 
   void write(const std::string& name, const Json& document) const {
-    write_file(folder_ / name, document.dump(2));
+    (void)folder_.write(name, document.dump(2));
   }
   [[nodiscard]] Json document(const std::string& name) const {
-    return parse_json(name, read_file(folder_ / name));
+    return parse_json(name, read_file(folder_.path() / name));
   }
   // Both runs, in that state of program and data: how many rows were done again.
   [[nodiscard]] std::size_t redone(const std::string& state) const {
     std::size_t rows = 0;
-    Journal journal(folder_ / "runs.jsonl", state);
-    const std::string file = (folder_ / "s.json").string();
+    Journal journal(folder_.path() / "runs.jsonl", state);
+    const std::string file = (folder_.path() / "s.json").string();
     run_batch({{file, {}}, {file, {{"training.global_batch_size", "16"}}}},
               {.journal = journal, .processes = 1, .redone = [&](std::size_t n) { rows = n; }});
     EXPECT_EQ(journal.rows().size(), 2U);
     return rows;
   }
-  [[nodiscard]] std::string lines() const { return read_file(folder_ / "runs.jsonl"); }
+  [[nodiscard]] std::string lines() const { return read_file(folder_.path() / "runs.jsonl"); }
 
  private:
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "outdated";
+  TemporaryFolder folder_;
 };
 
 TEST_F(OutdatedRows, WhatIsTheSameIsKept) {
@@ -144,7 +139,7 @@ TEST_F(OutdatedRows, AnEditedScenarioIsRunAgain) {
 TEST_F(OutdatedRows, AnEditedFileThatItNamesCounts) {
   EXPECT_EQ(redone("1"), 0U);
   Json node = document("node.json");
-  node["gpu"] = "a100_sxm_80gb";
+  node["gpu"] = "h800";
   write("node.json", node);
   EXPECT_EQ(redone("1"), 2U);
 }
@@ -162,34 +157,36 @@ TEST_F(OutdatedRows, RowsOfOlderJournalsAreRunAgain) {
 }
 
 TEST(Fingerprint, KnowsProgramAndData) {
-  const std::filesystem::path data = std::filesystem::path(testing::TempDir()) / "fingerprint_data";
-  write_file(data / "models" / "data" / "a.json", "{}");
-  const std::string before = state_fingerprint(data);
-  EXPECT_EQ(state_fingerprint(data), before);
-  write_file(data / "models" / "data" / "a.json", "{ }");
-  EXPECT_NE(state_fingerprint(data), before);
+  const TemporaryFolder data;
+  (void)data.write("models/data/a.json", "{}");
+  const std::string before = state_fingerprint(data.path());
+  EXPECT_EQ(state_fingerprint(data.path()), before);
+  (void)data.write("models/data/a.json", "{ }");
+  EXPECT_NE(state_fingerprint(data.path()), before);
 }
 
 // A file that a named file names counts as well, and files that name each other end.
 TEST(Fingerprint, FollowsNames) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fingerprint";
-  write_file(folder / "a.json", R"({"gpu": "b.json"})");
-  write_file(folder / "b.json", R"({"sheet": "a.json", "peak": 1})");
+  const TemporaryFolder folder;
+  (void)folder.write("a.json", R"({"gpu": "b.json"})");
+  (void)folder.write("b.json", R"({"sheet": "a.json", "peak": 1})");
   const Json names_a = {{"cluster", {{"node", "a.json"}}}};
-  const std::string before = document_fingerprint("1", names_a, folder);
-  EXPECT_EQ(document_fingerprint("1", names_a, folder), before);
-  write_file(folder / "b.json", R"({"sheet": "a.json", "peak": 2})");
-  EXPECT_NE(document_fingerprint("1", names_a, folder), before);
+  const std::string before = document_fingerprint("1", names_a, folder.path());
+  EXPECT_EQ(document_fingerprint("1", names_a, folder.path()), before);
+  (void)folder.write("b.json", R"({"sheet": "a.json", "peak": 2})");
+  EXPECT_NE(document_fingerprint("1", names_a, folder.path()), before);
 }
 
 TEST(Journal, ConcatenatedShardsAreOneJournal) {
-  const std::filesystem::path file = fresh_file("shards.jsonl");
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "shards.jsonl";
   write_file(file, "{\"key\":\"a\"}\n{\"key\":\"b\"}\n{\"key\":\"a\"}\n");
   EXPECT_EQ(Journal(file).rows().size(), 2U);
 }
 
 TEST(Journal, TwoProcessesDoNotWriteOneJournal) {
-  const std::filesystem::path file = fresh_file("locked.jsonl");
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "locked.jsonl";
   {
     Journal first(file);
     first.append({{"key", "a"}});
@@ -201,7 +198,8 @@ TEST(Journal, TwoProcessesDoNotWriteOneJournal) {
 
 // A file that takes a part of a row takes no more, and the reason is the system's.
 TEST(Journal, AFullDiskSaysSo) {
-  const std::filesystem::path file = fresh_file("full.jsonl");
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "full.jsonl";
   Journal journal(file);
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
@@ -221,7 +219,8 @@ TEST(Journal, AFullDiskSaysSo) {
 
 // The lock must not stay with the file that was replaced.
 TEST(Journal, ARewrittenJournalStaysLocked) {
-  const std::filesystem::path file = fresh_file("rewritten.jsonl");
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "rewritten.jsonl";
   write_file(file, "{\"key\":\"a\"}\n{\"key\":\"b\",\"fingerprint\":\"1\"}\n");
   Journal first(file);
   EXPECT_EQ(first.drop_unlike({{"a", "1"}, {"b", "1"}}), 1U);
@@ -231,7 +230,8 @@ TEST(Journal, ARewrittenJournalStaysLocked) {
 }
 
 TEST(Journal, AnotherFileIsNotOverwritten) {
-  const std::filesystem::path file = fresh_file("notes.txt");
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "notes.txt";
   write_file(file, "my notes\n");
   EXPECT_THROW(Journal{file}, InputError);
   EXPECT_EQ(read_file(file), "my notes\n");

@@ -42,6 +42,7 @@ class TemporaryFolder {
     write_file(file, contents);
     return file.string();
   }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;

@@ -185,6 +185,9 @@ TEST(Refusals, AStepThatDoesNotFitSaysNo) {
 // A machine without the memory for a step, or for a second thread's stack: is it told as what it
 // is?
 TEST(Refusals, TooLittleMemoryIsNoFaultOfTheProgram) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer would have no memory for itself";
+#endif
   const Scratch scratch;
   const Outcome outcome = scratch.sh(
       "ulimit -v 400000; trainyard run scenarios/megatron/gpt_1008b_3072xa100.json --no-search");

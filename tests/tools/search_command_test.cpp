@@ -59,14 +59,15 @@ TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   EXPECT_THAT(again.err, testing::HasSubstr("done again"));
 }
 
-// A search of minutes, interrupted as soon as its first layout is simulated.
+// A search of minutes, interrupted as soon as its first layout that fits is simulated.
 TEST(SearchCommand, InterruptedItPrintsItsBestSoFar) {
   const Scratch scratch;
   ASSERT_EQ(scratch.sh("trainyard init --yes --model qwen3-30b-a3b --nodes 32 --out q.json").exit,
             0);
   const Outcome interrupted = scratch.sh(
       "trainyard search q.json --out j.jsonl >out.txt & pid=$!\n"
-      "until [ -s j.jsonl ]; do kill -0 $pid 2>/dev/null || exit 98; sleep 0.05; done\n"
+      "until grep -q '\"status\":\"fits\"' j.jsonl 2>/dev/null; do "
+      "kill -0 $pid 2>/dev/null || exit 98; sleep 0.05; done\n"
       "kill -INT $pid; wait $pid; echo \"exit $?\" >>out.txt; cat out.txt");
   EXPECT_THAT(interrupted.out, testing::HasSubstr("The quickest layouts that fit"))
       << interrupted.out << interrupted.err;

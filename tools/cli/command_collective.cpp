@@ -11,6 +11,7 @@
 #include "scenarios/collective/svg.hpp"
 #include "sim/base/files.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/cli/collective_choice.hpp"
 #include "tools/cli/collective_text.hpp"
 #include "tools/cli/command.hpp"
@@ -38,7 +39,7 @@ Exit one_group(const StudyChoice& choice, const Cluster& cluster,
   const CollectiveQuestion question = chosen_question(choice, cluster, profile, measured);
   const CollectiveStudy result = study_collective(cluster, question);
   const std::string& place = cluster.facts().name;
-  if (!choice.json.empty()) write_file(choice.json, study_json(result, measured).dump(2) + "\n");
+  if (!choice.json.empty()) write_file(choice.json, to_text(study_json(result, measured)));
   if (!choice.csv.empty()) write_file(choice.csv, study_csv(result, measured));
   if (!choice.svg.empty()) {
     write_file(choice.svg,
@@ -60,7 +61,7 @@ Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
     for (GroupRow& row : study_interference(cluster, question).rows)
       result.rows.push_back(std::move(row));
   const std::string& place = cluster.facts().name;
-  if (!choice.json.empty()) write_file(choice.json, interference_json(result).dump(2) + "\n");
+  if (!choice.json.empty()) write_file(choice.json, to_text(interference_json(result)));
   if (!choice.csv.empty()) write_file(choice.csv, interference_csv(result));
   if (!choice.svg.empty())
     write_file(choice.svg,

@@ -52,7 +52,7 @@ struct Layout {
 };
 
 std::string asked(const std::string& question, const std::string& otherwise) {
-  (void)std::fputs(fmt::format("{} [{}] ", question, otherwise).c_str(), stderr);
+  tell(fmt::format("{} [{}] ", question, otherwise));
   std::string answer;
   std::getline(std::cin, answer);
   return answer.empty() ? otherwise : answer;
@@ -64,8 +64,7 @@ std::int64_t asked_number(const std::string& question, std::int64_t otherwise) {
     const bool digits = std::all_of(answer.begin(), answer.end(),
                                     [](char letter) { return letter >= '0' && letter <= '9'; });
     if (digits && answer.size() < 10 && std::stoll(answer) > 0) return std::stoll(answer);
-    (void)std::fputs(fmt::format("\"{}\" is not a whole number above 0.\n", answer).c_str(),
-                     stderr);
+    tell(fmt::format("\"{}\" is not a whole number above 0.\n", answer));
   }
 }
 
@@ -75,13 +74,11 @@ std::string asked_name(const std::string& question, const std::string& otherwise
     const std::string answer = asked(question, otherwise);
     const bool path = answer.find('/') != std::string::npos || answer.ends_with(".json");
     if (path || std::find(names.begin(), names.end(), answer) != names.end()) return answer;
-    (void)std::fputs(
-        fmt::format("There is no \"{}\" ({}).\n", answer, suggestion(answer, names)).c_str(),
-        stderr);
+    tell(fmt::format("There is no \"{}\" ({}).\n", answer, suggestion(answer, names)));
   }
 }
 
-// What was not chosen, as it is for the model.
+// Fills in what the user did not choose, from the model.
 InitChoice settled(InitChoice choice, const Architecture& model) {
   const bool unbounded = model.max_positions <= 0;
   if (choice.sequence == 0)

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"

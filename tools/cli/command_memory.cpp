@@ -6,6 +6,7 @@
 #include "scenarios/memory/memory_report.hpp"
 #include "scenarios/run/run.hpp"
 #include "sim/base/files.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
@@ -45,7 +46,7 @@ Exit memory(const MemoryChoice& choice) {
                                  .progress = [&](double fraction) { progress.show(fraction); }},
                                 scenario, fit_figures(scenario, run));
   }
-  if (outputs.json) write_file(*outputs.json, memory_json(report).dump(2) + "\n");
+  if (outputs.json) write_file(*outputs.json, to_text(memory_json(report)));
   if (!choice.html.empty()) write_file(choice.html, memory_page(report));
   say("{}", memory_text(report));
   return exit;

@@ -2,7 +2,6 @@
 // very options that the program parses, so that neither can lag behind them.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "tools/cli/command.hpp"

@@ -184,7 +184,9 @@ Exit import_table(const ProfileChoice& choice) {
 // table's own provenance names.
 std::string judged_gpu(const ProfileChoice& choice, const bench::MeasuredProfile& rows) {
   if (!choice.gpu.empty()) return choice.gpu;
-  const auto named = rows.provenance.value("gpu", std::string());
+  const auto gpu = rows.provenance.find("gpu");
+  const bool is_text = gpu != rows.provenance.end() && gpu->is_string();
+  const std::string named = is_text ? gpu->get<std::string>() : std::string();
   for (const std::string& name : gpu_names())
     if (name == named || load_gpu_sheet(name).title == named) return name;
   fail_profile(

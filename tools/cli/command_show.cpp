@@ -1,9 +1,7 @@
 // `trainyard show`: the cluster, the workload or the kernel costs of a scenario, to look at or to
 // keep.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
@@ -112,10 +110,8 @@ Exit show_cost(const ShowChoice& choice) {
   std::ranges::stable_sort(rows, std::ranges::greater{},
                            [](const KernelRow& row) { return row.price.cost().time.value(); });
   const std::vector<FactorColumn> columns = factor_columns(rows);
-  const std::string framework =
-      scenario.framework.empty() ? "" : fmt::format(", framework {}", scenario.framework);
-  say("Kernels on {}{}: time = profile times the factors beside it\n  {:>10}  {:>10}",
-      cluster->facts().gpu, framework, "time", "profile");
+  say("Kernels on {}, framework {}: time = profile times the factors beside it\n  {:>10}  {:>10}",
+      cluster->facts().gpu, scenario.framework, "time", "profile");
   for (const FactorColumn& column : columns) say("  {:>9}", column.title);
   say("  {:<12}  shape\n", "known how");
   for (const KernelRow& row : rows) {

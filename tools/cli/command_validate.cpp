@@ -17,6 +17,7 @@
 #include "scenarios/validate/validation.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
@@ -59,9 +60,14 @@ struct ChosenRows {
   std::vector<std::string> memory;
 };
 
+// The machine beside a data set, which a pattern such as measured/*.json matches too.
+bool is_machine(const std::string& file) { return file.ends_with(".machine.json"); }
+
 ChosenRows chosen_rows(const ValidateChoice& choice) {
   ChosenRows rows;
+  const bool only_machines = std::ranges::all_of(choice.datasets, is_machine);
   for (const std::string& file : choice.datasets) {
+    if (is_machine(file) && !only_machines) continue;
     if (is_collective_dataset(file)) {
       for (Outcome& outcome : validate_collectives(file)) {
         if (chosen(choice, outcome.row)) rows.collectives.push_back(std::move(outcome));
@@ -118,7 +124,7 @@ void write_files(const ValidateChoice& choice, const ReportChoice& report,
   if (choice.json.empty()) return;
   nlohmann::ordered_json json = validation_json(outcomes, report);
   if (!memory.empty()) json["memory"] = memory_rows_json(memory);
-  write_file(choice.json, json.dump(2) + "\n");
+  write_file(choice.json, to_text(json));
 }
 
 Exit validate_rows(const ValidateChoice& choice) {

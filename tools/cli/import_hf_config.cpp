@@ -1,8 +1,6 @@
 // `trainyard import hf-config`: a model's shape from the config.json beside its weights.
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/hf_config.hpp"
 #include "sim/base/files.hpp"

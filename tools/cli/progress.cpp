@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "sim/base/utf8.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -35,11 +36,10 @@ void Progress::show(double fraction) {
 }
 
 void tell_redone(std::size_t rows, const std::string& journal) {
-  fmt::print(stderr,
-             "trainyard: {}: {} {} done again: the scenario, a file it names, the data or the "
-             "program is not what {} computed from\n",
-             printable(journal), rows, rows == 1 ? "row is" : "rows are",
-             rows == 1 ? "it was" : "they were");
+  tell(fmt::format(
+      "trainyard: {}: {} {} done again: the scenario, a file it names, the data or the "
+      "program is not what {} computed from\n",
+      journal, rows, rows == 1 ? "row is" : "rows are", rows == 1 ? "it was" : "they were"));
 }
 
 }  // namespace trainyard

@@ -30,9 +30,8 @@ using Ring = std::vector<std::uint32_t>;
 //  - One rank per node, or one node with a switch: one ring.
 //  - A full mesh within the node: n-2 rings (n even) or n-1 (n odd) that share no link (Walecki's
 //    construction; for even n one link of each GPU stays unused).
-//  - g ranks on each of several nodes: g rings (rails_of); ring c enters every node at its member
-//  c,
-//    visits all, and leaves on the rail of the next node's member c, so each NIC carries 1/g of the
+//  - g ranks on each of several nodes: g rings (rails_of). Ring c enters each node at member c,
+//    visits all and leaves on the rail of the next node's member c: each NIC carries 1/g of the
 //    bytes.
 [[nodiscard]] std::vector<Ring> rings_of(const GroupPlace& place);
 

@@ -39,8 +39,7 @@ void bound_channels(Communicator& made) {
   if (nvls > 0) made.nvls_channel_share = static_cast<double>(made.nvls_channels) / nvls;
 }
 
-// A peer over NVLink takes two channels for each of its links; over PCIe two; over the network one
-// for each NIC or 14 GB/s. All pairs take the least of their channels.
+// The lesser of each figure, and the farther type of path.
 ChannelGraph least_of(ChannelGraph graph, const ChannelGraph& other) {
   graph.channels = std::min(graph.channels, other.channels);
   graph.intra = std::min(graph.intra, other.intra);
@@ -59,11 +58,14 @@ Graphs graphs_of(const CommunicatorShape& shape) {
     const Graphs found = search_graphs(other);
     graphs.ring = least_of(graphs.ring, found.ring);
     graphs.tree = least_of(graphs.tree, found.tree);
-    if (graphs.nvls && found.nvls) graphs.nvls = least_of(*graphs.nvls, *found.nvls);
+    graphs.nvls = graphs.nvls && found.nvls ? std::optional(least_of(*graphs.nvls, *found.nvls))
+                                            : std::nullopt;
   }
   return graphs;
 }
 
+// A peer over NVLink takes two channels for each of its links; over PCIe two; over the network one
+// for each NIC or 14 GB/s. All pairs take the least of their channels.
 std::uint32_t channels_per_peer(const Communicator& made) {
   const NodeView& node = made.node;
   std::uint32_t least = kChannelsMost;

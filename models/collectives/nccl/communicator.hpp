@@ -16,8 +16,8 @@ struct CommunicatorShape {
   NodeView node = {};
   std::uint32_t ranks = 8;
   std::uint32_t nodes = 1;
-  std::vector<NodeView> others =
-      {};  // nodes with more NICs: every graph is the least of all nodes'
+  // Nodes with more NICs; every graph is the least of all nodes'.
+  std::vector<NodeView> others = {};
 };
 
 struct Communicator {

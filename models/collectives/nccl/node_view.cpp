@@ -171,9 +171,10 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
 std::vector<NodeKind> node_kinds(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   TY_CHECK(!placement.nodes.empty());
+  const std::size_t least = placement.smallest();
   std::map<std::size_t, const std::vector<std::uint32_t>*> by_nics;
   for (const std::vector<std::uint32_t>& roles : placement.nodes) {
-    if (roles.size() > placement.smallest()) continue;
+    if (roles.size() > least) continue;
     std::set<DeviceId> nics;
     if (placement.nodes.size() > 1)
       for (const std::uint32_t role : roles)

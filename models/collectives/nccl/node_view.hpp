@@ -66,7 +66,7 @@ struct NodeKind {
 // may stand for a bundle that the cluster does not describe, and counts as it is.
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const NodeKind& kind,
                                  const HostFacts& facts);
-// Of the first kind.
+// The view of node_kinds(place).front().
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const HostFacts& facts);
 
 // g GPUs behind an NVSwitch with as many NICs (0 GB/s: none), `per_switch` pairs to a PCIe switch.

@@ -68,12 +68,13 @@ void add_tree(const GroupPlace& place, const Placement& placement, std::size_t h
 Seconds slowest_edge(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
+  const std::vector<std::uint32_t> heads = rails_of(place, placement);
   Seconds slowest;
   for (const bool mirrored : {false, true}) {
     for (std::uint32_t node = 0; node < nodes; ++node) {
       const auto parent = tree_node({.nodes = nodes, .mirrored = mirrored}, node).parent;
       if (!parent) continue;
-      for (const std::uint32_t head : rails_of(place, placement))
+      for (const std::uint32_t head : heads)
         slowest = std::max(slowest, hop_latency(place, placement.nodes[node][head],
                                                 placement.nodes[*parent][head]));
     }

@@ -171,6 +171,7 @@ void BucketedReplicas::before_backward(const UnitBackward& backward) {
   if (backward.part == BackwardPart::Input || !gradients_sharded()) return;
   const WeightUnit& unit = weights_[backward.place.chunk].units[backward.place.unit];
   Chunk& chunk = chunks_[backward.place.chunk];
+  enter(chunk);
   allocate_gradients(chunk.dense, unit.begin, unit.end);
   allocate_gradients(chunk.experts, unit.experts_begin, unit.experts_end);
 }
@@ -216,23 +217,28 @@ void BucketedReplicas::after_backward(const UnitBackward& backward,
   const bool every = partitions_every_microbatch(plan_.parallelism);
   if (backward.part == BackwardPart::Input || !(backward.last || every)) return;
   Chunk& chunk = chunks_[backward.place.chunk];
-  const bool whole = backward.place.unit == 0;
+  enter(chunk);
   if (plan_.parallelism.overlap_grad_reduce || every) {
     const bool experts = reduce_ready(chunk.experts, ready);
     const bool dense = reduce_ready(chunk.dense, ready);
     if (!plan_.parallelism.overlap_grad_reduce && (experts || dense))
       for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
-  if (!whole) return;
+}
+
+// Another microbatch fills the buckets from the first one on. The embedding's backward does not end
+// the one before: a frozen embedding has none.
+void BucketedReplicas::enter(Chunk& chunk) {
+  if (chunk.microbatch == build_.tags().microbatch) return;
+  chunk.microbatch = build_.tags().microbatch;
   for (Share* share : {&chunk.dense, &chunk.experts}) {
-    share->next = share->held = 0;
-    share->forget();
+    share->next = share->held = share->seen = 0;
+    share->final.clear();
   }
 }
 
 bool BucketedReplicas::reduce_ready(Share& share, const std::vector<ReadyGradient>& ready) {
   const std::size_t begin = share.next;
-  if (ready.size() < share.seen) share.forget();  // those of another microbatch
   for (const ReadyGradient& gradient : std::span(ready).subspan(share.seen))
     if (gradient.expert == share.experts) share.final.push_back(gradient.op);
   share.seen = ready.size();

@@ -42,18 +42,11 @@ class BucketedReplicas final : public DataParallel {
     bool experts = false;
     std::vector<Bucket> buckets = {};
     std::vector<OpIndex> gathers = {};  // one for each bucket, where weights are gathered
-    // Of the microbatch under way: the bucket that it fills, how many it has made room for
-    // (zero_stage 2), and its gradients of these weights that are final, found among so many of
-    // all.
-    std::size_t next = 0;
-    std::size_t held = 0;
-    std::vector<OpIndex> final = {};
-    std::size_t seen = 0;
-
-    void forget() {
-      final.clear();
-      seen = 0;
-    }
+    // State of the current microbatch.
+    std::size_t next = 0;             // the bucket that is filled
+    std::size_t held = 0;             // zero_stage 2: buckets that room was made for
+    std::vector<OpIndex> final = {};  // finished gradients of these weights
+    std::size_t seen = 0;             // entries of `ready` that are in `final`
   };
   // Buckets for which room was made in front of one unit, until they are reduced.
   struct Held {
@@ -63,7 +56,8 @@ class BucketedReplicas final : public DataParallel {
   struct Chunk {
     Share dense;
     Share experts = {.experts = true};
-    bool entered = false;  // its first forward has been written
+    bool entered = false;          // its first forward has been written
+    std::int32_t microbatch = -1;  // the one whose backward was written last
   };
 
   [[nodiscard]] std::vector<Bucket> buckets_of(const ChunkWeights& weights, bool experts) const;
@@ -74,6 +68,7 @@ class BucketedReplicas final : public DataParallel {
   void gather_share(Share& share);
   OpIndex gather(const Bucket& bucket);
   OpIndex broadcast(const Share& share);
+  void enter(Chunk& chunk);
   void wait_for(const Share& share, std::size_t entry);
   void allocate_gradients(Share& share, std::size_t begin, std::size_t end);
   void wait_for_room(bool experts, std::size_t buckets);

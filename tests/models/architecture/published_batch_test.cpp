@@ -20,7 +20,7 @@ TEST(PublishedBatch, IsThatOfRunsOfItsSize) {
   EXPECT_DOUBLE_EQ(tokens_of("llama3-405b"), 6e6);
 }
 
-// Larger models do not train on smaller steps by an order of magnitude, and none on none.
+// The batch of any size lies between the smallest and the largest that was published.
 TEST(PublishedBatch, HoldsForAnySize) {
   for (double parameters = 1e6; parameters < 1e13; parameters *= 2.0) {
     EXPECT_GE(published_tokens(parameters), 0.5e6) << parameters;

@@ -264,6 +264,24 @@ TEST(BucketsInFlight, OfOneLayerCountAsOne) {
   EXPECT_LE(bucket_bytes(step), 5 * whole / 2);
 }
 
+// A frozen embedding has no backward that would end a microbatch.
+TEST(BucketsInFlight, FillWithEveryMicrobatchWhereTheEmbeddingIsFrozen) {
+  const auto reductions = [](std::int64_t microbatches) {
+    TrainingPlan plan = four_buckets();
+    plan.parallelism.zero_stage = 2;
+    plan.training.frozen_embedding = true;
+    plan.training.global_batch_size = 2 * microbatches;
+    const Workload workload = lower(plan);
+    int count = 0;
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "gradient_reduce_scatter") ++count;
+    });
+    return count;
+  };
+  ASSERT_GT(reductions(1), 1);
+  EXPECT_EQ(reductions(8), 8 * reductions(1));
+}
+
 // Work grows with the number of layers, not with its square.
 TEST(Buckets, StepsOfManyLayersAreLoweredQuickly) {
   TrainingPlan plan = plan_of(small_llama(50'000), {.data = 2}, 1);

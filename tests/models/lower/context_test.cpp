@@ -231,8 +231,6 @@ TEST(ContextTraffic, HierarchicalIsATradeAndARing) {
   EXPECT_EQ(bytes.at("send_keys_values"), (2 * rows) * 2 * (1024 / 2) * 2);
 }
 
-// Oracle 60, and what a rank keeps is a part of what one rank alone would keep; where heads are
-// traded, attention's output as it is before it is traded back comes to it.
 // Bytes that the first rank's kernels of memory read and write in the layer, by name.
 std::map<std::string, std::int64_t> moved_by_name(const Workload& workload, StepPart part) {
   std::map<std::string, std::int64_t> bytes;
@@ -277,6 +275,8 @@ TEST(ContextParallel, BlocksOfARingAreNamedSo) {
   EXPECT_EQ(of_ring(ContextExchange::AllToAll), 0U);
 }
 
+// Oracle 60, and what a rank keeps is a part of what one rank alone would keep; where heads are
+// traded, attention's output as it is before it is traded back comes to it.
 TEST(ContextParallel, AllMemoryComesBack) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);

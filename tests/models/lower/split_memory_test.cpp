@@ -55,7 +55,7 @@ std::int64_t most_activations(const TrainingPlan& plan) {
 
 // Multiples of 1F1B's activations: ZB-H1 as many, ZB-H2 twice, ZB-V as many, V-Half and V-Min a
 // half and a third and a little of a pipeline as short as these. Sequence-parallel ranks that kept
-// whole operands had 2.7 times as many under ZB-H1 and 5.3 under ZB-H2.
+// whole operands had 2.6 times as many under ZB-H1 and 5.2 under ZB-H2.
 TEST(SplitMemory, IsAMultipleOf1F1B) {
   struct Multiple {
     std::string schedule;

@@ -34,18 +34,6 @@ const std::vector<SmallShape> kShapes = {
     {.pipeline = 2, .data = 1, .zero_stage = 1, .context = 8, .exchange = "all_gather"},
     {.data = 2, .context = 8, .exchange = "a2a+p2p", .traders = 4}};
 
-// Every time stamp of the run, bit by bit.
-std::string bits(const Timeline& timeline) {
-  std::string text = fmt::format("{:a}\n", timeline.makespan_s);
-  for (const OpTimes& times : timeline.classes) {
-    for (std::size_t op = 0; op < times.end_s.size(); ++op) {
-      text +=
-          fmt::format("{:a} {:a} {:a}\n", times.ready_s[op], times.start_s[op], times.end_s[op]);
-    }
-  }
-  return text;
-}
-
 TEST(Run, SmallScenariosAreSound) {
   for (const SmallShape& shape : kShapes) expect_sound(run_scenario(small_scenario(shape), {}));
 }

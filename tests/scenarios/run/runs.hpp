@@ -4,6 +4,7 @@
 //   expect_sound(run);
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +76,18 @@ inline nlohmann::ordered_json small_document(const SmallShape& shape) {
   return document;
 }
 inline Scenario small_scenario(const SmallShape& shape) { return load(small_document(shape)); }
+
+// Every time stamp of the run, bit by bit.
+inline std::string bits(const Timeline& timeline) {
+  std::string text = fmt::format("{:a}\n", timeline.makespan_s);
+  for (const OpTimes& times : timeline.classes) {
+    for (std::size_t op = 0; op < times.end_s.size(); ++op) {
+      text +=
+          fmt::format("{:a} {:a} {:a}\n", times.ready_s[op], times.start_s[op], times.end_s[op]);
+    }
+  }
+  return text;
+}
 
 // What `make` returns, computed by a child of this process. SimGrid's clock never goes back, so
 // that a second run in one process starts at another date and rounds its last bit another way;

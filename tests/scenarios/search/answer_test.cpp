@@ -127,14 +127,14 @@ TEST(Search, LayoutsWithoutHeadroomDoNotFit) {
 
 TEST(Search, LayoutsWithHardlyAnyMemoryToSpareAreMarked) {
   FoundLayout tight = found().best.front();
-  tight.figures.peak_bytes = 0.98 * tight.figures.capacity_bytes;
+  tight.figures.fullest_share = 0.98;
   SearchResult result;
   result.best = {tight};
   result.front = {tight};
   EXPECT_THAT(search_text(result, {}), testing::HasSubstr("iB *"));
   EXPECT_THAT(search_text(result, {}), testing::HasSubstr("--headroom 3"));
   EXPECT_EQ(search_json(result, {})["best"][0]["tight"], true);
-  tight.figures.peak_bytes = 0.96 * tight.figures.capacity_bytes;
+  tight.figures.fullest_share = 0.96;
   result.best = {tight};
   result.front = {tight};
   EXPECT_THAT(search_text(result, {}), testing::Not(testing::HasSubstr("headroom")));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -23,7 +24,7 @@ using Json = nlohmann::ordered_json;
 class OwnMachine : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / "trainyard_own_machine";
+    folder_ = fs::path(testing::TempDir()) / ("trainyard_own_machine_" + std::to_string(getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     log_ = folder_ / "ours.log";
@@ -72,7 +73,7 @@ TEST_F(OwnMachine, AMachineAtFaultIsRefusedAtItsPlace) {
   describe(R"({"gpu": "h100", "gpus": 8, "nick": 50})");
   EXPECT_THAT(complaint(), HasSubstr("/nick: unknown key"));
   describe(R"({"gpu": "h100", "gpus": 4})");
-  EXPECT_THAT(complaint(), HasSubstr("8 ranks are on nodes of 4"));
+  EXPECT_THAT(complaint(), HasSubstr("/nics: is 0, and 8 ranks are on several nodes"));
   describe(R"({"node": "dgx_h1000", "nodes": 1})");
   EXPECT_THAT(complaint(), HasSubstr("dgx_h1000"));
 }

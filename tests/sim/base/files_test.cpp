@@ -109,14 +109,10 @@ std::string read_problem(const std::filesystem::path& file) {
   }
 }
 
-TEST(ReadFile, ADeviceWithoutEndIsRefused) {
-  EXPECT_EQ(read_problem("/dev/zero"), "/dev/zero: holds more than 1 GiB (give a smaller file)");
-}
-
-// 1 GiB and a byte of zeros, which gzip makes 1 MiB of.
+// 1 GiB of zeros and a byte, of which gzip makes 5 MB.
 TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
-  const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / "trainyard_bomb.gz";
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) /
+                                     ("trainyard_bomb_" + std::to_string(getpid()) + ".gz");
   {
     gzFile out = gzopen(file.c_str(), "wb1");
     const std::string zeros(std::size_t{1} << 24U, '\0');
@@ -130,8 +126,8 @@ TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
 
 TEST(ReadFile, ANameThatIsTooLongAndALoopOfLinksAreSaidSo) {
   EXPECT_THAT(read_problem(std::string(300, 'a')), testing::HasSubstr("cannot be read: File name"));
-  const std::filesystem::path loop =
-      std::filesystem::path(testing::TempDir()) / "trainyard_loop.json";
+  const std::filesystem::path loop = std::filesystem::path(testing::TempDir()) /
+                                     ("trainyard_loop_" + std::to_string(getpid()) + ".json");
   std::filesystem::remove(loop);
   std::filesystem::create_symlink(loop, loop);
   EXPECT_THAT(read_problem(loop), testing::HasSubstr("cannot be read: Too many levels"));

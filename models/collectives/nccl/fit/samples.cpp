@@ -110,10 +110,12 @@ class Reader {
                                       const MeasuredPoint& row) {
     const bool adds = row.op == "all_reduce" || row.op == "reduce_scatter";
     const bool nvls = row.floats || !adds;
-    const auto key = std::make_tuple(source, row.ranks, row.version, nvls);
+    const std::uint32_t nodes =
+        row.nodes > 0 ? row.nodes : (row.ranks + platform.gpus - 1) / platform.gpus;
+    const std::uint32_t local =
+        nodes == 1 ? row.ranks : std::min(platform.gpus, std::max(row.ranks / nodes, 1U));
+    const auto key = std::make_tuple(source, row.ranks, nodes, row.version, nvls);
     if (const auto found = known_.find(key); found != known_.end()) return *found->second;
-    const std::uint32_t nodes = (row.ranks + platform.gpus - 1) / platform.gpus;
-    const std::uint32_t local = nodes == 1 ? row.ranks : platform.gpus;
     made_.communicators.push_back(make_communicator(
         {.node = view_of(platform, local, nodes > 1), .ranks = row.ranks, .nodes = nodes},
         {.version = row.version, .nvls = nvls}));
@@ -121,7 +123,9 @@ class Reader {
   }
 
   Samples made_;
-  std::map<std::tuple<std::string, std::uint32_t, std::string, bool>, const Communicator*> known_;
+  std::map<std::tuple<std::string, std::uint32_t, std::uint32_t, std::string, bool>,
+           const Communicator*>
+      known_;
 };
 
 // A column of counts of GPUs.
@@ -282,11 +286,10 @@ Samples samples_on(JsonFile& platform, const std::string& source,
   for (MeasuredPoint point : points) {
     if (point.ranks < 2) continue;  // one GPU has nobody to talk to
     if (point.version.empty()) point.version = described.version;
-    if (point.ranks > described.gpus && described.nics == 0)
-      throw InputError(
-          Problem{platform.name(), "/nics",
-                  fmt::format("is 0, and {} ranks are on nodes of {}", point.ranks, described.gpus),
-                  "give nic (GB/s of one), nics (of a node) and fabric"});
+    if ((point.nodes > 1 || point.ranks > described.gpus) && described.nics == 0)
+      throw InputError(Problem{platform.name(), "/nics",
+                               fmt::format("is 0, and {} ranks are on several nodes", point.ranks),
+                               "give nic (GB/s of one), nics (of a node) and fabric"});
     reader.add(source, described, point);
   }
   return reader.take();

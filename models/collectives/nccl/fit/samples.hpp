@@ -49,7 +49,7 @@ struct Samples {
 // Throws InputError where the folder has no such files or a file is not as described.
 [[nodiscard]] Samples read_samples(const std::filesystem::path& collectives);
 
-// A point of a log, in whatever form that is.
+// One measured point of a table or log.
 struct MeasuredPoint {
   std::string op;  // "all_reduce", "alltoall" or "all_to_all", ...
   std::uint32_t ranks = 0;

@@ -4,6 +4,7 @@
 // is there, so a node with seven has 7 rings of 48 GB/s in place of 8 of 45; then all ranks take
 // the least number of channels and the least rates of all nodes (src/init.cc, initTransportsRank: 7
 // of 45 where one node only has lost a NIC). No NIC carries two channels.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "communicators.hpp"
