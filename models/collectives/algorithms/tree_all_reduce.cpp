@@ -50,29 +50,33 @@ std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t
   return roles[(place + channel) % roles.size()];
 }
 
-// Is the member of that number left out of the rails, because its NIC is dead?
-bool is_left_out(const Placement& placement, const std::vector<std::uint32_t>& rails,
-                 std::size_t position) {
-  return position < placement.smallest() && std::ranges::find(rails, position) == rails.end();
+// Which members of a node no rail begins with, because their NIC is dead.
+std::vector<bool> left_out(const Placement& placement, const std::vector<std::uint32_t>& rails) {
+  std::vector<bool> result(placement.smallest(), true);
+  for (const std::uint32_t rail : rails) result[rail] = false;
+  return result;
 }
 
 // The first member of a node faces the parent node, which takes its first child at its second
 // member and its second child at its first, to spread the work.
 std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std::uint32_t parent,
-                         std::uint32_t child, const std::vector<std::uint32_t>& rails,
+                         std::uint32_t child, const std::vector<bool>& without_nic,
                          std::uint32_t channel) {
   const bool first_child = tree_node(shape, parent).children[0] == child;
   const std::size_t members = placement.nodes[parent].size();
   if (!first_child || members < 2) return member(placement, parent, 0, channel);
+  const auto has_none = [&](std::size_t position) {
+    return position < without_nic.size() && without_nic[position];
+  };
   std::size_t next = 1;
-  while (is_left_out(placement, rails, (next + channel) % members)) ++next;
+  while (has_none((next + channel) % members)) ++next;
   return member(placement, parent, next, channel);
 }
 
 // The two trees of a channel begin with the member of its rail.
 RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
-                   const std::vector<std::uint32_t>& rails, std::uint32_t index) {
-  const std::uint32_t channel = rails[index];
+                   const std::vector<bool>& without_nic, std::uint32_t channel,
+                   std::uint32_t index) {
   RoleTree tree{.parent = std::vector<std::uint32_t>(ranks, kNoRole),
                 .piece = 2 * index + (shape.mirrored ? 1 : 0)};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
@@ -80,7 +84,7 @@ RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShap
       tree.parent[member(placement, node, i, channel)] = member(placement, node, i - 1, channel);
     if (const auto parent = tree_node(shape, node).parent)
       tree.parent[member(placement, node, 0, channel)] =
-          attachment(placement, shape, *parent, node, rails, channel);
+          attachment(placement, shape, *parent, node, without_nic, channel);
   }
   return tree;
 }
@@ -105,13 +109,15 @@ std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placeme
                                double channels) {
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
   const std::vector<std::uint32_t> rails = rails_of(place, placement);
+  const std::vector<bool> without_nic = left_out(placement, rails);
   const auto count =
       static_cast<std::uint32_t>(std::clamp(channels, 1.0, static_cast<double>(rails.size())));
   std::vector<RoleTree> trees;
   for (std::uint32_t index = 0; index < count; ++index) {
     for (const bool mirrored : {false, true}) {
       trees.push_back(make_tree(placement, place.gpus.size(),
-                                {.nodes = nodes, .mirrored = mirrored}, rails, index));
+                                {.nodes = nodes, .mirrored = mirrored}, without_nic, rails[index],
+                                index));
     }
   }
   return trees;
