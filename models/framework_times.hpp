@@ -24,7 +24,7 @@ struct FrameworkTimes {
   double fp8_grouped_gemm = 1.0;
   double attention = 1.0;
   double ring_attention = 1.0;  // of the blocks of a context ring
-  // What a block of a context ring takes beside its kernel and the joins that are counted (their
+  // Time of a block of a context ring beside its kernel and the joins that are counted (their
   // other passes, conversions, gaps between its two streams): so many passes over its queries.
   double ring_passes = 0.0;
   double memory_bound = 1.0;  // and copies

@@ -108,7 +108,7 @@ void fill_window(Config& config, HfShape& made, std::int64_t every) {
   if (*rule > 0) made.shape["full_attention_every"] = *rule;
 }
 
-// What a configuration of the Llama line may switch on and the shape cannot say.
+// Settings of a configuration of the Llama line that the shape cannot say.
 void note_switches(const Config& config, HfShape& made) {
   if (config.flag("mlp_bias", false))
     made.notes.emplace_back("the biases of the feed-forward part are left out");

@@ -144,7 +144,8 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
   std::size_t done = seen.size() - open.size();
   const auto keep = [&](std::size_t number, const Answer& answer) {
     const Variant& variant = *open[number];
-    // What made a worker crash is not loaded here. Its row has no fingerprint and is done again.
+    // A scenario that made a worker crash is not loaded here. Its row has no fingerprint and is
+    // done again.
     const bool loads = !state.empty() && answer.kind != Answer::Kind::Crash;
     options.journal.append(answer.kind == Answer::Kind::Fine
                                ? Json::parse(answer.text)

@@ -94,7 +94,7 @@ Reference reference_at(std::string_view text) {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
-// Of one text, and of all variables of a script together.
+// Limits of one text, and of all variables of a script together.
 void check_size(std::size_t bytes, const std::string& file) {
   if (bytes <= kMostBytes) return;
   refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),

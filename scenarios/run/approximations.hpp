@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-// What the lowering leaves out of this plan, and settings of it that have no effect.
+// Names the parts of this plan that the lowering leaves out, and settings without effect.
 void add_plan_approximations(const Scenario& scenario, RunFacts& facts);
 // Says which link slower than the NIC a message crosses on its way to it.
 void add_cluster_approximations(const Cluster& cluster, RunFacts& facts);

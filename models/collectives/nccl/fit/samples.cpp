@@ -178,7 +178,7 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
   }
 }
 
-// Those out of place, where there are any.
+// The out-of-place rows, where there are any.
 std::vector<MeasuredPoint> points_of_log(const std::filesystem::path& file) {
   JsonFile log = JsonFile::read(file);
   const Json& document = log.document();
