@@ -21,7 +21,7 @@ constexpr double kDefaultSpeed = 10000.0;  // Mb/s of a net that does not tell
 
 constexpr double kAttributeMost = 1e6;
 
-// What does not begin with a number that is finite and not negative counts as missing.
+// The fallback where the attribute does not begin with a finite number that is not negative.
 double number(const XmlElement& element, const char* name, double fallback) {
   const std::string text = element.attribute(name);
   double value = 0.0;

@@ -38,8 +38,8 @@ struct Weight {
 // the router's bias. No tensor rank has less than all of them.
 [[nodiscard]] std::int64_t layer_vectors(const Architecture& architecture, LayerKind kind);
 
-// Of one of `tensor` ranks: the divided side's whole units. REQUIRES: tensor divides the units, if
-// the matrix is divided.
+// Parameters on one of `tensor` ranks, in whole units of the divided side. REQUIRES: tensor divides
+// the units, if the matrix is divided.
 [[nodiscard]] std::int64_t split_parameters(const Weight& weight, std::int64_t tensor);
 
 }  // namespace trainyard

@@ -92,9 +92,9 @@ struct Bounder::Machine {
                   scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == "fluid") {}
 
-  // As a run prices them (scenarios/run/kernel_pricing.hpp, which searches may not include): with
-  // the same stragglers and the same passes beside a block of a context ring. Recipes are among
-  // what a search may try, and how wide products are is theirs.
+  // Prices kernels as a run does (scenarios/run/kernel_pricing.hpp, which searches may not
+  // include): with the same stragglers and the same passes beside a block of a context ring.
+  // Recipes are among what a search may try, and how wide products are is theirs.
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,
                                             const TrainingPlan& plan) const {
     FrameworkTimes stretch = software;

@@ -119,7 +119,7 @@ std::vector<std::uint32_t> group_on(const Cluster& cluster, const MeasuredPoint&
                            "describe the machine that the log was measured on"});
 }
 
-// As `trainyard collective` prices them: on the cluster's own links.
+// Prices the call as `trainyard collective` does, on the cluster's own links.
 Outcome outcome_on(const Cluster& cluster, const std::string& source, const MeasuredPoint& point,
                    const CollectiveRow& row) {
   Outcome outcome;

@@ -20,7 +20,7 @@ struct AskedKeys {
   std::set<std::string, std::less<>> read;  // these, and unknown ones once they are reported
   std::vector<std::string> known;           // in the order of asking, for "did you mean"
   std::set<std::string, std::less<>> known_once;
-  // Of an object with many keys, where each value is; the document goes through all of them.
+  // An index of an object with many keys; the document itself searches one key after the other.
   std::unordered_map<std::string_view, const Json*> values;
 };
 

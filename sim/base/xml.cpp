@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kLevelsMost = 64;
 constexpr std::size_t kPiece = std::size_t{1} << 20;  // expat counts in int
 
-// What expat calls while it reads. Nothing may be thrown through its frames, so that a refusal is
-// kept and the parser stopped.
+// State of the callbacks of expat. Nothing may be thrown through its frames, so a refusal is kept
+// and the parser is stopped.
 struct Reading {
   XML_Parser parser = nullptr;
   XmlElement root = {};

@@ -58,7 +58,7 @@ std::string text_of(const Json& row, const char* key) {
   return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// As written; a negative number is above every rank that there is.
+// The rank as the trace writes it. A negative number becomes larger than every rank.
 RankNumber end_of(const Node& node, const char* name, RankId otherwise) {
   return static_cast<RankNumber>(integer(node.attributes, name).value_or(otherwise));
 }
@@ -237,7 +237,7 @@ Json Matching::call(const GroupKey& key, RankId rank, const Node& node) {
            "every communication says its bytes");
     bytes = 0;
   }
-  // What every member gives is summed over them.
+  // The bytes of all members are summed.
   if (bytes > kBytesMost / static_cast<std::int64_t>(key.members.size())) {
     report(file_of(rank),
            fmt::format("{} has a comm_size of {} for {} ranks", described(rank, node), bytes,

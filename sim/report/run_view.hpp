@@ -70,7 +70,7 @@ struct RunFacts {
   Flops hardware_flops;          // model_flops plus recomputation
   Flops hardware_flops_other;    // the same in the other convention
   std::string flops_convention;  // "causal" or "full"
-  // Of the training precision; then, where products multiply in fewer bits, of those.
+  // The peak of the training precision; then, where products multiply in fewer bits, theirs.
   std::vector<PeakRate> peaks;
   Bytes gpu_memory;  // usable capacity
   std::vector<PublishedComparison> published;

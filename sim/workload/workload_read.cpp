@@ -160,7 +160,7 @@ class WorkloadReader {
     workload_.programs.push_back(std::move(program));
   }
 
-  // What is held at any moment is a part of this sum, which therefore must be countable.
+  // Memory at any moment is a part of this sum, so the sum must be countable.
   static void check_memory(JsonObject& object, const Program& program) {
     try {
       std::int64_t sum = 0;

@@ -151,8 +151,8 @@ TEST(Fit, QuantisationIsTakenOutOfFp8Rows) {
   EXPECT_EQ(read_gemm_samples(file, "bf16").taken_out.size(), 0U);
 }
 
-// What is taken out of judged rows comes from elsewhere: from the profile's record, or from the
-// rows that are not judged.
+// The quantisation taken out of judged rows comes from the profile's record, or from rows that are
+// not judged.
 TEST(Fit, JudgedRowsTellNothingOfTheirOwnQuantisation) {
   std::string text = "backend,version,dtype,m,n,k,time_us\n";
   std::set<std::array<std::int64_t, 3>> judged;

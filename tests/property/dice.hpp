@@ -1,4 +1,4 @@
-// What the random sweeps draw with, and how many seeds they run.
+// Random choices of the sweeps, and how many seeds they run.
 //
 //   Dice dice(seed);
 //   const auto tensor = dice.one_of({1, 2, 4});

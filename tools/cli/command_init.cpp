@@ -122,7 +122,7 @@ Json document_of(const InitChoice& choice, const Layout& layout, std::int64_t gp
             {"recompute", layout.recompute}}}};
 }
 
-// As many ranks as share the experts evenly within a node.
+// The most ranks of a node that share the experts evenly.
 std::int64_t expert_ranks(std::int64_t experts, std::int64_t replicas, std::int64_t most) {
   std::int64_t ranks = 1;
   while (2 * ranks <= most && experts % (2 * ranks) == 0 && replicas % (2 * ranks) == 0) ranks *= 2;

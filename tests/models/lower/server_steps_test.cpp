@@ -40,7 +40,7 @@ TEST(ServerSteps, RunningAheadHidesTheUpdate) {
                    3 * 24.0 + 4 * 5.0);
 }
 
-// What servers can take bounds what asynchronous workers do: an update of 10 s for every push.
+// The servers' rate bounds that of asynchronous workers: every push costs an update of 10 s.
 TEST(ServerSteps, UpdatesBoundWhoRunsAhead) {
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 10.0),
                    24.0 + 3 * 4 * 10.0);
