@@ -1,10 +1,15 @@
 #include "models/framework_times.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "models/framework_file.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/sourced.hpp"
 
@@ -31,7 +36,7 @@ double FrameworkTimes::as_wide(const Kernel& kernel) const {
     return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
   }
   if (const auto* block = std::get_if<Attention>(&kernel))
-    return block->of_ring ? ring_attention : attention;
+    return block->of_ring ? ring_attention : block->backward ? attention_backward : attention;
   return memory_bound;
 }
 
@@ -84,12 +89,35 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
       times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);
       times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", times.grouped_gemm, rule);
       times.attention = figure(own, "attention", 1.0, rule);
+      times.attention_backward = figure(own, "attention_backward", times.attention, rule);
       times.ring_attention = figure(own, "ring_attention", times.attention, rule);
       times.ring_passes = figure(own, "ring_passes", 0.0, {.least = 0.0, .most = kPassesMost});
       times.memory_bound = figure(own, "memory_bound", 1.0, rule);
       times.fp4_gemm = figure(own, "fp4_gemm", 1.0, rule);
     }
   }
+  file.finish();
+  return times;
+}
+
+AttentionTimes load_memory_efficient_times(const std::string& generation) {
+  JsonFile file = JsonFile::read(data_file("models/attention", "memory_efficient"));
+  JsonObject root = file.root();
+  static_cast<void>(root.text("title"));
+  JsonObject all = root.object("generations");
+  if (!all.has(generation))
+    throw InputError(Problem{"", "/training/attention",
+                             fmt::format("nothing is measured of memory_efficient kernels on GPUs "
+                                         "of generation {} (known: {})",
+                                         generation, fmt::join(all.keys(), ", ")),
+                             "choose flash, or add what they take over the profile's kernels to "
+                             "models/attention/memory_efficient.json"});
+  for (const std::string& key : all.keys())
+    if (key != generation) all.ignore(key);
+  JsonObject own = all.object(generation);
+  const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
+  const AttentionTimes times{.forward = sourced(own, "forward").number("value", rule),
+                             .backward = sourced(own, "backward").number("value", rule)};
   file.finish();
   return times;
 }

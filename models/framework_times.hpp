@@ -16,6 +16,12 @@
 
 namespace trainyard {
 
+// Of another library's attention, over those of the profile.
+struct AttentionTimes {
+  double forward = 1.0;
+  double backward = 1.0;
+};
+
 struct FrameworkTimes {
   // Of the profile's time, by kind of kernel.
   double gemm = 1.0;
@@ -23,6 +29,7 @@ struct FrameworkTimes {
   double grouped_gemm = 1.0;  // issued expert by expert; all in one launch take the profile's time
   double fp8_grouped_gemm = 1.0;
   double attention = 1.0;
+  double attention_backward = 1.0;
   double ring_attention = 1.0;  // of the blocks of a context ring
   // Time of a block of a context ring beside its kernel and the joins that are counted (their
   // other passes, conversions, gaps between its two streams): so many passes over its queries.
@@ -51,6 +58,12 @@ struct FrameworkTimes {
   // Experts' products with all around them inside (ExpertProducts::Fused) take the profile's time.
   void fuse_experts() { grouped_gemm = fp8_grouped_gemm = 1.0; }
 
+  // Kernels of AttentionKind::MemoryEfficient in place of the framework's own.
+  void attend(const AttentionTimes& kernels) {
+    attention = kernels.forward;
+    attention_backward = kernels.backward;
+  }
+
   // How much longer a kernel takes on the SMs that the exchanges leave: products and attention
   // 1 / (1 - exchange_sms / sms * compute_loss), for a GPU's `sms` and its profile's
   // `compute_loss`; kernels that memory bounds need fewer SMs than all and take as long. 20 of
@@ -62,5 +75,9 @@ struct FrameworkTimes {
 // By a name of models/frameworks and a GPU's generation. Throws InputError.
 [[nodiscard]] FrameworkTimes load_framework_times(const std::string& name,
                                                   const std::string& generation);
+
+// Of models/attention/memory_efficient.json, by a GPU's generation. Throws InputError where nothing
+// is known of it.
+[[nodiscard]] AttentionTimes load_memory_efficient_times(const std::string& generation);
 
 }  // namespace trainyard

@@ -10,13 +10,15 @@ namespace trainyard {
 
 namespace {
 
-// Of the layers of an even chunk: the split itself is made by the shape that is asked for here.
+// Of the layers of an even chunk: the split itself is made by the shape that is asked for here. Of
+// listed layers, which chunks have more or fewer of, the mean.
 double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
-  const std::int64_t layers =
-      std::max<std::int64_t>(1, plan.architecture.layers / (p.pipeline * p.interleave));
+  const std::int64_t chunks =
+      plan.training.recompute_method == "layers" ? 1 : p.pipeline * p.interleave;
+  const std::int64_t layers = std::max<std::int64_t>(1, plan.architecture.layers / chunks);
   double again = 0.0;
-  for (const RecomputeUnit& unit : recompute_units(plan.training, layers)) {
+  for (const RecomputeUnit& unit : recompute_units(plan.training, {.layers = layers})) {
     if (unit.again) again += static_cast<double>(unit.layers);
   }
   return again / static_cast<double>(layers);

@@ -135,9 +135,11 @@ struct Training {
   Recompute recompute = Recompute::None;
   // Selective: which modules, in Megatron-LM's words (models/recompute.hpp).
   std::vector<std::string> recompute_modules = {"core_attn"};
-  // Full: which layers and how many to a checkpoint ("uniform", "block", "every").
+  // Full: which layers and how many to a checkpoint (models/recompute.hpp).
   std::string recompute_method = "uniform";
-  std::int64_t recompute_num_layers = 1;
+  std::int64_t recompute_num_layers = 1;            // of uniform, block and every
+  std::optional<double> recompute_fraction = {};    // of "fraction"
+  std::vector<std::int64_t> recompute_layers = {};  // of "layers", counted from 0
   std::string recipe = "standard";  // models/recipes: bytes of weights and gradients, products
   std::string optimizer = "adam";   // models/optimizers: bytes of its state, traffic of its step
   // Low-rank adapters on frozen weights (models/adapters.hpp); rank 0: every weight is trained.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -22,35 +23,66 @@ constexpr std::array<std::pair<std::string_view, bool RecomputeModules::*>, 8> k
     {"second_products", &RecomputeModules::second_products},
 }};
 
-}  // namespace
+// A fraction that is k / n of n layers is k of them, whatever the last bit of the product says.
+std::int64_t layers_of_fraction(double fraction, std::int64_t layers) {
+  constexpr double kRounding = 1e-9;
+  return static_cast<std::int64_t>(std::floor(fraction * static_cast<double>(layers) + kRounding));
+}
 
-std::vector<RecomputeUnit> recompute_units(const Training& training, std::int64_t layers) {
-  std::vector<RecomputeUnit> units;
+// Which layers of a chunk are computed again as a whole.
+std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span) {
+  const std::int64_t count = span.layers + span.further;
+  std::vector<bool> chosen(static_cast<std::size_t>(count), false);
+  if (training.recompute != Recompute::Full) return chosen;
+  const std::string& method = training.recompute_method;
+  if (method == "layers") {
+    for (const std::int64_t layer : training.recompute_layers)
+      if (layer >= span.first && layer < span.first + count)
+        chosen[static_cast<std::size_t>(layer - span.first)] = true;
+    return chosen;
+  }
   const std::int64_t n = training.recompute_num_layers;
   TY_CHECK(n > 0, n);
-  const bool full = training.recompute == Recompute::Full;
-  const bool grouped = full && training.recompute_method == "uniform";
-  for (std::int64_t layer = 0; layer < layers;) {
-    const std::int64_t count = grouped ? std::min(n, layers - layer) : 1;
-    const bool again = grouped || (full && training.recompute_method == "block" && layer < n) ||
-                       (full && training.recompute_method == "every" && layer % n == 0);
-    units.push_back({.first = layer, .layers = count, .again = again});
-    layer += count;
+  const std::int64_t step = method == "every" ? n : 1;
+  std::int64_t end = count;
+  if (method == "block") end = std::min(n, count);
+  if (method == "fraction")
+    end = layers_of_fraction(training.recompute_fraction.value_or(1), count);
+  for (std::int64_t place = 0; place < end; place += step)
+    chosen[static_cast<std::size_t>(place)] = true;
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<RecomputeUnit> recompute_units(const Training& training, const LayerSpan& span) {
+  const std::vector<bool> chosen = chosen_layers(training, span);
+  const bool grouped =
+      training.recompute == Recompute::Full && training.recompute_method == "uniform";
+  std::vector<RecomputeUnit> units;
+  for (std::int64_t place = 0; place < span.layers + span.further;) {
+    const bool groups = grouped && place < span.layers;
+    const std::int64_t count =
+        groups ? std::min(training.recompute_num_layers, span.layers - place) : 1;
+    units.push_back(
+        {.first = place, .layers = count, .again = chosen[static_cast<std::size_t>(place)]});
+    place += count;
   }
   return units;
 }
 
-double recomputed_layer_share(const TrainingPlan& plan) {
-  if (plan.training.recompute != Recompute::Full) return 0.0;
-  std::int64_t all = 0;
-  std::int64_t again = 0;
-  for (const std::int64_t layers : layer_split(plan)) {
-    for (const RecomputeUnit& unit : recompute_units(plan.training, layers)) {
-      all += unit.layers;
-      if (unit.again) again += unit.layers;
-    }
+std::vector<bool> recomputed_layers(const TrainingPlan& plan) {
+  std::vector<bool> all;
+  const std::vector<std::int64_t> split = layer_split(plan);
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    const bool last = stage + 1 == split.size();
+    const std::vector<bool> chosen =
+        chosen_layers(plan.training, {.first = static_cast<std::int64_t>(all.size()),
+                                      .layers = split[stage],
+                                      .further = last ? plan.training.mtp_layers : 0});
+    all.insert(all.end(), chosen.begin(), chosen.end());
   }
-  return all == 0 ? 0.0 : static_cast<double>(again) / static_cast<double>(all);
+  return all;
 }
 
 std::vector<std::string> recompute_module_names() {
@@ -59,7 +91,9 @@ std::vector<std::string> recompute_module_names() {
   return names;
 }
 
-std::vector<std::string> recompute_method_names() { return {"uniform", "block", "every"}; }
+std::vector<std::string> recompute_method_names() {
+  return {"uniform", "block", "every", "fraction", "layers"};
+}
 
 RecomputeModules recompute_modules(const Training& training) {
   RecomputeModules modules{.core = false};

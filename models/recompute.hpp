@@ -1,7 +1,7 @@
 // What the backward pass computes again: which layers of a model chunk, which modules of a layer.
 //
 //   Training training{.recompute = Recompute::Full, .recompute_num_layers = 4};
-//   recompute_units(training, 10);   // {0, 4, again}, {4, 4, again}, {8, 2, again}
+//   recompute_units(training, {.layers = 10});   // {0, 4, again}, {4, 4, again}, {8, 2, again}
 //
 // Methods of Recompute::Full, by n = recompute_num_layers (Megatron-LM --recompute-method):
 //   uniform   groups of n layers with one checkpoint each; the whole group is computed again before
@@ -10,6 +10,10 @@
 //   block     the first n layers of every chunk are checkpointed one by one, the others keep all.
 //   every     every n-th layer is checkpointed, the others keep all (torchtitan's selective
 //             activation checkpointing by layer).
+//   fraction  as block, with this fraction of each chunk's layers, rounded down (InternLM's
+//             model/modeling_internlm.py: checkpoint_layer_num = int(num_layers * checkpoint)).
+//   layers    the listed layers of the model are checkpointed one by one, on whichever stage.
+// Layers of multi-token prediction are counted behind those of the last chunk.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +33,19 @@ struct RecomputeUnit {
   bool operator==(const RecomputeUnit&) const = default;
 };
 
-// All layers of a chunk, in order.
+// Layers of a chunk of the model.
+struct LayerSpan {
+  std::int64_t first = 0;  // the number of the first one in the model
+  std::int64_t layers = 0;
+  std::int64_t further = 0;  // of multi-token prediction, behind them
+};
+
+// All layers of a chunk, in order; those of multi-token prediction are units of their own.
 [[nodiscard]] std::vector<RecomputeUnit> recompute_units(const Training& training,
-                                                         std::int64_t layers);
-// The share of the plan's layers that are computed again as a whole, 0 to 1.
-[[nodiscard]] double recomputed_layer_share(const TrainingPlan& plan);
+                                                         const LayerSpan& span);
+// Is a layer computed again as a whole? One entry for each layer of the model, then for each of
+// multi-token prediction.
+[[nodiscard]] std::vector<bool> recomputed_layers(const TrainingPlan& plan);
 
 // "core_attn" and its like; what the scenario reader offers.
 [[nodiscard]] std::vector<std::string> recompute_module_names();

@@ -93,7 +93,7 @@ void check_context_length(const Check& check) {
   if (check.batch().attention != AttentionKind::Flash) {
     check.file.report("/training/attention",
                       "must be \"flash\" where ranks share a sequence: partial results are joined "
-                      "by the log-sum-exp that only the fused kernel keeps",
+                      "by the log-sum-exp of the flash kernel",
                       "choose \"flash\", or set /parallelism/context to 1");
   }
 }
@@ -237,6 +237,7 @@ void check_layers(const Check& check) {
   }
   try {
     (void)layer_split(check.scenario.plan);
+    if (check.training) check_recomputed_fraction(check.file, check.scenario);
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
       check.file.report(problem.pointer, problem.problem, problem.hint);

@@ -86,6 +86,7 @@ constexpr Word kEquivalents[] = {
     {"num_microbatches", "it follows from global_batch_size / (micro_batch_size x data)"},
     {"recompute_granularity", "\"training\": {\"recompute\": \"none\", \"selective\" or \"full\"}"},
     {"recompute_activations", "\"training\": {\"recompute\": \"selective\"}"},
+    {"remat_policy", "\"training\": {\"recompute\": \"none\", \"selective\" or \"full\"}"},
     {"recompute_method",
      "\"training\": {\"recompute\": \"full\"}, which keeps every layer's input"},
     {"activation_checkpointing", "\"training\": {\"recompute\": \"full\"}"},

@@ -76,7 +76,7 @@ double activations(const TrainingPlan& plan) {
       std::min(number(t.global_batch_size) / data, kMicrobatchesMost * number(t.micro_batch_size));
   const double sequences = a.has_experts() ? replica * data : replica;
   const double scores =
-      t.attention == AttentionKind::Flash ? 0.0 : number(a.heads) * number(t.sequence_length);
+      t.attention == AttentionKind::Unfused ? number(a.heads) * number(t.sequence_length) : 0.0;
   return sequences * number(t.sequence_length) * (width(plan) + scores) *
          number(a.layers + t.mtp_layers);
 }

@@ -18,8 +18,9 @@ namespace {
 
 constexpr Words<Recompute, 3> kRecompute{
     {{Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}}};
-constexpr Words<AttentionKind, 2> kAttention{
-    {{AttentionKind::Flash, "flash"}, {AttentionKind::Unfused, "unfused"}}};
+constexpr Words<AttentionKind, 3> kAttention{{{AttentionKind::Flash, "flash"},
+                                              {AttentionKind::MemoryEfficient, "memory_efficient"},
+                                              {AttentionKind::Unfused, "unfused"}}};
 constexpr Words<DataType, 3> kPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp32, "fp32"}}};
 constexpr Words<AttentionCount, 2> kConvention{
@@ -83,9 +84,15 @@ const Field<T> kTraining[] = {
      Texts<T>{&T::recompute_modules}},
     {"recompute_method",
      "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
-     "of every chunk (block), or each so-many-th (every)",
+     "of every chunk (block), each so-many-th (every), the first recompute_fraction of every chunk "
+     "(fraction), or the listed recompute_layers (layers)",
      name_of<T, &T::recompute_method, recompute_method_names>()},
-    {"recompute_num_layers", "full: see recompute_method", Whole<T>{&T::recompute_num_layers}},
+    {"recompute_num_layers", "uniform, block and every: see recompute_method",
+     Whole<T>{&T::recompute_num_layers}},
+    {"recompute_fraction", "fraction: of each chunk's layers, rounded down; 0: none, 1: all",
+     OptionalNumber<T>{&T::recompute_fraction, 0.0, 1.0}},
+    {"recompute_layers", "layers: those of the model that are computed again, counted from 0",
+     Wholes<T>{&T::recompute_layers, 0}},
     {"recipe", "bytes of weights and gradients, precision of the products (models/recipes)",
      name_of<T, &T::recipe, recipe_names>()},
     {"lora_rank", "rank of trained adapters on frozen weights; 0: every weight is trained",
@@ -102,7 +109,10 @@ const Field<T> kTraining[] = {
      Wholes<T>{&T::frozen_layers, 0}},
     {"frozen_embedding", "the embedding is not trained", Flag<T>{&T::frozen_embedding}},
     {"frozen_head", "head and last norm are not trained", Flag<T>{&T::frozen_head}},
-    {"attention", "one fused kernel, or scores in memory", word_of<T, &T::attention, kAttention>()},
+    {"attention",
+     "one fused kernel (flash), the slower one of xFormers (memory_efficient), or scores in memory "
+     "(unfused)",
+     word_of<T, &T::attention, kAttention>()},
     {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
      Whole<T>{&T::vocab_multiple}},
     {"mtp_layers", "layers behind the last that predict tokens further ahead, with the same head",

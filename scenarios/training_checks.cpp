@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/adapters.hpp"
 #include "models/frozen.hpp"
@@ -26,7 +27,57 @@ void check_second_products(JsonFile& file, const Scenario& scenario, const Sound
               "choose modules by name, or recompute \"full\"");
 }
 
+// A field that only one method reads. Where nothing is computed again as a whole, a run says that
+// it has no effect: sweeps and searches leave it beside other recomputation.
+void check_method_field(JsonFile& file, const Training& training, const std::string& method,
+                        bool given) {
+  if (training.recompute != Recompute::Full) return;
+  const std::string field = "recompute_" + method;
+  if (given && training.recompute_method != method)
+    file.report("/training/" + field,
+                fmt::format("is read with recompute_method \"{}\", which here is \"{}\"", method,
+                            training.recompute_method),
+                fmt::format("set recompute_method to \"{}\", or leave {} out", method, field));
+  if (!given && training.recompute_method == method)
+    file.report("/training/" + field, "is missing, but recompute_method asks for it",
+                fmt::format("say which {}, or choose recompute_method from uniform, block, every",
+                            method == "layers" ? "layers" : "fraction of the layers"));
+}
+
+void check_listed_layers(JsonFile& file, const Scenario& scenario) {
+  const Training& training = scenario.plan.training;
+  const Architecture& a = scenario.plan.architecture;
+  const std::int64_t layers = a.layers + training.mtp_layers;
+  std::set<std::int64_t> named;
+  for (std::size_t i = 0; i < training.recompute_layers.size(); ++i) {
+    const std::int64_t layer = training.recompute_layers[i];
+    const std::string place = fmt::format("/training/recompute_layers/{}", i);
+    if (layer >= layers)
+      file.report(place, fmt::format("there is no layer {} in {}", layer, a.name),
+                  fmt::format("layers of the whole model are numbered 0 to {}", layers - 1));
+    else if (!named.insert(layer).second)
+      file.report(place, fmt::format("layer {} is listed twice", layer), "list it once");
+  }
+}
+
 }  // namespace
+
+void check_recomputed_fraction(JsonFile& file, const Scenario& scenario) {
+  const Training& training = scenario.plan.training;
+  const double fraction = training.recompute_fraction.value_or(0.0);
+  if (training.recompute != Recompute::Full || training.recompute_method != "fraction" ||
+      fraction == 0.0)
+    return;
+  const std::vector<bool> again = recomputed_layers(scenario.plan);
+  if (std::ranges::find(again, true) != again.end()) return;
+  const std::vector<std::int64_t> split = layer_split(scenario.plan);
+  const std::int64_t most = *std::ranges::max_element(split);
+  file.report("/training/recompute_fraction",
+              fmt::format("{} of the {} layers that a stage's chunk has at most is less than one",
+                          fraction, most),
+              fmt::format("give at least {:.4g}, or list layers in recompute_layers",
+                          1.0 / static_cast<double>(most)));
+}
 
 void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
   if (!sound.training) return;
@@ -40,6 +91,9 @@ void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSe
                 fmt::format("choose from {}", fmt::join(known, ", ")));
   }
   check_second_products(file, scenario, sound);
+  check_method_field(file, training, "fraction", training.recompute_fraction.has_value());
+  check_method_field(file, training, "layers", !training.recompute_layers.empty());
+  if (sound.model) check_listed_layers(file, scenario);
 }
 
 void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {

@@ -13,8 +13,10 @@ struct SoundSections {
   bool training = false;
 };
 
-// Modules that there are, and groups of layers that the sharding of weights allows.
+// Modules and layers that there are, and fields that the chosen method reads.
 void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
+// A fraction of so few layers that it rounds down to none. REQUIRES: layers divide over the stages.
+void check_recomputed_fraction(JsonFile& file, const Scenario& scenario);
 // Layers of multi-token prediction, where sharding and adapters allow them.
 void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundSections& sound);
 // Adapters on matrices that there are, of models and shardings that can have them.

@@ -60,7 +60,7 @@ Sizes sizes_of(const ActivationQuery& query) {
 }
 
 std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {
-  if (query.attention == AttentionKind::Flash) return sizes.inside(kFp32Bytes * a.heads);
+  if (query.attention != AttentionKind::Unfused) return sizes.inside(kFp32Bytes * a.heads);
   // The fp32 probabilities of a softmax in parts are not those that enter the next product.
   const bool fused = softmax_fused(query.micro_batch * a.heads / query.tensor);
   const std::int64_t own = a.dropout ? kMaskBytes + sizes.element : fused ? 0 : sizes.element;

@@ -25,9 +25,11 @@ struct RecomputeModules {
   bool second_products = false;
 };
 
-// Flash computes attention in one kernel and keeps one number per row (the log-sum-exp). Unfused
-// writes the s x s matrix of scores to memory.
-enum class AttentionKind : std::uint8_t { Flash, Unfused };
+// Flash computes attention in one kernel and keeps one number per row (the log-sum-exp).
+// MemoryEfficient does the same with the CUTLASS kernels of xFormers and of PyTorch's
+// EFFICIENT_ATTENTION, which are slower (models/framework_times.hpp). Unfused writes the s x s
+// matrix of scores to memory.
+enum class AttentionKind : std::uint8_t { Flash, MemoryEfficient, Unfused };
 
 // Does one kernel scale, mask and normalise the scores of unfused attention? `matrices`: sequences
 // times heads of a rank. Megatron-LM's takes four of them at a time (megatron/model/

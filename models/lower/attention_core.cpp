@@ -65,7 +65,7 @@ void LayerLowering::attention_core_forward() {
     ContextAttention(plan_, shape_, build_).forward();
     return;
   }
-  if (plan_.training.attention == AttentionKind::Flash) {
+  if (plan_.training.attention != AttentionKind::Unfused) {
     build_.compute("attention", flash(false));
     return;
   }
@@ -89,7 +89,7 @@ void LayerLowering::attention_core_backward() {
     ContextAttention(plan_, shape_, build_).backward();
     return;
   }
-  if (plan_.training.attention == AttentionKind::Flash) {
+  if (plan_.training.attention != AttentionKind::Unfused) {
     build_.compute("attention_backward", flash(true));
     return;
   }

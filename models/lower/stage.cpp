@@ -57,10 +57,14 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number,
   const auto begin = split.begin();
   chunk.first_layer = std::accumulate(begin, begin + chunk.stage, std::int64_t{0});
   chunk.layers = split[static_cast<std::size_t>(chunk.stage)];
-  chunk.units = recompute_units(plan_.training, chunk.layers);
   chunk.has_embedding = !place_before(pipeline_, chunk.place).has_value();
   chunk.has_head = !place_after(pipeline_, chunk.place).has_value();
   chunk.further = chunk.has_head ? plan_.training.mtp_layers : 0;
+  chunk.units = recompute_units(
+      plan_.training,
+      {.first = chunk.first_layer, .layers = chunk.layers, .further = chunk.further});
+  chunk.further_units.assign(chunk.units.end() - chunk.further, chunk.units.end());
+  chunk.units.erase(chunk.units.end() - chunk.further, chunk.units.end());
   const MicrobatchRange microbatches = microbatches_of(pipeline_, number);
   chunk.microbatches = chunk.backwards_left = microbatches.end - microbatches.begin;
   return chunk;

@@ -56,7 +56,8 @@ class StageLowering {
     std::int64_t further = 0;  // layers of multi-token prediction behind the head
     bool has_embedding = false;
     bool has_head = false;
-    std::vector<RecomputeUnit> units = {};  // its layers, as they are computed again
+    std::vector<RecomputeUnit> units = {};          // its layers, as they are computed again
+    std::vector<RecomputeUnit> further_units = {};  // those of multi-token prediction
     std::int64_t microbatches = 0;
     std::int64_t backwards_left = 0;  // microbatches whose backward is still to come
   };
@@ -111,7 +112,6 @@ class StageLowering {
   void leave_backward(const Chunk& chunk, const UnitBackward& step);
   void end_unit(const UnitBackward& step);
   void further_layer(const RecomputeUnit& again, std::int64_t layer);
-  [[nodiscard]] RecomputeUnit further_unit(const Chunk& chunk, std::int64_t number) const;
   void further_forward(const Chunk& chunk, UnitPlace place);
   void further_backward(const Chunk& chunk, UnitBackward& step);
   // Units whose weights a backward reads: the first of some layers', the one behind a layer's, and

@@ -14,12 +14,6 @@ void StageLowering::further_layer(const RecomputeUnit& again, std::int64_t layer
   build_.release(build_.last_compute(), Category::Workspace, memory.forward_workspace);
 }
 
-RecomputeUnit StageLowering::further_unit(const Chunk& chunk, std::int64_t number) const {
-  return {.first = chunk.layers + number,
-          .layers = 1,
-          .again = plan_.training.recompute == Recompute::Full};
-}
-
 // Layers of multi-token prediction, each behind what the one before it made, and each with the
 // head.
 void StageLowering::further_forward(const Chunk& chunk, UnitPlace place) {
@@ -30,7 +24,7 @@ void StageLowering::further_forward(const Chunk& chunk, UnitPlace place) {
     build_.tag(tags);
     replicas_->before_forward(place);
     ends_.further_forward();
-    further_layer(further_unit(chunk, i), chunk.layers + i);
+    further_layer(chunk.further_units[static_cast<std::size_t>(i)], chunk.layers + i);
     ends_.head_forward();
     replicas_->after_forward(place);
   }
@@ -49,7 +43,8 @@ void StageLowering::further_backward(const Chunk& chunk, UnitBackward& step) {
     std::vector<ReadyGradient> head;  // final with the model's own backward of it
     ends_.head_backward(step.part, &head);
     ready_.push_back(head.back());
-    write_layer_backward(chunk, further_unit(chunk, i), chunk.layers + i, step);
+    const RecomputeUnit& again = chunk.further_units[static_cast<std::size_t>(i)];
+    write_layer_backward(chunk, again, chunk.layers + i, step);
     ends_.further_backward(step.part, &ready_);
     end_unit(step);
   }

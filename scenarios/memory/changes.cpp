@@ -25,11 +25,14 @@ bool recompute_modules_of(Knobs& knobs, Words modules) {
 bool recompute_layers(Knobs& knobs, std::int64_t every) {
   Training& t = knobs.training;
   const bool all = t.recompute == Recompute::Full &&
-                   (t.recompute_method == "uniform" || t.recompute_num_layers == 1);
+                   (t.recompute_method == "uniform" ||
+                    (t.recompute_method == "every" && t.recompute_num_layers == 1));
   if (all || (t.recompute == Recompute::Full && every > 1)) return false;
   t.recompute = Recompute::Full;
   t.recompute_method = every > 1 ? "every" : "uniform";
   t.recompute_num_layers = every;
+  t.recompute_fraction.reset();
+  t.recompute_layers.clear();
   return true;
 }
 
@@ -180,6 +183,8 @@ void add_differences(const std::string& section, std::span<const Field<Owner>> f
     if (!then.contains(name) || then.at(name) != value)
       overrides.push_back({section + "." + name,
                            value.is_string() ? value.template get<std::string>() : value.dump()});
+  for (const auto& [name, value] : then.items())
+    if (!now.contains(name)) overrides.push_back({section + "." + name, "null"});
 }
 
 }  // namespace

@@ -75,13 +75,20 @@ void add_settings_without_effect(const TrainingPlan& plan, RunFacts& facts) {
   const Parallelism& p = plan.parallelism;
   const bool core_alone = t.recompute == Recompute::Selective &&
                           t.recompute_modules == std::vector<std::string>{"core_attn"};
-  if (core_alone && t.attention == AttentionKind::Flash)
+  if (core_alone && t.attention != AttentionKind::Unfused)
     facts.approximations.push_back(
         {.name = "recomputation_without_effect",
          .count = static_cast<std::uint64_t>(plan.architecture.layers),
          .sentence = "selective recomputation of core_attn runs the attention core again and saves "
                      "next to nothing beside flash attention, which keeps no scores (set "
                      "training.recompute to none, or name other recompute_modules)"});
+  if (t.recompute != Recompute::Full && (t.recompute_fraction || !t.recompute_layers.empty()))
+    facts.approximations.push_back(
+        {.name = "recomputed_layers_without_effect",
+         .count = static_cast<std::uint64_t>(plan.architecture.layers),
+         .sentence = "recompute_fraction and recompute_layers say which whole layers are computed "
+                     "again, and here none are (set training.recompute to full, or leave them "
+                     "out)"});
   if (p.schedule.starts_with("zb_") && !p.overlap_p2p && p.pipeline > 1)
     facts.approximations.push_back(
         {.name = "blocking_sends",

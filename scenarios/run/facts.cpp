@@ -44,6 +44,14 @@ double attention_share(const TrainingPlan& plan) {
   return squares / (sequences * whole * whole);
 }
 
+// Of one layer's forward and a token, of whose attention packed documents leave `share`.
+double layer_flops(const Architecture& architecture, const TokenFlops& token, std::int64_t layer,
+                   double share) {
+  const bool experts = architecture.kind_of(layer) == LayerKind::Moe;
+  return (experts ? token.moe_layer : token.linear_layer) +
+         share * (architecture.windowed(layer) ? token.window_layer : token.attention_layer);
+}
+
 // Forward: 2 FLOPs a parameter and token. Backward as much for the gradient of the input, where a
 // gradient goes on; and for the weight's, where the weight is trained. Adapters add theirs.
 Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
@@ -77,21 +85,35 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
 
+// The forward of the layers that run again as a whole.
+Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
+  const TokenFlops token = token_flops(plan.architecture, {.sequence_length = query.sequence_length,
+                                                           .vocab = query.vocab,
+                                                           .attention = query.attention,
+                                                           .mtp_layers = query.mtp_layers});
+  const double share = attention_share(plan);
+  const std::vector<bool> again = recomputed_layers(plan);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if (again[i]) sum += layer_flops(plan.architecture, token, layer, share);
+  }
+  return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
+}
+
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
-  const double share =
-      training.recompute == Recompute::Full ? recomputed_layer_share(scenario.plan) : 1.0;
   const FlopsQuery query = flops_query(scenario, attention);
+  if (training.recompute == Recompute::Full) return recomputed_whole(scenario.plan, query);
   RecomputeModules modules = recompute_modules(training);
   const Flops all =
       recomputed_flops(scenario.plan.architecture, query, training.recompute, modules);
-  const bool core = training.recompute == Recompute::Full ||
-                    (training.recompute == Recompute::Selective && modules.core);
-  if (!core || scenario.plan.documents.kind == DocumentKind::None) return all * share;
+  const bool core = training.recompute == Recompute::Selective && modules.core;
+  if (!core || scenario.plan.documents.kind == DocumentKind::None) return all;
   modules = {};
   const Flops cores =
       recomputed_flops(scenario.plan.architecture, query, Recompute::Selective, modules);
-  return (all + cores * (attention_share(scenario.plan) - 1.0)) * share;
+  return all + cores * (attention_share(scenario.plan) - 1.0);
 }
 
 // One GPU's, or where they differ what they reach on average.

@@ -10,7 +10,8 @@ KernelSoftware kernel_software(const Scenario& scenario) {
   return {.framework = scenario.framework,
           .last_replica = last_replica(stragglers_of(scenario), scenario.plan),
           .four_bit_products = scenario.plan.recipe.four_bit_products,
-          .fused_experts = scenario.plan.experts.products == ExpertProducts::Fused};
+          .fused_experts = scenario.plan.experts.products == ExpertProducts::Fused,
+          .memory_efficient = scenario.plan.training.attention == AttentionKind::MemoryEfficient};
 }
 
 KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& software)
@@ -19,6 +20,7 @@ KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& soft
   if (!software.framework.empty())
     times = load_framework_times(software.framework, sheet.generation);
   if (software.fused_experts) times.fuse_experts();
+  if (software.memory_efficient) times.attend(load_memory_efficient_times(sheet.generation));
   if (software.four_bit_products) times.narrow(four_bit_share(sheet));
 }
 

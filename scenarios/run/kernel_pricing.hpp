@@ -20,6 +20,7 @@ struct KernelSoftware {
   double last_replica = 1.0;   // the time of the last of the replicas over that of one
   bool four_bit_products = false;
   bool fused_experts = false;
+  bool memory_efficient = false;  // attention, by kernels of xFormers
 };
 
 [[nodiscard]] KernelSoftware kernel_software(const Scenario& scenario);

@@ -99,6 +99,8 @@ struct Bounder::Machine {
                                             const TrainingPlan& plan) const {
     FrameworkTimes stretch = software;
     if (plan.experts.products == ExpertProducts::Fused) stretch.fuse_experts();
+    if (plan.training.attention == AttentionKind::MemoryEfficient)
+      stretch.attend(load_memory_efficient_times(gpu.sheet.generation));
     if (plan.recipe.four_bit_products) stretch.narrow(four_bit_share(gpu.sheet));
     const double last = last_replica(stragglers, plan);
     std::vector<double> all;

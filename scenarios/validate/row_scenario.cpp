@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 #include <utility>
@@ -19,6 +21,11 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::int64_t kPositionsLeast = 2048;
+constexpr double kLayersMost = 1e6;  // of a whole number that a row can say
+constexpr const char* kSelective =
+    "nothing is said of what selective recomputation computes again: it is core_attn, as where "
+    "--recompute-modules is left out (Megatron-LM core/transformer/transformer_config.py), unless "
+    "the framework has another default";
 
 // A row on its way to a scenario.
 struct Draft {
@@ -249,18 +256,57 @@ void check_numbers(const Json& row) {
   }
 }
 
-// "full (block, 5 layers)": a method of full recomputation, and how many layers. False where it is
-// none of them.
+// The numbers of "0, 3 and 7" or "5 layers"; none where it says something else.
+std::vector<double> numbers_in(std::string text) {
+  std::ranges::replace(text, ',', ' ');
+  std::istringstream words(text);
+  std::vector<double> numbers;
+  for (std::string word; words >> word;) {
+    if (word == "and" || word == "layer" || word == "layers") continue;
+    const char* const end = word.data() + word.size();
+    double number = 0.0;
+    if (std::from_chars(word.data(), end, number).ptr != end) return {};
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// "full (block, 5 layers)", "full (fraction, 0.5)", "full (layers, 0 3 7)": a method of full
+// recomputation, and of which layers. False where it is none of them.
 bool add_recompute_method(const std::string& said, Json& training) {
   for (const std::string& method : recompute_method_names()) {
     const std::string begins = "full (" + method + ", ";
-    if (!said.starts_with(begins)) continue;
+    if (!said.starts_with(begins) || !said.ends_with(")")) continue;
+    const std::vector<double> numbers =
+        numbers_in(said.substr(begins.size(), said.size() - begins.size() - 1));
+    const bool whole = std::ranges::all_of(numbers, [](double number) {
+      return number >= 0.0 && number < kLayersMost && number == std::floor(number);
+    });
+    const bool listed = method == "layers";
+    const bool fraction = method == "fraction";
+    if (numbers.empty() || (numbers.size() > 1 && !listed) || (!whole && !fraction)) return false;
     training["recompute"] = "full";
     training["recompute_method"] = method;
-    training["recompute_num_layers"] = std::atoi(said.c_str() + begins.size());
+    if (fraction) training["recompute_fraction"] = numbers.front();
+    if (listed)
+      training["recompute_layers"] = std::vector<std::int64_t>(numbers.begin(), numbers.end());
+    if (!fraction && !listed)
+      training["recompute_num_layers"] = static_cast<std::int64_t>(numbers.front());
     return true;
   }
   return false;
+}
+
+// The kernel that the row's words on attention name; else what runs of its framework have.
+void add_attention(Draft& draft, Json& training) {
+  const std::string said = text_at(draft.row, "/model/attention");
+  for (const auto& [word, kind] :
+       {std::pair{"unfused", "unfused"}, std::pair{"memory-efficient", "memory_efficient"},
+        std::pair{"memory_efficient", "memory_efficient"}, std::pair{"flash", "flash"}}) {
+    if (said.find(word) == std::string::npos) continue;
+    training["attention"] = kind;
+    return;
+  }
 }
 
 void add_recompute(Draft& draft, Json& training) {
@@ -273,6 +319,7 @@ void add_recompute(Draft& draft, Json& training) {
     training["recompute"] = "full";
   } else if (said == "selective" || said.starts_with("selective (attention core")) {
     training["recompute"] = "selective";
+    if (said == "selective") draft.assume(kSelective);
   } else if (said.starts_with("selective modules")) {
     training["recompute"] = "selective";
     training["recompute_modules"] = quoted_words(said);
@@ -284,8 +331,9 @@ void add_recompute(Draft& draft, Json& training) {
   } else {
     cannot("/recompute",
            fmt::format("\"{}\" cannot be expressed (none, selective, selective modules ['mlp', "
-                       "...], full and full ({}, N layers) can)",
-                       said, fmt::join(recompute_method_names(), " or ")));
+                       "...], full, full (uniform, N layers) or block or every, full (fraction, "
+                       "0.5) and full (layers, 0 3 7) can)",
+                       said));
   }
 }
 
@@ -318,6 +366,7 @@ void add_training(Draft& draft) {
                    {"global_batch_size", needed(row, "/batch/global_batch")}};
   add_precision(draft, training);
   add_recompute(draft, training);
+  add_attention(draft, training);
   draft.document["training"] = std::move(training);
 }
 

@@ -53,6 +53,7 @@ std::vector<PublishedFact> load_facts() {
                    .precision = entry.text("precision", ""),
                    .id = entry.text("id", ""),
                    .notes = entry.text("notes", ""),
+                   .recompute = entry.text("recompute", ""),
                    .source = entry.text("source"),
                    .scenario = entry.raw("scenario")});
   }
@@ -172,10 +173,12 @@ Json with_facts(const RowTables& tables, const MeasuredRow& row, Json document) 
   const std::string model = text_at(row.description, "/model/name");
   const std::string notes = text_at(row.description, "/notes");
   const std::string gpu = text_at(row.description, "/hardware/gpu");
+  const std::string recompute = text_at(row.description, "/recompute");
   for (const PublishedFact& fact : tables.facts) {
     const bool applies = framework.starts_with(fact.framework) && gpu.starts_with(fact.gpu) &&
                          model.starts_with(fact.model) && precision.starts_with(fact.precision) &&
-                         row.id.starts_with(fact.id) && notes.starts_with(fact.notes);
+                         row.id.starts_with(fact.id) && notes.starts_with(fact.notes) &&
+                         (fact.recompute.empty() || recompute == fact.recompute);
     if (!applies) continue;
     document.merge_patch(fact.scenario);
     document["assumptions"].push_back(

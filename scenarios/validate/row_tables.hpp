@@ -25,8 +25,8 @@ struct RowPlatform {
 };
 
 // Where the framework, and the GPU, the model's name, the precision, the id and the notes where
-// given, begin so: `scenario` goes over the scenario. Its "model_patch" goes over the model's
-// shape.
+// given, begin so, and the recomputation is just this: `scenario` goes over the scenario. Its
+// "model_patch" goes over the model's shape.
 struct PublishedFact {
   std::string framework;
   std::string gpu;
@@ -34,6 +34,7 @@ struct PublishedFact {
   std::string precision;
   std::string id;
   std::string notes;
+  std::string recompute;
   std::string source;
   nlohmann::ordered_json scenario;
 };

@@ -44,6 +44,20 @@ TEST(Defaults, HoldWhereTheScenarioSaysNothing) {
   EXPECT_EQ(older.plan.training.gradient_average, GradientAverage::BeforeAlways);
 }
 
+// JAX's MaxText: whole layers are computed again and weights are sharded unless a file says other.
+TEST(Defaults, OfMaxTextAreThoseOfItsConfiguration) {
+  Json document = sample_of("maxtext");
+  document["parallelism"].erase("zero_stage");
+  const Scenario s = load(document);
+  EXPECT_EQ(s.plan.training.recompute, Recompute::Full);
+  EXPECT_EQ(s.plan.training.attention, AttentionKind::Flash);
+  EXPECT_EQ(s.plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(s.host, "compiled");
+  EXPECT_TRUE(s.plan.gradient_passes.accumulate);
+  for (const AppliedDefault& one : s.applied_defaults)
+    EXPECT_FALSE(one.source.empty()) << one.field;
+}
+
 TEST(Defaults, AreNeverStrongerThanTheFile) {
   Json document = sample_of("megatron_2022");
   document["stragglers"] = false;

@@ -40,7 +40,7 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   };
   EXPECT_EQ(count("megatron/"), 18) << "ten sizes of 2021, four models of 2022 twice";
   EXPECT_EQ(count("llama3/"), 5);
-  EXPECT_EQ(count("fsdp/"), 11) << "8B and 70B on up to 512 GPUs, HSDP, and 405B";
+  EXPECT_EQ(count("fsdp/"), 12) << "8B and 70B on up to 512 GPUs, HSDP, 405B, and MaxText";
   EXPECT_EQ(count("replicas/"), 4);
   EXPECT_EQ(count("context/"), 5) << "ring, Ulysses, both, packed documents, and the published one";
   EXPECT_EQ(count("offload/"), 2);

@@ -63,6 +63,34 @@ TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
   EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);
 }
 
+// Those of xFormers stand in place of the framework's own, and the backward has a figure of its
+// own.
+TEST(FrameworkTimes, MemoryEfficientAttentionIsSlowerThanTheProfiles) {
+  FrameworkTimes times{.attention = 5.0, .attention_backward = 6.0, .ring_attention = 7.0};
+  EXPECT_DOUBLE_EQ(times.of(Attention{.backward = true}), 6.0);
+  times.attend({.forward = 2.0, .backward = 3.0});
+  EXPECT_DOUBLE_EQ(times.of(Attention{}), 2.0);
+  EXPECT_DOUBLE_EQ(times.of(Attention{.backward = true}), 3.0);
+  EXPECT_DOUBLE_EQ(times.of(Attention{.of_ring = true}), 7.0);
+  for (const char* generation : {"ampere", "hopper"}) {
+    const AttentionTimes shipped = load_memory_efficient_times(generation);
+    EXPECT_GT(shipped.forward, 1.0) << generation;
+    EXPECT_GT(shipped.backward, shipped.forward) << generation;
+  }
+}
+
+TEST(FrameworkTimes, MemoryEfficientAttentionIsNotGuessedForOtherGpus) {
+  try {
+    static_cast<void>(load_memory_efficient_times("blackwell"));
+    ADD_FAILURE();
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problems().front().pointer, "/training/attention");
+    EXPECT_EQ(error.problems().front().problem,
+              "nothing is measured of memory_efficient kernels on GPUs of generation blackwell "
+              "(known: ampere, hopper)");
+  }
+}
+
 // Passes over a block's queries do not grow with the keys that they see, and no other kernel has
 // them.
 TEST(FrameworkTimes, ABlockOfARingHasPassesBesideIt) {

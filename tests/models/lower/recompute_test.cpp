@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "models/architecture/flops.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/workload_json.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -28,13 +30,67 @@ Training full(const std::string& method, std::int64_t layers) {
 
 TEST(RecomputeUnits, UniformGroupsBlockHeadsEverySoMany) {
   using Units = std::vector<RecomputeUnit>;
-  EXPECT_EQ(recompute_units(full("uniform", 4), 10),
+  EXPECT_EQ(recompute_units(full("uniform", 4), {.layers = 10}),
             (Units{{0, 4, true}, {4, 4, true}, {8, 2, true}}));
-  EXPECT_EQ(recompute_units(full("block", 2), 4),
+  EXPECT_EQ(recompute_units(full("block", 2), {.layers = 4}),
             (Units{{0, 1, true}, {1, 1, true}, {2, 1, false}, {3, 1, false}}));
-  EXPECT_EQ(recompute_units(full("every", 2), 3),
+  EXPECT_EQ(recompute_units(full("every", 2), {.layers = 3}),
             (Units{{0, 1, true}, {1, 1, false}, {2, 1, true}}));
-  EXPECT_EQ(recompute_units(Training{}, 2), (Units{{0, 1, false}, {1, 1, false}}));
+  EXPECT_EQ(recompute_units(Training{}, {.layers = 2}), (Units{{0, 1, false}, {1, 1, false}}));
+}
+
+Training fraction(double of_each_chunk) {
+  Training training = full("fraction", 1);
+  training.recompute_fraction = of_each_chunk;
+  return training;
+}
+
+Training listed(std::vector<std::int64_t> layers) {
+  Training training = full("layers", 1);
+  training.recompute_layers = std::move(layers);
+  return training;
+}
+
+TEST(RecomputeUnits, AFractionIsTheFirstLayersOfAChunkRoundedDown) {
+  for (std::int64_t layers = 1; layers <= 40; ++layers) {
+    EXPECT_EQ(recompute_units(fraction(0.0), {.layers = layers}),
+              recompute_units(Training{}, {.layers = layers}));
+    EXPECT_EQ(recompute_units(fraction(1.0), {.layers = layers}),
+              recompute_units(full("uniform", 1), {.layers = layers}));
+    for (std::int64_t k = 1; k <= layers; ++k) {
+      const double share = static_cast<double>(k) / static_cast<double>(layers);
+      EXPECT_EQ(recompute_units(fraction(share), {.layers = layers}),
+                recompute_units(full("block", k), {.layers = layers}))
+          << k << " of " << layers;
+      EXPECT_EQ(recompute_units(fraction(share - 0.001), {.layers = layers}),
+                k == 1 ? recompute_units(Training{}, {.layers = layers})
+                       : recompute_units(full("block", k - 1), {.layers = layers}))
+          << "less than " << k << " of " << layers;
+    }
+  }
+}
+
+TEST(RecomputeUnits, AListCountsLayersOfTheWholeModel) {
+  using Units = std::vector<RecomputeUnit>;
+  const Training training = listed({7, 0, 4});
+  EXPECT_EQ(recompute_units(training, {.layers = 3}),
+            (Units{{0, 1, true}, {1, 1, false}, {2, 1, false}}));
+  EXPECT_EQ(recompute_units(training, {.first = 3, .layers = 3}),
+            (Units{{0, 1, false}, {1, 1, true}, {2, 1, false}}));
+  EXPECT_EQ(recompute_units(training, {.first = 6, .layers = 2}),
+            (Units{{0, 1, false}, {1, 1, true}}));
+}
+
+// Each is a unit of its own behind the model's: groups end before the head.
+TEST(RecomputeUnits, FurtherLayersAreCountedBehindTheLastChunk) {
+  using Units = std::vector<RecomputeUnit>;
+  const LayerSpan last{.first = 6, .layers = 3, .further = 2};
+  EXPECT_EQ(recompute_units(full("uniform", 4), last),
+            (Units{{0, 3, true}, {3, 1, true}, {4, 1, true}}));
+  EXPECT_EQ(recompute_units(listed({8, 10}), last),
+            (Units{{0, 1, false}, {1, 1, false}, {2, 1, true}, {3, 1, false}, {4, 1, true}}));
+  EXPECT_EQ(recompute_units(full("block", 3), last),
+            (Units{{0, 1, true}, {1, 1, true}, {2, 1, true}, {3, 1, false}, {4, 1, false}}));
 }
 
 TrainingPlan one_rank(const Architecture& model) { return plan_of(model, Parallelism{}, 1); }
@@ -214,10 +270,79 @@ TEST(RecomputedLayers, OnlyTheChosenRunAgain) {
     plan.training = full(method, layers);
     plan.training.sequence_length = 128;
     EXPECT_EQ(repeated(plan)["attention"], 3) << method;
-    EXPECT_DOUBLE_EQ(recomputed_layer_share(plan), 0.5);
+    EXPECT_EQ(recomputed_layers(plan), method == std::string("block")
+                                           ? (std::vector<bool>{1, 1, 1, 0, 0, 0})
+                                           : (std::vector<bool>{1, 0, 1, 0, 1, 0}));
     const Workload workload = lower(plan);
     for (const Program& program : workload.programs)
       for (const std::int64_t left : unreturned_bytes(workload, program)) EXPECT_EQ(left, 0);
+  }
+}
+
+TrainingPlan with(TrainingPlan plan, Training training) {
+  training.sequence_length = plan.training.sequence_length;
+  training.micro_batch_size = plan.training.micro_batch_size;
+  training.global_batch_size = plan.training.global_batch_size;
+  plan.training = training;
+  return plan;
+}
+
+std::string printed(const TrainingPlan& plan) { return to_json(lower(plan)); }
+
+// Twelve layers on two interleaved stages, which hold 0 to 2 and 6 to 8, 3 to 5 and 9 to 11.
+TrainingPlan interleaved() {
+  Parallelism p;
+  p.pipeline = 2;
+  p.interleave = 2;
+  p.schedule = "interleaved_1f1b";
+  return plan_of(small_llama(12), p, 8);
+}
+
+// Whatever names the same layers is the same program, operation by operation.
+TEST(RecomputedLayers, NamedInAnyWayAreTheSameProgram) {
+  const TrainingPlan plan = interleaved();
+  const auto text = [&plan](const Training& training) { return printed(with(plan, training)); };
+  EXPECT_EQ(text(listed({0, 3, 6, 9})), text(full("block", 1)));
+  EXPECT_EQ(text(listed({9, 8, 6, 5, 3, 2, 0, 11})), text(full("every", 2)));
+  EXPECT_EQ(text(listed({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})), text(full("uniform", 1)));
+  EXPECT_EQ(text(full("every", 1)), text(full("uniform", 1)));
+  EXPECT_EQ(text(fraction(1.0)), text(full("uniform", 1)));
+  EXPECT_EQ(text(fraction(2.0 / 3.0)), text(full("block", 2)));
+  EXPECT_EQ(text(fraction(0.0)), text(Training{}));
+  EXPECT_NE(text(listed({0})), text(listed({1})));
+}
+
+// Layer 4 stands on the second stage alone: the first one's program is that without recomputation.
+TEST(RecomputedLayers, OfOneStageLeaveTheOthersAlone) {
+  const TrainingPlan plan = interleaved();
+  const auto again = [](const Workload& workload, std::size_t program) {
+    std::set<std::int32_t> layers;
+    for_each_operation(workload, workload.programs.at(program), [&](const OperationView& view) {
+      if (view.op.part == StepPart::Recompute) layers.insert(view.op.layer);
+    });
+    return layers;
+  };
+  const Workload workload = lower(with(plan, listed({4, 9})));
+  EXPECT_EQ(again(workload, 0), (std::set<std::int32_t>{}));
+  EXPECT_EQ(again(workload, 1), (std::set<std::int32_t>{4, 9}));
+}
+
+// One layer more is computed again: no less is computed, and no more is kept.
+TEST(RecomputedLayers, CostTimeAndSaveMemoryOneByOne) {
+  const TrainingPlan plan = one_rank(small_llama(8));
+  std::vector<std::int64_t> layers;
+  double flops = executed_flops(lower(plan)).value();
+  std::int64_t peak = activation_peak(plan);
+  const double whole = executed_flops(lower(with(plan, full("uniform", 1)))).value() - flops;
+  for (const std::int64_t layer : {5, 0, 7, 2, 1, 6, 3, 4}) {
+    layers.push_back(layer);
+    const TrainingPlan more = with(plan, listed(layers));
+    const double now = executed_flops(lower(more)).value();
+    EXPECT_NEAR(now - flops, whole / 8, 1e-6 * whole);
+    const std::int64_t held = activation_peak(more);
+    EXPECT_LE(held, peak);
+    flops = now;
+    peak = held;
   }
 }
 

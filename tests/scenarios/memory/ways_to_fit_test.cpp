@@ -88,6 +88,32 @@ TEST(WaysToFit, ChangesSayWhatTheyChange) {
   EXPECT_TRUE(said.contains("parallelism.data=8, cluster.nodes=2")) << "twice the GPUs";
 }
 
+// From a part of the layers to all of them: what told the part is taken back.
+TEST(WaysToFit, ChangesOfRecomputedLayersLeaveNothingOfTheOldChoice) {
+  const std::vector<Override> fraction = {{"training.recompute", "full"},
+                                          {"training.recompute_method", "fraction"},
+                                          {"training.recompute_fraction", "0.5"}};
+  const std::vector<Override> listed = {{"training.recompute", "full"},
+                                        {"training.recompute_method", "layers"},
+                                        {"training.recompute_layers", "[0, 7]"}};
+  for (const std::vector<Override>& part : {fraction, listed}) {
+    const Scenario scenario = load_scenario(kFile, part);
+    std::size_t changed = 0;
+    for (const FitChange& change : fit_changes()) {
+      Knobs knobs = knobs_of(scenario);
+      if (std::string(change.kind) != "recompute" || !change.apply(knobs)) continue;
+      std::vector<Override> overrides = part;
+      for (Override& one : difference(scenario, knobs)) overrides.push_back(std::move(one));
+      const Training now = load_scenario(kFile, overrides).plan.training;
+      EXPECT_EQ(now.recompute_method, "uniform");
+      EXPECT_FALSE(now.recompute_fraction.has_value());
+      EXPECT_TRUE(now.recompute_layers.empty());
+      ++changed;
+    }
+    EXPECT_EQ(changed, 1U);
+  }
+}
+
 // Weights, gradients and states of 70B that no single change makes small enough: pairs are found,
 // and what was left out by its least memory does not fit indeed.
 TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {

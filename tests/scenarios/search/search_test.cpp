@@ -62,6 +62,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bounded{"adapters/llama3_8b_8xh100_frozen.json",
                 {{.path = "parallelism.pipeline", .value = "4"},
                  {.path = "parallelism.data", .value = "2"}}},
+        Bounded{"llama3/llama3_70b_64xh100.json",
+                {{.path = "training.attention", .value = "memory_efficient"},
+                 {.path = "training.recompute", .value = "full"},
+                 {.path = "training.recompute_method", .value = "layers"},
+                 {.path = "training.recompute_layers", .value = "[0, 1, 2, 50]"}}},
         Bounded{"what_if/all_reduce.json"}, Bounded{"what_if/dead_rail.json"},
         Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.

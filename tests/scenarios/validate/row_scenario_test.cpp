@@ -246,6 +246,61 @@ TEST(RowScenario, TakesEveryMethodOfFullRecomputation) {
   }
 }
 
+TEST(RowScenario, TakesAFractionOrAListOfRecomputedLayers) {
+  Json row = gpt3();
+  row["recompute"] = "full (fraction, 0.5)";
+  Training training = scenario_of(row).plan.training;
+  EXPECT_EQ(training.recompute, Recompute::Full);
+  EXPECT_EQ(training.recompute_method, "fraction");
+  EXPECT_EQ(training.recompute_fraction, 0.5);
+  row["recompute"] = "full (layers, 0, 3 and 95)";
+  training = scenario_of(row).plan.training;
+  EXPECT_EQ(training.recompute, Recompute::Full);
+  EXPECT_EQ(training.recompute_method, "layers");
+  EXPECT_EQ(training.recompute_layers, (std::vector<std::int64_t>{0, 3, 95}));
+  for (const char* said :
+       {"full (block, many layers)", "full (layers, 1.5)", "full (layers, 1e300)",
+        "full (every, -2 layers)", "full (every, 2 3)", "full (fraction, )"}) {
+    row["recompute"] = said;
+    EXPECT_NE(refusal_of(row).find("cannot be expressed"), std::string::npos) << said;
+  }
+}
+
+bool assumes(const Scenario& scenario, const std::string& words) {
+  return std::ranges::any_of(scenario.assumptions, [&](const std::string& sentence) {
+    return sentence.find(words) != std::string::npos;
+  });
+}
+
+// "selective" alone is what the framework computes again where it is not told more.
+TEST(RowScenario, SaysWhatSelectiveIsTakenFor) {
+  Json row = gpt3();
+  EXPECT_FALSE(assumes(scenario_of(row), "selective recomputation"));
+  row["recompute"] = "selective";
+  const Scenario megatron = scenario_of(row);
+  EXPECT_EQ(megatron.plan.training.recompute_modules, std::vector<std::string>{"core_attn"});
+  EXPECT_TRUE(assumes(megatron, "it is core_attn, as where --recompute-modules is left out"));
+  row["framework"] = "torchtitan (FSDP2)";
+  row["parallel"] = {{"tp", 8}, {"dp", 8}, {"zero_stage", 3}};
+  const Scenario titan = scenario_of(row);
+  EXPECT_EQ(titan.plan.training.recompute, Recompute::Full);
+  EXPECT_EQ(titan.plan.training.recompute_method, "every");
+  EXPECT_EQ(titan.plan.training.recompute_num_layers, 2);
+  EXPECT_TRUE(assumes(titan, "every second layer is checkpointed"));
+}
+
+TEST(RowScenario, TakesTheKernelOfAttentionThatItNames) {
+  Json row = gpt3();
+  EXPECT_EQ(scenario_of(row).plan.training.attention, AttentionKind::Unfused);  // megatron_2022
+  for (const auto& [said, kind] :
+       {std::pair{"flash", AttentionKind::Flash},
+        std::pair{"causal, memory-efficient (xFormers)", AttentionKind::MemoryEfficient},
+        std::pair{"unfused", AttentionKind::Unfused}}) {
+    row["model"]["attention"] = said;
+    EXPECT_EQ(scenario_of(row).plan.training.attention, kind) << said;
+  }
+}
+
 // A machine of the list with other GPUs, of which the user has the data sheet.
 TEST(RowScenario, TakesAGpuByItsDataSheet) {
   const fs::path sheet = fs::path(testing::TempDir()) / "a100_64gb.json";
