@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -42,6 +43,11 @@ class Reading {
     const auto rank = std::ranges::find_if(question.workload.ranks, of_program);
     TY_CHECK(rank != question.workload.ranks.end(), question.program);
     rank_ = &*rank;
+    for (const Operation& op : program_.operations) {
+      if (is_kernel(op)) continue;
+      for (const MemoryEffect& effect : program_.effects_of(op))
+        if (effect.bytes < 0) given_back_elsewhere_.insert(effect.category);
+    }
   }
 
   [[nodiscard]] RankLeast read() {
@@ -136,8 +142,10 @@ class Reading {
     return question_.times.least_seconds(question_.workload, group, op.payload);
   }
 
-  // Only kernels' effects: when others happen depends on communication. What a microbatch holds is
-  // never less than nothing: what a step frees beyond that, it frees of others.
+  // Only kernels' effects: when others happen depends on communication. What communication gives
+  // back, such as whole gradients once they are reduced, may be gone at once and does not count.
+  // What a microbatch holds is never less than nothing: what a step frees beyond that, it frees of
+  // others.
   void add_memory(const Segment& segment, const ScheduleStep& step, StepLeast& least) {
     double here = 0.0;
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
@@ -146,7 +154,8 @@ class Reading {
       const auto effects = program_.effects_of(op);
       for (const bool at_end : {false, true}) {
         for (const MemoryEffect& effect : effects)
-          if (effect.at_end == at_end) here += static_cast<double>(effect.bytes);
+          if (effect.at_end == at_end && !given_back_elsewhere_.contains(effect.category))
+            here += static_cast<double>(effect.bytes);
         least.needed_bytes = std::max(least.needed_bytes, here);
       }
     }
@@ -172,6 +181,7 @@ class Reading {
   const Program& program_;
   const Rank* rank_ = nullptr;
   std::vector<double> end_s_;
+  std::set<decltype(MemoryEffect::category)> given_back_elsewhere_;
   std::map<std::pair<std::int32_t, std::int32_t>, double> forward_bytes_;  // by chunk, microbatch
 };
 

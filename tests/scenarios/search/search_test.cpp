@@ -67,8 +67,9 @@ INSTANTIATE_TEST_SUITE_P(
                  {.path = "training.recompute", .value = "full"},
                  {.path = "training.recompute_method", .value = "layers"},
                  {.path = "training.recompute_layers", .value = "[0, 1, 2, 50]"}}},
-        Bounded{"what_if/all_reduce.json"}, Bounded{"what_if/dead_rail.json"},
-        Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
+        // Whole gradients of layer after layer, each of which goes once it is reduced.
+        Bounded{"fsdp/llama3_70b_128xh100_maxtext.json"}, Bounded{"what_if/all_reduce.json"},
+        Bounded{"what_if/dead_rail.json"}, Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
         // Of places in a sequence and among experts only half occur together.
