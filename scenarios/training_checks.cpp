@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "models/adapters.hpp"
@@ -60,6 +61,12 @@ void check_listed_layers(JsonFile& file, const Scenario& scenario) {
   }
 }
 
+// A fraction, in four digits, that is one of so many layers and not a little less.
+double one_of(std::int64_t layers) {
+  constexpr double kDigits = 1e4;
+  return std::ceil(kDigits / static_cast<double>(layers)) / kDigits;
+}
+
 }  // namespace
 
 void check_recomputed_fraction(JsonFile& file, const Scenario& scenario) {
@@ -75,8 +82,7 @@ void check_recomputed_fraction(JsonFile& file, const Scenario& scenario) {
   file.report("/training/recompute_fraction",
               fmt::format("{} of the {} layers that a stage's chunk has at most is less than one",
                           fraction, most),
-              fmt::format("give at least {:.4g}, or list layers in recompute_layers",
-                          1.0 / static_cast<double>(most)));
+              fmt::format("give at least {}, or list layers in recompute_layers", one_of(most)));
 }
 
 void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {

@@ -265,7 +265,8 @@ std::vector<double> numbers_in(std::string text) {
     if (word == "and" || word == "layer" || word == "layers") continue;
     const char* const end = word.data() + word.size();
     double number = 0.0;
-    if (std::from_chars(word.data(), end, number).ptr != end) return {};
+    const auto [read, error] = std::from_chars(word.data(), end, number);
+    if (error != std::errc() || read != end) return {};
     numbers.push_back(number);
   }
   return numbers;

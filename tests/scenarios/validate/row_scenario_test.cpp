@@ -258,9 +258,9 @@ TEST(RowScenario, TakesAFractionOrAListOfRecomputedLayers) {
   EXPECT_EQ(training.recompute, Recompute::Full);
   EXPECT_EQ(training.recompute_method, "layers");
   EXPECT_EQ(training.recompute_layers, (std::vector<std::int64_t>{0, 3, 95}));
-  for (const char* said :
-       {"full (block, many layers)", "full (layers, 1.5)", "full (layers, 1e300)",
-        "full (every, -2 layers)", "full (every, 2 3)", "full (fraction, )"}) {
+  for (const char* said : {"full (block, many layers)", "full (layers, 1.5)",
+                           "full (layers, 1e300)", "full (fraction, 1e999)",
+                           "full (every, -2 layers)", "full (every, 2 3)", "full (fraction, )"}) {
     row["recompute"] = said;
     EXPECT_NE(refusal_of(row).find("cannot be expressed"), std::string::npos) << said;
   }
