@@ -215,6 +215,8 @@ const Field<A> kArchitecture[] = {
     {"biases", "on every linear layer but the head", Flag<A>{&A::biases}},
     {"qkv_biases", "on queries, keys and values alone", Flag<A>{&A::qkv_biases}},
     {"qk_norm", "a norm over each head of queries and keys", Flag<A>{&A::qk_norm}},
+    {"post_norms", "norms behind attention and feed-forward too, before they are added (Gemma 2)",
+     Flag<A>{&A::post_norms}},
     {"tied_embeddings", "input and output embeddings are one matrix", Flag<A>{&A::tied_embeddings}},
     {"dropout", "dropout with stored masks", Flag<A>{&A::dropout}},
     {"positions", "how positions are known", word_of<A, &A::positions, kPositions>()},

@@ -40,6 +40,7 @@ struct Architecture {
   bool biases = false;      // on every linear layer but the head (GPT)
   bool qkv_biases = false;  // on queries, keys and values alone (Qwen2)
   bool qk_norm = false;     // an RmsNorm over each head of queries and of keys (Qwen3)
+  bool post_norms = false;  // behind attention and feed-forward too, before the sums (Gemma 2)
   bool tied_embeddings = false;
   bool dropout = false;  // residual and attention dropout with stored masks
   Positions positions = Positions::Rotary;
@@ -92,6 +93,8 @@ struct Architecture {
   [[nodiscard]] std::int64_t norm_width() const {
     return norm == NormKind::LayerNorm ? 2 * hidden : hidden;
   }
+  // Of a layer, but for those of heads and latents.
+  [[nodiscard]] std::int64_t norms() const { return post_norms ? 4 : 2; }
 };
 
 // The fields of a models/data file, or of a model written inline in a scenario. Optional ones: name

@@ -254,9 +254,7 @@ void fill_gemma(Config& config, HfShape& made) {
 
 void fill_four_norms(Config& config, HfShape& made) {
   fill_gemma(config, made);
-  made.notes.emplace_back(
-      "a layer has four norms, counted as two: the norms behind attention and feed-forward are "
-      "left out");
+  made.shape["post_norms"] = true;
 }
 
 // Every second layer sees all.

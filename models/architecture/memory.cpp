@@ -145,6 +145,7 @@ LayerActivations everything(const Architecture& a, const ActivationQuery& query)
   const std::int64_t normed = sizes.product_inputs(a.hidden);
   LayerActivations kept;
   kept.norms = 2 * sizes.outside(norm_bytes(query, sizes) * a.hidden);
+  kept.post_norms = a.post_norms ? kept.norms : 0;
   kept.attention = normed + attention_bytes(a, query, sizes) + mask;
   kept.core = core_bytes(a, query, sizes);
   if (query.kind == LayerKind::Moe) {
@@ -176,7 +177,8 @@ LayerActivations every_second_product(const Architecture& a, const ActivationQue
   result.attention = sizes.inside(sizes.element * (a.query_width() + values)) +
                      sizes.inside(sizes.element * a.output_width());
   result.core = kept.core;
-  result.ffn = sizes.inside(sizes.element * a.ffn) + (query.compiled ? 0 : stream);
+  const bool read_again = !query.compiled || a.post_norms;
+  result.ffn = sizes.inside(sizes.element * a.ffn) + (read_again ? stream : 0);
   return result;
 }
 

@@ -55,7 +55,7 @@ struct ActivationQuery {
   bool gathered_inputs = false;  // products keep what was gathered, not the rank's part of it
   bool repeated_heads = false;   // keys and values stand once for every query head
   // Selective recomputation keeps every second product's output, compiled only if it is read again:
-  // not that of the last, which is added to the stream.
+  // not that of the last where that is added to the stream as it is.
   bool compiled = false;
   // Of a number of attention's output, where one copy serves its backward and the projection's.
   std::optional<double> attention_output = {};
@@ -65,19 +65,21 @@ struct ActivationQuery {
 // bits a GPT with dropout and unfused attention keeps sbh(34 + 5as/h): norms 4, attention 11, ffn
 // 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb. Latent
 // attention keeps its latents before and after their norms as well, and keys and values per head.
+// Norms behind attention and feed-forward (Gemma 2) keep 4sbh more.
 // Inputs of products kept in w bytes each instead of 2 make a Llama sb(4h + 2wh + (4+w)q + 4kappa +
 // (4+w)f) + 4asb: the output of attention, which its backward reads, stays in 16 bits beside them.
 struct LayerActivations {
-  std::int64_t norms = 0;      // inputs of the two norms
-  std::int64_t attention = 0;  // input of QKV, Q, K, V, input of the projection, dropout mask
-  std::int64_t core = 0;       // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
-  std::int64_t ffn = 0;        // input, input of the activation, its output, dropout mask
+  std::int64_t norms = 0;       // inputs of the two norms before attention and feed-forward
+  std::int64_t post_norms = 0;  // of the two behind them, where the model has such
+  std::int64_t attention = 0;   // input of QKV, Q, K, V, input of the projection, dropout mask
+  std::int64_t core = 0;  // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
+  std::int64_t ffn = 0;   // input, input of the activation, its output, dropout mask
   // Of a layer with experts instead: its input, the router's scores (fp32), the shared experts, and
   // for each row of an expert its input, the activation's input and output.
   std::int64_t experts = 0;
   std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
   [[nodiscard]] std::int64_t total() const {
-    return norms + attention + core + ffn + experts + checkpoint;
+    return norms + post_norms + attention + core + ffn + experts + checkpoint;
   }
 };
 [[nodiscard]] LayerActivations layer_activations(const Architecture& architecture,

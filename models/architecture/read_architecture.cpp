@@ -69,6 +69,7 @@ void read_parts(JsonObject& object, Architecture& a) {
   a.biases = object.boolean("biases", false);
   a.qkv_biases = object.boolean("qkv_biases", false);
   a.qk_norm = object.boolean("qk_norm", false);
+  a.post_norms = object.boolean("post_norms", false);
   a.tied_embeddings = object.boolean("tied_embeddings", false);
   a.dropout = object.boolean("dropout", false);
   const std::string positions = object.choice("positions", {"learned", "rotary"}, "rotary");

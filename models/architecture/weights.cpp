@@ -98,7 +98,7 @@ std::vector<Weight> layer_weights(const Architecture& a, LayerKind kind) {
 }
 
 std::int64_t layer_vectors(const Architecture& a, LayerKind kind) {
-  std::int64_t numbers = 2 * a.norm_width();
+  std::int64_t numbers = a.norms() * a.norm_width();
   if (a.qk_norm) numbers += 2 * a.head_dim;
   if (a.latent()) numbers += a.query_latent + a.kv_latent;
   if (kind == LayerKind::Moe && a.router_bias) numbers += a.experts;

@@ -112,8 +112,10 @@ std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kin
   const Architecture& a = plan.architecture;
   const Layer layer(plan, kind);
   Entries entries;
+  if (parts.ffn && a.post_norms) entries.push_back(norm_entry(a));
   if (parts.ffn) add_feed_forward(a, kind, layer, entries);
   if (parts.ffn_norm) entries.push_back(norm_entry(a));
+  if (parts.attention && a.post_norms) entries.push_back(norm_entry(a));
   if (parts.attention) add_attention(a, layer, entries);
   if (parts.attention_norm) entries.push_back(norm_entry(a));
   if (!parts.whole()) return entries;

@@ -197,11 +197,15 @@ OpIndex LayerLowering::row_backward(std::string_view name, std::int64_t inputs, 
 
 void LayerLowering::write_forward(const LayerParts& parts) {
   if (parts.attention_norm) norm_forward("attention_norm");
-  if (parts.attention) arch_.latent() ? latent_attention_forward() : attention_forward();
+  if (parts.attention) {
+    arch_.latent() ? latent_attention_forward() : attention_forward();
+    residual_forward("attention");
+  }
   if (parts.ffn_norm) norm_forward("ffn_norm");
   if (!parts.ffn) return;
   if (has_experts()) {
     MoeLowering(plan_, shape_, build_, *this).forward();
+    residual_forward("ffn");
   } else {
     ffn_forward();
   }
@@ -241,7 +245,6 @@ void LayerLowering::attention_forward() {
   row_forward(
       "attention_join", "projection_gemm",
       product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
-  residual_forward("attention_residual");
 }
 
 // All of a layer but attention and the products whose outputs were kept: queries, values, gate,
@@ -259,7 +262,7 @@ void LayerLowering::second_products_again() {
   build_.compute(
       "projection_gemm",
       product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor, GemmPass::Forward));
-  residual_forward("attention_residual");
+  residual_forward("attention");
   norm_forward("ffn_norm");
   column_forward("ffn_all_gather", "ffn_up_gemm",
                  product(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
@@ -276,9 +279,10 @@ bool LayerLowering::stops_early() const {
 
 void LayerLowering::ffn_forward() {
   ffn_up_forward();
-  if (stops_early()) return;
+  if (stops_early() && !arch_.post_norms) return;
   ffn_down_forward();
-  residual_forward("ffn_residual");
+  if (!stops_early()) return residual_forward("ffn");
+  norm_forward("ffn_post_norm");
 }
 
 void LayerLowering::ffn_matrices_forward() {
@@ -312,12 +316,14 @@ bool LayerLowering::has_experts() const {
 void LayerLowering::write_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
                                    const LayerParts& parts) {
   const bool weights = part == BackwardPart::Weight;
+  if (parts.ffn) residual_backward("ffn", part, ready);
   if (parts.ffn && has_experts()) {
     MoeLowering(plan_, shape_, build_, *this).backward(part, ready);
   } else if (parts.ffn) {
     weights ? ffn_weights(ready) : ffn_backward(part, ready);
   }
   if (parts.ffn_norm) norm_back("ffn_norm_backward", {part, parts.ffn}, ready);
+  if (parts.attention) residual_backward("attention", part, ready);
   if (parts.attention && arch_.latent()) {
     latent_attention_backward(part, ready);
   } else if (parts.attention) {
@@ -366,7 +372,6 @@ void LayerLowering::attention_weights(std::vector<ReadyGradient>* ready) {
 void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   if (again_.second_products) repeat([this] { second_products_again(); });
-  residual_backward("ffn_residual_backward");
   if (again_.norms) repeat([this] { norm_forward("ffn_norm"); });
   if (again_.feed_forward) repeat([this] { ffn_matrices_forward(); });
   const OpIndex down = row_backward("ffn_down", local_ffn, part);
@@ -378,7 +383,6 @@ void LayerLowering::ffn_backward(BackwardPart part, std::vector<ReadyGradient>* 
 
 void LayerLowering::attention_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
   const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
-  residual_backward("attention_residual_backward");
   const OpIndex projection = row_backward("projection", arch_.query_width() / shape_.tensor, part);
   attention_core_backward();
   repeat_heads("repeat_heads_backward");

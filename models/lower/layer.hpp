@@ -97,8 +97,6 @@ class LayerLowering {
                  std::int64_t numbers);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
-  void residual_forward(std::string_view name);
-  void residual_backward(std::string_view name);
   // Of so many numbers that come out of the activation function.
   void activation_forward(std::string_view name, std::int64_t numbers);
   void activation_backward(std::string_view name, std::int64_t numbers);
@@ -181,6 +179,11 @@ class LayerLowering {
     bool before_block = true;
   };
   void norm_back(std::string_view name, const NormBack& norm, std::vector<ReadyGradient>* ready);
+  // Behind a block, "attention" or "ffn": its output, normed where the model has post_norms, is
+  // added to what went round it.
+  void residual_forward(std::string_view block);
+  void residual_backward(std::string_view block, BackwardPart part,
+                         std::vector<ReadyGradient>* ready);
   void ffn_weights(std::vector<ReadyGradient>* ready);
   void attention_weights(std::vector<ReadyGradient>* ready);
   // Where several tensor ranks have the same key-value head (architecture/shard.hpp): what the QKV

@@ -153,7 +153,9 @@ std::int64_t gradient_workspace(const TrainingPlan& plan, LayerKind kind, std::i
 
 std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
   const std::int64_t norms = (parts.attention_norm ? 1 : 0) + (parts.ffn_norm ? 1 : 0);
-  return all.norms * norms / 2 + (parts.attention ? all.attention + all.core : 0) +
+  const std::int64_t post_norms = (parts.attention ? 1 : 0) + (parts.ffn ? 1 : 0);
+  return all.norms * norms / 2 + all.post_norms * post_norms / 2 +
+         (parts.attention ? all.attention + all.core : 0) +
          (parts.ffn ? all.ffn + all.experts : 0) + all.checkpoint;
 }
 

@@ -56,7 +56,6 @@ void LayerLowering::latent_attention_forward() {
                  product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
                          GemmPass::Forward));
   join_partial_sums("attention_join");
-  residual_forward("attention_residual");
 }
 
 // Queries, keys and values once more from the latents that were kept, which are normed again.
@@ -128,7 +127,6 @@ OpIndex LayerLowering::latent_down_backward(std::string_view name, std::int64_t 
 void LayerLowering::latent_attention_backward(BackwardPart part,
                                               std::vector<ReadyGradient>* ready) {
   const bool inputs = part != BackwardPart::Weight;
-  if (inputs) residual_backward("attention_residual_backward");
   const OpIndex projection = row_backward("projection", arch_.output_width() / shape_.tensor, part);
   if (inputs) {
     if (again_.latent_up) repeat([this] { latent_up_again(); });

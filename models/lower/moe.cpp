@@ -238,11 +238,6 @@ void MoeLowering::shared_forward() {
 }
 
 void MoeLowering::forward() {
-  module_forward();
-  layer_.residual_forward("ffn_residual");
-}
-
-void MoeLowering::module_forward() {
   route();
   cast_rows("dispatch_cast");
   permute("permute");
@@ -309,9 +304,8 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
     weight_backward(ready);
     return;
   }
-  layer_.residual_backward("ffn_residual_backward");
   if (layer_.again().norms) layer_.repeat([this] { layer_.norm_forward("ffn_norm"); });
-  if (layer_.again().experts) layer_.repeat([this] { module_forward(); });
+  if (layer_.again().experts) layer_.repeat([this] { forward(); });
   cast_rows("combine_gradient_cast");
   permute("unpermute_backward");
   const OpIndex combined =

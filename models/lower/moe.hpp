@@ -52,7 +52,7 @@ class MoeLowering {
   MoeLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
               LayerLowering& layer);
 
-  void forward();
+  void forward();  // from the norm's output to what is added to the residual
   // Dense gradients (shared experts, router, norm) and those of the experts, marked as such.
   void backward(BackwardPart part, std::vector<ReadyGradient>* ready);
 
@@ -71,7 +71,6 @@ class MoeLowering {
   void route();
   [[nodiscard]] Gemm router_product(std::int64_t m, std::int64_t n, std::int64_t k,
                                     GemmPass pass) const;
-  void module_forward();  // from the norm's output to what is added to the residual
   void activate_experts();
   void activate_experts_backward();
   // Biases of the down products, where they are kernels of their own.

@@ -1,4 +1,6 @@
 // The streaming operations of a layer: kernels whose time is what they read and write.
+#include <string>
+
 #include "models/architecture/shard.hpp"
 #include "models/lower/layer.hpp"
 
@@ -91,16 +93,23 @@ void LayerLowering::join_attention_gradients() {
 
 // Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under
 // dropout.
-void LayerLowering::residual_forward(std::string_view name) {
+void LayerLowering::residual_forward(std::string_view block) {
+  const std::string text(block);
+  if (arch_.post_norms) norm_forward(text + "_post_norm");
   const std::int64_t bytes = 3 * shape_.element + (arch_.dropout ? 1 : 0);
-  memory_bound(name, MemoryBoundKind::Elementwise, bytes * shape_.local_tokens * arch_.hidden);
+  memory_bound(text + "_residual", MemoryBoundKind::Elementwise,
+               bytes * shape_.local_tokens * arch_.hidden);
 }
 
 // The dropout mask applied to the gradient; without dropout the gradient passes as it is.
-void LayerLowering::residual_backward(std::string_view name) {
-  if (!arch_.dropout) return;
-  memory_bound(name, MemoryBoundKind::Elementwise,
-               (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+void LayerLowering::residual_backward(std::string_view block, BackwardPart part,
+                                      std::vector<ReadyGradient>* ready) {
+  const std::string text(block);
+  if (arch_.dropout && part != BackwardPart::Weight)
+    memory_bound(text + "_residual_backward", MemoryBoundKind::Elementwise,
+                 (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+  if (arch_.post_norms)
+    norm_back(text + "_post_norm_backward", {.part = part, .before_block = false}, ready);
 }
 
 void LayerLowering::activation_forward(std::string_view name, std::int64_t numbers) {

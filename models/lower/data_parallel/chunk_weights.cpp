@@ -30,13 +30,15 @@ GradientEntry adapter_entry(const std::vector<Adapter>& adapters,
 std::vector<GradientEntry> adapter_entries(const TrainingPlan& plan, LayerKind kind) {
   const Architecture& a = plan.architecture;
   const std::vector<Adapter> all = layer_adapters(a, plan.training, plan.parallelism.tensor, kind);
-  std::vector<GradientEntry> entries;
+  const std::size_t post_norm = a.post_norms ? 1 : 0;
+  std::vector<GradientEntry> entries(post_norm);
   if (kind == LayerKind::Dense) {
-    entries = {adapter_entry(all, {"down"}), adapter_entry(all, {"gate", "up"})};
+    entries.push_back(adapter_entry(all, {"down"}));
+    entries.push_back(adapter_entry(all, {"gate", "up"}));
   } else {
-    entries.resize(a.shared_ffn > 0 ? 3 : 1);  // shared experts, router
+    entries.resize(entries.size() + (a.shared_ffn > 0 ? 3 : 1));  // shared experts, router
   }
-  entries.push_back({});
+  entries.resize(entries.size() + 1 + post_norm);
   entries.push_back(adapter_entry(all, {"projection"}));
   entries.push_back(adapter_entry(all, {"query", "key", "value"}));
   entries.push_back({});

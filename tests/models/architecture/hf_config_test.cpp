@@ -85,6 +85,33 @@ TEST(HfConfig, CountsOtherFamiliesToTheLastParameter) {
             8'537'680'896);
 }
 
+struct Gemma {
+  const char* type;
+  std::int64_t hidden, ffn, layers, heads, kv_heads, head_dim, vocab, parameters;
+};
+
+// The safetensors of google/gemma-2-2b, -9b and -27b and google/gemma-3-1b-pt hold as many
+// parameters; shapes after arXiv 2408.00118, table 1, and 2503.19786 with the config.json of each.
+// Every layer has four norms of hidden numbers each: 2 x 26 x 2304 of Gemma 2 2B were left out.
+TEST(HfConfig, CountsTheFourNormsOfGemma) {
+  for (const Gemma& gemma :
+       {Gemma{"gemma2", 2304, 9216, 26, 8, 4, 256, 256000, 2'614'341'888},
+        Gemma{"gemma2", 3584, 14336, 42, 16, 8, 256, 256000, 9'241'705'984},
+        Gemma{"gemma2", 4608, 36864, 46, 32, 16, 128, 256000, 27'227'128'320},
+        Gemma{"gemma3_text", 1152, 6912, 26, 4, 1, 256, 262144, 999'885'952}}) {
+    const Json config{{"model_type", gemma.type},           {"hidden_size", gemma.hidden},
+                      {"intermediate_size", gemma.ffn},     {"num_hidden_layers", gemma.layers},
+                      {"num_attention_heads", gemma.heads}, {"num_key_value_heads", gemma.kv_heads},
+                      {"head_dim", gemma.head_dim},         {"vocab_size", gemma.vocab},
+                      {"max_position_embeddings", 8192}};
+    const HfShape made = shape_of_hf_config(config, "config.json");
+    EXPECT_TRUE(made.notes.empty());
+    const Architecture read = read_as_file(made.shape);
+    EXPECT_TRUE(read.post_norms);
+    EXPECT_EQ(parameter_count(read), gemma.parameters) << gemma.type << " " << gemma.layers;
+  }
+}
+
 TEST(HfConfig, NamesAllThatIsMissingAtOnce) {
   const Json config{{"model_type", "mixtral"}, {"hidden_size", 64}, {"num_attention_heads", 4}};
   try {
@@ -152,8 +179,7 @@ TEST(HfConfig, SaysWhatItLeavesOut) {
   EXPECT_FALSE(made.shape.contains("window"));
 }
 
-// Of Gemma 2 (google/gemma-2-9b, config.json) the norms behind attention and feed-forward and both
-// caps have no place in the shape.
+// Of Gemma 2 (google/gemma-2-9b, config.json) both caps have no place in the shape.
 TEST(HfConfig, SaysAllThatItLeavesOutOfGemma2) {
   Json config = mistral();
   config["model_type"] = "gemma2";
@@ -163,9 +189,8 @@ TEST(HfConfig, SaysAllThatItLeavesOutOfGemma2) {
   config["mlp_bias"] = true;
   const HfShape made = shape_of_hf_config(config, "config.json");
   EXPECT_THAT(made.notes, testing::UnorderedElementsAre(
-                              HasSubstr("four norms"), HasSubstr("attention's scores"),
-                              HasSubstr("cap of the logits"), HasSubstr("dropout"),
-                              HasSubstr("biases of the feed-forward part")));
+                              HasSubstr("attention's scores"), HasSubstr("cap of the logits"),
+                              HasSubstr("dropout"), HasSubstr("biases of the feed-forward part")));
   // A scenario that names the file as its model finds them in the source.
   EXPECT_EQ(notes_of_source(made.shape["source"]), made.notes);
   EXPECT_TRUE(notes_of_source("Vaswani et al. 2017; table 3").empty());

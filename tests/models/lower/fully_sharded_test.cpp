@@ -308,6 +308,8 @@ TEST(Tensors, AddUpToTheParameters) {
     models.push_back(load_architecture(name));
   models.push_back(small_llama(2));
   models.back().qk_norm = models.back().qkv_biases = true;
+  models.push_back(small_llama(2));
+  models.back().post_norms = true;
   for (const Architecture& model : models) {
     for (const std::int64_t tensor : {1, 2, 4}) {
       const TrainingPlan plan = plan_of(model, {.tensor = tensor}, 1);

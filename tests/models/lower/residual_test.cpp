@@ -1,6 +1,10 @@
 // What does it cost that a layer's input also goes round its blocks?
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "models/lower/layer_memory.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -38,6 +42,98 @@ TEST(Residual, IsAddedOnceInABackwardOfTwoParts) {
   TrainingPlan two = one;
   two.parallelism.schedule = "zb_h1";
   EXPECT_EQ(norms_of(two), norms_of(one));
+}
+
+Architecture with_post_norms(Architecture model) {
+  model.post_norms = true;
+  return model;
+}
+
+Traffic post_norms_of(const Workload& step, const std::string& way) {
+  const Traffic attention = traffic_of(step, "attention_post_norm" + way);
+  const Traffic ffn = traffic_of(step, "ffn_post_norm" + way);
+  return {attention.kernels + ffn.kernels, attention.bytes + ffn.bytes};
+}
+
+// Two norms more in each of 4 layers and 3 microbatches: 2 reads or writes of 2 bytes each number
+// forward, 3 backward; what they norm does not go round them, so no gradient is added.
+TEST(PostNorms, AreKernelsBeforeTheSums) {
+  TrainingPlan plan = plan_of(with_post_norms(small_llama(4)), {.tensor = 2}, 3);
+  const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
+  for (const bool split : {false, true}) {
+    plan.parallelism.sequence_parallel = split;
+    const Workload step = lower(plan);
+    const std::int64_t own = split ? stream / 2 : stream;
+    EXPECT_EQ(post_norms_of(step, ""), (Traffic{2 * 4 * 3, 2 * 4 * 3 * 2 * own})) << split;
+    EXPECT_EQ(post_norms_of(step, "_backward"), (Traffic{2 * 4 * 3, 2 * 4 * 3 * 3 * own})) << split;
+    EXPECT_EQ(norms_of(plan), (Traffic{2 * 4 * 3, 2 * 4 * 3 * (3 + 3) * own})) << split;
+  }
+}
+
+// The inputs of both are kept, 2sbh bytes each, divided by the tensor ranks where the sequence is;
+// full recomputation keeps none of them and runs them again.
+TEST(PostNorms, KeepTheirInputs) {
+  TrainingPlan plan = plan_of(small_llama(4), {.tensor = 2}, 1);
+  const auto kept = [&](bool post_norms) {
+    plan.architecture.post_norms = post_norms;
+    return layer_memory(plan, LayerKind::Dense).kept;
+  };
+  const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
+  plan.parallelism.sequence_parallel = true;
+  EXPECT_EQ(kept(true) - kept(false), 2 * stream / 2);
+  plan.parallelism.sequence_parallel = false;
+  EXPECT_EQ(kept(true) - kept(false), 2 * stream);
+  plan.training.recompute = Recompute::Selective;
+  plan.training.recompute_modules = {"core_attn", "layernorm", "mlp"};
+  EXPECT_EQ(kept(true) - kept(false), 2 * stream);
+  plan.training.recompute = Recompute::Full;
+  EXPECT_EQ(kept(true), kept(false));
+  EXPECT_EQ(post_norms_of(lower(plan_of(with_post_norms(small_llama(4)), {}, 1)), "").kernels, 8);
+  plan.architecture.post_norms = true;
+  EXPECT_EQ(post_norms_of(lower(plan), "").kernels, 2 * 2 * 4);
+}
+
+// Checkpointing by operation computes everything again but the last product, which the norm behind
+// it reads: compiled it was not kept before. A framework whose recomputation stops where nothing
+// more is kept goes on to that norm.
+TEST(PostNorms, NeedTheLastProduct) {
+  TrainingPlan plan = plan_of(small_llama(4), {}, 1);
+  plan.training.recompute = Recompute::Selective;
+  plan.training.recompute_modules = {"second_products"};
+  plan.streaming.compiled = true;
+  const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
+  const std::int64_t before = layer_memory(plan, LayerKind::Dense).kept;
+  plan.architecture.post_norms = true;
+  EXPECT_EQ(layer_memory(plan, LayerKind::Dense).kept, before + stream);
+
+  plan.training.recompute = Recompute::Full;
+  plan.streaming.recompute_stops_early = true;
+  const Workload step = lower(plan);
+  EXPECT_EQ(traffic_of(step, "ffn_post_norm").kernels, 2 * 4);
+  EXPECT_EQ(traffic_of(step, "ffn_residual").kernels, 4);
+}
+
+// The list of gradients and the backward agree in every kind of layer and part of a backward: the
+// lowering checks it, and that no product is lost.
+TEST(PostNorms, StandInEveryKindOfStep) {
+  std::vector<TrainingPlan> plans;
+  for (const Architecture& model :
+       {small_llama(4), small_gpt(4), small_moe(4), with_latents(small_moe(4))}) {
+    plans.push_back(plan_of(model, {.tensor = 2, .sequence_parallel = true}, 4));
+    plans.push_back(plan_of(model, {.pipeline = 2, .schedule = "zb_h1"}, 4));
+    for (const std::int64_t stage : {0, 1, 2, 3})
+      plans.push_back(plan_of(model, {.data = 2, .zero_stage = stage}, 4));
+  }
+  plans.push_back(plan_of(small_llama(4), {.data = 2}, 4));
+  plans.back().training.lora_rank = 8;
+  plans.back().training.lora_targets = {"query", "down"};
+  for (TrainingPlan& plan : plans) {
+    const double flops = executed_flops(lower(plan)).value();
+    plan.architecture.post_norms = true;
+    const Workload step = lower(plan);
+    EXPECT_EQ(executed_flops(step).value(), flops) << plan.architecture.name;
+    EXPECT_EQ(post_norms_of(step, "_backward").kernels, post_norms_of(step, "").kernels);
+  }
 }
 
 }  // namespace
