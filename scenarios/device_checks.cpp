@@ -6,10 +6,14 @@
 
 #include "models/frozen.hpp"
 #include "models/operator_devices.hpp"
+#include "models/rank_groups.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// Slots of a rank are numbered in 16 bits, and a device has four for each other one.
+constexpr std::int64_t kDevicesMost = (65536 - static_cast<std::int64_t>(Slot::Peers)) / 4;
 
 void check_parallelism(JsonFile& file, const Parallelism& p) {
   const auto refuse = [&](const char* field, const std::string& problem, const char* hint) {
@@ -21,6 +25,9 @@ void check_parallelism(JsonFile& file, const Parallelism& p) {
         fmt::format("is {}; a model split by operator_devices has one microbatch in it at a time",
                     p.schedule),
         "set it to \"naive\"");
+  if (p.pipeline > kDevicesMost)
+    refuse("pipeline", fmt::format("{} devices are more than {}", p.pipeline, kDevicesMost),
+           "put more operators on one device");
   const auto divides = [&](const char* field, std::int64_t size) {
     if (size > 1)
       refuse(field, fmt::format("{} cannot divide what operator_devices puts on one device", size),

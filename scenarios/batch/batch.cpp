@@ -157,7 +157,7 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
   load_fluid_solver();
   if (open.size() > 1) read_ahead(*open.front());
   run_in_processes(open.size(),
-                   {.work = [&](std::size_t i) { return variant_row(*open[i], state).dump(); },
+                   {.work = [&](std::size_t i) { return to_line(variant_row(*open[i], state)); },
                     .done = keep,
                     .processes = options.processes,
                     .stop = options.stop,

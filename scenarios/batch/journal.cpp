@@ -17,6 +17,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/base/new_file.hpp"
+#include "sim/report/result_json.hpp"
 
 namespace trainyard {
 
@@ -146,6 +147,7 @@ std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& finge
 // The new file is locked before it takes the place of the old one.
 void Journal::rewrite() {
   NewFile made(file_);
+  // Rows as they were read: some may be of older programs, and are not for this one to judge.
   for (const Json& row : rows_) made.write(row.dump() + "\n");
   const int fresh = ::fcntl(made.descriptor(), F_DUPFD_CLOEXEC, 0);
   if (fresh < 0) made.fail(errno);
@@ -161,7 +163,8 @@ void Journal::rewrite() {
 
 void Journal::append(const Json& row) {
   TY_CHECK(!has(row.at("key").get<std::string>()), row.at("key").get<std::string>());
-  if (descriptor_ >= 0) write_whole(descriptor_, row.dump() + "\n", file_);
+  const std::string line = to_line(row) + "\n";
+  if (descriptor_ >= 0) write_whole(descriptor_, line, file_);
   keep(row);
 }
 

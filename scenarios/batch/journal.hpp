@@ -38,7 +38,8 @@ class Journal {
   // Takes out the rows whose fingerprint is not the one given for their key, from the file as well,
   // and returns how many these were.
   std::size_t drop_unlike(const std::map<std::string, std::string>& fingerprints);
-  // On disk when it returns. Throws InputError where it cannot be written. REQUIRES: a new key.
+  // On disk when it returns. Throws InputError where it cannot be written. REQUIRES: a new key;
+  // check_numbers (sim/report/result_json.hpp).
   void append(const nlohmann::ordered_json& row);
 
   // In the order of their ends, what earlier processes wrote first.

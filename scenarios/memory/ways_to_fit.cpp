@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
+#include "sim/report/result_json.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/report/text_table.hpp"
 
@@ -38,7 +39,7 @@ struct Candidate {
 
 std::string simulated(const Scenario& scenario) {
   const FitFigures figures = fit_figures(scenario, run_scenario(scenario, {}));
-  return Json{figures.peak_bytes, figures.step_time_s, figures.gpus, figures.fits}.dump();
+  return to_line(Json{figures.peak_bytes, figures.step_time_s, figures.gpus, figures.fits});
 }
 
 class Search {

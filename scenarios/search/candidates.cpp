@@ -8,6 +8,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
+#include "sim/report/result_json.hpp"
 
 namespace trainyard {
 
@@ -27,14 +28,14 @@ std::string bounds_text(const SearchQuestion& question, const Bounder& bounder,
       const TrainingPlan& plan = layouts[i]->plan;
       const bool boundless = question.exhaustive || !replicas_divide_into_copies(plan);
       const LayoutBound bound = boundless ? LayoutBound{} : bounder.bound(plan);
-      rows.push_back({bound.step_time_s, bound.peak_bytes});
+      rows.push_back({{"step_time_s", bound.step_time_s}, {"peak_bytes", bound.peak_bytes}});
     } catch (const InputError& error) {
       rows.push_back(error.what());
     } catch (const RunError& error) {  // an algorithm that the group cannot run
       rows.push_back(error.what());
     }
   }
-  return rows.dump();
+  return to_line(rows);
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
                                     if (row.is_string()) {
                                       candidate.refusal = row;
                                     } else {
-                                      candidate.bound = {row[0], row[1]};
+                                      candidate.bound = {row["step_time_s"], row["peak_bytes"]};
                                     }
                                   }
                                   if (question.progress)

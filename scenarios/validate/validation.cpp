@@ -13,6 +13,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
+#include "sim/report/result_json.hpp"
 
 namespace trainyard {
 
@@ -76,11 +77,11 @@ std::string answer_in_child(const Task& task, const std::string& name,
                             const std::filesystem::path& data) {
   if (!data.empty()) setenv("TRAINYARD_DATA", data.c_str(), 1);
   try {
-    return Json{{"answer", simulate_document(name, task.scenario)}}.dump();
+    return to_line(Json{{"answer", simulate_document(name, task.scenario)}});
   } catch (const InputError& error) {
-    return Json{{"reason", reason_of(error)}}.dump();
+    return to_line(Json{{"reason", reason_of(error)}});
   } catch (const RunError& error) {
-    return Json{{"reason", std::string("the run says no: ") + error.what()}}.dump();
+    return to_line(Json{{"reason", std::string("the run says no: ") + error.what()}});
   }
 }
 

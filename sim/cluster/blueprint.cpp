@@ -1,11 +1,27 @@
 #include "sim/cluster/blueprint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
 
 namespace trainyard {
+
+namespace {
+
+// Devices and links are numbered in 32 bits, of which the last is no number (route.hpp, net.hpp).
+std::uint32_t checked_number(std::uint64_t number, std::string_view things) {
+  if (number < std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(number);
+  throw InputError(Problem{"", "", fmt::format("a cluster of more than 2^32 {}", things),
+                           "use fewer nodes, or smaller ones"});
+}
+
+}  // namespace
 
 Blueprint::Blueprint(const Wiring& like) {
   drawn_.devices_.reserve(like.device_count());
@@ -15,8 +31,15 @@ Blueprint::Blueprint(const Wiring& like) {
 }
 
 DeviceId Blueprint::add(const Device& device) {
+  const DeviceId id = next_device(1);
   drawn_.devices_.push_back(device);
-  return stamped_ + static_cast<DeviceId>(drawn_.devices_.size()) - 1;
+  return id;
+}
+
+DeviceId Blueprint::next_device(std::uint64_t more) const {
+  const std::uint64_t next = std::uint64_t{stamped_} + drawn_.devices_.size();
+  checked_number(next + more, "devices");
+  return static_cast<DeviceId>(next);
 }
 
 DeviceId Blueprint::add(const Device& device, std::string name) {
@@ -117,8 +140,8 @@ DeviceId Blueprint::stamp(std::uint32_t pattern, std::uint32_t node) {
   drawn_.pattern_of_node_[node] = pattern;
   const auto devices = static_cast<std::uint32_t>(patterns_.at(pattern).devices.size());
   const Stamps copy{pattern, node, {stamped_, devices, 1}};
+  const DeviceId first = next_device(devices);
   if (!drawn_.devices_.empty()) {
-    const DeviceId first = stamped_ + static_cast<DeviceId>(drawn_.devices_.size());
     expand(copy, drawn_.devices_);
     for (const Strand& strand : patterns_[pattern].inner)
       loose_.push_back({{first + strand.from}, {first + strand.to}, strand.wire});
@@ -132,7 +155,7 @@ DeviceId Blueprint::stamp(std::uint32_t pattern, std::uint32_t node) {
     stamps_.push_back(copy);
   }
   stamped_ += devices;
-  return stamped_ - devices;
+  return first;
 }
 
 void Blueprint::expand(const Stamps& stamps, std::vector<Device>& devices) const {
@@ -145,6 +168,7 @@ void Blueprint::expand(const Stamps& stamps, std::vector<Device>& devices) const
 }
 
 Wiring Blueprint::wiring() && {
+  check_links();
   lay_runs();
   lay_strands();
   return std::move(drawn_);
@@ -157,6 +181,16 @@ void Blueprint::for_each_way(Use use) const {
     use(from, to, wire);
     if (both) use(to, from, wire);
   }
+}
+
+void Blueprint::check_links() const {
+  std::uint64_t links = 0;
+  for (const Stamps& stamps : stamps_)
+    links += std::uint64_t{stamps.extent.nodes} * patterns_[stamps.pattern].inner.size();
+  for_each_way([&](const Series& from, const Series& to, std::uint32_t) {
+    links += std::uint64_t{from.count} * to.count;
+  });
+  checked_number(links, "links");
 }
 
 // Nodes of stamps in front whose outlets are not alike are written out, and all behind them.

@@ -44,6 +44,8 @@ class Blueprint {
   // links come before all others of its devices.
   DeviceId stamp(std::uint32_t pattern, std::uint32_t node);
 
+  // Throws InputError where links are more than 32 bits can number; add() and stamp() do of
+  // devices.
   [[nodiscard]] Wiring wiring() &&;
 
  private:
@@ -72,6 +74,9 @@ class Blueprint {
   void draw(const Loose& loose);
   void redraw(const Link& link, const DrawLink& draw);
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;
+  // The number behind the last device. Throws InputError where so many more have none.
+  [[nodiscard]] DeviceId next_device(std::uint64_t more) const;
+  void check_links() const;
   template <class Use>
   void for_each_way(Use use) const;
   void lay_runs();

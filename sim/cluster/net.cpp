@@ -1,12 +1,24 @@
 #include "sim/cluster/net.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "sim/base/error.hpp"
+
 namespace trainyard {
 
 namespace {
+
+// Distances are kept in 16 bits: a cluster has a row of them for every target.
+std::uint16_t checked_hops(std::size_t distance) {
+  if (distance < kUnreachable) return static_cast<std::uint16_t>(distance);
+  throw InputError(Problem{
+      "", "", fmt::format("a way through the network crosses more than {} links", kUnreachable - 1),
+      "join its switches on shorter ways, a torus by more dimensions"});
+}
 
 Adjacency adjacency(std::size_t places, std::span<const NetLink> links,
                     std::uint32_t NetLink::*near, std::uint32_t NetLink::*far) {
@@ -60,8 +72,8 @@ Hops search(const Net& net, const Adjacency& arcs, std::span<const std::uint32_t
       if (distance > 0 && !net.relays[here]) continue;
       for (const Arc& arc : arcs.of(here)) {
         const std::size_t there = distance + arc.length;
-        if (hops[arc.place] <= there) continue;
-        hops[arc.place] = static_cast<std::uint16_t>(there);
+        if (hops[arc.place] != kUnreachable && hops[arc.place] <= there) continue;
+        hops[arc.place] = checked_hops(there);
         if (rings.size() <= there) rings.resize(there + 1);
         rings[there].push_back(arc.place);
       }

@@ -76,6 +76,7 @@ class Distances {
 using Latencies = std::vector<double>;  // seconds to it on the slowest shortest path, by place
 
 // From the nearest of the starts along `arcs`, `out` or `in` of the net; a start need not relay.
+// Throws InputError where a distance does not fit into 16 bits.
 [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs,
                           std::span<const std::uint32_t> starts);
 

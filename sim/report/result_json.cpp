@@ -239,9 +239,14 @@ void check_numbers(const Json& json, std::string_view key) {
   }
 }
 
-std::string to_text(const Json& json) {
+std::string to_text(const Json& json, int indentation) {
   check_numbers(json);
-  return json.dump(2) + "\n";
+  return json.dump(indentation) + "\n";
+}
+
+std::string to_line(const Json& json) {
+  check_numbers(json);
+  return json.dump();
 }
 
 }  // namespace trainyard

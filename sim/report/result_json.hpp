@@ -28,8 +28,12 @@ namespace trainyard {
 // (JSON would print a null for a number that is not finite, and nobody would know.)
 void check_numbers(const nlohmann::ordered_json& json, std::string_view key = {});
 
-// Two-space indentation and a last newline; numbers in their shortest form that reads back the
-// same. REQUIRES: check_numbers.
-[[nodiscard]] std::string to_text(const nlohmann::ordered_json& json);
+// Indented, with a last newline; numbers in their shortest form that reads back the same. REQUIRES:
+// check_numbers.
+[[nodiscard]] std::string to_text(const nlohmann::ordered_json& json, int indentation = 2);
+
+// The same as one line without its end, as a journal's row or a worker's answer. REQUIRES:
+// check_numbers.
+[[nodiscard]] std::string to_line(const nlohmann::ordered_json& json);
 
 }  // namespace trainyard

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <string>
 
 #include "scenarios/batch/fingerprint.hpp"
 #include "scenarios/batch/flatten.hpp"
+#include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -175,6 +177,21 @@ TEST(Fingerprint, FollowsNames) {
   EXPECT_EQ(document_fingerprint("1", names_a, folder.path()), before);
   (void)folder.write("b.json", R"({"sheet": "a.json", "peak": 2})");
   EXPECT_NE(document_fingerprint("1", names_a, folder.path()), before);
+}
+
+// JSON has no such numbers: the row would hold a null, and a resumed sweep would believe it.
+TEST(Journal, TakesNoRowWithWhatIsNoNumber) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "runs.jsonl";
+  Journal journal(file);
+  for (const Json& result :
+       {Json{{"step_time_s", NAN}}, Json{{"mfu", -HUGE_VAL}}, Json{{"memory.0.peak_bytes", -2}}}) {
+    EXPECT_THROW(journal.append({{"key", "one"}, {"result", result}}), InternalError);
+    EXPECT_TRUE(journal.rows().empty());
+    EXPECT_EQ(read_file(file), "");
+  }
+  journal.append({{"key", "one"}, {"result", {{"error", -2}}}});
+  EXPECT_EQ(journal.rows().size(), 1U);
 }
 
 TEST(Journal, ConcatenatedShardsAreOneJournal) {

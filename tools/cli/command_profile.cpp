@@ -20,6 +20,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/base/program_file.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/print.hpp"
@@ -139,7 +140,7 @@ Exit measure_kernels(const ProfileChoice& given) {
     std::string gpu;
     const auto shapes = shapes_of(choice.scenario, gpu);
     const std::string file = choice.out + ".shapes.json";
-    write_file(file, bench::shapes_to_json(shapes, gpu).dump(1) + "\n");
+    write_file(file, to_text(bench::shapes_to_json(shapes, gpu), 1));
     say("{} shapes  {}\n", shapes.size(), file);
     arguments.insert(arguments.end(), {"--shapes", file});
   }
@@ -152,11 +153,11 @@ Exit merge_profiles(const ProfileChoice& choice) {
   for (const std::string& file : choice.files) profiles.push_back(bench::read_profile(file));
   const bench::MeasuredProfile all = bench::merged(profiles);
   if (choice.gpu.empty()) {
-    write_file(choice.out, bench::profile_to_json(all).dump(1) + "\n");
+    write_file(choice.out, to_text(bench::profile_to_json(all), 1));
   } else {
     const fs::path base = data_file("kernels/profiles", choice.gpu);
     const auto document = parse_json(base.string(), read_file(base));
-    write_file(choice.out, bench::with_measured(document, all).dump(1) + "\n");
+    write_file(choice.out, to_text(bench::with_measured(document, all), 1));
     (void)load_cost_model(choice.out);
   }
   say("{} rows of {} files  {}\n", all.rows.size(), profiles.size(), choice.out);
@@ -173,7 +174,7 @@ Exit diff_profiles(const ProfileChoice& choice) {
 Exit import_table(const ProfileChoice& choice) {
   const auto profile = bench::from_csv(
       choice.files.front(), {.gpu = choice.gpu, .source = choice.source, .date = import_date()});
-  write_file(choice.out, bench::profile_to_json(profile).dump(1) + "\n");
+  write_file(choice.out, to_text(bench::profile_to_json(profile), 1));
   const auto left_out = profile.provenance.at("rows_left_out").get<std::size_t>();
   say("{} rows  {}\n", profile.rows.size(), choice.out);
   if (left_out > 0) say("{} lines left out: another dtype, or a window\n", left_out);

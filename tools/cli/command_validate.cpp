@@ -113,7 +113,7 @@ void write_errors(const ValidateChoice& choice, const ReportChoice& report,
   const std::string source =
       fmt::format("{} --errors FILE, {}, {}", command, report.program, report.date);
   const std::vector<Outcome>& scored = choice.left_out ? report.left_out : outcomes;
-  write_file(choice.errors, error_table(scored, source).dump(1) + "\n");
+  write_file(choice.errors, to_text(error_table(scored, source), 1));
 }
 
 void write_files(const ValidateChoice& choice, const ReportChoice& report,

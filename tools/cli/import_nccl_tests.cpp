@@ -10,6 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
@@ -47,7 +48,7 @@ Exit import_logs(const LogChoice& choice) {
     for (MeasuredRun& run : read_nccl_log(log, as_utf8(read_file(log)), hints))
       runs.push_back(std::move(run));
   const CollectiveProfile profile = make_collective_profile(std::move(runs), import_date());
-  write_file(choice.out, to_json(profile).dump(1) + "\n");
+  write_file(choice.out, to_text(to_json(profile), 1));
   say("{}\nProfile  {}   (trainyard collective ... --profile {})\n", profile_text(profile),
       choice.out, choice.out);
   return Exit::Fine;

@@ -2,12 +2,15 @@
 // one?
 #include "sim/cluster/blueprint.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
 namespace trainyard {
@@ -226,6 +229,30 @@ TEST(Wiring, ChangesAllLinksOfAWireAtOnce) {
   });
   for (const Link& link : wiring.links())
     EXPECT_EQ(link.capacity.value(), link.kind == LinkKind::Pcie ? 48e9 : 50e9);
+}
+
+// A node of 65 536 GPUs in a row, so often. Numbers of devices and links wrapped around.
+TEST(Blueprint, RefusesMoreThanItCanNumber) {
+  constexpr std::uint32_t kGpus = 65536;
+  Blueprint node;
+  for (std::uint32_t i = 0; i < kGpus; ++i) {
+    node.add({.kind = DeviceKind::Gpu, .node = 0, .index = static_cast<std::int32_t>(i)});
+    if (i > 0) node.cable(i - 1, i, kBus);
+  }
+  Blueprint blueprint;
+  const std::uint32_t pattern = blueprint.add_pattern(std::move(node).wiring());
+  const auto refuses = [](const auto& act, const std::string& problem) {
+    try {
+      act();
+      ADD_FAILURE() << problem;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(problem));
+    }
+  };
+  for (std::uint32_t i = 0; i + 1 < kGpus; ++i) blueprint.stamp(pattern, i);
+  refuses([&] { blueprint.stamp(pattern, kGpus - 1); }, "more than 2^32 devices");
+  EXPECT_EQ(blueprint.add({.kind = DeviceKind::LeafSwitch}), kGpus * (kGpus - 1));
+  refuses([&] { (void)std::move(blueprint).wiring(); }, "more than 2^32 links");
 }
 
 // A fault touches the second pair's own link and the third one's port: the third is as it was

@@ -225,6 +225,9 @@ TEST(ResultJson, IsNotWrittenWithWhatIsNoNumber) {
   EXPECT_THROW((void)to_text(OrderedJson{{"rows", {{{"mfu", HUGE_VAL}}}}}), InternalError);
   EXPECT_THROW((void)to_text(OrderedJson{{"peak_bytes", -2}}), InternalError);
   EXPECT_EQ(to_text(OrderedJson{{"error", -2}}), "{\n  \"error\": -2\n}\n");
+  EXPECT_THROW((void)to_line(OrderedJson{{"rows", {{{"step_time_s", NAN}}}}}), InternalError);
+  EXPECT_THROW((void)to_line(OrderedJson{{"memory.0.peak_bytes", -2}}), InternalError);
+  EXPECT_EQ(to_line(OrderedJson{{"error", -2}}), R"({"error":-2})");
 }
 
 TEST(ResultJson, NumbersReadBackTheSame) {

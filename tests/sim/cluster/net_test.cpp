@@ -1,0 +1,44 @@
+// Distances through a network, up to the longest that can be told.
+#include "sim/cluster/net.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+// Devices in a row.
+Net chain(std::uint32_t devices) {
+  std::vector<NetLink> links;
+  for (std::uint32_t i = 0; i + 1 < devices; ++i) links.push_back({.from = i, .to = i + 1});
+  return laid_out(std::vector<bool>(devices, true), links, ArcOrder::OfLinks);
+}
+
+Hops hops_from_first(const Net& net) {
+  const std::vector<std::uint32_t> starts{0};
+  return search(net, net.out, starts);
+}
+
+TEST(Net, TellsTheLongestDistanceThatFits) {
+  const std::uint32_t longest = kUnreachable - 1;
+  EXPECT_EQ(hops_from_first(chain(longest + 1))[longest], longest);
+}
+
+// It was cut to 16 bits: devices far off were near, or not to be reached.
+TEST(Net, RefusesLongerOnes) {
+  for (const std::uint32_t devices : {65536U, 65537U, 131073U}) {
+    try {
+      (void)hops_from_first(chain(devices));
+      FAIL() << devices;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("crosses more than 65534 links"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
