@@ -1,6 +1,7 @@
 #include "models/collectives/nccl/node_view.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -104,34 +105,44 @@ const Json& topology() {
   return read_once<Json>(data_file("models/collectives/nccl/data", "topology"), read_lists);
 }
 
-// GB/s that NCCL takes the bundle for.
-double counted_rate(const Link& link, std::uint32_t sm) {
-  const double carried = link.capacity.value() / kGiga;
-  if (link.cables < 2) return carried;
-  double rate = 0.0;
+// The entry of the newest generation that is no newer than the GPU; 0 where there is none.
+double of_generation(const Json& table, std::uint32_t sm) {
+  double value = 0.0;
   std::uint32_t nearest = 0;
-  for (const auto& [key, value] : topology().at("nvlink").at("rates").items()) {
+  for (const auto& [key, entry] : table.items()) {
     const auto generation = static_cast<std::uint32_t>(std::stoul(key));
     if (generation > sm || generation < nearest) continue;
     nearest = generation;
-    rate = value.get<double>();
+    value = entry.get<double>();
   }
-  return rate > 0.0 ? rate * link.cables : carried;
+  return value;
+}
+
+// NVLinks that NCCL finds in a wire: those bundled in it. A wire of one stands for a bundle that
+// the cluster does not describe, which is the GPU's links or its part of them for each peer.
+double links_of(const Link& link, std::size_t wires, std::uint32_t sm) {
+  if (link.cables > 1) return link.cables;
+  const double all = of_generation(topology().at("nvlink").at("links"), sm);
+  return std::max(1.0, std::floor(all / static_cast<double>(wires)));
 }
 
 void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
                    NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
   const DeviceId gpu = place.cluster.gpus()[place.gpus[roles.front()]];
-  for (const Link& link : place.cluster.links_from(gpu)) {
-    if (link.kind != LinkKind::NvLink) continue;
-    const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
-    view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
-    view.nvlink = counted_rate(link, view.sm);
-    view.nvlink_wire = view.nvlink / link.cables;
-    if (view.nvlink > 0.0) view.nvlink_share = link.capacity.value() / kGiga / view.nvlink;
-    return;
-  }
+  std::vector<Link> wires;
+  for (const Link& link : place.cluster.links_from(gpu))
+    if (link.kind == LinkKind::NvLink) wires.push_back(link);
+  if (wires.empty()) return;
+  const Link& link = wires.front();
+  const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
+  view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
+  const double carried = link.capacity.value() / kGiga;
+  const double rate = of_generation(topology().at("nvlink").at("rates"), view.sm);
+  const double links = links_of(link, wires.size(), view.sm);
+  view.nvlink = rate > 0.0 ? rate * links : carried;
+  view.nvlink_wire = view.nvlink / links;
+  view.nvlink_share = carried / view.nvlink;
 }
 
 double port_rate(const Cluster& cluster, DeviceId nic) {

@@ -63,7 +63,8 @@ struct NodeKind {
 
 // NCCL measures nothing: NICs count with their nominal rate, because it reads the port's speed, and
 // NVLinks with its own rate for the GPU's generation, whatever they carry. A wire of one link only
-// may stand for a bundle that the cluster does not describe, and counts as it is.
+// stands for a bundle that the cluster does not describe: all links that a GPU of the generation
+// has, or as many of them for each peer.
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const NodeKind& kind,
                                  const HostFacts& facts);
 // The view of node_kinds(place).front().

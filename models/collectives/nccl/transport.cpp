@@ -31,6 +31,14 @@ Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
   return total;
 }
 
+// Where NCCL's model tells the time as well, it has to know what the wires carry.
+void count_as_carried(Communicator& made) {
+  const double share = made.node.nvlink_share;
+  made.graphs.ring.intra *= share;
+  made.graphs.tree.intra *= share;
+  if (made.graphs.nvls) made.graphs.nvls->intra *= share;
+}
+
 }  // namespace
 
 NcclTransport::NcclTransport(const Cluster& cluster, Options options)
@@ -84,20 +92,12 @@ const Communicator& NcclTransport::communicator_like(std::span<const std::uint32
   options.collnet = options.collnet && placement.even();  // switches add where all nodes are alike
   CommunicatorShape wanted{.ranks = static_cast<std::uint32_t>(gpus.size()),
                            .nodes = static_cast<std::uint32_t>(placement.nodes.size())};
-  for (const NodeKind& kind : kinds) wanted.others.push_back(view_of(place, kind));
+  for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(place, kind, *host_));
   wanted.node = std::move(wanted.others.front());
   wanted.others.erase(wanted.others.begin());
-  return known_.emplace(std::move(shape), make_communicator(wanted, options)).first->second;
-}
-
-NodeView NcclTransport::view_of(const GroupPlace& place, const NodeKind& kind) const {
-  NodeView node = node_view(place, kind, *host_);
-  if (machine_) return node;
-  // NCCL's model tells the time as well, and has to know what the wires carry.
-  node.nvlink *= node.nvlink_share;
-  node.nvlink_wire *= node.nvlink_share;
-  node.nvlink_share = 1.0;
-  return node;
+  Communicator made = make_communicator(wanted, options);
+  if (!machine_) count_as_carried(made);
+  return known_.emplace(std::move(shape), std::move(made)).first->second;
 }
 
 bool NcclTransport::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {

@@ -95,8 +95,6 @@ class NcclTransport final : public Transport {
   // tells it.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
-  // The node as NCCL sees it.
-  [[nodiscard]] NodeView view_of(const GroupPlace& place, const NodeKind& kind) const;
   // The registry's direct exchange at the machine's pace.
   [[nodiscard]] std::vector<Phase> exchange(const Call& call,
                                             std::span<const std::uint32_t> gpus) const;

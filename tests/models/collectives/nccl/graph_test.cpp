@@ -127,7 +127,7 @@ NodeView view_of_node(const NodeSpec& node) {
 }
 
 // 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a bundle
-// counts as it is.
+// stands for all 18, in a mesh for 18 / 7 of them.
 TEST(NodeViewOfCluster, CountsLinks) {
   NodeSpec node = load_node("dgx_h100");
   node.nvlink = BytesPerSecond{741.6e9};
@@ -137,8 +137,14 @@ TEST(NodeViewOfCluster, CountsLinks) {
   EXPECT_DOUBLE_EQ(bundle.nvlink_share, 2.0);
   node.nvlinks = 1;
   const NodeView wire = view_of_node(node);
-  EXPECT_DOUBLE_EQ(wire.nvlink, 741.6);
-  EXPECT_DOUBLE_EQ(wire.nvlink_share, 1.0);
+  EXPECT_DOUBLE_EQ(wire.nvlink, 370.8);
+  EXPECT_DOUBLE_EQ(wire.nvlink_wire, 20.6);
+  EXPECT_DOUBLE_EQ(wire.nvlink_share, 2.0);
+  node.scale_up = NodeSpec::ScaleUp::FullMesh;
+  node.nvlink = BytesPerSecond{7 * 41.2e9};
+  const NodeView mesh = view_of_node(node);
+  EXPECT_DOUBLE_EQ(mesh.nvlink, 2 * 20.6);
+  EXPECT_DOUBLE_EQ(mesh.nvlink_share, 1.0);
 }
 
 TEST(GraphSearch, EveryNvidiaNodeHasARing) {
