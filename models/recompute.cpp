@@ -45,7 +45,7 @@ std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span)
   TY_CHECK(n > 0, n);
   const std::int64_t step = method == "every" ? n : 1;
   std::int64_t end = count;
-  if (method == "block") end = std::min(n, count);
+  if (method == "block") end = std::min(n, span.layers);
   if (method == "fraction")
     end = layers_of_fraction(training.recompute_fraction.value_or(1), count);
   for (std::int64_t place = 0; place < end; place += step)

@@ -7,13 +7,15 @@
 //   uniform   groups of n layers with one checkpoint each; the whole group is computed again before
 //             its backward. n = 1 keeps every layer's input; n = sqrt(layers) keeps least
 //             (Chen et al. 1604.06174: 2 sqrt(L) layers' worth).
-//   block     the first n layers of every chunk are checkpointed one by one, the others keep all.
+//   block     the first n layers of every chunk are checkpointed one by one, the others keep all,
+//             and so do those of multi-token prediction (Megatron-LM's _checkpointed_forward
+//             there).
 //   every     every n-th layer is checkpointed, the others keep all (torchtitan's selective
 //             activation checkpointing by layer).
-//   fraction  as block, with this fraction of each chunk's layers, rounded down (InternLM's
-//             model/modeling_internlm.py: checkpoint_layer_num = int(num_layers * checkpoint)).
+//   fraction  as block, with this fraction of each chunk's layers, rounded down (InternEvo's
+//             modeling_internlm.py: checkpoint_layer_num = int(num_layers * checkpoint)).
 //   layers    the listed layers of the model are checkpointed one by one, on whichever stage.
-// Layers of multi-token prediction are counted behind those of the last chunk.
+// Other methods count layers of multi-token prediction behind those of the last chunk.
 #pragma once
 
 #include <cstdint>

@@ -89,7 +89,7 @@ TEST(RecomputeUnits, FurtherLayersAreCountedBehindTheLastChunk) {
             (Units{{0, 3, true}, {3, 1, true}, {4, 1, true}}));
   EXPECT_EQ(recompute_units(listed({8, 10}), last),
             (Units{{0, 1, false}, {1, 1, false}, {2, 1, true}, {3, 1, false}, {4, 1, true}}));
-  EXPECT_EQ(recompute_units(full("block", 3), last),
+  EXPECT_EQ(recompute_units(full("block", 4), last),
             (Units{{0, 1, true}, {1, 1, true}, {2, 1, true}, {3, 1, false}, {4, 1, false}}));
 }
 
