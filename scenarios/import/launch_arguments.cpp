@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -169,6 +170,13 @@ Variables variables_of(const std::string& script, const std::string& file,
   return variables;
 }
 
+// The one flag read here that takes several words, and those that it takes (Megatron-LM
+// core/transformer/transformer_config.py, allowed_modules).
+constexpr std::string_view kListFlag = "recompute_modules";
+constexpr auto kListWords =
+    std::to_array<std::string_view>({"core_attn", "layernorm", "mla_up_proj", "mlp", "mlp_act",
+                                     "moe", "moe_act", "pre_mlp", "shared_experts"});
+
 std::map<std::string, std::string> flags_of(const std::string& text, const std::string& file,
                                             const Variables& defined) {
   const std::string script = joined_lines(text);
@@ -179,14 +187,20 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
   std::istringstream words(plain);
   std::map<std::string, std::string> values;
   std::string* open = nullptr;
+  std::string name;
   for (std::string word; words >> word;) {
     if (word.starts_with("--") && word.size() > 2) {
       const std::size_t equals = word.find('=');
-      std::string& value = values[underscored(word.substr(2, equals - 2))];
+      name = underscored(word.substr(2, equals - 2));
+      std::string& value = values[name];
       value = equals == std::string::npos ? "" : word.substr(equals + 1);
       open = equals == std::string::npos ? &value : nullptr;
-    } else if (open != nullptr) {
+    } else if (open != nullptr && open->empty()) {
       *open = word;
+      if (name != kListFlag) open = nullptr;
+    } else if (open != nullptr && std::ranges::find(kListWords, word) != kListWords.end()) {
+      *open += " " + word;
+    } else {
       open = nullptr;
     }
   }

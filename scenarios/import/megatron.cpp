@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "models/recompute.hpp"
 #include "scenarios/import/launch_machine.hpp"
 #include "sim/base/error.hpp"
 #include "topologies/node.hpp"
@@ -370,13 +372,33 @@ class Launch {
 
   void add_recompute(Json& t) {
     const std::string granularity = arguments_.text("recompute_granularity").value_or("");
+    const std::string modules = arguments_.text("recompute_modules").value_or("");
     if (granularity == "full") {
       t["recompute"] = "full";
       if (const auto method = arguments_.text("recompute_method")) t["recompute_method"] = *method;
       t["recompute_num_layers"] = get("recompute_num_layers", 1);
     } else if (granularity == "selective" || on("recompute_activations")) {
       t["recompute"] = "selective";
+      add_modules(modules, t);
     }
+  }
+
+  // "mlp layernorm" in a script, "['mlp', 'layernorm']" in a log.
+  void add_modules(std::string said, Json& t) {
+    if (said.empty()) return;
+    for (char& letter : said)
+      if (letter != '_' && (letter < 'a' || letter > 'z')) letter = ' ';
+    const std::vector<std::string> known = recompute_module_names();
+    Json modules = Json::array();
+    std::istringstream words(said);
+    for (std::string word; words >> word;) {
+      if (std::ranges::find(known, word) != known.end())
+        modules.push_back(word);
+      else
+        made_.notes.push_back(fmt::format("recomputation of {} is not modelled: left out", word));
+    }
+    t["recompute_modules"] = modules;
+    if (modules.empty()) t["recompute"] = "none";
   }
 
   Json experts() {

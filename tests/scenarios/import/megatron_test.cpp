@@ -73,6 +73,8 @@ TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
       "  num_query_groups ................................ 8\n"
       "  overlap_grad_reduce ............................. True\n"
       "  padded_vocab_size ............................... 128256\n"
+      "  recompute_granularity ........................... selective\n"
+      "  recompute_modules ............................... ['mlp', 'layernorm']\n"
       "  seq_length ...................................... 8192\n"
       "  swiglu .......................................... True\n"
       "  use_distributed_optimizer ....................... True\n";
@@ -83,6 +85,7 @@ TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
   EXPECT_EQ(launch.scenario["parallelism"]["zero_stage"], 1);
   EXPECT_EQ(launch.scenario["parallelism"]["overlap_grad_reduce"], true);
   EXPECT_EQ(launch.scenario["training"]["precision"], "bf16");
+  EXPECT_EQ(launch.scenario["training"]["recompute_modules"], Json({"mlp", "layernorm"}));
 }
 
 TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
@@ -94,6 +97,21 @@ TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
   EXPECT_EQ(launch.scenario["training"]["gradient_average"], "collective");
   EXPECT_EQ(launch.scenario["training"]["gradient_check"], "off");
   EXPECT_TRUE(launch.unknown.empty());
+}
+
+TEST(Megatron, ModulesThatAreComputedAgainAreRead) {
+  const std::string script = std::string(kSmall) + "--recompute-granularity selective ";
+  EXPECT_FALSE(launch_of(script).scenario["training"].contains("recompute_modules"));
+  const MegatronLaunch launch =
+      launch_of(script + "--recompute-modules mlp layernorm mlp_act\necho done --bf16");
+  EXPECT_EQ(launch.scenario["training"]["recompute"], "selective");
+  EXPECT_EQ(launch.scenario["training"]["recompute_modules"], Json({"mlp", "layernorm"}));
+  EXPECT_THAT(launch.notes,
+              testing::Contains("recomputation of mlp_act is not modelled: left out"));
+  EXPECT_EQ(launch.scenario["training"]["precision"], "bf16");
+  EXPECT_TRUE(launch.unknown.empty());
+  const Json none = launch_of(script + "--recompute-modules mlp_act --bf16").scenario["training"];
+  EXPECT_EQ(none["recompute"], "none");
 }
 
 TEST(Megatron, DataParallelismIsWhatTheWorldLeavesOver) {
