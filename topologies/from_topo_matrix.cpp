@@ -61,7 +61,7 @@ std::string without_colours(const std::string& text) {
 }
 
 constexpr std::uint32_t kNvLinksMost = 1000;
-constexpr std::size_t kDevicesMost = 1024;
+constexpr std::size_t kDevicesMost = 2048;
 
 // How many links "NV18" stands for; 0 where the word is none such.
 std::uint32_t nvlinks_of(std::string_view relation) {

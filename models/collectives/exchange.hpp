@@ -18,14 +18,20 @@ namespace trainyard {
   return static_cast<std::uint32_t>(place.gpus.size());
 }
 
-// Why so many ranks cannot all send to all others, each message on a route of its own.
+// Why a call cannot consist of so many messages, each on a route of its own. `senders` is the
+// subject of the sentence.
+[[nodiscard]] inline std::optional<std::string> too_many_messages(const std::string& senders,
+                                                                  std::uint64_t messages) {
+  constexpr std::uint64_t kMessagesMost = 1ULL << 22U;  // of 2048 ranks that all send to all
+  if (messages <= kMessagesMost) return {};
+  return fmt::format("{} are {} messages, more than {}", senders, messages, kMessagesMost);
+}
+
 [[nodiscard]] inline std::optional<std::string> too_many_to_all_send_to_all(
     const GroupPlace& place) {
-  constexpr std::uint64_t kMessagesMost = 1ULL << 22U;  // of 2048 ranks
   const std::uint64_t n = place.gpus.size();
-  if (n == 0 || n * (n - 1) <= kMessagesMost) return {};
-  return fmt::format("{} ranks that all send to all others are {} messages, more than {}", n,
-                     n * (n - 1), kMessagesMost);
+  if (n == 0) return {};
+  return too_many_messages(fmt::format("{} ranks that all send to all others", n), n * (n - 1));
 }
 
 // An empty list for a buffer of one piece per rank.

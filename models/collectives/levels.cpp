@@ -39,13 +39,28 @@ Devices nics_of(const GroupPlace& place, const std::vector<std::uint32_t>& roles
   return nics;
 }
 
-// Numbers for equal sets, in order of first appearance.
-Units numbered(const std::vector<Devices>& sets) {
+// Sets of devices, each once, and by node the number of its own. Thousands of nodes hang on few
+// different sets of switches.
+struct DeviceSets {
+  std::vector<Devices> sets;
+  Units of_node;
+};
+
+// What `made` makes of the sets; equal results are one set.
+template <class Make>
+DeviceSets changed(const DeviceSets& before, Make made) {
+  DeviceSets after;
   std::map<Devices, std::uint32_t> known;
-  Units units;
-  for (const Devices& set : sets)
-    units.push_back(known.try_emplace(set, static_cast<std::uint32_t>(known.size())).first->second);
-  return units;
+  Units number_of;  // by set before
+  for (const Devices& set : before.sets) {
+    Devices result = made(set);
+    const auto next = static_cast<std::uint32_t>(after.sets.size());
+    const auto [entry, fresh] = known.try_emplace(std::move(result), next);
+    if (fresh) after.sets.push_back(entry->first);
+    number_of.push_back(entry->second);
+  }
+  for (const std::uint32_t set : before.of_node) after.of_node.push_back(number_of[set]);
+  return after;
 }
 
 // By device, one that stands for all it reaches over links within a tier: a dragonfly group.
@@ -93,26 +108,28 @@ void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, P
 
 // Levels of switches above the nodes.
 void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<Level>& levels) {
-  const auto add = [&](const std::vector<Devices>& sets) {
-    const Units of_node = numbered(sets);
+  const auto add = [&](const Units& of_node) {
     Level level{.units = Units(place.gpus.size())};
     for (std::size_t node = 0; node < placement.nodes.size(); ++node)
       for (const std::uint32_t role : placement.nodes[node]) level.units[role] = of_node[node];
     levels.push_back(std::move(level));
   };
+  const auto above = [&](const Devices& set) { return switches_above(place.cluster, set); };
   const std::vector<DeviceId> neighbours = neighbourhoods(place.cluster);
-  std::vector<Devices> sets;
-  for (const auto& roles : placement.nodes)
-    sets.push_back(switches_above(place.cluster, nics_of(place, roles)));
-  while (std::ranges::none_of(sets, [](const Devices& set) { return set.empty(); })) {
-    add(sets);
-    std::vector<Devices> wider;
-    for (const Devices& set : sets) {
-      Devices& units = wider.emplace_back();
-      for (const DeviceId id : set) units.insert(neighbours[id]);
-    }
-    add(wider);
-    for (Devices& set : sets) set = switches_above(place.cluster, set);
+  DeviceSets tier;
+  for (const auto& roles : placement.nodes) {
+    tier.of_node.push_back(static_cast<std::uint32_t>(tier.sets.size()));
+    tier.sets.push_back(nics_of(place, roles));
+  }
+  tier = changed(tier, above);
+  while (std::ranges::none_of(tier.sets, [](const Devices& set) { return set.empty(); })) {
+    add(tier.of_node);
+    add(changed(tier, [&](const Devices& set) {
+          Devices units;
+          for (const DeviceId id : set) units.insert(neighbours[id]);
+          return units;
+        }).of_node);
+    tier = changed(tier, above);
   }
 }
 

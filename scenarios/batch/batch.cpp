@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -67,6 +68,14 @@ std::string loaded_fingerprint(const std::string& state, const Scenario& scenari
                               std::filesystem::path(scenario.file).parent_path());
 }
 
+// Rows without a fingerprint: of versions that wrote none, and of workers that crashed.
+std::set<std::string> bare_keys(const Journal& journal) {
+  std::set<std::string> keys;
+  for (const Json& row : journal.rows())
+    if (!row.contains("fingerprint")) keys.insert(row.at("key").get<std::string>());
+  return keys;
+}
+
 // What most variants of a batch share is read before workers are forked, which then have it.
 void read_ahead(const Variant& variant) {
   try {
@@ -122,16 +131,21 @@ Journal open_journal(const std::filesystem::path& file) {
 
 std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants) {
   if (journal.state().empty()) return 0;
+  const std::set<std::string> bare = bare_keys(journal);
   std::map<std::string, std::string> fingerprints;
   for (const Variant& variant : variants) {
     const std::string key = variant_key(variant);
-    if (journal.is_unchecked(key) && !fingerprints.contains(key))
-      fingerprints[key] = variant_fingerprint(journal.state(), variant);
+    if (!journal.is_unchecked(key) || fingerprints.contains(key)) continue;
+    // A row without one is done again in any case, and to load what made a worker crash could end
+    // this process, too.
+    fingerprints[key] =
+        bare.contains(key) ? journal.state() : variant_fingerprint(journal.state(), variant);
   }
   return journal.drop_unlike(fingerprints);
 }
 
 void run_batch(const std::vector<Variant>& variants, const BatchOptions& options) {
+  const std::set<std::string> bare = bare_keys(options.journal);
   const std::size_t outdated = drop_outdated(options.journal, variants);
   if (outdated > 0 && options.redone) options.redone(outdated);
   const std::string& state = options.journal.state();
@@ -155,7 +169,9 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
     if (options.progress) options.progress(++done, seen.size());
   };
   load_fluid_solver();
-  if (open.size() > 1) read_ahead(*open.front());
+  const auto sound = std::ranges::find_if(
+      open, [&](const Variant* variant) { return !bare.contains(variant_key(*variant)); });
+  if (open.size() > 1 && sound != open.end()) read_ahead(**sound);
   run_in_processes(open.size(),
                    {.work = [&](std::size_t i) { return to_line(variant_row(*open[i], state)); },
                     .done = keep,

@@ -307,6 +307,7 @@ class Importer {
 
 Imported read_traces(const std::filesystem::path& folder, const Conventions& conventions) {
   const TraceFolder traces = read_trace_folder(folder);
+  for (const RankFile& rank : traces.ranks) check_attributes(rank.trace, rank.file);
   return Importer(traces, conventions).import();
 }
 

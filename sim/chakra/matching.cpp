@@ -249,7 +249,13 @@ Json Matching::call(const GroupKey& key, RankId rank, const Node& node) {
     const char* algorithm = conventions_.algorithm == "nccl" ? "nccl" : "direct";
     return {{"op", "send_recv"}, {"bytes", bytes}, {"algorithm", algorithm}};
   }
-  const std::int64_t type = integer(node.attributes, "comm_type").value_or(-1);
+  const auto told = integer(node.attributes, "comm_type");
+  if (!told) {
+    report(file_of(rank), fmt::format("{} has no comm_type", described(rank, node)),
+           "every collective says which it is");
+    return {{"op", "all_reduce"}, {"bytes", bytes}};
+  }
+  const std::int64_t type = *told;
   const std::optional<CollectiveOp> op = collective_of(type);
   if (!op) {
     report(

@@ -6,6 +6,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <limits>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
@@ -33,8 +34,10 @@ std::vector<std::string> texts(const List& list) {
   return {list.values().begin(), list.values().end()};
 }
 
+// A number beyond int64 stays what it is.
 template <class Integer>
-std::int64_t whole(Integer value) {
+Value whole(Integer value) {
+  if (!std::in_range<std::int64_t>(value)) return static_cast<std::uint64_t>(value);
   return static_cast<std::int64_t>(value);
 }
 

@@ -36,7 +36,8 @@ using Value = std::variant<std::int64_t, std::int32_t, std::uint64_t, double, bo
                            std::vector<std::int64_t>, std::vector<std::string>>;
 using Attributes = std::map<std::string, Value>;
 
-// Lenient about kinds, as writers differ: any integer or bool is a number.
+// Lenient about kinds, as writers differ: any integer or bool is a number. Nothing for what is
+// none, or beyond 64 bits with a sign.
 [[nodiscard]] std::optional<std::int64_t> integer(const Attributes& attributes,
                                                   const std::string& name);
 [[nodiscard]] std::string text(const Attributes& attributes, const std::string& name);
@@ -56,6 +57,10 @@ struct Node {
 struct RankTrace {
   std::string version = "0.0.4";  // of the schema
   Attributes attributes = {};
+
+  // Throws InputError that names each attribute that an import reads and that has a kind or a size
+  // which it cannot have: a text for a number of bytes, a negative number of them, 2^63.
+  void check_attributes(const RankTrace& trace, const std::string& file);
   std::vector<Node> nodes = {};
 };
 

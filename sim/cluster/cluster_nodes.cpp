@@ -27,6 +27,27 @@ Hops hops_between(const Net& net, std::uint32_t from, std::uint32_t target) {
   return hops;
 }
 
+// Whether paths join each of the places with all others, as far as two searches tell: where it
+// says no there may still be such paths. Where all reach one place that relays and it reaches all,
+// they reach each other through it. A switch or CPU beside the first is tried, or the first itself.
+bool are_joined(const Net& net, std::span<const std::uint32_t> places) {
+  if (places.empty()) return true;
+  std::uint32_t middle = places.front();
+  if (!net.relays[middle]) {
+    const std::span<const Arc> beside = net.out.of(middle);
+    const auto relay =
+        std::ranges::find_if(beside, [&](const Arc& arc) { return net.relays[arc.place]; });
+    if (relay == beside.end()) return false;
+    middle = relay->place;
+  }
+  const auto reaches_all = [&](const Adjacency& arcs) {
+    const Hops hops = search(net, arcs, std::span(&middle, 1));
+    return std::ranges::all_of(places,
+                               [&](std::uint32_t place) { return hops[place] != kUnreachable; });
+  };
+  return reaches_all(net.in) && reaches_all(net.out);
+}
+
 // Seconds to `target` from each of its neighbours, on the slowest link; -1 from all others.
 Latencies neighbour_latencies(const Net& net, std::uint32_t target,
                               const std::function<double(LinkId)>& latency_of) {
@@ -241,17 +262,20 @@ Seconds Cluster::node_latency(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
   return Seconds{latencies[place(from_gpu)] - nearest};
 }
 
-// Every GPU of the node is reached by all others, over NVLink or over the host side.
+// Every GPU of the node is reached by all others, over NVLink or over the host side. One of them
+// joins them all but in odd nodes, where each GPU is looked at by itself.
 bool Cluster::is_joined(std::uint32_t node) const {
   const auto gpus =
       std::span(gpus_).subspan(std::size_t{node} * facts_.gpus_per_node, facts_.gpus_per_node);
   const NodeShape& shape = shapes_[shape_of_node_[node]];
-  return std::ranges::all_of(gpus, [&](DeviceId to) {
-    const std::uint32_t target = place(to);
+  std::vector<std::uint32_t> places;
+  for (const DeviceId gpu : gpus) places.push_back(place(gpu));
+  if (are_joined(shape.nvlink, places) || are_joined(shape.host, places)) return true;
+  return std::ranges::all_of(places, [&](std::uint32_t target) {
     const auto reached = [&](const Net& net) {
       const Hops hops = search(net, net.in, std::span(&target, 1));
-      return std::ranges::all_of(gpus,
-                                 [&](DeviceId from) { return hops[place(from)] != kUnreachable; });
+      return std::ranges::all_of(places,
+                                 [&](std::uint32_t from) { return hops[from] != kUnreachable; });
     };
     return reached(shape.nvlink) || reached(shape.host);
   });

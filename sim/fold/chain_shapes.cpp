@@ -35,24 +35,24 @@ void ChainShapes::begin() {
 
 ShapedPhase ChainShapes::shaped(const Phase& phase) {
   ShapedPhase result{.latency_s = phase.latency.value(), .chains = {}};
+  // By shape, payload and cap, where in the result such a chain is.
+  std::unordered_map<std::vector<std::uint64_t>, std::size_t, KeyHash> place_of;
   for (const Chain& chain : phase.chains) {
     double payload = 0.0;
     for (const LinkLoad& load : chain.loads) payload = std::max(payload, load.bytes);
     if (payload <= 0.0) continue;  // Nothing to move takes no time.
-    const ShapedChain made{.shape = shape_of(chain, payload),
-                           .count = 1,
-                           .payload_bytes = payload,
-                           .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s};
-    const auto equal = std::ranges::find_if(result.chains, [&](const ShapedChain& other) {
-      return other.shape == made.shape &&
-             rounded_key(other.payload_bytes) == rounded_key(payload) &&
-             rounded_key(other.rate_cap_bytes_per_s) == rounded_key(made.rate_cap_bytes_per_s);
-    });
-    if (equal == result.chains.end()) {
-      result.chains.push_back(made);
-    } else {
-      ++equal->count;
+    const std::uint32_t shape = shape_of(chain, payload);
+    const auto [place, fresh] =
+        place_of.try_emplace({shape, rounded_key(payload), rounded_key(chain.rate_cap_bytes_per_s)},
+                             result.chains.size());
+    if (!fresh) {
+      ++result.chains[place->second].count;
+      continue;
     }
+    result.chains.push_back({.shape = shape,
+                             .count = 1,
+                             .payload_bytes = payload,
+                             .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s});
   }
   return result;
 }

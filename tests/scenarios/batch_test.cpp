@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -156,6 +158,28 @@ TEST_F(OutdatedRows, RowsOfOlderJournalsAreRunAgain) {
   EXPECT_EQ(redone(""), 0U);
   EXPECT_THAT(lines(), testing::Not(testing::HasSubstr("fingerprint")));
   EXPECT_EQ(redone("1"), 2U);
+}
+
+// What ended a worker could end the process that asks, too: only a worker may open it again.
+TEST(CrashedRows, AreRunAgainAndNotLoadedHere) {
+  const TemporaryFolder folder;
+  const std::string scenario = folder.write("s.json", read_file(kScenario));
+  const Json row = {{"key", scenario}, {"scenario", scenario}, {"status", "crashed"}};
+  const std::string file = folder.write("runs.jsonl", row.dump() + "\n");
+  Journal journal(file, "1");
+  ASSERT_EQ(journal.rows().size(), 1U);
+  const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(inotify_add_watch(watch, scenario.c_str(), IN_OPEN), 0);
+  const auto opened = [&] {
+    char events[4096];
+    return read(watch, events, sizeof events) > 0;
+  };
+  EXPECT_EQ(drop_outdated(journal, {{scenario, {}}}), 1U);
+  EXPECT_FALSE(opened());
+  run_batch({{scenario, {}}}, {.journal = journal, .processes = 1});
+  EXPECT_TRUE(opened()) << "by the worker";
+  EXPECT_EQ(journal.rows().at(0).at("status"), "fits");
+  close(watch);
 }
 
 TEST(Fingerprint, KnowsProgramAndData) {

@@ -187,6 +187,79 @@ TEST_F(Chakra, RanksAndSizesBeyondTheirTypesAreRefused) {
       HasSubstr("has a comm_size of 4611686018427387904"));
 }
 
+// Every attribute that an import reads, with values of kinds and sizes that it cannot have.
+TEST_F(Chakra, AttributesOfAnotherKindOrSizeAreRefused) {
+  struct Attribute {
+    std::string name;
+    NodeType type;
+    std::vector<chakra::Value> wrong;
+  };
+  const std::uint64_t beyond = 1ULL << 63U;
+  const chakra::Value fraction = 1.5;
+  const chakra::Value words = std::string("many");
+  const chakra::Value list = std::vector<std::int64_t>{1};
+  const chakra::Value negative = std::int64_t{-1};
+  const std::vector<chakra::Value> no_number = {beyond, fraction, words, list};
+  const std::vector<chakra::Value> no_amount = {beyond, fraction, words, list, negative};
+  const chakra::Value texts = std::vector<std::string>{"a"};
+  int refused = 0;
+  for (const auto& [name, type, wrong] :
+       {Attribute{"is_cpu_op", NodeType::Compute, no_number},
+        Attribute{"stream", NodeType::Compute, no_number},
+        Attribute{"num_ops", NodeType::Compute, no_amount},
+        Attribute{"tensor_size", NodeType::MemLoad, no_amount},
+        Attribute{"comm_size", NodeType::Collective, no_amount},
+        Attribute{"comm_type", NodeType::Collective, no_number},
+        Attribute{"comm_src", NodeType::Send, no_number},
+        Attribute{"comm_dst", NodeType::Send, no_number},
+        Attribute{"comm_tag", NodeType::Send, no_number},
+        Attribute{"pg_name", NodeType::Collective, {fraction, list, texts, beyond}},
+        Attribute{"involved_dim", NodeType::Collective, {fraction, words, texts, negative}},
+        Attribute{"trainyard", NodeType::Compute, {fraction, list, texts, beyond}}}) {
+    for (const chakra::Value& value : wrong) {
+      Node node = type == NodeType::Send ? message(7, type, 0, 1, 0) : collective(7, 0, 8);
+      node.type = type;
+      node.attributes[name] = value;
+      const std::string said = problem({{.nodes = {node}}, {}});
+      EXPECT_THAT(said,
+                  HasSubstr("step.0.et: node 7 \"" + node.name + "\" has \"" + name + "\": "));
+      EXPECT_THAT(said, HasSubstr("it must be "));
+      EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 0) << said;
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 51);
+  EXPECT_THAT(problem({{.attributes = {{"trainyard", 1.5}}}}),
+              HasSubstr("the trace has \"trainyard\""));
+}
+
+TEST_F(Chakra, ACommandRefusesAWrongAttributeInOneLine) {
+  Node node = collective(7, 0, 8);
+  node.attributes["comm_size"] = std::string("8");
+  write_file(scratch.folder() / "et" / "step.0.et", chakra::to_bytes({.nodes = {node}}));
+  const Outcome outcome = scratch.sh("trainyard import chakra et -o w.json");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_EQ(test::lines_of(outcome.err).size(), 1U) << outcome.err;
+}
+
+TEST_F(Chakra, MissingAttributesHaveADefaultOrAreRefused) {
+  const auto without = [&](Node node, const std::string& name) {
+    node.attributes.erase(name);
+    return problem({{.nodes = {node}}, {}});
+  };
+  EXPECT_THAT(without(collective(7, 0, 8), "comm_size"), HasSubstr("has no comm_size"));
+  EXPECT_THAT(without(collective(7, 0, 8), "comm_type"), HasSubstr("has no comm_type"));
+  EXPECT_THAT(without(message(7, NodeType::Send, 0, 1, 3), "comm_size"),
+              HasSubstr("has no comm_size"));
+  EXPECT_THAT(without(message(7, NodeType::Send, 0, 1, 3), "comm_dst"),
+              HasSubstr("sends a message from rank 0 to rank 0"));
+  EXPECT_THAT(without(message(7, NodeType::Send, 0, 1, 3), "comm_src"),
+              HasSubstr("call 1 of messages from rank 0 to rank 1"))
+      << "from itself";
+  const Node work{.id = 1, .name = "work", .type = NodeType::Compute, .duration_us = 5};
+  EXPECT_EQ(problem({{.nodes = {work}}}), "") << "a computation needs none";
+}
+
 TEST_F(Chakra, ATraceThatCannotHaveRunIsRefused) {
   const auto waits = [](std::uint64_t id, std::uint64_t before) {
     return Node{.id = id, .name = "work", .type = NodeType::Compute, .data = {before}};

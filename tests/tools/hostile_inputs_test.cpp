@@ -82,6 +82,58 @@ TEST(HostileInputs, EachIsRefusedWithAMessage) {
   }
 }
 
+// Sizes that are legal have an answer, those that are not are refused with the figure.
+TEST(HostileInputs, LargeGroupsHaveAnAnswerOrAreRefused) {
+  const Scratch scratch;
+  const auto study = [&](const std::string& line) {
+    return scratch.sh(kLimits + "trainyard collective " + line + " --sizes 1MiB");
+  };
+  for (const std::string algorithm : {"parameter_server", "multi_level", "halving_doubling"}) {
+    const Outcome outcome = study("all_reduce --nodes 5000 --algorithms " + algorithm);
+    EXPECT_EQ(outcome.exit, 0) << algorithm << outcome.err;
+    EXPECT_THAT(outcome.out, testing::HasSubstr("all_reduce over 40000 ranks"));
+  }
+  EXPECT_EQ(study("all_gather --nodes 1000 --algorithms pat").exit, 0);
+  EXPECT_EQ(study("broadcast --nodes 200 --algorithms tree").exit, 0);
+  struct Refused {
+    std::string line, figure;
+  };
+  for (const auto& [line, figure] :
+       {Refused{"broadcast --algorithms chain", "8 chains are 20479488 messages"},
+        Refused{"reduce --algorithms tree", "2 trees are 5119872 messages"},
+        Refused{"all_to_all --algorithms hierarchical", "are 1599960000 messages"},
+        Refused{"all_to_all --algorithms node_limited", "are 1599960000 messages"},
+        Refused{"all_gather --algorithms direct", "are 1599960000 messages"}}) {
+    const Outcome outcome = study(line + " --nodes 5000");
+    EXPECT_NE(outcome.exit, 0) << line;
+    std::string said = outcome.out + outcome.err;
+    std::ranges::replace(said, '\n', ' ');
+    EXPECT_THAT(said, testing::HasSubstr(figure)) << line;
+  }
+}
+
+// `nvidia-smi topo -m` of a machine of so many GPUs, four on a switch.
+std::string topo_matrix(int gpus) {
+  std::string text;
+  for (int gpu = 0; gpu < gpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
+  for (int from = 0; from < gpus; ++from) {
+    text += "\nGPU" + std::to_string(from);
+    for (int to = 0; to < gpus; ++to)
+      text += to == from ? "\tX" : to / 4 == from / 4 ? "\tPIX" : "\tSYS";
+  }
+  return text + "\n";
+}
+
+TEST(HostileInputs, AMachineOfTwoThousandGpusIsImported) {
+  const Scratch scratch;
+  const std::string import = "trainyard import topo-m topo.txt --gpu h100 -o out.json";
+  write_file(scratch.folder() / "topo.txt", topo_matrix(2048));
+  const Outcome outcome = scratch.sh(kLimits + import);
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  write_file(scratch.folder() / "topo.txt", topo_matrix(2049));
+  EXPECT_THAT(scratch.sh(kLimits + import).err, testing::HasSubstr("2049 GPUs and NICs"));
+}
+
 // However thin the way up, there is one.
 TEST(HostileInputs, AnOversubscriptionWithoutMeasureIsOneUplink) {
   const Scratch scratch;

@@ -78,6 +78,17 @@ echo "// TO""DO(#7): later" >>sim/base/units.hpp
 good_tree
 echo "@TABLE@" >>README.md
 expect "a table that was never filled in" 'README.md:2: todo: @TABLE@ '
+for printing in 'fmt::print("{}", name);' 'std::cout << name;' 'std::cerr << name;' 'printf("%s", name);' \
+  'std::fputs(name, stderr);' 'std::fwrite(name, 1, 4, stdout);' 'std::puts(name);'; do
+  mkdir -p tools/cli && echo 'ty_box(cli SOURCES list.cpp)' >tools/cli/CMakeLists.txt
+  printf 'void list(const char* name) {\n  %s\n}\n' "$printing" >tools/cli/list.cpp
+  expect "the command prints by $printing" 'tools/cli/list.cpp:2: print: '
+done
+mkdir -p tools/cli && echo 'ty_box(cli SOURCES print.cpp)' >tools/cli/CMakeLists.txt
+printf 'void tell(const char* text) { std::fputs(text, stderr); }\n' >tools/cli/print.cpp
+printf 'const auto text = snprintf(line, 9, "a"); say("{}", blueprint(text));\n' >tools/cli/said.hpp
+"$tidy" "$tree" >/dev/null || { echo "print.cpp may print" >&2 && failures=$((failures + 1)); }
+good_tree
 echo "see /wo""rk/here" >>sim/README.md
 expect "the path of a machine" 'sim/README.md:2: banned word: '
 echo '"https://registry''.npmjs.org/x"' >tools/package-lock.json

@@ -206,12 +206,12 @@ std::string topo_matrix(int gpus) {
   return text;
 }
 
-TEST(ImportTopoMatrix, ANodeOfHundredsOfGpusIsReadAndALargerOneRefused) {
-  const Cluster cluster =
-      imported_cluster(from_topo_matrix(topo_matrix(512), {.file = "topo.txt", .gpu = "h100"}), {});
-  EXPECT_EQ(cluster.facts().gpus_per_node, 512U);
-  EXPECT_EQ(topo_refusal(topo_matrix(2000)),
-            "topo.txt: line 1: there are 2000 GPUs and NICs (a node has at most 1024)");
+TEST(ImportTopoMatrix, ANodeOfThousandsOfGpusIsReadAndALargerOneRefused) {
+  const Cluster cluster = imported_cluster(
+      from_topo_matrix(topo_matrix(2000), {.file = "topo.txt", .gpu = "h100"}), {});
+  EXPECT_EQ(cluster.facts().gpus_per_node, 2000U);
+  EXPECT_EQ(topo_refusal(topo_matrix(2049)),
+            "topo.txt: line 1: there are 2049 GPUs and NICs (a node has at most 2048)");
 }
 
 TEST(ImportTopoMatrix, LongWordsAndNumbersAreRefusedAsAnyOther) {

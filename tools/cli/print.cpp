@@ -24,6 +24,14 @@ void print_text(std::string_view text) {
 
 void tell(std::string_view text) { (void)std::fputs(printable(text).c_str(), stderr); }
 
+void tell_over(std::string_view text) {
+  constexpr std::size_t kColumns = 79;
+  const std::string line = printable(text).substr(0, kColumns);
+  const char* const end = text.empty() ? "\r" : "";
+  (void)std::fputs(fmt::format("\r{:<{}}{}", line, kColumns, end).c_str(), stderr);
+  std::fflush(stderr);
+}
+
 void keep_standard_streams_apart() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;

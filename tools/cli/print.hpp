@@ -23,6 +23,10 @@ void say(fmt::format_string<Values...> format, Values&&... values) {
 // the exit code says enough.
 void tell(std::string_view text);
 
+// Writes printable(text) over the line of the terminal that the last such call wrote, cut to its
+// length; an empty text clears the line.
+void tell_over(std::string_view text);
+
 // A stream that was closed (`trainyard ... >&-`) is opened so that using it fails as before: the
 // first file that the command opens must not become its standard output.
 void keep_standard_streams_apart();

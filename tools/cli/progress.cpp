@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
-
-#include "sim/base/utf8.hpp"
 #include "tools/cli/print.hpp"
 
 namespace trainyard {
@@ -17,7 +13,7 @@ Progress::Progress(std::string what)
     : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (shown_) (void)std::fputs(fmt::format("\r{:79}\r", "").c_str(), stderr);
+  if (shown_) tell_over("");
 }
 
 void Progress::show(double fraction) {
@@ -28,11 +24,7 @@ void Progress::show(double fraction) {
   shown_ = true;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left = fraction > 0.0 ? elapsed / fraction - elapsed : 0.0;
-  constexpr std::size_t kColumns = 79;
-  std::string line = fmt::format("{}: {:3.0f} %, {:.0f} s left   ", what_, 100.0 * fraction, left);
-  line += printable(note_).substr(0, kColumns - std::min(kColumns, line.size()));
-  (void)std::fputs(fmt::format("\r{:<{}}", line, kColumns).c_str(), stderr);
-  std::fflush(stderr);
+  tell_over(fmt::format("{}: {:3.0f} %, {:.0f} s left   {}", what_, 100.0 * fraction, left, note_));
 }
 
 void tell_redone(std::size_t rows, const std::string& journal) {

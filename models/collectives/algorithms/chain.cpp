@@ -1,9 +1,11 @@
 #include "models/collectives/algorithms/chain.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "models/collectives/algorithms/ring.hpp"
-#include "models/collectives/message_list.hpp"
+#include "models/collectives/exchange.hpp"
 #include "models/collectives/pipeline.hpp"
 
 namespace trainyard {
@@ -30,6 +32,13 @@ std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
   return static_cast<std::uint32_t>(rings_of(place).size()) * plan.chunks * plan.pieces_per_chunk;
 }
 
+std::optional<std::string> chain_refusal(const GroupPlace& place) {
+  const std::size_t rings = rings_of(place).size();
+  return too_many_messages(fmt::format("{} ranks that pass on {} chunks in each of {} chains",
+                                       place.gpus.size(), kChunksMost, rings),
+                           (place.gpus.size() - 1) * rings * kChunksMost);
+}
+
 ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
   const std::size_t hops = place.gpus.size() - 1;
   const double share = bytes.value() / static_cast<double>(rings_of(place).size());
@@ -37,11 +46,15 @@ ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
   return {.chunks = chunks, .pieces_per_chunk = kChunksMost / chunks, .reduce = reduce};
 }
 
-std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
+std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan,
+                                    CarriedOn carried_on) {
   const std::vector<Ring> rings = cut_rings(place, plan.reduce);
   const auto hops = static_cast<std::uint32_t>(place.gpus.size()) - 1;
   const std::uint32_t pieces = chain_pieces(place, plan);
-  MessageList list({.ranks = hops + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
+  MessageList list({.ranks = hops + 1,
+                    .pieces = pieces,
+                    .piece_bytes = bytes.value() / pieces,
+                    .carried_on = carried_on});
   const auto add_chunk = [&](std::uint32_t channel, std::uint32_t hop, std::uint32_t step) {
     const std::uint32_t chunk = channel * plan.chunks + step - hop;
     list.send({.from = rings[channel][hop],
@@ -61,8 +74,8 @@ std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const 
 }
 
 std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
-  std::vector<Phase> phases =
-      phases_by_step(place, chain_messages(place, bytes, plan), ChainOf::Message);
+  std::vector<Phase> phases = phases_by_step(
+      place, chain_messages(place, bytes, plan, CarriedOn::LeftOut), ChainOf::Message);
   std::vector<Seconds> hops(place.gpus.size() - 1);
   for (const Ring& ring : cut_rings(place, plan.reduce))
     for (std::size_t hop = 0; hop < hops.size(); ++hop)

@@ -7,9 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "models/collectives/collective.hpp"
+#include "models/collectives/message_list.hpp"
 
 namespace trainyard {
 
@@ -24,12 +27,15 @@ struct ChainPlan {
 // n-2+C steps; in step t the i-th hop carries chunk t-i. Every ring of the group carries an equal
 // share.
 [[nodiscard]] std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes,
-                                                  const ChainPlan& plan);
+                                                  const ChainPlan& plan,
+                                                  CarriedOn carried_on = CarriedOn::Found);
 // A phase a step. While the pipeline fills, a step takes the latency of the hop that the first
 // chunk crosses, then that of the slowest hop: sum over hops of (alpha + S/(CB)) + (C-1)(alpha +
 // S/(CB)).
 [[nodiscard]] std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes,
                                               const ChainPlan& plan);
+// Why the ranks are too many for chains, whatever the size.
+[[nodiscard]] std::optional<std::string> chain_refusal(const GroupPlace& place);
 [[nodiscard]] std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan);
 
 }  // namespace trainyard

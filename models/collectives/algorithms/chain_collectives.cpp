@@ -19,7 +19,9 @@ class ChainCollective final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override {
     return chain_pieces(place, chain_plan(place, Bytes{0.0}, reduces_));
   }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return chain_refusal(place);
+  }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return chain_phases(place, bytes, chain_plan(place, bytes, reduces_));
   }

@@ -87,7 +87,7 @@ class HierarchicalAllToAll final : public CollectiveAlgorithm {
   }
   std::optional<std::string> refusal(const GroupPlace& place) const override {
     const Placement placement = placement_of(place);
-    if (placement.even()) return {};
+    if (placement.even()) return too_many_to_all_send_to_all(place);
     return fmt::format("hierarchical needs the same number of ranks on every node, here {} to {}",
                        placement.smallest(), placement.largest());
   }

@@ -80,7 +80,12 @@ namespace {
 class Crossing {
  public:
   Crossing(const GroupPlace& place, Bytes bytes, const std::optional<TokenChoice>& choice)
-      : placement_(placement_of(place)), blocks_(blocks_of(place, bytes)), arrived_(blocks_.ranks) {
+      : placement_(placement_of(place)),
+        blocks_(blocks_of(place, bytes)),
+        arrived_(blocks_.ranks),
+        sent_(blocks_.ranks) {
+    for (std::uint32_t from = 0; from < blocks_.ranks; ++from)
+      for (std::uint32_t to = 0; to < blocks_.ranks; ++to) sent_[from] += blocks_.between(from, to);
     if (!choice) return;
     const auto picks = static_cast<double>(choice->picks);
     const auto nodes = static_cast<std::int64_t>(placement_.nodes.size());
@@ -115,11 +120,8 @@ class Crossing {
         blocks_,
         {.from = sender, .to = role(to, member), .step = 0, .channel = channel, .after = {}},
         std::span(&sender, 1), placement_.nodes[to]);
-    double sent = 0.0;
-    for (std::uint32_t to_any = 0; to_any < blocks_.ranks; ++to_any)
-      sent += blocks_.between(sender, to_any);
     // However many of its experts are there, a token goes once.
-    message.bytes = std::min(message.bytes * crossing_, once_ < 1.0 ? sent * once_ : sent);
+    message.bytes = std::min(message.bytes * crossing_, sent_[sender] * once_);
     if (message.scattered.empty()) return;
     arrived_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
     messages_.push_back(std::move(message));
@@ -146,6 +148,7 @@ class Crossing {
   double forwarding_ = 1.0;                          // and what is forwarded
   double once_ = 1.0;                                // of all that is sent: each token once
   std::vector<std::vector<std::uint32_t>> arrived_;  // by role: crossing messages to it
+  std::vector<double> sent_;                         // by role: all its bytes
   std::vector<Message> messages_;
 };
 
@@ -194,7 +197,7 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
   }
   std::optional<std::string> refusal(const GroupPlace& place) const override {
     const Placement placement = placement_of(place);
-    if (placement.even()) return {};
+    if (placement.even()) return too_many_to_all_send_to_all(place);
     return fmt::format("node_limited needs the same number of ranks on every node, here {} to {}",
                        placement.smallest(), placement.largest());
   }

@@ -50,24 +50,32 @@ class ParameterServer final : public CollectiveAlgorithm {
                        place.gpus.size());
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return listed(place, bytes, CarriedOn::Found);
+  }
   std::unique_ptr<CollectiveAlgorithm> with_argument(std::string_view argument) const override;
 
  private:
+  [[nodiscard]] std::vector<Message> listed(const GroupPlace& place, Bytes bytes,
+                                            CarriedOn carried_on) const;
+
   Servers servers_;
   std::string name_;
 };
 
 // Distance d is a channel: server s has the d-th member after it, of a ring of all members or, for
 // dedicated servers, of the workers.
-std::vector<Message> ParameterServer::messages(const GroupPlace& place, Bytes bytes) const {
+std::vector<Message> ParameterServer::listed(const GroupPlace& place, Bytes bytes,
+                                             CarriedOn carried_on) const {
   const std::uint32_t n = ranks_of(place);
   const std::uint32_t workers = servers_.dedicated ? n - servers_.count : n;
   const std::uint32_t places = std::max(workers, servers_.count);
-  MessageList list(
-      {.ranks = n, .pieces = servers_.count, .piece_bytes = bytes.value() / servers_.count});
+  MessageList list({.ranks = n,
+                    .pieces = servers_.count,
+                    .piece_bytes = bytes.value() / servers_.count,
+                    .carried_on = carried_on});
   for (const bool push : {true, false}) {
     for (std::uint32_t distance = servers_.dedicated ? 0 : 1; distance < places; ++distance) {
       for (std::uint32_t server = 0; server < servers_.count; ++server) {

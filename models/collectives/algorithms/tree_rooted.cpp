@@ -79,7 +79,12 @@ class TreeRooted final : public CollectiveAlgorithm {
                     : "two pipelined binary trees from the root, half of the buffer each";
   }
   std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 2 * kChunksMost; }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    const std::uint64_t n = ranks_of(place);
+    return too_many_messages(
+        fmt::format("{} ranks that pass on {} chunks in each of 2 trees", n, kChunksMost),
+        2 * (n - 1) * kChunksMost);
+  }
   FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
     return {.relative = 0.1,
             .reason =
@@ -87,23 +92,30 @@ class TreeRooted final : public CollectiveAlgorithm {
                 "ahead of the steps that the fluid form keeps"};
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Message);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Message);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return listed(place, bytes, CarriedOn::Found);
+  }
 
  private:
+  [[nodiscard]] std::vector<Message> listed(const GroupPlace& place, Bytes bytes,
+                                            CarriedOn carried_on) const;
+
   bool reduces_;
 };
 
 // Chunk c crosses a hop of depth d in step c+d; a reduction plays the same film backwards.
-std::vector<Message> TreeRooted::messages(const GroupPlace& place, Bytes bytes) const {
+std::vector<Message> TreeRooted::listed(const GroupPlace& place, Bytes bytes,
+                                        CarriedOn carried_on) const {
   const std::vector<Hop> hops = hops_of(place);
   const std::uint32_t levels = levels_of_hops(hops);
   const std::uint32_t chunks = chunks_of(place, bytes, levels);
   const std::uint32_t chunk_pieces = kChunksMost / chunks;
   MessageList list({.ranks = ranks_of(place),
                     .pieces = 2 * kChunksMost,
-                    .piece_bytes = bytes.value() / (2 * kChunksMost)});
+                    .piece_bytes = bytes.value() / (2 * kChunksMost),
+                    .carried_on = carried_on});
   const std::uint32_t steps = levels - 1 + chunks;
   for (std::uint32_t step = 0; step < steps; ++step) {
     const std::uint32_t played = reduces_ ? steps - 1 - step : step;

@@ -36,13 +36,35 @@ class Pat final : public CollectiveAlgorithm {
                 "and each has it whole for a time"};
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Sender);
+    return phases_by_step(place, together(place, bytes), ChainOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 
  private:
+  [[nodiscard]] std::vector<Message> together(const GroupPlace& place, Bytes bytes) const;
+
   bool reduces_;
 };
+
+// The blocks that a rank sends in a step go to one rank. Links need not know them apart, and all
+// ranks together send as many as ranks squared.
+std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
+  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const std::vector<PatSend> sends = pat_sends(ranks);
+  std::vector<Message> messages;
+  for (std::uint32_t step = 0; step < sends.size(); ++step) {
+    const PatSend& send = sends[reduces_ ? sends.size() - 1 - step : step];
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const std::uint32_t beyond = (rank + send.distance) % ranks;
+      messages.push_back({.from = reduces_ ? beyond : rank,
+                          .to = reduces_ ? rank : beyond,
+                          .bytes = send.blocks * bytes.value() / ranks,
+                          .step = step,
+                          .after = {}});
+    }
+  }
+  return messages;
+}
 
 std::vector<Message> Pat::messages(const GroupPlace& place, Bytes bytes) const {
   const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
