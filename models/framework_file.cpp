@@ -11,6 +11,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/read_once.hpp"
 
 namespace trainyard {
 
@@ -19,16 +20,19 @@ namespace {
 constexpr const char* kFolder = "models/frameworks";
 constexpr const char* kLike = "like";
 
-nlohmann::json parsed(const std::filesystem::path& file) {
-  static_cast<void>(JsonFile::read(file));  // says what is wrong, and where
-  return nlohmann::json::parse(read_file(file), nullptr, true, true);
+// A search asks for it with every scenario that it reads.
+const nlohmann::json& parsed(const std::filesystem::path& file) {
+  return read_once<nlohmann::json>(file, [](const std::filesystem::path& read) {
+    static_cast<void>(JsonFile::read(read));  // says what is wrong, and where
+    return nlohmann::json::parse(read_file(read), nullptr, true, true);
+  });
 }
 
 }  // namespace
 
 JsonFile framework_file(const std::string& name) {
   const std::filesystem::path file = data_file(kFolder, name);
-  const nlohmann::json own = parsed(file);
+  const nlohmann::json& own = parsed(file);
   if (!own.is_object() || !own.contains(kLike)) return JsonFile::read(file);
   const nlohmann::json& like = own[kLike];
   const std::vector<std::string> names = data_names(kFolder);
