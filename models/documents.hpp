@@ -29,6 +29,8 @@ struct Documents {
   bool independent_replicas = true;
 
   [[nodiscard]] bool drawn() const { return kind == DocumentKind::Lognormal; }
+
+  bool operator==(const Documents&) const = default;
 };
 
 struct DocumentsOf {

@@ -53,6 +53,8 @@ struct ExpertSettings {
   // before it, so that the rows of one travel under the computation of the other (Megatron-LM's
   // overlap_moe_expert_parallel_comm; DualPipe does so by itself).
   bool overlap_exchanges = false;
+
+  bool operator==(const ExpertSettings&) const = default;
 };
 
 }  // namespace trainyard

@@ -28,6 +28,8 @@ struct FrameworkMemory {
   // of the exponentials, and the 16-bit logits stay; more: those are given back before the
   // backward.
   std::int64_t loss_copies = 1;
+
+  bool operator==(const FrameworkMemory&) const = default;
 };
 
 // By name from models/frameworks. Throws InputError.

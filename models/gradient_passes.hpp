@@ -32,6 +32,8 @@ struct GradientPasses {
   [[nodiscard]] GradientPasses with(GradientAverage own_average, GradientCheck own_check) const;
   // Bytes that move for each gradient of `width` bytes before `replicas` ranks reduce it.
   [[nodiscard]] std::int64_t scaling_bytes(std::int64_t replicas, std::int64_t width) const;
+
+  bool operator==(const GradientPasses&) const = default;
 };
 
 // By a name of models/frameworks; none where the file names none. Throws InputError.

@@ -27,12 +27,16 @@ struct OffloadSettings {
   [[nodiscard]] bool any() const {
     return activations > 0.0 || optimizer != OffloadedOptimizer::None || weights;
   }
+
+  bool operator==(const OffloadSettings&) const = default;
 };
 
 // What of its node's CPUs a GPU can use: an equal part. Zero where the node's data do not say.
 struct HostShare {
   Bytes memory = {};
   BytesPerSecond bandwidth = {};  // of that memory, as sold
+
+  bool operator==(const HostShare&) const = default;
 };
 
 // How fast a CPU's Adam walks through its state: this share of the bandwidth of its memory, counted

@@ -52,6 +52,8 @@ enum class ContextSplit : std::uint8_t { Zigzag, Contiguous };
 struct OperatorRule {
   std::string operators = {};  // "mlp_block 0-11"
   std::int64_t device = 0;     // of the replica's
+
+  bool operator==(const OperatorRule&) const = default;
 };
 
 struct Parallelism {
@@ -124,6 +126,8 @@ struct Parallelism {
   [[nodiscard]] std::int64_t expert_reshard_group() const {
     return tensor * context * reshard_group / (expert_tensor_size() * expert);
   }
+
+  bool operator==(const Parallelism&) const = default;
 };
 
 struct Training {
@@ -164,6 +168,8 @@ struct Training {
   bool gradient_clipping = true;  // the gradient norm is reduced over all ranks
   GradientAverage gradient_average = GradientAverage::Framework;
   GradientCheck gradient_check = GradientCheck::Framework;
+
+  bool operator==(const Training&) const = default;
 };
 
 // Which algorithm each collective of each kind of group uses ("nccl", "ring", "hierarchical", ...).
@@ -182,6 +188,8 @@ struct CollectiveChoice {
   }
   // What nobody chose: whatever NCCL chooses for the group and the size.
   static constexpr const char* kStandard = "nccl";
+
+  bool operator==(const CollectiveChoice&) const = default;
 };
 
 // Replicas that meet in parameter servers alone (lower/data_parallel/server_steps.hpp).
@@ -191,12 +199,14 @@ struct ParameterServers {
   std::int64_t staleness = 0;  // steps a worker may be ahead of the slowest
   bool asynchronous = false;   // without that bound
   std::int64_t steps = 1;      // played one after the other; in the mean, where workers run ahead
-  // Steps of each worker, where workers run ahead at different speeds (scenarios/run/own_pace.hpp);
-  // empty: `steps` each.
+  // Steps of each worker, where workers run ahead at different speeds
+  // (scenarios/simulate/own_pace.hpp); empty: `steps` each.
   std::vector<std::uint32_t> steps_of_worker = {};
 
   // A worker does not wait for all others in every step.
   [[nodiscard]] bool run_ahead() const { return servers > 0 && (asynchronous || staleness > 0); }
+
+  bool operator==(const ParameterServers&) const = default;
 };
 
 struct TrainingPlan {
@@ -227,6 +237,8 @@ struct TrainingPlan {
   [[nodiscard]] std::int64_t vocab() const {
     return padded_vocab(architecture.vocab, parallelism.tensor, training.vocab_multiple);
   }
+
+  bool operator==(const TrainingPlan&) const = default;
 };
 
 // Layers of every virtual stage, in model order (models/schedules/placement.hpp says which rank

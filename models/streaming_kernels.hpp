@@ -39,12 +39,16 @@ struct KeptTensors {
   [[nodiscard]] std::int64_t bytes(std::int64_t element) const {
     return narrow * element + wide * 4;
   }
+
+  bool operator==(const KeptTensors&) const = default;
 };
 
 struct StreamingOperation {
   StreamingPass forward;
   StreamingPass backward;
   KeptTensors kept;
+
+  bool operator==(const StreamingOperation&) const = default;
 };
 
 // By default everything is fused.
@@ -82,6 +86,8 @@ struct StreamingKernels {
   [[nodiscard]] const StreamingOperation& activation_of(const Architecture& architecture) const {
     return architecture.gated_ffn ? gated_activation : activation;
   }
+
+  bool operator==(const StreamingKernels&) const = default;
 };
 
 // By a name of models/frameworks; fused where the file says nothing else. Throws InputError.

@@ -24,6 +24,7 @@ struct Published {
   std::optional<FlopsPerSecond> hardware_flops_per_gpu;  // with recomputation
   std::optional<double> mfu;                             // 0..1
   std::string note;
+  bool operator==(const Published&) const = default;
 };
 
 // A field that the scenario left out and a practice of its framework filled in.
@@ -31,6 +32,7 @@ struct AppliedDefault {
   std::string field;   // "parallelism.overlap_p2p"
   std::string value;   // as JSON
   std::string source;  // of the practice
+  bool operator==(const AppliedDefault&) const = default;
 };
 
 struct Scenario {
@@ -54,6 +56,7 @@ struct Scenario {
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;
+  bool operator==(const Scenario&) const = default;
 };
 
 // An override from the command line: "parallelism.tensor" or "/parallelism/tensor", and its value

@@ -95,6 +95,8 @@ struct Architecture {
   }
   // Of a layer, but for those of heads and latents.
   [[nodiscard]] std::int64_t norms() const { return post_norms ? 4 : 2; }
+
+  bool operator==(const Architecture&) const = default;
 };
 
 // The fields of a models/data file, or of a model written inline in a scenario. Optional ones: name

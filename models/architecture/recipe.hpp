@@ -37,6 +37,8 @@ struct Recipe {
   std::optional<double> activation_input_bytes = {};
   // Of attention's output, kept once for its own backward and the projection's.
   std::optional<double> attention_output_bytes = {};
+
+  bool operator==(const Recipe&) const = default;
 };
 
 struct Optimizer {
@@ -45,6 +47,8 @@ struct Optimizer {
   // Muon: the momentum of every matrix is made orthogonal by so many Newton-Schulz iterations
   // (Jordan et al. 2024).
   std::int64_t orthogonalisations = 0;
+
+  bool operator==(const Optimizer&) const = default;
 };
 
 // By name. Throws InputError.

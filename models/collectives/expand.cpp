@@ -12,6 +12,7 @@
 #include "models/collectives/played_call.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/cluster/transport.hpp"
 
 namespace trainyard {
 
@@ -327,7 +328,11 @@ const PlayedCall& Expansion::played(GroupId group, std::uint32_t call) {
     std::vector<std::uint32_t> gpus;
     for (const RankId member : from_.groups.at(group).members)
       gpus.push_back(from_.ranks.at(member).gpu);
-    entry->second = player_.play(gpus, from_.calls.at(call));
+    try {
+      entry->second = player_.play(gpus, from_.calls.at(call));
+    } catch (const RunError& refusal) {
+      throw RefusedCall(refusal, from_.groups.at(group), from_.calls.at(call));
+    }
   }
   return entry->second;
 }

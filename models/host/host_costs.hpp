@@ -25,6 +25,8 @@ struct HostKernels {
   double attention = 1.0;
   double norm = 1.0;
   double other = 1.0;  // memory-bound kernels and copies, for each launch
+
+  bool operator==(const HostKernels&) const = default;
 };
 
 struct HostCosts {
@@ -45,6 +47,8 @@ struct HostCosts {
   }
   // Of one compute operation.
   [[nodiscard]] Seconds seconds(const Kernel& kernel, StepPart part) const;
+
+  bool operator==(const HostCosts&) const = default;
 };
 
 // The names in models/hosts, and "none".

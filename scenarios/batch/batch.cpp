@@ -12,7 +12,7 @@
 #include "kernels/gpu.hpp"
 #include "scenarios/batch/fingerprint.hpp"
 #include "scenarios/batch/flatten.hpp"
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/processes.hpp"
@@ -108,7 +108,7 @@ Json variant_row(const Variant& variant, const std::string& state) {
   try {
     const Scenario scenario = load_scenario(variant.file, variant.changes);
     if (!state.empty()) fingerprint = loaded_fingerprint(state, scenario);
-    const Run run = run_scenario(scenario, {});
+    const Result run = simulate(scenario, {});
     Json result = result_json(run.view());
     result.erase("scenario");
     Json row = heading(variant, fingerprint);

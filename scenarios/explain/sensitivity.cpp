@@ -18,37 +18,36 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Kinds of groups that communicate in the run.
-std::vector<GroupKind> kinds_of(const Run& run) {
+std::vector<GroupKind> kinds_of(const Result& run) {
   std::set<GroupKind> kinds;
-  for (std::size_t group = 0; group < run.partition.groups.size(); ++group) {
-    const auto& calls = run.partition.phases[group];
+  for (std::size_t group = 0; group < run.partition->groups.size(); ++group) {
+    const auto& calls = run.partition->phases[group];
     const bool calls_any =
         std::any_of(calls.begin(), calls.end(), [](const auto& phases) { return !phases.empty(); });
     if (calls_any)
-      kinds.insert(run.workload.groups[run.partition.groups[group].representative].kind);
+      kinds.insert(run.workload->groups[run.partition->groups[group].representative].kind);
   }
   return {kinds.begin(), kinds.end()};
 }
 
 template <class KernelKind>
-bool has_kernel(const Run& run) {
-  return std::any_of(run.workload.kernels.begin(), run.workload.kernels.end(),
+bool has_kernel(const Result& run) {
+  return std::any_of(run.workload->kernels.begin(), run.workload->kernels.end(),
                      [](const Kernel& k) { return std::holds_alternative<KernelKind>(k); });
 }
 
-double simulated(const Scenario& scenario, WhatIf& what_if, const Sensitivity& row) {
-  if (!row.without_faults) return what_if.run(row.suppose).timeline.makespan_s;
+double simulated(const Scenario& scenario, const Sensitivity& row, Memo& memo) {
   Scenario changed = scenario;
-  changed.cluster.faults.clear();
-  return run_scenario(changed, {.suppose = row.suppose}).timeline.makespan_s;
+  if (row.without_faults) changed.cluster.faults.clear();
+  return simulate(changed, {.memory = false, .what_if = row.what_if}, memo).timeline.makespan_s;
 }
 
 }  // namespace
 
-std::vector<Sensitivity> suppositions(const Scenario& scenario, const Run& run) {
+std::vector<Sensitivity> what_ifs(const Scenario& scenario, const Result& run) {
   std::vector<Sensitivity> rows;
-  const auto add = [&](std::string name, Supposition suppose) {
-    rows.push_back({.name = std::move(name), .suppose = std::move(suppose)});
+  const auto add = [&](std::string name, WhatIf what_if) {
+    rows.push_back({.name = std::move(name), .what_if = std::move(what_if)});
   };
   if (has_kernel<Gemm>(run) || has_kernel<GroupedGemm>(run))
     add("GEMMs twice as fast", {.gemm = 0.5});
@@ -72,16 +71,15 @@ std::vector<Sensitivity> suppositions(const Scenario& scenario, const Run& run) 
   return rows;
 }
 
-std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Run& run,
+std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& run,
                                        const SensitivityOptions& options) {
-  std::vector<Sensitivity> rows = suppositions(scenario, run);
+  std::vector<Sensitivity> rows = what_ifs(scenario, run);
   std::size_t done = 0;
-  WhatIf what_if(scenario, {});
+  Memo memo;
   load_fluid_solver();
   run_in_processes(
       rows.size(),
-      {.work =
-           [&](std::size_t i) { return fmt::format("{}", simulated(scenario, what_if, rows[i])); },
+      {.work = [&](std::size_t i) { return fmt::format("{}", simulated(scenario, rows[i], memo)); },
        .done =
            [&](std::size_t i, const Answer& answer) {
              if (answer.kind != Answer::Kind::Fine)

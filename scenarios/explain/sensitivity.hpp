@@ -1,4 +1,4 @@
-// What would make the step shorter: the step simulated again under one supposition at a time, the
+// What would make the step shorter: the step simulated again with one thing changed at a time, the
 // most rewarding first.
 //
 //   for (const Sensitivity& s : sensitivities(scenario, run, {})) fmt::print("{}\n", s.name);
@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/run/run.hpp"
-#include "scenarios/run/supposition.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "scenarios/simulate/what_if.hpp"
 
 namespace trainyard {
 
 struct Sensitivity {
   std::string name;  // "GEMMs twice as fast"
-  Supposition suppose = {};
+  WhatIf what_if = {};
   bool without_faults = false;  // the cluster as it should be
   double step_time_s = 0.0;
   double base_s = 0.0;  // of the scenario as it is
@@ -26,10 +26,10 @@ struct Sensitivity {
   [[nodiscard]] double saving() const { return base_s > 0.0 ? 1.0 - step_time_s / base_s : 0.0; }
 };
 
-// The suppositions that can change this run: what is bought (network, NVLink, faster arithmetic,
+// The what-ifs that can change this run: what is bought (network, NVLink, faster arithmetic,
 // memory), what is fixed (latency, contention, faults), what overlap could hide at most
 // (communication of each kind of group, all of it, free of charge). Times are zero.
-[[nodiscard]] std::vector<Sensitivity> suppositions(const Scenario& scenario, const Run& run);
+[[nodiscard]] std::vector<Sensitivity> what_ifs(const Scenario& scenario, const Result& run);
 
 struct SensitivityOptions {
   std::size_t processes = 0;                                    // 0: one per core
@@ -37,7 +37,7 @@ struct SensitivityOptions {
 };
 
 // Each of them simulated, the largest saving first. `run` is the scenario's own.
-[[nodiscard]] std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Run& run,
+[[nodiscard]] std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& run,
                                                      const SensitivityOptions& options);
 
 [[nodiscard]] std::string sensitivities_text(const std::vector<Sensitivity>& rows);

@@ -14,8 +14,7 @@ using Json = nlohmann::ordered_json;
 Json curve_json(const RunView& view, const StageMemory& stage) {
   Json times = Json::array();
   std::vector<Json> columns(view.workload.categories.size(), Json::array());
-  for (const MemoryPoint& point :
-       memory_curve(view.workload, view.partition, view.timeline, stage.rank_class)) {
+  for (const MemoryPoint& point : view.memory_curve_of(stage.rank_class)) {
     times.push_back(point.time_s);
     for (std::size_t category = 0; category < columns.size(); ++category)
       columns[category].push_back(point.by_category[category]);

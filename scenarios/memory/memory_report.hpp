@@ -7,13 +7,13 @@
 #include <string>
 
 #include "scenarios/memory/ways_to_fit.hpp"
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 
 namespace trainyard {
 
 struct MemoryReport {
   const Scenario& scenario;
-  const Run& run;
+  const Result& run;
   std::optional<FitSearch> search;  // where the plan does not fit
 };
 

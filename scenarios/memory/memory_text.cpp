@@ -25,7 +25,7 @@ std::int64_t sum(const std::vector<std::int64_t>& bytes) {
 // The most that the stage holds in each of `columns` equal parts of the step.
 std::vector<std::int64_t> peaks_over_time(const RunView& view, std::uint32_t rank_class,
                                           std::size_t columns) {
-  const auto curve = memory_curve(view.workload, view.partition, view.timeline, rank_class);
+  const auto curve = view.memory_curve_of(rank_class);
   const double step_s = view.timeline.makespan_s;
   std::vector<std::int64_t> peaks(columns, 0);
   for (std::size_t i = 0; i < curve.size(); ++i) {

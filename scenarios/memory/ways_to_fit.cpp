@@ -38,7 +38,7 @@ struct Candidate {
 };
 
 std::string simulated(const Scenario& scenario) {
-  const FitFigures figures = fit_figures(scenario, run_scenario(scenario, {}));
+  const FitFigures figures = fit_figures(scenario, simulate(scenario, {}));
   return to_line(Json{figures.peak_bytes, figures.step_time_s, figures.gpus, figures.fits});
 }
 
@@ -219,7 +219,7 @@ class Search {
 
 }  // namespace
 
-FitFigures fit_figures(const Scenario& scenario, const Run& run) {
+FitFigures fit_figures(const Scenario& scenario, const Result& run) {
   const RunView view = run.view();
   const std::vector<StageMemory> stages = stage_memory(view);
   const StageMemory* worst = worst_stage(stages);

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 
 namespace trainyard {
 
@@ -40,7 +40,7 @@ struct FitFigures {
   bool fits = false;  // on the GPUs, and what it keeps on the hosts there
   [[nodiscard]] double gpu_seconds() const { return step_time_s * gpus; }
 };
-[[nodiscard]] FitFigures fit_figures(const Scenario& scenario, const Run& run);
+[[nodiscard]] FitFigures fit_figures(const Scenario& scenario, const Result& run);
 
 struct Way {
   std::vector<Override> changes;

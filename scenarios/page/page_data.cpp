@@ -80,8 +80,7 @@ std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve) {
 }
 
 Json memory_json(const RunView& view, const StageMemory& stage) {
-  const std::vector<MemoryPoint> curve =
-      thinned(memory_curve(view.workload, view.partition, view.timeline, stage.rank_class));
+  const std::vector<MemoryPoint> curve = thinned(view.memory_curve_of(stage.rank_class));
   Json times = Json::array();
   std::vector<Json> values(view.workload.categories.size(), Json::array());
   for (const MemoryPoint& point : curve) {

@@ -92,7 +92,7 @@ struct Bounder::Machine {
                   scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == "fluid") {}
 
-  // Prices kernels as a run does (scenarios/run/kernel_pricing.hpp, which searches may not
+  // Prices kernels as a run does (scenarios/simulate/kernel_pricing.hpp, which searches may not
   // include): with the same stragglers and the same passes beside a block of a context ring.
   // Recipes are among what a search may try, and how wide products are is theirs.
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,

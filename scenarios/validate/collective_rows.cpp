@@ -8,7 +8,7 @@
 #include "models/collectives/profile/collective_profile.hpp"
 #include "models/collectives/profile/measured_run.hpp"
 #include "scenarios/collective/study.hpp"
-#include "scenarios/run/workload_question.hpp"
+#include "scenarios/simulate/workload_files.hpp"
 #include "scenarios/validate/machine_file.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

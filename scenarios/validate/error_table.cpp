@@ -3,8 +3,8 @@
 #include <cmath>
 #include <map>
 
-#include "scenarios/run/measured_error.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/measured_error.hpp"
 #include "scenarios/validate/score.hpp"
 
 namespace trainyard {

@@ -1,5 +1,5 @@
 // How far off each kind of run is, as `trainyard run` tells it of a prediction
-// (scenarios/run/measured_error.hpp reads the table).
+// (scenarios/simulate/measured_error.hpp reads the table).
 #pragma once
 
 #include <nlohmann/json.hpp>

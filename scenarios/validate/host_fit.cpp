@@ -7,9 +7,9 @@
 #include "kernels/gpu.hpp"
 #include "models/collectives/nccl/fit/least_squares.hpp"
 #include "models/host/host_lanes.hpp"
-#include "scenarios/run/interference.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/interference.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "scenarios/validate/row_scenario.hpp"
 #include "scenarios/validate/row_tables.hpp"
 #include "sim/base/check.hpp"
@@ -20,7 +20,7 @@ namespace trainyard {
 
 struct PreparedStep {
   Scenario scenario;
-  Run run;
+  Result run;
   std::vector<double> kernel_seconds;
   std::vector<std::vector<double>> compute_loss;
   double measured_s = 0.0;
@@ -36,7 +36,7 @@ std::unique_ptr<PreparedStep> prepare(const RowTables& tables, const MeasuredRow
   document["engine"] = "ideal";
   document["host"] = "none";
   step->scenario = read_scenario_document(row.id, document);
-  step->run = run_scenario(step->scenario, {});
+  step->run = simulate(step->scenario, {});
   step->run.timeline = {};
   for (const Cost& cost : step->run.kernel_costs) step->kernel_seconds.push_back(cost.time.value());
   step->compute_loss = compute_losses(step->run, load_gpu_sheet(step->run.cluster->facts().gpu));

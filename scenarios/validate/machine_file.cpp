@@ -1,6 +1,6 @@
 #include "scenarios/validate/machine_file.hpp"
 
-#include "scenarios/run/workload_question.hpp"
+#include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "topologies/cluster_reader.hpp"
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "models/lower/program_builder.hpp"
-#include "scenarios/run/memory_overheads.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/memory_overheads.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/timeline/breakdown.hpp"
 
@@ -30,15 +30,15 @@ std::string kernel_kind(const Kernel& kernel) {
 }
 
 // Seconds of each kind of kernel on one rank of the class.
-std::map<std::string, double> kernel_seconds(const Run& run, std::size_t rank_class) {
+std::map<std::string, double> kernel_seconds(const Result& run, std::size_t rank_class) {
   std::map<std::string, double> seconds;
-  const RankClass& ranks = run.partition.ranks[rank_class];
-  const Program& program = run.workload.programs[ranks.program];
+  const RankClass& ranks = run.partition->ranks[rank_class];
+  const Program& program = run.workload->programs[ranks.program];
   const OpTimes& times = run.timeline.classes[rank_class];
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
     if (operation.kind != OpKind::Compute) continue;
-    seconds[kernel_kind(run.workload.kernels[program.kernel_of(operation)])] +=
+    seconds[kernel_kind(run.workload->kernels[program.kernel_of(operation)])] +=
         times.end_s[op] - times.start_s[op];
   }
   return seconds;
@@ -46,9 +46,9 @@ std::map<std::string, double> kernel_seconds(const Run& run, std::size_t rank_cl
 
 // The step of one class: shares of the breakdown, with computation (the optimizer's too) divided
 // in proportion to the kernels that ran.
-void add_parts(const Run& run, std::size_t rank_class, std::map<std::string, double>& parts) {
-  const double members = run.partition.ranks[rank_class].members;
-  const Breakdown times = breakdown(run.workload, run.partition, run.timeline, rank_class);
+void add_parts(const Result& run, std::size_t rank_class, std::map<std::string, double>& parts) {
+  const double members = run.partition->ranks[rank_class].members;
+  const Breakdown times = breakdown(*run.workload, *run.partition, run.timeline, rank_class);
   double computing = 0.0;
   for (std::size_t share = 0; share < kTimeShares; ++share) {
     const auto kind = static_cast<TimeShare>(share);
@@ -66,12 +66,12 @@ void add_parts(const Run& run, std::size_t rank_class, std::map<std::string, dou
   }
 }
 
-Json parts_json(const Run& run) {
+Json parts_json(const Result& run) {
   std::map<std::string, double> parts;
   double ranks = 0.0;
-  for (std::size_t index = 0; index < run.partition.ranks.size(); ++index) {
+  for (std::size_t index = 0; index < run.partition->ranks.size(); ++index) {
     add_parts(run, index, parts);
-    ranks += run.partition.ranks[index].members;
+    ranks += run.partition->ranks[index].members;
   }
   Json json = Json::object();
   for (const auto& [name, seconds] : parts) {
@@ -93,7 +93,7 @@ std::optional<double> Outcome::memory_error() const {
 
 Json simulate_document(const std::string& name, const Json& document) {
   const Scenario scenario = read_scenario_document(name, document);
-  const Run run = run_scenario(scenario, {.timing = true, .progress = {}});
+  const Result run = simulate(scenario, {.timing = true, .progress = {}});
   const FrameworkMemory& framework = scenario.plan.framework;
   double peak = 0.0;      // of what the allocator gave out: not the context, NCCL's buffers
   double reserved = 0.0;  // and what it kept beside that
@@ -101,7 +101,7 @@ Json simulate_document(const std::string& name, const Json& document) {
   const std::vector<StageMemory> stages = stage_memory(run.view());
   for (const StageMemory& stage : stages) {
     const auto all = static_cast<double>(stage.peak.bytes - framework.context_bytes -
-                                         communicator_bytes(run, stage.rank_class, framework));
+                                         communicator_bytes(run.view(), stage.rank_class, framework));
     reserved = std::max(reserved, all);
     peak = std::max(peak, all - category_bytes(stage, Category::Fragmentation));
     fits = fits && stage.fits;

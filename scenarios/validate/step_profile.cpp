@@ -145,19 +145,19 @@ StepProfile profile_of(const std::vector<ClassSpan>& kernels, double window_s, s
   return profile;
 }
 
-StepProfile step_profile(const Run& run, std::uint32_t rank) {
-  TY_CHECK(rank < run.partition.class_of_rank.size(), rank);
-  const std::uint32_t index = run.partition.class_of_rank[rank];
+StepProfile step_profile(const Result& run, std::uint32_t rank) {
+  TY_CHECK(rank < run.partition->class_of_rank.size(), rank);
+  const std::uint32_t index = run.partition->class_of_rank[rank];
   const OpTimes& times = run.timeline.classes[index];
-  const Program& program = run.workload.programs[run.partition.ranks[index].program];
+  const Program& program = run.workload->programs[run.partition->ranks[index].program];
   std::vector<ClassSpan> kernels;
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
     if (operation.kind == OpKind::Delay) continue;
     const bool computes = operation.kind == OpKind::Compute;
     kernels.push_back(
-        {.kind = computes ? class_of(run.workload.kernels[program.kernel_of(operation)])
-                          : class_of(run.workload.calls[operation.payload].op),
+        {.kind = computes ? class_of(run.workload->kernels[program.kernel_of(operation)])
+                          : class_of(run.workload->calls[operation.payload].op),
          .time = {computes ? times.start_s[op] : times.ready_s[op], times.end_s[op]}});
   }
   return profile_of(kernels, run.timeline.makespan_s, 1);

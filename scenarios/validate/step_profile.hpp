@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 
 namespace trainyard {
 
@@ -63,7 +63,7 @@ struct ClassSpan {
 [[nodiscard]] StepProfile read_step_profile(const std::filesystem::path& file);
 
 // The same of a simulated rank. REQUIRES: rank is one of the run's.
-[[nodiscard]] StepProfile step_profile(const Run& run, std::uint32_t rank);
+[[nodiscard]] StepProfile step_profile(const Result& run, std::uint32_t rank);
 
 // Measured beside predicted, class by class, largest part of the gap first, with the constant that
 // would close it.

@@ -37,4 +37,9 @@ struct RunError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The caller asked to stop before there was an answer.
+struct Cancelled : RunError {
+  using RunError::RunError;
+};
+
 }  // namespace trainyard

@@ -14,6 +14,10 @@ namespace trainyard {
 
 namespace {
 
+// Hops of the trunks that are kept: 16 MiB of them. Groups are priced one after the other, those of
+// the same leaves in a row, so that a few hundred trunks are in use at a time.
+constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
+
 // A bundle of cables is one link under ideal routing, which loads its cables alike. A hashed flow
 // takes one of them.
 bool comes_apart(const Wire& wire) { return wire.cables > 1 && is_fabric_side(wire.kind); }
@@ -42,7 +46,8 @@ Cluster::Cluster(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
     : facts_(std::move(facts)),
       wiring_(std::move(wiring)),
       gpus_(std::move(gpus)),
-      nic_of_gpu_(std::move(nic_of_gpu)) {
+      nic_of_gpu_(std::move(nic_of_gpu)),
+      routes_(std::make_unique<RouteCache>(kTrunkHopsMost)) {
   TY_CHECK(!gpus_.empty());
   TY_CHECK(gpus_.size() == std::size_t{facts_.nodes} * facts_.gpus_per_node, gpus_.size());
   TY_CHECK(nic_of_gpu_.empty() || nic_of_gpu_.size() == gpus_.size(), nic_of_gpu_.size());
@@ -81,6 +86,12 @@ void Cluster::check_links() const {
                     name(link.from), name(link.to), link.capacity.value()),
         "give it a positive capacity or leave the link out"});
   }
+}
+
+// Wiring, bundles and the tables of the fabric take some ten numbers a link.
+std::size_t footprint(const Cluster& cluster) {
+  constexpr std::size_t kNumbersOfALink = 10;
+  return cluster.links().size() * kNumbersOfALink * sizeof(std::uint32_t);
 }
 
 }  // namespace trainyard

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include "sim/cluster/net.hpp"
 #include "sim/cluster/port_links.hpp"
 #include "sim/cluster/route.hpp"
+#include "sim/cluster/route_cache.hpp"
 #include "sim/cluster/wiring.hpp"
 
 namespace trainyard {
@@ -160,14 +162,6 @@ class Cluster {
     Net nvlink = {};
     Net host = {};
   };
-  // Ways within a node, by shape, side and places; links as the shape numbers them.
-  using NodeRoutes = std::unordered_map<std::uint64_t, Route>;
-
-  // What the traffic of every NIC that hangs on one switch alone crosses on its way to a target.
-  struct Trunk {
-    Route bundles = {};                 // in the order of the walk
-    std::vector<double> arriving = {};  // by number of the switch in its target
-  };
   // Between NICs and the switches they hang on, seen from the NIC.
   enum class Way : std::uint8_t { Up, Down };
   struct ArcAt {
@@ -254,7 +248,7 @@ class Cluster {
   // As the table has them, or what `searched` has where there is no table.
   [[nodiscard]] Distances distances(std::uint32_t target, const Hops& searched) const;
   [[nodiscard]] Hops searched(std::uint32_t target) const;
-  [[nodiscard]] const Trunk& trunk(const Arc& start, std::uint32_t target) const;
+  [[nodiscard]] std::shared_ptr<const Trunk> trunk(const Arc& start, std::uint32_t target) const;
   [[nodiscard]] Trunk trunk_to(std::span<const Arc> starts, const Distances& hops,
                                std::uint32_t target) const;
   void append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const;
@@ -281,7 +275,6 @@ class Cluster {
   std::vector<std::uint32_t> first_device_;  // by node, where its begin there; and the end
   std::vector<NodeShape> shapes_;
   std::vector<std::uint32_t> shape_of_node_;
-  mutable NodeRoutes node_routes_;
   bool gpus_relay_ = false;  // some GPUs are joined by NVLink without a switch
 
   bool only_switches_ = false;            // pass traffic on, over links of one hop each
@@ -307,12 +300,15 @@ class Cluster {
   std::vector<Hops> fabric_hops_;  // rows that differ
   // By target. Empty when the table would be too large: then every route searches.
   std::vector<Row> row_of_target_;
-  // The trunks last asked for, by place of the first switch and target.
-  mutable std::unordered_map<std::uint64_t, Trunk> trunks_;
-  mutable std::size_t trunk_hops_ = 0;     // of all of them
+  // Ways within a node by shape, side and places, with links as the shape numbers them; trunks by
+  // place of the first switch and target.
+  std::unique_ptr<RouteCache> routes_;
   std::optional<double> hop_latency_s_;    // where all links between switches have the same
   std::vector<Latencies> fabric_latency_;  // else, by target
   double reference_latency_s_ = 0.0;
 };
+
+// Bytes, about.
+[[nodiscard]] std::size_t footprint(const Cluster& cluster);
 
 }  // namespace trainyard

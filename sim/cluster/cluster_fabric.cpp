@@ -16,10 +16,6 @@ namespace {
 // three-level fat-tree need 10 Mi.
 constexpr std::size_t kTableMost = std::size_t{1} << 26U;
 
-// Hops of the trunks that are kept: 16 MiB of them. Groups are priced one after the other, those of
-// the same leaves in a row, so that a few hundred trunks are in use at a time.
-constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
-
 // A global link counts for three hops, so that minimal routes of a dragonfly cross one (local,
 // global, local: 5) and never two in a row (6).
 constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Global ? 3 : 1; }
@@ -173,27 +169,22 @@ Distances Cluster::distances(std::uint32_t target, const Hops& searched) const {
   return {fabric_hops_[row.row], row.target, row.like};
 }
 
-// Found once for all NICs of a leaf; valid until the next is asked for.
-const Cluster::Trunk& Cluster::trunk(const Arc& start, std::uint32_t target) const {
+// Found once for all NICs of a leaf.
+std::shared_ptr<const Trunk> Cluster::trunk(const Arc& start, std::uint32_t target) const {
   const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
-  if (const auto known = trunks_.find(key); known != trunks_.end()) return known->second;
-  const Hops here = searched(target);
-  const Distances hops = distances(target, here);
-  TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
-  const Arc at_switch{.place = start.place};
-  Trunk found = trunk_to(std::span(&at_switch, 1), hops, target);
-  if (trunk_hops_ + found.bundles.size() > kTrunkHopsMost) {
-    trunks_.clear();
-    trunk_hops_ = 0;
-  }
-  trunk_hops_ += found.bundles.size();
-  return trunks_.emplace(key, std::move(found)).first->second;
+  return routes_->trunk(key, [&] {
+    const Hops here = searched(target);
+    const Distances hops = distances(target, here);
+    TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
+    const Arc at_switch{.place = start.place};
+    return trunk_to(std::span(&at_switch, 1), hops, target);
+  });
 }
 
 // Where routing is ideal switches wired alike pass on alike, so one walk over bundles tells what
 // each of their links carries.
-Cluster::Trunk Cluster::trunk_to(std::span<const Arc> starts, const Distances& hops,
-                                 std::uint32_t target) const {
+Trunk Cluster::trunk_to(std::span<const Arc> starts, const Distances& hops,
+                        std::uint32_t target) const {
   Spread paths = spread(fabric_, starts, hops);
   Trunk result{.bundles = std::move(paths.route)};
   for (RouteHop& hop : result.bundles) {

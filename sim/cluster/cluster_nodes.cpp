@@ -182,14 +182,14 @@ const Route& Cluster::way(Side side, DeviceId from, DeviceId to) const {
   const std::uint64_t which =
       std::uint64_t{shape.first} << 1U | static_cast<std::uint64_t>(side == Side::Host);
   TY_CHECK(net.relays.size() <= kNodeDevicesMost, net.relays.size());
-  const auto [known, fresh] = node_routes_.try_emplace(
-      (which * kNodeDevicesMost + place(from)) * kNodeDevicesMost + place(to));
-  if (!fresh) return known->second;
   const std::uint32_t target = place(to);
-  const Hops hops = hops_between(net, place(from), target);
-  if (hops[place(from)] == kUnreachable) return known->second;
-  const Arc start{.place = place(from)};
-  return known->second = spread(net, std::span(&start, 1), hops).route;
+  const std::uint64_t key = (which * kNodeDevicesMost + place(from)) * kNodeDevicesMost + target;
+  return routes_->way(key, [&]() -> Route {
+    const Hops hops = hops_between(net, place(from), target);
+    if (hops[place(from)] == kUnreachable) return {};
+    const Arc start{.place = place(from)};
+    return spread(net, std::span(&start, 1), hops).route;
+  });
 }
 
 Route Cluster::node_route(Side side, DeviceId from, DeviceId to) const {

@@ -140,7 +140,7 @@ Route Cluster::all_paths(Crossing ends, Route so_far, RouteDetail detail) const 
   };
   if (up.size() == 1) {
     if (up.front().link != kNoLink) so_far.push_back({up.front().link, 1.0});
-    arrive(trunk(up.front(), target));
+    arrive(*trunk(up.front(), target));
   } else {
     const Hops here = searched(target);
     const Distances hops = distances(target, here);

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/workload/workload.hpp"
@@ -49,6 +50,15 @@ struct Carrier {
   std::string protocol = {};   // "LL128"; empty: the model has none
   std::uint32_t channels = 0;  // 0: the model has none
   std::string label = {};      // all of it: "nccl: NVLS/Simple, 16 channels"; "ring"
+};
+
+// A call that its algorithm cannot carry in the place of its group.
+struct RefusedCall : RunError {
+  RefusedCall(const RunError& why, const Group& group, const Call& call)
+      : RunError(why), kind(group.kind), op(call.op), algorithm(call.algorithm) {}
+  GroupKind kind;
+  CollectiveOp op;
+  std::string algorithm;
 };
 
 // What it answers depends on where the group stands and not on its name: in places alike

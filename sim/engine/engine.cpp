@@ -5,6 +5,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/engine/ideal/ideal.hpp"
+#include "sim/engine/known_programs.hpp"
 #include "sim/engine/simgrid/simgrid_engine.hpp"
 
 namespace trainyard {
@@ -19,9 +20,12 @@ std::span<const EngineEntry> engines() {
   return kEngines;
 }
 
-EngineInput with_known(EngineInput input, KnownPrograms& own) {
-  if (input.known == nullptr) input.known = &own;
-  return input;
+Timeline Engine::run(const EngineInput& input) const {
+  if (input.known != nullptr) return play(input);
+  KnownPrograms own(input.workload);
+  EngineInput knowing = input;
+  knowing.known = &own;
+  return play(knowing);
 }
 
 std::unique_ptr<Engine> make_engine(std::string_view name) {

@@ -20,13 +20,14 @@
 //  - Stretches of operations that nothing outside can hold up are run as one event (stretches.hpp):
 //    times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
-//  - One run at a time in a process (SimGrid is global).
+//  - Several threads may run at a time; those that need SimGrid, which is global, take turns.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct EngineInput {
   std::span<const double> kernel_seconds;  // by index into Workload::kernels
   // Called now and then with the fraction of operations done; may be empty.
   std::function<void(double)> progress = {};
+  // A stop starts nothing more, and ends the run by Cancelled when what is alive has ended.
+  std::stop_token stop = {};
   // By group class and call: the share of its speed that a member's computation loses while the
   // call is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
   std::span<const std::vector<double>> compute_loss = {};
@@ -68,13 +71,14 @@ struct EngineInput {
   constexpr double kShift = 6144.0;  // 1.5 x 2^52 x 2^-40
   return (input.compute_loss[group_class].at(call) + kShift) - kShift;
 }
-// For engines: `input`, with `own` to know programs by where the caller keeps nothing.
-[[nodiscard]] EngineInput with_known(EngineInput input, KnownPrograms& own);
-
 class Engine {
  public:
   virtual ~Engine() = default;
-  [[nodiscard]] virtual Timeline run(const EngineInput& input) const = 0;
+  [[nodiscard]] Timeline run(const EngineInput& input) const;
+
+ private:
+  // REQUIRES: input.known is set.
+  [[nodiscard]] virtual Timeline play(const EngineInput& input) const = 0;
 };
 
 struct EngineEntry {

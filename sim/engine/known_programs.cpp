@@ -25,14 +25,14 @@ MayJoin members(const Program& program, const ProgramCalls& calls,
 
 }  // namespace
 
-void KnownPrograms::find_forms(const Workload& workload) {
-  const std::size_t count = workload.programs.size();
-  if (form_of_.size() == count) return;
-  form_of_ = program_forms(workload.programs);
-  members_.resize(count);
-  calls_.resize(count);
-  programs_.resize(count);
-  for (std::uint32_t program = 0; program < count; ++program)
+KnownPrograms::KnownPrograms(const Workload& workload, CallOrder* orders)
+    : workload_(workload),
+      orders_(orders),
+      form_of_(program_forms(workload.programs)),
+      members_(form_of_.size()),
+      calls_(form_of_.size()),
+      programs_(form_of_.size()) {
+  for (std::uint32_t program = 0; program < form_of_.size(); ++program)
     members_[form_of_[program]].push_back(program);
 }
 
@@ -45,44 +45,46 @@ KnownPrograms::Known KnownPrograms::as_another(std::uint32_t program, bool contr
   return nullptr;
 }
 
-const ProgramCalls& KnownPrograms::calls(const Workload& workload, std::uint32_t program) {
-  find_forms(workload);
+const ProgramCalls& KnownPrograms::calls(std::uint32_t program) {
+  const std::scoped_lock lock(mutex_);
+  return its_calls(program);
+}
+
+const ProgramCalls& KnownPrograms::its_calls(std::uint32_t program) {
   std::unique_ptr<const ProgramCalls>& known = calls_.at(form_of_.at(program));
-  if (!known) known = std::make_unique<const ProgramCalls>(calls_of(workload.programs[program]));
+  if (!known) known = std::make_unique<const ProgramCalls>(calls_of(workload_.programs[program]));
   return *known;
 }
 
-std::shared_ptr<const KnownProgram> KnownPrograms::plain(const Workload& workload,
-                                                         std::uint32_t program) {
-  find_forms(workload);
+std::shared_ptr<const KnownProgram> KnownPrograms::plain(std::uint32_t program) {
+  const std::scoped_lock lock(mutex_);
   Known& known = programs_.at(program);
   if (known && !known->contracted) return known;
   if (Known other = as_another(program, false, {})) return known = std::move(other);
   KnownProgram fresh;
-  fresh.successors = successors(workload.programs[program]);
+  fresh.successors = successors(workload_.programs[program]);
   known = std::make_shared<const KnownProgram>(std::move(fresh));
   return known;
 }
 
 std::vector<KnownPrograms::Known> KnownPrograms::contract(
-    const Workload& workload, const std::vector<const Contraction*>& fresh) {
+    const std::vector<const Contraction*>& fresh) {
   std::vector<std::shared_ptr<const ProgramOrder>> known_orders(fresh.size());
   std::vector<KnownProgram> found(fresh.size());
   std::size_t operations = 0;
   for (std::size_t i = 0; i < fresh.size(); ++i) {
-    (void)calls(workload, fresh[i]->program);
-    if (orders != nullptr) known_orders[i] = orders->take_order(fresh[i]->program);
-    operations += workload.programs[fresh[i]->program].operations.size();
+    (void)its_calls(fresh[i]->program);
+    if (orders_ != nullptr) known_orders[i] = orders_->take_order(fresh[i]->program);
+    operations += workload_.programs[fresh[i]->program].operations.size();
   }
   share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
-    const Program& program = workload.programs[fresh[i]->program];
-    const ProgramCalls& its_calls = *calls_[form_of_[fresh[i]->program]];
+    const Program& program = workload_.programs[fresh[i]->program];
+    const ProgramCalls& made = *calls_[form_of_[fresh[i]->program]];
     const std::shared_ptr<const ProgramOrder> order =
         known_orders[i] ? known_orders[i] : std::make_shared<const ProgramOrder>(program);
     KnownProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};
-    result.stretches =
-        find_stretches(program, members(program, its_calls, result.joinable), *order);
+    result.stretches = find_stretches(program, members(program, made, result.joinable), *order);
     result.successors = successors(program, result.stretches);
   });
   std::vector<Known> result;
@@ -92,8 +94,8 @@ std::vector<KnownPrograms::Known> KnownPrograms::contract(
 }
 
 std::vector<std::shared_ptr<const KnownProgram>> KnownPrograms::contracted(
-    const Workload& workload, const std::vector<Contraction>& asked) {
-  find_forms(workload);
+    const std::vector<Contraction>& asked) {
+  const std::scoped_lock lock(mutex_);
   std::vector<Known> result;
   std::vector<const Contraction*> fresh;
   std::vector<std::size_t> number;  // in `fresh`, of those that are not known
@@ -105,7 +107,7 @@ std::vector<std::shared_ptr<const KnownProgram>> KnownPrograms::contracted(
     number.push_back(static_cast<std::size_t>(same - fresh.begin()));
     if (!result.back() && same == fresh.end()) fresh.push_back(&one);
   }
-  const std::vector<Known> found = contract(workload, fresh);
+  const std::vector<Known> found = contract(fresh);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!result[i]) result[i] = found[number[i]];
     programs_[asked[i].program] = result[i];

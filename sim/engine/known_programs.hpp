@@ -1,14 +1,17 @@
 // What follows from programs alone and not from times: their calls, their stretches, and who waits
 // for whom beside them. Kept, it serves every further run of the same workload, such as what-ifs of
-// faster links.
+// faster links. Several threads may ask.
 //
-//   KnownPrograms known;
+//   KnownPrograms known(workload);
 //   make_engine("simgrid")->run({..., .known = &known});   // finds them
 //   make_engine("simgrid")->run({..., .known = &known});   // has them
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "sim/engine/program_calls.hpp"
@@ -28,14 +31,15 @@ struct KnownProgram {
   Successors successors = {};
 };
 
-// REQUIRES of all: always the same workload. Programs of one form (program_forms.hpp) are known
-// together.
+// Programs of one form (program_forms.hpp) are known together.
 class KnownPrograms {
  public:
-  [[nodiscard]] const ProgramCalls& calls(const Workload& workload, std::uint32_t program);
+  // `orders` may have orders of programs to give; null: it has none. REQUIRES: both outlive it.
+  explicit KnownPrograms(const Workload& workload, CallOrder* orders = nullptr);
+
+  [[nodiscard]] const ProgramCalls& calls(std::uint32_t program);
   // Every operation by itself.
-  [[nodiscard]] std::shared_ptr<const KnownProgram> plain(const Workload& workload,
-                                                          std::uint32_t program);
+  [[nodiscard]] std::shared_ptr<const KnownProgram> plain(std::uint32_t program);
   // Which collectives the stretches of a program may hold (by ProgramCalls::collectives).
   struct Contraction {
     std::uint32_t program = 0;
@@ -43,24 +47,24 @@ class KnownPrograms {
   };
   // Each with stretches, in their order.
   [[nodiscard]] std::vector<std::shared_ptr<const KnownProgram>> contracted(
-      const Workload& workload, const std::vector<Contraction>& asked);
-  // Has orders of programs to give, perhaps; may be null.
-  CallOrder* orders = nullptr;
+      const std::vector<Contraction>& asked);
   // Flows that the run before had, for which the next one makes room.
-  std::size_t flows = 0;
+  std::atomic<std::size_t> flows = 0;
 
  private:
   using Known = std::shared_ptr<const KnownProgram>;
-  void find_forms(const Workload& workload);
+  [[nodiscard]] const ProgramCalls& its_calls(std::uint32_t program);
   // The one of another program of the form, where that was asked for alike; null where none was.
   [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
                                  const std::vector<bool>& joinable) const;
   // What nobody knows yet.
-  [[nodiscard]] std::vector<Known> contract(const Workload& workload,
-                                            const std::vector<const Contraction*>& fresh);
+  [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh);
 
-  std::vector<std::uint32_t> form_of_;                      // by program; empty: nobody asked
+  const Workload& workload_;
+  CallOrder* orders_;
+  std::vector<std::uint32_t> form_of_;                      // by program
   std::vector<std::vector<std::uint32_t>> members_;         // of a form
+  std::mutex mutex_;                                        // of what follows
   std::vector<std::unique_ptr<const ProgramCalls>> calls_;  // by form; null: nobody asked
   std::vector<Known> programs_;                             // as last asked for
 };

@@ -7,8 +7,7 @@
 
 namespace trainyard {
 
-Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPrograms& known)
-    : partition_(partition) {
+Meetings::Meetings(const Partition& partition, KnownPrograms& known) : partition_(partition) {
   calls_.resize(partition.groups.size());
   arrived_.resize(partition.groups.size());
   for (std::size_t group = 0; group < partition.groups.size(); ++group) {
@@ -16,7 +15,7 @@ Meetings::Meetings(const Workload& workload, const Partition& partition, KnownPr
   }
   doors_.resize(partition.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class)
-    open_doors(rank_class, known.calls(workload, partition.ranks[rank_class].program));
+    open_doors(rank_class, known.calls(partition.ranks[rank_class].program));
   for (std::size_t group = 0; group < calls_.size(); ++group) {
     std::size_t most = 0;
     for (const std::span<const OpIndex> calls : calls_[group]) most = std::max(most, calls.size());

@@ -4,7 +4,7 @@
 // i-th call of a party, counted in the order its program issues them, meets the i-th call of every
 // other party. A call is complete, and may move bytes, when all parties have reached it.
 //
-//   Meetings meetings(input.workload, input.partition, *input.known);
+//   Meetings meetings(input.partition, *input.known);
 //   if (auto complete = meetings.arrive(rank_class, op, operation.slot))
 //     start(complete->group_class, complete->ordinal);
 #pragma once
@@ -24,7 +24,7 @@ namespace trainyard {
 class Meetings {
  public:
   // `known` must outlive the meetings.
-  Meetings(const Workload& workload, const Partition& partition, KnownPrograms& known);
+  Meetings(const Partition& partition, KnownPrograms& known);
 
   struct Meeting {
     std::uint32_t group_class = 0;

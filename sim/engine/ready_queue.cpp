@@ -104,7 +104,7 @@ class Replay final : public CompletionSink {
 Replay::Replay(const EngineInput& input, Pricing& pricing)
     : input_(input),
       pricing_(pricing),
-      meetings_(input.workload, input.partition, *input.known),
+      meetings_(input.partition, *input.known),
       hosts_(input.hosts, input.workload, input.partition),
       slowed_(input.partition.ranks.size()),
       flights_(input, pricing),
@@ -143,6 +143,7 @@ void Replay::add_class(std::uint32_t rank_class) {
 Timeline Replay::run() {
   pricing_.run(*this);
   if (finished_ < operations_) {
+    if (input_.stop.stop_requested()) throw Cancelled("the simulation was stopped");
     throw Deadlock(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
   }
   timeline_.flows = in_order_of_start(std::move(timeline_.flows));
@@ -180,6 +181,7 @@ void Replay::completed(Token token) {
 }
 
 void Replay::settled() {
+  if (input_.stop.stop_requested()) return;
   // Calls of the total order's earlier operations go first: a call is placed by its group class and
   // ordinal, which is fixed by the programs and not by the order in which its flows happened to
   // end.

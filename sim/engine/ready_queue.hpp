@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// The times of every operation. REQUIRES: input.known is set (with_known). Throws RunError, naming
+// The times of every operation. REQUIRES: input.known is set. Throws RunError, naming
 // who waits for whom, when operations remain that can never start.
 [[nodiscard]] Timeline replay(const EngineInput& input, Pricing& pricing);
 

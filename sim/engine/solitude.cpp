@@ -13,12 +13,10 @@ using Lane = std::pair<std::uint32_t, std::uint8_t>;
 
 // By group class: the lanes that every call of the class passes, sorted. A lane serialises a group
 // class when all calls of one of its parties are on it.
-std::vector<std::vector<Lane>> serialising_lanes(const Workload& workload,
-                                                 const Partition& partition, KnownPrograms& known) {
+std::vector<std::vector<Lane>> serialising_lanes(const Partition& partition, KnownPrograms& known) {
   std::vector<std::map<std::uint32_t, std::set<Lane>>> lanes_of_party(partition.groups.size());
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
-    for (const auto& [slot, stream] :
-         known.calls(workload, partition.ranks[rank_class].program).lanes) {
+    for (const auto& [slot, stream] : known.calls(partition.ranks[rank_class].program).lanes) {
       const SlotPlace place = partition.places[rank_class][slot];
       lanes_of_party[place.group_class][place.party].emplace(rank_class, stream);
     }
@@ -55,9 +53,9 @@ bool is_private(const LinkSet& set, const Partition& partition,
 
 }  // namespace
 
-std::vector<bool> private_sets(const Workload& workload, const Partition& partition,
-                               const LinkSets& sets, KnownPrograms& known) {
-  const std::vector<std::vector<Lane>> lanes = serialising_lanes(workload, partition, known);
+std::vector<bool> private_sets(const Partition& partition, const LinkSets& sets,
+                               KnownPrograms& known) {
+  const std::vector<std::vector<Lane>> lanes = serialising_lanes(partition, known);
   std::vector<bool> result;
   result.reserve(sets.sets.size());
   for (const LinkSet& set : sets.sets) result.push_back(is_private(set, partition, lanes));

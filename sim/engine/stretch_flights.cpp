@@ -36,10 +36,10 @@ StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
     if (applies(input)) {
       asked.push_back({.program = program, .joinable = joinable(program, classes_of[program])});
     } else {
-      programs_[program] = input.known->plain(input.workload, program);
+      programs_[program] = input.known->plain(program);
     }
   }
-  const auto known = input.known->contracted(input.workload, asked);
+  const auto known = input.known->contracted(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) programs_[asked[i].program] = known[i];
   for (std::uint32_t rank_class = 0; rank_class < priced_.size(); ++rank_class)
     priced_[rank_class].resize(stretches_of(rank_class).shapes.size());
@@ -49,7 +49,7 @@ StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
 std::vector<bool> StretchFlights::joinable(std::uint32_t program,
                                            std::span<const std::uint32_t> rank_classes) {
   std::vector<bool> result;
-  for (const auto& [slot, call] : input_.known->calls(input_.workload, program).collectives) {
+  for (const auto& [slot, call] : input_.known->calls(program).collectives) {
     result.push_back(std::ranges::all_of(rank_classes, [&](std::uint32_t rank_class) {
       return closed_call(input_.partition.places[rank_class][slot].group_class, call) != nullptr;
     }));

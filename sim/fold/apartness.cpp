@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-Apartness::Apartness(const Workload& workload, const JointGraph& joint, SharedOrder& order)
+Apartness::Apartness(const Workload& workload, const JointGraph& joint, CallOrder& order)
     : workload_(workload),
       joint_(joint),
       order_(order),

@@ -4,13 +4,11 @@
 // (call_order.hpp). An operation ends for all members at once, so what one member keeps apart is
 // apart for all.
 //
-//   SharedOrder shared(order);
-//   Apartness apartness(workload, joint, shared);
+//   Apartness apartness(workload, joint, order);
 //   if (apartness.apart(tensor_group, data_group)) ...;
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,24 +19,10 @@
 
 namespace trainyard {
 
-// The order of a workload's calls, for several threads to ask.
-class SharedOrder {
- public:
-  explicit SharedOrder(CallOrder& order) : order_(order) {}
-  [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
-    const std::scoped_lock lock(mutex_);
-    return order_.ordered(program, a, b);
-  }
-
- private:
-  std::mutex mutex_;
-  CallOrder& order_;
-};
-
 // Remembers what it was asked: one for each thread.
 class Apartness {
  public:
-  Apartness(const Workload& workload, const JointGraph& joint, SharedOrder& order);
+  Apartness(const Workload& workload, const JointGraph& joint, CallOrder& order);
 
   // Of a group with itself: its calls follow one another.
   [[nodiscard]] bool apart(GroupId a, GroupId b);
@@ -65,7 +49,7 @@ class Apartness {
 
   const Workload& workload_;
   const JointGraph& joint_;
-  SharedOrder& order_;
+  CallOrder& order_;
   std::vector<std::size_t> first_;  // by rank, in JointGraph::memberships
   std::vector<Itself> of_itself_;   // by group
   std::vector<Kept> kept_ = std::vector<Kept>(4096);

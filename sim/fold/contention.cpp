@@ -77,7 +77,7 @@ struct ShapeFindings {
 // Looks at links one by one; several of them at different links at once.
 class LinkGaze {
  public:
-  LinkGaze(const Workload& workload, const JointGraph& joint, SharedOrder& order,
+  LinkGaze(const Workload& workload, const JointGraph& joint, CallOrder& order,
            const Timetable& timetable)
       : joint_(joint),
         timetable_(timetable),
@@ -182,7 +182,7 @@ constexpr std::size_t kLinksTogether = 4096;
 
 // Of the links that are not slack.
 ShapeFindings look_at_links(const Cluster& cluster, const Workload& workload,
-                            const JointGraph& joint, SharedOrder& order,
+                            const JointGraph& joint, CallOrder& order,
                             const std::vector<bool>& slack, LinkCrossings& crossings) {
   const Timetable moments = timetable(joint);
   const auto look_with = [&](LinkGaze& gaze, std::size_t piece) {
@@ -213,8 +213,7 @@ Contention find_contention(const Cluster& cluster, const Workload& workload,
   std::vector<LinkId> stands = dominating_links(cluster, joint, *crossings, slack);
   for (const LinkId link : joint.links)
     if (stands[link] != link) slack[link] = true;
-  SharedOrder shared(order);
-  ShapeFindings found = look_at_links(cluster, workload, joint, shared, slack, *crossings);
+  ShapeFindings found = look_at_links(cluster, workload, joint, order, slack, *crossings);
   return {.crossings = std::move(*crossings),
           .rate_alone = std::move(found.rate_alone),
           .meets = std::move(found.meets),

@@ -137,8 +137,12 @@ GroupShapes::Asked GroupShapes::asked_for(GroupId group) {
   Asked asked{.begin = shapes_.count()};
   for (const std::uint32_t call : given_.calls.lists.list(given_.calls.of_group[group])) {
     GroupCall made{.call = call, .phases = {}};
-    for (const Phase& phase : given_.transport.phases(given_.workload.calls[call], gpus))
-      made.phases.push_back(shapes_.shaped(phase));
+    try {
+      for (const Phase& phase : given_.transport.phases(given_.workload.calls[call], gpus))
+        made.phases.push_back(shapes_.shaped(phase));
+    } catch (const RunError& refusal) {
+      throw RefusedCall(refusal, given_.workload.groups[group], given_.workload.calls[call]);
+    }
     asked.calls.push_back(std::move(made));
   }
   asked.end = shapes_.count();

@@ -101,7 +101,7 @@ void ClassTrace::for_each_slice(const std::function<void(const ShownSlice&)>& vi
 }
 
 void ClassTrace::for_each_memory(const std::function<void(const ShownMemory&)>& visit) const {
-  std::vector<std::int64_t> bytes = resident_bytes(view_.workload, program_);
+  std::vector<std::int64_t> bytes = view_.resident_bytes_of(rank_.program);
   std::vector<std::size_t> changed(bytes.size());
   const auto show = [&](std::int64_t at_ns) {
     visit({.at_ns = at_ns,

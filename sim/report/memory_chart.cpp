@@ -53,7 +53,7 @@ std::int64_t memory_scale(const std::vector<StageMemory>& stages) {
 std::string memory_chart(const RunView& view, const StageMemory& stage, std::int64_t most_bytes) {
   const Scale scale{.step_s = std::max(view.timeline.makespan_s, 1e-12),
                     .most_bytes = static_cast<double>(most_bytes)};
-  const auto curve = memory_curve(view.workload, view.partition, view.timeline, stage.rank_class);
+  const auto curve = view.memory_curve_of(stage.rank_class);
   std::string svg = fmt::format(
       "<svg viewBox=\"0 -12 {:.0f} {:.0f}\" role=\"img\" fill=\"currentColor\">\n"
       "<title>Memory of stage {} over the step; at most {:.2f} GiB</title>\n",

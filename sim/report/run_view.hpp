@@ -1,7 +1,7 @@
 // Everything a report may say about one run: what was asked (facts), what ran, what came out.
 //
 // sim/ knows nothing of transformers, so figures such as tokens and model FLOPs arrive as facts
-// from scenarios/run.cpp. A report is a function from a RunView to text, JSON or files.
+// from scenarios/simulate.cpp. A report is a function from a RunView to text, JSON or files.
 #pragma once
 
 #include <array>
@@ -94,8 +94,11 @@ struct RunView {
   const Timeline& timeline;
   std::span<const Cost> kernel_costs;              // by index into Workload::kernels
   std::span<const ClassReason> fold_reasons = {};  // by rank class; empty: not asked for
-  std::span<const MemoryPeak> memory_peaks = {};   // by rank class; empty: not looked for yet
-  std::span<const Breakdown> breakdowns = {};      // likewise
+  // By program and memory category: what the software around the step holds throughout; empty:
+  // nothing is known of it.
+  std::span<const std::vector<std::int64_t>> software_memory = {};
+  std::span<const MemoryPeak> memory_peaks = {};  // by rank class; empty: not looked for yet
+  std::span<const Breakdown> breakdowns = {};     // likewise
 
   [[nodiscard]] Carrier carrier(GroupId group, std::uint32_t call) const {
     const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);
@@ -109,6 +112,10 @@ struct RunView {
     for (double& seconds : times.seconds) seconds /= facts.steps;
     return times;
   }
+  // What a program and the software around it hold throughout, by category.
+  [[nodiscard]] std::vector<std::int64_t> resident_bytes_of(std::uint32_t program) const;
+  // The curve of memory, with what the software holds.
+  [[nodiscard]] std::vector<MemoryPoint> memory_curve_of(std::size_t rank_class) const;
   [[nodiscard]] MemoryPeak memory_peak_of(std::size_t rank_class) const {
     if (!memory_peaks.empty()) return memory_peaks[rank_class];
     return memory_peak(workload, partition, timeline, rank_class);

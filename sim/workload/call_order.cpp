@@ -83,6 +83,7 @@ void CallOrder::write_rows(const ProgramOrder& order, Slots& slots) {
 
 std::shared_ptr<const ProgramOrder> CallOrder::take_order(std::uint32_t program) {
   const std::uint32_t form = form_of_[program];
+  const std::scoped_lock lock(mutex_);
   const auto kept = orders_.find(form);
   if (kept == orders_.end()) return nullptr;
   std::shared_ptr<const ProgramOrder> order = kept->second;
@@ -98,6 +99,7 @@ std::shared_ptr<const ProgramOrder> CallOrder::take_order(std::uint32_t program)
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
   if (a > b) std::swap(a, b);
   const std::uint32_t form = form_of_[program];
+  const std::scoped_lock lock(mutex_);
   const auto [entry, fresh] = known_.try_emplace({form, a, b}, true);
   if (!fresh) return entry->second;
   for (const Lane& of_a : forms_[form][a]) {

@@ -3,6 +3,8 @@
 // An operation surely ends before another starts when a path of stream order and dependencies leads
 // from one to the other (program_order.hpp).
 //
+// Several threads may ask.
+//
 //   CallOrder order(workload);
 //   if (order.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap
 #pragma once
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
 #include <vector>
 
@@ -54,6 +57,7 @@ class CallOrder {
   static void write_rows(const ProgramOrder& order, Slots& slots);
   [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
 
+  std::mutex mutex_;  // of what follows but for form_of_
   // Programs of one form have one order: that of the lowest of them, by whose number it goes.
   std::vector<std::uint32_t> form_of_;  // by program
   std::map<std::uint32_t, Slots> forms_;

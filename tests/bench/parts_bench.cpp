@@ -10,8 +10,8 @@
 
 #include "models/collectives/nccl/transport.hpp"
 #include "models/lower/lower.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/search/search.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "shipped.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/engine/engine.hpp"
@@ -60,11 +60,11 @@ void workload_build(benchmark::State& state) {
 BENCHMARK(workload_build)->Unit(benchmark::kMillisecond);
 
 void folding(benchmark::State& state) {
-  const Run run = run_scenario(gpt3_on_1024(), {});
+  const Result run = simulate(gpt3_on_1024(), {});
   const nccl::NcclTransport transport(*run.cluster, {});
   for (auto _ : state) {
     const Partition partition =
-        fold(*run.cluster, run.workload, transport, {.enabled = true, .drop_uncontended = true});
+        fold(*run.cluster, *run.workload, transport, {.enabled = true, .drop_uncontended = true});
     state.counters["classes"] = static_cast<double>(partition.ranks.size());
   }
 }
@@ -72,15 +72,15 @@ BENCHMARK(folding)->Unit(benchmark::kMillisecond);
 
 // Every operation an event of its own, and stretches of them as one.
 void engine(benchmark::State& state, const char* name, bool contract) {
-  const Run run = run_scenario(gpt3_on_1024(), {});
+  const Result run = simulate(gpt3_on_1024(), {});
   std::vector<double> seconds;
   for (const Cost& cost : run.kernel_costs) seconds.push_back(cost.time.value());
   std::uint64_t events = 0;
   std::uint64_t operations = 0;
   for (auto _ : state) {
     const Timeline timeline = make_engine(name)->run({.cluster = *run.cluster,
-                                                      .workload = run.workload,
-                                                      .partition = run.partition,
+                                                      .workload = *run.workload,
+                                                      .partition = *run.partition,
                                                       .kernel_seconds = seconds,
                                                       .contract = contract});
     events += timeline.counters.events;
@@ -96,7 +96,7 @@ BENCHMARK_CAPTURE(engine, ideal, "ideal", true)->Unit(benchmark::kMillisecond);
 
 // In Perfetto's own format, all 1 024 ranks.
 void trace_of_all_ranks(benchmark::State& state) {
-  const Run run = run_scenario(gpt3_on_1024(), {});
+  const Result run = simulate(gpt3_on_1024(), {});
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / "trainyard_parts_bench.pftrace";
   for (auto _ : state) {

@@ -2,7 +2,7 @@
 // one core for GPT-3 175B on 1 024 A100s, contention on.
 #include <benchmark/benchmark.h>
 
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "shipped.hpp"
 
 namespace trainyard {
@@ -11,12 +11,15 @@ namespace {
 using namespace test;
 
 void network_speeds(benchmark::State& state) {
-  WhatIf what_if(gpt3_on_1024(), {});
-  const double usual_s = what_if.run({}).timeline.makespan_s;
+  const Scenario scenario = gpt3_on_1024();
+  Memo memo;
+  const double usual_s = simulate(scenario, {.memory = false}, memo).timeline.makespan_s;
   double factor = 1.0;
   for (auto _ : state) {
     factor += 0.01;
-    const double seconds = what_if.run({.network = factor}).timeline.makespan_s;
+    const double seconds =
+        simulate(scenario, {.memory = false, .what_if = {.network = factor}}, memo)
+            .timeline.makespan_s;
     if (seconds > usual_s) state.SkipWithError("a faster network makes the step slower");
   }
   state.counters["simulations"] =

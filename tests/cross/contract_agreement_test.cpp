@@ -10,7 +10,7 @@
 
 #include "models/collectives/collective.hpp"
 #include "random_workload.hpp"
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/agreement.hpp"
 #include "topologies/topology.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace test;
-using ScenarioRun = Run;
+using ScenarioRun = Result;
 
 bool near(double a, double b) {
   return std::abs(a - b) <= kAgreement * std::max(std::abs(a), std::abs(b)) + 1e-15;
@@ -81,12 +81,12 @@ RandomCase random_case(std::uint32_t seed) {
   spec.nodes = 2;
   spec.fabric.kind = "rail_optimized";
   result.cluster = std::make_unique<Cluster>(build_cluster(spec));
-  result.partition = fold(*result.cluster, result.workload, CollectiveTransport(*result.cluster),
+  result.partition = fold(*result.cluster, *result.workload, CollectiveTransport(*result.cluster),
                           {.enabled = seed % 3 != 0, .drop_uncontended = seed % 4 != 3});
   std::mt19937 random(seed);
-  for (const Kernel& kernel : result.workload.kernels)
+  for (const Kernel& kernel : result.workload->kernels)
     result.seconds.push_back(1e-6 * static_cast<double>(std::get<Gemm>(kernel).m));
-  for (const auto& calls : result.partition.phases) {
+  for (const auto& calls : result.partition->phases) {
     result.losses.emplace_back();
     for (std::size_t call = 0; call < calls.size(); ++call)
       result.losses.back().push_back(0.1 * static_cast<double>(random() % 5));
@@ -159,8 +159,8 @@ class ContractedScenario : public testing::TestWithParam<std::string> {};
 
 TEST_P(ContractedScenario, IsTheSameRun) {
   const Scenario scenario = load_scenario(GetParam(), {});
-  const ScenarioRun contracted = run_scenario(scenario, {});
-  const ScenarioRun plain = run_scenario(scenario, {.contract = false});
+  const ScenarioRun contracted = simulate(scenario, {});
+  const ScenarioRun plain = simulate(scenario, {.contract = false});
   expect_same_spans(contracted.timeline, plain.timeline);
   expect_same_links(contracted.timeline, plain.timeline);
   EXPECT_LE(contracted.timeline.counters.events, plain.timeline.counters.events);

@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <numeric>
 
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "tests/property/dice.hpp"
-#include "tests/scenarios/run/runs.hpp"
 #include "tests/scenarios/sample.hpp"
+#include "tests/scenarios/simulate/runs.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,7 +25,7 @@ using nlohmann::ordered_json;
 using test::Dice;
 
 std::string dates(const Scenario& scenario, bool contract) {
-  return in_a_child([&] { return bits(run_scenario(scenario, {.contract = contract}).timeline); });
+  return in_a_child([&] { return bits(simulate(scenario, {.contract = contract}).timeline); });
 }
 
 // The largest difference between the dates of the two runs, as a share of the step.
@@ -110,8 +110,8 @@ TEST_P(PlacedContract, WithoutInterferenceTheIdealEngineIsALowerBound) {
   const auto makespan = [](const char* engine) {
     const Scenario scenario =
         load(placed(GetParam()), {{"interference", "false"}, {"engine", engine}});
-    return std::stod(in_a_child(
-        [&] { return fmt::format("{}", run_scenario(scenario, {}).timeline.makespan_s); }));
+    return std::stod(
+        in_a_child([&] { return fmt::format("{}", simulate(scenario, {}).timeline.makespan_s); }));
   };
   EXPECT_LE(makespan("ideal"), makespan("simgrid") * (1.0 + kAgreement));
 }

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "random_scenario.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/simulate.hpp"
 
 namespace trainyard {
 namespace {
@@ -18,8 +18,8 @@ using namespace test;
 constexpr double kGrowthMost = 1.01;
 constexpr std::uint32_t kBetterSample = 60;
 
-double step_s(const Document& document, const Supposition& suppose) {
-  return run_scenario(read_scenario_document("random", document), {.suppose = suppose})
+double step_s(const Document& document, const WhatIf& what_if) {
+  return simulate(read_scenario_document("random", document), {.what_if = what_if})
       .timeline.makespan_s;
 }
 
@@ -29,7 +29,7 @@ Document choice_held(Document document) {
 }
 
 double growth(const Document& document, const Improvement& better) {
-  return step_s(better.document, better.suppose) / step_s(document, {});
+  return step_s(better.document, better.what_if) / step_s(document, {});
 }
 
 // The step grows as well where NCCL has nothing to choose.

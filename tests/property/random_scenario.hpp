@@ -10,7 +10,7 @@
 #include <string>
 
 #include "dice.hpp"
-#include "scenarios/run/supposition.hpp"
+#include "scenarios/simulate/what_if.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 
@@ -87,9 +87,9 @@ inline Document random_document(Dice& dice) {
 }
 
 struct Improvement {
-  std::string name;          // "NVLink's rate x 2"
-  Document document;         // the scenario with it
-  Supposition suppose = {};  // what a scenario cannot say
+  std::string name;     // "NVLink's rate x 2"
+  Document document;    // the scenario with it
+  WhatIf what_if = {};  // what a scenario cannot say
 };
 
 inline Improvement random_improvement(Dice& dice, Document document) {
@@ -106,9 +106,9 @@ inline Improvement random_improvement(Dice& dice, Document document) {
   } else if (part.ends_with("latency")) {
     node[link]["latency"] = times(node[link]["latency"].get<std::string>(), 1.0 / factor);
   } else {
-    (part == "gemm"        ? made.suppose.gemm
-     : part == "attention" ? made.suppose.attention
-                           : made.suppose.memory_bound) = 1.0 / factor;
+    (part == "gemm"        ? made.what_if.gemm
+     : part == "attention" ? made.what_if.attention
+                           : made.what_if.memory_bound) = 1.0 / factor;
   }
   return made;
 }

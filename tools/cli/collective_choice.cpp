@@ -8,7 +8,7 @@
 #include "models/collectives/nccl/transport.hpp"
 #include "scenarios/collective/groups.hpp"
 #include "scenarios/collective/sizes.hpp"
-#include "scenarios/run/workload_question.hpp"
+#include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"

@@ -25,7 +25,7 @@ struct ExplainChoice {
 
 Exit explain(const ExplainChoice& choice) {
   const Scenario scenario = read(choice.scenario);
-  const Run run = run_scenario(scenario, {});
+  const Result run = simulate(scenario, {});
   const Explanation why = explanation(scenario, run, choice.processes);
   if (!choice.json.empty()) write_file(choice.json, to_text(why.json));
   if (!choice.csv.empty()) write_file(choice.csv, path_csv(run.view()));
@@ -35,7 +35,7 @@ Exit explain(const ExplainChoice& choice) {
 
 }  // namespace
 
-Explanation explanation(const Scenario& scenario, const Run& run, std::size_t processes) {
+Explanation explanation(const Scenario& scenario, const Result& run, std::size_t processes) {
   Progress progress("supposing");
   std::vector<Sensitivity> rows = sensitivities(
       scenario, run, {.processes = processes, .progress = [&](std::size_t done, std::size_t all) {

@@ -9,8 +9,8 @@
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/published_batch.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
@@ -148,7 +148,7 @@ std::vector<Layout> layouts(std::int64_t gpus, std::int64_t gpus_per_node, std::
   return all;
 }
 
-bool fits(const Run& run) {
+bool fits(const Result& run) {
   const std::vector<StageMemory> stages = stage_memory(run.view());
   return std::all_of(stages.begin(), stages.end(),
                      [](const StageMemory& stage) { return stage.fits; });
@@ -169,7 +169,7 @@ Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts,
   for (const Layout& layout : layouts(gpus, facts.gpus_per_node, model.experts)) {
     const Json document = document_of(choice, layout, gpus);
     try {
-      const Run run = run_scenario(read_scenario_document(choice.out, document), {});
+      const Result run = simulate(read_scenario_document(choice.out, document), {});
       ran = true;
       if (fits(run)) return {layout, document, run.timeline.makespan_s};
     } catch (const InputError& error) {

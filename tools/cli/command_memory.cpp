@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/memory/memory_report.hpp"
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
@@ -32,10 +32,10 @@ Exit memory(const MemoryChoice& choice) {
     refuse_unwritable(page);
   }
   const Scenario scenario = read(choice.scenario);
-  Run run;
+  Result run;
   {
     Progress progress("simulating");
-    run = run_scenario(scenario, {.progress = [&](double fraction) { progress.show(fraction); }});
+    run = simulate(scenario, {.progress = [&](double fraction) { progress.show(fraction); }});
   }
   MemoryReport report{.scenario = scenario, .run = run, .search = {}};
   const Exit exit = verdict(run.view());

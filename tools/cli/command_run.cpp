@@ -6,9 +6,9 @@
 
 #include "kernels/bench/shapes_file.hpp"
 #include "scenarios/memory/ways_to_fit.hpp"
-#include "scenarios/run/measured_error.hpp"
-#include "scenarios/run/run.hpp"
-#include "scenarios/run/workload_question.hpp"
+#include "scenarios/simulate/measured_error.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
@@ -54,23 +54,24 @@ std::optional<Scenario> scenario_of(const RunChoice& choice) {
   return scenario;
 }
 
-Run simulate(const RunChoice& choice, const std::optional<Scenario>& scenario) {
+Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   Progress progress("simulating");
-  const RunOptions options{.fold = !choice.no_fold,
-                           .contract = !choice.no_contract,
-                           .fold_reasons = choice.explain_fold,
-                           .breakdowns = true,
-                           .timing = choice.timing,
-                           .progress = [&progress](double fraction) { progress.show(fraction); }};
+  const SimulateOptions options{
+      .fold = !choice.no_fold,
+      .contract = !choice.no_contract,
+      .fold_reasons = choice.explain_fold,
+      .breakdowns = true,
+      .timing = choice.timing,
+      .progress = [&progress](double fraction) { progress.show(fraction); }};
   if (scenario) {
     const FluidSolverAhead ahead(scenario->engine == "simgrid");
-    return run_scenario(*scenario, options);
+    return simulate(*scenario, options);
   }
   WorkloadQuestion question = choice.cluster.empty()
                                   ? read_workload_question(choice.workload, read(choice.scenario))
                                   : read_workload_question(choice.workload, choice.cluster);
   if (!choice.engine.empty()) question.engine = choice.engine;
-  return run_workload(std::move(question), options);
+  return simulate(std::move(question), options);
 }
 
 // Options that belong together, and exactly one thing to run.
@@ -125,8 +126,9 @@ constexpr std::size_t kSearchedGpusMost = 128;
 
 // Where a scenario does not fit: the least single change with which it would, or, for large ones,
 // where to ask.
-std::string what_would_fit(const RunChoice& choice, const Scenario& scenario, const Run& result) {
-  if (result.workload.ranks.size() > kSearchedGpusMost)
+std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
+                           const Result& result) {
+  if (result.workload->ranks.size() > kSearchedGpusMost)
     return fmt::format("\n  `trainyard memory {}` looks for the least change that fits.\n",
                        choice.scenario.file);
   Progress progress("looking for what fits");
@@ -152,7 +154,7 @@ Exit run(const RunChoice& choice) {
     refuse_unwritable(other);
   }
   const std::optional<Scenario> scenario = scenario_of(choice);
-  Run result = simulate(choice, scenario);
+  Result result = simulated(choice, scenario);
   if (scenario) result.facts.measured_error = measured_error(*scenario);
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());

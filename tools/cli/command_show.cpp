@@ -5,9 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
-#include "scenarios/run/kernel_table.hpp"
-#include "scenarios/run/run.hpp"
-#include "scenarios/run/workload_question.hpp"
+#include "scenarios/simulate/lowered.hpp"
+#include "scenarios/simulate/kernel_table.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/workload/workload_dot.hpp"
 #include "sim/workload/workload_json.hpp"

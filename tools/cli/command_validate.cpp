@@ -6,7 +6,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "scenarios/validate/collective_rows.hpp"
 #include "scenarios/validate/dataset.hpp"
 #include "scenarios/validate/error_table.hpp"
@@ -173,10 +173,10 @@ Exit compare_with_trace(const ValidateChoice& choice) {
   }
   const StepProfile measured = read_step_profile(choice.against);
   const Scenario scenario = load_scenario(choice.datasets.front(), {});
-  const Run run = run_scenario(scenario, {});
-  if (choice.rank >= run.workload.ranks.size()) {
+  const Result run = simulate(scenario, {});
+  if (choice.rank >= run.workload->ranks.size()) {
     throw InputError(Problem{"--rank", "", fmt::format("{} is no rank of the run", choice.rank),
-                             fmt::format("it has ranks 0 to {}", run.workload.ranks.size() - 1)});
+                             fmt::format("it has ranks 0 to {}", run.workload->ranks.size() - 1)});
   }
   say("{}", comparison_text(step_profile(run, choice.rank), measured, run.cluster->facts().gpu));
   return Exit::Fine;

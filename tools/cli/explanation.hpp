@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "scenarios/explain/sensitivity.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/simulate/simulate.hpp"
 
 namespace trainyard {
 
@@ -18,7 +18,7 @@ struct Explanation {
   std::vector<Sensitivity> sensitivities;
 };
 // Simulates each supposition, on `processes` cores (0: all).
-[[nodiscard]] Explanation explanation(const Scenario& scenario, const Run& run,
+[[nodiscard]] Explanation explanation(const Scenario& scenario, const Result& run,
                                       std::size_t processes);
 
 }  // namespace trainyard

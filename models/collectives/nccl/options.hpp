@@ -47,6 +47,8 @@ struct Settings {
   std::string proto = {};                         // NCCL_PROTO; empty: NCCL's default
   std::optional<std::int64_t> min_channels = {};  // NCCL_MIN_NCHANNELS, 1 to kChannelsMost
   std::optional<std::int64_t> max_channels = {};  // NCCL_MAX_NCHANNELS
+
+  bool operator==(const Settings&) const = default;
 };
 
 // All problems in one InputError; each has the setting as its pointer ("/version").

@@ -106,11 +106,9 @@ class IdealPricing final : public Pricing {
 };
 
 class IdealEngine final : public Engine {
- public:
-  [[nodiscard]] Timeline run(const EngineInput& input) const override {
+  [[nodiscard]] Timeline play(const EngineInput& input) const override {
     IdealPricing pricing(input);
-    KnownPrograms own;
-    return replay(with_known(input, own), pricing);
+    return replay(input, pricing);
   }
 };
 

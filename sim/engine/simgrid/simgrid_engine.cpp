@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <mutex>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -41,7 +42,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
         ledger_(input.partition, sets_),
         timed_(input.partition, input.communication_loss),
         platform_(build_platform(input.partition, sets_,
-                                 private_sets(input.workload, input.partition, sets_, *input.known),
+                                 private_sets(input.partition, sets_, *input.known),
                                  {.timers_for_solitary_flows = options.timers_for_solitary_flows,
                                   .communication_loss = input.communication_loss})),
         changes_(platform_, sets_),
@@ -109,6 +110,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   Cohorts cohorts_;
   bool by_cohorts_;
   std::vector<Cohorts::Member> fresh_;   // started at this instant
+  std::unique_lock<std::mutex> turn_;    // held with the solver
   std::unique_ptr<FluidSolver> solver_;  // nullptr until a flow needs it
   double clock_at_start_ = 0.0;
   CompletionSink* sink_ = nullptr;
@@ -129,6 +131,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
 
 void SimgridPricing::need_solver() {
   if (solver_) return;
+  turn_ = fluid_solver_turn();
   solver_ = make_fluid_solver(*this);
   tell(*solver_, platform_);
   for (const SlowableCap& cap : platform_.caps)
@@ -347,14 +350,12 @@ class SimgridEngine final : public Engine {
  public:
   explicit SimgridEngine(const SimgridOptions& options) : options_(options) {}
 
-  [[nodiscard]] Timeline run(const EngineInput& input) const override {
-    KnownPrograms own;
-    const EngineInput knowing = with_known(input, own);
-    SimgridPricing pricing(knowing, options_);
-    return replay(knowing, pricing);
+ private:
+  [[nodiscard]] Timeline play(const EngineInput& input) const override {
+    SimgridPricing pricing(input, options_);
+    return replay(input, pricing);
   }
 
- private:
   SimgridOptions options_;
 };
 

@@ -56,6 +56,11 @@ fs::path fluid_solver_file() {
 
 void load_fluid_solver() { static_cast<void>(loaded()); }
 
+std::unique_lock<std::mutex> fluid_solver_turn() {
+  static std::mutex turn;
+  return std::unique_lock(turn);
+}
+
 std::unique_ptr<FluidSolver> make_fluid_solver(FluidSolver::Listener& listener) {
   return std::unique_ptr<FluidSolver>(loaded()(listener));
 }

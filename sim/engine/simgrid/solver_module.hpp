@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "sim/engine/simgrid/fluid_solver.hpp"
@@ -22,7 +23,11 @@ namespace trainyard {
 // Throws InputError when there is no module or it does not fit this program.
 void load_fluid_solver();
 
-// Loads it as load_fluid_solver() does. One at a time in a process; `listener` must outlive it.
+// A process has one SimGrid: whoever holds the turn may have a solver, others wait for it.
+[[nodiscard]] std::unique_lock<std::mutex> fluid_solver_turn();
+
+// Loads it as load_fluid_solver() does. REQUIRES: the caller has the turn for as long as the solver
+// lives; `listener` outlives it.
 [[nodiscard]] std::unique_ptr<FluidSolver> make_fluid_solver(FluidSolver::Listener& listener);
 
 // While it lives, loading goes on beside whatever else is done. It ends no sooner than the loading:

@@ -1,4 +1,4 @@
-// Does the critical path add up, and do suppositions do what they say?
+// Does the critical path add up, and do what-ifs do what they say?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ Scenario loaded(const std::string& name, const std::vector<Override>& changes = 
   return load_scenario(kFolder + name, changes);
 }
 
-double step_s(const Scenario& scenario, const Supposition& suppose) {
-  return run_scenario(scenario, {.suppose = suppose}).timeline.makespan_s;
+double step_s(const Scenario& scenario, const WhatIf& what_if) {
+  return simulate(scenario, {.what_if = what_if}).timeline.makespan_s;
 }
 
 class Path : public testing::TestWithParam<const char*> {};
 
 TEST_P(Path, CausesAndStagesAddUpToTheStep) {
-  const auto run = run_scenario(loaded(GetParam()), {});
+  const auto run = simulate(loaded(GetParam()), {});
   const PathSummary path = path_summary(run.view());
   double causes = 0.0;
   double stages = 0.0;
@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, Path,
                                          "megatron/gpt3_175b_64xa100_selective.json"));
 
 // On one GPU nothing but kernels runs: each kind's time halves alone.
-TEST(Supposition, FasterKernelsSaveHalfOfTheirTime) {
+TEST(WhatIf, FasterKernelsSaveHalfOfTheirTime) {
   const Scenario s = loaded("what_if/gpu.json",
                             {{"cluster.node", "dgx_h200"}, {"training.global_batch_size", "8"}});
   const double base = step_s(s, {.interference = false, .contention = false});
@@ -63,7 +63,7 @@ TEST(Supposition, FasterKernelsSaveHalfOfTheirTime) {
       << "only kernels are left, and the host that issues them";
 }
 
-TEST(Supposition, TwiceTheNetworkHalvesATransferOverIt) {
+TEST(WhatIf, TwiceTheNetworkHalvesATransferOverIt) {
   const Scenario s = loaded("what_if/nic.json", {{"collectives.data.reduce_scatter", "ring"},
                                                  {"collectives.data.all_gather", "ring"}});
   const double base = step_s(s, {.latency = 0.0, .interference = false, .contention = false});
@@ -80,37 +80,40 @@ class Asked : public testing::TestWithParam<const char*> {};
 TEST_P(Asked, WhatIfsInARowAreRunsOfTheirOwn) {
   for (const char* engine : {"simgrid", "ideal"}) {
     const Scenario s = loaded(GetParam(), {{"engine", engine}});
-    WhatIf what_if(s, {});
-    for (const Supposition& suppose :
-         {Supposition{}, Supposition{.network = 2.0}, Supposition{.nvlink = 0.25},
-          Supposition{.gemm = 0.5, .contention = false}, Supposition{.latency = 0.0},
-          Supposition{.free = {GroupKind::Data}, .interference = false}, Supposition{}}) {
-      const double alone = step_s(s, suppose);
-      EXPECT_NEAR(what_if.run(suppose).timeline.makespan_s, alone, 1e-9 * alone) << engine;
+    Memo memo;
+    for (const WhatIf& what_if :
+         {WhatIf{}, WhatIf{.network = 2.0}, WhatIf{.nvlink = 0.25},
+          WhatIf{.gemm = 0.5, .contention = false}, WhatIf{.latency = 0.0},
+          WhatIf{.free = {GroupKind::Data}, .interference = false}, WhatIf{}}) {
+      const double kept = simulate(s, {.what_if = what_if}, memo).timeline.makespan_s;
+      const double alone = step_s(s, what_if);
+      EXPECT_NEAR(kept, alone, 1e-9 * alone) << engine;
     }
   }
 }
 
-// In every span and on every link, not in the length of the step alone.
-void expect_same(const Run& run, const Run& alone) {
-  const double step = alone.timeline.makespan_s;
-  ASSERT_EQ(run.partition.class_of_rank, alone.partition.class_of_rank);
+void expect_near(const std::vector<double>& dates, const std::vector<double>& others, double most) {
+  ASSERT_EQ(dates.size(), others.size());
+  for (std::size_t i = 0; i < dates.size(); ++i) ASSERT_NEAR(dates[i], others[i], most) << i;
+}
+
+// In every span and on every link, not in the length of the step alone. The clock of SimGrid goes
+// on from run to run of a process, so that dates differ in their last bits.
+void expect_same(const Result& run, const Result& alone) {
+  const double most = 1e-9 * alone.timeline.makespan_s;
+  ASSERT_EQ(run.partition->class_of_rank, alone.partition->class_of_rank);
   ASSERT_EQ(run.timeline.classes.size(), alone.timeline.classes.size());
   for (std::size_t i = 0; i < alone.timeline.classes.size(); ++i) {
     const OpTimes& a = run.timeline.classes[i];
     const OpTimes& b = alone.timeline.classes[i];
-    ASSERT_EQ(a.end_s.size(), b.end_s.size());
-    double most = 0.0;
-    for (std::size_t op = 0; op < b.end_s.size(); ++op)
-      most =
-          std::max({most, std::abs(a.ready_s[op] - b.ready_s[op]),
-                    std::abs(a.start_s[op] - b.start_s[op]), std::abs(a.end_s[op] - b.end_s[op])});
-    EXPECT_LE(most, 1e-9 * step) << "class " << i;
+    expect_near(a.ready_s, b.ready_s, most);
+    expect_near(a.start_s, b.start_s, most);
+    expect_near(a.end_s, b.end_s, most);
   }
   ASSERT_EQ(run.timeline.links.size(), alone.timeline.links.size());
   for (std::size_t link = 0; link < alone.timeline.links.size(); ++link) {
-    EXPECT_DOUBLE_EQ(run.timeline.links[link].bytes, alone.timeline.links[link].bytes);
-    EXPECT_NEAR(run.timeline.links[link].busy_s, alone.timeline.links[link].busy_s, 1e-9 * step);
+    EXPECT_EQ(run.timeline.links[link].bytes, alone.timeline.links[link].bytes);
+    EXPECT_NEAR(run.timeline.links[link].busy_s, alone.timeline.links[link].busy_s, most);
   }
   EXPECT_EQ(run.timeline.counters.stretches, alone.timeline.counters.stretches);
 }
@@ -118,16 +121,16 @@ void expect_same(const Run& run, const Run& alone) {
 // Speeds drawn at random change what meets what, who chooses which algorithm and what may be run as
 // one stretch.
 void expect_random_speeds_alike(const Scenario& s) {
-  WhatIf what_if(s, {});
+  Memo memo;
   std::mt19937_64 random(20261122);
   const auto factor = [&random] { return 0.125 * static_cast<double>(1 + random() % 32); };
   for (int i = 0; i < 6; ++i) {
-    const Supposition suppose{.nvlink = i % 3 == 0 ? 1.0 : factor(),
-                              .network = i % 3 == 1 ? 1.0 : factor(),
-                              .latency = i % 2 == 0 ? 1.0 : factor()};
+    const WhatIf what_if{.nvlink = i % 3 == 0 ? 1.0 : factor(),
+                         .network = i % 3 == 1 ? 1.0 : factor(),
+                         .latency = i % 2 == 0 ? 1.0 : factor()};
     SCOPED_TRACE(testing::Message()
-                 << suppose.nvlink << ' ' << suppose.network << ' ' << suppose.latency);
-    expect_same(what_if.run(suppose), run_scenario(s, {.suppose = suppose}));
+                 << what_if.nvlink << ' ' << what_if.network << ' ' << what_if.latency);
+    expect_same(simulate(s, {.what_if = what_if}, memo), simulate(s, {.what_if = what_if}));
   }
 }
 
@@ -140,8 +143,8 @@ TEST(WhatIfs, OfAClusterWithASlowLinkAreRunsOfTheirOwn) {
   const std::vector<Override> slow = {
       {"cluster.faults", R"([{"rail": 3, "capacity_factor": 0.25}])"}};
   const Scenario s = loaded("what_if/dead_rail.json", slow);
-  EXPECT_GT(run_scenario(s, {}).partition.ranks.size(),
-            run_scenario(loaded("what_if/dead_rail.json"), {}).partition.ranks.size());
+  EXPECT_GT(simulate(s, {}).partition->ranks.size(),
+            simulate(loaded("what_if/dead_rail.json"), {}).partition->ranks.size());
   expect_random_speeds_alike(s);
 }
 
@@ -151,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, Asked,
 
 TEST(Sensitivities, AreRankedAndNameWhatIsThere) {
   const Scenario s = loaded("what_if/tensor.json", {{"training.global_batch_size", "8"}});
-  const auto run = run_scenario(s, {});
+  const auto run = simulate(s, {});
   const std::vector<Sensitivity> rows = sensitivities(s, run, {.processes = 2, .progress = {}});
   ASSERT_GT(rows.size(), 6U);
   for (std::size_t i = 1; i < rows.size(); ++i)

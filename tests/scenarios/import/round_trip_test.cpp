@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "scenarios/import/megatron.hpp"
-#include "scenarios/run/run.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 
@@ -140,7 +140,7 @@ TEST(RoundTrip, EveryScenarioOfMegatronImportsAndRunsAtEveryWorldOfWholeReplicas
       const Json differs =
           Json::diff(without_what_no_flag_says(scenario), without_what_no_flag_says(made));
       ASSERT_TRUE(differs.empty()) << name << " " << world << " " << differs;
-      EXPECT_GT(run_scenario(made, {}).timeline.makespan_s, 0.0) << name << " " << world;
+      EXPECT_GT(simulate(made, {}).timeline.makespan_s, 0.0) << name << " " << world;
       ++runs;
     }
   }
@@ -163,7 +163,7 @@ TEST(RoundTrip, TheShippedScriptRunsAtEveryWorldOfWholeReplicas) {
     const MegatronLaunch launch = imported(script, defined);
     const Scenario made = read_scenario_document("run.sh", launch.scenario);
     ASSERT_EQ(made.plan.parallelism.data, nodes / 8);
-    EXPECT_GT(run_scenario(made, {}).timeline.makespan_s, 0.0) << nodes;
+    EXPECT_GT(simulate(made, {}).timeline.makespan_s, 0.0) << nodes;
   }
 }
 

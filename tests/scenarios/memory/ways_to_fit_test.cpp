@@ -17,7 +17,7 @@ namespace trainyard {
 namespace {
 
 using testing::HasSubstr;
-using ScenarioRun = Run;
+using ScenarioRun = Result;
 
 const char* const kFile = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_8b_8xh100.json";
 
@@ -40,7 +40,7 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
                                           {"parallelism.zero_stage", "1"},
                                           {"training.recompute", "none"}};
   const Scenario scenario = load_scenario(kFile, too_much);
-  const ScenarioRun run = run_scenario(scenario, {});
+  const ScenarioRun run = simulate(scenario, {});
   ASSERT_EQ(worst_stage(stage_memory(run.view()))->fits, false);
   const FitSearch search = ways_to_fit({.file = kFile, .overrides = too_much, .runs_most = 30},
                                        scenario, fit_figures(scenario, run));
@@ -52,7 +52,7 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   std::vector<Override> overrides = too_much;
   const Way& first = search.ways.front();
   overrides.insert(overrides.end(), first.changes.begin(), first.changes.end());
-  const ScenarioRun changed = run_scenario(load_scenario(kFile, overrides), {});
+  const ScenarioRun changed = simulate(load_scenario(kFile, overrides), {});
   EXPECT_EQ(worst_peak(changed), first.figures.peak_bytes);
   EXPECT_NEAR(changed.timeline.makespan_s, first.figures.step_time_s,
               1e-9 * first.figures.step_time_s);
@@ -124,7 +124,7 @@ TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
                                           {"training.recompute", "none"}};
   const Scenario scenario = load_scenario(file, too_much);
   const FitSearch search = ways_to_fit({.file = file, .overrides = too_much}, scenario,
-                                       fit_figures(scenario, run_scenario(scenario, {})));
+                                       fit_figures(scenario, simulate(scenario, {})));
   EXPECT_EQ(search.changes_at_once, 2U);
   ASSERT_FALSE(search.ways.empty());
   double before = 0.0;
@@ -141,7 +141,7 @@ TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
     std::vector<Override> overrides = too_much;
     overrides.insert(overrides.end(), way.changes.begin(), way.changes.end());
     const Scenario changed = load_scenario(file, overrides);
-    const FitFigures figures = fit_figures(changed, run_scenario(changed, {}));
+    const FitFigures figures = fit_figures(changed, simulate(changed, {}));
     EXPECT_FALSE(figures.fits) << to_text(way.changes);
     EXPECT_GE(figures.peak_bytes, way.figures.peak_bytes) << to_text(way.changes);
   }

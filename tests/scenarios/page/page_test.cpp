@@ -8,7 +8,7 @@
 
 #include "scenarios/page/blocks.hpp"
 #include "scenarios/page/page_data.hpp"
-#include "scenarios/run/run.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {
@@ -19,13 +19,18 @@ using testing::Not;
 
 const std::string kFolder = TRAINYARD_SOURCE_DIRECTORY "/scenarios/";
 
-Run run_of(const std::string& name) { return run_scenario(load_scenario(kFolder + name, {}), {}); }
+Result run_of(const std::string& name) { return simulate(load_scenario(kFolder + name, {}), {}); }
+
+std::shared_ptr<const Workload> with_first_name(Workload workload, const std::string& name) {
+  workload.names.at(0) = name;
+  return std::make_shared<const Workload>(std::move(workload));
+}
 
 TEST(Page, HoldsNoMarkupOfAScenario) {
   auto run = run_of("first/two_gpus.json");
   run.facts.title = "</script><b>bold & \"quoted\"</b>";
   run.facts.scenario["name"] = "</script><script>alert(1)</script>";
-  run.workload.names.at(0) = "</script><i>";
+  run.workload = with_first_name(*run.workload, "</script><i>");
   const std::string page = report_page({.view = run.view()});
   EXPECT_THAT(page, Not(HasSubstr("<b>bold")));
   EXPECT_THAT(page, Not(HasSubstr("alert(1)</script>")));
@@ -38,7 +43,7 @@ TEST(Page, HoldsNoMarkupOfAScenario) {
 TEST(Page, ANameDoesNotSwallowAScript) {
   auto run = run_of("first/two_gpus.json");
   run.facts.title = "<!--<script>";
-  run.workload.names.at(0) = "<!--<script>";
+  run.workload = with_first_name(*run.workload, "<!--<script>");
   const std::string page = report_page({.view = run.view()});
   EXPECT_THAT(page, Not(HasSubstr("<!--")));
   EXPECT_THAT(page, HasSubstr("\\u003c!--\\u003cscript"));
@@ -82,7 +87,7 @@ TEST_P(Blocks, CoverTheOperationsOfEveryStage) {
   const auto run = run_of(GetParam());
   const RunView view = run.view();
   std::set<std::uint32_t> stages;
-  for (const Program& program : run.workload.programs) stages.insert(program.stage);
+  for (const Program& program : run.workload->programs) stages.insert(program.stage);
   const std::vector<std::uint32_t> lanes = chosen_lanes(view, stages.size());
   ASSERT_EQ(lanes.size(), stages.size());
   for (const std::uint32_t lane : lanes) {
@@ -125,7 +130,7 @@ TEST(PageData, KeepsThePeakOfMemory) {
     for (const nlohmann::json& category : stage["gib"]) sum += category[point].get<double>();
     most = std::max(most, sum);
   }
-  const MemoryPeak peak = memory_peak(run.workload, run.partition, run.timeline, 0);
+  const MemoryPeak peak = memory_peak(*run.workload, *run.partition, run.timeline, 0);
   EXPECT_NEAR(most, static_cast<double>(peak.bytes) / 1073741824.0, 1e-2);
 }
 

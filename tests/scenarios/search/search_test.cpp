@@ -6,8 +6,8 @@
 
 #include <set>
 
-#include "scenarios/run/run.hpp"
 #include "scenarios/search/report.hpp"
+#include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "tests/scenarios/search/small_search.hpp"
@@ -38,7 +38,7 @@ class Bounds : public testing::TestWithParam<Bounded> {};
 TEST_P(Bounds, AreBelowTheSimulation) {
   const Scenario s = load_scenario(scenario(GetParam().name), GetParam().changes);
   const LayoutBound bound = Bounder(s).bound(s.plan);
-  const auto run = run_scenario(s, {});
+  const auto run = simulate(s, {});
   const double step_s = run.timeline.makespan_s;
   const auto stages = stage_memory(run.view());
   const auto peak = static_cast<double>(worst_stage(stages)->peak.bytes);

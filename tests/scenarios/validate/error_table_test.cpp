@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "scenarios/run/measured_error.hpp"
 #include "scenarios/scenario_document.hpp"
+#include "scenarios/simulate/measured_error.hpp"
 #include "scenarios/validate/dataset.hpp"
 #include "scenarios/validate/row_scenario.hpp"
 #include "sim/base/data_directory.hpp"

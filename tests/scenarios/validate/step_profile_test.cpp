@@ -91,7 +91,7 @@ TEST(StepProfile, StepTimesMayBeAList) {
 TEST(StepProfile, OfARunAddsUpToItsStep) {
   const Scenario scenario =
       load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {});
-  const trainyard::Run run = run_scenario(scenario, {});
+  const trainyard::Result run = simulate(scenario, {});
   const StepProfile profile = step_profile(run, 1);
   EXPECT_DOUBLE_EQ(profile.step_s, run.timeline.makespan_s);
   EXPECT_GT(profile.seconds.at("gemm"), 0.0);
@@ -106,8 +106,8 @@ TEST(StepProfile, OfARunAddsUpToItsStep) {
 // A trace of our own read back: names of kernels are ours there, and waiting is drawn apart.
 void expect_trace_reads_back(const std::string& scenario, const std::vector<Override>& overrides) {
   SCOPED_TRACE(scenario);
-  const trainyard::Run run = run_scenario(
-      load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + scenario, overrides), {});
+  const trainyard::Result run =
+      simulate(load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + scenario, overrides), {});
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "own.json";
   write_chrome_trace(run.view(), file, {.ranks = {3}});
   const StepProfile read = read_step_profile(file);
@@ -142,8 +142,8 @@ TEST(StepProfile, OfTheTraceOfARunIsThatOfTheRun) {
 }
 
 TEST(StepProfile, OfOneRankAlone) {
-  const trainyard::Run run = run_scenario(
-      load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {}), {});
+  const trainyard::Result run =
+      simulate(load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {}), {});
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "both.json";
   write_chrome_trace(run.view(), file, {.ranks = {0, 1}});
   EXPECT_THROW(static_cast<void>(read_step_profile(file)), InputError);

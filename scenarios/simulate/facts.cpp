@@ -1,0 +1,229 @@
+#include "scenarios/simulate/facts.hpp"
+
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "kernels/gpu.hpp"
+#include "models/adapters.hpp"
+#include "models/architecture/flops.hpp"
+#include "models/frozen.hpp"
+#include "models/recompute.hpp"
+#include "scenarios/defaults.hpp"
+#include "scenarios/simulate/approximations.hpp"
+
+namespace trainyard {
+
+namespace {
+
+FlopsQuery flops_query(const Scenario& scenario, AttentionCount attention) {
+  return {.sequences = scenario.plan.training.global_batch_size,
+          .sequence_length = scenario.plan.training.sequence_length,
+          .vocab = scenario.plan.vocab(),
+          .attention = attention,
+          .mtp_layers = scenario.plan.training.mtp_layers};
+}
+
+AttentionCount other(AttentionCount attention) {
+  return attention == AttentionCount::Causal ? AttentionCount::Full : AttentionCount::Causal;
+}
+
+// How much of a whole sequence's attention packed documents leave: the squares of their lengths
+// over that of the sequence, on average over the step.
+double attention_share(const TrainingPlan& plan) {
+  if (plan.documents.kind == DocumentKind::None) return 1.0;
+  double squares = 0.0;
+  double sequences = 0.0;
+  for (std::int64_t replica = 0; replica < plan.parallelism.data; ++replica) {
+    for (std::int64_t microbatch = 0; microbatch < plan.microbatches(); ++microbatch) {
+      for (const std::int64_t length :
+           microbatch_documents(plan, {.microbatch = microbatch, .replica = replica}))
+        squares += static_cast<double>(length) * static_cast<double>(length);
+      sequences += static_cast<double>(plan.training.micro_batch_size);
+    }
+  }
+  const auto whole = static_cast<double>(plan.training.sequence_length);
+  return squares / (sequences * whole * whole);
+}
+
+// Of one layer's forward and a token, of whose attention packed documents leave `share`.
+double layer_flops(const Architecture& architecture, const TokenFlops& token, std::int64_t layer,
+                   double share) {
+  const bool experts = architecture.kind_of(layer) == LayerKind::Moe;
+  return (experts ? token.moe_layer : token.linear_layer) +
+         share * (architecture.windowed(layer) ? token.window_layer : token.attention_layer);
+}
+
+// Forward: 2 FLOPs a parameter and token. Backward as much for the gradient of the input, where a
+// gradient goes on; and for the weight's, where the weight is trained. Adapters add theirs.
+Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
+  const TrainingPlan& plan = scenario.plan;
+  const FlopsQuery query = flops_query(scenario, convention);
+  const bool plain = plan.training.lora_rank == 0 && !freezes(plan.training) &&
+                     plan.documents.kind == DocumentKind::None;
+  if (plain) return model_flops(plan.architecture, query);
+  const TokenFlops token = token_flops(
+      plan.architecture,
+      {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = convention});
+  const double share = attention_share(plan);
+  const bool adapted = plan.training.lora_rank > 0;
+  const auto adapters = [&plan](LayerKind kind) {
+    double parameters = 0.0;
+    for (const Adapter& adapter : layer_adapters(plan.architecture, plan.training, 1, kind))
+      parameters += static_cast<double>(adapter.parameters());
+    return parameters;
+  };
+  double sum = token.head * (trains_head(plan) ? 3.0 : 2.0);
+  for (std::int64_t layer = 0; layer < plan.architecture.layers; ++layer) {
+    const LayerKind kind = plan.architecture.kind_of(layer);
+    const double linear = kind == LayerKind::Moe ? token.moe_layer : token.linear_layer;
+    const double core =
+        share * (plan.architecture.windowed(layer) ? token.window_layer : token.attention_layer);
+    const bool trained = trains_layer(plan, layer);
+    sum += linear + core;
+    if (reaches(plan, layer)) sum += linear + 2.0 * core;
+    if (trained) sum += adapted ? 6.0 * adapters(kind) : linear;
+  }
+  return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
+}
+
+// The forward of the layers that run again as a whole.
+Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
+  const TokenFlops token = token_flops(plan.architecture, {.sequence_length = query.sequence_length,
+                                                           .vocab = query.vocab,
+                                                           .attention = query.attention,
+                                                           .mtp_layers = query.mtp_layers});
+  const double share = attention_share(plan);
+  const std::vector<bool> again = recomputed_layers(plan);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if (again[i]) sum += layer_flops(plan.architecture, token, layer, share);
+  }
+  return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
+}
+
+Flops recomputed(const Scenario& scenario, AttentionCount attention) {
+  const Training& training = scenario.plan.training;
+  const FlopsQuery query = flops_query(scenario, attention);
+  if (training.recompute == Recompute::Full) return recomputed_whole(scenario.plan, query);
+  RecomputeModules modules = recompute_modules(training);
+  const Flops all =
+      recomputed_flops(scenario.plan.architecture, query, training.recompute, modules);
+  const bool core = training.recompute == Recompute::Selective && modules.core;
+  if (!core || scenario.plan.documents.kind == DocumentKind::None) return all;
+  modules = {};
+  const Flops cores =
+      recomputed_flops(scenario.plan.architecture, query, Recompute::Selective, modules);
+  return all + cores * (attention_share(scenario.plan) - 1.0);
+}
+
+// One GPU's, or where they differ what they reach on average.
+FlopsPerSecond mean_peak(const Cluster& cluster,
+                         const std::function<FlopsPerSecond(const GpuSheet&)>& peak) {
+  const ClusterFacts& facts = cluster.facts();
+  if (!cluster.has_mixed_gpus()) return peak(load_gpu_sheet(facts.gpu));
+  double sum = 0.0;
+  std::map<std::string, double> peaks;
+  for (const GpuKind& gpu : facts.mixed_gpus) {
+    const auto [known, fresh] = peaks.try_emplace(gpu.profile, 0.0);
+    if (fresh) known->second = peak(load_gpu_sheet(gpu.profile)).value();
+    sum += known->second;
+  }
+  return FlopsPerSecond{sum / static_cast<double>(facts.mixed_gpus.size())};
+}
+
+std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster) {
+  const auto row = [&](DataType precision) {
+    return PeakRate{std::string(to_string(precision)),
+                    mean_peak(cluster, [&](const GpuSheet& gpu) { return gpu.peak(precision); })};
+  };
+  std::vector<PeakRate> peaks{row(plan.training.precision)};
+  const Recipe& recipe = plan.recipe;
+  if (recipe.four_bit_products) {
+    peaks.push_back({"fp4", mean_peak(cluster, [](const GpuSheet& gpu) { return gpu.fp4; })});
+  } else if (recipe.products && *recipe.products != plan.training.precision) {
+    peaks.push_back(row(*recipe.products));
+  }
+  return peaks;
+}
+
+}  // namespace
+
+RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
+  const TrainingPlan& plan = scenario.plan;
+  RunFacts facts;
+  facts.title = scenario.description;
+  facts.scenario = resolved(scenario);
+  facts.engine = scenario.engine;
+  facts.seed = scenario.seed;
+  facts.steps = plan.servers.servers > 0 ? static_cast<double>(plan.servers.steps) : 1.0;
+  facts.tokens_per_step =
+      static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
+  facts.model_flops = trained_flops(scenario, scenario.flops_convention);
+  facts.model_flops_other = trained_flops(scenario, other(scenario.flops_convention));
+  facts.hardware_flops = facts.model_flops + recomputed(scenario, scenario.flops_convention);
+  facts.hardware_flops_other =
+      facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));
+  facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
+  facts.peaks = peaks_of(plan, cluster);
+  facts.assumptions = scenario.assumptions;
+  facts.defaults = default_sentences(scenario.applied_defaults);
+  if (scenario.published) {
+    facts.published_source = scenario.published->source;
+    facts.published_note = scenario.published->note;
+  }
+  facts.approximations = plan_approximations(scenario);
+  for (Approximation& found : cluster_approximations(cluster))
+    facts.approximations.push_back(std::move(found));
+  return facts;
+}
+
+// About.
+std::size_t footprint(const RunFacts& /*facts*/) {
+  constexpr std::size_t kResolvedScenario = 65'536;
+  return kResolvedScenario;
+}
+
+RunFacts with_run(RunFacts facts, const Cluster& cluster, const Timeline& timeline,
+                  const std::vector<Approximation>& of_fold,
+                  const std::vector<Approximation>& of_costs) {
+  if (facts.engine == "simgrid") facts.engine_version = "SimGrid " TRAINYARD_SIMGRID_VERSION;
+  facts.gpu_memory = cluster.facts().gpu_memory;
+  for (const auto& found : {of_fold, engine_approximations(timeline), of_costs})
+    facts.approximations.insert(facts.approximations.end(), found.begin(), found.end());
+  return facts;
+}
+
+std::vector<PublishedComparison> compare_published(const Scenario& scenario, const RunFacts& facts,
+                                                   Seconds step_time) {
+  std::vector<PublishedComparison> rows;
+  if (!scenario.published) return rows;
+  const Published& published = *scenario.published;
+  const double gpus = static_cast<double>(scenario.plan.world());
+  const FlopsPerSecond model = facts.model_flops / step_time / gpus;
+  const FlopsPerSecond hardware = facts.hardware_flops / step_time / gpus;
+  const auto add = [&rows](const char* figure, const char* title, const char* unit, double there,
+                           double here) {
+    rows.push_back(
+        {.figure = figure, .title = title, .unit = unit, .published = there, .predicted = here});
+  };
+  if (published.step_time)
+    add("step_time_s", "step time", "s", published.step_time->value(), step_time.value());
+  if (published.tokens_per_s_per_gpu) {
+    add("tokens_per_s_per_gpu", "tokens/s per GPU", "tokens/s", *published.tokens_per_s_per_gpu,
+        facts.tokens_per_step / step_time.value() / gpus);
+  }
+  if (published.model_flops_per_gpu) {
+    add("model_tflops_per_gpu", "model FLOP/s per GPU", "TFLOP/s",
+        published.model_flops_per_gpu->value() / 1e12, model.value() / 1e12);
+  }
+  if (published.hardware_flops_per_gpu) {
+    add("hardware_tflops_per_gpu", "hardware FLOP/s per GPU", "TFLOP/s",
+        published.hardware_flops_per_gpu->value() / 1e12, hardware.value() / 1e12);
+  }
+  if (published.mfu) add("mfu", "MFU", "", *published.mfu, model / facts.peaks.front().rate);
+  return rows;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,79 @@
+#include "scenarios/simulate/interference.hpp"
+
+#include <algorithm>
+
+#include "sim/engine/engine.hpp"
+
+namespace trainyard {
+
+namespace {
+
+bool crosses_nodes(const Cluster& cluster, const Workload& workload, const Group& group) {
+  const auto node_of = [&](RankId rank) { return cluster.node_of(workload.ranks[rank].gpu); };
+  const std::uint32_t first = node_of(group.members.front());
+  return std::any_of(group.members.begin(), group.members.end(),
+                     [&](RankId rank) { return node_of(rank) != first; });
+}
+
+std::int64_t sms_by_sheet(const CommunicationSms& sheet, CollectiveOp op, bool across) {
+  if (!across) return sheet.intra;
+  return op == CollectiveOp::SendRecv ? sheet.send_recv : sheet.inter;
+}
+
+bool is_exchange(CollectiveOp op) {
+  return op == CollectiveOp::SendRecv || op == CollectiveOp::AllToAll;
+}
+
+}  // namespace
+
+std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Workload& workload,
+                                                const Partition& partition,
+                                                const Carriers& carriers, const GpuSheet& gpu,
+                                                std::int64_t exchange_sms) {
+  const std::vector<GroupClass>& classes = partition.groups;
+  std::vector<std::vector<double>> losses(classes.size());
+  for (std::uint32_t group_class = 0; group_class < classes.size(); ++group_class) {
+    const Group& group = workload.groups[classes[group_class].representative];
+    const bool across = crosses_nodes(cluster, workload, group);
+    const auto& calls = partition.phases[group_class];
+    losses[group_class].assign(calls.size(), 0.0);
+    for (std::uint32_t call = 0; call < calls.size(); ++call) {
+      if (calls[call].empty()) continue;  // the class never makes it
+      const CollectiveOp op = workload.calls[call].op;
+      if (op == CollectiveOp::HostCopy) continue;  // copy engines, which hold no SMs
+      if (exchange_sms > 0 && group.kind == GroupKind::Expert && op == CollectiveOp::AllToAll)
+        continue;
+      const std::uint32_t channels =
+          is_exchange(op) ? 0 : carrier_of(carriers, workload, group_class, call).channels;
+      const auto sms = channels > 0
+                           ? static_cast<double>(channels)
+                           : static_cast<double>(sms_by_sheet(gpu.communication_sms, op, across));
+      const double share = sms / static_cast<double>(gpu.sms);
+      losses[group_class][call] =
+          std::min(share * gpu.communication_sms.compute_loss, kComputeLossMost);
+    }
+  }
+  return losses;
+}
+
+bool exchanges_rows(const Workload& workload) {
+  return std::any_of(workload.calls.begin(), workload.calls.end(),
+                     [](const Call& call) { return call.op == CollectiveOp::AllToAll; }) &&
+         std::any_of(workload.groups.begin(), workload.groups.end(),
+                     [](const Group& group) { return group.kind == GroupKind::Expert; });
+}
+
+std::vector<double> communication_losses(const Partition& partition, const GpuSheet& gpu) {
+  if (!(gpu.communication_sms.slowed > 0.0)) return {};
+  return std::vector<double>(partition.groups.size(), gpu.communication_sms.slowed);
+}
+
+Interference find_interference(const Cluster& cluster, const Lowered& lowered, const Folded& folded,
+                               KernelPricings& pricings) {
+  const KernelPricing& pricing = pricings.of(cluster.facts().gpu);
+  return {.compute = compute_losses(cluster, *lowered.workload, folded.partition, folded.carriers,
+                                    pricing.gpu.sheet, pricing.times.exchange_sms),
+          .communication = communication_losses(folded.partition, pricing.gpu.sheet)};
+}
+
+}  // namespace trainyard

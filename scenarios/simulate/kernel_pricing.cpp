@@ -1,0 +1,87 @@
+#include "scenarios/simulate/kernel_pricing.hpp"
+
+namespace trainyard {
+
+Stragglers stragglers_of(const Scenario& scenario) {
+  return scenario.stragglers ? load_stragglers() : Stragglers{};
+}
+
+KernelSoftware kernel_software(const Scenario& scenario) {
+  return {.framework = scenario.framework,
+          .last_replica = last_replica(stragglers_of(scenario), scenario.plan),
+          .four_bit_products = scenario.plan.recipe.four_bit_products,
+          .fused_experts = scenario.plan.experts.products == ExpertProducts::Fused,
+          .memory_efficient = scenario.plan.training.attention == AttentionKind::MemoryEfficient};
+}
+
+KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& software)
+    : gpu(load_gpu(name)), last_replica(software.last_replica) {
+  const GpuSheet& sheet = gpu.sheet;
+  if (!software.framework.empty())
+    times = load_framework_times(software.framework, sheet.generation);
+  if (software.fused_experts) times.fuse_experts();
+  if (software.memory_efficient) times.attend(load_memory_efficient_times(sheet.generation));
+  if (software.four_bit_products) times.narrow(four_bit_share(sheet));
+}
+
+// The tables of measured shapes, of which a GPU has some thousands.
+std::size_t footprint(const KernelPricing& /*pricing*/) {
+  constexpr std::size_t kMeasured = std::size_t{1} << 20U;
+  return kMeasured;
+}
+
+const KernelPricing& KernelPricings::of(const std::string& gpu) {
+  std::shared_ptr<const KernelPricing>& pricing = pricings_[gpu];
+  if (!pricing)
+    pricing =
+        memo_.get<KernelPricing>([&] { return KernelPricing(gpu, software_); }, gpu, software_);
+  return *pricing;
+}
+
+double framework_factor(const KernelPricing& pricing, const Kernel& kernel, const Cost& profile) {
+  const FrameworkTimes& times = pricing.times;
+  const MemoryBound beside{.bytes = times.ring_bytes(kernel)};
+  if (beside.bytes == 0) return times.as_wide(kernel);
+  const Seconds passes = pricing.gpu.model->cost(beside).time * times.memory_bound;
+  return times.as_wide(kernel) + passes / profile.time;
+}
+
+Cost KernelPrice::cost() const {
+  const double software = framework * four_bits * last_replica;
+  return {.time = profile.time * software * beside_exchanges, .provenance = profile.provenance};
+}
+
+std::vector<KernelPrice> kernel_prices(const Workload& workload,
+                                       const std::vector<std::string>& gpu_of_kernel,
+                                       KernelPricings& pricings, bool keeps_sms) {
+  std::vector<KernelPrice> prices;
+  prices.reserve(workload.kernels.size());
+  for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
+    const KernelPricing& pricing = pricings.of(gpu_of_kernel[index]);
+    const Kernel& kernel = workload.kernels[index];
+    const GpuSheet& sheet = pricing.gpu.sheet;
+    const double compute_loss = sheet.communication_sms.compute_loss;
+    const Cost profile = pricing.gpu.model->cost(kernel);
+    prices.push_back(
+        {.profile = profile,
+         .framework = framework_factor(pricing, kernel, profile),
+         .four_bits = pricing.times.narrower(kernel),
+         .last_replica = pricing.last_replica,
+         .beside_exchanges =
+             keeps_sms ? pricing.times.beside_exchanges(kernel, sheet.sms, compute_loss) : 1.0});
+  }
+  return prices;
+}
+
+std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings, bool interferes,
+                                const WhatIf& what_if) {
+  const Workload& workload = *lowered.workload;
+  std::vector<Cost> costs;
+  costs.reserve(workload.kernels.size());
+  for (const KernelPrice& price : kernel_prices(workload, lowered.gpu_of_kernel, pricings,
+                                                interferes && lowered.exchanges_rows))
+    costs.push_back(changed_cost(what_if, workload.kernels[costs.size()], price.cost()));
+  return costs;
+}
+
+}  // namespace trainyard

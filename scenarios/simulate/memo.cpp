@@ -1,0 +1,45 @@
+#include "scenarios/simulate/memo.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+std::shared_future<Memo::Held> Memo::find_or_add(const std::function<bool(const void*)>& same,
+                                                 Entry fresh, std::uint64_t& number) {
+  const std::scoped_lock lock(mutex_);
+  number = ++clock_;
+  for (Entry& entry : entries_) {
+    if (entry.type != fresh.type || !same(entry.inputs.get())) continue;
+    entry.used = number;
+    return entry.value;
+  }
+  fresh.used = fresh.number = number;
+  entries_.push_back(std::move(fresh));
+  return {};
+}
+
+void Memo::keep(std::uint64_t number, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto kept = std::ranges::find(entries_, number, &Entry::number);
+  kept->bytes = std::max<std::size_t>(bytes, 1);
+  bytes_ += kept->bytes;
+  while (bytes_ > most_bytes_) {
+    const auto oldest = std::ranges::min_element(entries_, {}, [](const Entry& entry) {
+      return entry.bytes == 0 ? UINT64_MAX : entry.used;
+    });
+    bytes_ -= oldest->bytes;
+    entries_.erase(oldest);
+  }
+}
+
+void Memo::forget(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  entries_.erase(std::ranges::find(entries_, number, &Entry::number));
+}
+
+std::size_t Memo::bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace trainyard

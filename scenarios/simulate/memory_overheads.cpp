@@ -1,0 +1,111 @@
+#include "scenarios/simulate/memory_overheads.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "models/lower/program_builder.hpp"
+#include "sim/timeline/memory.hpp"
+#include "sim/workload/program_forms.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t sum(const std::vector<std::int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+
+// What came and went, at its most.
+std::int64_t dynamic_bytes(const RunView& view, std::size_t rank_class, const MemoryPeak& peak) {
+  const Program& program = view.workload.programs[view.partition.ranks[rank_class].program];
+  return peak.bytes - sum(resident_bytes(view.workload, program));
+}
+
+struct CallMade {
+  std::uint16_t slot = 0;
+  std::uint32_t call = 0;
+  bool message = false;
+  auto operator<=>(const CallMade&) const = default;
+};
+
+// What a program communicates, each once.
+std::vector<CallMade> calls_made(const Program& program) {
+  std::vector<CallMade> calls;
+  std::array<CallMade, 8> recent{};  // microbatches make the same few in turn
+  recent.fill({.slot = 0, .call = kNone, .message = false});
+  std::size_t next = 0;
+  for (const Operation& op : program.operations.written()) {
+    const bool message = op.kind == OpKind::Send || op.kind == OpKind::Recv;
+    if (!message && op.kind != OpKind::Collective) continue;
+    const CallMade made{.slot = op.slot, .call = op.payload, .message = message};
+    if (std::ranges::find(recent, made) != recent.end()) continue;
+    calls.push_back(recent[next++ % recent.size()] = made);
+  }
+  std::ranges::sort(calls);
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
+  return calls;
+}
+
+std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
+                                const std::vector<CallMade>& calls,
+                                const FrameworkMemory& framework) {
+  constexpr std::uint32_t kMessageChannels = 2;
+  const RankClass& entry = view.partition.ranks[rank_class];
+  const Rank& rank = view.workload.ranks[entry.representative];
+  std::map<GroupId, std::int64_t> ends;  // channels times peers, by communicator
+  for (const auto& [slot, call, message] : calls) {
+    const GroupId group = rank.slots.at(slot).group;
+    if (group == kNone || view.workload.groups[group].members.size() < 2) continue;
+    const std::uint32_t channels = std::max(kMessageChannels, view.carrier(group, call).channels);
+    const std::int64_t peers = message ? 1 : 2;
+    ends[group] = std::max(ends[group], channels * peers);
+  }
+  std::int64_t bytes = 0;
+  for (const auto& [group, count] : ends) bytes += count * framework.channel_bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
+                                const FrameworkMemory& framework) {
+  const Program& program = view.workload.programs[view.partition.ranks[rank_class].program];
+  return communicator_bytes(view, rank_class, calls_made(program), framework);
+}
+
+MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
+  MemoryFound found{.software =
+                        std::vector(view.workload.programs.size(),
+                                    std::vector<std::int64_t>(view.workload.categories.size(), 0))};
+  std::vector<std::int64_t> dynamic(view.workload.programs.size(), 0);
+  const std::vector<std::uint32_t> forms = program_forms(view.workload.programs);
+  std::map<std::uint32_t, std::vector<CallMade>> calls;  // by form
+  constexpr auto kCommunication = static_cast<std::size_t>(Category::Communication);
+  for (std::size_t rank_class = 0; rank_class < view.partition.ranks.size(); ++rank_class) {
+    const std::uint32_t program = view.partition.ranks[rank_class].program;
+    const auto [made, fresh] = calls.try_emplace(forms[program]);
+    if (fresh) made->second = calls_made(view.workload.programs[program]);
+    std::int64_t& buffers = found.software[program].at(kCommunication);
+    buffers = std::max(buffers, communicator_bytes(view, rank_class, made->second, framework));
+    found.peaks.push_back(memory_peak(view.workload, view.partition, view.timeline, rank_class));
+    dynamic[program] =
+        std::max(dynamic[program], dynamic_bytes(view, rank_class, found.peaks.back()));
+  }
+  for (std::size_t program = 0; program < dynamic.size(); ++program)
+    found.software[program].at(static_cast<std::size_t>(Category::Fragmentation)) =
+        std::llround(framework.fragmentation * static_cast<double>(dynamic[program]));
+  // What is held all along makes peaks higher, and moves none.
+  for (std::size_t rank_class = 0; rank_class < found.peaks.size(); ++rank_class) {
+    MemoryPeak& peak = found.peaks[rank_class];
+    const auto& held = found.software[view.partition.ranks[rank_class].program];
+    peak.bytes += sum(held);
+    std::ranges::transform(peak.by_category, held, peak.by_category.begin(), std::plus{});
+  }
+  return found;
+}
+
+}  // namespace trainyard

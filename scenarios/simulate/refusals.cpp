@@ -1,0 +1,59 @@
+#include "scenarios/simulate/refusals.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "models/collectives/collective.hpp"
+#include "models/collectives/nccl/transport.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+bool is_chosen(const CollectiveChoice& choice, const RefusedCall& refused) {
+  const auto group = choice.algorithm.find(refused.kind);
+  return group != choice.algorithm.end() && group->second.contains(refused.op) &&
+         find_algorithm(refused.op, refused.algorithm) != nullptr;
+}
+
+// Who has waited longest, and for whom: the first line below the headline.
+std::string longest_wait(const std::string& deadlock) {
+  constexpr std::size_t kIndent = 3;  // "\n  "
+  const std::size_t begin = deadlock.find('\n');
+  if (begin == std::string::npos) return deadlock;
+  const std::size_t end = deadlock.find('\n', begin + 1);
+  return deadlock.substr(begin + kIndent, end == std::string::npos ? end : end - begin - kIndent);
+}
+
+}  // namespace
+
+void name_refused_choice(const Scenario& scenario, const RefusedCall& refused) {
+  // What bounds NCCL's choice holds for every group, so it may leave one nothing to choose.
+  if (refused.algorithm == nccl::kNcclName)
+    throw InputError({.file = scenario.file,
+                      .pointer = "/collectives/nccl",
+                      .problem = refused.what(),
+                      .hint = "an algorithm of one operation alone stands in its group: "
+                              "{\"data\": {\"all_reduce\": \"tree\"}}"});
+  if (!is_chosen(scenario.plan.collectives, refused)) return;
+  throw InputError(
+      {.file = scenario.file,
+       .pointer = fmt::format("/collectives/{}/{}", to_string(refused.kind), to_string(refused.op)),
+       .problem = refused.what(),
+       .hint = {}});
+}
+
+void refuse_blocked_sends(const Scenario& scenario, const Deadlock& deadlock) {
+  const Parallelism& p = scenario.plan.parallelism;
+  if (p.overlap_p2p || p.pipeline == 1) return;
+  throw InputError(
+      {.file = scenario.file,
+       .pointer = "/parallelism/overlap_p2p",
+       .problem = fmt::format("{} cannot go on where false lets messages hold up their stage: {}",
+                              p.schedule, longest_wait(deadlock.what())),
+       .hint = "set overlap_p2p to true"});
+}
+
+}  // namespace trainyard

@@ -1,0 +1,68 @@
+#include "scenarios/simulate/what_if.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+namespace {
+
+double capacity_factor(const WhatIf& what_if, LinkKind kind) {
+  switch (kind) {
+    case LinkKind::NvLink:
+    case LinkKind::ChipToChip:
+    case LinkKind::Socket:
+      return what_if.nvlink;
+    case LinkKind::Pcie:
+    case LinkKind::NicPort:
+    case LinkKind::LeafSpine:
+    case LinkKind::SpineCore:
+    case LinkKind::Local:
+    case LinkKind::Global:
+      return what_if.network;
+  }
+  return 1.0;
+}
+
+double time_factor(const WhatIf& what_if, const Kernel& kernel) {
+  if (std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel))
+    return what_if.gemm;
+  if (std::holds_alternative<Attention>(kernel)) return what_if.attention;
+  if (const auto* copy = std::get_if<Copy>(&kernel))
+    return copy->kind == CopyKind::DeviceToDevice ? what_if.memory_bound : 1.0;
+  if (flops(kernel).value() > 0.0) return what_if.gemm;  // a recorded one that computes
+  return what_if.memory_bound;
+}
+
+}  // namespace
+
+Cluster changed_cluster(const WhatIf& what_if, const Cluster& cluster) {
+  Wiring wiring = cluster.wiring();
+  wiring.change_wires([&](Wire& wire) {
+    const double factor = capacity_factor(what_if, wire.kind);
+    wire.capacity = wire.capacity * factor;
+    wire.nominal = wire.nominal * factor;
+  });
+  return {cluster.facts(), std::move(wiring), cluster.gpus(), cluster.nic_of_gpu()};
+}
+
+Partition changed_partition(const WhatIf& what_if, const Workload& workload, Partition partition) {
+  for (std::size_t group = 0; group < partition.groups.size(); ++group) {
+    const GroupKind kind = workload.groups[partition.groups[group].representative].kind;
+    const bool free =
+        std::find(what_if.free.begin(), what_if.free.end(), kind) != what_if.free.end();
+    for (std::vector<FoldedPhase>& phases : partition.phases[group]) {
+      for (FoldedPhase& phase : phases) {
+        phase.latency_s = free ? 0.0 : phase.latency_s * what_if.latency;
+        if (free) phase.flows.clear();
+      }
+    }
+  }
+  return partition;
+}
+
+Cost changed_cost(const WhatIf& what_if, const Kernel& kernel, Cost cost) {
+  cost.time = Seconds{cost.time.value() * time_factor(what_if, kernel)};
+  return cost;
+}
+
+}  // namespace trainyard

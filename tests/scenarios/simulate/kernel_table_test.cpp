@@ -1,0 +1,67 @@
+// Does the table of kernels say what a run takes for them?
+#include "scenarios/simulate/kernel_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/workload/kernel.hpp"
+
+namespace trainyard {
+namespace {
+
+Scenario shipped(const char* name, const std::vector<Override>& overrides) {
+  return load_scenario(std::string(TRAINYARD_SOURCE_DIRECTORY "/scenarios/") + name, overrides);
+}
+
+// Times of the kernels of a run by their text; the run's list holds kernels that nobody computes.
+void expect_times_of_the_run(const Scenario& scenario) {
+  const trainyard::Result run = simulate(scenario, {});
+  std::multimap<std::string, double> of_run;
+  for (std::size_t kernel = 0; kernel < run.workload->kernels.size(); ++kernel)
+    of_run.emplace(to_text(run.workload->kernels[kernel]), run.kernel_costs[kernel].time.value());
+  const std::vector<KernelRow> rows = kernel_table(scenario, *run.cluster);
+  ASSERT_FALSE(rows.empty());
+  for (const KernelRow& row : rows) {
+    const KernelPrice& price = row.price;
+    const double time = price.cost().time.value();
+    EXPECT_DOUBLE_EQ(time, price.profile.time.value() * price.framework * price.four_bits *
+                               price.last_replica * price.beside_exchanges);
+    const auto [first, last] = of_run.equal_range(to_text(row.kernel));
+    EXPECT_TRUE(std::any_of(first, last, [&](const auto& entry) { return entry.second == time; }))
+        << to_text(row.kernel) << " takes " << time;
+  }
+}
+
+std::size_t with_factor(const std::vector<KernelRow>& rows, double KernelPrice::*factor) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(rows, [&](const KernelRow& row) { return row.price.*factor != 1.0; }));
+}
+
+TEST(KernelTable, TimesAreThoseOfTheRun) {
+  expect_times_of_the_run(shipped("first/two_gpus.json", {{"stragglers", "true"}}));
+  expect_times_of_the_run(shipped("megatron/gpt_22b_8xa100_selective.json", {}));
+  expect_times_of_the_run(shipped("unequal/llama3_8b_8xh100_8xa100.json", {}));
+}
+
+TEST(KernelTable, EachFactorStandsByItself) {
+  const Scenario scenario = shipped("fsdp/llama3_8b_8xh100_fsdp.json", {{"stragglers", "true"}});
+  const std::vector<KernelRow> rows = kernel_table(scenario, *shared_cluster(scenario.cluster));
+  EXPECT_GT(with_factor(rows, &KernelPrice::framework), 0U);
+  EXPECT_EQ(with_factor(rows, &KernelPrice::last_replica), rows.size());
+  EXPECT_EQ(with_factor(rows, &KernelPrice::beside_exchanges), 0U);
+  EXPECT_EQ(with_factor(rows, &KernelPrice::four_bits), 0U);
+}
+
+// Exchanges of experts keep 20 of the 132 SMs: products and attention run on the others.
+TEST(KernelTable, ExchangesOfExpertsSlowProducts) {
+  const Scenario scenario = shipped("moe/deepseek_v3_2048xh800.json", {});
+  const std::vector<KernelRow> rows = kernel_table(scenario, *shared_cluster(scenario.cluster));
+  const std::size_t slowed = with_factor(rows, &KernelPrice::beside_exchanges);
+  EXPECT_GT(slowed, 0U);
+  EXPECT_LT(slowed, rows.size());
+}
+
+}  // namespace
+}  // namespace trainyard

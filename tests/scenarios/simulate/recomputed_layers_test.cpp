@@ -1,0 +1,83 @@
+// A whole run under recomputation of some layers, and under each kernel of attention: what the step
+// takes and holds follows from the layers and the kernel alone.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "runs.hpp"
+
+namespace trainyard {
+namespace {
+
+// Eight layers on two stages of two chunks: 0, 1, 4, 5 on the first, 2, 3, 6, 7 on the second.
+Scenario recomputing(const std::vector<std::int64_t>& layers) {
+  auto document =
+      small_document({.tensor = 2, .pipeline = 2, .interleave = 2, .data = 2, .microbatches = 8});
+  document["defaults"] = "ideal";
+  document["training"]["recompute"] = layers.empty() ? "none" : "full";
+  document["training"]["recompute_method"] = "layers";
+  document["training"]["recompute_layers"] = layers;
+  return load(document);
+}
+
+std::int64_t held(const ScenarioRun& run) {
+  std::int64_t most = 0;
+  for (const MemoryPeak& peak : run.memory_peaks) most = std::max(most, peak.bytes);
+  return most;
+}
+
+TEST(RecomputedLayers, CostTimeAndSaveMemoryOneByOne) {
+  std::vector<std::int64_t> layers;
+  const ScenarioRun none = simulate(recomputing({}), {});
+  double before_s = none.timeline.makespan_s;
+  std::int64_t before = held(none);
+  double flops = none.facts.hardware_flops.value();
+  for (const std::int64_t layer : {3, 0, 7, 4, 5, 1, 6, 2}) {
+    layers.push_back(layer);
+    const ScenarioRun run = simulate(recomputing(layers), {});
+    EXPECT_GE(run.timeline.makespan_s, before_s * (1.0 - 1e-12)) << layer;
+    EXPECT_LE(held(run), before) << layer;
+    EXPECT_GT(run.facts.hardware_flops.value(), flops) << layer;
+    before_s = run.timeline.makespan_s;
+    before = held(run);
+    flops = run.facts.hardware_flops.value();
+  }
+  EXPECT_LT(before, held(none));
+  EXPECT_GT(before_s, none.timeline.makespan_s);
+}
+
+// Ranks that compute other layers again are not taken for each other.
+TEST(RecomputedLayers, FoldAndContractAsIfTheyDidNot) {
+  for (const std::vector<std::int64_t>& layers :
+       {std::vector<std::int64_t>{2}, {0, 5}, {1, 2, 3, 6, 7}}) {
+    const Scenario scenario = recomputing(layers);
+    const ScenarioRun folded = simulate(scenario, {});
+    const ScenarioRun unfolded = simulate(scenario, {.fold = false, .contract = false});
+    EXPECT_TRUE(agree(folded.timeline.makespan_s, unfolded.timeline.makespan_s));
+    EXPECT_EQ(held(folded), held(unfolded));
+    expect_sound(folded);
+  }
+}
+
+ScenarioRun with_attention(const char* kind, const char* node) {
+  auto document = small_document({.data = 8});
+  document["cluster"]["node"] = node;
+  document["training"]["attention"] = kind;
+  return simulate(load(document), {});
+}
+
+// Memory-efficient kernels keep what flash keeps, and are slower; scores in memory take more.
+TEST(AttentionKernels, DifferInTimeAndOnlyUnfusedInMemory) {
+  for (const char* node : {"dgx_a100_80gb", "dgx_h100"}) {
+    const ScenarioRun flash = with_attention("flash", node);
+    const ScenarioRun efficient = with_attention("memory_efficient", node);
+    const ScenarioRun unfused = with_attention("unfused", node);
+    EXPECT_GT(efficient.timeline.makespan_s, flash.timeline.makespan_s) << node;
+    EXPECT_EQ(held(efficient), held(flash)) << node;
+    EXPECT_GT(held(unfused), held(flash)) << node;
+  }
+  EXPECT_THROW(with_attention("memory_efficient", "dgx_b200"), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,262 @@
+// A scenario's run: the same whichever way it is asked for - folded or not, stepwise or fluid,
+// through a workload file, again.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "models/lower/program_builder.hpp"
+#include "runs.hpp"
+#include "scenarios/simulate/interference.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
+#include "sim/workload/workload_json.hpp"
+
+namespace trainyard {
+namespace {
+
+const std::string kTwoGpus =
+    std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/first/two_gpus.json";
+
+// One run for each part of the lowering: tensor groups, messages, rings of stages, replicas.
+const std::vector<SmallShape> kShapes = {
+    {.data = 8, .zero_stage = 1},
+    {.tensor = 8, .sequence_parallel = true},
+    {.tensor = 2, .pipeline = 2, .data = 2},
+    {.tensor = 2, .sequence_parallel = true, .pipeline = 4, .data = 2, .zero_stage = 1},
+    {.pipeline = 4, .interleave = 2, .data = 4, .tied = true},
+    {.tensor = 4,
+     .sequence_parallel = true,
+     .pipeline = 2,
+     .interleave = 2,
+     .data = 4,
+     .zero_stage = 1,
+     .tied = true},
+    {.tensor = 2, .sequence_parallel = true, .data = 2, .context = 4, .chunked = true},
+    {.pipeline = 2, .data = 1, .zero_stage = 1, .context = 8, .exchange = "all_gather"},
+    {.data = 2, .context = 8, .exchange = "a2a+p2p", .traders = 4}};
+
+TEST(Run, SmallScenariosAreSound) {
+  for (const SmallShape& shape : kShapes) expect_sound(simulate(small_scenario(shape), {}));
+}
+
+// Are the peaks that a run keeps those of its final timeline and all that its programs
+// and the software around them hold?
+TEST(Run, KeepsTheMemoryPeaksOfItsClasses) {
+  for (const SmallShape& shape : kShapes) {
+    const ScenarioRun run = simulate(small_scenario(shape), {});
+    ASSERT_EQ(run.memory_peaks.size(), run.partition->ranks.size());
+    for (std::size_t index = 0; index < run.memory_peaks.size(); ++index) {
+      MemoryPeak fresh = memory_peak(*run.workload, *run.partition, run.timeline, index);
+      const auto& held = run.software_memory.at(run.partition->ranks[index].program);
+      for (std::size_t category = 0; category < held.size(); ++category) {
+        fresh.by_category[category] += held[category];
+        fresh.bytes += held[category];
+      }
+      EXPECT_EQ(run.memory_peaks[index].bytes, fresh.bytes);
+      EXPECT_EQ(run.memory_peaks[index].at_s, fresh.at_s);
+      EXPECT_EQ(run.memory_peaks[index].operation, fresh.operation);
+      EXPECT_EQ(run.memory_peaks[index].by_category, fresh.by_category);
+      EXPECT_GT(fresh.by_category.at(static_cast<std::size_t>(Category::Communication)), 0);
+    }
+  }
+}
+
+// An H100's data sheet says 989.4 TFLOP/s in bf16 and twice that in fp8, a GB200's 4 times in fp4.
+TEST(Run, NarrowProductsHaveAPeakOfTheirOwn) {
+  struct Case {
+    const char* node;
+    const char* recipe;
+    std::string precision;
+    double ratio;
+  };
+  for (const Case& one :
+       {Case{"dgx_h100", "fp8", "fp8", 2.0}, Case{"dgx_h100", "standard", "", 0.0},
+        Case{"gb200_nvl72", "nvfp4", "fp4", 4.0}}) {
+    auto document = small_document({.data = 4});
+    document["cluster"] = {
+        {"node", one.node}, {"nodes", 1}, {"fabric", {{"kind", "single_switch"}}}};
+    document["parallelism"]["data"] = one.precision == "fp4" ? 72 : 8;
+    document["training"]["global_batch_size"] = 72;
+    document["training"]["recipe"] = one.recipe;
+    const std::vector<PeakRate> peaks = simulate(load(document), {}).facts.peaks;
+    ASSERT_EQ(peaks.size(), one.precision.empty() ? 1U : 2U);
+    EXPECT_EQ(peaks[0].precision, "bf16");
+    if (one.precision.empty()) continue;
+    EXPECT_EQ(peaks[1].precision, one.precision);
+    EXPECT_NEAR(peaks[1].rate / peaks[0].rate, one.ratio, 0.01);
+  }
+}
+
+// Are the shares of time that a run keeps, found beside its peaks of memory, those of its timeline?
+TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
+  for (const SmallShape& shape : kShapes) {
+    const ScenarioRun run = simulate(small_scenario(shape), {.breakdowns = true});
+    ASSERT_EQ(run.breakdowns.size(), run.partition->ranks.size());
+    for (std::size_t index = 0; index < run.breakdowns.size(); ++index) {
+      EXPECT_EQ(run.breakdowns[index].seconds,
+                breakdown(*run.workload, *run.partition, run.timeline, index).seconds);
+      EXPECT_EQ(run.view().breakdown_of(index).seconds, run.breakdowns[index].seconds);
+    }
+    EXPECT_TRUE(simulate(small_scenario(shape), {}).breakdowns.empty());
+  }
+}
+
+TEST(Run, FoldedEqualsUnfoldedInEverySpan) {
+  for (const SmallShape& shape : kShapes) {
+    const Scenario scenario = small_scenario(shape);
+    const ScenarioRun folded = simulate(scenario, {});
+    const ScenarioRun unfolded =
+        simulate(scenario, {.fold = false, .timing = false, .progress = {}});
+    EXPECT_LT(folded.partition->ranks.size(), unfolded.partition->ranks.size());
+    ASSERT_EQ(unfolded.partition->ranks.size(), folded.workload->ranks.size());
+    std::size_t differing = 0;
+    for (RankId rank = 0; rank < folded.workload->ranks.size(); ++rank) {
+      const OpTimes& a = folded.timeline.classes[folded.partition->class_of_rank[rank]];
+      const OpTimes& b = unfolded.timeline.classes[unfolded.partition->class_of_rank[rank]];
+      ASSERT_EQ(a.start_s.size(), b.start_s.size());
+      for (std::size_t op = 0; op < a.start_s.size(); ++op) {
+        if (!agree(a.start_s[op], b.start_s[op]) || !agree(a.end_s[op], b.end_s[op])) ++differing;
+      }
+    }
+    EXPECT_EQ(differing, 0U);
+    EXPECT_TRUE(agree(folded.timeline.makespan_s, unfolded.timeline.makespan_s));
+  }
+}
+
+// Rings of two over a link of their own: sending the steps one by one takes what the fluid says.
+TEST(Run, StepwiseEqualsFluidOnTwoGpus) {
+  const ScenarioRun fluid = simulate(load_scenario(kTwoGpus, {}), {});
+  const ScenarioRun stepwise =
+      simulate(load_scenario(kTwoGpus, {{.path = "collective_model", .value = "stepwise"}}), {});
+  expect_sound(fluid);
+  EXPECT_GT(stepwise.workload->programs.front().operations.size(),
+            fluid.workload->programs.front().operations.size());
+  EXPECT_NEAR(stepwise.timeline.makespan_s, fluid.timeline.makespan_s,
+              kAgreement * fluid.timeline.makespan_s);
+}
+
+TEST(Run, AWorkloadFileGivesTheSameTimelineToTheBit) {
+  for (const SmallShape& shape : kShapes) {
+    nlohmann::ordered_json document = small_document(shape);
+    document["defaults"] = "ideal";  // a workload says nothing of its software
+    const Scenario scenario = load(document);
+    const std::string text = to_json(scenario_workload(scenario, build_cluster(scenario.cluster)));
+    EXPECT_EQ(to_json(parse_workload("again", text)), text);
+    const std::string direct = in_a_child([&] { return bits(simulate(scenario, {}).timeline); });
+    const std::string again = in_a_child([&] {
+      WorkloadQuestion question;
+      question.workload = parse_workload("again", text);
+      question.cluster = scenario.cluster;
+      return bits(simulate(std::move(question), {}).timeline);
+    });
+    EXPECT_GT(direct.size(), 1000U);
+    EXPECT_TRUE(direct == again) << direct.substr(0, 40) << again.substr(0, 40);
+  }
+}
+
+TEST(Run, IsDeterministic) {
+  std::vector<Scenario> scenarios = {load_scenario(kTwoGpus, {})};
+  for (const SmallShape& shape : kShapes) scenarios.push_back(small_scenario(shape));
+  for (const Scenario& scenario : scenarios) {
+    const auto text = [&] { return to_text(result_json(simulate(scenario, {}).view())); };
+    const std::string once = in_a_child(text);
+    EXPECT_GT(once.size(), 1000U);
+    EXPECT_EQ(once, in_a_child(text));
+  }
+}
+
+// Without contention there is nothing for the solver to do; with it, it only takes longer. (Where
+// messages slow kernels down, one that comes late may spare the kernels of the critical path.)
+TEST(Run, TheIdealEngineIsALowerBound) {
+  for (const SmallShape& shape : kShapes) {
+    auto document = small_document(shape);
+    document["interference"] = false;
+    const double simgrid = simulate(load(document), {}).timeline.makespan_s;
+    document["engine"] = "ideal";
+    const double ideal = simulate(load(document), {}).timeline.makespan_s;
+    EXPECT_LE(ideal, simgrid * (1.0 + kAgreement));
+    EXPECT_GT(ideal, 0.5 * simgrid);
+  }
+}
+
+double step_time(nlohmann::ordered_json document, const std::string& key, bool value) {
+  document["parallelism"][key] = value;
+  const ScenarioRun run = simulate(load(document), {});
+  expect_sound(run);
+  return run.timeline.makespan_s;
+}
+
+// What is hidden behind compute costs nothing; what is not is added.
+TEST(Run, OverlapIsWorthItsName) {
+  const auto replicas = small_document({.data = 8, .zero_stage = 1});
+  EXPECT_LT(step_time(replicas, "overlap_grad_reduce", true),
+            step_time(replicas, "overlap_grad_reduce", false));
+  EXPECT_LE(step_time(replicas, "overlap_param_gather", true),
+            step_time(replicas, "overlap_param_gather", false) * (1.0 + kAgreement));
+  const auto tensor = small_document({.tensor = 8, .sequence_parallel = true});
+  EXPECT_LT(step_time(tensor, "overlap_tensor", true), step_time(tensor, "overlap_tensor", false));
+  for (const int interleave : {1, 2}) {
+    const auto stages =
+        small_document({.pipeline = 4, .interleave = interleave, .data = 2, .microbatches = 8});
+    EXPECT_LT(step_time(stages, "overlap_p2p", true), step_time(stages, "overlap_p2p", false));
+  }
+}
+
+// An A100's profile in which computation loses so much for each share of the SMs held, and
+// communication so much of its rate beside computation.
+std::string profile_with(double compute_loss, double slowed) {
+  auto profile =
+      nlohmann::ordered_json::parse(read_file(data_file("kernels/profiles", "a100_80gb")));
+  profile["communication_sms"]["compute_loss"] = compute_loss;
+  profile["communication_sms"]["slowed"] = slowed;
+  const std::string file =
+      fmt::format("{}trainyard_losses_{}_{}.json", testing::TempDir(), compute_loss, slowed);
+  write_file(file, profile.dump(1));
+  return file;
+}
+
+// What a profile says of interference is what the step pays, in both engines; nothing of it is left
+// where the scenario switches interference off.
+TEST(Run, TheProfileSaysWhatInterferenceCosts) {
+  for (const char* engine : {"ideal", "simgrid"}) {
+    auto document = small_document({.data = 8, .zero_stage = 1});
+    document["engine"] = engine;
+    const auto step = [&](double compute_loss, double slowed) {
+      Scenario scenario = load(document);
+      scenario.cluster.node.gpu = profile_with(compute_loss, slowed);
+      const ScenarioRun run = simulate(scenario, {});
+      expect_sound(run);
+      return run.timeline.makespan_s;
+    };
+    const double free = step(0.0, 0.0);
+    const double held = step(1.0, 0.0);
+    EXPECT_LT(free, held) << engine;
+    EXPECT_LT(held, step(3.0, 0.0)) << engine;
+    EXPECT_LT(free, step(0.0, 0.5)) << engine;
+    document["interference"] = false;
+    EXPECT_NEAR(step(3.0, 0.5), free, kAgreement * free) << engine;
+  }
+}
+
+// Each call's loss is the sheet's factor times the share of the SMs that it holds.
+TEST(Run, LossesGrowWithTheProfilesFactor) {
+  const ScenarioRun run = simulate(small_scenario({.data = 8, .zero_stage = 1}), {});
+  GpuSheet sheet = load_gpu_sheet("a100_80gb");
+  const auto plain =
+      compute_losses(*run.cluster, *run.workload, *run.partition, *run.carriers, sheet);
+  sheet.communication_sms.compute_loss = 0.25;
+  const auto quarter =
+      compute_losses(*run.cluster, *run.workload, *run.partition, *run.carriers, sheet);
+  double most = 0.0;
+  for (std::size_t group = 0; group < plain.size(); ++group)
+    for (std::size_t call = 0; call < plain[group].size(); ++call) {
+      EXPECT_NEAR(quarter[group][call], 0.25 * plain[group][call], 1e-15);
+      most = std::max(most, plain[group][call]);
+    }
+  EXPECT_GT(most, 0.0);
+  EXPECT_TRUE(communication_losses(*run.partition, sheet).empty());
+  sheet.communication_sms.slowed = 0.3;
+  for (const double loss : communication_losses(*run.partition, sheet)) EXPECT_EQ(loss, 0.3);
+}
+
+}  // namespace
+}  // namespace trainyard

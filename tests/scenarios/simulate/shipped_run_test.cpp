@@ -1,0 +1,55 @@
+// Does every scenario that is shipped run, and is what comes out sound?
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <iostream>
+#include <set>
+
+#include "runs.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> shipped() {
+  const fs::path folder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool data = entry.path().parent_path().filename() == "data";  // of validation
+    if (name.ends_with(".json") && name != "scenario.schema.json" && !data) {
+      files.insert(entry.path().string());
+    }
+  }
+  return {files.begin(), files.end()};
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  return fs::path(info.param).stem().string();
+}
+
+class Shipped : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Shipped, Runs) {
+  const Scenario scenario = load_scenario(GetParam(), {});
+  const Cluster cluster = build_cluster(scenario.cluster);
+  const Workload workload = scenario_workload(scenario, cluster);
+  EXPECT_NO_THROW(validate(workload, ""));
+  EXPECT_EQ(std::ssize(workload.ranks), scenario.plan.world());
+  const auto start = std::chrono::steady_clock::now();
+  const ScenarioRun run = simulate(scenario, {});
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+  std::cout << "  step " << run.timeline.makespan_s << " s, simulated in " << wall.count() << " s";
+  for (const PublishedComparison& row : run.facts.published) {
+    std::cout << "; " << row.figure << " " << 100.0 * row.error() << " %";
+    EXPECT_GT(row.predicted, 0.0);
+  }
+  std::cout << "\n";
+  expect_sound(run);
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, Shipped, ::testing::ValuesIn(shipped()), test_name);
+
+}  // namespace
+}  // namespace trainyard
