@@ -1,0 +1,92 @@
+// Is simulate() what a library's users expect: repeatable, stoppable, safe from several threads?
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "runs.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+Scenario pipeline() {
+  return small_scenario({.tensor = 2, .pipeline = 2, .data = 4, .microbatches = 8});
+}
+
+TEST(Library, AMemoChangesNoDigitOfAResult) {
+  const Scenario scenario = pipeline();
+  Memo memo;
+  const Result first = simulate(scenario, {}, memo);
+  const Result again = simulate(scenario, {}, memo);
+  EXPECT_EQ(first.workload, again.workload);
+  EXPECT_EQ(first.partition, again.partition);
+  EXPECT_NEAR(again.timeline.makespan_s, first.timeline.makespan_s,
+              1e-12 * first.timeline.makespan_s);
+  EXPECT_EQ(first.memory_peaks.front().bytes, again.memory_peaks.front().bytes);
+}
+
+TEST(Library, AChangedScenarioIsSimulatedAnew) {
+  Scenario scenario = pipeline();
+  Memo memo;
+  const Result before = simulate(scenario, {}, memo);
+  scenario.plan.training.sequence_length *= 2;
+  const Result after = simulate(scenario, {}, memo);
+  EXPECT_GT(after.timeline.makespan_s, 1.5 * before.timeline.makespan_s);
+  EXPECT_EQ(after.timeline.makespan_s, simulate(scenario).timeline.makespan_s);
+}
+
+TEST(Library, AStopEndsASimulationByCancelled) {
+  std::stop_source stop;
+  stop.request_stop();
+  Memo memo;
+  EXPECT_THROW((void)simulate(pipeline(), {.stop = stop.get_token()}, memo), Cancelled);
+}
+
+// Every operation has events of its own, so that progress is told in the middle of the run.
+TEST(Library, AStopInTheMiddleLeavesTheMemoAndTheEngineUsable) {
+  for (const char* engine : {"simgrid", "ideal"}) {
+    Scenario scenario =
+        small_scenario({.tensor = 2, .pipeline = 2, .data = 4, .microbatches = 128});
+    scenario.engine = engine;
+    Memo memo;
+    std::stop_source stop;
+    int told = 0;
+    const auto progress = [&](double fraction) {
+      ++told;
+      EXPECT_LT(fraction, 1.0);
+      stop.request_stop();
+    };
+    const SimulateOptions cancelled{
+        .fold = false, .contract = false, .progress = progress, .stop = stop.get_token()};
+    EXPECT_THROW((void)simulate(scenario, cancelled, memo), Cancelled) << engine;
+    EXPECT_EQ(told, 1) << engine;
+    const double kept = simulate(scenario, {}, memo).timeline.makespan_s;
+    const double alone = simulate(scenario).timeline.makespan_s;
+    EXPECT_NEAR(kept, alone, 1e-12 * alone) << engine;
+  }
+}
+
+TEST(Library, ThreadsGetTheResultsOfRunsOneByOne) {
+  const Scenario scenario = pipeline();
+  std::vector<WhatIf> asked;
+  for (const double factor : {1.0, 0.5, 2.0, 0.25}) asked.push_back({.network = factor});
+  std::vector<double> alone;
+  for (const WhatIf& what_if : asked)
+    alone.push_back(simulate(scenario, {.what_if = what_if}).timeline.makespan_s);
+  Memo memo;
+  std::vector<double> together(asked.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      threads.emplace_back([&, i] {
+        together[i] = simulate(scenario, {.what_if = asked[i]}, memo).timeline.makespan_s;
+      });
+  }
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    EXPECT_NEAR(together[i], alone[i], 1e-9 * alone[i]) << i;
+}
+
+}  // namespace
+}  // namespace trainyard
