@@ -39,7 +39,9 @@ std::unique_ptr<PreparedStep> prepare(const RowTables& tables, const MeasuredRow
   step->run = simulate(step->scenario, {});
   step->run.timeline = {};
   for (const Cost& cost : step->run.kernel_costs) step->kernel_seconds.push_back(cost.time.value());
-  step->compute_loss = compute_losses(step->run, load_gpu_sheet(step->run.cluster->facts().gpu));
+  step->compute_loss =
+      compute_losses(*step->run.cluster, *step->run.workload, *step->run.partition,
+                     *step->run.carriers, load_gpu_sheet(step->run.cluster->facts().gpu));
   step->measured_s = row.step_time_s;
   return step;
 }
@@ -61,10 +63,10 @@ HostRows& HostRows::operator=(HostRows&&) noexcept = default;
 double HostRows::ratio(std::size_t row, const HostCosts& costs) const {
   const PreparedStep& step = *steps_.at(row);
   const std::vector<HostLane> hosts =
-      host_lanes(step.run.workload, costs, host_habits(step.scenario.plan.parallelism));
+      host_lanes(*step.run.workload, costs, host_habits(step.scenario.plan.parallelism));
   const Timeline timeline = make_engine("ideal")->run({.cluster = *step.run.cluster,
-                                                       .workload = step.run.workload,
-                                                       .partition = step.run.partition,
+                                                       .workload = *step.run.workload,
+                                                       .partition = *step.run.partition,
                                                        .kernel_seconds = step.kernel_seconds,
                                                        .progress = {},
                                                        .compute_loss = step.compute_loss,

@@ -100,8 +100,9 @@ Json simulate_document(const std::string& name, const Json& document) {
   bool fits = true;
   const std::vector<StageMemory> stages = stage_memory(run.view());
   for (const StageMemory& stage : stages) {
-    const auto all = static_cast<double>(stage.peak.bytes - framework.context_bytes -
-                                         communicator_bytes(run.view(), stage.rank_class, framework));
+    const auto all =
+        static_cast<double>(stage.peak.bytes - framework.context_bytes -
+                            communicator_bytes(run.view(), stage.rank_class, framework));
     reserved = std::max(reserved, all);
     peak = std::max(peak, all - category_bytes(stage, Category::Fragmentation));
     fits = fits && stage.fits;

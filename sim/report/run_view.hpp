@@ -1,7 +1,7 @@
 // Everything a report may say about one run: what was asked (facts), what ran, what came out.
 //
 // sim/ knows nothing of transformers, so figures such as tokens and model FLOPs arrive as facts
-// from scenarios/simulate.cpp. A report is a function from a RunView to text, JSON or files.
+// from scenarios/simulate/. A report is a function from a RunView to text, JSON or files.
 #pragma once
 
 #include <array>

@@ -81,12 +81,12 @@ RandomCase random_case(std::uint32_t seed) {
   spec.nodes = 2;
   spec.fabric.kind = "rail_optimized";
   result.cluster = std::make_unique<Cluster>(build_cluster(spec));
-  result.partition = fold(*result.cluster, *result.workload, CollectiveTransport(*result.cluster),
+  result.partition = fold(*result.cluster, result.workload, CollectiveTransport(*result.cluster),
                           {.enabled = seed % 3 != 0, .drop_uncontended = seed % 4 != 3});
   std::mt19937 random(seed);
-  for (const Kernel& kernel : result.workload->kernels)
+  for (const Kernel& kernel : result.workload.kernels)
     result.seconds.push_back(1e-6 * static_cast<double>(std::get<Gemm>(kernel).m));
-  for (const auto& calls : result.partition->phases) {
+  for (const auto& calls : result.partition.phases) {
     result.losses.emplace_back();
     for (std::size_t call = 0; call < calls.size(); ++call)
       result.losses.back().push_back(0.1 * static_cast<double>(random() % 5));

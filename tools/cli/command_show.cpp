@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
-#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/kernel_table.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"

@@ -130,7 +130,7 @@ TEST(PageData, KeepsThePeakOfMemory) {
     for (const nlohmann::json& category : stage["gib"]) sum += category[point].get<double>();
     most = std::max(most, sum);
   }
-  const MemoryPeak peak = memory_peak(*run.workload, *run.partition, run.timeline, 0);
+  const MemoryPeak peak = run.view().memory_peak_of(0);
   EXPECT_NEAR(most, static_cast<double>(peak.bytes) / 1073741824.0, 1e-2);
 }
 
