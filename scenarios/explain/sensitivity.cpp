@@ -39,7 +39,7 @@ bool has_kernel(const Result& run) {
 double simulated(const Scenario& scenario, const Sensitivity& row, Memo& memo) {
   Scenario changed = scenario;
   if (row.without_faults) changed.cluster.faults.clear();
-  return simulate(changed, {.memory = false, .what_if = row.what_if}, memo).timeline.makespan_s;
+  return simulate(changed, {.figures = false, .what_if = row.what_if}, memo).timeline.makespan_s;
 }
 
 }  // namespace

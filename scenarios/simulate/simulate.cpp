@@ -99,6 +99,7 @@ Timeline play(const Result& result, const Step& step, const Interference& losses
              .communication_loss = losses.communication,
              .hosts = step.lowered->hosts,
              .contract = options.contract,
+             .traffic = options.figures,
              .known = step.lowered->known.get()});
 }
 
@@ -109,12 +110,12 @@ void add_figures(Result& result, const Step& step, const SimulateOptions& option
   std::vector<Breakdown> found;
   const RunView view = result.view();
   beside(
-      worth && options.memory && options.breakdowns,
+      worth && options.figures && options.breakdowns,
       [&] {
         if (options.breakdowns) found = breakdowns(view.workload, view.partition, view.timeline);
       },
       [&] {
-        if (options.memory && step.software)
+        if (options.figures && step.software)
           memory = find_memory(view, step.software->plan.framework);
       });
   result.software_memory = std::move(memory.software);

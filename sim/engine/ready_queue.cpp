@@ -112,7 +112,7 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
   timeline_.classes.resize(input.partition.ranks.size());
-  timeline_.flows.reserve(input.known->flows);
+  if (input.traffic) timeline_.flows.reserve(input.known->flows);
   std::vector<const Successors*> successors;
   for (std::uint32_t rank_class = 0; rank_class < input.partition.ranks.size(); ++rank_class) {
     add_class(rank_class);
@@ -146,11 +146,13 @@ Timeline Replay::run() {
     if (input_.stop.stop_requested()) throw Cancelled("the simulation was stopped");
     throw Deadlock(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
   }
-  timeline_.flows = in_order_of_start(std::move(timeline_.flows));
-  input_.known->flows = timeline_.flows.size();
   PricingRecord record = pricing_.record();
-  timeline_.links =
-      with_uncontended(input_.cluster, input_.partition, timeline_.flows, std::move(record.links));
+  if (input_.traffic) {
+    timeline_.flows = in_order_of_start(std::move(timeline_.flows));
+    input_.known->flows = timeline_.flows.size();
+    timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
+                                       std::move(record.links));
+  }
   timeline_.counters.operations = operations_;
   timeline_.counters.activities = record.activities;
   timeline_.counters.rounded_weights = record.rounded_weights;
@@ -172,7 +174,8 @@ void Replay::completed(Token token) {
   if (flow_class == kNone) {
     call.latency_passed = true;
   } else {
-    timeline_.flows.push_back({flow_class, call.flows_started_s, pricing_.now()});
+    if (input_.traffic)
+      timeline_.flows.push_back({flow_class, call.flows_started_s, pricing_.now()});
     if (--call.flows_left > 0) return;
     call.latency_passed = false;
     ++call.phase;

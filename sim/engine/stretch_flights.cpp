@@ -195,9 +195,11 @@ std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
     ready_s[offset] = start_s[offset];
     end_s[offset] = flight.start_s + flight.times->end_s[piece];
   }
-  for (const auto& [piece, flow] : flight.priced->flows) {
-    const double from_s = start_s[pieces[piece].offset];
-    timeline.flows.push_back({flow.flow_class, from_s + flow.start_s, from_s + flow.end_s});
+  if (input_.traffic) {
+    for (const auto& [piece, flow] : flight.priced->flows) {
+      const double from_s = start_s[pieces[piece].offset];
+      timeline.flows.push_back({flow.flow_class, from_s + flow.start_s, from_s + flow.end_s});
+    }
   }
   for (const auto& [flow_class, flows] : flight.priced->flows_of_class)
     pricing_.passed(flow_class, flows);

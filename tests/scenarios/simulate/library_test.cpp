@@ -27,6 +27,18 @@ TEST(Library, AMemoChangesNoDigitOfAResult) {
   EXPECT_EQ(first.memory_peaks.front().bytes, again.memory_peaks.front().bytes);
 }
 
+TEST(Library, TimesAloneAreThoseOfAWholeResult) {
+  const Scenario scenario = pipeline();
+  const Result whole = simulate(scenario);
+  const Result times = simulate(scenario, {.figures = false});
+  EXPECT_NEAR(times.timeline.makespan_s, whole.timeline.makespan_s,
+              1e-12 * whole.timeline.makespan_s);
+  EXPECT_FALSE(whole.timeline.flows.empty());
+  EXPECT_TRUE(times.timeline.flows.empty());
+  EXPECT_TRUE(times.timeline.links.empty());
+  EXPECT_TRUE(times.memory_peaks.empty());
+}
+
 TEST(Library, AChangedScenarioIsSimulatedAnew) {
   Scenario scenario = pipeline();
   Memo memo;
