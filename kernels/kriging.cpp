@@ -1,5 +1,6 @@
 #include "kernels/kriging.hpp"
 
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -19,28 +20,6 @@ double covariance(const Spot& a, const Spot& b, const KrigingRule& rule) {
   if (a.family != b.family) return smooth;
   return smooth +
          rule.family_variance * std::exp(-std::abs(a.along - b.along) / rule.family_length);
-}
-
-// Solves C x = y in place by Cholesky's decomposition. REQUIRES: C is positive definite, row-major;
-// its lower half is read and overwritten.
-void solve(std::vector<double>& matrix, std::vector<double>& y) {
-  const std::size_t n = y.size();
-  for (std::size_t column = 0; column < n; ++column)
-    for (std::size_t row = column; row < n; ++row) {
-      double rest = matrix[row * n + column];
-      for (std::size_t i = 0; i < column; ++i) rest -= matrix[row * n + i] * matrix[column * n + i];
-      TY_CHECK(row != column || rest > 0.0, rest);
-      matrix[row * n + column] =
-          row == column ? std::sqrt(rest) : rest / matrix[column * n + column];
-    }
-  for (std::size_t row = 0; row < n; ++row) {
-    for (std::size_t i = 0; i < row; ++i) y[row] -= matrix[row * n + i] * y[i];
-    y[row] /= matrix[row * n + row];
-  }
-  for (std::size_t row = n; row-- > 0;) {
-    for (std::size_t i = row + 1; i < n; ++i) y[row] -= matrix[i * n + row] * y[i];
-    y[row] /= matrix[row * n + row];
-  }
 }
 
 struct Near {
@@ -79,20 +58,23 @@ double kriged(std::span<const Observation> observations, const Spot& query,
   if (observations.empty()) return 0.0;
   const std::vector<Near> near = nearest(observations, query, rule);
   const double mean = rule.mean ? *rule.mean : median_of(observations, near);
-  const std::size_t n = near.size();
-  std::vector<double> matrix(n * n);
-  std::vector<double> weights(n);
-  for (std::size_t row = 0; row < n; ++row) {
-    const Spot& spot = observations[near[row].index].spot;
-    for (std::size_t column = 0; column < row; ++column)
-      matrix[row * n + column] = covariance(spot, observations[near[column].index].spot, rule);
-    matrix[row * n + row] = 1.0 + rule.family_variance + rule.noise;
-    weights[row] = observations[near[row].index].value - mean;
+  const auto seen = [&](Eigen::Index i) -> const Observation& {
+    return observations[near[static_cast<std::size_t>(i)].index];
+  };
+  const auto n = static_cast<Eigen::Index>(near.size());
+  Eigen::MatrixXd covariances(n, n);  // only the lower half is read
+  Eigen::VectorXd deviations(n);
+  Eigen::VectorXd to_query(n);
+  for (Eigen::Index row = 0; row < n; ++row) {
+    for (Eigen::Index column = 0; column < row; ++column)
+      covariances(row, column) = covariance(seen(row).spot, seen(column).spot, rule);
+    covariances(row, row) = 1.0 + rule.family_variance + rule.noise;
+    deviations[row] = seen(row).value - mean;
+    to_query[row] = near[static_cast<std::size_t>(row)].covariance;
   }
-  solve(matrix, weights);
-  double prediction = mean;
-  for (std::size_t i = 0; i < n; ++i) prediction += near[i].covariance * weights[i];
-  return prediction;
+  const Eigen::LLT<Eigen::MatrixXd> decomposed(covariances);
+  TY_CHECK(decomposed.info() == Eigen::Success, n);
+  return mean + to_query.dot(decomposed.solve(deviations));
 }
 
 }  // namespace trainyard
