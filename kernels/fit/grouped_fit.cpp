@@ -1,5 +1,6 @@
 #include "kernels/fit/grouped_fit.hpp"
 
+#include <Eigen/SparseCholesky>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,11 +23,10 @@ const std::array<std::vector<std::int64_t>, 3> kAxes = {
      {64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072}}};
 constexpr double kSmoothness = 0.05;  // weight of a difference between neighbours, per sample
 constexpr int kGaussNewtonSteps = 6;
-constexpr int kSweeps = 300;
 
 // The nodes around a point with their shares.
 struct Stencil {
-  std::array<std::pair<std::size_t, double>, 8> nodes{};
+  std::array<std::pair<int, double>, 8> nodes{};
 };
 
 Stencil stencil_of(const std::array<std::int64_t, 3>& point) {
@@ -49,12 +49,12 @@ Stencil stencil_of(const std::array<std::int64_t, 3>& point) {
       index = index * kAxes[d].size() + at[d].first + (high ? 1 : 0);
       weight *= high ? at[d].second : 1.0 - at[d].second;
     }
-    stencil.nodes[corner] = {index, weight};
+    stencil.nodes[corner] = {static_cast<int>(index), weight};
   }
   return stencil;
 }
 
-double read_at(const std::vector<double>& values, const Stencil& stencil) {
+double read_at(const Eigen::VectorXd& values, const Stencil& stencil) {
   double sum = 0.0;
   for (const auto& [node, weight] : stencil.nodes) sum += weight * values[node];
   return sum;
@@ -79,85 +79,60 @@ Prepared prepared(const GpuProfile& profile, const ModuleSample& sample) {
   return ready;
 }
 
-// A linear equation in the nodes: sum of weight * value = target.
-struct Equation {
-  std::vector<std::pair<std::size_t, double>> terms;
-  double target = 0.0;
+// Linear equations in the nodes, one a row: sum of weight * value = target.
+struct Equations {
+  std::vector<Eigen::Triplet<double>> terms;  // row, node, weight; those of one node add up
+  std::vector<double> targets;
+
+  [[nodiscard]] int rows() const { return static_cast<int>(targets.size()); }
 };
 
 // log(prediction) around the present factors: it changes with each product's share of the module.
-Equation linearised(const Prepared& module, const std::vector<double>& values) {
+void add_linearised(Equations& equations, const Prepared& module, const Eigen::VectorXd& values) {
   double sum = module.rest;
   std::array<double, 2> part{};
   for (const std::size_t i : {0U, 1U}) {
     part[i] = module.product[i] * std::exp(read_at(values, module.at[i]));
     sum += part[i];
   }
-  std::map<std::size_t, double> terms;
-  Equation equation{.terms = {}, .target = std::log(module.measured / sum)};
-  for (const std::size_t i : {0U, 1U})
-    for (const auto& [node, weight] : module.at[i].nodes)
-      if (weight > 0.0) terms[node] += weight * part[i] / sum;
+  double target = std::log(module.measured / sum);
   // Huber's loss by reweighting: beyond the width an error counts linearly.
   constexpr double width = 0.1;
-  const double trust = std::sqrt(width / std::max(width, std::abs(equation.target)));
-  for (const auto& [node, weight] : terms) {
-    equation.terms.emplace_back(node, trust * weight);
-    equation.target += weight * values[node];
-  }
-  equation.target *= trust;
-  return equation;
+  const double trust = std::sqrt(width / std::max(width, std::abs(target)));
+  for (const std::size_t i : {0U, 1U})
+    for (const auto& [node, weight] : module.at[i].nodes) {
+      const double slope = weight * part[i] / sum;
+      equations.terms.emplace_back(equations.rows(), node, trust * slope);
+      target += slope * values[node];
+    }
+  equations.targets.push_back(trust * target);
 }
 
 // Neighbours along each axis are to be alike.
-std::vector<Equation> smoothness(double weight) {
-  std::vector<Equation> equations;
+void add_smoothness(Equations& equations, double weight) {
   const std::array stride = {kAxes[1].size() * kAxes[2].size(), kAxes[2].size(), std::size_t{1}};
   for (std::size_t a = 0; a < kAxes[0].size(); ++a)
     for (std::size_t b = 0; b < kAxes[1].size(); ++b)
       for (std::size_t c = 0; c < kAxes[2].size(); ++c) {
         const std::array place = {a, b, c};
         const std::size_t node = a * stride[0] + b * stride[1] + c;
-        for (std::size_t d = 0; d < 3; ++d)
-          if (place[d] + 1 < kAxes[d].size())
-            equations.push_back({{{node, weight}, {node + stride[d], -weight}}, 0.0});
+        for (std::size_t d = 0; d < 3; ++d) {
+          if (place[d] + 1 == kAxes[d].size()) continue;
+          equations.terms.emplace_back(equations.rows(), node, weight);
+          equations.terms.emplace_back(equations.rows(), node + stride[d], -weight);
+          equations.targets.push_back(0.0);
+        }
       }
-  return equations;
 }
 
-// Least squares by conjugate gradients on the normal equations.
-std::vector<double> solve(const std::vector<Equation>& equations, std::vector<double> x) {
-  const auto apply = [&](const std::vector<double>& v, bool with_target) {
-    std::vector<double> out(v.size(), 0.0);
-    for (const Equation& e : equations) {
-      double residual = with_target ? e.target : 0.0;
-      for (const auto& [node, weight] : e.terms)
-        residual += (with_target ? -1.0 : 1.0) * weight * v[node];
-      for (const auto& [node, weight] : e.terms) out[node] += weight * residual;
-    }
-    return out;
-  };
-  const auto dot = [](const std::vector<double>& a, const std::vector<double>& b) {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-    return sum;
-  };
-  std::vector<double> residual = apply(x, true);
-  std::vector<double> direction = residual;
-  double size = dot(residual, residual);
-  for (int sweep = 0; sweep < kSweeps && size > 1e-16; ++sweep) {
-    const std::vector<double> image = apply(direction, false);
-    const double step = size / dot(direction, image);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] += step * direction[i];
-      residual[i] -= step * image[i];
-    }
-    const double next = dot(residual, residual);
-    for (std::size_t i = 0; i < x.size(); ++i)
-      direction[i] = residual[i] + next / size * direction[i];
-    size = next;
-  }
-  return x;
+// Least squares by the normal equations.
+Eigen::VectorXd solved(const Equations& equations, Eigen::Index nodes) {
+  Eigen::SparseMatrix<double> matrix(equations.rows(), nodes);
+  matrix.setFromTriplets(equations.terms.begin(), equations.terms.end());
+  const Eigen::Map<const Eigen::VectorXd> targets(equations.targets.data(), equations.rows());
+  const Eigen::SimplicialLDLT<Eigen::SparseMatrix<double>> normal(matrix.transpose() * matrix);
+  TY_CHECK(normal.info() == Eigen::Success, equations.rows());
+  return normal.solve(matrix.transpose() * targets);
 }
 
 }  // namespace
@@ -237,15 +212,16 @@ GroupedFit fit_grouped(const GpuProfile& profile, const std::vector<ModuleSample
   std::vector<Prepared> modules;
   for (const ModuleSample& sample : samples) modules.push_back(prepared(profile, sample));
   GroupedFit fit{.axes = kAxes};
-  std::vector<double> values(kAxes[0].size() * kAxes[1].size() * kAxes[2].size(), 0.0);
+  const std::size_t nodes = kAxes[0].size() * kAxes[1].size() * kAxes[2].size();
+  Eigen::VectorXd values = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(nodes));
   for (int step = 0; step < kGaussNewtonSteps; ++step) {
-    std::vector<Equation> equations = smoothness(kSmoothness);
-    for (const Prepared& module : modules) equations.push_back(linearised(module, values));
-    values = solve(equations, std::move(values));
-    for (double& value : values) value = std::clamp(value, -2.0, 4.0);
+    Equations equations;
+    add_smoothness(equations, kSmoothness);
+    for (const Prepared& module : modules) add_linearised(equations, module, values);
+    values = solved(equations, values.size()).cwiseMax(-2.0).cwiseMin(4.0);
   }
-  for (double& value : values) value = std::round(value * 1e3) / 1e3;  // as written in the profile
-  fit.log_factor = std::move(values);
+  for (const double value : values)  // as written in the profile
+    fit.log_factor.push_back(std::round(value * 1e3) / 1e3);
   return fit;
 }
 
