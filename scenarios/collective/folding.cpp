@@ -70,6 +70,26 @@ bool same_method(const nccl::Choice& a, const nccl::Choice& b) {
   return a.method.algorithm == b.method.algorithm && a.method.protocol == b.method.protocol;
 }
 
+// Answers with the phases that are known of the one call, and asks for those of all others.
+class KnownPhases final : public Transport {
+ public:
+  KnownPhases(const Transport& transport, std::int64_t bytes, const std::vector<Phase>& known)
+      : transport_(transport), bytes_(bytes), known_(known) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override {
+    return call.bytes == bytes_ ? known_ : transport_.phases(call, gpus);
+  }
+  [[nodiscard]] Carrier carrier(const Call& call,
+                                std::span<const std::uint32_t> gpus) const override {
+    return transport_.carrier(call, gpus);
+  }
+
+ private:
+  const Transport& transport_;
+  std::int64_t bytes_;
+  const std::vector<Phase>& known_;
+};
+
 class Folding {
  public:
   Folding(const LoneCall& lone, std::span<const std::int64_t> sizes) : lone_(lone) {
@@ -89,8 +109,9 @@ class Folding {
     made.bytes = bytes;
     return made;
   }
-  [[nodiscard]] Partition folded(std::int64_t bytes) const {
-    return fold(lone_.cluster, lone_.workload_of(call(bytes)), lone_.transport.get(),
+  [[nodiscard]] Partition folded(std::int64_t bytes) {
+    return fold(lone_.cluster, lone_.workload_of(call(bytes)),
+                KnownPhases(lone_.transport.get(), bytes, phases(bytes)),
                 {.drop_uncontended = true});
   }
   [[nodiscard]] bool is_profiled(std::int64_t bytes) const {
@@ -155,7 +176,7 @@ class Folding {
   }
 
   [[nodiscard]] Partition tuned_fold(Partition partition, const nccl::Choice& chosen,
-                                     std::int64_t bytes, double needed_s) const {
+                                     std::int64_t bytes, double needed_s) {
     const double transfer_s = chosen.prediction.transfer_us(static_cast<double>(bytes)) * 1e-6;
     if (needed_s > transfer_s * kFull) return folded(bytes);
     for (FlowClass& flow : partition.flows) {

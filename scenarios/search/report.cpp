@@ -141,6 +141,13 @@ std::string front_table(const SearchResult& result) {
   return table.text();
 }
 
+// Values of `--over` that were not read before the search was ended.
+std::string further_text(const SearchCounts& counts) {
+  if (counts.further_not_reached == 0) return "";
+  return fmt::format("; of {} combinations of values of further fields it did not read {}",
+                     counts.further, counts.further_not_reached);
+}
+
 std::string counts_text(const SearchCounts& counts) {
   return wrapped(
       fmt::format(
@@ -152,7 +159,8 @@ std::string counts_text(const SearchCounts& counts) {
                ? fmt::format("; the search was ended before it reached {}, and a better one may be "
                              "among them",
                              counts.not_reached)
-               : ""),
+               : "") +
+          further_text(counts),
       2);
 }
 
@@ -258,8 +266,8 @@ double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& re
 std::string search_text(const SearchResult& result, const SearchPrice& price) {
   const std::string counts = counts_text(result.counts) + refusal_text(result);
   if (result.best.empty()) {
-    const bool none = result.counts.refused == result.counts.legal;
-    const bool ended = result.counts.not_reached > 0;
+    const bool ended = result.counts.not_reached + result.counts.further_not_reached > 0;
+    const bool none = !ended && result.counts.refused == result.counts.legal;
     return (none    ? "Every layout is refused.\n"
             : ended ? "No layout that fits was found so far.\n"
                     : "No layout fits.\n") +
@@ -293,7 +301,9 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
             {"out_by_time", counts.too_slow},
             {"simulated", counts.simulated},
             {"do_not_fit", counts.do_not_fit},
-            {"not_reached", counts.not_reached}}},
+            {"not_reached", counts.not_reached},
+            {"further_values", counts.further},
+            {"further_values_not_reached", counts.further_not_reached}}},
           {"refused_first", result.refused_first
                                 ? Json{{"layout", layout_name(result.refused_first->layout)},
                                        {"message", result.refused_first->message}}

@@ -209,11 +209,12 @@ double distance(const TrainingPlan& a, const TrainingPlan& b) {
 // One search: bounds what it is given, and simulates what is left of it.
 class Searching {
  public:
-  Searching(const SearchQuestion& question, const Scenario& scenario, SearchResult& result)
+  Searching(const SearchQuestion& question, const Patience& patience, const Scenario& scenario,
+            SearchResult& result)
       : question_(question),
         scenario_(scenario),
         result_(result),
-        patience_(question),
+        patience_(patience),
         simulation_(question, patience_, result) {}
 
   void run(const std::vector<Layout>& layouts) {
@@ -239,7 +240,7 @@ class Searching {
 
  private:
   // Shares of the search's time after which bounding stops.
-  static constexpr double kPlainShare = 0.25, kBoundsShare = 0.5;
+  static constexpr double kPlainShare = 0.35, kBoundsShare = 0.5;
 
   // Where the time ends before all are looked at, these are the ones most like the scenario's own.
   void nearest_first(std::vector<const Layout*>& layouts) const {
@@ -276,7 +277,7 @@ class Searching {
   const SearchQuestion& question_;
   const Scenario& scenario_;
   SearchResult& result_;
-  Patience patience_;
+  const Patience& patience_;
   Simulation simulation_;
   std::vector<Candidate> open_;
 };
@@ -284,17 +285,24 @@ class Searching {
 }  // namespace
 
 SearchResult search(const SearchQuestion& question) {
-  const Layouts layouts = enumerate(question.space);
+  constexpr double kReadingShare = 0.15;  // of the search's time
+  const Patience patience(question);
+  Enumeration enumeration{.end = patience.question(kReadingShare)};
+  if (question.progress)
+    enumeration.progress = [&](double fraction) { question.progress("reading", fraction); };
+  const Layouts layouts = enumerate(question.space, enumeration);
   drop_outdated(question, layouts.legal);
   const Scenario scenario =
       load_scenario(question.space.scenario.file, question.space.scenario.changes);
   SearchResult result;
   result.counts.looked_at = layouts.looked_at;
   result.counts.legal = layouts.legal.size();
+  result.counts.further = layouts.further;
+  result.counts.further_not_reached = layouts.further_not_reached;
   result.gpus = gpu_count(scenario.cluster);
   result.tokens_per_step = static_cast<double>(scenario.plan.training.global_batch_size *
                                                scenario.plan.training.sequence_length);
-  Searching(question, scenario, result).run(layouts.legal);
+  Searching(question, patience, scenario, result).run(layouts.legal);
   return result;
 }
 

@@ -62,6 +62,9 @@ struct SearchCounts {
   std::size_t simulated = 0;
   std::size_t do_not_fit = 0;   // of those simulated
   std::size_t not_reached = 0;  // before the search was ended
+  // Combinations of values of further fields: all, and those not even read before that.
+  std::size_t further = 1;
+  std::size_t further_not_reached = 0;
 };
 
 struct RefusedLayout {

@@ -124,30 +124,59 @@ class Family {
   std::vector<Override> further_;
 };
 
-// A family's own fields as the reader understands them. Alone they may be no scenario (a size that
-// needs another one), so sizes of the search are tried with them until it is one. Throws what the
-// reader says of the last one tried where none is.
-Scenario family_base(const Variant& variant, const Scenario& scenario,
-                     const std::vector<Axis>& over) {
-  Layouts tries;
-  std::optional<InputError> refusal;
-  try {
-    return load_scenario(variant.file, variant.changes);
-  } catch (const InputError& error) {
-    refusal = error;
-    Family(scenario, variant, over).enumerate(tries);
-  }
-  constexpr std::size_t kTries = 64;
-  const std::size_t step = std::max<std::size_t>(1, tries.legal.size() / kTries);
-  for (std::size_t i = 0; i < tries.legal.size(); i += step) {
+// Reads the scenario with a family's own fields. Alone they may be no scenario (a size that needs
+// another one), so sizes of the search are tried with them until it is one: first those that the
+// family before needed.
+class FamilyReader {
+ public:
+  FamilyReader(const SearchSpace& space, const Scenario& scenario)
+      : space_(space), scenario_(scenario) {}
+
+  // Throws what the reader says of the last sizes tried where there is no scenario.
+  Scenario read(const std::vector<Override>& further) {
+    std::optional<InputError> refusal;
     try {
-      return load_scenario(variant.file, tries.legal[i].variant.changes);
+      return load(space_.scenario, further);
     } catch (const InputError& error) {
       refusal = error;
     }
+    if (!tries_) find_tries();
+    for (std::size_t i = 0; i < tries_->size(); ++i) {
+      const std::size_t number = (last_ + i) % tries_->size();
+      try {
+        Scenario base = load((*tries_)[number], further);
+        base.plan.parallelism.context = scenario_.plan.parallelism.context;
+        last_ = number;
+        return base;
+      } catch (const InputError& error) {
+        refusal = error;
+      }
+    }
+    throw InputError(*refusal);
   }
-  throw InputError(*refusal);
-}
+
+ private:
+  static Scenario load(const Variant& variant, const std::vector<Override>& further) {
+    std::vector<Override> changes = variant.changes;
+    changes.insert(changes.end(), further.begin(), further.end());
+    return load_scenario(variant.file, changes);
+  }
+
+  void find_tries() {
+    constexpr std::size_t kTries = 64;
+    Layouts all;
+    Family(scenario_, space_.scenario, space_.over).enumerate(all);
+    const std::size_t step = std::max<std::size_t>(1, all.legal.size() / kTries);
+    tries_.emplace();
+    for (std::size_t i = 0; i < all.legal.size(); i += step)
+      tries_->push_back(all.legal[i].variant);
+  }
+
+  const SearchSpace& space_;
+  const Scenario& scenario_;
+  std::optional<std::vector<Variant>> tries_;
+  std::size_t last_ = 0;  // of the tries, the one that made the last scenario
+};
 
 // Every other size would make it another split.
 void refuse_split_by_hand(const Scenario& scenario) {
@@ -172,35 +201,46 @@ void refuse_unbounded(const Scenario& scenario) {
                       "sweep`"});
 }
 
+void refuse_none_legal(const SearchSpace& space, const Layouts& layouts,
+                       const std::optional<InputError>& refusal) {
+  if (layouts.looked_at == 0 && refusal) throw InputError(*refusal);
+  if (!layouts.legal.empty()) return;
+  throw InputError(
+      Problem{.file = space.scenario.file,
+              .pointer = {},
+              .problem = fmt::format("none of {} combinations is a layout", layouts.looked_at),
+              .hint = "give other values with --over"});
+}
+
 }  // namespace
 
-Layouts enumerate(const SearchSpace& space) {
+Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
   const Scenario scenario = load_scenario(space.scenario.file, space.scenario.changes);
   refuse_split_by_hand(scenario);
   refuse_unbounded(scenario);
-  const std::vector<Axis> foreign = foreign_axes(space.over);
-  Layouts layouts;
+  const std::vector<Variant> combinations = grid("", foreign_axes(space.over));
+  Layouts layouts{.legal = {}, .further = combinations.size()};
+  FamilyReader reader(space, scenario);
   std::optional<InputError> refusal;  // of the last family that is none
-  for (const Variant& combination : grid("", foreign)) {
+  for (std::size_t i = 0; i < combinations.size(); ++i) {
+    if (i > 0 && enumeration.end && enumeration.end()) {
+      layouts.further_not_reached = combinations.size() - i;
+      break;
+    }
     Variant variant = space.scenario;
-    variant.changes.insert(variant.changes.end(), combination.changes.begin(),
-                           combination.changes.end());
+    variant.changes.insert(variant.changes.end(), combinations[i].changes.begin(),
+                           combinations[i].changes.end());
     std::optional<Scenario> base;
     try {
-      base = family_base(variant, scenario, space.over);
+      base = reader.read(combinations[i].changes);
     } catch (const InputError& error) {
       refusal = error;
     }
-    if (base) Family(*base, variant, space.over, combination.changes).enumerate(layouts);
+    if (base) Family(*base, variant, space.over, combinations[i].changes).enumerate(layouts);
+    if (enumeration.progress)
+      enumeration.progress(static_cast<double>(i + 1) / static_cast<double>(combinations.size()));
   }
-  if (layouts.looked_at == 0 && refusal) throw InputError(*refusal);
-  if (layouts.legal.empty()) {
-    throw InputError(
-        Problem{.file = space.scenario.file,
-                .pointer = {},
-                .problem = fmt::format("none of {} combinations is a layout", layouts.looked_at),
-                .hint = "give other values with --over"});
-  }
+  if (layouts.further_not_reached == 0) refuse_none_legal(space, layouts, refusal);
   return layouts;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,20 @@ struct Layout {
 struct Layouts {
   std::vector<Layout> legal;
   std::size_t looked_at = 0;  // combinations of values, most of them no layout at all
+  // Combinations of values of further fields: all, and those not read before the end.
+  std::size_t further = 1;
+  std::size_t further_not_reached = 0;
+};
+
+struct Enumeration {
+  std::function<bool()> end = {};             // asked often; true: the rest is not reached
+  std::function<void(double)> progress = {};  // the fraction that is done
 };
 
 // Those whose sizes divide what they must and whose schedule exists; rules of the reader beyond
 // that may still refuse one when it is simulated. Throws InputError for a scenario at fault, or
-// where nothing is legal.
-[[nodiscard]] Layouts enumerate(const SearchSpace& space);
+// where nothing is legal. The scenario is read anew for each combination of values of further
+// fields, a few milliseconds each; at least the first is read.
+[[nodiscard]] Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration = {});
 
 }  // namespace trainyard

@@ -95,6 +95,8 @@ TEST(HostileInputs, LargeGroupsHaveAnAnswerOrAreRefused) {
   }
   EXPECT_EQ(study("all_gather --nodes 1000 --algorithms pat").exit, 0);
   EXPECT_EQ(study("broadcast --nodes 200 --algorithms tree").exit, 0);
+  EXPECT_EQ(study("broadcast --nodes 1000 --algorithms chain").exit, 0);
+  EXPECT_EQ(study("all_reduce --nodes 256 --algorithms one_shot,two_shot").exit, 0);
   struct Refused {
     std::string line, figure;
   };
@@ -110,6 +112,20 @@ TEST(HostileInputs, LargeGroupsHaveAnAnswerOrAreRefused) {
     std::ranges::replace(said, '\n', ' ');
     EXPECT_THAT(said, testing::HasSubstr(figure)) << line;
   }
+}
+
+// Thousands of values take no longer than the time that the search is given.
+TEST(HostileInputs, ASearchOverThousandsOfValuesEndsInItsTime) {
+  const Scratch scratch;
+  std::string values = "1";
+  for (int value = 2; value <= 3000; ++value) values += "," + std::to_string(value);
+  Outcome outcome = scratch.sh(
+      "ulimit -v 6000000; ulimit -t 12; trainyard search scenarios/llama3/llama3_8b_8xh100.json "
+      "--seconds 3 --over training.global_batch_size=" +
+      values);
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  std::ranges::replace(outcome.out, '\n', ' ');
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("of 3000 combinations of values"));
 }
 
 // `nvidia-smi topo -m` of a machine of so many GPUs, four on a switch.

@@ -27,8 +27,7 @@ struct ChainPlan {
 // n-2+C steps; in step t the i-th hop carries chunk t-i. Every ring of the group carries an equal
 // share.
 [[nodiscard]] std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes,
-                                                  const ChainPlan& plan,
-                                                  CarriedOn carried_on = CarriedOn::Found);
+                                                  const ChainPlan& plan);
 // A phase a step. While the pipeline fills, a step takes the latency of the hop that the first
 // chunk crosses, then that of the slowest hop: sum over hops of (alpha + S/(CB)) + (C-1)(alpha +
 // S/(CB)).

@@ -25,16 +25,10 @@ class DirectGather final : public CollectiveAlgorithm {
     return too_many_to_all_send_to_all(place);
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
+    return direct_phases(place, bytes.value() / ranks_of(place), 1);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return listed(place, bytes, CarriedOn::Found);
-  }
-
- private:
-  [[nodiscard]] std::vector<Message> listed(const GroupPlace& place, Bytes bytes,
-                                            CarriedOn carried_on) const {
-    MessageList list = one_piece_per_rank(place, bytes, carried_on);
+    MessageList list = one_piece_per_rank(place, bytes);
     add_direct_step(list, ranks_of(place), 0, reduces_, [&](std::uint32_t from, std::uint32_t to) {
       const std::uint32_t piece = reduces_ ? to : from;
       return PieceRange{piece, piece + 1};
@@ -42,6 +36,7 @@ class DirectGather final : public CollectiveAlgorithm {
     return std::move(list).take();
   }
 
+ private:
   bool reduces_;
 };
 

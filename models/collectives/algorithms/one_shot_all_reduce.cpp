@@ -22,22 +22,17 @@ class OneShot final : public CollectiveAlgorithm {
     return too_many_to_all_send_to_all(place);
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
+    return direct_phases(place, bytes.value(), 1);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return listed(place, bytes, CarriedOn::Found);
+    const std::uint32_t n = ranks_of(place);
+    MessageList list = one_piece(place, bytes);
+    add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t) {
+      return PieceRange{0, 1};
+    });
+    return std::move(list).take();
   }
-
- private:
-  static std::vector<Message> listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on);
 };
-
-std::vector<Message> OneShot::listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on) {
-  const std::uint32_t n = ranks_of(place);
-  MessageList list = one_piece(place, bytes, carried_on);
-  add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t) { return PieceRange{0, 1}; });
-  return std::move(list).take();
-}
 
 }  // namespace
 

@@ -21,27 +21,20 @@ class TwoShot final : public CollectiveAlgorithm {
     return too_many_to_all_send_to_all(place);
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
+    return direct_phases(place, bytes.value() / ranks_of(place), 2);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return listed(place, bytes, CarriedOn::Found);
+    const std::uint32_t n = ranks_of(place);
+    MessageList list = one_piece_per_rank(place, bytes);
+    add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t to) {
+      return PieceRange{to, to + 1};
+    });
+    add_direct_step(list, n, 1, false, [](std::uint32_t from, std::uint32_t) {
+      return PieceRange{from, from + 1};
+    });
+    return std::move(list).take();
   }
-
- private:
-  static std::vector<Message> listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on);
 };
-
-std::vector<Message> TwoShot::listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on) {
-  const std::uint32_t n = ranks_of(place);
-  MessageList list = one_piece_per_rank(place, bytes, carried_on);
-  add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t to) {
-    return PieceRange{to, to + 1};
-  });
-  add_direct_step(list, n, 1, false, [](std::uint32_t from, std::uint32_t) {
-    return PieceRange{from, from + 1};
-  });
-  return std::move(list).take();
-}
 
 }  // namespace
 

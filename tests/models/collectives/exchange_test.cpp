@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/collectives/algorithms/chain.hpp"
@@ -56,6 +57,42 @@ TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
   EXPECT_GT(chain_us(115), chain_us(114));
   for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce})
     EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
+}
+
+// Phases that are written without messages load every chain as the messages do, to the digit.
+TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
+  struct Row {
+    CollectiveOp op;
+    const char* name;
+    ChainOf chain_of;
+  };
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
+  const std::vector<std::uint32_t> some{0, 1, 2, 8, 9, 11, 30};
+  for (const Row& row : {Row{CollectiveOp::Broadcast, "chain", ChainOf::Message},
+                         Row{CollectiveOp::Reduce, "chain", ChainOf::Message},
+                         Row{CollectiveOp::AllReduce, "one_shot", ChainOf::Sender},
+                         Row{CollectiveOp::AllReduce, "two_shot", ChainOf::Sender},
+                         Row{CollectiveOp::AllGather, "direct", ChainOf::Sender},
+                         Row{CollectiveOp::ReduceScatter, "direct", ChainOf::Sender}}) {
+    const CollectiveAlgorithm* algorithm = find_algorithm(row.op, row.name);
+    for (const std::vector<std::uint32_t>& gpus : {gpus_of(32), some}) {
+      for (const double bytes : {0.0, 1e5, 1e8}) {
+        const GroupPlace place{.cluster = cluster, .gpus = gpus};
+        const std::vector<Phase> phases = algorithm->phases(place, Bytes{bytes});
+        const std::vector<Phase> expected =
+            phases_by_step(place, algorithm->messages(place, Bytes{bytes}), row.chain_of);
+        ASSERT_EQ(phases.size(), expected.size()) << row.name;
+        for (std::size_t i = 0; i < phases.size(); ++i) {
+          ASSERT_EQ(phases[i].chains.size(), expected[i].chains.size()) << row.name << i;
+          for (std::size_t k = 0; k < phases[i].chains.size(); ++k)
+            EXPECT_TRUE(std::ranges::equal(
+                phases[i].chains[k].loads, expected[i].chains[k].loads, [](auto& a, auto& b) {
+                  return a.link == b.link && a.alike == b.alike && a.bytes == b.bytes;
+                }));
+        }
+      }
+    }
+  }
 }
 
 // How much leaves a node of eight? Largest swaps are the nearest, so that an eighth is left, of

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "scenarios/search/report.hpp"
@@ -312,6 +313,60 @@ TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
   for (const Layout& layout : both) names.insert(layout_name(layout));
   EXPECT_EQ(names.size(), both.size()) << "every layout has a name of its own";
   EXPECT_THAT(*names.begin(), testing::HasSubstr(", data.all_gather="));
+}
+
+// Values not read before the end are counted, and all is well with those that were.
+TEST(Search, ReadingValuesOfOtherFieldsEndsWhenItIsTold) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"training.global_batch_size=16,32,3,48,64"}));
+  std::vector<double> told;
+  int asked = 0;
+  const Layouts two =
+      enumerate(space, {.end = [&] { return ++asked == 2; },
+                        .progress = [&](double fraction) { told.push_back(fraction); }});
+  EXPECT_EQ(two.further, 5U);
+  EXPECT_EQ(two.further_not_reached, 3U);
+  EXPECT_THAT(told, testing::ElementsAre(0.2, 0.4));
+  const Layouts all = enumerate(space);
+  EXPECT_EQ(all.further_not_reached, 0U);
+  ASSERT_GT(all.legal.size(), two.legal.size());
+  for (std::size_t i = 0; i < two.legal.size(); ++i)
+    EXPECT_EQ(layout_name(two.legal[i]), layout_name(all.legal[i]));
+}
+
+TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"training.global_batch_size=16,32,48,64"}));
+  Journal journal("");
+  std::vector<std::string> stages;
+  const SearchResult result =
+      search({.space = space,
+              .journal = journal,
+              .processes = 1,
+              .seconds = 1e-9,
+              .progress = [&](const std::string& stage, double) { stages.push_back(stage); }});
+  EXPECT_EQ(result.counts.further, 4U);
+  EXPECT_EQ(result.counts.further_not_reached, 3U);
+  EXPECT_EQ(stages.front(), "reading");
+  std::string text = search_text(result, {});
+  std::ranges::replace(text, '\n', ' ');
+  EXPECT_THAT(text, testing::HasSubstr("of 4 combinations of values"));
+  EXPECT_EQ(search_json(result, {})["counts"]["further_values_not_reached"], 3);
+}
+
+// A batch of 3 is no scenario with the sizes of the file, and one with others.
+TEST(Search, ValuesThatNeedOtherSizesKeepTheFilesContext) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"training.global_batch_size=1,16"}));
+  for (const Layout& layout : enumerate(space).legal) {
+    Scenario read;
+    try {
+      read = load_scenario(layout.variant.file, layout.variant.changes);
+    } catch (const InputError&) {
+      continue;
+    }
+    EXPECT_EQ(read.plan.parallelism.context, layout.plan.parallelism.context);
+  }
 }
 
 TEST(Search, NamesTellUnusualSchedules) {
