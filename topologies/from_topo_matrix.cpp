@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/pending/disjoint_sets.hpp>
 #include <charconv>
 #include <map>
-#include <numeric>
+#include <ranges>
 #include <sstream>
 #include <unordered_map>
 
@@ -142,31 +143,22 @@ class Matrix {
   std::vector<Row> rows_;
 };
 
-// Sets of rows; each set is numbered by its first row.
-class RowSets {
- public:
-  explicit RowSets(std::size_t rows) : parent_(rows) {
-    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
-  }
-  void join(std::size_t a, std::size_t b) {
-    const std::size_t first = std::min(find(a), find(b));
-    parent_[std::max(find(a), find(b))] = first;
-  }
-  std::size_t find(std::size_t row) {
-    for (; parent_[row] != row; row = parent_[row]) parent_[row] = parent_[parent_[row]];
-    return row;
-  }
-
- private:
-  std::vector<std::size_t> parent_;
-};
+using RowSets = boost::disjoint_sets_with_storage<>;
 
 RowSets sets_of(const std::vector<Row>& rows, const std::vector<std::string>& joining) {
   RowSets sets(rows.size());
   for (std::size_t a = 0; a < rows.size(); ++a)
     for (std::size_t b = 0; b < rows.size(); ++b)
-      if (std::ranges::find(joining, rows[a].relations[b]) != joining.end()) sets.join(a, b);
+      if (std::ranges::find(joining, rows[a].relations[b]) != joining.end()) sets.union_set(a, b);
   return sets;
+}
+
+// By row, the first one of its set.
+std::vector<std::size_t> firsts(RowSets sets, std::size_t rows) {
+  const auto all = std::views::iota(std::size_t{0}, rows);
+  sets.compress_sets(all.begin(), all.end());
+  sets.normalize_sets(all.begin(), all.end());
+  return sets.parents();
 }
 
 class Builder {
@@ -218,23 +210,24 @@ class Builder {
 
   // A switch for what shares one, a CPU for what does not cross sockets.
   void join_host() {
-    RowSets switch_set = sets_of(rows_, {"PIX", "PXB"});
+    const std::vector<std::size_t> switch_of = firsts(sets_of(rows_, {"PIX", "PXB"}), rows_.size());
     RowSets cpu_set = sets_of(rows_, {"PIX", "PXB", "PHB", "NODE"});
     std::map<std::string, std::size_t> first_gpu;  // by NUMA node
     // NVLink hides how GPUs are joined otherwise.
     for (std::size_t row = 0; row < rows_.size(); ++row)
       if (!rows_[row].numa.empty() && is_gpu(rows_[row].name))
-        cpu_set.join(first_gpu.try_emplace(rows_[row].numa, row).first->second, row);
+        cpu_set.union_set(first_gpu.try_emplace(rows_[row].numa, row).first->second, row);
+    const std::vector<std::size_t> cpu_of = firsts(std::move(cpu_set), rows_.size());
     std::map<std::size_t, std::size_t> sharers;  // by switch
-    for (std::size_t row = 0; row < rows_.size(); ++row) ++sharers[switch_set.find(row)];
+    for (std::size_t row = 0; row < rows_.size(); ++row) ++sharers[switch_of[row]];
     std::map<std::size_t, std::size_t> cpus;
     std::map<std::size_t, std::size_t> switches;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      const auto [cpu, new_cpu] = cpus.try_emplace(cpu_set.find(row));
+      const auto [cpu, new_cpu] = cpus.try_emplace(cpu_of[row]);
       if (new_cpu) cpu->second = add(DeviceKind::Cpu, fmt::format("cpu {}", cpus.size() - 1));
       std::size_t above = cpu->second;
-      if (sharers[switch_set.find(row)] > 1) {
-        const auto [hub, new_hub] = switches.try_emplace(switch_set.find(row));
+      if (sharers[switch_of[row]] > 1) {
+        const auto [hub, new_hub] = switches.try_emplace(switch_of[row]);
         if (new_hub) {
           hub->second =
               add(DeviceKind::PcieSwitch, fmt::format("pcie switch {}", switches.size() - 1));

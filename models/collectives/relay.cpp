@@ -1,6 +1,7 @@
 #include "models/collectives/relay.hpp"
 
 #include <algorithm>
+#include <boost/pending/disjoint_sets.hpp>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -12,49 +13,22 @@
 
 namespace trainyard {
 
-namespace {
-
-// Disjoint sets of messages, each named by its smallest member.
-class MessageSets {
- public:
-  explicit MessageSets(std::size_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), 0U);
-  }
-  std::uint32_t find(std::uint32_t message) {
-    while (parent_[message] != message) {
-      parent_[message] = parent_[parent_[message]];
-      message = parent_[message];
-    }
-    return message;
-  }
-  void join(std::uint32_t a, std::uint32_t b) {
-    const std::uint32_t first = find(a);
-    const std::uint32_t second = find(b);
-    parent_[std::max(first, second)] = std::min(first, second);
-  }
-
- private:
-  std::vector<std::uint32_t> parent_;
-};
-
-}  // namespace
-
 std::vector<std::uint32_t> relay_keys(std::span<const Message> messages, std::uint32_t ranks) {
-  MessageSets sets(messages.size());
+  boost::disjoint_sets_with_storage<> sets(messages.size());
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
     if (messages[index].from < ranks) continue;
-    for (const std::uint32_t before : messages[index].after) sets.join(index, before);
+    for (const std::uint32_t before : messages[index].after) sets.union_set(index, before);
   }
   std::vector<std::uint32_t> last(messages.size(), kNone);  // by set
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
     const Message& message = messages[index];
-    if (message.from < ranks && message.to >= ranks) last[sets.find(index)] = index;
+    if (message.from < ranks && message.to >= ranks) last[sets.find_set(index)] = index;
   }
   std::vector<std::uint32_t> keys(messages.size(), kNone);
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
     const Message& message = messages[index];
     if (message.from < ranks && message.to < ranks) continue;
-    keys[index] = last[sets.find(index)];
+    keys[index] = last[sets.find_set(index)];
     TY_CHECK(keys[index] != kNone, index);
     TY_CHECK(message.to >= ranks || index > keys[index], index);
   }

@@ -1,8 +1,10 @@
 #include "sim/engine/simgrid/cohorts.hpp"
 
 #include <algorithm>
+#include <boost/pending/disjoint_sets.hpp>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 namespace trainyard {
 
@@ -23,26 +25,26 @@ Cohorts::Cohorts(const Platform& platform, LinkLedger& ledger)
 const Cohorts::Placed& Cohorts::place(std::span<const Member> fresh, double now_s) {
   placed_.ends.clear();
   placed_.company.clear();
-  join_by_links(fresh);
+  const std::vector<std::size_t> first = first_joined(fresh);
   // Those that are joined stand together, in their order.
   std::vector<std::uint32_t> order(fresh.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [this](std::uint32_t flow) { return root_of(flow); });
+  std::ranges::stable_sort(order, {}, [&](std::uint32_t flow) { return first[flow]; });
   std::vector<Member> flows;
   for (std::size_t i = 0; i < order.size(); ++i) {
     flows.push_back(fresh[order[i]]);
-    if (i + 1 < order.size() && root_of(order[i + 1]) == root_of(order[i])) continue;
+    if (i + 1 < order.size() && first[order[i + 1]] == first[order[i]]) continue;
     place_together(flows, now_s);
     flows.clear();
   }
   return placed_;
 }
 
-// Which fresh flows are joined by links they share, over however many others.
-void Cohorts::join_by_links(std::span<const Member> fresh) {
+// By fresh flow, the first of those that it is joined to by links they share, over however many
+// others.
+std::vector<std::size_t> Cohorts::first_joined(std::span<const Member> fresh) {
   ++call_;
-  parents_.resize(fresh.size());
-  std::iota(parents_.begin(), parents_.end(), 0U);
+  boost::disjoint_sets_with_storage<> sets(fresh.size());
   for (std::uint32_t flow = 0; flow < fresh.size(); ++flow) {
     for (const auto& [link, count] : platform_.listed[fresh[flow].flow_class]) {
       LinkState& state = links_[link];
@@ -50,20 +52,14 @@ void Cohorts::join_by_links(std::span<const Member> fresh) {
         state.seen_at = call_;
         state.first = flow;
       } else {
-        const std::uint32_t other = root_of(state.first);
-        const std::uint32_t own = root_of(flow);
-        parents_[std::max(own, other)] = std::min(own, other);
+        sets.union_set(state.first, flow);
       }
     }
   }
-}
-
-std::uint32_t Cohorts::root_of(std::uint32_t fresh) {
-  while (parents_[fresh] != fresh) {
-    parents_[fresh] = parents_[parents_[fresh]];
-    fresh = parents_[fresh];
-  }
-  return fresh;
+  const auto all = std::views::iota(std::size_t{0}, fresh.size());
+  sets.compress_sets(all.begin(), all.end());
+  sets.normalize_sets(all.begin(), all.end());
+  return sets.parents();
 }
 
 bool Cohorts::meets_someone(std::span<const Member> flows) const {

@@ -86,8 +86,7 @@ class Cohorts {
     std::uint32_t seen_at = 0;
   };
 
-  void join_by_links(std::span<const Member> fresh);
-  std::uint32_t root_of(std::uint32_t fresh);
+  std::vector<std::size_t> first_joined(std::span<const Member> fresh);
   [[nodiscard]] bool meets_someone(std::span<const Member> flows) const;
   [[nodiscard]] std::shared_ptr<Pattern> pattern_of(std::span<const Member> flows);
   void settle_pattern(Pattern& pattern, std::span<const Member> flows) const;
@@ -111,7 +110,6 @@ class Cohorts {
   std::map<std::vector<std::uint32_t>, std::shared_ptr<Pattern>> patterns_;
   std::size_t flows_kept_ = 0;                         // of all patterns
   std::unordered_map<std::uint32_t, Cohort> cohorts_;  // alive
-  std::vector<std::uint32_t> parents_;                 // of fresh flows
   std::uint32_t next_ = 0;
   std::uint32_t call_ = 0;
   Placed placed_;
