@@ -30,8 +30,8 @@ TEST(Beside, BothAreDoneAndTheSecondAnswers) {
 
 // Memory for a thread's stack is refused: are both done all the same, one after the other?
 TEST(Beside, WithoutAThreadToBeHad) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the address sanitizer would have no memory for itself";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer would have no memory for itself";
 #endif
   const auto without_room = [] {
     const rlimit none{.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
