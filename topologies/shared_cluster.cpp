@@ -1,4 +1,5 @@
 // The cluster that was asked for last (shared_cluster() of topology.hpp).
+#include <mutex>
 #include <utility>
 
 #include "topologies/topology.hpp"
@@ -8,6 +9,7 @@ namespace trainyard {
 namespace {
 
 struct Kept {
+  std::mutex mutex;
   ClusterSpec spec;
   std::shared_ptr<const Cluster> cluster;
 };
@@ -23,6 +25,7 @@ Kept& kept() {
 
 std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec) {
   Kept& last = kept();
+  const std::scoped_lock lock(last.mutex);
   if (last.cluster && last.spec == spec) return last.cluster;
   last.cluster.reset();  // two large clusters need not be in memory at once
   last.cluster = std::make_shared<const Cluster>(build_cluster(spec));

@@ -143,7 +143,7 @@ struct ClusterSpec {
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec);
 
 // The same, built once for all who ask for it in a row: the check of a scenario, its bounds, its
-// run. The last one is kept.
+// run. The last one is kept. Any thread may ask; who asks while it is built waits.
 [[nodiscard]] std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec);
 
 // Switches and cables of a fabric, before any device is made; the figures on a bill of material.
