@@ -16,7 +16,7 @@
 
 namespace trainyard {
 
-// Of another library's attention, over those of the profile.
+// The times of another library's attention, over those of the profile.
 struct AttentionTimes {
   double forward = 1.0;
   double backward = 1.0;

@@ -93,7 +93,7 @@ struct Architecture {
   [[nodiscard]] std::int64_t norm_width() const {
     return norm == NormKind::LayerNorm ? 2 * hidden : hidden;
   }
-  // Of a layer, but for those of heads and latents.
+  // Counts the norms of a layer, but for those of heads and latents.
   [[nodiscard]] std::int64_t norms() const { return post_norms ? 4 : 2; }
 
   bool operator==(const Architecture&) const = default;

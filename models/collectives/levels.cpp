@@ -46,7 +46,7 @@ struct DeviceSets {
   Units of_node;
 };
 
-// What `made` makes of the sets; equal results are one set.
+// Applies `made` to the sets; equal results are one set.
 template <class Make>
 DeviceSets changed(const DeviceSets& before, Make made) {
   DeviceSets after;

@@ -1,5 +1,5 @@
-// What would make the step shorter: the step simulated again with one thing changed at a time, the
-// most rewarding first.
+// Tells what would make the step shorter: the step simulated again with one thing changed at a
+// time, the most rewarding first.
 //
 //   for (const Sensitivity& s : sensitivities(scenario, run, {})) fmt::print("{}\n", s.name);
 #pragma once

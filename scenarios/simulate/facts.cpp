@@ -46,7 +46,7 @@ double attention_share(const TrainingPlan& plan) {
   return squares / (sequences * whole * whole);
 }
 
-// Of one layer's forward and a token, of whose attention packed documents leave `share`.
+// Counts one layer's forward for a token, of whose attention packed documents leave `share`.
 double layer_flops(const Architecture& architecture, const TokenFlops& token, std::int64_t layer,
                    double share) {
   const bool experts = architecture.kind_of(layer) == LayerKind::Moe;
@@ -179,7 +179,7 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   return facts;
 }
 
-// About.
+// The resolved scenario takes most of it, some tens of kilobytes.
 std::size_t footprint(const RunFacts& /*facts*/) {
   constexpr std::size_t kResolvedScenario = 65'536;
   return kResolvedScenario;

@@ -14,7 +14,7 @@ namespace trainyard {
 [[nodiscard]] RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster);
 [[nodiscard]] std::size_t footprint(const RunFacts& facts);
 
-// Of the facts, what the run tells: engine, memory of a GPU, and what was approximated, in order.
+// Adds what the run tells to the facts: engine, memory of a GPU, and approximations, in order.
 [[nodiscard]] RunFacts with_run(RunFacts facts, const Cluster& cluster, const Timeline& timeline,
                                 const std::vector<Approximation>& of_fold,
                                 const std::vector<Approximation>& of_costs);

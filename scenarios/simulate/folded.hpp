@@ -21,7 +21,7 @@ struct Folded {
   std::vector<Approximation> approximations;  // in what is known of NCCL there
   std::vector<ClassReason> reasons;           // why ranks are not of one class, if asked for
 };
-// About.
+// Estimates the bytes it holds.
 [[nodiscard]] std::size_t footprint(const Folded& folded);
 
 struct FoldQuestion {

@@ -31,7 +31,7 @@ struct Lowered {
   // REQUIRES: the workload is valid (validate()).
   Lowered(Workload given, const Cluster& cluster);
 };
-// About.
+// Estimates the bytes it holds.
 [[nodiscard]] std::size_t footprint(const Lowered& lowered);
 
 // The workload with the scenario's host to issue it.
@@ -39,7 +39,7 @@ struct Lowered {
                                   const Cluster& cluster);
 [[nodiscard]] Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster);
 
-// What the scenario's ranks do, before folding; stepwise collectives are expanded.
+// Lowers what the scenario's ranks do, before folding; stepwise collectives are expanded.
 [[nodiscard]] Workload scenario_workload(const Scenario& scenario, const Cluster& cluster);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// What the stages of a simulation gave before: a stage whose inputs are equal is not run again.
+// A memo keeps what the stages of a simulation gave: a stage with equal inputs is not run again.
 //
 // A stage is a function of its inputs alone. Its value is found by its type and by comparing the
 // inputs, so the digits are those of a run that starts afresh. Data files count as inputs by their

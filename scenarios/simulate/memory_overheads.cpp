@@ -19,7 +19,7 @@ std::int64_t sum(const std::vector<std::int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
-// What came and went, at its most.
+// Counts what came and went, at its most.
 std::int64_t dynamic_bytes(const RunView& view, std::size_t rank_class, const MemoryPeak& peak) {
   const Program& program = view.workload.programs[view.partition.ranks[rank_class].program];
   return peak.bytes - sum(resident_bytes(view.workload, program));
@@ -32,7 +32,7 @@ struct CallMade {
   auto operator<=>(const CallMade&) const = default;
 };
 
-// What a program communicates, each once.
+// Lists what a program communicates, each once.
 std::vector<CallMade> calls_made(const Program& program) {
   std::vector<CallMade> calls;
   std::array<CallMade, 8> recent{};  // microbatches make the same few in turn

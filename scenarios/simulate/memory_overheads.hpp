@@ -21,7 +21,7 @@ struct MemoryFound {
   std::vector<std::vector<std::int64_t>> software = {};  // RunView::software_memory
   std::vector<MemoryPeak> peaks = {};                    // by rank class, with both
 };
-// What the software holds throughout, and the peaks with it. `view` knows neither yet.
+// Finds what the software holds throughout, and the peaks with it. `view` knows neither yet.
 [[nodiscard]] MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework);
 
 }  // namespace trainyard

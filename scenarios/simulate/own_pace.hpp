@@ -34,7 +34,7 @@ namespace trainyard {
                                                     std::uint64_t total,
                                                     std::optional<std::uint32_t> staleness);
 
-// What `simulate` gives of the scenario with the steps that each worker makes at its own pace.
+// Simulates the scenario with the steps that each worker makes at its own pace.
 // Workers of one speed make the same number of steps, and are simulated once.
 [[nodiscard]] Result simulate_at_own_pace(const Scenario& scenario,
                                           const std::function<Result(const Scenario&)>& simulate);

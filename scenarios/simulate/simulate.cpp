@@ -25,13 +25,13 @@ namespace {
 
 constexpr std::uint64_t kOperationsWorthAThread = 10'000;
 
-// What is simulated: ranks on a cluster, and the software around them.
+// A step is what is simulated: ranks on a cluster, and the software around them.
 struct Step {
   std::shared_ptr<const Cluster> cluster = {};
   std::shared_ptr<const Lowered> lowered = {};
   const Scenario* software = nullptr;  // null: it is not known
   std::string engine = {};
-  // Of the cluster, used up by the fold; nothing: it is found there.
+  // Belongs to the cluster and is used up by the fold; nothing: the fold finds it.
   std::optional<JoinGround> ground = {};
 };
 
@@ -47,7 +47,7 @@ std::shared_ptr<const Cluster> build(const ClusterSpec& spec, const WhatIf& what
                            what_if.network);
 }
 
-// What each rank does. What folding needs of the cluster alone is found meanwhile.
+// Says what each rank does. What folding needs of the cluster alone is found meanwhile.
 Step lower(const Scenario& scenario, const std::shared_ptr<const Cluster>& cluster, Memo& memo) {
   Step step{.cluster = cluster, .software = &scenario, .engine = scenario.engine};
   const auto lower_it = [&] {

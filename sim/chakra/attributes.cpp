@@ -42,7 +42,7 @@ struct Shown {
   std::string operator()(auto number) const { return fmt::format("{}", number); }
 };
 
-// What the value must be and is not; empty where it is.
+// Says what the value must be and is not; empty where it is.
 std::string_view lacks(Read as, const Attributes& attributes, const std::string& name) {
   const Value& value = attributes.at(name);
   const auto number = integer(attributes, name);

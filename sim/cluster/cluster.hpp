@@ -308,7 +308,7 @@ class Cluster {
   double reference_latency_s_ = 0.0;
 };
 
-// Bytes, about.
+// Estimates the bytes it holds.
 [[nodiscard]] std::size_t footprint(const Cluster& cluster);
 
 }  // namespace trainyard

@@ -15,7 +15,8 @@
 
 namespace trainyard {
 
-// What the traffic of every NIC that hangs on one switch alone crosses on its way to a target.
+// A trunk is crossed by the traffic of every NIC that hangs on one switch alone, on its way to a
+// target.
 struct Trunk {
   Route bundles = {};                 // in the order of the walk
   std::vector<double> arriving = {};  // by number of the switch in its target

@@ -112,7 +112,7 @@ struct RunView {
     for (double& seconds : times.seconds) seconds /= facts.steps;
     return times;
   }
-  // What a program and the software around it hold throughout, by category.
+  // Adds up what a program and the software around it hold throughout, by category.
   [[nodiscard]] std::vector<std::int64_t> resident_bytes_of(std::uint32_t program) const;
   // The curve of memory, with what the software holds.
   [[nodiscard]] std::vector<MemoryPoint> memory_curve_of(std::size_t rank_class) const;

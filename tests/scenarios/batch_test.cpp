@@ -160,7 +160,7 @@ TEST_F(OutdatedRows, RowsOfOlderJournalsAreRunAgain) {
   EXPECT_EQ(redone("1"), 2U);
 }
 
-// What ended a worker could end the process that asks, too: only a worker may open it again.
+// A fault that ended a worker could end this process too: only a worker may open it again.
 TEST(CrashedRows, AreRunAgainAndNotLoadedHere) {
   const TemporaryFolder folder;
   const std::string scenario = folder.write("s.json", read_file(kScenario));

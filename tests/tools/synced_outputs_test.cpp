@@ -15,7 +15,7 @@ namespace {
 using test::Outcome;
 using test::Scratch;
 
-// What one thread did with files.
+// Lists what one thread did with files.
 struct Calls {
   std::vector<std::string> renamed;   // the new names
   std::vector<std::string> unsynced;  // of these, those that were not synchronised before

@@ -35,7 +35,7 @@ HopRange busy_hops(std::uint32_t step, std::uint32_t hops, std::uint32_t chunks)
   return {.begin = step < chunks ? 0 : step - chunks + 1, .end = std::min(hops, step + 1)};
 }
 
-// What a chunk loads on each hop of a ring, the same in every step.
+// A chunk loads each hop of a ring with so much, the same in every step.
 std::vector<Chain> hop_chains(const GroupPlace& place, const Ring& ring, double chunk_bytes,
                               LoadSum& loads) {
   std::vector<Chain> chains;
