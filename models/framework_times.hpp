@@ -76,8 +76,8 @@ struct FrameworkTimes {
 [[nodiscard]] FrameworkTimes load_framework_times(const std::string& name,
                                                   const std::string& generation);
 
-// Of models/attention/memory_efficient.json, by a GPU's generation. Throws InputError where nothing
-// is known of it.
+// Reads the factors of a GPU's generation from models/attention/memory_efficient.json. Throws
+// InputError where nothing is known of it.
 [[nodiscard]] AttentionTimes load_memory_efficient_times(const std::string& generation);
 
 }  // namespace trainyard

@@ -10,8 +10,8 @@ namespace trainyard {
 
 namespace {
 
-// Of the layers of an even chunk: the split itself is made by the shape that is asked for here. Of
-// listed layers, which chunks have more or fewer of, the mean.
+// Counts the layers of an even chunk, since the split itself is made by the shape that is asked for
+// here. Chunks have more or fewer of listed layers: the mean stands for all.
 double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const std::int64_t chunks =

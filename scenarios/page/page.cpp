@@ -99,7 +99,7 @@ std::string timeline() {
          "<p id=\"timeline-here\" aria-live=\"polite\">&nbsp;</p>\n";
 }
 
-// Bars of what each supposition would save.
+// Draws a bar for what each what-if would save.
 std::string sensitivity_bars(std::span<const Sensitivity> rows) {
   if (rows.empty()) return "";
   double most = 1e-12;

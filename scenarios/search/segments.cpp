@@ -144,8 +144,8 @@ class Reading {
 
   // Only kernels' effects: when others happen depends on communication. What communication gives
   // back, such as whole gradients once they are reduced, may be gone at once and does not count.
-  // What a microbatch holds is never less than nothing: what a step frees beyond that, it frees of
-  // others.
+  // A microbatch never holds less than nothing: a step that frees more than it holds frees memory
+  // of others.
   void add_memory(const Segment& segment, const ScheduleStep& step, StepLeast& least) {
     double here = 0.0;
     for (OpIndex i = segment.begin; i < segment.end; ++i) {

@@ -17,7 +17,7 @@ using Approximations = std::vector<Approximation>;
 // Says which link slower than the NIC a message crosses on its way to it.
 [[nodiscard]] Approximations cluster_approximations(const Cluster& cluster);
 
-// Of a workload that comes without a scenario: the software around its kernels is not known.
+// Says of a workload without a scenario that the software around its kernels is not known.
 [[nodiscard]] Approximations software_approximations(const Workload& workload);
 
 // By kernel: whether a rank's program computes it.
@@ -34,7 +34,7 @@ using Approximations = std::vector<Approximation>;
 // The steps of workers that run ahead of each other, where they are not the same for all.
 [[nodiscard]] Approximations pace_approximations(const std::vector<std::uint32_t>& steps_of_worker);
 
-// What the engine had to round.
+// Counts what the engine had to round.
 [[nodiscard]] Approximations engine_approximations(const Timeline& timeline);
 
 }  // namespace trainyard

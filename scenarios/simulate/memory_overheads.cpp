@@ -98,7 +98,7 @@ MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
   for (std::size_t program = 0; program < dynamic.size(); ++program)
     found.software[program].at(static_cast<std::size_t>(Category::Fragmentation)) =
         std::llround(framework.fragmentation * static_cast<double>(dynamic[program]));
-  // What is held all along makes peaks higher, and moves none.
+  // Memory that is held all along makes peaks higher, and moves none.
   for (std::size_t rank_class = 0; rank_class < found.peaks.size(); ++rank_class) {
     MemoryPeak& peak = found.peaks[rank_class];
     const auto& held = found.software[view.partition.ranks[rank_class].program];

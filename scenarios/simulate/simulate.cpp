@@ -39,7 +39,7 @@ void check_stop(const SimulateOptions& options) {
   if (options.stop.stop_requested()) throw Cancelled("the simulation was stopped");
 }
 
-// Where it runs.
+// Builds the cluster on which the step runs.
 std::shared_ptr<const Cluster> build(const ClusterSpec& spec, const WhatIf& what_if, Memo& memo) {
   const std::shared_ptr<const Cluster> cluster = shared_cluster(spec);
   if (!what_if.changes_links()) return cluster;
@@ -62,7 +62,7 @@ Step lower(const Scenario& scenario, const std::shared_ptr<const Cluster>& clust
   return step;
 }
 
-// Who is interchangeable, and how calls load links.
+// Finds who is interchangeable, and how calls load links.
 std::shared_ptr<const Folded> fold(Step& step, const SimulateOptions& options, Memo& memo) {
   const FoldQuestion question{
       .collectives = step.software ? step.software->plan.collectives : CollectiveChoice{},
@@ -82,7 +82,7 @@ std::shared_ptr<const Partition> partition_of(const std::shared_ptr<const Folded
   return std::make_shared<const Partition>(changed_partition(what_if, workload, folded->partition));
 }
 
-// When everything happens.
+// Plays the step: the timeline says when everything happens.
 Timeline play(const Result& result, const Step& step, const Interference& losses,
               const SimulateOptions& options) {
   std::vector<double> seconds;
@@ -103,7 +103,7 @@ Timeline play(const Result& result, const Step& step, const Interference& losses
              .known = step.lowered->known.get()});
 }
 
-// The peaks of memory, and where time went.
+// Finds the peaks of memory, and where time went.
 void add_figures(Result& result, const Step& step, const SimulateOptions& options) {
   const bool worth = result.timeline.counters.operations > kOperationsWorthAThread;
   MemoryFound memory;
@@ -123,7 +123,7 @@ void add_figures(Result& result, const Step& step, const SimulateOptions& option
   result.breakdowns = std::move(found);
 }
 
-// Folds, prices, plays. `facts`: what is known before.
+// Folds, prices and plays the step. `facts` are what is known before.
 Result simulate(Step step, RunFacts facts, const SimulateOptions& options, Memo& memo) {
   check_stop(options);
   const WhatIf& what_if = options.what_if;
@@ -157,7 +157,7 @@ Result simulate(Step step, RunFacts facts, const SimulateOptions& options, Memo&
   return result;
 }
 
-// With the steps of each worker as the plan has them.
+// Simulates the scenario with as many steps of each worker as its plan says.
 Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   try {
     const auto cluster = build(scenario.cluster, options.what_if, memo);

@@ -17,7 +17,7 @@ struct Explanation {
   nlohmann::ordered_json json;  // {critical_path, sensitivities}
   std::vector<Sensitivity> sensitivities;
 };
-// Simulates each supposition, on `processes` cores (0: all).
+// Simulates each what-if, on `processes` cores (0: all).
 [[nodiscard]] Explanation explanation(const Scenario& scenario, const Result& run,
                                       std::size_t processes);
 
