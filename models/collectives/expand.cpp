@@ -100,27 +100,18 @@ class Expansion {
   std::map<std::tuple<GroupId, std::uint32_t, std::vector<std::uint32_t>>, GroupId> relay_groups_;
 };
 
-OpIndex append(Program& program, Operation op, std::span<const OpIndex> dependencies,
-               std::span<const MemoryEffect> effects) {
-  op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-  program.dependencies.append(dependencies);
-  op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
-  op.effects_begin = static_cast<std::uint32_t>(program.effects.size());
-  program.effects.insert(program.effects.end(), effects.begin(), effects.end());
-  op.effects_end = static_cast<std::uint32_t>(program.effects.size());
-  program.operations.push_back(op);
-  return static_cast<OpIndex>(program.operations.size() - 1);
-}
+// The number of the operation of the rank's own program that comes next.
+OpIndex next_of(const RankProgram& rank) { return static_cast<OpIndex>(rank.end_of.size()); }
 
 // Of the operation that comes next.
 std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program) {
-  const auto op = static_cast<OpIndex>(rank.end_of.size());
+  const OpIndex op = next_of(rank);
   std::vector<OpIndex> moved;
   for (const OpIndex before : program.dependencies_of(op)) moved.push_back(rank.end_of[before]);
   return moved;
 }
 
-std::vector<MemoryEffect> effects_at(const Program& program, const Operation& op, bool at_end) {
+std::vector<MemoryEffect> effects_at(const Program& program, OpIndex op, bool at_end) {
   std::vector<MemoryEffect> effects;
   for (const MemoryEffect& effect : program.effects_of(op))
     if (effect.at_end == at_end) effects.push_back(effect);
@@ -231,7 +222,7 @@ std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& ran
 
 void Expansion::copy(RankProgram& rank, const Program& program, const Operation& op) {
   const OpIndex index =
-      append(rank.program, op, moved_dependencies(rank, program), program.effects_of(op));
+      rank.program.append(op, moved_dependencies(rank, program), program.effects_of(next_of(rank)));
   rank.end_of.push_back(index);
 }
 
@@ -242,15 +233,16 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
   Operation gate = op;
   gate.kind = OpKind::Delay;
   gate.payload = delay(alone ? Seconds{} : cluster_.facts().latency.launch);
-  const OpIndex begun =
-      append(rank.program, gate, moved_dependencies(rank, program), effects_at(program, op, false));
+  const OpIndex number = next_of(rank);
+  const OpIndex begun = rank.program.append(gate, moved_dependencies(rank, program),
+                                            effects_at(program, number, false));
   std::vector<OpIndex> last{begun};
   if (!alone) {
     const auto by_stream = add_messages(rank, op, played(group, op.payload), begun);
     for (const auto& [stream, index] : by_stream) last.push_back(index);
   }
   gate.payload = delay(Seconds{});
-  rank.end_of.push_back(append(rank.program, gate, last, effects_at(program, op, true)));
+  rank.end_of.push_back(rank.program.append(gate, last, effects_at(program, number, true)));
 }
 
 std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
@@ -280,7 +272,7 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
     if (!last.contains(part.stream)) dependencies.push_back(gate);
     if (!receives)
       for (const std::uint32_t before : message.after) dependencies.push_back(received.at(before));
-    const OpIndex made = append(rank.program, part, dependencies, {});
+    const OpIndex made = rank.program.append(part, dependencies);
     last[part.stream] = made;
     if (receives) received[index] = made;
   }
@@ -316,7 +308,7 @@ OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const PlayedCall& 
     for (const std::uint32_t before : played.messages[index].after)
       dependencies.push_back(received.at(before));
   }
-  const OpIndex made = append(rank.program, op, dependencies, {});
+  const OpIndex made = rank.program.append(op, dependencies);
   for (const std::uint32_t index : relay.messages)
     if (played.messages[index].to == here.role) received[index] = made;
   return made;

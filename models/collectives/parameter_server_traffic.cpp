@@ -325,11 +325,7 @@ OpIndex Builder::add(Program& program, Operation op, Name name, std::uint32_t st
   op.name = name;
   op.part = name == kCompute ? StepPart::Forward : StepPart::GradSync;
   op.microbatch = static_cast<std::int32_t>(step);
-  op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-  program.dependencies.append(after);
-  op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
-  program.operations.push_back(op);
-  return static_cast<OpIndex>(program.operations.size() - 1);
+  return program.append(op, after);
 }
 
 std::uint32_t Builder::delay(Seconds time) {

@@ -140,14 +140,14 @@ class LayerLowering {
     auto operator<=>(const BlockKey&) const = default;
   };
   // A layer as it was written once.
-  struct LayerBlock {
-    ProgramBlock block;
-    std::vector<ReadyGradient> ready;  // by operation of the block, from its first
+  struct WrittenLayer {
+    RecordedLayer layer;
+    std::vector<ReadyGradient> ready;  // by operation of the layer, from its first
   };
   // Layers that are alike in every microbatch are written once and then copied.
   [[nodiscard]] bool repeats(const LayerParts& parts) const;
   [[nodiscard]] BlockKey forward_key() const;
-  [[nodiscard]] bool repeated(const std::vector<LayerBlock>& written,
+  [[nodiscard]] bool repeated(const std::vector<WrittenLayer>& written,
                               std::vector<ReadyGradient>* ready);
   template <typename Write>
   void write_or_repeat(const BlockKey& key, std::vector<ReadyGradient>* ready, const Write& write);
@@ -242,7 +242,7 @@ class LayerLowering {
   ProgramBuilder& build_;
   const std::vector<Adapter> adapters_;  // of one layer; empty where every weight is trained
   const RecomputeModules again_;
-  std::map<BlockKey, std::vector<LayerBlock>> written_;
+  std::map<BlockKey, std::vector<WrittenLayer>> written_;
 };
 
 }  // namespace trainyard

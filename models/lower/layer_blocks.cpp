@@ -20,11 +20,11 @@ bool LayerLowering::repeats(const LayerParts& parts) const {
   return parts.whole() && plan_.documents.kind == DocumentKind::None;
 }
 
-bool LayerLowering::repeated(const std::vector<LayerBlock>& written,
+bool LayerLowering::repeated(const std::vector<WrittenLayer>& written,
                              std::vector<ReadyGradient>* ready) {
-  for (const LayerBlock& known : written) {
+  for (const WrittenLayer& known : written) {
     const OpIndex first = build_.next();
-    if (!build_.repeat(known.block)) continue;
+    if (!build_.repeat(known.layer)) continue;
     for (ReadyGradient gradient : known.ready) {
       if (gradient.op != kNone) gradient.op += first;
       ready->push_back(gradient);
@@ -37,17 +37,17 @@ bool LayerLowering::repeated(const std::vector<LayerBlock>& written,
 template <typename Write>
 void LayerLowering::write_or_repeat(const BlockKey& key, std::vector<ReadyGradient>* ready,
                                     const Write& write) {
-  std::vector<LayerBlock>& written = written_[key];
+  std::vector<WrittenLayer>& written = written_[key];
   if (repeated(written, ready)) return;
   const std::size_t known = ready == nullptr ? 0 : ready->size();
-  LayerBlock fresh{.block = build_.begin_block(), .ready = {}};
+  WrittenLayer fresh{.layer = build_.begin_layer(), .ready = {}};
   write();
-  build_.end_block(fresh.block);
+  build_.end_layer(fresh.layer);
   if (ready != nullptr) {
     for (std::size_t i = known; i < ready->size(); ++i) {
       ReadyGradient gradient = (*ready)[i];
-      if (gradient.op < fresh.block.begin.next) return;  // final before the block
-      if (gradient.op != kNone) gradient.op -= fresh.block.begin.next;
+      if (gradient.op < fresh.layer.begin.next) return;  // final before the layer
+      if (gradient.op != kNone) gradient.op -= fresh.layer.begin.next;
       fresh.ready.push_back(gradient);
     }
   }

@@ -19,7 +19,7 @@
 #include "sim/base/beside.hpp"
 #include "sim/base/error.hpp"
 #include "sim/workload/append_programs.hpp"
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 
@@ -138,7 +138,7 @@ class StageRange {
            SteppedWorkload& stepped) const {
     const std::int64_t places = context_shape(plan_.parallelism).programs;
     const bool alone = places == 1 && seating.seats().size() == 1;
-    FormWriter form;
+    TemplateWriter writer;
     ProgramSize size;
     for (std::int64_t place = 0; place < places; ++place) {
       for (const Seat& seat : seating.seats()) {
@@ -157,11 +157,11 @@ class StageRange {
         if (alone) {
           stepped.workload.programs.push_back(std::move(program));
         } else {
-          form.add(std::move(program));
+          writer.add(std::move(program));
         }
       }
     }
-    for (Program& program : form.take()) stepped.workload.programs.push_back(std::move(program));
+    for (Program& program : writer.take()) stepped.workload.programs.push_back(std::move(program));
   }
 
   const TrainingPlan& plan_;

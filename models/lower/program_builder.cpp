@@ -9,7 +9,7 @@ namespace trainyard {
 
 ProgramSize size_of(const Program& program) {
   return {.operations = program.operations.written().size(),
-          .dependencies = program.dependencies.size(),
+          .dependencies = program.operations.content().dependencies.size(),
           .effects = program.effects.size()};
 }
 
@@ -100,14 +100,14 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, S
   return index;
 }
 
-void ProgramBuilder::weave(OpIndex first, OpIndex second) {
-  TY_CHECK(first >= tail_, first, tail_);
-  reorder(first, woven(first, second));
+void ProgramBuilder::overlap(OpIndex first, OpIndex second) {
+  TY_CHECK(first >= open_, first, open_);
+  reorder(first, overlapped(first, second));
   ++order_;
 }
 
 // The new order, as old numbers.
-std::vector<OpIndex> ProgramBuilder::woven(OpIndex first, OpIndex second) const {
+std::vector<OpIndex> ProgramBuilder::overlapped(OpIndex first, OpIndex second) const {
   const OpIndex end = next();
   std::vector<OpIndex> order;
   OpIndex a = first;
@@ -180,19 +180,20 @@ void ProgramBuilder::hold(Category category, std::int64_t bytes) {
 }
 
 std::uint8_t ProgramBuilder::stream_of(OpIndex op) const {
-  if (op >= tail_) return operations_[written_at(op)].stream;
-  const Passage& passage = passages_[passage_with(passages_, op)];
-  return operations_[passage.written + (op - passage.first)].stream;
+  if (op >= open_) return operations_[written_at(op)].stream;
+  const Instance& instance = instances_[instance_with(op)];
+  return operations_[blocks_[instance.block].begin + (op - instance.first)].stream;
 }
 
 Program ProgramBuilder::take() {
-  close_tail(next());
-  program_.effects = place_effects(effects_, own_effects_, operations_, passages_);
+  end_open(next());
+  place_effects();
   program_.operations =
-      own_effects_.empty()
-          ? OperationList(std::move(operations_))
-          : OperationList(std::move(operations_), std::move(passages_), std::move(outside_));
-  program_.dependencies = std::move(dependencies_);
+      OperationList(OperationList::Content{.operations = std::move(operations_),
+                                           .dependencies = std::move(dependencies_),
+                                           .blocks = std::move(blocks_),
+                                           .instances = std::move(instances_),
+                                           .bindings = std::move(bindings_)});
   return std::move(program_);
 }
 

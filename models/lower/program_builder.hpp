@@ -22,9 +22,7 @@
 
 #include "models/lower/interner.hpp"
 #include "models/lower/lower.hpp"
-#include "models/lower/place_effects.hpp"
-#include "models/lower/program_block.hpp"
-#include "models/lower/program_passage.hpp"
+#include "models/lower/recording.hpp"
 #include "models/lower/step_names.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/workload/workload.hpp"
@@ -75,7 +73,7 @@ class ProgramBuilder {
 
   // The number the next operation will have.
   [[nodiscard]] OpIndex next() const {
-    return tail_ + static_cast<OpIndex>(operations_.size() - tail_written_);
+    return open_ + static_cast<OpIndex>(operations_.size() - open_written_);
   }
   // The last compute operation so far, kNone at the start.
   [[nodiscard]] OpIndex last_compute() const { return last_on_stream_[0]; }
@@ -85,26 +83,29 @@ class ProgramBuilder {
   // on, so that each travels under the other's computation (DualPipe, DeepSeek-AI 2412.19437
   // section 3.2.1). Both keep their own order. Numbers of operations from `first` on are no longer
   // valid.
-  void weave(OpIndex first, OpIndex second);
+  void overlap(OpIndex first, OpIndex second);
 
-  // Marks what is written between the two. Its tags but for microbatch and layer belong to it.
+  // Marks what a layer writes between the two. Its tags but for microbatch and layer belong to it.
   // REQUIRES: it names no operation from before it but the last computation and those the next one
   // waits for.
-  [[nodiscard]] ProgramBlock begin_block() const;
-  void end_block(ProgramBlock& block) const;
-  // Writes the block's operations once more, for the microbatch and layer that the tags name.
+  [[nodiscard]] RecordedLayer begin_layer() const;
+  void end_layer(RecordedLayer& layer) const;
+  // Writes the layer's operations once more, for the microbatch and layer that the tags name.
   // False, and nothing is written, where what stands before is not alike.
-  [[nodiscard]] bool repeat(const ProgramBlock& block);
+  [[nodiscard]] bool repeat(const RecordedLayer& layer);
 
-  // The same for a passage, whose operations are not copied: the program says that they come again.
-  // `named`: what it may name beside a block's, kNone where it is nothing. `beside`: the other
-  // microbatch that it is of, which goes as far ahead of the tagged one wherever it comes again.
-  // REQUIRES: until its end nothing from before it is woven.
-  [[nodiscard]] WrittenPassage begin_passage(std::span<const OpIndex> named,
-                                             std::optional<std::int32_t> beside = {}) const;
-  // False where the passage may not come again: it is of other microbatches, or names others.
-  [[nodiscard]] bool end_passage(WrittenPassage& passage);
-  [[nodiscard]] bool repeat(const WrittenPassage& passage, std::span<const OpIndex> named);
+  // Marks a block of the program. `named`: what it may name of before beside the last computation
+  // and those the next one waits for; kNone where it is nothing. `beside`: the other microbatch
+  // that it is of, which goes as far ahead of the tagged one in every instance. Where it turns out
+  // as a block with one of the `known` numbers, it becomes an instance of that. False where nothing
+  // was written. REQUIRES: until its end nothing from before it is overlapped.
+  [[nodiscard]] RecordedBlock begin_block(std::span<const OpIndex> named,
+                                          std::optional<std::int32_t> beside = {}) const;
+  [[nodiscard]] bool end_block(RecordedBlock& block, std::span<const std::uint32_t> known);
+  // Adds an instance of the block, for the microbatch that the tags name. Nothing, and nothing is
+  // added, where what stands before is not alike, or the block names more than its border knows.
+  [[nodiscard]] std::optional<RecordingBorder> instantiate(const RecordedBlock& block,
+                                                           std::span<const OpIndex> named);
 
   void allocate(OpIndex at_start_of, Category category, std::int64_t bytes);
   void release(OpIndex at_end_of, Category category, std::int64_t bytes);
@@ -117,15 +118,31 @@ class ProgramBuilder {
   OpIndex append(OpKind kind, Stream stream, std::uint16_t name, Slot slot, std::uint32_t payload,
                  std::span<const OpIndex> after);
   [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;
-  [[nodiscard]] std::vector<OpIndex> woven(OpIndex first, OpIndex second) const;
+  [[nodiscard]] std::vector<OpIndex> overlapped(OpIndex first, OpIndex second) const;
   void reorder(OpIndex first, const std::vector<OpIndex>& order);
-  [[nodiscard]] BlockBorder border(std::span<const OpIndex> named = {}) const;
-  [[nodiscard]] bool may_repeat(const WrittenPassage& passage) const;
-  [[nodiscard]] OpIndex written_input(WrittenPassage& passage, OpIndex op);
-  void close_tail(OpIndex end);  // what lies behind the last passage, up to there, becomes one
+  using Effect = std::pair<OpIndex, MemoryEffect>;
+  // Of a block: for which microbatch and where it was written, and the effects that came with it.
+  struct WrittenBlock {
+    OpIndex first = 0;
+    std::int32_t microbatch = 0;
+    std::size_t effects_begin = 0;  // in effects_
+    std::size_t effects_end = 0;
+  };
+
+  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named = {}) const;
+  [[nodiscard]] Recording begin_recording(std::span<const OpIndex> named) const;
+  void wait_as(const Recording& recording, const RecordingBorder& now);
+  [[nodiscard]] bool is_closed(const RecordedBlock& block) const;
+  void end_open(OpIndex end);  // what lies behind the last instance, up to there, becomes a block
+  [[nodiscard]] bool same_block(std::uint32_t fresh, std::uint32_t known, std::int32_t later) const;
+  void become(std::uint32_t known, std::int32_t later, OpIndex first);
+  [[nodiscard]] std::vector<Effect> own_effects(std::uint32_t block) const;
+  void place_effects();
+  void write_effects(const Block& block, std::vector<Effect> effects);
+  [[nodiscard]] std::size_t instance_with(OpIndex op) const;
   [[nodiscard]] std::uint8_t stream_of(OpIndex op) const;
-  // Of operations from tail_ on.
-  [[nodiscard]] std::size_t written_at(OpIndex op) const { return tail_written_ + (op - tail_); }
+  // Of operations from open_ on.
+  [[nodiscard]] std::size_t written_at(OpIndex op) const { return open_written_ + (op - open_); }
   [[nodiscard]] std::span<const Operation> written_from(OpIndex op) const {
     return std::span(operations_).subspan(written_at(op));
   }
@@ -135,20 +152,21 @@ class ProgramBuilder {
   }
 
   Interner& interner_;
-  Program program_;  // its operations and their dependencies come last
+  Program program_;  // its operations come last
   std::vector<Operation> operations_;
-  std::vector<OpIndex> dependencies_;
+  std::vector<OpIndex> dependencies_;  // from open_ on by number, before as blocks say them
   Tags tags_;
   std::vector<OpIndex> waits_;
   std::vector<OpIndex> last_on_stream_;
-  std::vector<std::pair<OpIndex, MemoryEffect>> effects_;
-  std::vector<Passage> passages_;  // in order, but for what lies behind them
-  std::vector<OpIndex> outside_;   // OperationList::outside
-  std::vector<EffectRange> own_effects_;
-  OpIndex tail_ = 0;              // the first operation behind the passages
-  std::size_t tail_written_ = 0;  // where it stands in operations_
+  std::vector<Effect> effects_;  // by number of the operation, in the order they came
+  std::vector<Block> blocks_;
+  std::vector<WrittenBlock> written_blocks_;  // by block
+  std::vector<Instance> instances_;           // in order, but for what lies behind them
+  std::vector<OpIndex> bindings_;
+  OpIndex open_ = 0;              // the first operation behind the instances
+  std::size_t open_written_ = 0;  // where it stands in operations_
   std::uint32_t order_ = 0;       // how often operations were given other numbers
-  std::size_t settled_ = 0;       // effects of operations from before the latest weave or in it
+  std::size_t settled_ = 0;       // effects of operations from before the latest overlap or in it
 };
 
 }  // namespace trainyard

@@ -73,15 +73,10 @@ StageLowering::Chunk StageLowering::make_chunk(std::int64_t number,
 Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   hold_memory();
   replicas_->begin_step();
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    step_begins_.push_back(build_.next());
-    if (!is_woven(steps, i)) {
-      write(steps[i]);
-      continue;
-    }
-    step_begins_.push_back(build_.next());
-    write_woven(steps[i], steps[i + 1]);
-    ++i;
+  for (std::size_t at = 0; at < steps.size();) {
+    const std::size_t count = steps_of_block(steps, at);
+    write_block(std::span(steps).subspan(at, count), is_overlapped(steps, at));
+    at += count;
   }
   step_begins_.push_back(build_.next());
   replicas_->end_step();
@@ -91,7 +86,7 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
 // A forward and the backward after it run as one block where the schedule says so and experts have
 // something to hide. The chunk's last backward stays whole, and so does a block in which replicas
 // exchange: they name its operations later.
-bool StageLowering::is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const {
+bool StageLowering::is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const {
   if (!steps[at].overlapped || at + 1 == steps.size() || plan_.parallelism.zero_stage > 1)
     return false;
   const Chunk& backward = chunks_[static_cast<std::size_t>(steps[at + 1].chunk)];

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -72,23 +71,30 @@ class StageLowering {
     bool first = false;
     bool last = false;
   };
-  void write(const ScheduleStep& step);
-  void write_woven(const ScheduleStep& forward, const ScheduleStep& backward);
-  void write_out(const ScheduleStep& step, const Turn& turn);
-  void weave_out(const ScheduleStep& forward, const ScheduleStep& backward, const Turn& turn);
-  // What tells steps, or woven pairs of them, that may go alike from others.
-  struct PassageKind {
-    StepKind kind = StepKind::Forward;
-    std::int32_t chunk = 0;
-    std::int32_t beside = -1;  // the chunk of the backward woven in; -1: none
-    std::int32_t ahead = 0;    // microbatches that the backward's is ahead of the forward's
-    auto operator<=>(const PassageKind&) const = default;
+  // What tells blocks of steps that may go alike from others.
+  struct BlockKind {
+    bool overlapped = false;
+    // What is done with which chunk, and how many microbatches after that of the first step.
+    std::vector<std::tuple<StepKind, std::int32_t, std::int32_t>> steps = {};
+    auto operator<=>(const BlockKind&) const = default;
   };
-  void write_or_repeat(const PassageKind& kind, std::int32_t microbatch,
-                       std::span<const OpIndex> named, const std::function<void()>& write);
+  // With what the steps behind it ask of it, numbered as RecordingBorder::inside says.
+  struct StepBlock : RecordedBlock {
+    std::vector<OpIndex> step_begins = {};
+    OpIndex done_before = kNone;
+    OpIndex exchanged = kNone;
+  };
+  // How many of the steps from there on are one block.
+  [[nodiscard]] std::size_t steps_of_block(const std::vector<ScheduleStep>& steps,
+                                           std::size_t at) const;
+  void write_block(std::span<const ScheduleStep> steps, bool overlapped);
+  [[nodiscard]] bool instantiated(const std::vector<StepBlock>& written,
+                                  std::span<const OpIndex> may_name);
+  void write_out(std::span<const ScheduleStep> steps, std::span<const Turn> turns, bool overlapped,
+                 StepBlock& block);
   [[nodiscard]] bool goes_as_others(const ScheduleStep& step, const Turn& turn) const;
   [[nodiscard]] Turn next_turn(const ScheduleStep& step);
-  [[nodiscard]] bool is_woven(const std::vector<ScheduleStep>& steps, std::size_t at) const;
+  [[nodiscard]] bool is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const;
   // Of the layer and microbatch that the tags name.
   [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
   void hold_frozen();
@@ -159,7 +165,7 @@ class StageLowering {
   std::unique_ptr<DataParallel> replicas_;
   OffloadLowering offload_;
   bool repeats_ = true;
-  std::map<PassageKind, std::vector<WrittenPassage>> written_;
+  std::map<BlockKind, std::vector<StepBlock>> written_;
   std::vector<OpIndex> step_begins_;
   std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
   std::size_t ended_ = 0;             // how many are of units that are ended

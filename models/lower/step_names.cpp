@@ -58,13 +58,16 @@ void drop_unused_names(Workload& workload) {
   std::size_t categories = kCategoriesLeast;
   const Program* before = nullptr;
   for (const Program& program : workload.programs) {
-    if (before == nullptr || !program.same_form(*before)) {
+    if (before == nullptr || !program.same_template(*before)) {
       for (const Operation& op : program.operations.written())
         streams = std::max<std::size_t>(streams, op.stream + std::size_t{1});
     }
     before = &program;
-    for (const MemoryEffect& effect : program.effects)
+    const auto use = [&](const MemoryEffect& effect) {
       categories = std::max<std::size_t>(categories, effect.category + std::size_t{1});
+    };
+    for (const MemoryEffect& effect : program.effects) use(effect);
+    for (const auto& [op, effect] : program.further_effects) use(effect);
     for (const ResidentMemory& resident : program.resident)
       categories = std::max<std::size_t>(categories, resident.category + std::size_t{1});
   }

@@ -54,19 +54,19 @@ BlockKind kind_of(const RunView& view, const Rank& rank, const Operation& op) {
   return kind_of(view.workload.groups.at(rank.slots.at(op.slot).group).kind);
 }
 
-bool joins(const Block& before, const Block& block, double gap_s) {
+bool joins(const Bar& before, const Bar& block, double gap_s) {
   return before.stream == block.stream && before.kind == block.kind &&
          before.microbatch == block.microbatch && block.start_s - before.end_s <= gap_s;
 }
 
-std::vector<Block> joined(const std::vector<Block>& blocks, double gap_s) {
-  std::vector<Block> result;
-  for (const Block& block : blocks) {
+std::vector<Bar> joined(const std::vector<Bar>& blocks, double gap_s) {
+  std::vector<Bar> result;
+  for (const Bar& block : blocks) {
     if (result.empty() || !joins(result.back(), block, gap_s)) {
       result.push_back(block);
       continue;
     }
-    Block& last = result.back();
+    Bar& last = result.back();
     last.end_s = std::max(last.end_s, block.end_s);
     last.operations += block.operations;
     if (last.layer != block.layer) last.layer = -1;
@@ -97,12 +97,12 @@ const std::array<BlockStyle, kBlockKinds>& block_styles() {
   return kStyles;
 }
 
-std::vector<Block> blocks_of(const RunView& view, std::uint32_t rank_class, Detail detail) {
+std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail detail) {
   const RankClass& ranks = view.partition.ranks.at(rank_class);
   const Rank& rank = view.workload.ranks.at(ranks.representative);
   const Program& program = view.workload.programs.at(ranks.program);
   const OpTimes& times = view.timeline.classes.at(rank_class);
-  std::vector<Block> blocks;
+  std::vector<Bar> blocks;
   for (OpIndex index = 0; index < program.operations.size(); ++index) {
     const Operation& op = program.operations[index];
     if (times.end_s[index] <= times.start_s[index]) continue;
@@ -115,7 +115,7 @@ std::vector<Block> blocks_of(const RunView& view, std::uint32_t rank_class, Deta
                       .start_s = times.start_s[index],
                       .end_s = times.end_s[index]});
   }
-  std::ranges::stable_sort(blocks, [](const Block& a, const Block& b) {
+  std::ranges::stable_sort(blocks, [](const Bar& a, const Bar& b) {
     return a.stream != b.stream ? a.stream < b.stream : a.start_s < b.start_s;
   });
   if (detail == Detail::Operation) return blocks;

@@ -1,7 +1,7 @@
 // What ran when, for drawing: the operations of one rank class as coloured blocks on its streams.
 //
 //   LaneChoice lanes = chosen_lanes(view, 16);          // one rank class for each stage
-//   std::vector<Block> blocks = blocks_of(view, lanes.front(), Detail::Microbatch);
+//   std::vector<Bar> blocks = bars_of(view, lanes.front(), Detail::Microbatch);
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct BlockStyle {
 };
 [[nodiscard]] const std::array<BlockStyle, kBlockKinds>& block_styles();
 
-struct Block {
+struct Bar {
   BlockKind kind = BlockKind::Forward;
   std::uint8_t stream = 0;
   std::int32_t microbatch = -1;
@@ -54,8 +54,8 @@ struct Block {
 enum class Detail : std::uint8_t { Operation, Microbatch };
 
 // By stream, then by start. Operations without length are left out.
-[[nodiscard]] std::vector<Block> blocks_of(const RunView& view, std::uint32_t rank_class,
-                                           Detail detail);
+[[nodiscard]] std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class,
+                                       Detail detail);
 
 // The first rank class of each pipeline stage, by stage; of more stages than `most`, that many at
 // even distances, the first and the last among them.

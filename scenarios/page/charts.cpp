@@ -71,9 +71,9 @@ std::string share_row(const StageBreakdown& stage, double step_s, double y) {
   return body;
 }
 
-std::string block_row(const std::vector<Block>& blocks, double step_s, double y) {
+std::string block_row(const std::vector<Bar>& blocks, double step_s, double y) {
   std::string body;
-  for (const Block& block : blocks) {
+  for (const Bar& block : blocks) {
     if (block.stream != 0) continue;
     const double x = kLabels + block.start_s / step_s * kSpan;
     const double width = (block.end_s - block.start_s) / step_s * kSpan;
@@ -107,8 +107,8 @@ PipelineRows pipeline_rows(const RunView& view) {
   PipelineRows rows;
   if (step_s <= 0.0) return rows;
   for (const std::uint32_t lane : chosen_lanes(view, kMostLanes)) {
-    const std::vector<Block> blocks = blocks_of(view, lane, Detail::Microbatch);
-    for (const Block& block : blocks)
+    const std::vector<Bar> blocks = bars_of(view, lane, Detail::Microbatch);
+    for (const Bar& block : blocks)
       if (block.stream == 0) rows.used.insert(block.kind);
     const RankClass& ranks = view.partition.ranks[lane];
     rows.body += label(rows.height + 14.0,

@@ -26,13 +26,13 @@ constexpr double kGib = 1073741824.0;
 
 struct Lane {
   std::uint32_t rank_class = 0;
-  std::vector<Block> blocks;
+  std::vector<Bar> blocks;
 };
 
 std::vector<Lane> lanes_in(const RunView& view, Detail detail) {
   std::vector<Lane> lanes;
   for (const std::uint32_t one : chosen_lanes(view, kMostLanes))
-    lanes.push_back({.rank_class = one, .blocks = blocks_of(view, one, detail)});
+    lanes.push_back({.rank_class = one, .blocks = bars_of(view, one, detail)});
   return lanes;
 }
 
@@ -47,7 +47,7 @@ Json lane_json(const RunView& view, const Lane& lane) {
   Json streams = Json::array();
   for (const std::string& name : view.workload.streams) streams.push_back(name);
   Json blocks = Json::array();
-  for (const Block& block : lane.blocks) {
+  for (const Bar& block : lane.blocks) {
     blocks.push_back({std::llround(block.start_s * 1e9),
                       std::llround((block.end_s - block.start_s) * 1e9),
                       static_cast<int>(block.kind), block.stream, block.microbatch, block.layer,

@@ -43,11 +43,9 @@ class Reading {
     const auto rank = std::ranges::find_if(question.workload.ranks, of_program);
     TY_CHECK(rank != question.workload.ranks.end(), question.program);
     rank_ = &*rank;
-    for (const Operation& op : program_.operations) {
-      if (is_kernel(op)) continue;
-      for (const MemoryEffect& effect : program_.effects_of(op))
-        if (effect.bytes < 0) given_back_elsewhere_.insert(effect.category);
-    }
+    program_.for_each_effect([&](OpIndex, const Operation& op, const MemoryEffect& effect) {
+      if (!is_kernel(op) && effect.bytes < 0) given_back_elsewhere_.insert(effect.category);
+    });
   }
 
   [[nodiscard]] RankLeast read() {
@@ -151,7 +149,7 @@ class Reading {
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
       const Operation& op = program_.operations[i];
       if (!is_step_kernel(op) || !segment.holds(op)) continue;
-      const auto effects = program_.effects_of(op);
+      const std::vector<MemoryEffect> effects = program_.effects_of(i);
       for (const bool at_end : {false, true}) {
         for (const MemoryEffect& effect : effects)
           if (effect.at_end == at_end && !given_back_elsewhere_.contains(effect.category))

@@ -11,7 +11,7 @@
 #include "models/rank_groups.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
 #include "sim/cluster/cluster.hpp"
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 
@@ -182,12 +182,12 @@ std::vector<bool> kernels_used(const Workload& workload) {
   std::vector<bool> used(workload.kernels.size(), false);
   std::vector<bool> runs(workload.programs.size(), false);
   for (const Rank& rank : workload.ranks) runs[rank.program] = true;
-  const std::vector<std::uint32_t> forms = program_forms(workload.programs);
-  std::map<std::uint32_t, std::vector<std::uint32_t>> payloads;  // by form
+  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
+  std::map<std::uint32_t, std::vector<std::uint32_t>> payloads;  // by template
   for (std::uint32_t index = 0; index < runs.size(); ++index) {
     if (!runs[index]) continue;
     const Program& program = workload.programs[index];
-    const auto [known, fresh] = payloads.try_emplace(forms[index]);
+    const auto [known, fresh] = payloads.try_emplace(templates[index]);
     if (fresh) known->second = payloads_computed(program);
     for (const std::uint32_t payload : known->second) used[program.kernel_of(payload)] = true;
   }

@@ -48,7 +48,7 @@ std::size_t footprint(const Lowered& lowered) {
     constexpr std::size_t kWithWhatFollows = 3;
     bytes += kWithWhatFollows * program.operations.written().size() * sizeof(Operation) +
              program.operations.size() * sizeof(std::uint64_t) +
-             program.dependencies.size() * sizeof(OpIndex) +
+             program.operations.content().dependencies.size() * sizeof(OpIndex) +
              program.effects.size() * sizeof(MemoryEffect);
   }
   return bytes;

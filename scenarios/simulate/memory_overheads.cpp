@@ -9,7 +9,7 @@
 
 #include "models/lower/program_builder.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 
@@ -82,12 +82,12 @@ MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
                         std::vector(view.workload.programs.size(),
                                     std::vector<std::int64_t>(view.workload.categories.size(), 0))};
   std::vector<std::int64_t> dynamic(view.workload.programs.size(), 0);
-  const std::vector<std::uint32_t> forms = program_forms(view.workload.programs);
-  std::map<std::uint32_t, std::vector<CallMade>> calls;  // by form
+  const std::vector<std::uint32_t> templates = program_templates(view.workload.programs);
+  std::map<std::uint32_t, std::vector<CallMade>> calls;  // by template
   constexpr auto kCommunication = static_cast<std::size_t>(Category::Communication);
   for (std::size_t rank_class = 0; rank_class < view.partition.ranks.size(); ++rank_class) {
     const std::uint32_t program = view.partition.ranks[rank_class].program;
-    const auto [made, fresh] = calls.try_emplace(forms[program]);
+    const auto [made, fresh] = calls.try_emplace(templates[program]);
     if (fresh) made->second = calls_made(view.workload.programs[program]);
     std::int64_t& buffers = found.software[program].at(kCommunication);
     buffers = std::max(buffers, communicator_bytes(view, rank_class, made->second, framework));

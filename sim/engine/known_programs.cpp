@@ -6,7 +6,7 @@
 #include "sim/base/check.hpp"
 #include "sim/workload/call_order.hpp"
 #include "sim/workload/call_sequences.hpp"
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 namespace {
@@ -28,17 +28,17 @@ MayJoin members(const Program& program, const ProgramCalls& calls,
 KnownPrograms::KnownPrograms(const Workload& workload, CallOrder* orders)
     : workload_(workload),
       orders_(orders),
-      form_of_(program_forms(workload.programs)),
-      members_(form_of_.size()),
-      calls_(form_of_.size()),
-      programs_(form_of_.size()) {
-  for (std::uint32_t program = 0; program < form_of_.size(); ++program)
-    members_[form_of_[program]].push_back(program);
+      template_of_(program_templates(workload.programs)),
+      members_(template_of_.size()),
+      calls_(template_of_.size()),
+      programs_(template_of_.size()) {
+  for (std::uint32_t program = 0; program < template_of_.size(); ++program)
+    members_[template_of_[program]].push_back(program);
 }
 
 KnownPrograms::Known KnownPrograms::as_another(std::uint32_t program, bool contracted,
                                                const std::vector<bool>& joinable) const {
-  for (const std::uint32_t member : members_[form_of_[program]]) {
+  for (const std::uint32_t member : members_[template_of_[program]]) {
     const Known& known = programs_[member];
     if (known && known->contracted == contracted && known->joinable == joinable) return known;
   }
@@ -51,7 +51,7 @@ const ProgramCalls& KnownPrograms::calls(std::uint32_t program) {
 }
 
 const ProgramCalls& KnownPrograms::its_calls(std::uint32_t program) {
-  std::unique_ptr<const ProgramCalls>& known = calls_.at(form_of_.at(program));
+  std::unique_ptr<const ProgramCalls>& known = calls_.at(template_of_.at(program));
   if (!known) known = std::make_unique<const ProgramCalls>(calls_of(workload_.programs[program]));
   return *known;
 }
@@ -79,7 +79,7 @@ std::vector<KnownPrograms::Known> KnownPrograms::contract(
   }
   share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
     const Program& program = workload_.programs[fresh[i]->program];
-    const ProgramCalls& made = *calls_[form_of_[fresh[i]->program]];
+    const ProgramCalls& made = *calls_[template_of_[fresh[i]->program]];
     const std::shared_ptr<const ProgramOrder> order =
         known_orders[i] ? known_orders[i] : std::make_shared<const ProgramOrder>(program);
     KnownProgram& result = found[i];
@@ -102,7 +102,8 @@ std::vector<std::shared_ptr<const KnownProgram>> KnownPrograms::contracted(
   for (const Contraction& one : asked) {
     result.push_back(as_another(one.program, true, one.joinable));
     const auto same = std::ranges::find_if(fresh, [&](const Contraction* other) {
-      return form_of_[other->program] == form_of_[one.program] && other->joinable == one.joinable;
+      return template_of_[other->program] == template_of_[one.program] &&
+             other->joinable == one.joinable;
     });
     number.push_back(static_cast<std::size_t>(same - fresh.begin()));
     if (!result.back() && same == fresh.end()) fresh.push_back(&one);

@@ -31,7 +31,7 @@ struct KnownProgram {
   Successors successors = {};
 };
 
-// Programs of one form (program_forms.hpp) are known together.
+// Programs of one template (program_templates.hpp) are known together.
 class KnownPrograms {
  public:
   // `orders` may have orders of programs to give; null: it has none. REQUIRES: both outlive it.
@@ -54,7 +54,8 @@ class KnownPrograms {
  private:
   using Known = std::shared_ptr<const KnownProgram>;
   [[nodiscard]] const ProgramCalls& its_calls(std::uint32_t program);
-  // The one of another program of the form, where that was asked for alike; null where none was.
+  // The one of another program of the template, where that was asked for alike; null where none
+  // was.
   [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
                                  const std::vector<bool>& joinable) const;
   // What nobody knows yet.
@@ -62,10 +63,10 @@ class KnownPrograms {
 
   const Workload& workload_;
   CallOrder* orders_;
-  std::vector<std::uint32_t> form_of_;                      // by program
-  std::vector<std::vector<std::uint32_t>> members_;         // of a form
+  std::vector<std::uint32_t> template_of_;                  // by program
+  std::vector<std::vector<std::uint32_t>> members_;         // of a template
   std::mutex mutex_;                                        // of what follows
-  std::vector<std::unique_ptr<const ProgramCalls>> calls_;  // by form; null: nobody asked
+  std::vector<std::unique_ptr<const ProgramCalls>> calls_;  // by template; null: nobody asked
   std::vector<Known> programs_;                             // as last asked for
 };
 

@@ -21,35 +21,34 @@ class StretchSearch {
     list_computations();
   }
 
-  std::vector<SectionStretches> found() {
-    const std::vector<ProgramSection>& sections = order_.sections().all;
-    std::vector<SectionStretches> result(sections.size());
-    std::vector<std::vector<Searched>> searched(sections.size());  // by model
-    for (const ProgramSection& section : sections) {
-      std::vector<Searched>& known = searched[section.model];
+  std::vector<InstanceStretches> found() {
+    const std::span<const Instance> instances = operations_.instances();
+    std::vector<InstanceStretches> result(instances.size());
+    std::vector<std::vector<Searched>> searched(operations_.blocks().size());
+    for (std::uint32_t number = 0; number < instances.size(); ++number) {
+      std::vector<Searched>& known = searched[instances[number].block];
       const auto like = std::ranges::find_if(
-          known, [&](const Searched& other) { return goes_as(section, other); });
+          known, [&](const Searched& other) { return goes_as(number, other); });
       if (like != known.end()) {
-        result[section.number].as = like->section;
+        result[number].as = like->instance;
         continue;
       }
-      Searched fresh{.section = section.number, .tried = {}};
-      result[section.number] = {.as = section.number, .stretches = search(section, fresh)};
+      Searched fresh{.instance = number, .tried = {}};
+      result[number] = {.as = number, .stretches = search(instances[number], fresh)};
       known.push_back(std::move(fresh));
     }
     return result;
   }
 
  private:
-  // A stretch that was grown, or a head that nothing follows; numbers are from the section's first
-  // operation.
+  // A stretch that was grown, or a head that nothing follows; numbers are places in the block.
   struct Tried {
     OpIndex head = 0;
     OpIndex last = 0;
     bool alone = true;  // no computation issued later starts before its end
   };
   struct Searched {
-    std::uint32_t section = 0;
+    std::uint32_t instance = 0;
     std::vector<Tried> tried;
   };
 
@@ -63,35 +62,38 @@ class StretchSearch {
     in_turn_ = std::ranges::count_if(computations_, in_use) <= 1;
   }
 
-  // Whether a search would go as it did in that section: what operations wait for from before it
-  // is done, or not, before each of the heads alike, and so are their ends before what follows.
-  // What lies inside is to each other as it is there, and computations before a head have no say
-  // where all are in turn.
-  [[nodiscard]] bool goes_as(const ProgramSection& section, const Searched& other) const {
+  // Whether a search would go as it did in that instance of the block: what operations wait for
+  // from before it is done, or not, before each of the heads alike, and so are their ends before
+  // what follows. What lies inside is to each other as it is there, and computations before a head
+  // have no say where all are in turn.
+  [[nodiscard]] bool goes_as(std::uint32_t number, const Searched& other) const {
     if (!in_turn_) return false;
-    const ProgramSections& sections = order_.sections();
-    const ProgramSection& old = sections.all[other.section];
-    const std::span<const OpIndex> outside = sections.outside_of(section);
-    const std::span<const OpIndex> old_outside = sections.outside_of(old);
+    const OpIndex first = operations_.instances()[number].first;
+    const OpIndex old_first = operations_.instances()[other.instance].first;
+    const std::span<const OpIndex> outside = order_.outside_of(number);
+    const std::span<const OpIndex> old_outside = order_.outside_of(other.instance);
+    const auto done = [&](OpIndex op, OpIndex head) {
+      return op == kNone || order_.before(op, head);
+    };
     const auto alike = [&](const Tried& tried) {
       for (std::size_t i = 0; i < outside.size(); ++i)
-        if (outside[i] != kNone && order_.before(outside[i], section.first + tried.head) !=
-                                       order_.before(old_outside[i], old.first + tried.head))
+        if (done(outside[i], first + tried.head) != done(old_outside[i], old_first + tried.head))
           return false;
-      return computes_alone_to(section.first + tried.last) == tried.alone;
+      return computes_alone_to(first + tried.last) == tried.alone;
     };
     return std::ranges::all_of(other.tried, alike);
   }
 
-  std::vector<std::vector<OpIndex>> search(const ProgramSection& section, Searched& searched) {
+  std::vector<std::vector<OpIndex>> search(const Instance& instance, Searched& searched) {
     std::vector<std::vector<OpIndex>> stretches;
-    for (OpIndex op = section.first; op < section.end(); ++op) {
+    const OpIndex end = instance.first + operations_.block_of(instance).count;
+    for (OpIndex op = instance.first; op < end; ++op) {
       if (operations_[op].kind != OpKind::Compute || !may_join_(op)) continue;
       if (!computes_alone_from(op)) continue;
-      std::vector<OpIndex> members = grown(op, section.end());
+      std::vector<OpIndex> members = grown(op, end);
       const OpIndex last = members.back();
       const bool alone = computes_alone_to(last);
-      searched.tried.push_back({op - section.first, last - section.first, alone});
+      searched.tried.push_back({op - instance.first, last - instance.first, alone});
       if (members.size() < 2 || !alone) continue;
       op = last;
       stretches.push_back(std::move(members));
@@ -177,8 +179,8 @@ class StretchSearch {
 
 }  // namespace
 
-std::vector<SectionStretches> search_stretches(const Program& program, const MayJoin& may_join,
-                                               const ProgramOrder& order) {
+std::vector<InstanceStretches> search_stretches(const Program& program, const MayJoin& may_join,
+                                                const ProgramOrder& order) {
   return StretchSearch(program, may_join, order).found();
 }
 

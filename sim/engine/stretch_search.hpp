@@ -1,8 +1,8 @@
-// Where the stretches of a program are. Sections that repeat one another (program_sections.hpp) are
-// searched once.
+// Where the stretches of a program are. Instances of a block are searched once, where what comes
+// before them is alike.
 //
-//   std::vector<SectionStretches> found = search_stretches(program, may_join, order);
-//   found[5].as;                        // 3: what section 5 holds follows from section 3
+//   std::vector<InstanceStretches> found = search_stretches(program, may_join, order);
+//   found[5].as;                        // 3: what instance 5 holds follows from instance 3
 //   found[found[5].as].stretches[0];    // the operations of its first stretch
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace trainyard {
 
-struct SectionStretches {
-  // The section whose stretches, shifted, it has: itself where it was searched.
+struct InstanceStretches {
+  // The instance whose stretches, shifted, it has: itself where it was searched.
   std::uint32_t as = 0;
   std::vector<std::vector<OpIndex>> stretches = {};  // their members, in issue order
 };
 
-// By section. REQUIRES: what may join is the same of a section and its copies.
-[[nodiscard]] std::vector<SectionStretches> search_stretches(const Program& program,
-                                                             const MayJoin& may_join,
-                                                             const ProgramOrder& order);
+// By instance. REQUIRES: what may join is the same of all instances of a block.
+[[nodiscard]] std::vector<InstanceStretches> search_stretches(const Program& program,
+                                                              const MayJoin& may_join,
+                                                              const ProgramOrder& order);
 
 }  // namespace trainyard

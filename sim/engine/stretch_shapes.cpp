@@ -24,10 +24,10 @@ struct KeyHash {
 class ShapeWriter {
  public:
   ShapeWriter(const Program& program, const ProgramOrder& order,
-              const std::vector<SectionStretches>& found)
+              const std::vector<InstanceStretches>& found)
       : program_(program),
         order_(order),
-        sections_(order.sections()),
+        instances_(program.operations.instances()),
         found_(found),
         variants_(found.size()),
         piece_(program.operations.size(), kNone),
@@ -36,20 +36,20 @@ class ShapeWriter {
   }
 
   ProgramStretches written() {
-    for (const SectionStretches& section : found_)
-      for (const std::vector<OpIndex>& members : section.stretches) mark(members);
-    for (const ProgramSection& section : sections_.all) find_seen(section);
+    for (const InstanceStretches& instance : found_)
+      for (const std::vector<OpIndex>& members : instance.stretches) mark(members);
+    for (std::uint32_t number = 0; number < instances_.size(); ++number) find_seen(number);
     std::ranges::sort(awaited_);
     const auto rest = std::ranges::unique(awaited_);
     awaited_.erase(rest.begin(), rest.end());
-    for (const ProgramSection& section : sections_.all) write(section);
+    for (std::uint32_t number = 0; number < instances_.size(); ++number) write(number);
     return std::move(result_);
   }
 
  private:
-  // Shapes of a section's stretches, which follow from what later sections wait for.
+  // Shapes of an instance's stretches, which follow from what later instances wait for.
   struct Variant {
-    std::vector<OpIndex> awaited;  // members, from the section's first operation
+    std::vector<OpIndex> awaited;  // members, by their places in the block
     std::vector<std::uint32_t> shapes;
   };
 
@@ -63,58 +63,58 @@ class ShapeWriter {
 
   // What a later member of a stretch waits for outside comes before its head: nobody needs to tell
   // it.
-  void find_seen(const ProgramSection& section) {
-    const OpIndex searched = sections_.all[found_[section.number].as].first;
-    if (searched != section.first) {
-      const auto entries = sections_.entries_of(section);
-      const auto outside = sections_.outside_of(section);
-      for (std::size_t i = 0; i < entries.size(); ++i)
-        if (outside[i] != kNone && result_.shape_of[searched + entries[i].offset] != kWithin)
-          awaited_.push_back(outside[i]);
-      return;
-    }
-    for (OpIndex op = section.first; op < section.end(); ++op) {
+  void find_seen(std::uint32_t number) {
+    const Instance& instance = instances_[number];
+    const OpIndex searched = instances_[found_[number].as].first;
+    const std::span<const OpIndex> outside = order_.outside_of(number);
+    for (const BlockEntries::Edge& edge : order_.entries_of(instance.block).edges)
+      if (outside[edge.entry] != kNone && result_.shape_of[searched + edge.place] != kWithin)
+        awaited_.push_back(outside[edge.entry]);
+    if (found_[number].as != number) return;
+    for (OpIndex op = instance.first; op < end_of(instance); ++op) {
       if (result_.shape_of[op] == kWithin) continue;
       for_each_input(program_, order_, op, [&](OpIndex input) {
-        if (input >= section.first) {
-          seen_[input] = 1;
-        } else {
-          awaited_.push_back(input);
-        }
+        if (input >= instance.first) seen_[input] = 1;
       });
     }
   }
 
-  void write(const ProgramSection& section) {
-    const SectionStretches& found = found_[found_[section.number].as];
+  [[nodiscard]] OpIndex end_of(const Instance& instance) const {
+    return instance.first + program_.operations.block_of(instance).count;
+  }
+
+  void write(std::uint32_t number) {
+    const std::uint32_t as = found_[number].as;
+    const InstanceStretches& found = found_[as];
     if (found.stretches.empty()) return;
-    const ProgramSection& searched = sections_.all[found.as];
-    const std::vector<std::uint32_t>& shapes = variant(section, searched).shapes;
-    std::uint32_t* const own = result_.shape_of.data() + section.first;
-    if (section.number != searched.number)
-      std::copy_n(result_.shape_of.data() + searched.first, section.count, own);
+    const Instance& instance = instances_[number];
+    const OpIndex searched = instances_[as].first;
+    const std::vector<std::uint32_t>& shapes = variant(instance, as).shapes;
+    std::uint32_t* const own = result_.shape_of.data() + instance.first;
+    if (number != as)
+      std::copy_n(result_.shape_of.data() + searched, program_.operations.block_of(instance).count,
+                  own);
     for (std::size_t i = 0; i < shapes.size(); ++i)
-      own[found.stretches[i].front() - searched.first] = shapes[i];
+      own[found.stretches[i].front() - searched] = shapes[i];
     result_.stretches += static_cast<std::uint32_t>(shapes.size());
   }
 
-  [[nodiscard]] const Variant& variant(const ProgramSection& section,
-                                       const ProgramSection& searched) {
+  [[nodiscard]] const Variant& variant(const Instance& instance, std::uint32_t as) {
+    const OpIndex searched = instances_[as].first;
     std::vector<OpIndex> awaited;
-    for (auto op = std::ranges::lower_bound(awaited_, section.first);
-         op != awaited_.end() && *op < section.end(); ++op)
-      if (piece_[*op - section.first + searched.first] != kNone)
-        awaited.push_back(*op - section.first);
-    std::vector<Variant>& known = variants_[searched.number];
+    for (auto op = std::ranges::lower_bound(awaited_, instance.first);
+         op != awaited_.end() && *op < end_of(instance); ++op)
+      if (piece_[*op - instance.first + searched] != kNone) awaited.push_back(*op - instance.first);
+    std::vector<Variant>& known = variants_[as];
     const auto same = std::ranges::find(known, awaited, &Variant::awaited);
     if (same != known.end()) return *same;
     Variant fresh;
-    const std::vector<std::uint8_t> within(seen_.begin() + searched.first,
-                                           seen_.begin() + searched.end());
-    for (const OpIndex offset : awaited) seen_[searched.first + offset] = 1;
-    for (const std::vector<OpIndex>& members : found_[searched.number].stretches)
+    const std::vector<std::uint8_t> within(seen_.begin() + searched,
+                                           seen_.begin() + end_of(instances_[as]));
+    for (const OpIndex place : awaited) seen_[searched + place] = 1;
+    for (const std::vector<OpIndex>& members : found_[as].stretches)
       fresh.shapes.push_back(shape_of(members));
-    std::ranges::copy(within, seen_.begin() + searched.first);
+    std::ranges::copy(within, seen_.begin() + searched);
     fresh.awaited = std::move(awaited);
     return known.emplace_back(std::move(fresh));
   }
@@ -183,13 +183,13 @@ class ShapeWriter {
 
   const Program& program_;
   const ProgramOrder& order_;
-  const ProgramSections& sections_;
-  const std::vector<SectionStretches>& found_;
-  std::vector<std::vector<Variant>> variants_;  // by section searched
+  const std::span<const Instance> instances_;
+  const std::vector<InstanceStretches>& found_;
+  std::vector<std::vector<Variant>> variants_;  // by instance searched
   std::vector<std::uint32_t> piece_;            // by operation of those: its number in its stretch
   std::vector<std::uint8_t> seen_;  // by operation of those: 1 where one outside its stretch, but
-                                    // of its section, waits for it
-  std::vector<OpIndex> awaited_;    // by operations of later sections
+                                    // of its instance, waits for it
+  std::vector<OpIndex> awaited_;    // by operations of later instances
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   ProgramStretches result_;
 };
@@ -197,7 +197,7 @@ class ShapeWriter {
 }  // namespace
 
 ProgramStretches stretch_shapes(const Program& program, const ProgramOrder& order,
-                                const std::vector<SectionStretches>& found) {
+                                const std::vector<InstanceStretches>& found) {
   return ShapeWriter(program, order, found).written();
 }
 

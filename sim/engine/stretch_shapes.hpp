@@ -12,8 +12,8 @@
 
 namespace trainyard {
 
-// REQUIRES: `found` is of the program, by section.
+// REQUIRES: `found` is of the program, by instance.
 [[nodiscard]] ProgramStretches stretch_shapes(const Program& program, const ProgramOrder& order,
-                                              const std::vector<SectionStretches>& found);
+                                              const std::vector<InstanceStretches>& found);
 
 }  // namespace trainyard

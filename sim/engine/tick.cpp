@@ -45,8 +45,10 @@ double busy_seconds(const EngineInput& input, const Program& program,
   for (const Operation& op : program.operations.written())
     until.push_back(until.back() + seconds_of(input, program, op, calls));
   double seconds = 0.0;
-  for (const Passage& passage : program.operations.passages())
-    seconds += until[passage.written + passage.count] - until[passage.written];
+  for (const Instance& instance : program.operations.instances()) {
+    const Block& block = program.operations.block_of(instance);
+    seconds += until[block.begin + block.count] - until[block.begin];
+  }
   return seconds;
 }
 

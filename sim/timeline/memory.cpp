@@ -50,18 +50,13 @@ std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& 
            program.operations.size());
   std::vector<MemoryChange> changes;
   changes.reserve(program.effects.size());
-  OpIndex op = 0;
-  for (const Operation& operation : program.operations) {
-    const OpIndex index = op++;
-    if (operation.effects_begin == operation.effects_end) continue;  // most have none
-    for (const MemoryEffect& effect : program.effects_of(operation)) {
-      if (!counts(effect.category)) continue;
-      changes.push_back({.time_s = effect.at_end ? times.end_s[index] : times.start_s[index],
-                         .operation = index,
-                         .category = effect.category,
-                         .bytes = effect.bytes});
-    }
-  }
+  program.for_each_effect([&](OpIndex op, const Operation&, const MemoryEffect& effect) {
+    if (!counts(effect.category)) return;
+    changes.push_back({.time_s = effect.at_end ? times.end_s[op] : times.start_s[op],
+                       .operation = op,
+                       .category = effect.category,
+                       .bytes = effect.bytes});
+  });
   std::ranges::stable_sort(changes, earlier);
   return changes;
 }
@@ -91,10 +86,9 @@ std::vector<std::int64_t> resident_bytes(const Workload& workload, const Program
 
 std::vector<std::int64_t> unreturned_bytes(const Workload& workload, const Program& program) {
   std::vector<std::int64_t> bytes(workload.categories.size(), 0);
-  for (const Operation& op : program.operations) {
-    for (const MemoryEffect& effect : program.effects_of(op))
-      bytes.at(effect.category) += effect.bytes;
-  }
+  program.for_each_effect([&](OpIndex, const Operation&, const MemoryEffect& effect) {
+    bytes.at(effect.category) += effect.bytes;
+  });
   return bytes;
 }
 

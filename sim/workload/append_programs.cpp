@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 
@@ -56,14 +56,14 @@ void append_programs(Workload& workload, Workload more) {
                       .kernels = joined(workload.kernels, std::move(more.kernels)),
                       .calls = joined(workload.calls, std::move(more.calls)),
                       .delays = joined(workload.delays, std::move(more.delays))};
-  const std::vector<std::uint32_t> forms = program_forms(more.programs);
-  for (std::size_t i = 0; i < forms.size(); ++i) {
+  const std::vector<std::uint32_t> templates = program_templates(more.programs);
+  for (std::size_t i = 0; i < templates.size(); ++i) {
     Program& program = more.programs[i];
-    if (forms[i] < i) {
-      program.operations = more.programs[forms[i]].operations;
+    if (templates[i] < i) {
+      program.operations = more.programs[templates[i]].operations;
     } else {
-      for (std::size_t j = i + 1; j < forms.size(); ++j)
-        if (forms[j] == i)
+      for (std::size_t j = i + 1; j < templates.size(); ++j)
+        if (templates[j] == i)
           more.programs[j].operations = {};  // so that the list is written in place
       for (Operation& op : program.operations.edit()) renumber(op, program.kernels.empty(), places);
     }

@@ -6,8 +6,8 @@
 
 #include "sim/base/beside.hpp"
 #include "sim/workload/call_sequences.hpp"
-#include "sim/workload/program_forms.hpp"
 #include "sim/workload/program_order.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 
@@ -19,7 +19,7 @@ constexpr std::size_t kWorthAThread = 10'000;
 }  // namespace
 
 CallOrder::CallOrder(const Workload& workload, std::size_t most_kept)
-    : form_of_(program_forms(workload.programs)) {
+    : template_of_(program_templates(workload.programs)) {
   struct Found {
     const Program& program;
     Slots& slots;
@@ -27,11 +27,11 @@ CallOrder::CallOrder(const Workload& workload, std::size_t most_kept)
   };
   std::vector<Found> found;
   std::size_t operations = 0;
-  for (std::uint32_t program = 0; program < form_of_.size(); ++program) {
-    if (form_of_[program] != program) continue;
+  for (std::uint32_t program = 0; program < template_of_.size(); ++program) {
+    if (template_of_[program] != program) continue;
     const Program& written = workload.programs[program];
     operations += written.operations.size();
-    found.push_back({.program = written, .slots = forms_[program]});
+    found.push_back({.program = written, .slots = slots_[program]});
     if (operations <= most_kept) found.back().order = &orders_[program];
   }
   share_out(operations > kWorthAThread, found.size(), [&found](std::size_t i) {
@@ -82,14 +82,14 @@ void CallOrder::write_rows(const ProgramOrder& order, Slots& slots) {
 }
 
 std::shared_ptr<const ProgramOrder> CallOrder::take_order(std::uint32_t program) {
-  const std::uint32_t form = form_of_[program];
+  const std::uint32_t shared = template_of_[program];
   const std::scoped_lock lock(mutex_);
-  const auto kept = orders_.find(form);
+  const auto kept = orders_.find(shared);
   if (kept == orders_.end()) return nullptr;
   std::shared_ptr<const ProgramOrder> order = kept->second;
   if (2 * order->rows() <= order->operations()) return order;
   orders_.erase(kept);
-  Slots& slots = forms_[form];
+  Slots& slots = slots_[shared];
   write_rows(*order, slots);
   for (auto& [slot, lanes] : slots)
     for (Lane& lane : lanes) lane.order = nullptr;
@@ -98,12 +98,12 @@ std::shared_ptr<const ProgramOrder> CallOrder::take_order(std::uint32_t program)
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
   if (a > b) std::swap(a, b);
-  const std::uint32_t form = form_of_[program];
+  const std::uint32_t shared = template_of_[program];
   const std::scoped_lock lock(mutex_);
-  const auto [entry, fresh] = known_.try_emplace({form, a, b}, true);
+  const auto [entry, fresh] = known_.try_emplace({shared, a, b}, true);
   if (!fresh) return entry->second;
-  for (const Lane& of_a : forms_[form][a]) {
-    for (const Lane& of_b : forms_[form][b]) {
+  for (const Lane& of_a : slots_[shared][a]) {
+    for (const Lane& of_b : slots_[shared][b]) {
       entry->second = entry->second && ordered(of_a, of_b);
     }
   }

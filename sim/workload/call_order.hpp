@@ -33,9 +33,9 @@ class CallOrder {
   // Of one slot with itself: when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
 
-  // What comes before what in a program and all others of its form, if it was kept; null: it was
-  // not. Orders of many programs are not kept, for they take more room than all else; and one of
-  // which most microbatches have rows of their own is given away.
+  // What comes before what in a program and all others of its template, if it was kept; null: it
+  // was not. Orders of many programs are not kept, for they take more room than all else; and one
+  // of which most microbatches have rows of their own is given away.
   [[nodiscard]] std::shared_ptr<const ProgramOrder> take_order(std::uint32_t program);
 
  private:
@@ -57,10 +57,10 @@ class CallOrder {
   static void write_rows(const ProgramOrder& order, Slots& slots);
   [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
 
-  std::mutex mutex_;  // of what follows but for form_of_
-  // Programs of one form have one order: that of the lowest of them, by whose number it goes.
-  std::vector<std::uint32_t> form_of_;  // by program
-  std::map<std::uint32_t, Slots> forms_;
+  std::mutex mutex_;  // of what follows but for template_of_
+  // Programs of one template have one order: that of the lowest of them, by whose number it goes.
+  std::vector<std::uint32_t> template_of_;  // by program
+  std::map<std::uint32_t, Slots> slots_;
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
   std::map<std::uint32_t, std::shared_ptr<const ProgramOrder>> orders_;
 };

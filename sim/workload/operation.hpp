@@ -40,7 +40,7 @@ struct Operation {
   std::uint32_t payload = 0;
   std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
   std::int32_t layer = -1;
-  std::uint32_t dependencies_begin = 0;  // range in Program::dependencies, as written
+  std::uint32_t dependencies_begin = 0;  // range in OperationList::Content
   std::uint32_t dependencies_end = 0;
   std::uint32_t effects_begin = 0;  // range in Program::effects
   std::uint32_t effects_end = 0;

@@ -1,42 +1,46 @@
 #include "sim/workload/operation_list.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
-OperationList::OperationList(std::vector<Operation> operations)
-    : lists_(std::make_shared<Lists>(Lists{.written = std::move(operations)})) {}
+OperationList::OperationList(std::vector<Operation> operations) {
+  const auto count = static_cast<OpIndex>(operations.size());
+  if (count == 0) return;
+  shared_ = std::make_shared<Shared>(Shared{.content = {.operations = std::move(operations),
+                                                        .blocks = {{.count = count}},
+                                                        .instances = {{}}}});
+  size_ = count;
+}
 
-OperationList::OperationList(std::vector<Operation> written, std::vector<Passage> passages,
-                             std::vector<OpIndex> outside)
-    : lists_(std::make_shared<Lists>(Lists{.written = std::move(written),
-                                           .passages = std::move(passages),
-                                           .outside = std::move(outside)})) {
-  OpIndex next = 0;
-  for (std::uint32_t number = 0; number < lists_->passages.size(); ++number) {
-    const Passage& passage = lists_->passages[number];
-    TY_CHECK(passage.first == next && passage.count > 0, number, passage.first, next);
-    TY_CHECK(passage.written + passage.count <= lists_->written.size(), number, passage.written);
-    next = passage.end();
-    while (lists_->passage_at.size() << kStride < next) lists_->passage_at.push_back(number);
+OperationList::OperationList(Content content)
+    : shared_(std::make_shared<Shared>(Shared{.content = std::move(content)})) {
+  const Content& made = shared_->content;
+  std::vector<std::uint32_t>& instance_at = shared_->instance_at;
+  for (std::uint32_t number = 0; number < made.instances.size(); ++number) {
+    const Instance& instance = made.instances[number];
+    TY_CHECK(instance.first == size_ && instance.block < made.blocks.size(), number, size_);
+    const Block& block = made.blocks[instance.block];
+    TY_CHECK(block.count > 0 && block.begin + block.count <= made.operations.size(), number);
+    TY_CHECK(instance.bindings + block.inputs <= made.bindings.size(), number, block.inputs);
+    size_ += block.count;
+    while (instance_at.size() << kStride < size_) instance_at.push_back(number);
   }
 }
 
-std::size_t OperationList::size() const {
-  if (!lists_) return 0;
-  return lists_->passages.empty() ? lists_->written.size() : lists_->passages.back().end();
+const OperationList::Content& OperationList::content() const {
+  static const Content kNothing;
+  return shared_ ? shared_->content : kNothing;
 }
 
 OperationList::const_iterator OperationList::begin() const {
   const_iterator first;
   if (empty()) return first;
-  first.written_ = first.at_ = lists_->written.data();
-  first.end_ = first.at_ + lists_->written.size();
-  first.passages_ = lists_->passages;
-  if (!first.passages_.empty()) first.enter();
+  first.content_ = &shared_->content;
+  first.next_ = shared_->content.instances;
+  first.enter();
   return first;
 }
 
@@ -45,43 +49,30 @@ Operation OperationList::at(std::size_t index) const {
   return (*this)[index];
 }
 
-std::vector<Passage> OperationList::passages() const {
-  if (empty()) return {};
-  if (!lists_->passages.empty()) return lists_->passages;
-  return {{.count = static_cast<OpIndex>(lists_->written.size())}};
-}
-
-Passage OperationList::passage_at(OpIndex op) const {
-  if (!lists_->passages.empty()) return passage_of(op);
-  return {.count = static_cast<OpIndex>(lists_->written.size())};
-}
-
-bool OperationList::same_passages(const OperationList& other) const {
-  if (!lists_ || !other.lists_) return empty() && other.empty();
-  return lists_->passages == other.lists_->passages && lists_->outside == other.lists_->outside;
-}
-
-std::span<const Operation> OperationList::written() const {
-  return lists_ ? std::span<const Operation>(lists_->written) : std::span<const Operation>();
-}
-
-std::span<const OpIndex> OperationList::outside() const {
-  return lists_ ? std::span<const OpIndex>(lists_->outside) : std::span<const OpIndex>();
-}
-
-std::vector<Operation>& OperationList::edit() {
-  if (!lists_) {
-    lists_ = std::make_shared<Lists>();
-  } else if (lists_.use_count() > 1) {
-    lists_ = std::make_shared<Lists>(*lists_);
+OperationList::Shared& OperationList::own() {
+  if (!shared_) {
+    shared_ = std::make_shared<Shared>();
+  } else if (shared_.use_count() > 1) {
+    shared_ = std::make_shared<Shared>(*shared_);
   }
-  return lists_->written;
+  return *shared_;
 }
 
-void OperationList::push_back(const Operation& op) {
-  std::vector<Operation>& written = edit();
-  TY_CHECK(lists_->passages.empty(), lists_->passages.size());
-  written.push_back(op);
+std::span<Operation> OperationList::edit() { return own().content.operations; }
+
+void OperationList::push_back(Operation op, std::span<const OpIndex> dependencies) {
+  Content& content = own().content;
+  if (content.blocks.empty()) {
+    content.blocks.emplace_back();
+    content.instances.emplace_back();
+  }
+  TY_CHECK(content.blocks.size() == 1 && content.instances.size() == 1, content.instances.size());
+  op.dependencies_begin = static_cast<std::uint32_t>(content.dependencies.size());
+  content.dependencies.insert(content.dependencies.end(), dependencies.begin(), dependencies.end());
+  op.dependencies_end = static_cast<std::uint32_t>(content.dependencies.size());
+  content.operations.push_back(op);
+  ++content.blocks.front().count;
+  ++size_;
 }
 
 }  // namespace trainyard

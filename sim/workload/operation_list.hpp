@@ -1,9 +1,6 @@
-// The operations of a program in issue order, of which what is done again is written once.
-//
-// A list is passages, one behind the other. A passage stands for operations that are written
-// somewhere, in a microbatch so many later, with inputs of its own from before it: a microbatch
-// that goes as one before it takes a few words, however much it does. A list made by hand is one
-// passage that stands for itself.
+// The operations of a program in issue order, as instances of blocks (block.hpp): a microbatch that
+// goes as one before it takes a few words, however much it does. A list made by hand is one
+// instance of one block.
 //
 //   OperationList list{{.payload = 1}, {.payload = 2}};
 //   list[1].payload;                          // 2
@@ -19,13 +16,21 @@
 #include <utility>
 #include <vector>
 
-#include "sim/workload/passage.hpp"
+#include "sim/workload/block.hpp"
 
 namespace trainyard {
 
-// Copies share what they stand for until one of them is changed.
+// Copies share their content until one of them is changed.
 class OperationList {
  public:
+  struct Content {
+    std::vector<Operation> operations = {};  // of all blocks, one behind the other
+    std::vector<OpIndex> dependencies = {};  // of all operations, as written (kBlockInput)
+    std::vector<Block> blocks = {};          // in the order of their operations, without gaps
+    std::vector<Instance> instances = {};    // in the order of the program, without gaps
+    std::vector<OpIndex> bindings = {};      // of all instances
+  };
+
   class const_iterator {
    public:
     using value_type = Operation;
@@ -37,7 +42,7 @@ class OperationList {
     const_iterator() = default;
     [[nodiscard]] Operation operator*() const {
       Operation op = *at_;
-      op.microbatch += later_;
+      op.microbatch += microbatch_;
       return op;
     }
     const_iterator& operator++() {
@@ -50,7 +55,7 @@ class OperationList {
       return before;
     }
     bool operator==(const const_iterator& other) const {
-      return at_ == other.at_ && passages_.size() == other.passages_.size();
+      return at_ == other.at_ && next_.size() == other.next_.size();
     }
 
    private:
@@ -58,10 +63,10 @@ class OperationList {
     void enter();
 
     const Operation* at_ = nullptr;   // null: at the end
-    const Operation* end_ = nullptr;  // of the passage
-    std::int32_t later_ = 0;
-    const Operation* written_ = nullptr;
-    std::span<const Passage> passages_ = {};  // to come
+    const Operation* end_ = nullptr;  // of the instance
+    std::int32_t microbatch_ = 0;
+    const Content* content_ = nullptr;
+    std::span<const Instance> next_ = {};
   };
   using iterator = const_iterator;
   using value_type = Operation;
@@ -71,94 +76,95 @@ class OperationList {
       : OperationList(std::vector<Operation>(operations)) {}
   // NOLINTNEXTLINE(google-explicit-constructor): a list is a list
   OperationList(std::vector<Operation> operations);
-  // REQUIRES: the passages are in order and without gaps, from 0 on, and stand for what is written.
-  OperationList(std::vector<Operation> written, std::vector<Passage> passages,
-                std::vector<OpIndex> outside);
+  // REQUIRES: blocks and instances fit together, as `Content` says.
+  explicit OperationList(Content content);
 
-  [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] const_iterator begin() const;
   [[nodiscard]] const_iterator end() const { return {}; }
   // REQUIRES: index < size(); for front and back: not empty. `at` throws std::out_of_range.
   [[nodiscard]] Operation operator[](std::size_t index) const {
-    if (lists_->passages.empty()) return lists_->written.data()[index];
-    const Passage& passage = passage_of(static_cast<OpIndex>(index));
-    Operation op = lists_->written.data()[passage.written + (index - passage.first)];
-    op.microbatch += passage.later;
+    const Content& content = shared_->content;
+    if (content.instances.size() == 1) return content.operations.data()[index];
+    const Instance& instance = instance_of(static_cast<OpIndex>(index));
+    const Block& block = content.blocks.data()[instance.block];
+    Operation op = content.operations.data()[block.begin + (index - instance.first)];
+    op.microbatch += instance.microbatch;
     return op;
   }
   [[nodiscard]] Operation at(std::size_t index) const;
   [[nodiscard]] Operation front() const { return (*this)[0]; }
   [[nodiscard]] Operation back() const { return (*this)[size() - 1]; }
 
-  // That an operation is of.
-  [[nodiscard]] Passage passage_at(OpIndex op) const;
-  // Of an operation, whose range is one of `written`.
-  [[nodiscard]] OperationInputs inputs_of(OpIndex op, const OpIndex* written) const;
+  [[nodiscard]] Dependencies dependencies_of(OpIndex op) const {
+    const Content& content = shared_->content;
+    const Instance& instance = instance_of(op);
+    const Operation& it =
+        content.operations
+            .data()[content.blocks.data()[instance.block].begin + (op - instance.first)];
+    const OpIndex* written = content.dependencies.data();
+    return {{written + it.dependencies_begin, written + it.dependencies_end},
+            instance.first,
+            content.bindings.data() + instance.bindings};
+  }
 
-  // All of the list; one where all is written for itself.
-  [[nodiscard]] std::vector<Passage> passages() const;
-  [[nodiscard]] std::span<const Operation> written() const;
-  // Inputs of passages from before them.
-  [[nodiscard]] std::span<const OpIndex> outside() const;
-
-  // Apart from what is written.
-  [[nodiscard]] bool same_passages(const OperationList& other) const;
+  [[nodiscard]] std::span<const Instance> instances() const { return content().instances; }
+  [[nodiscard]] std::span<const Block> blocks() const { return content().blocks; }
+  [[nodiscard]] const Block& block_of(const Instance& instance) const {
+    return content().blocks[instance.block];
+  }
+  [[nodiscard]] std::span<const OpIndex> bindings_of(const Instance& instance) const {
+    return std::span(content().bindings).subspan(instance.bindings, block_of(instance).inputs);
+  }
+  // Of all blocks, each written once.
+  [[nodiscard]] std::span<const Operation> written() const { return content().operations; }
+  [[nodiscard]] const Content& content() const;
 
   // Both are copies of one list, changed since by neither. Never so for lists never written to.
   [[nodiscard]] bool shares_with(const OperationList& other) const {
-    return lists_ != nullptr && lists_ == other.lists_;
+    return shared_ != nullptr && shared_ == other.shared_;
   }
 
-  // What is written, to change it in this list and no other, for all that stands for it. Valid
-  // until the list is next copied. REQUIRES: of a list with passages none comes or goes.
-  [[nodiscard]] std::vector<Operation>& edit();
-  // REQUIRES: the list has no passage but itself.
-  void push_back(const Operation& op);
+  // The operations of the blocks, to change them in this list and no other, in all instances. Valid
+  // until the list is next copied. REQUIRES: none comes or goes.
+  [[nodiscard]] std::span<Operation> edit();
+  // Adds an operation at the end, with its dependencies. REQUIRES: the list has no block but one.
+  void push_back(Operation op, std::span<const OpIndex> dependencies = {});
 
  private:
-  struct Lists {
-    std::vector<Operation> written = {};
-    std::vector<Passage> passages = {};  // none: what is written is the list
-    std::vector<OpIndex> outside = {};
-    std::vector<std::uint32_t> passage_at = {};  // the passage of every so-many-th operation
+  struct Shared {
+    Content content = {};
+    std::vector<std::uint32_t> instance_at = {};  // the instance of every so-many-th operation
   };
   static constexpr unsigned kStride = 6;  // as a power of two
 
-  [[nodiscard]] const Passage& passage_of(OpIndex op) const {
-    const Passage* passage = lists_->passages.data() + lists_->passage_at.data()[op >> kStride];
-    while (op >= passage->end()) ++passage;
-    return *passage;
+  [[nodiscard]] Shared& own();
+  [[nodiscard]] const Instance& instance_of(OpIndex op) const {
+    const std::vector<Instance>& instances = shared_->content.instances;
+    const Instance* instance = instances.data();
+    if (instances.size() == 1) return *instance;
+    instance += shared_->instance_at.data()[op >> kStride];
+    const Instance* const last = instances.data() + (instances.size() - 1);
+    while (instance != last && op >= (instance + 1)->first) ++instance;
+    return *instance;
   }
 
-  std::shared_ptr<Lists> lists_;
+  std::shared_ptr<Shared> shared_;
+  std::size_t size_ = 0;
 };
 
 inline void OperationList::const_iterator::enter() {
-  if (passages_.empty()) {
+  if (next_.empty()) {
     at_ = nullptr;
     return;
   }
-  const Passage& passage = passages_.front();
-  passages_ = passages_.subspan(1);
-  at_ = written_ + passage.written;
-  end_ = at_ + passage.count;
-  later_ = passage.later;
-}
-
-inline OperationInputs OperationList::inputs_of(OpIndex op, const OpIndex* written) const {
-  const Lists& lists = *lists_;
-  OpIndex base = 0;
-  const OpIndex* outside = nullptr;
-  std::size_t at = op;
-  if (!lists.passages.empty()) {
-    const Passage& passage = passage_of(op);
-    at = passage.written + (op - passage.first);
-    base = passage.base;
-    outside = lists.outside.data() + passage.outside_begin;
-  }
-  const Operation& it = lists.written.data()[at];
-  return {{written + it.dependencies_begin, written + it.dependencies_end}, base, outside};
+  const Instance& instance = next_.front();
+  const Block& block = content_->blocks[instance.block];
+  next_ = next_.subspan(1);
+  at_ = content_->operations.data() + block.begin;
+  end_ = at_ + block.count;
+  microbatch_ = instance.microbatch;
 }
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "sim/workload/call_sequences.hpp"
 
@@ -50,6 +51,16 @@ std::string operation_difference(const Workload& workload, std::size_t index,
                              : "on another stream");
 }
 
+using Effect = std::tuple<OpIndex, std::uint16_t, std::int64_t>;
+
+std::vector<Effect> effects_in_order(const Program& program) {
+  std::vector<Effect> effects;
+  program.for_each_effect([&](OpIndex op, const Operation&, const MemoryEffect& effect) {
+    effects.emplace_back(op, effect.category, effect.bytes);
+  });
+  return effects;
+}
+
 }  // namespace
 
 std::string program_difference(const Workload& workload, std::uint32_t program,
@@ -72,7 +83,7 @@ std::string program_difference(const Workload& workload, std::uint32_t program,
   }
   const auto key = [](const auto& memory) { return std::pair(memory.category, memory.bytes); };
   const bool same_memory = std::ranges::equal(here.resident, there.resident, {}, key, key) &&
-                           std::ranges::equal(here.effects, there.effects, {}, key, key);
+                           effects_in_order(here) == effects_in_order(there);
   return same_memory ? "nothing" : "other bytes in memory";
 }
 

@@ -12,145 +12,195 @@ constexpr std::uint16_t kUnused = 0xFFFF;
 }  // namespace
 
 ProgramOrder::ProgramOrder(const Program& program)
-    : sections_(sections_of(program)), ways_(sections_.all.size()) {
-  number_columns(program);
-  stride_ = (columns_ + kBlock - 1) / kBlock * kBlock;
-  place_sections();
-  for (const ProgramSection& section : sections_.all) {
-    if (!section.copies()) {
-      write_rows(program, section);
+    : list_(program.operations),
+      first_of_(list_.blocks().size(), kNone),
+      entries_(list_.blocks().size()),
+      ways_(list_.blocks().size()) {
+  number_columns();
+  stride_ = (columns_ + kAtOnce - 1) / kAtOnce * kAtOnce;
+  find_outside();
+  place_instances();
+  for (std::uint32_t number = 0; number < places_.size(); ++number) {
+    if (places_[number].shift == 0) {
+      write_rows(number);
       continue;
     }
-    if (ways_[section.model].empty()) find_ways(program, sections_.all[section.model]);
-    write_outside(section);
+    const std::uint32_t block = list_.instances()[number].block;
+    if (ways_[block].empty()) find_ways(block);
+    write_entered(number);
   }
 }
 
-void ProgramOrder::number_columns(const Program& program) {
+void ProgramOrder::number_columns() {
   std::array<std::uint16_t, 256> column{};
   column.fill(kUnused);
-  const OperationList& operations = program.operations;
-  column_.resize(operations.size());
-  for (const ProgramSection& section : sections_.all) {
-    std::uint8_t* const own = column_.data() + section.first;
-    if (section.copies()) {
-      std::memcpy(own, column_.data() + sections_.all[section.model].first, section.count);
+  column_.resize(list_.size());
+  instance_of_.reserve(list_.size());
+  const std::span<const Instance> instances = list_.instances();
+  for (std::uint32_t number = 0; number < instances.size(); ++number) {
+    const Instance& instance = instances[number];
+    const Block& block = list_.block_of(instance);
+    instance_of_.insert(instance_of_.end(), block.count, number);
+    std::uint8_t* const own = column_.data() + instance.first;
+    if (std::uint32_t& known = first_of_[instance.block]; known != kNone) {
+      std::memcpy(own, column_.data() + instances[known].first, block.count);
       continue;
+    } else {
+      known = number;
     }
-    for (OpIndex i = 0; i < section.count; ++i) {
-      std::uint16_t& known = column[operations[section.first + i].stream];
-      if (known == kUnused) known = static_cast<std::uint16_t>(columns_++);
-      own[i] = static_cast<std::uint8_t>(known);
+    const std::span<const Operation> written = list_.written().subspan(block.begin, block.count);
+    for (OpIndex i = 0; i < block.count; ++i) {
+      std::uint16_t& of_stream = column[written[i].stream];
+      if (of_stream == kUnused) of_stream = static_cast<std::uint16_t>(columns_++);
+      own[i] = static_cast<std::uint8_t>(of_stream);
     }
+    find_entries(instance.block, instance.first);
   }
 }
 
-void ProgramOrder::place_sections() {
-  section_of_.reserve(column_.size());
-  places_.reserve(sections_.all.size());
-  std::size_t rows = 0;
-  for (const ProgramSection& section : sections_.all) {
-    section_of_.insert(section_of_.end(), section.count, section.number);
-    if (section.copies()) {
-      const Place& model = places_[section.model];
-      places_.push_back(
-          {.first = section.first, .shift = section.first - model.first, .rows = model.rows});
+void ProgramOrder::find_entries(std::uint32_t block, OpIndex first) {
+  const Block& it = list_.blocks()[block];
+  const OperationList::Content& content = list_.content();
+  BlockEntries& entries = entries_[block];
+  entries.count = it.inputs;
+  for (OpIndex place = 0; place < it.count; ++place) {
+    const std::uint8_t column = column_[first + place];
+    const auto known = std::ranges::find(entries.streams, column, &BlockEntries::StreamUse::column);
+    if (known != entries.streams.end()) {
+      known->last = place;
     } else {
-      places_.push_back({.first = section.first, .rows = rows});
-      rows += section.count;
+      entries.streams.push_back({.column = column, .first = place, .last = place});
+      entries.edges.push_back({place, entries.count++});
+    }
+    const Operation& op = content.operations[it.begin + place];
+    for (std::uint32_t i = op.dependencies_begin; i < op.dependencies_end; ++i)
+      if (content.dependencies[i] >= kBlockInput)
+        entries.edges.push_back({place, content.dependencies[i] - kBlockInput});
+  }
+}
+
+void ProgramOrder::find_outside() {
+  std::vector<OpIndex> last(columns_, kNone);  // by column, before the instance under way
+  for (const Instance& instance : list_.instances()) {
+    outside_begin_.push_back(outside_.size());
+    const std::span<const OpIndex> bindings = list_.bindings_of(instance);
+    outside_.insert(outside_.end(), bindings.begin(), bindings.end());
+    for (const BlockEntries::StreamUse& stream : entries_[instance.block].streams)
+      outside_.push_back(std::exchange(last[stream.column], instance.first + stream.last));
+  }
+  outside_begin_.push_back(outside_.size());
+}
+
+void ProgramOrder::place_instances() {
+  const std::span<const Instance> instances = list_.instances();
+  places_.reserve(instances.size());
+  std::size_t rows = 0;
+  for (const Instance& instance : instances) {
+    const std::uint32_t first = first_of_[instance.block];
+    const bool again = first < places_.size() && entries_[instance.block].count <= kMostEntries;
+    if (again) {
+      places_.push_back({.first = instance.first,
+                         .shift = instance.first - instances[first].first,
+                         .rows = places_[first].rows});
+    } else {
+      places_.push_back({.first = instance.first, .rows = rows});
+      rows += list_.block_of(instance).count;
     }
   }
   rows_.assign(rows * stride_, 0);
   way_.assign(rows, 0);
 }
 
-void ProgramOrder::write_rows(const Program& program, const ProgramSection& section) {
-  const OpIndex* outside = sections_.outside.data() + section.outside_begin;
-  OpIndex* const rows = rows_.data() + places_[section.number].rows * stride_;
+void ProgramOrder::write_rows(std::uint32_t instance) {
+  const OpIndex first = places_[instance].first;
+  OpIndex* const rows = rows_.data() + places_[instance].rows * stride_;
+  const BlockEntries& entries = entries_[list_.instances()[instance].block];
   std::vector<OpIndex> last(columns_, kNone);
-  for (OpIndex op = section.first; op < section.end(); ++op) {
-    OpIndex* const row = rows + (op - section.first) * stride_;
+  const std::span<const OpIndex> outside = outside_of(instance);
+  const std::size_t inputs = outside.size() - entries.streams.size();
+  for (std::size_t i = 0; i < entries.streams.size(); ++i)
+    last[entries.streams[i].column] = outside[inputs + i];
+  const OpIndex end = first + list_.block_of(list_.instances()[instance]).count;
+  for (OpIndex op = first; op < end; ++op) {
+    OpIndex* const row = rows + (op - first) * stride_;
     OpIndex& previous = last[column_[op]];
-    if (previous != kNone) {
-      copy(row, rows + (previous - section.first) * stride_);
+    if (previous != kNone && previous >= first) {
+      copy(row, rows + (previous - first) * stride_);
       row[column_[op]] = previous + 1;
-    } else if (const OpIndex other = *outside++; other != kNone) {
-      raise_past(row, other);
+    } else if (previous != kNone) {
+      raise_past(row, previous);
     }
     previous = op;
-    for (const OpIndex input : program.dependencies_of(op)) {
-      if (input < section.first) ++outside;
+    for (const OpIndex input : list_.dependencies_of(op)) {
       OpIndex& own = row[column_[input]];
       if (own > input) continue;  // and with it all that comes before it
-      if (input < section.first) {
+      if (input < first) {
         raise_past(row, input);
       } else {
-        raise(row, rows + (input - section.first) * stride_);
+        raise(row, rows + (input - first) * stride_);
         own = input + 1;
       }
     }
   }
 }
 
-void ProgramOrder::find_ways(const Program& program, const ProgramSection& model) {
-  std::vector<Entries>& ways = ways_[model.number];
-  std::vector<Entries> leading(model.count, 0);  // to an operation
-  Entries next = 1;
+void ProgramOrder::find_ways(std::uint32_t block) {
+  const OpIndex first = list_.instances()[first_of_[block]].first;
+  const Block& it = list_.blocks()[block];
+  std::vector<Entries>& ways = ways_[block];
+  std::vector<Entries> leading(it.count, 0);  // to an operation
+  for (const BlockEntries::Edge& edge : entries_[block].edges)
+    leading[edge.place] |= Entries{1} << edge.entry;
+  const std::size_t rows = places_[first_of_[block]].rows;
   std::uint32_t way = 0;
-  for (OpIndex i = 0; i < model.count; ++i) {
-    const OpIndex op = model.first + i;
+  for (OpIndex i = 0; i < it.count; ++i) {
     const auto add = [&](OpIndex input) {
-      if (input != kNone && input >= model.first) {
-        leading[i] |= leading[input - model.first];
-      } else {
-        leading[i] |= next;
-        next <<= 1U;
-      }
+      if (input != kNone && input >= first) leading[i] |= leading[input - first];
     };
-    add(previous(op));
-    for (const OpIndex input : program.dependencies_of(op)) add(input);
+    add(previous(first + i));
+    for (const OpIndex input : list_.dependencies_of(first + i)) add(input);
     if (ways.empty() || ways[way] != leading[i]) {
       const auto known = std::ranges::find(ways, leading[i]);
       way = static_cast<std::uint32_t>(known - ways.begin());
       if (known == ways.end()) ways.push_back(leading[i]);
     }
-    way_[places_[model.number].rows + i] = way;
+    way_[rows + i] = way;
   }
 }
 
 // What every way in leads after: the entries' own rows, raised together.
-void ProgramOrder::write_outside(const ProgramSection& section) {
-  const std::span<const OpIndex> outside = sections_.outside_of(section);
-  std::vector<OpIndex> entered(outside.size() * stride_, 0);
+void ProgramOrder::write_entered(std::uint32_t instance) {
+  const std::span<const OpIndex> outside = outside_of(instance);
+  std::vector<OpIndex> rows(outside.size() * stride_, 0);
   for (std::size_t entry = 0; entry < outside.size(); ++entry)
-    if (outside[entry] != kNone) raise_past(entered.data() + entry * stride_, outside[entry]);
-  const std::vector<Entries>& ways = ways_[section.model];
-  std::size_t next = outside_.size();
-  places_[section.number].outside = next / stride_;
-  outside_.resize(next + ways.size() * stride_, 0);
+    if (outside[entry] != kNone) raise_past(rows.data() + entry * stride_, outside[entry]);
+  const std::vector<Entries>& ways = ways_[list_.instances()[instance].block];
+  std::size_t next = entered_.size();
+  places_[instance].entered = next / stride_;
+  entered_.resize(next + ways.size() * stride_, 0);
   for (const Entries way : ways) {
     for (Entries left = way; left != 0; left &= left - 1)
-      raise(outside_.data() + next,
-            entered.data() + static_cast<std::size_t>(std::countr_zero(left)) * stride_);
+      raise(entered_.data() + next,
+            rows.data() + static_cast<std::size_t>(std::countr_zero(left)) * stride_);
     next += stride_;
   }
 }
 
 void ProgramOrder::write_after(OpIndex op, std::span<OpIndex> row) const {
-  const Place& place = places_[section_of_[op]];
+  const Place& place = places_[instance_of_[op]];
   const std::size_t own = place.rows + (op - place.first);
   const OpIndex* const known = rows_.data() + own * stride_;
   if (place.shift == 0) {
     std::copy_n(known, row.size(), row.begin());
     return;
   }
-  const OpIndex* const outside = outside_.data() + (place.outside + way_[own]) * stride_;
+  const OpIndex* const entered = entered_.data() + (place.entered + way_[own]) * stride_;
   const OpIndex inside = place.first - place.shift;
   for (std::size_t column = 0; column < row.size(); ++column)
-    row[column] = known[column] > inside ? known[column] + place.shift : outside[column];
+    row[column] = known[column] > inside ? known[column] + place.shift : entered[column];
 }
 
-// Makes `row` come after an operation of a section before, and after all that this comes after.
+// Makes `row` come after an operation of an earlier instance, and after all that this comes after.
 void ProgramOrder::raise_past(OpIndex* row, OpIndex op) const {
   for (std::size_t column = 0; column < columns_; ++column)
     row[column] = std::max(row[column], after(op, column));
@@ -158,13 +208,13 @@ void ProgramOrder::raise_past(OpIndex* row, OpIndex op) const {
 }
 
 void ProgramOrder::copy(OpIndex* __restrict row, const OpIndex* __restrict other) const {
-  for (std::size_t block = 0; block < stride_; block += kBlock)
-    std::memcpy(row + block, other + block, kBlock * sizeof(OpIndex));
+  for (std::size_t at = 0; at < stride_; at += kAtOnce)
+    std::memcpy(row + at, other + at, kAtOnce * sizeof(OpIndex));
 }
 
 void ProgramOrder::raise(OpIndex* __restrict row, const OpIndex* __restrict other) const {
-  for (std::size_t block = 0; block < stride_; block += kBlock) {
-    for (std::size_t i = block; i < block + kBlock; ++i) row[i] = std::max(row[i], other[i]);
+  for (std::size_t at = 0; at < stride_; at += kAtOnce) {
+    for (std::size_t i = at; i < at + kAtOnce; ++i) row[i] = std::max(row[i], other[i]);
   }
 }
 

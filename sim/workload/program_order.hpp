@@ -2,9 +2,12 @@
 //
 // An operation comes before another when a path of stream order and dependencies leads from one to
 // the other. Operations of a stream are in order, so what an operation comes after is one number
-// per stream in use: one past the last operation of that stream on such a path. Where a microbatch
-// is like one before (program_sections.hpp), those within it follow from the other's; those from
-// before it are known once for all operations that the same entries lead to.
+// per stream in use: one past the last operation of that stream on such a path.
+//
+// A block's own order is worked out once, for its first instance, and holds for the others. What
+// comes before an instance enters it through its entries: the block's inputs, and for each stream
+// the operation before the instance's first one there. It is worked out once for all operations
+// that the same entries lead to.
 //
 //   ProgramOrder order(program);
 //   if (order.before(send, gemm)) ...;   // the message is away when the product starts
@@ -16,10 +19,26 @@
 #include <utility>
 #include <vector>
 
-#include "sim/workload/program_sections.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
+
+// Where what comes before an instance of a block enters it.
+struct BlockEntries {
+  struct Edge {
+    OpIndex place = 0;        // of the operation that waits, in the block
+    std::uint32_t entry = 0;  // below the number of the block's inputs: that input; else a stream's
+  };
+  std::uint32_t count = 0;
+  std::vector<Edge> edges = {};  // in issue order
+  // By stream in use, in the order of first use: the places of its first and last operation.
+  struct StreamUse {
+    std::uint8_t column = 0;
+    OpIndex first = 0;
+    OpIndex last = 0;
+  };
+  std::vector<StreamUse> streams = {};
+};
 
 class ProgramOrder {
  public:
@@ -34,11 +53,11 @@ class ProgramOrder {
   [[nodiscard]] std::uint8_t column(OpIndex op) const { return column_[op]; }
   // One past the last operation of a column that `op` comes after, 0 where there is none.
   [[nodiscard]] OpIndex after(OpIndex op, std::size_t column) const {
-    const Place& place = places_[section_of_[op]];
+    const Place& place = places_[instance_of_[op]];
     const std::size_t row = place.rows + (op - place.first);
     const OpIndex known = rows_[row * stride_ + column];
     if (place.shift == 0 || known > place.first - place.shift) return known + place.shift;
-    return outside_[(place.outside + way_[row]) * stride_ + column];
+    return entered_[(place.entered + way_[row]) * stride_ + column];
   }
   // The same by column. REQUIRES: `row` has as many places.
   void write_after(OpIndex op, std::span<OpIndex> row) const;
@@ -46,45 +65,57 @@ class ProgramOrder {
   [[nodiscard]] OpIndex previous(OpIndex op) const { return after(op, column_[op]) - 1; }
 
   [[nodiscard]] std::size_t operations() const { return column_.size(); }
-  // Operations that have rows of their own: those of sections that are no copies.
+  // Operations that have rows of their own: those of first instances.
   [[nodiscard]] std::size_t rows() const { return way_.size(); }
-  [[nodiscard]] const ProgramSections& sections() const { return sections_; }
-  // The number of the section that an operation is of.
-  [[nodiscard]] std::uint32_t section_of(OpIndex op) const { return section_of_[op]; }
+  [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
+    return entries_[block];
+  }
+  // By entry of an instance the operation before it; kNone: nothing is.
+  [[nodiscard]] std::span<const OpIndex> outside_of(std::uint32_t instance) const {
+    return std::span(outside_).subspan(outside_begin_[instance],
+                                       outside_begin_[instance + 1] - outside_begin_[instance]);
+  }
 
  private:
-  static constexpr std::size_t kBlock = 4;  // columns raised together
+  static constexpr std::size_t kAtOnce = 4;  // columns raised together
 
-  // A section as it looks for its order.
+  // An instance as it looks for its order.
   struct Place {
     OpIndex first = 0;
-    OpIndex shift = 0;        // from the section whose rows hold for it; 0: its own
+    OpIndex shift = 0;        // from the instance whose rows hold for it; 0: its own
     std::size_t rows = 0;     // of its first operation
-    std::size_t outside = 0;  // its rows in outside_, where it is shifted
+    std::size_t entered = 0;  // its rows in entered_, where it is shifted
   };
-  // The entries that lead to an operation of a section, a bit each.
+  // The entries that lead to an operation of a block, a bit each.
   using Entries = std::uint64_t;
+  static constexpr std::uint32_t kMostEntries = 64;
 
-  void number_columns(const Program& program);
-  void place_sections();
-  void write_rows(const Program& program, const ProgramSection& section);
-  void find_ways(const Program& program, const ProgramSection& model);
-  void write_outside(const ProgramSection& section);
+  void number_columns();
+  void find_entries(std::uint32_t block, OpIndex first);
+  void find_outside();
+  void place_instances();
+  void write_rows(std::uint32_t instance);
+  void find_ways(std::uint32_t block);
+  void write_entered(std::uint32_t instance);
   void raise_past(OpIndex* row, OpIndex op) const;
   void copy(OpIndex* __restrict row, const OpIndex* __restrict other) const;
   // Makes `row` come after all that `other` comes after.
   void raise(OpIndex* __restrict row, const OpIndex* __restrict other) const;
 
-  ProgramSections sections_;
+  OperationList list_;
   std::size_t columns_ = 0;
-  std::size_t stride_ = 0;                  // columns, in whole blocks
+  std::size_t stride_ = 0;                  // columns, in whole steps of kAtOnce
   std::vector<std::uint8_t> column_;        // by operation, of its stream
-  std::vector<std::uint32_t> section_of_;   // by operation
-  std::vector<Place> places_;               // by section
-  std::vector<OpIndex> rows_;               // [operation of a section that is no copy][column]
-  std::vector<std::uint32_t> way_;          // by row, of models: which entries lead to it
-  std::vector<std::vector<Entries>> ways_;  // by section; empty: nobody copied it yet
-  std::vector<OpIndex> outside_;            // [copy and way][column]
+  std::vector<std::uint32_t> instance_of_;  // by operation
+  std::vector<std::uint32_t> first_of_;     // by block: its first instance; kNone: it has none
+  std::vector<BlockEntries> entries_;       // by block
+  std::vector<OpIndex> outside_;            // of all instances
+  std::vector<std::size_t> outside_begin_;  // by instance, and their end
+  std::vector<Place> places_;               // by instance
+  std::vector<OpIndex> rows_;               // [operation of a first instance][column]
+  std::vector<std::uint32_t> way_;          // by row: which entries lead to it
+  std::vector<std::vector<Entries>> ways_;  // by block; empty: it has no second instance yet
+  std::vector<OpIndex> entered_;            // [later instance and way][column]
 };
 
 // Calls visit(input) for all that an operation waits for: the one before it on its stream and its

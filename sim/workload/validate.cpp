@@ -40,6 +40,7 @@ std::string there_are(std::size_t count, std::string_view what) {
                     : fmt::format("{} are numbered 0 to {}", what, count - 1);
 }
 
+// The operations of blocks, each once, and what the instances bind.
 class OperationCheck {
  public:
   OperationCheck(const Workload& workload, std::size_t program, Faults& faults)
@@ -49,7 +50,12 @@ class OperationCheck {
         faults_(faults) {}
 
   void all() {
-    for (std::size_t i = 0; i < program_.operations.size(); ++i) one(i);
+    const std::span<const Block> blocks = program_.operations.blocks();
+    const bool one_block = program_.operations.instances().size() == 1;
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      block(blocks[i], one_block ? pointer_ : fmt::format("{}/blocks/{}", pointer_, i));
+    for (std::size_t i = 0; i < program_.operations.instances().size(); ++i) bindings(i);
+    for (std::size_t i = 0; i < program_.further_effects.size(); ++i) further_effect(i);
     for (std::size_t i = 0; i < program_.resident.size(); ++i) {
       index(fmt::format("{}/resident/{}/category", pointer_, i), program_.resident[i].category,
             workload_.categories.size(), "memory categories");
@@ -57,14 +63,35 @@ class OperationCheck {
   }
 
  private:
-  void one(std::size_t number) {
-    const Operation& op = program_.operations[number];
-    const std::string at = fmt::format("{}/operations/{}", pointer_, number);
-    index(at + "/stream", op.stream, workload_.streams.size(), "streams");
-    index(at + "/name", op.name, workload_.names.size(), "names");
-    payload(op, at);
-    dependencies(op, number, at);
-    effects(op, at);
+  void block(const Block& block, const std::string& pointer) {
+    for (OpIndex place = 0; place < block.count; ++place) {
+      const Operation& op = program_.operations.written()[block.begin + place];
+      const std::string at = fmt::format("{}/operations/{}", pointer, place);
+      index(at + "/stream", op.stream, workload_.streams.size(), "streams");
+      index(at + "/name", op.name, workload_.names.size(), "names");
+      payload(op, at);
+      dependencies(op, block, place, at);
+      effects(op, at);
+    }
+  }
+
+  void bindings(std::size_t number) {
+    const Instance& instance = program_.operations.instances()[number];
+    for (const OpIndex before : program_.operations.bindings_of(instance)) {
+      if (before < instance.first) continue;
+      faults_.add(fmt::format("{}/instances/{}/inputs", pointer_, number),
+                  fmt::format("operation {} is not of an earlier instance", before),
+                  fmt::format("this one begins with operation {}", instance.first));
+    }
+  }
+
+  void further_effect(std::size_t number) {
+    const auto& [op, effect] = program_.further_effects[number];
+    const std::string at = fmt::format("{}/memory/{}", pointer_, number);
+    index(at + "/operation", op, program_.operations.size(), "operations");
+    index(at + "/category", effect.category, workload_.categories.size(), "memory categories");
+    if (number > 0 && program_.further_effects[number - 1].first > op)
+      faults_.add(at, "is of an earlier operation than the one before", "give them in issue order");
   }
 
   void payload(const Operation& op, const std::string& at) {
@@ -89,17 +116,20 @@ class OperationCheck {
                 "send and recv make send_recv calls, collective makes all others");
   }
 
-  void dependencies(const Operation& op, std::size_t number, const std::string& at) {
-    if (!range(op.dependencies_begin, op.dependencies_end, program_.dependencies.size())) {
+  void dependencies(const Operation& op, const Block& block, OpIndex place, const std::string& at) {
+    const std::vector<OpIndex>& all = program_.operations.content().dependencies;
+    if (!range(op.dependencies_begin, op.dependencies_end, all.size())) {
       faults_.add(at + "/after", "its range of dependencies is not inside the program's list");
       return;
     }
-    for (const OpIndex before : program_.dependencies_of(static_cast<OpIndex>(number))) {
-      if (before >= number) {
+    for (std::uint32_t i = op.dependencies_begin; i < op.dependencies_end; ++i) {
+      if (all[i] >= kBlockInput) {
+        index(at + "/after", all[i] - kBlockInput, block.inputs, "inputs of the block");
+      } else if (all[i] >= place) {
         faults_.add(at + "/after",
                     fmt::format("operation {} cannot wait for operation {}, which is not issued "
                                 "before it",
-                                number, before),
+                                place, all[i]),
                     "put the operation that is waited for earlier in the program");
       }
     }
@@ -110,8 +140,9 @@ class OperationCheck {
       faults_.add(at + "/memory", "its range of memory effects is not inside the program's list");
       return;
     }
-    for (const MemoryEffect& effect : program_.effects_of(op)) {
-      index(at + "/memory", effect.category, workload_.categories.size(), "memory categories");
+    for (std::uint32_t i = op.effects_begin; i < op.effects_end; ++i) {
+      index(at + "/memory", program_.effects[i].category, workload_.categories.size(),
+            "memory categories");
     }
   }
 

@@ -1,6 +1,27 @@
 #include "sim/workload/workload.hpp"
 
+#include <algorithm>
+
 namespace trainyard {
+
+OpIndex Program::append(Operation op, std::span<const OpIndex> dependencies,
+                        std::span<const MemoryEffect> its_effects) {
+  op.effects_begin = static_cast<std::uint32_t>(effects.size());
+  effects.insert(effects.end(), its_effects.begin(), its_effects.end());
+  op.effects_end = static_cast<std::uint32_t>(effects.size());
+  operations.push_back(op, dependencies);
+  return static_cast<OpIndex>(operations.size() - 1);
+}
+
+std::vector<MemoryEffect> Program::effects_of(OpIndex op) const {
+  const Operation& it = operations[op];
+  std::vector<MemoryEffect> result(effects.begin() + it.effects_begin,
+                                   effects.begin() + it.effects_end);
+  const auto further =
+      std::ranges::equal_range(further_effects, op, {}, &std::pair<OpIndex, MemoryEffect>::first);
+  for (const auto& [number, effect] : further) result.push_back(effect);
+  return result;
+}
 
 std::string_view to_string(OpKind kind) {
   switch (kind) {

@@ -6,7 +6,8 @@
 // with 16 pipeline stages have 16 programs. Folding (fold.hpp) later joins ranks; nothing here is
 // folded.
 //
-// A Program is the list of operations in the order the host issues them. An operation starts when
+// A Program is the list of operations in the order the host issues them: instances of blocks, so
+// that microbatches that go alike are written once (block.hpp). An operation starts when
 //   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
 //   - every operation in its dependency list has ended (an event wait), and
 //   - for a Collective, Send or Recv: all members of the group have reached their matching call.
@@ -19,9 +20,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "sim/base/shared_list.hpp"
 #include "sim/base/units.hpp"
 #include "sim/workload/kernel.hpp"
 #include "sim/workload/operation.hpp"
@@ -75,6 +76,7 @@ struct MemoryEffect {
   std::uint16_t category = 0;  // index into Workload::categories
   bool at_end = false;
   std::int64_t bytes = 0;
+  bool operator==(const MemoryEffect&) const = default;
 };
 
 // Memory held for the whole step.
@@ -86,33 +88,53 @@ struct ResidentMemory {
 struct Program {
   std::string name = {};    // "stage 3"
   std::uint32_t stage = 0;  // pipeline stage, for reports
-  // In issue order. With the dependencies they are the program's form, which programs that differ
-  // only in the sizes of kernels and of memory share (program_forms.hpp).
+  // Programs that differ only in the sizes of kernels and of memory share it
+  // (program_templates.hpp).
   OperationList operations = {};
-  SharedList<OpIndex> dependencies = {};  // as written: dependencies_of says what they stand for
-  // As written: an operation that stands for others has theirs. Go by effects_of.
+  // Of the operations of blocks, in all instances: each names a range of it.
   std::vector<MemoryEffect> effects = {};
+  // Further effects of single operations, in issue order: no other instance of their block has
+  // them.
+  std::vector<std::pair<OpIndex, MemoryEffect>> further_effects = {};
   std::vector<ResidentMemory> resident = {};
   // What the payloads of Compute operations stand for, by payload; empty: each for itself.
   std::vector<std::uint32_t> kernels = {};
 
+  // Adds an operation at the end and returns its number. REQUIRES: the program is one block.
+  OpIndex append(Operation op, std::span<const OpIndex> dependencies = {},
+                 std::span<const MemoryEffect> its_effects = {});
+
   // Operations of this program, each before the one that waits for them.
-  [[nodiscard]] OperationInputs dependencies_of(OpIndex op) const {
-    return operations.inputs_of(op, dependencies.data());
+  [[nodiscard]] Dependencies dependencies_of(OpIndex op) const {
+    return operations.dependencies_of(op);
   }
-  [[nodiscard]] std::span<const MemoryEffect> effects_of(const Operation& op) const {
-    return std::span(effects).subspan(op.effects_begin, op.effects_end - op.effects_begin);
-  }
+  // Those of its block, then further ones.
+  [[nodiscard]] std::vector<MemoryEffect> effects_of(OpIndex op) const;
+  // Calls visit(number, operation, effect) for all effects in issue order.
+  template <class Visit>
+  void for_each_effect(const Visit& visit) const;
   // Index into Workload::kernels. REQUIRES: the operation computes; the payload is of one that
   // does.
   [[nodiscard]] std::uint32_t kernel_of(const Operation& op) const { return kernel_of(op.payload); }
   [[nodiscard]] std::uint32_t kernel_of(std::uint32_t payload) const {
     return kernels.empty() ? payload : kernels[payload];
   }
-  [[nodiscard]] bool same_form(const Program& other) const {
-    return operations.shares_with(other.operations) && dependencies.shares_with(other.dependencies);
+  [[nodiscard]] bool same_template(const Program& other) const {
+    return operations.shares_with(other.operations);
   }
 };
+
+template <class Visit>
+void Program::for_each_effect(const Visit& visit) const {
+  auto further = further_effects.begin();
+  OpIndex number = 0;
+  for (const Operation& op : operations) {
+    for (std::uint32_t i = op.effects_begin; i < op.effects_end; ++i) visit(number, op, effects[i]);
+    for (; further != further_effects.end() && further->first == number; ++further)
+      visit(number, op, further->second);
+    ++number;
+  }
+}
 
 // Kinds as the breakdown names them: exposed_{tensor,pipeline,data,expert,context,host,other}.
 // Host: a rank and the memory of its CPU.

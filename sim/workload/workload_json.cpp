@@ -62,9 +62,9 @@ void add_in_place(Json& json, const Workload& workload, const Program& program,
 
 using AddPayload = void (*)(Json&, const Workload&, const Program&, const Operation&);
 
-Json operation_json(const Workload& workload, const Program& program, OpIndex index,
+// Without what it waits for and takes of memory.
+Json operation_json(const Workload& workload, const Program& program, const Operation& op,
                     AddPayload add_payload) {
-  const Operation& op = program.operations[index];
   Json json{{"kind", to_string(op.kind)},
             {"name", workload.names[op.name]},
             {"stream", workload.streams[op.stream]}};
@@ -73,13 +73,70 @@ Json operation_json(const Workload& workload, const Program& program, OpIndex in
   if (op.part != StepPart::Other) json["part"] = to_string(op.part);
   if (op.microbatch >= 0) json["microbatch"] = op.microbatch;
   if (op.layer >= 0) json["layer"] = op.layer;
-  for (const OpIndex before : program.dependencies_of(index)) json["after"].push_back(before);
-  for (const MemoryEffect& effect : program.effects_of(op)) {
-    json["memory"].push_back({{"category", workload.categories[effect.category]},
-                              {"bytes", effect.bytes},
-                              {"when", effect.at_end ? "end" : "start"}});
-  }
   return json;
+}
+
+Json effect_json(const Workload& workload, const MemoryEffect& effect) {
+  return {{"category", workload.categories[effect.category]},
+          {"bytes", effect.bytes},
+          {"when", effect.at_end ? "end" : "start"}};
+}
+
+// As the block has it, with its dependencies as places in the block or inputs.
+std::string block_line(const Workload& workload, const Program& program, const Operation& op) {
+  Json json = operation_json(workload, program, op, add_number);
+  const std::vector<OpIndex>& dependencies = program.operations.content().dependencies;
+  for (std::uint32_t i = op.dependencies_begin; i < op.dependencies_end; ++i) {
+    if (dependencies[i] < kBlockInput) {
+      json["after"].push_back(dependencies[i]);
+    } else {
+      json["after"].push_back({{"input", dependencies[i] - kBlockInput}});
+    }
+  }
+  for (std::uint32_t i = op.effects_begin; i < op.effects_end; ++i)
+    json["memory"].push_back(effect_json(workload, program.effects[i]));
+  return one_line(json);
+}
+
+std::vector<std::string> block_lines(const Workload& workload, const Program& program,
+                                     const Block& block) {
+  std::vector<std::string> lines;
+  for (const Operation& op : program.operations.written().subspan(block.begin, block.count))
+    lines.push_back(block_line(workload, program, op));
+  return lines;
+}
+
+std::string instance_line(const OperationList& list, const Instance& instance) {
+  Json json{{"block", instance.block}};
+  if (instance.microbatch != 0) json["microbatch"] = instance.microbatch;
+  for (const OpIndex input : list.bindings_of(instance)) json["inputs"].push_back(input);
+  return one_line(json);
+}
+
+// "operations" of a program that is one block; else its blocks and instances, and the memory that
+// single instances take beside.
+std::string operations_text(const Workload& workload, const Program& program) {
+  const OperationList& list = program.operations;
+  const std::string indent(6, ' ');
+  if (list.instances().size() <= 1 && program.further_effects.empty())
+    return table(indent, "operations",
+                 list.empty() ? std::vector<std::string>{}
+                              : block_lines(workload, program, list.blocks().front()));
+  std::vector<std::string> blocks;
+  for (const Block& block : list.blocks())
+    blocks.push_back(
+        "{" + table(indent + "   ", "operations", block_lines(workload, program, block)) + "}");
+  std::vector<std::string> instances;
+  for (const Instance& instance : list.instances())
+    instances.push_back(instance_line(list, instance));
+  std::vector<std::string> memory;
+  for (const auto& [op, effect] : program.further_effects) {
+    Json json = effect_json(workload, effect);
+    json["operation"] = op;
+    memory.push_back(one_line(json));
+  }
+  return table(indent, "blocks", blocks) + ",\n" + table(indent, "instances", instances) + ",\n" +
+         table(indent, "memory", memory);
 }
 
 std::string program_text(const Workload& workload, const Program& program) {
@@ -88,13 +145,9 @@ std::string program_text(const Workload& workload, const Program& program) {
     resident.push_back(
         one_line({{"category", workload.categories[held.category]}, {"bytes", held.bytes}}));
   }
-  std::vector<std::string> operations;
-  for (OpIndex op = 0; op < program.operations.size(); ++op) {
-    operations.push_back(one_line(operation_json(workload, program, op, add_number)));
-  }
   return fmt::format("{{\n      \"name\": {},\n      \"stage\": {},\n{},\n{}\n    }}",
                      one_line(program.name), program.stage, table("      ", "resident", resident),
-                     table("      ", "operations", operations));
+                     operations_text(workload, program));
 }
 
 std::string rank_line(const Workload& workload, const Rank& rank) {
@@ -119,7 +172,11 @@ std::vector<std::string> lines(const std::vector<Element>& elements, Line line) 
 }  // namespace
 
 Json operation_to_json(const Workload& workload, const Program& program, OpIndex op) {
-  return operation_json(workload, program, op, add_in_place);
+  Json json = operation_json(workload, program, program.operations[op], add_in_place);
+  for (const OpIndex before : program.dependencies_of(op)) json["after"].push_back(before);
+  for (const MemoryEffect& effect : program.effects_of(op))
+    json["memory"].push_back(effect_json(workload, effect));
+  return json;
 }
 
 std::string to_json(const Workload& workload) {

@@ -110,6 +110,8 @@ class WorkloadReader {
 
  private:
   static constexpr std::size_t kMostOf16Bits = 65536;
+  static constexpr std::int64_t kMostMicrobatch = 1'000'000'000;
+  static constexpr std::uint64_t kMostInputs = 1'000'000;
 
   std::vector<std::string> distinct_texts(std::string_view key, std::vector<std::string> fallback,
                                           std::size_t most) {
@@ -148,14 +150,17 @@ class WorkloadReader {
       program.resident.push_back(
           {.category = category(held), .bytes = read_size(held, "bytes", 0)});
     }
-    // Name -> its operation, or kNone when several have it.
-    std::map<std::string, OpIndex> by_name;
-    for (JsonObject& operation : object.objects("operations")) {
-      read_operation(operation, program, by_name);
-      const auto index = static_cast<OpIndex>(program.operations.size() - 1);
-      const auto [entry, fresh] = by_name.try_emplace(operation.text("name"), index);
-      if (!fresh) entry->second = kNone;
+    OperationList::Content content;
+    if (object.has("instances")) {
+      for (JsonObject& block : object.objects("blocks")) read_block(block, program, content);
+      read_instances(object, content);
+      for (JsonObject& effect : object.objects("memory"))
+        program.further_effects.emplace_back(number(effect, "operation"), read_effect(effect));
+    } else {
+      read_block(object, program, content);
+      if (!content.blocks.empty()) content.instances.emplace_back();
     }
+    program.operations = OperationList(std::move(content));
     check_memory(object, program);
     workload_.programs.push_back(std::move(program));
   }
@@ -165,16 +170,61 @@ class WorkloadReader {
     try {
       std::int64_t sum = 0;
       for (const ResidentMemory& held : program.resident) sum = checked_sum(sum, held.bytes);
-      for (const MemoryEffect& effect : program.effects)
+      program.for_each_effect([&](OpIndex, const Operation&, const MemoryEffect& effect) {
         sum = checked_sum(sum, std::abs(effect.bytes));
+      });
     } catch (const SizeOverflow&) {
       object.report("operations", "allocate and free more than 2^63 bytes in all",
                     "check the sizes under \"memory\" and \"resident\"");
     }
   }
 
-  void read_operation(JsonObject& object, Program& program,
-                      const std::map<std::string, OpIndex>& by_name) {
+  // The operations of a block, or of a program that is one.
+  void read_block(JsonObject& object, Program& program, OperationList::Content& content) {
+    Block block{.begin = static_cast<OpIndex>(content.operations.size())};
+    // Name -> its place, or kNone when several have it.
+    std::map<std::string, OpIndex> by_name;
+    for (JsonObject& operation : object.objects("operations")) {
+      read_operation(operation, program, content, block, by_name);
+      const auto [entry, fresh] = by_name.try_emplace(operation.text("name"), block.count);
+      if (!fresh) entry->second = kNone;
+      ++block.count;
+    }
+    if (block.count > 0) content.blocks.push_back(block);
+  }
+
+  static void read_instances(JsonObject& object, OperationList::Content& content) {
+    OpIndex next = 0;
+    for (JsonObject& read : object.objects("instances")) {
+      Instance instance{
+          .first = next,
+          .block = number(read, "block"),
+          .microbatch = static_cast<std::int32_t>(read.integer(
+              "microbatch", {.fallback = 0, .least = -kMostMicrobatch, .most = kMostMicrobatch})),
+          .bindings = static_cast<std::uint32_t>(content.bindings.size())};
+      for (const Json& input : read.raw("inputs"))
+        content.bindings.push_back(input.is_number_unsigned() ? input.get<OpIndex>() : kNone);
+      const std::size_t inputs = content.bindings.size() - instance.bindings;
+      if (instance.block >= content.blocks.size() ||
+          content.blocks[instance.block].inputs != inputs) {
+        read.report("block", "is no block of the program with as many inputs",
+                    "blocks are numbered from 0; \"inputs\" are numbers of earlier operations");
+        content.bindings.resize(instance.bindings);
+        continue;
+      }
+      content.instances.push_back(instance);
+      next += content.blocks[instance.block].count;
+    }
+  }
+
+  MemoryEffect read_effect(JsonObject& effect) {
+    return {.category = category(effect),
+            .at_end = effect.choice("when", {"start", "end"}) == "end",
+            .bytes = read_size(effect, "bytes", std::numeric_limits<std::int64_t>::min())};
+  }
+
+  void read_operation(JsonObject& object, Program& program, OperationList::Content& content,
+                      Block& block, const std::map<std::string, OpIndex>& by_name) {
     Operation op;
     op.kind = read_enumerator<OpKind>(object, "kind", OpKind::Delay);
     op.name = static_cast<std::uint16_t>(names_.index_of(object.text("name")));
@@ -189,18 +239,14 @@ class WorkloadReader {
     op.microbatch = tag(object, "microbatch");
     op.layer = tag(object, "layer");
     read_payload(object, op);
-    op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-    read_after(object, program, by_name);
-    op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
+    op.dependencies_begin = static_cast<std::uint32_t>(content.dependencies.size());
+    read_after(object, content, block, by_name);
+    op.dependencies_end = static_cast<std::uint32_t>(content.dependencies.size());
     op.effects_begin = static_cast<std::uint32_t>(program.effects.size());
-    for (JsonObject& effect : object.objects("memory")) {
-      program.effects.push_back(
-          {.category = category(effect),
-           .at_end = effect.choice("when", {"start", "end"}) == "end",
-           .bytes = read_size(effect, "bytes", std::numeric_limits<std::int64_t>::min())});
-    }
+    for (JsonObject& effect : object.objects("memory"))
+      program.effects.push_back(read_effect(effect));
     op.effects_end = static_cast<std::uint32_t>(program.effects.size());
-    program.operations.push_back(op);
+    content.operations.push_back(op);
   }
 
   static std::int32_t tag(JsonObject& object, std::string_view key) {
@@ -238,22 +284,30 @@ class WorkloadReader {
     return static_cast<std::uint32_t>(table.index_of(read(value)));
   }
 
-  void read_after(JsonObject& object, Program& program,
-                  const std::map<std::string, OpIndex>& by_name) {
+  static void read_after(JsonObject& object, OperationList::Content& content, Block& block,
+                         const std::map<std::string, OpIndex>& by_name) {
     const Json& after = object.raw("after");
     if (!after.is_null() && !after.is_array()) {
       object.report("after", fmt::format("must be an array, not {}", shown(after)));
       return;
     }
     for (const Json& before : after) {
-      if (before.is_number_unsigned() && before.get<std::uint64_t>() < program.operations.size()) {
-        program.dependencies.push_back(before.get<OpIndex>());
+      if (before.is_number_unsigned() && before.get<std::uint64_t>() < block.count) {
+        content.dependencies.push_back(before.get<OpIndex>());
+        continue;
+      }
+      if (before.is_object() && before.size() == 1 && before.contains("input") &&
+          before["input"].is_number_unsigned() &&
+          before["input"].get<std::uint64_t>() < kMostInputs) {
+        const auto input = before["input"].get<OpIndex>();
+        content.dependencies.push_back(kBlockInput + input);
+        block.inputs = std::max(block.inputs, input + 1);
         continue;
       }
       const auto named =
           before.is_string() ? by_name.find(before.get<std::string>()) : by_name.end();
       if (named != by_name.end() && named->second != kNone) {
-        program.dependencies.push_back(named->second);
+        content.dependencies.push_back(named->second);
         continue;
       }
       const bool several = named != by_name.end();

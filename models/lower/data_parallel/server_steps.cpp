@@ -73,8 +73,6 @@ class Splice {
 
  private:
   Program spliced(const Program& from);
-  void append(Operation op, const std::vector<OpIndex>& after,
-              std::span<const MemoryEffect> effects);
   void append_step(const Operation& in_place_of, const std::vector<OpIndex>& after);
 
   Workload to_;
@@ -103,7 +101,7 @@ Program Splice::spliced(const Program& from) {
         copy.part = StepPart::Optimizer;
         copy.payload = static_cast<std::uint32_t>(to_.kernels.size() - 1);
       }
-      append(copy, after, {});
+      program_.append(copy, after);
     }
     moved.push_back(static_cast<OpIndex>(program_.operations.size() - 1));
   }
@@ -121,28 +119,18 @@ Program Splice::spliced(const Program& from) {
 void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex>& after) {
   const Program& step = step_.programs.front();
   std::vector<OpIndex> inputs = after;
+  OpIndex next = 0;
   for (const Operation& op : step.operations) {
+    const OpIndex number = next++;
     if (op.work == WorkClass::Optimizer) continue;
-    const bool waits = op.dependencies_begin < op.dependencies_end;
-    TY_CHECK(op.kind == OpKind::Compute && !waits, op.name);
+    TY_CHECK(op.kind == OpKind::Compute && step.dependencies_of(number).empty(), op.name);
     Operation copy = op;
     copy.name = static_cast<std::uint16_t>(op.name + first_name_);
     copy.payload = step.kernel_of(op);
     copy.microbatch = in_place_of.microbatch * microbatches_ + std::max(0, op.microbatch);
-    append(copy, inputs, step.effects_of(op));
+    program_.append(copy, inputs, step.effects_of(number));
     inputs.clear();
   }
-}
-
-void Splice::append(Operation op, const std::vector<OpIndex>& after,
-                    std::span<const MemoryEffect> effects) {
-  op.dependencies_begin = static_cast<std::uint32_t>(program_.dependencies.size());
-  program_.dependencies.append(after);
-  op.dependencies_end = static_cast<std::uint32_t>(program_.dependencies.size());
-  op.effects_begin = static_cast<std::uint32_t>(program_.effects.size());
-  program_.effects.insert(program_.effects.end(), effects.begin(), effects.end());
-  op.effects_end = static_cast<std::uint32_t>(program_.effects.size());
-  program_.operations.push_back(op);
 }
 
 }  // namespace

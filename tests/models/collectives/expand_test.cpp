@@ -72,8 +72,8 @@ TEST(Expand, TagsDependenciesAndMemoryAreKept) {
   const Operation& join = program.operations[4];
   EXPECT_EQ(launch.kind, OpKind::Delay);
   EXPECT_EQ(join.kind, OpKind::Delay);
-  EXPECT_EQ(program.effects_of(launch).front().bytes, 5);
-  EXPECT_EQ(program.effects_of(join).front().bytes, -5);
+  EXPECT_EQ(program.effects_of(1).front().bytes, 5);
+  EXPECT_EQ(program.effects_of(4).front().bytes, -5);
   EXPECT_THAT(program.dependencies_of(1), ::testing::ElementsAre(0));
   EXPECT_THAT(program.dependencies_of(4), ::testing::UnorderedElementsAre(1, 2, 3));
   EXPECT_THAT(program.dependencies_of(5), ::testing::ElementsAre(4));

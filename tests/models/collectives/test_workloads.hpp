@@ -22,25 +22,17 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
   workload.calls = {{.op = op, .bytes = bytes, .algorithm = name}};
   Program program;
   program.name = "all";
-  program.operations.edit().resize(3);
-  program.operations.edit()[1] = {.kind = OpKind::Collective,
-                                  .stream = 1,
-                                  .part = StepPart::GradSync,
-                                  .name = 1,
-                                  .microbatch = 3,
-                                  .layer = 7,
-                                  .dependencies_begin = 0,
-                                  .dependencies_end = 1,
-                                  .effects_begin = 0,
-                                  .effects_end = 2};
-  program.operations.edit()[2] = {.name = 2,
-                                  .dependencies_begin = 1,
-                                  .dependencies_end = 2,
-                                  .effects_begin = 2,
-                                  .effects_end = 2};
-  program.dependencies = {0, 1};
-  program.effects = {{.category = 0, .at_end = false, .bytes = 5},
-                     {.category = 0, .at_end = true, .bytes = -5}};
+  const OpIndex before = program.append({});
+  const std::vector<MemoryEffect> effects = {{.category = 0, .at_end = false, .bytes = 5},
+                                             {.category = 0, .at_end = true, .bytes = -5}};
+  const OpIndex collective = program.append({.kind = OpKind::Collective,
+                                             .stream = 1,
+                                             .part = StepPart::GradSync,
+                                             .name = 1,
+                                             .microbatch = 3,
+                                             .layer = 7},
+                                            std::vector{before}, effects);
+  program.append({.name = 2}, std::vector{collective});
   workload.programs = {program};
   Group group{.kind = GroupKind::Data, .members = {}};
   for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) {

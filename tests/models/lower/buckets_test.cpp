@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <numeric>
 
 #include "models/architecture/shard.hpp"
@@ -282,13 +281,11 @@ TEST(BucketsInFlight, FillWithEveryMicrobatchWhereTheEmbeddingIsFrozen) {
   EXPECT_EQ(reductions(8), 8 * reductions(1));
 }
 
-// Work grows with the number of layers, not with its square.
-TEST(Buckets, StepsOfManyLayersAreLoweredQuickly) {
+// Work grows with the number of layers: with its square this would take minutes.
+TEST(Buckets, StepsOfManyLayersAreLowered) {
   TrainingPlan plan = plan_of(small_llama(50'000), {.data = 2}, 1);
-  const std::clock_t begin = std::clock();
   const Workload workload = lower(plan);
   EXPECT_GT(workload.programs.at(0).operations.size(), 50'000U);
-  EXPECT_LT(std::clock() - begin, 8 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

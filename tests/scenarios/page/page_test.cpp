@@ -97,13 +97,13 @@ TEST_P(Blocks, CoverTheOperationsOfEveryStage) {
       busy_s += times.end_s[op] - times.start_s[op];
     double drawn_s = 0.0;
     std::uint64_t operations = 0;
-    for (const Block& block : blocks_of(view, lane, Detail::Operation)) {
+    for (const Bar& block : bars_of(view, lane, Detail::Operation)) {
       drawn_s += block.end_s - block.start_s;
       ++operations;
     }
     EXPECT_NEAR(drawn_s, busy_s, 1e-9 * busy_s);
     std::uint64_t joined = 0;
-    for (const Block& block : blocks_of(view, lane, Detail::Microbatch)) joined += block.operations;
+    for (const Bar& block : bars_of(view, lane, Detail::Microbatch)) joined += block.operations;
     EXPECT_EQ(joined, operations) << "joining blocks loses none";
   }
 }

@@ -166,10 +166,7 @@ class Script {
     operation.microbatch = placement.microbatch;
     operation.name = static_cast<std::uint16_t>(workload_.names.size());
     workload_.names.push_back(placement.name);
-    operation.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-    program.dependencies.append(placement.after);
-    operation.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
-    program.operations.push_back(operation);
+    program.append(operation, placement.after);
     return static_cast<OpIndex>(program.operations.size() - 1);
   }
 

@@ -7,6 +7,7 @@
 #include "sim/base/random.hpp"
 #include "sim/engine/stretch_times.hpp"
 #include "sim/engine/stretches.hpp"
+#include "tests/sim/workload/in_blocks.hpp"
 
 namespace trainyard::test {
 namespace {
@@ -122,7 +123,7 @@ void add_variant(Script& script, std::uint32_t program, std::uint32_t call, std:
 
 // Microbatches that are alike take over what was found in the one before. Kernels of other names
 // have no model, and are the oracle: names are no part of a shape.
-TEST(Stretches, OfCopiesAreAsOfThoseSearchedAlone) {
+TEST(Stretches, OfInstancesAreAsOfThoseSearchedAlone) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
   const auto program = script.program("stage");
@@ -138,14 +139,9 @@ TEST(Stretches, OfCopiesAreAsOfThoseSearchedAlone) {
       written.operations.edit()[op].microbatch = microbatch;
   }
   for (Operation& op : written.operations.edit()) op.payload = op.name = 0;
-  const auto copies = [&] {
-    return std::ranges::count_if(sections_of(written).all, &ProgramSection::copies);
-  };
-  EXPECT_GT(copies(), 100);
-  const ProgramStretches copied = find_stretches(written, joinable(written));
-  std::uint16_t name = 0;
-  for (Operation& op : written.operations.edit()) op.name = name++;
-  EXPECT_EQ(copies(), 0);
+  const Program blocks = test::in_blocks(written);
+  EXPECT_LT(blocks.operations.blocks().size() + 100, blocks.operations.instances().size());
+  const ProgramStretches copied = find_stretches(blocks, joinable(blocks));
   const ProgramStretches alone = find_stretches(written, joinable(written));
   EXPECT_EQ(copied.stretches, alone.stretches);
   EXPECT_EQ(copied.shape_of, alone.shape_of);

@@ -122,16 +122,12 @@ class HandRun {
                    .slot = static_cast<std::uint16_t>(op.kind),
                    .payload = op.payload,
                    .microbatch = op.microbatch};
-    made.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-    program.dependencies.append(op.after);
-    made.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
-    made.effects_begin = static_cast<std::uint32_t>(program.effects.size());
+    std::vector<MemoryEffect> effects;
     for (const Effect& effect : op.effects) {
-      program.effects.push_back(
+      effects.push_back(
           {.category = effect.category, .at_end = effect.at_end, .bytes = effect.bytes});
     }
-    made.effects_end = static_cast<std::uint32_t>(program.effects.size());
-    program.operations.push_back(made);
+    program.append(made, op.after, effects);
     OpTimes& times = timeline.classes[rank];
     times.ready_s.push_back(op.ready_s);
     times.start_s.push_back(op.start_s.value_or(op.ready_s));

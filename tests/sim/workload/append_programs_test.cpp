@@ -1,10 +1,11 @@
-// Are programs that two writers wrote numbered as one writer would have, and do forms stay shared?
+// Are programs that two writers wrote numbered as one writer would have, and do templates stay
+// shared?
 #include "sim/workload/append_programs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 namespace {
@@ -55,16 +56,16 @@ TEST(AppendPrograms, NumbersAreThoseOfOneWriter) {
                                    Numbers{1, 0}, Numbers{2, 0}, Numbers{2, 0}));
 }
 
-TEST(AppendPrograms, ProgramsOfAFormShareItStill) {
+TEST(AppendPrograms, ProgramsOfATemplateShareItStill) {
   Workload more = second();
-  FormWriter form;
-  form.add(three(0, 1, 0));
-  form.add(three(2, 1, 0));
-  more.programs = form.take();
+  TemplateWriter writer;
+  writer.add(three(0, 1, 0));
+  writer.add(three(2, 1, 0));
+  more.programs = writer.take();
   Workload joined = first();
   append_programs(joined, std::move(more));
   ASSERT_EQ(joined.programs.size(), 3U);
-  EXPECT_THAT(program_forms(joined.programs), ElementsAre(0, 1, 1));
+  EXPECT_THAT(program_templates(joined.programs), ElementsAre(0, 1, 1));
   const auto kernel = [&](std::size_t program) {
     return joined
         .kernels[joined.programs[program].kernel_of(joined.programs[program].operations[0])];

@@ -66,12 +66,7 @@ class ProgramWriter {
     Program& program = workload_.programs[index_];
     op.stream = static_cast<std::uint8_t>(interned(workload_.streams, stream));
     op.name = static_cast<std::uint16_t>(interned(workload_.names, name));
-    op.dependencies_begin = static_cast<std::uint32_t>(program.dependencies.size());
-    program.dependencies.append(after);
-    op.dependencies_end = static_cast<std::uint32_t>(program.dependencies.size());
-    op.effects_begin = static_cast<std::uint32_t>(program.effects.size());
-    op.effects_end = op.effects_begin;
-    program.operations.push_back(op);
+    program.append(op, after);
     return static_cast<OpIndex>(program.operations.size() - 1);
   }
 

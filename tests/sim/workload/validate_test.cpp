@@ -53,7 +53,9 @@ TEST(Validate, NamesAnIndexOutOfRange) {
 
 TEST(Validate, RefusesToWaitForWhatComesLater) {
   Workload workload = pair();
-  workload.programs[0].dependencies.edit()[0] = 1;
+  OperationList::Content content = workload.programs[0].operations.content();
+  content.dependencies[0] = 1;
+  workload.programs[0].operations = OperationList(content);
   EXPECT_THAT(problems_of(workload),
               HasSubstr("/programs/0/operations/1/after: operation 1 cannot wait for operation 1"));
 }

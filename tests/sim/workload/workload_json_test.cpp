@@ -55,12 +55,66 @@ TEST(WorkloadJson, ReadsTheExampleOfThePage) {
   EXPECT_THAT(program.dependencies_of(1), ElementsAre(0U));
   EXPECT_THAT(program.dependencies_of(2), ElementsAre(1U));
   EXPECT_EQ(program.operations[2].work, WorkClass::Optimizer);
-  ASSERT_EQ(program.effects_of(program.operations[2]).size(), 1U);
-  EXPECT_EQ(program.effects_of(program.operations[2])[0].bytes, -33554432);
-  EXPECT_TRUE(program.effects_of(program.operations[2])[0].at_end);
+  ASSERT_EQ(program.effects_of(2).size(), 1U);
+  EXPECT_EQ(program.effects_of(2)[0].bytes, -33554432);
+  EXPECT_TRUE(program.effects_of(2)[0].at_end);
   EXPECT_EQ(workload.ranks[1].slots[0].group, 0U);
   EXPECT_EQ(workload.ranks[1].slots[0].role, 1U);
   EXPECT_EQ(workload.ranks[1].label, "dp1");
+}
+
+// Three instances of a block with one input, behind an operation.
+constexpr const char* kBlocks = R"({
+  "streams": ["compute", "network"], "memory_categories": ["gradients"],
+  "kernels": [{"kind": "gemm", "m": 1, "n": 1, "k": 1}],
+  "programs": [{
+    "blocks": [
+      {"operations": [{"kind": "compute", "name": "first", "kernel": 0}]},
+      {"operations": [
+        {"kind": "delay", "name": "load", "stream": "network", "delay": "1 us", "microbatch": 0,
+         "after": [{"input": 0}]},
+        {"kind": "compute", "name": "gemm", "kernel": 0, "microbatch": 0, "after": ["load"],
+         "memory": [{"category": "gradients", "bytes": 8, "when": "start"}]}]}],
+    "instances": [{"block": 0}, {"block": 1, "inputs": [0]},
+                  {"block": 1, "microbatch": 2, "inputs": [0]}],
+    "memory": [{"operation": 4, "category": "gradients", "bytes": -16, "when": "end"}]}],
+  "ranks": [{"program": 0, "gpu": 0}]})";
+
+TEST(WorkloadJson, ReadsInstancesOfBlocks) {
+  const Workload workload = parse_workload("blocks.json", kBlocks);
+  const Program& program = workload.programs.at(0);
+  ASSERT_EQ(program.operations.size(), 5U);
+  EXPECT_EQ(program.operations.written().size(), 3U);
+  EXPECT_EQ(program.operations[3].microbatch, 2);
+  EXPECT_THAT(program.dependencies_of(3), ElementsAre(0U));
+  EXPECT_THAT(program.dependencies_of(4), ElementsAre(3U));
+  EXPECT_EQ(program.effects_of(2).size(), 1U);
+  ASSERT_EQ(program.effects_of(4).size(), 2U);
+  EXPECT_EQ(program.effects_of(4)[1].bytes, -16);
+  const std::string json = to_json(workload);
+  EXPECT_EQ(to_json(parse_workload("again.json", json)), json);
+}
+
+TEST(WorkloadJson, RefusesInstancesThatDoNotFit) {
+  const auto problems = [](std::string_view of, std::string_view by) {
+    std::string text = kBlocks;
+    text.replace(text.find(of), of.size(), by);
+    try {
+      (void)parse_workload("blocks.json", text);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_THAT(problems("\"microbatch\": 2, \"inputs\": [0]", "\"microbatch\": 2"),
+              HasSubstr("/programs/0/instances/2/block: is no block of the program with as many"));
+  EXPECT_THAT(
+      problems("\"microbatch\": 2, \"inputs\": [0]", "\"inputs\": [3]"),
+      HasSubstr("/programs/0/instances/2/inputs: operation 3 is not of an earlier instance"));
+  EXPECT_THAT(problems("[{\"input\": 0}]", "[1]"),
+              HasSubstr("/programs/0/blocks/1/operations/0/after: 1 is not an earlier operation"));
+  EXPECT_THAT(problems("\"operation\": 4", "\"operation\": 5"),
+              HasSubstr("/programs/0/memory/0/operation: 5 is out of range"));
 }
 
 void expect_equal_programs(const Program& a, const Program& b) {

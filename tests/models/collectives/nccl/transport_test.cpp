@@ -134,9 +134,7 @@ Workload two_collectives(const std::vector<std::uint32_t>& gpus, std::int64_t by
   Operation second = program.operations[1];
   second.stream = 2;
   second.slot = 1;
-  second.dependencies_begin = second.dependencies_end = 0;
-  second.effects_begin = second.effects_end = 0;
-  program.operations.push_back(second);
+  program.append(second);
   for (Rank& rank : workload.ranks)
     rank.slots.push_back({.group = 1, .role = rank.slots.front().role});
   return workload;

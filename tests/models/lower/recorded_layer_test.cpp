@@ -1,9 +1,8 @@
-// Is a block of operations that is copied what its author would have written again, whatever it
+// Is a layer that is copied what its author would have written again, whatever it
 // was to wait for, and is it left alone where the author would have written something else?
-#include "models/lower/program_block.hpp"
-
 #include <gtest/gtest.h>
 
+#include "models/lower/recording.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -48,21 +47,21 @@ Written written(bool copies) {
   Written result;
   Interner interner(result.workload);
   ProgramBuilder build(interner, "stage", 0);
-  std::vector<ProgramBlock> blocks;
+  std::vector<RecordedLayer> layers;
   for (std::int32_t microbatch = 0; microbatch < kMicrobatches; ++microbatch) {
     build.tag({.part = StepPart::Forward, .microbatch = microbatch});
     build.wait_for(build.recv("recv", Stream::RecvForward, Slot::RecvForward,
                               call_of(CollectiveOp::SendRecv), {}));
     for (std::int32_t layer = 0; layer < kLayers; ++layer) {
       build.tag({.part = StepPart::Forward, .microbatch = microbatch, .layer = layer});
-      const auto repeated = [&](const ProgramBlock& block) { return build.repeat(block); };
-      if (copies && std::ranges::any_of(blocks, repeated)) {
+      const auto repeated = [&](const RecordedLayer& known) { return build.repeat(known); };
+      if (copies && std::ranges::any_of(layers, repeated)) {
         ++result.copies;
         continue;
       }
-      blocks.push_back(build.begin_block());
+      layers.push_back(build.begin_layer());
       write_layer(build);
-      build.end_block(blocks.back());
+      build.end_layer(layers.back());
     }
     build.send("send", Stream::SendForward, Slot::SendForward, call_of(CollectiveOp::SendRecv),
                {build.last_compute()});
@@ -71,7 +70,7 @@ Written written(bool copies) {
   return result;
 }
 
-TEST(ProgramBlock, IsWrittenAgainByCopying) {
+TEST(RecordedLayer, IsWrittenAgainByCopying) {
   const Written plain = written(false);
   const Written copied = written(true);
   // The first layer of all has no computation before it; that of a later microbatch waits for its
@@ -86,8 +85,8 @@ TEST(ProgramBlock, IsWrittenAgainByCopying) {
               std::tie(b.kind, b.stream, b.part, b.name, b.slot, b.payload, b.microbatch, b.layer));
     EXPECT_TRUE(
         std::ranges::equal(plain.program.dependencies_of(op), copied.program.dependencies_of(op)));
-    const auto effects_a = plain.program.effects_of(a);
-    const auto effects_b = copied.program.effects_of(b);
+    const auto effects_a = plain.program.effects_of(op);
+    const auto effects_b = copied.program.effects_of(op);
     ASSERT_EQ(effects_a.size(), effects_b.size());
     for (std::size_t i = 0; i < effects_a.size(); ++i) {
       EXPECT_EQ(effects_a[i].bytes, effects_b[i].bytes);
@@ -96,27 +95,27 @@ TEST(ProgramBlock, IsWrittenAgainByCopying) {
   }
 }
 
-TEST(ProgramBlock, IsCopiedAcrossAWeaveButNotUnderAnotherTag) {
+TEST(RecordedLayer, IsCopiedAcrossAnOverlapButNotUnderAnotherTag) {
   Workload workload;
   Interner interner(workload);
   ProgramBuilder build(interner, "stage", 0);
-  const auto layer = [&] {
-    ProgramBlock block = build.begin_block();
+  const auto write = [&] {
+    RecordedLayer layer = build.begin_layer();
     write_layer(build);
-    build.end_block(block);
-    return block;
+    build.end_layer(layer);
+    return layer;
   };
-  layer();
+  write();
   const OpIndex first = build.next();
-  const ProgramBlock second = layer();
+  const RecordedLayer second = write();
   const OpIndex then = build.next();
-  layer();
+  write();
   build.tag({.part = StepPart::Recompute});
   EXPECT_FALSE(build.repeat(second));
   build.tag({});
-  build.weave(first, then);
+  build.overlap(first, then);
   const OpIndex end = build.next();
-  ASSERT_TRUE(build.repeat(second)) << "the weave changed the program, not the block";
+  ASSERT_TRUE(build.repeat(second)) << "the overlap changed the program, not the recording";
   ASSERT_EQ(build.next(), end + (then - first));
   const Program program = build.take();
   for (OpIndex i = 0; i < then - first; ++i) {
@@ -132,7 +131,7 @@ TEST(ProgramBlock, IsCopiedAcrossAWeaveButNotUnderAnotherTag) {
 }
 
 // Of layers that differ by their numbers none is taken for another.
-TEST(ProgramBlock, LayersThatDifferAreWrittenOut) {
+TEST(RecordedLayer, LayersThatDifferAreWrittenOut) {
   TrainingPlan plan = pipeline_plan(
       {.schedule = "1f1b", .pipeline = 1, .microbatches = 3, .chunks = 1, .group_size = 0});
   plan.architecture.layers = 6;
@@ -154,7 +153,7 @@ TEST(ProgramBlock, LayersThatDifferAreWrittenOut) {
 
 // Through the whole lowering: a microbatch in the middle of a pipeline's steady state repeats the
 // one before it, operation by operation.
-TEST(ProgramBlock, MicrobatchesOfAStepRepeat) {
+TEST(RecordedLayer, MicrobatchesOfAStepRepeat) {
   TrainingPlan plan = pipeline_plan(
       {.schedule = "1f1b", .pipeline = 2, .microbatches = 8, .chunks = 1, .group_size = 0});
   const Workload workload = lower(plan);
@@ -180,7 +179,7 @@ TEST(ProgramBlock, MicrobatchesOfAStepRepeat) {
 }
 
 // A long step is written by two threads: it is numbered as one would have.
-TEST(ProgramBlock, NumbersComeInTheOrderOfThePrograms) {
+TEST(RecordedLayer, NumbersComeInTheOrderOfThePrograms) {
   TrainingPlan plan = pipeline_plan(
       {.schedule = "1f1b", .pipeline = 4, .microbatches = 128, .chunks = 1, .group_size = 0});
   plan.architecture.layers = 12;

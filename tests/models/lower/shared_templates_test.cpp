@@ -6,7 +6,7 @@
 
 #include "models/expert_routing.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -41,22 +41,22 @@ Step played(Workload workload, bool folded) {
                 {.fold = folded});
 }
 
-TEST(SharedForms, PlacesOfAStageDifferInKernelsAlone) {
+TEST(SharedTemplates, PlacesOfAStageDifferInKernelsAlone) {
   const Workload workload = lower(uneven_plan());
   ASSERT_EQ(workload.programs.size(), 8U);  // four places in each of two stages
-  const std::vector<std::uint32_t> forms = program_forms(workload.programs);
-  EXPECT_EQ(std::set(forms.begin(), forms.end()), (std::set<std::uint32_t>{0, 4}));
+  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
+  EXPECT_EQ(std::set(templates.begin(), templates.end()), (std::set<std::uint32_t>{0, 4}));
   EXPECT_NE(workload.programs[0].kernels, workload.programs[1].kernels);
   validate(workload, {});
 }
 
 // The oracle of every figure: the times of all operations to the last bit, and the memory.
-TEST(SharedForms, AStepIsTheSameAsWithProgramsWrittenOut) {
+TEST(SharedTemplates, AStepIsTheSameAsWithProgramsWrittenOut) {
   for (const bool folded : {true, false}) {
     const Step shared = played(lower(uneven_plan()), folded);
     const Step own = played(written_out(lower(uneven_plan())), folded);
-    const std::vector<std::uint32_t> forms = program_forms(own.workload.programs);
-    EXPECT_EQ(std::set(forms.begin(), forms.end()).size(), 8U);
+    const std::vector<std::uint32_t> templates = program_templates(own.workload.programs);
+    EXPECT_EQ(std::set(templates.begin(), templates.end()).size(), 8U);
     ASSERT_EQ(shared.timeline.classes.size(), own.timeline.classes.size());
     for (std::size_t index = 0; index < own.timeline.classes.size(); ++index) {
       EXPECT_EQ(shared.timeline.classes[index].start_s, own.timeline.classes[index].start_s);

@@ -1,10 +1,9 @@
 // Microbatches that go alike are written once: is a step the same as with all of them written out?
-#include "models/lower/program_passage.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "models/lower/recording.hpp"
 #include "sim/workload/program_order.hpp"
 #include "step.hpp"
 
@@ -29,18 +28,15 @@ void expect_same(const Program& once, const Program& out) {
   for (OpIndex op = 0; op < out.operations.size(); ++op) {
     ASSERT_EQ(words(once.operations[op]), words(out.operations[op])) << op;
     ASSERT_TRUE(std::ranges::equal(once.dependencies_of(op), out.dependencies_of(op))) << op;
-    ASSERT_TRUE(std::ranges::equal(once.effects_of(once.operations[op]),
-                                   out.effects_of(out.operations[op]), same_effect))
-        << op;
+    ASSERT_TRUE(std::ranges::equal(once.effects_of(op), out.effects_of(op), same_effect)) << op;
   }
 }
 
-// What follows from the passages is what is found by looking at every operation.
+// What follows from blocks is what is found by looking at every operation.
 void expect_same_order(const Program& once, const Program& out) {
   const ProgramOrder order(once);
   const ProgramOrder known(out);
   ASSERT_EQ(order.columns(), known.columns());
-  EXPECT_EQ(order.rows(), known.rows());
   for (OpIndex op = 0; op < out.operations.size(); ++op)
     for (std::size_t column = 0; column < known.columns(); ++column)
       ASSERT_EQ(order.after(op, column), known.after(op, column)) << op << " " << column;
@@ -74,7 +70,7 @@ Words words_of(const TrainingPlan& plan) {
   return words;
 }
 
-TEST(ProgramPassage, EveryScheduleIsTheSameInFewerWords) {
+TEST(RecordedBlock, EveryScheduleIsTheSameInFewerWords) {
   for (const std::string schedule : {"naive", "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2",
                                      "zb_v", "dualpipe", "dualpipe_v"}) {
     SCOPED_TRACE(schedule);
@@ -92,7 +88,7 @@ TEST(ProgramPassage, EveryScheduleIsTheSameInFewerWords) {
   }
 }
 
-TEST(ProgramPassage, ReplicasAndShardsAreTheSame) {
+TEST(RecordedBlock, ReplicasAndShardsAreTheSame) {
   for (const std::int64_t zero : {0, 1, 2, 3}) {
     for (const bool overlap : {true, false}) {
       SCOPED_TRACE(zero);
@@ -114,7 +110,7 @@ TEST(ProgramPassage, ReplicasAndShardsAreTheSame) {
 }
 
 // The first microbatch leaves its gradients as they are, others add theirs.
-TEST(ProgramPassage, GradientsAddedUpByAKernelAreTheSame) {
+TEST(RecordedBlock, GradientsAddedUpByAKernelAreTheSame) {
   for (const std::string schedule : {"1f1b", "zb_h1"}) {
     TrainingPlan plan = plan_of(
         small_gpt(8), {.pipeline = 2, .data = 2, .schedule = schedule, .zero_stage = 1}, 12);
@@ -124,7 +120,7 @@ TEST(ProgramPassage, GradientsAddedUpByAKernelAreTheSame) {
   }
 }
 
-TEST(ProgramPassage, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
+TEST(RecordedBlock, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
   for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     TrainingPlan plan = plan_of(small_llama(8), {.pipeline = 2, .data = 2, .context = 2}, 12);
     plan.training.recompute = recompute;
@@ -138,32 +134,32 @@ TEST(ProgramPassage, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
   }
 }
 
-// Pairs woven together go alike where both microbatches are as many later; the first and the last
+// Pairs that overlap go alike where both microbatches are as many later; the first and the last
 // backward of a chunk do not.
-TEST(ProgramPassage, WovenPairsAreTheSameInFewerWords) {
-  TrainingPlan woven = plan_of(small_moe(8),
-                               {.pipeline = 4,
-                                .interleave = 2,
-                                .data = 2,
-                                .expert = 2,
-                                .expert_tensor = 1,
-                                .schedule = "dualpipe",
-                                .zero_stage = 1},
-                               48);
+TEST(RecordedBlock, OverlappedPairsAreTheSameInFewerWords) {
+  TrainingPlan overlapped = plan_of(small_moe(8),
+                                    {.pipeline = 4,
+                                     .interleave = 2,
+                                     .data = 2,
+                                     .expert = 2,
+                                     .expert_tensor = 1,
+                                     .schedule = "dualpipe",
+                                     .zero_stage = 1},
+                                    48);
   for (const std::string schedule : {"dualpipe", "dualpipe_v", "interleaved_1f1b"}) {
     SCOPED_TRACE(schedule);
-    woven.parallelism.schedule = schedule;
-    woven.experts.overlap_exchanges = schedule == "interleaved_1f1b";
+    overlapped.parallelism.schedule = schedule;
+    overlapped.experts.overlap_exchanges = schedule == "interleaved_1f1b";
     for (const bool added : {false, true}) {
-      woven.gradient_passes.accumulate = added;
-      const Words words = words_of(woven);
+      overlapped.gradient_passes.accumulate = added;
+      const Words words = words_of(overlapped);
       EXPECT_LT(2 * words.written, words.operations);
     }
   }
 }
 
 // Drawn loads, documents and what travels to the host are written out, beside others that are not.
-TEST(ProgramPassage, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
+TEST(RecordedBlock, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
   TrainingPlan uneven =
       plan_of(small_moe(4), {.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1}, 6);
   uneven.experts.routing = RoutingKind::Zipf;
@@ -179,7 +175,7 @@ TEST(ProgramPassage, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
 }
 
 // An effect that comes later to one microbatch alone parts it from those it goes as.
-TEST(ProgramPassage, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
+TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
   for (const OpIndex changed : {0U, 2U, 4U}) {
     SCOPED_TRACE(changed);
     Workload workload;
@@ -187,35 +183,34 @@ TEST(ProgramPassage, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
     ProgramBuilder build(interner, "stage", 0);
     const MemoryBound kernel{.kind = MemoryBoundKind::Elementwise, .bytes = 8};
     build.compute("first", kernel);
-    WrittenPassage passage;
+    RecordedBlock block;
     for (std::int32_t microbatch = 0; microbatch < 3; ++microbatch) {
       build.tag({.part = StepPart::Forward, .microbatch = microbatch});
       if (microbatch > 0) {
-        ASSERT_TRUE(build.repeat(passage, {}));
+        ASSERT_TRUE(build.instantiate(block, {}));
         continue;
       }
-      passage = build.begin_passage({});
+      block = build.begin_block({});
       const OpIndex begin = build.compute("a", kernel);
       build.allocate(begin, Category::Activations, 5);
       build.release(build.compute("b", kernel), Category::Activations, 5);
-      ASSERT_TRUE(build.end_passage(passage));
+      ASSERT_TRUE(build.end_block(block, {}));
+      EXPECT_TRUE(block.closed);
     }
     const OpIndex target = 1 + changed;
     build.allocate(target, Category::Logits, 3);
     const Program program = build.take();
     ASSERT_EQ(program.operations.size(), 7U);
-    EXPECT_EQ(program.operations.written().size(), 5U);
+    EXPECT_EQ(program.operations.written().size(), 3U);
+    EXPECT_EQ(program.further_effects.size(), 1U);
     for (OpIndex op = 1; op < 7; ++op) {
       const Operation operation = program.operations[op];
       EXPECT_EQ(operation.microbatch, static_cast<std::int32_t>((op - 1) / 2));
-      const auto effects = program.effects_of(operation);
+      const auto effects = program.effects_of(op);
       ASSERT_EQ(effects.size(), op == target ? 2U : 1U) << op;
       EXPECT_EQ(effects.front().bytes, op % 2 == 1 ? 5 : -5) << op;
       EXPECT_EQ(effects.back().bytes, op == target ? 3 : effects.front().bytes);
     }
-    const std::vector<Passage> passages = program.operations.passages();
-    const std::size_t shared = changed == 0 ? 2 : 1;
-    EXPECT_EQ(std::ranges::count(passages, shared, &Passage::model), 2);
   }
 }
 

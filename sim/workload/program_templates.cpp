@@ -1,4 +1,4 @@
-#include "sim/workload/program_forms.hpp"
+#include "sim/workload/program_templates.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -17,13 +17,27 @@ bool same_form(const Operation& a, const Operation& b) {
   return (a.payload == b.payload || a.kind == OpKind::Compute) && all(a) == all(b);
 }
 
-bool same_effect(const MemoryEffect& a, const MemoryEffect& b) {
+bool same_lists(const OperationList::Content& a, const OperationList::Content& b) {
+  return a.dependencies == b.dependencies && a.blocks == b.blocks && a.instances == b.instances &&
+         a.bindings == b.bindings && std::ranges::equal(a.operations, b.operations, same_form);
+}
+
+bool same_kind(const MemoryEffect& a, const MemoryEffect& b) {
   return a.category == b.category && a.at_end == b.at_end;
+}
+
+bool same_effects(const Program& a, const Program& b) {
+  using Further = std::pair<OpIndex, MemoryEffect>;
+  return std::ranges::equal(a.effects, b.effects, same_kind) &&
+         std::ranges::equal(a.further_effects, b.further_effects,
+                            [](const Further& x, const Further& y) {
+                              return x.first == y.first && same_kind(x.second, y.second);
+                            });
 }
 
 }  // namespace
 
-void FormWriter::add(Program program) {
+void TemplateWriter::add(Program program) {
   TY_CHECK(program.kernels.empty(), program.name);
   if (programs_.empty()) return begin(std::move(program));
   if (fits(program)) return join(std::move(program));
@@ -31,39 +45,34 @@ void FormWriter::add(Program program) {
 }
 
 // Its kernels are numbered as they come.
-void FormWriter::begin(Program program) {
-  operations_.assign(program.operations.written().begin(), program.operations.written().end());
-  dependencies_.assign(program.dependencies.begin(), program.dependencies.end());
+void TemplateWriter::begin(Program program) {
+  template_ = program.operations.content();
   std::map<std::uint32_t, std::uint32_t> numbers;  // by kernel
-  for (Operation& op : operations_) {
+  for (Operation& op : template_.operations) {
     if (op.kind != OpKind::Compute) continue;
     const auto next = static_cast<std::uint32_t>(program.kernels.size());
     const auto [number, fresh] = numbers.try_emplace(op.payload, next);
     if (fresh) program.kernels.push_back(op.payload);
     op.payload = number->second;
   }
-  list_ = std::move(program.operations);
   program.operations = {};
-  program.dependencies = {};
   members_ = {0};
   programs_.push_back(std::move(program));
 }
 
-bool FormWriter::fits(const Program& program) const {
-  return program.operations.same_passages(list_) &&
-         std::ranges::equal(program.operations.written(), operations_, same_form) &&
-         std::ranges::equal(program.dependencies, dependencies_) &&
-         std::ranges::equal(program.effects, programs_.front().effects, same_effect);
+bool TemplateWriter::fits(const Program& program) const {
+  return same_lists(program.operations.content(), template_) &&
+         same_effects(program, programs_.front());
 }
 
-// Where it has two kernels in place of one, operations of the form get another number.
-void FormWriter::join(Program program) {
+// Where it has two kernels in place of one, operations of the template get another number.
+void TemplateWriter::join(Program program) {
   const std::span<const Operation> written = program.operations.written();
   std::vector<std::uint32_t> kernels(programs_.front().kernels.size(), kNone);  // by number
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> parted;  // by number and kernel
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    if (operations_[i].kind != OpKind::Compute) continue;
-    std::uint32_t& number = operations_[i].payload;
+  for (std::size_t i = 0; i < template_.operations.size(); ++i) {
+    if (template_.operations[i].kind != OpKind::Compute) continue;
+    std::uint32_t& number = template_.operations[i].payload;
     const std::uint32_t kernel = written[i].payload;
     if (kernels[number] == kNone) kernels[number] = kernel;
     if (kernels[number] == kernel) continue;
@@ -75,14 +84,13 @@ void FormWriter::join(Program program) {
     number = entry->second;
   }
   program.operations = {};
-  program.dependencies = {};
   program.kernels = std::move(kernels);
   members_.push_back(programs_.size());
   programs_.push_back(std::move(program));
 }
 
 // A new number, for which those who have come so far have the kernel they have for the old one.
-std::uint32_t FormWriter::split(std::uint32_t number) {
+std::uint32_t TemplateWriter::split(std::uint32_t number) {
   const auto fresh = static_cast<std::uint32_t>(programs_.front().kernels.size());
   for (const std::size_t member : members_) {
     std::vector<std::uint32_t>& kernels = programs_[member].kernels;
@@ -91,25 +99,21 @@ std::uint32_t FormWriter::split(std::uint32_t number) {
   return fresh;
 }
 
-std::vector<Program> FormWriter::take() {
-  list_.edit() = std::move(operations_);
-  const SharedList<OpIndex> dependencies(std::move(dependencies_));
-  for (const std::size_t member : members_) {
-    programs_[member].operations = list_;
-    programs_[member].dependencies = dependencies;
-  }
+std::vector<Program> TemplateWriter::take() {
+  const OperationList list(std::move(template_));
+  for (const std::size_t member : members_) programs_[member].operations = list;
   return std::move(programs_);
 }
 
-std::vector<std::uint32_t> program_forms(std::span<const Program> programs) {
-  std::vector<std::uint32_t> forms;
-  std::map<std::pair<const Operation*, const OpIndex*>, std::uint32_t> lowest;
+std::vector<std::uint32_t> program_templates(std::span<const Program> programs) {
+  std::vector<std::uint32_t> templates;
+  std::map<const Operation*, std::uint32_t> lowest;
   for (const Program& program : programs) {
-    const auto own = static_cast<std::uint32_t>(forms.size());
-    const std::pair lists(program.operations.written().data(), program.dependencies.data());
-    forms.push_back(lists.first == nullptr ? own : lowest.try_emplace(lists, own).first->second);
+    const auto own = static_cast<std::uint32_t>(templates.size());
+    const Operation* list = program.operations.written().data();
+    templates.push_back(list == nullptr ? own : lowest.try_emplace(list, own).first->second);
   }
-  return forms;
+  return templates;
 }
 
 }  // namespace trainyard
