@@ -119,10 +119,11 @@ TEST(HostileInputs, ASearchOverThousandsOfValuesEndsInItsTime) {
   const Scratch scratch;
   std::string values = "1";
   for (int value = 2; value <= 3000; ++value) values += "," + std::to_string(value);
-  Outcome outcome = scratch.sh(
-      "ulimit -v 6000000; ulimit -t 12; trainyard search scenarios/llama3/llama3_8b_8xh100.json "
-      "--seconds 3 --over training.global_batch_size=" +
-      values);
+  Outcome outcome =
+      scratch.sh(kLimits +
+                 "trainyard search scenarios/llama3/llama3_8b_8xh100.json --seconds 3 --over "
+                 "training.global_batch_size=" +
+                 values);
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   std::ranges::replace(outcome.out, '\n', ' ');
   EXPECT_THAT(outcome.out, testing::ContainsRegex("of 3000 combinations of values"));
