@@ -13,7 +13,6 @@
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
 #include "models/architecture/settings.hpp"
-#include "models/collectives/nccl/options.hpp"
 #include "models/documents.hpp"
 #include "models/expert_settings.hpp"
 #include "models/framework.hpp"
@@ -21,6 +20,7 @@
 #include "models/offload.hpp"
 #include "models/streaming_kernels.hpp"
 #include "sim/base/units.hpp"
+#include "sim/nccl/options.hpp"
 #include "sim/workload/kernel.hpp"
 #include "sim/workload/workload.hpp"
 

@@ -146,19 +146,6 @@ struct ClusterSpec {
 // run. The last one is kept. Any thread may ask; who asks while it is built waits.
 [[nodiscard]] std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec);
 
-// Switches and cables of a fabric, before any device is made; the figures on a bill of material.
-struct FabricCount {
-  std::uint32_t leaves = 0;
-  std::uint32_t spines = 0;
-  std::uint32_t cores = 0;
-  std::uint32_t node_cables = 0;  // NIC to leaf
-  std::uint32_t leaf_spine_cables = 0;
-  std::uint32_t spine_core_cables = 0;
-  std::uint32_t local_cables = 0;   // between neighbours of one tier
-  std::uint32_t global_cables = 0;  // between dragonfly groups
-};
-[[nodiscard]] FabricCount count_fabric(const Cluster& cluster);
-
 struct FabricEntry {
   std::string_view name = {};
   std::string_view summary = {};

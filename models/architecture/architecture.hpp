@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 
 namespace trainyard {
 
+class JsonFile;
 class JsonObject;
 
 enum class Positions : std::uint8_t { Learned, Rotary };
@@ -107,8 +107,8 @@ struct Architecture {
 // By name from models/data, or a path ending in .json. Throws InputError.
 [[nodiscard]] Architecture load_architecture(const std::string& name_or_path);
 
-// The same as the fields that read_architecture takes, with its name among them.
-[[nodiscard]] nlohmann::ordered_json architecture_fields(const std::string& name_or_path);
+// The file of such a model, with a name where it gives none: that of the file.
+[[nodiscard]] JsonFile architecture_file(const std::string& name_or_path);
 [[nodiscard]] std::vector<std::string> architecture_names();
 
 // Every parameter, unpadded vocabulary (reference: oracle 47, exact).

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
-#include "models/architecture/hf_config.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 
@@ -148,19 +147,6 @@ void check_experts(JsonObject& object, const Architecture& a) {
                   "groups divide the experts, and a token reaches no more groups than there are");
 }
 
-// A file that gives no name has that of its file.
-JsonFile open_architecture(const std::string& name_or_path) {
-  const std::filesystem::path path = data_file("models/data", name_or_path);
-  JsonFile file = JsonFile::read(path);
-  if (is_hf_config(file.document())) {
-    const std::string shape = shape_of_hf_config(file.document(), path.string()).shape.dump();
-    file = JsonFile::parse(path.string(), shape);
-  }
-  if (file.document().is_object() && !file.document().contains("name"))
-    file.document()["name"] = path.stem().string();
-  return file;
-}
-
 }  // namespace
 
 Architecture read_architecture(JsonObject object) {
@@ -182,15 +168,19 @@ Architecture read_architecture(JsonObject object) {
   return a;
 }
 
+JsonFile architecture_file(const std::string& name_or_path) {
+  const std::filesystem::path path = data_file("models/data", name_or_path);
+  JsonFile file = JsonFile::read(path);
+  if (file.document().is_object() && !file.document().contains("name"))
+    file.document()["name"] = path.stem().string();
+  return file;
+}
+
 Architecture load_architecture(const std::string& name_or_path) {
-  JsonFile file = open_architecture(name_or_path);
+  JsonFile file = architecture_file(name_or_path);
   Architecture architecture = read_architecture(file.root());
   file.finish();
   return architecture;
-}
-
-nlohmann::ordered_json architecture_fields(const std::string& name_or_path) {
-  return open_architecture(name_or_path).document();
 }
 
 std::vector<std::string> architecture_names() { return data_names("models/data"); }

@@ -7,8 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "models/architecture/hf_config.hpp"
 #include "models/rank_groups.hpp"
+#include "scenarios/import/hf_config.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/workload/program_templates.hpp"

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "models/collectives/nccl/transport.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
+#include "sim/nccl/transport.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {

@@ -9,7 +9,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/frozen.hpp"
 #include "models/recompute.hpp"
-#include "scenarios/defaults.hpp"
+#include "scenarios/reader/defaults.hpp"
 #include "scenarios/simulate/approximations.hpp"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/report/run_view.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "models/collectives/profile/chosen_transport.hpp"
 #include "scenarios/simulate/approximations.hpp"
+#include "sim/collectives/profile/chosen_transport.hpp"
 
 namespace trainyard {
 

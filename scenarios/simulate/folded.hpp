@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <vector>
 
-#include "models/collectives/nccl/options.hpp"
 #include "models/plan.hpp"
 #include "scenarios/simulate/lowered.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/fold/carriers.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/fold/fold_reasons.hpp"
+#include "sim/nccl/options.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {

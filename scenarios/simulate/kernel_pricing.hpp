@@ -11,7 +11,7 @@
 #include "kernels/gpu.hpp"
 #include "models/framework_times.hpp"
 #include "models/stragglers.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/memo.hpp"
 #include "scenarios/simulate/what_if.hpp"

@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "models/collectives/nccl/transport.hpp"
 #include "models/host/host_lanes.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/device_kinds.hpp"
 #include "scenarios/simulate/folded.hpp"
 #include "scenarios/simulate/interference.hpp"
+#include "sim/nccl/transport.hpp"
 
 namespace trainyard {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/known_programs.hpp"

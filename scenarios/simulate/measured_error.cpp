@@ -40,7 +40,7 @@ Entry read_entry(JsonObject& json) {
 }
 
 std::vector<Entry> read_table() {
-  JsonFile file = JsonFile::read(data_file("scenarios/validate/data", "errors"));
+  JsonFile file = JsonFile::read(data_file("tools/studies/validate/data", "errors"));
   JsonObject root = file.root();
   root.ignore("source");
   std::vector<Entry> table;

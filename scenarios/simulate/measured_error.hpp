@@ -1,5 +1,5 @@
 // How far off are predictions of runs like this one? What comparing them with measured runs found,
-// by the kind of run (scenarios/validate/data/errors.json, written by `trainyard validate
+// by the kind of run (tools/studies/validate/data/errors.json, written by `trainyard validate
 // --left-out --errors FILE`).
 //
 //   const std::optional<MeasuredError> error = measured_error(scenario);
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "models/collectives/collective.hpp"
-#include "models/collectives/nccl/transport.hpp"
 #include "sim/base/error.hpp"
+#include "sim/collectives/collective.hpp"
+#include "sim/nccl/transport.hpp"
 
 namespace trainyard {
 

@@ -9,7 +9,7 @@
 //   hold up their stage: stage 0 (rank 0): recv ... waits for stage 1 ... (set overlap_p2p to true)
 #pragma once
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/cluster/transport.hpp"
 #include "sim/engine/deadlock.hpp"
 

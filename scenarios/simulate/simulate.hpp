@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/memo.hpp"
 #include "scenarios/simulate/what_if.hpp"
 #include "sim/report/run_view.hpp"

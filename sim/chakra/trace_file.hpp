@@ -57,10 +57,6 @@ struct Node {
 struct RankTrace {
   std::string version = "0.0.4";  // of the schema
   Attributes attributes = {};
-
-  // Throws InputError that names each attribute that an import reads and that has a kind or a size
-  // which it cannot have: a text for a number of bytes, a negative number of them, 2^63.
-  void check_attributes(const RankTrace& trace, const std::string& file);
   std::vector<Node> nodes = {};
 };
 
@@ -68,6 +64,10 @@ struct RankTrace {
 // is named in it.
 [[nodiscard]] RankTrace from_bytes(std::string_view bytes, const std::string& file);
 [[nodiscard]] std::string to_bytes(const RankTrace& trace);
+
+// Throws InputError that names each attribute that an import reads and that has a kind or a size
+// which it cannot have: a text for a number of bytes, a negative number of them, 2^63.
+void check_attributes(const RankTrace& trace, const std::string& file);
 
 // Throws InputError where protobuf was not built in.
 void refuse_unless_built_in(const std::string& file);

@@ -6,7 +6,7 @@
 // at the pace of the slowest, as a real ring does. Independent chains (sub-rings, rails) are
 // separate.
 //
-// Transport is the seam between the engine, which knows links and bytes, and models/collectives,
+// Transport is the seam between the engine, which knows links and bytes, and sim/collectives,
 // which knows algorithms.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 #include "sim/base/csv_table.hpp"
 #include "sim/base/files.hpp"
-#include "sim/report/output_stream.hpp"
+#include "sim/render/output_stream.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_memory.hpp"
 

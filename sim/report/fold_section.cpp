@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/report/text_table.hpp"
+#include "sim/render/text_table.hpp"
 #include "sim/workload/rank_blocks.hpp"
 
 namespace trainyard {

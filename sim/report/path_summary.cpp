@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "sim/fold/alone.hpp"
-#include "sim/report/text_table.hpp"
+#include "sim/render/text_table.hpp"
 #include "sim/timeline/critical_path.hpp"
 
 namespace trainyard {

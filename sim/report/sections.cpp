@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "sim/render/text_table.hpp"
 #include "sim/report/collective_summary.hpp"
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/figures.hpp"
@@ -14,7 +15,6 @@
 #include "sim/report/placement_summary.hpp"
 #include "sim/report/stage_breakdown.hpp"
 #include "sim/report/stage_memory.hpp"
-#include "sim/report/text_table.hpp"
 
 namespace trainyard {
 namespace {

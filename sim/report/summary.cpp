@@ -1,6 +1,6 @@
+#include "sim/render/text_table.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/sections.hpp"
-#include "sim/report/text_table.hpp"
 
 namespace trainyard {
 

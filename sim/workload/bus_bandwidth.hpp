@@ -4,7 +4,7 @@
 //
 // all_reduce 2(n-1)/n; reduce_scatter, all_gather, all_to_all (n-1)/n; others 1 (nccl-tests,
 // doc/PERFORMANCE.md). 1 GiB all_reduced over 8 ranks in 5 ms: 214.7 GB/s x 1.75 = 375.8 GB/s
-// (tests/models/collectives/transport_test.cpp).
+// (tests/sim/collectives/transport_test.cpp).
 #pragma once
 
 #include <cstdint>

@@ -8,14 +8,14 @@
 #include <memory>
 #include <string>
 
-#include "models/collectives/nccl/transport.hpp"
 #include "models/lower/lower.hpp"
-#include "scenarios/search/search.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "shipped.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/report/perfetto/perfetto_trace.hpp"
+#include "sim/nccl/transport.hpp"
+#include "sim/render/traces/perfetto/perfetto_trace.hpp"
+#include "tools/studies/search/search.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

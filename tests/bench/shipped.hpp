@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 
 namespace trainyard::test {
 

@@ -8,9 +8,9 @@
 #include <random>
 #include <set>
 
-#include "models/collectives/collective.hpp"
 #include "random_workload.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/agreement.hpp"
 #include "topologies/topology.hpp"

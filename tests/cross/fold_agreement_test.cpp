@@ -8,8 +8,8 @@
 #include <iostream>
 #include <random>
 
-#include "models/collectives/collective.hpp"
 #include "random_workload.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/workload/progress.hpp"
 #include "tests/sim/fold/slow_fold.hpp"

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "models/collectives/collective.hpp"
+#include "sim/collectives/collective.hpp"
 #include "tests/models/lower/step.hpp"
 
 namespace trainyard {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 

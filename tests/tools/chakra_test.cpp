@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/import/chakra/import.hpp"
 #include "sim/base/error.hpp"
-#include "sim/chakra/import.hpp"
 #include "sim/chakra/trace_file.hpp"
 #include "tests/tools/shell.hpp"
 

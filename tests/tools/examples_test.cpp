@@ -150,10 +150,11 @@ void expect_as_kept(const std::filesystem::path& folder, const Told& told) {
 
 TEST(Examples, EveryCommandOfTheReadmesPrintsWhatItDid) {
   Told all;
-  for (const std::string page : {"README.md", "scenarios/README.md", "scenarios/what_if/README.md",
-                                 "scenarios/collective/README.md", "scenarios/validate/README.md",
-                                 "sim/README.md", "topologies/README.md", "models/README.md",
-                                 "kernels/README.md", "tools/README.md", "tests/README.md"}) {
+  for (const std::string page :
+       {"README.md", "scenarios/README.md", "scenarios/what_if/README.md",
+        "tools/studies/collective/README.md", "tools/studies/validate/README.md", "sim/README.md",
+        "topologies/README.md", "models/README.md", "kernels/README.md", "tools/README.md",
+        "tests/README.md"}) {
     all.merge(run_page(page));
   }
   EXPECT_GE(all.size(), 15U) << "commands of the front page, of what_if and of collective";

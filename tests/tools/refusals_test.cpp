@@ -43,12 +43,12 @@ std::vector<Refusal> refusals() {
       {"trainyard collective --group all_reduce",
        "--group: \"all_reduce\" is not OP[/ALGORITHM]:RANKS[@SIZE] (write for example "
        "all_reduce:0-56/8 or all_to_all/pairwise:0-7@64MiB)"},
-      {"trainyard collective all_gather --measured tests/models/collectives/profile/h8.log",
-       "tests/models/collectives/profile/h8.log: measures all_reduce, not all_gather (compare like "
+      {"trainyard collective all_gather --measured tests/scenarios/import/h8.log",
+       "tests/scenarios/import/h8.log: measures all_reduce, not all_gather (compare like "
        "with like: name the collective of the log)"},
       {"trainyard collective all_reduce --nodes 2 --measured "
-       "tests/models/collectives/profile/h8.log",
-       "tests/models/collectives/profile/h8.log: measured 8 ranks on 1 nodes, and the group has 16 "
+       "tests/scenarios/import/h8.log",
+       "tests/scenarios/import/h8.log: measured 8 ranks on 1 nodes, and the group has 16 "
        "on 2 (describe the cluster that was measured: --node, --nodes, --ranks-per-node)"},
       {"trainyard collective all_reduce --nodes 4294967295",
        "--nodes: 4294967295 are more than 1048576 (use as many as there are in a cluster)"},

@@ -77,9 +77,9 @@ TEST(SyncedOutputs, EachIsOnDiskBeforeItHasItsName) {
         Command{run + "--trace t.pftrace --trace-ranks all", {"t.pftrace"}},
         Command{run + "--out all", {"all/result.json", "all/trace.json.gz", "all/report.html"}},
         Command{"trainyard init --yes -o made.json", {"made.json"}},
-        Command{
-            "trainyard import topo-m tests/topologies/data/h100_x8_topo_m.txt --gpu h100 -o c.json",
-            {"c.json"}},
+        Command{"trainyard import topo-m tests/scenarios/import/topologies/h100_x8_topo_m.txt "
+                "--gpu h100 -o c.json",
+                {"c.json"}},
         Command{"trainyard sweep scenarios/first/two_gpus.json --set parallelism.tensor=1,2 --csv "
                 "s.csv",
                 {"s.csv"}},

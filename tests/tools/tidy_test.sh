@@ -11,8 +11,8 @@ failures=0
 # A small tree that keeps every rule.
 good_tree() {
   rm -rf "$tree" && mkdir -p "$tree" && cd "$tree"
-  mkdir -p sim/{base,fold,engine/simgrid} models/{data,schedules,collectives} kernels/profiles topologies/data \
-    scenarios/first tools tests/scenarios build
+  mkdir -p sim/{base,fold,collectives,engine/simgrid} models/{data,schedules} kernels/profiles topologies/data \
+    scenarios/{first,reader} tools tests/scenarios build
   for folder in . sim topologies models kernels scenarios tools tests; do echo "# A folder" >$folder/README.md; done
   echo 'ty_box(all SOURCES base/units.cpp fold/fold.cpp)' >sim/CMakeLists.txt
   printf '#include "sim/base/units.hpp"\n' | tee sim/base/units.cpp sim/fold/fold.cpp >/dev/null
@@ -50,10 +50,10 @@ echo '#include "sim/engine/engine.hpp"' >>sim/fold/fold.cpp
 expect "include to the right inside sim" 'sim/fold/fold.cpp:2: include: sim/fold may not know sim/engine; '
 echo '#include "kernels/gpu.hpp"' >>models/plan.hpp
 expect "one supplier knows another" 'models/plan.hpp:2: include: models may not know kernels; '
-echo '#include "models/collectives/algorithms/ring.hpp"' >>models/schedules/schedule.hpp
-expect "schedules know collectives" 'models/schedules/schedule.hpp:2: include: models/schedules may not know models/collectives; '
-echo '#include "tools/cli/command.hpp"' >scenarios/scenario.hpp
-expect "a scenario knows the command" 'scenarios/scenario.hpp:1: include: scenarios may not know tools; '
+echo '#include "sim/collectives/algorithms/ring.hpp"' >>models/schedules/schedule.hpp
+expect "schedules know collectives" 'models/schedules/schedule.hpp:2: include: models/schedules may not know sim/collectives; '
+echo '#include "tools/cli/command.hpp"' >scenarios/reader/scenario.hpp
+expect "a scenario knows the command" 'scenarios/reader/scenario.hpp:1: include: scenarios/reader may not know tools; '
 echo '#include "tests/sim/builders.hpp"' >>models/plan.hpp
 expect "the product knows a test" 'models/plan.hpp:2: include: tests/sim/builders.hpp is a test; '
 printf 'namespace trainyard {\nstruct Row {\n};\n}  // namespace trainyard\n' | tee -a models/plan.hpp >>sim/base/units.hpp

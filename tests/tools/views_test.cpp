@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "models/collectives/collective.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/report.hpp"
 #include "tests/tools/shell.hpp"

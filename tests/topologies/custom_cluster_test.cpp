@@ -13,9 +13,9 @@
 #include <tuple>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/bisection.hpp"
+#include "sim/render/views/views.hpp"
 #include "tests/topologies/clusters.hpp"
-#include "topologies/bisection.hpp"
-#include "topologies/views.hpp"
 
 namespace trainyard {
 namespace {

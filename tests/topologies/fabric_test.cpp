@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/bisection.hpp"
+#include "sim/cluster/fabric_count.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
-#include "topologies/bisection.hpp"
 #include "topologies/clos.hpp"
 
 namespace trainyard {

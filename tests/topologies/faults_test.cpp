@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/bisection.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
-#include "topologies/bisection.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/custom_cluster.hpp"
 

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/bisection.hpp"
+#include "sim/cluster/fabric_count.hpp"
 #include "tests/topologies/clusters.hpp"
-#include "topologies/bisection.hpp"
 
 namespace trainyard {
 namespace {

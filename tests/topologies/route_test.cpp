@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/fabric_count.hpp"
 #include "tests/topologies/clusters.hpp"
 
 namespace trainyard {

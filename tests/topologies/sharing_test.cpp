@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "models/collectives/collective.hpp"
 #include "sim/base/error.hpp"
+#include "sim/cluster/fabric_count.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 #include "tests/topologies/one_gpu_node.hpp"

@@ -9,8 +9,9 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/cluster/bisection.hpp"
+#include "sim/cluster/fabric_count.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
-#include "topologies/bisection.hpp"
 #include "topologies/node.hpp"
 
 namespace trainyard {

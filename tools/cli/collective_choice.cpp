@@ -4,15 +4,16 @@
 
 #include <algorithm>
 
-#include "models/collectives/collective.hpp"
-#include "models/collectives/nccl/transport.hpp"
-#include "scenarios/collective/groups.hpp"
-#include "scenarios/collective/sizes.hpp"
+#include "scenarios/import/nccl_log.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/base/utf8.hpp"
+#include "sim/collectives/collective.hpp"
+#include "sim/nccl/transport.hpp"
+#include "tools/studies/collective/groups.hpp"
+#include "tools/studies/collective/sizes.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/collective/interference.hpp"
-#include "scenarios/collective/measured.hpp"
-#include "scenarios/collective/study.hpp"
+#include "tools/studies/collective/interference.hpp"
+#include "tools/studies/collective/measured.hpp"
+#include "tools/studies/collective/study.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

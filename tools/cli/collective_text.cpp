@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/collective/comparison.hpp"
-#include "scenarios/collective/groups.hpp"
-#include "scenarios/collective/rows.hpp"
-#include "scenarios/collective/sizes.hpp"
-#include "sim/report/text_table.hpp"
+#include "sim/render/text_table.hpp"
+#include "tools/studies/collective/comparison.hpp"
+#include "tools/studies/collective/groups.hpp"
+#include "tools/studies/collective/rows.hpp"
+#include "tools/studies/collective/sizes.hpp"
 
 namespace trainyard {
 

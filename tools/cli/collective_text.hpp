@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "scenarios/collective/interference.hpp"
-#include "scenarios/collective/measured.hpp"
-#include "scenarios/collective/study.hpp"
+#include "tools/studies/collective/interference.hpp"
+#include "tools/studies/collective/measured.hpp"
+#include "tools/studies/collective/study.hpp"
 
 namespace trainyard {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {

@@ -3,15 +3,15 @@
 
 #include <map>
 
-#include "scenarios/validate/calibration.hpp"
-#include "scenarios/validate/dataset.hpp"
-#include "scenarios/validate/score.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
-#include "sim/report/text_table.hpp"
+#include "sim/render/text_table.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/studies/validate/calibration.hpp"
+#include "tools/studies/validate/dataset.hpp"
+#include "tools/studies/validate/score.hpp"
 
 namespace trainyard {
 

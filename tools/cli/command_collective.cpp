@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "models/collectives/nccl/options.hpp"
-#include "scenarios/collective/plot.hpp"
-#include "scenarios/collective/rows.hpp"
-#include "scenarios/collective/svg.hpp"
 #include "sim/base/files.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/nccl/options.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/collective_choice.hpp"
 #include "tools/cli/collective_text.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
+#include "tools/studies/collective/plot.hpp"
+#include "tools/studies/collective/rows.hpp"
+#include "tools/studies/collective/svg.hpp"
 
 namespace trainyard {
 
@@ -157,7 +157,7 @@ void add_collective(CLI::App& app, Action& action) {
       "  trainyard collective all_reduce --nodes 8 --split data=8 --svg rails.svg\n"
       "  trainyard collective --nodes 2 --group all_reduce/ring:0-15 "
       "--group all_to_all/direct:0-15@64MiB\n"
-      "  trainyard collective all_reduce --measured tests/models/collectives/profile/h8.log");
+      "  trainyard collective all_reduce --measured tests/scenarios/import/h8.log");
   command->callback([choice, &action] { action = [choice] { return study(*choice); }; });
 }
 

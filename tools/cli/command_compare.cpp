@@ -1,16 +1,16 @@
 // `trainyard compare`: scenarios, or changes to one, side by side.
 #include <fmt/format.h>
 
-#include "scenarios/compare/comparison.hpp"
-#include "scenarios/compare/page.hpp"
-#include "scenarios/compare/report.hpp"
-#include "scenarios/sweep/grid.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/studies/compare/comparison.hpp"
+#include "tools/studies/compare/page.hpp"
+#include "tools/studies/compare/report.hpp"
+#include "tools/studies/sweep/grid.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "scenarios/explain/sensitivity.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/path_summary.hpp"
 #include "sim/report/result_json.hpp"
@@ -12,6 +11,7 @@
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/studies/explain/sensitivity.hpp"
 
 namespace trainyard {
 
@@ -37,14 +37,17 @@ Exit explain(const ExplainChoice& choice) {
 
 Explanation explanation(const Scenario& scenario, const Result& run, std::size_t processes) {
   Progress progress("supposing");
-  std::vector<Sensitivity> rows = sensitivities(
+  const std::vector<Sensitivity> rows = sensitivities(
       scenario, run, {.processes = processes, .progress = [&](std::size_t done, std::size_t all) {
                         progress.show(static_cast<double>(done) / static_cast<double>(all));
                       }});
+  std::vector<PageGain> gains;
+  for (const Sensitivity& row : rows)
+    gains.push_back({.name = row.name, .step_time_s = row.step_time_s, .saving = row.saving()});
   return {.text = path_section(run.view()) + "\n" + sensitivities_text(rows),
           .json = {{"critical_path", path_json(run.view())},
                    {"sensitivities", sensitivities_json(rows)}},
-          .sensitivities = std::move(rows)};
+          .gains = std::move(gains)};
 }
 
 void add_explain(CLI::App& app, Action& action) {

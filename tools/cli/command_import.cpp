@@ -20,7 +20,7 @@ void add_import(CLI::App& app, Action& action) {
   import->require_subcommand(1);
   for (const auto add : kFormats) add(*import, action);
   import->footer(
-      "Example:\n  trainyard import nccl-tests tests/models/collectives/profile/h8.log "
+      "Example:\n  trainyard import nccl-tests tests/scenarios/import/h8.log "
       "-o profile.json");
 }
 

@@ -9,7 +9,8 @@
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/published_batch.hpp"
-#include "scenarios/scenario_document.hpp"
+#include "scenarios/import/model_file.hpp"
+#include "scenarios/reader/scenario_document.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -97,8 +98,8 @@ InitChoice answered(InitChoice choice) {
   choice.node =
       asked_name("Which nodes (a name of `trainyard list nodes`)?", choice.node, node_names());
   choice.nodes = asked_number("How many nodes?", choice.nodes);
-  choice.sequence = asked_number("Tokens in a sequence?",
-                                 settled(choice, load_architecture(choice.model)).sequence);
+  choice.sequence =
+      asked_number("Tokens in a sequence?", settled(choice, load_model(choice.model)).sequence);
   return choice;
 }
 
@@ -234,7 +235,7 @@ Exit init(InitChoice choice) {
                              .hint = "name another file with --out, or say --force"});
   }
   if (!choice.yes && isatty(STDIN_FILENO) != 0) choice = answered(std::move(choice));
-  const Architecture model = load_architecture(choice.model);
+  const Architecture model = load_model(choice.model);
   choice = settled(std::move(choice), model);
   const ClusterFacts facts = facts_of(choice);
   if (choice.batch == 0)

@@ -5,11 +5,11 @@
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"
-#include "models/collectives/collective.hpp"
 #include "models/framework_file.hpp"
 #include "models/host/host_costs.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"

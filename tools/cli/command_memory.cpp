@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/memory/memory_report.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
@@ -11,6 +10,7 @@
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/studies/memory/memory_report.hpp"
 
 namespace trainyard {
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/bench/shapes_file.hpp"
-#include "scenarios/memory/ways_to_fit.hpp"
 #include "scenarios/simulate/measured_error.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/workload_files.hpp"
@@ -14,16 +13,17 @@
 #include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
+#include "sim/render/text_table.hpp"
 #include "sim/report/cost_summary.hpp"
 #include "sim/report/fold_section.hpp"
 #include "sim/report/report.hpp"
-#include "sim/report/text_table.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/trace_ranks.hpp"
+#include "tools/studies/memory/ways_to_fit.hpp"
 
 namespace trainyard {
 
@@ -160,7 +160,7 @@ Exit run(const RunChoice& choice) {
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};
   // Files first: where one cannot be written, nothing is printed that looks like success.
-  std::string places = write(outputs, view, trace, why.sensitivities);
+  std::string places = write(outputs, view, trace, why.gains);
   if (!choice.missing.empty()) places += write_missing(choice.missing, view);
   const Exit exit = verdict(view);
   const bool searches = exit != Exit::Fine && scenario && !choice.no_search;

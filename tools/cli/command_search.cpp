@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "scenarios/search/report.hpp"
-#include "scenarios/search/search.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/result_json.hpp"
@@ -13,6 +11,8 @@
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/studies/search/report.hpp"
+#include "tools/studies/search/search.hpp"
 
 namespace trainyard {
 

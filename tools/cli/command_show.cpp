@@ -5,19 +5,19 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
+#include "scenarios/import/from_nccl_xml.hpp"
 #include "scenarios/simulate/kernel_table.hpp"
 #include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
-#include "sim/workload/workload_dot.hpp"
+#include "sim/render/views/views.hpp"
+#include "sim/render/views/workload_dot.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/workload_table.hpp"
 #include "topologies/cluster_reader.hpp"
-#include "topologies/from_nccl_xml.hpp"
-#include "topologies/views.hpp"
 
 namespace trainyard {
 

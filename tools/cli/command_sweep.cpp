@@ -1,16 +1,16 @@
 // `trainyard sweep`: many runs of one scenario, on all cores, into JSON Lines, tables and plots.
 #include <fmt/format.h>
 
-#include "scenarios/batch/row_figures.hpp"
-#include "scenarios/sweep/grid.hpp"
-#include "scenarios/sweep/plots.hpp"
-#include "scenarios/sweep/rows.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
+#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/sweep/grid.hpp"
+#include "tools/studies/sweep/plots.hpp"
+#include "tools/studies/sweep/rows.hpp"
 
 namespace trainyard {
 

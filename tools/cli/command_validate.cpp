@@ -7,14 +7,6 @@
 #include <filesystem>
 
 #include "scenarios/simulate/simulate.hpp"
-#include "scenarios/validate/collective_rows.hpp"
-#include "scenarios/validate/dataset.hpp"
-#include "scenarios/validate/error_table.hpp"
-#include "scenarios/validate/left_out.hpp"
-#include "scenarios/validate/memory_rows.hpp"
-#include "scenarios/validate/report.hpp"
-#include "scenarios/validate/step_profile.hpp"
-#include "scenarios/validate/validation.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
@@ -23,6 +15,14 @@
 #include "tools/cli/print.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/version.hpp"
+#include "tools/studies/validate/collective_rows.hpp"
+#include "tools/studies/validate/dataset.hpp"
+#include "tools/studies/validate/error_table.hpp"
+#include "tools/studies/validate/left_out.hpp"
+#include "tools/studies/validate/memory_rows.hpp"
+#include "tools/studies/validate/report.hpp"
+#include "tools/studies/validate/step_profile.hpp"
+#include "tools/studies/validate/validation.hpp"
 
 namespace trainyard {
 
@@ -191,7 +191,7 @@ void add_validate(CLI::App& app, Action& action) {
       "Predict measured runs of training, collectives or memory, and say how far off that is");
   command
       ->add_option("datasets", choice->datasets,
-                   "Files of measured rows (see scenarios/validate/README.md)")
+                   "Files of measured rows (see tools/studies/validate/README.md)")
       ->required();
   command
       ->add_option("--group-by", choice->groups,
@@ -205,7 +205,7 @@ void add_validate(CLI::App& app, Action& action) {
                     "Also rows that are marked as not complete: something about them is not known");
   command->add_flag("--left-out", choice->left_out,
                     "Also score each source predicted without what its own rows fitted "
-                    "(scenarios/validate/data/left_out.json)");
+                    "(tools/studies/validate/data/left_out.json)");
   command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
   command->add_option("--against", choice->against,
@@ -219,7 +219,7 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
   command->add_option("--errors", choice->errors,
                       "Write how far off each kind of run is, as `trainyard run` tells it "
-                      "(scenarios/validate/data/errors.json)");
+                      "(tools/studies/validate/data/errors.json)");
   command->add_option("--scenarios", choice->scenarios,
                       "Write each row's scenario into this folder");
   command->add_option("--cache", choice->cache,
@@ -227,7 +227,8 @@ void add_validate(CLI::App& app, Action& action) {
                       "not simulated again");
   command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
   command->footer(
-      "Example:\n  trainyard validate scenarios/validate/data/published.json --group-by gpu,scale\n"
+      "Example:\n  trainyard validate tools/studies/validate/data/published.json --group-by "
+      "gpu,scale\n"
       "  trainyard validate scenario.json --against trace.json.gz --rank 3\n"
       "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl\n"
       "  trainyard validate measured/collectives/h100_sxm.csv measured/collectives/logs/*.json\n"

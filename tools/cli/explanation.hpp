@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/explain/sensitivity.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "sim/render/page/page.hpp"
 
 namespace trainyard {
 
 struct Explanation {
   std::string text;             // critical path, slack, sensitivities
   nlohmann::ordered_json json;  // {critical_path, sensitivities}
-  std::vector<Sensitivity> sensitivities;
+  std::vector<PageGain> gains;
 };
 // Simulates each what-if, on `processes` cores (0: all).
 [[nodiscard]] Explanation explanation(const Scenario& scenario, const Result& run,

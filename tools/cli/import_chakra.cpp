@@ -1,8 +1,8 @@
 // `trainyard import chakra`: execution traces of other simulators and of PyTorch, as a workload.
 #include <fmt/format.h>
 
+#include "scenarios/import/chakra/import.hpp"
 #include "sim/base/files.hpp"
-#include "sim/chakra/import.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"

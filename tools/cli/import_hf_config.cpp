@@ -2,7 +2,8 @@
 #include <fmt/format.h>
 
 #include "models/architecture/architecture.hpp"
-#include "models/architecture/hf_config.hpp"
+#include "scenarios/import/hf_config.hpp"
+#include "scenarios/import/model_file.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "tools/cli/import_formats.hpp"
@@ -23,7 +24,7 @@ Exit import_config(const ConfigChoice& choice) {
   const HfShape made =
       shape_of_hf_config(parse_json(choice.file, read_file(choice.file)), choice.file);
   const std::string text = made.shape.dump(2) + "\n";
-  const Architecture architecture = load_architecture(choice.file);  // refuses what cannot be
+  const Architecture architecture = load_model(choice.file);  // refuses what cannot be
   if (choice.out.empty()) {
     say("{}", text);
     for (const std::string& note : made.notes) tell(fmt::format("note: {}\n", note));
@@ -47,7 +48,7 @@ void add_import_hf_config(CLI::App& import, Action& action) {
   command->add_option("file", choice->file, "The config.json")->required();
   command->add_option("-o,--out", choice->out, "The model file to write (default: print it)");
   command->footer(
-      "Example:\n  trainyard import hf-config tests/models/architecture/hf/llama3_8b.json\n"
+      "Example:\n  trainyard import hf-config tests/scenarios/import/hf/llama3_8b.json\n"
       "A scenario may name a config.json as its model without importing it.");
   command->callback([choice, &action] { action = [choice] { return import_config(*choice); }; });
 }

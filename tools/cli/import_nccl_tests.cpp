@@ -5,16 +5,17 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "models/collectives/profile/collective_profile.hpp"
-#include "scenarios/collective/groups.hpp"
+#include "scenarios/import/nccl_log.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
+#include "sim/collectives/profile/collective_profile.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/profile_text.hpp"
+#include "tools/studies/collective/groups.hpp"
 
 namespace trainyard {
 
@@ -79,7 +80,7 @@ void add_import_nccl_tests(CLI::App& import, Action& action) {
   command->add_option("--nodes", choice->nodes, "Nodes, where the log does not list them");
   command->add_option("--gpu", choice->gpu, "The GPU's name, where the log does not say");
   command->footer(
-      "Example:\n  trainyard import nccl-tests tests/models/collectives/profile/h8.log "
+      "Example:\n  trainyard import nccl-tests tests/scenarios/import/h8.log "
       "-o profile.json");
   command->callback([choice, &action] { action = [choice] { return import_logs(*choice); }; });
 }

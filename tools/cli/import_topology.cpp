@@ -3,15 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/import/from_nccl_xml.hpp"
+#include "scenarios/import/from_topo_matrix.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
+#include "sim/render/views/views.hpp"
 #include "tools/cli/import_formats.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "topologies/custom_cluster.hpp"
-#include "topologies/from_nccl_xml.hpp"
-#include "topologies/from_topo_matrix.hpp"
-#include "topologies/views.hpp"
 
 namespace trainyard {
 
@@ -65,7 +65,8 @@ void add_import_nccl_topo(CLI::App& import, Action& action) {
   add_options(*command, *choice);
   command->add_option("--gpu", choice->import.gpu, "The GPU profile, where the file does not tell");
   command->footer(
-      "Example:\n  trainyard import nccl-topo tests/topologies/data/h100_x8.xml --nodes 4 "
+      "Example:\n  trainyard import nccl-topo tests/scenarios/import/topologies/h100_x8.xml "
+      "--nodes 4 "
       "--fabric rail_optimized -o cluster.json");
   command->callback([choice, &action] { action = [choice] { return import_xml(*choice); }; });
 }
@@ -78,7 +79,8 @@ void add_import_topo_m(CLI::App& import, Action& action) {
   command->add_option("--gpu", choice->import.gpu, "The GPU profile, which gives the rates")
       ->required();
   command->footer(
-      "Example:\n  trainyard import topo-m tests/topologies/data/h100_x8_topo_m.txt --gpu h100 "
+      "Example:\n  trainyard import topo-m tests/scenarios/import/topologies/h100_x8_topo_m.txt "
+      "--gpu h100 "
       "-o cluster.json");
   command->callback([choice, &action] { action = [choice] { return import_matrix(*choice); }; });
 }

@@ -5,15 +5,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/page/charts.hpp"
-#include "scenarios/page/page.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/new_file.hpp"
 #include "sim/chakra/export.hpp"
-#include "sim/report/chrome_trace.hpp"
+#include "sim/render/page/charts.hpp"
+#include "sim/render/page/page.hpp"
+#include "sim/render/traces/chrome_trace.hpp"
+#include "sim/render/traces/perfetto/perfetto_trace.hpp"
 #include "sim/report/csv.hpp"
-#include "sim/report/perfetto/perfetto_trace.hpp"
 #include "sim/report/result_json.hpp"
 
 namespace trainyard {
@@ -95,7 +95,7 @@ void refuse_unwritable(const Outputs& outputs) {
 // The trace goes first: it alone may refuse what it is asked for (a rank that is not there), and
 // then nothing else is left behind.
 std::string write(const Outputs& outputs, const RunView& view, const TraceOptions& options,
-                  std::span<const Sensitivity> sensitivities) {
+                  std::span<const PageGain> gains) {
   std::string text;
   const auto say = [&text](const char* what, const fs::path& where, const char* how = "") {
     text += fmt::format("{:<17}  {}{}\n", what, where.string(), how);
@@ -129,7 +129,7 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
     say("Tables", *outputs.csv);
   }
   if (outputs.html) {
-    write_file(*outputs.html, report_page({.view = view, .sensitivities = sensitivities}));
+    write_file(*outputs.html, report_page({.view = view, .gains = gains}));
     say("Page", *outputs.html, "   (open it in a browser)");
   }
   if (outputs.svg) {

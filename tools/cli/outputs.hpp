@@ -11,9 +11,9 @@
 #include <span>
 #include <string>
 
-#include "scenarios/explain/sensitivity.hpp"
+#include "sim/render/page/page.hpp"
+#include "sim/render/traces/trace_options.hpp"
 #include "sim/report/run_view.hpp"
-#include "sim/report/trace_options.hpp"
 
 namespace trainyard {
 
@@ -40,9 +40,8 @@ struct Outputs {
 // Throws InputError when a place can be seen to take no file: nothing has been computed yet.
 void refuse_unwritable(const Outputs& outputs);
 
-// Writes all; returns the lines that say where things are. `sensitivities` are for the page.
+// Writes all; returns the lines that say where things are. `gains` are for the page.
 [[nodiscard]] std::string write(const Outputs& outputs, const RunView& view,
-                                const TraceOptions& options,
-                                std::span<const Sensitivity> sensitivities = {});
+                                const TraceOptions& options, std::span<const PageGain> gains = {});
 
 }  // namespace trainyard

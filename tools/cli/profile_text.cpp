@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/collective/sizes.hpp"
 #include "sim/base/units.hpp"
-#include "sim/report/text_table.hpp"
+#include "sim/render/text_table.hpp"
 #include "sim/workload/bus_bandwidth.hpp"
+#include "tools/studies/collective/sizes.hpp"
 
 namespace trainyard {
 

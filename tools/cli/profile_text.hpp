@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/collectives/profile/collective_profile.hpp"
+#include "sim/collectives/profile/collective_profile.hpp"
 
 namespace trainyard {
 

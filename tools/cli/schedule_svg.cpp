@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sim/report/svg.hpp"
+#include "sim/render/svg.hpp"
 
 namespace trainyard {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/trace_options.hpp"
+#include "sim/render/traces/trace_options.hpp"
 
 namespace trainyard {
 

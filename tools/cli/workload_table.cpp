@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "sim/report/text_table.hpp"
+#include "sim/render/text_table.hpp"
 
 namespace trainyard {
 

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/collectives/parameter_server_traffic.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/lower.hpp"
 #include "models/lower/program_builder.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/collectives/parameter_server_traffic.hpp"
 
 namespace trainyard {
 

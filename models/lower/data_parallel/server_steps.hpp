@@ -1,7 +1,7 @@
 // Several steps of replicas that meet in parameter servers alone: workers may run ahead of each
 // other by a bounded number of steps, or without a bound.
 //
-// The traffic is that of models/collectives/parameter_server_traffic.hpp; here the computation of a
+// The traffic is that of sim/collectives/parameter_server_traffic.hpp; here the computation of a
 // worker's step is its real kernels, and a server applies the optimizer to its k-th of the
 // parameters: once everybody has pushed, or with every push where workers may run ahead. C of
 // computation and U of the update on a free network, W workers, n steps: n(C + U) where nobody may

@@ -10,10 +10,10 @@
 #include "kernels/bench/collective_rows.hpp"
 #include "kernels/bench/shapes_file.hpp"
 #include "kernels/gpu.hpp"
-#include "models/collectives/profile/collective_profile.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/collectives/profile/collective_profile.hpp"
 
 namespace trainyard::bench {
 namespace {

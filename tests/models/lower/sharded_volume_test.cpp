@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "models/collectives/collective.hpp"
+#include "sim/collectives/collective.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -17,7 +17,7 @@
 #include "models/lower/program_builder.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/engine/engine.hpp"
-#include "tests/models/collectives/test_clusters.hpp"
+#include "tests/sim/collectives/test_clusters.hpp"
 
 namespace trainyard::test {
 

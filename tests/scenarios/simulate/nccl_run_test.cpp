@@ -6,11 +6,11 @@
 #include <set>
 
 #include "kernels/gpu.hpp"
-#include "models/collectives/nccl/machine.hpp"
 #include "runs.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
-#include "sim/report/chrome_trace.hpp"
+#include "sim/nccl/machine.hpp"
+#include "sim/render/traces/chrome_trace.hpp"
 #include "sim/report/collective_summary.hpp"
 #include "sim/report/sections.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runs.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {

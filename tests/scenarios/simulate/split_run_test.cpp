@@ -6,10 +6,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/collectives/collective.hpp"
 #include "runs.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/link_summary.hpp"
 #include "sim/timeline/memory.hpp"

@@ -6,10 +6,10 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/render/output_stream.hpp"
+#include "sim/render/text_table.hpp"
 #include "sim/report/csv.hpp"
-#include "sim/report/output_stream.hpp"
 #include "sim/report/report.hpp"
-#include "sim/report/text_table.hpp"
 #include "tests/sim/report/small_run.hpp"
 
 namespace trainyard {

@@ -1,0 +1,177 @@
+#include "scenarios/import/imported_node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "sim/base/error.hpp"
+#include "topologies/draft.hpp"
+#include "topologies/node.hpp"
+#include "topologies/registry.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& file, std::string problem, std::string hint) {
+  throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
+}
+
+Seconds latency_of(LinkKind kind, const NodeSpec& like) {
+  return kind == LinkKind::NvLink ? like.nvlink_latency : like.pcie_latency;
+}
+
+// By part, the device it hangs on: its PCIe switch or CPU.
+std::vector<std::optional<std::size_t>> parents_of(const ImportedNode& node) {
+  std::vector<std::optional<std::size_t>> parents(node.parts.size());
+  const auto note = [&](std::size_t part, std::size_t other) {
+    const DeviceKind kind = node.parts[other].kind;
+    if (!parents[part] && (kind == DeviceKind::PcieSwitch || kind == DeviceKind::Cpu))
+      parents[part] = other;
+  };
+  for (const ImportedNode::Wire& wire : node.wires) {
+    if (wire.kind != LinkKind::Pcie) continue;
+    note(wire.from, wire.to);
+    note(wire.to, wire.from);
+  }
+  return parents;
+}
+
+std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
+  std::vector<std::size_t> found;
+  for (std::size_t part = 0; part < node.parts.size(); ++part)
+    if (node.parts[part].kind == kind) found.push_back(part);
+  return found;
+}
+
+// By GPU, which NIC of the node is its own: one on the same switch, dealt out in turn, else as many
+// GPUs to each NIC in their order.
+std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
+  const std::vector<std::size_t> gpus = parts_of(node, DeviceKind::Gpu);
+  const std::vector<std::size_t> nics = parts_of(node, DeviceKind::Nic);
+  const std::vector<std::optional<std::size_t>> parents = parents_of(node);
+  std::vector<std::size_t> numbers;
+  std::vector<std::size_t> taken(nics.size(), 0);
+  for (std::size_t gpu = 0; gpu < gpus.size() && !nics.empty(); ++gpu) {
+    std::optional<std::size_t> best;
+    for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+      if (parents[nics[nic]] != parents[gpus[gpu]]) continue;
+      if (!best || taken[nic] < taken[*best]) best = nic;
+    }
+    const std::size_t number = best.value_or(gpu * nics.size() / gpus.size());
+    ++taken[number];
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+void add_copy(const ImportedNode& node, std::uint32_t number, const NodeSpec& like, Draft& draft) {
+  std::vector<DeviceId> ids;
+  std::array<std::int32_t, kDeviceKinds> next{};
+  for (const ImportedNode::Part& part : node.parts) {
+    ids.push_back(draft.blueprint.add({.kind = part.kind,
+                                       .node = static_cast<std::int32_t>(number),
+                                       .index = next.at(static_cast<std::size_t>(part.kind))++},
+                                      fmt::format("node {} {}", number, part.name)));
+    if (part.kind == DeviceKind::Gpu) draft.gpus.push_back(ids.back());
+    if (part.kind == DeviceKind::Nic) draft.nics.push_back(ids.back());
+  }
+  for (const ImportedNode::Wire& wire : node.wires)
+    draft.cable(ids[wire.from], ids[wire.to],
+                {.kind = wire.kind,
+                 .capacity = wire.capacity,
+                 .nominal = wire.capacity,
+                 .latency = latency_of(wire.kind, like),
+                 .cables = wire.cables});
+}
+
+// The fabric was drawn for NICs that are all alike: each gets the rate of its own port.
+void set_port_rates(const ImportedNode& node, Wiring& wiring) {
+  wiring.rewire([&](const Link& link) {
+    Wire wire = wire_of(link);
+    if (wire.kind != LinkKind::NicPort) return wire;
+    const Device& from = wiring.device(link.from);
+    const Device& nic = from.kind == DeviceKind::Nic ? from : wiring.device(link.to);
+    wire.capacity = wire.nominal =
+        BytesPerSecond{node.ports.at(static_cast<std::size_t>(nic.index))};
+    return wire;
+  });
+}
+
+ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const NodeSpec& like) {
+  ClusterSpec spec{.node = like, .nodes = choice.nodes, .fabric = {.kind = choice.fabric}};
+  spec.node.gpus = static_cast<std::uint32_t>(parts_of(node, DeviceKind::Gpu).size());
+  spec.node.nics = static_cast<std::uint32_t>(node.ports.size());
+  return spec;
+}
+
+// Every GPU's own, where the description tells and nobody chose one for all.
+std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choice) {
+  std::vector<GpuKind> kinds;
+  if (!choice.gpu.empty()) return kinds;
+  std::map<std::string, Bytes> memory;  // by profile
+  for (const std::size_t part : parts_of(node, DeviceKind::Gpu)) {
+    const std::string& own = node.parts[part].gpu;
+    const std::string& profile = own.empty() ? node.gpu : own;
+    if (!memory.contains(profile)) memory[profile] = node_with_gpu(profile, node.file).gpu_memory;
+    kinds.push_back({.profile = profile, .memory = memory[profile]});
+  }
+  const std::vector<GpuKind> one = kinds;
+  for (std::uint32_t number = 1; number < choice.nodes; ++number)
+    kinds.insert(kinds.end(), one.begin(), one.end());
+  return kinds;
+}
+
+}  // namespace
+
+NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
+  if (gpu.empty())
+    refuse(file, "does not tell which GPU it has", "say it: --gpu h100 (trainyard list gpus)");
+  for (const std::string& name : node_names()) {
+    NodeSpec node = load_node(name);
+    if (node.gpu == gpu) return node;
+  }
+  refuse(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
+         "choose another with --gpu (trainyard list nodes)");
+}
+
+Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
+  const std::string gpu = choice.gpu.empty() ? node.gpu : choice.gpu;
+  const NodeSpec like = node_with_gpu(gpu, node.file);
+  const ClusterSpec spec = spec_of(node, choice, like);
+  if (spec.node.gpus == 0) refuse(node.file, "has no GPU", "dump it on a machine with GPUs");
+  if (choice.nodes > 1 && node.ports.empty())
+    refuse(node.file, fmt::format("has no NIC to join {} nodes", choice.nodes),
+           "use --nodes 1, or a description with NICs");
+  Draft draft;
+  for (std::uint32_t number = 0; number < choice.nodes; ++number)
+    add_copy(node, number, like, draft);
+  std::vector<DeviceId> nic_of_gpu;
+  if (!node.ports.empty()) {
+    const DrawFabric draw = fabric_drawing(choice.fabric);
+    if (draw == nullptr)
+      refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
+             "trainyard list fabrics");
+    draw(spec, draft);
+    const std::vector<std::size_t> numbers = nic_numbers(node);
+    for (std::size_t i = 0; i < draft.gpus.size(); ++i)
+      nic_of_gpu.push_back(
+          draft.nics[i / numbers.size() * node.ports.size() + numbers[i % numbers.size()]]);
+  }
+  Wiring wiring = std::move(draft.blueprint).wiring();
+  set_port_rates(node, wiring);
+  ClusterFacts facts{.name = fmt::format("{} x imported {}", choice.nodes, gpu),
+                     .node = like.name,
+                     .gpu = gpu,
+                     .nodes = choice.nodes,
+                     .gpus_per_node = spec.node.gpus,
+                     .gpu_memory = like.gpu_memory,
+                     .mixed_gpus = kinds_of(node, choice),
+                     .latency = like.latency};
+  forget_if_alike(facts);
+  return {std::move(facts), std::move(wiring), std::move(draft.gpus), std::move(nic_of_gpu)};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,306 @@
+// Reading a scenario: overrides, then every section by its table, then the rules between them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/framework.hpp"
+#include "models/host/host_costs.hpp"
+#include "models/schedules/schedule.hpp"
+#include "scenarios/import/model_file.hpp"
+#include "scenarios/reader/checks.hpp"
+#include "scenarios/reader/defaults.hpp"
+#include "scenarios/reader/named_parts.hpp"
+#include "scenarios/reader/overrides.hpp"
+#include "scenarios/reader/remedies.hpp"
+#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/tables.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+#include "sim/collectives/profile/collective_profile.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Architecture load_named_model(JsonFile& file, const fs::path& folder, const std::string& name) {
+  try {
+    return load_model(is_path(name) ? beside(folder, name) : name);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      // A fault inside the model's own file keeps that file's name.
+      if (problem.pointer.empty()) {
+        file.report("/model",
+                    is_path(name) ? fmt::format("\"{}\": {}", name, problem.problem)
+                                  : fmt::format("there is no model \"{}\"", name),
+                    problem.hint);
+      } else {
+        file.report(std::vector{problem});
+        file.report("/model", fmt::format("\"{}\" cannot be used", name));
+      }
+    }
+    return {};
+  }
+}
+
+Architecture read_model(JsonFile& file, JsonObject& root, const fs::path& folder) {
+  constexpr std::string_view kWhat = "the name of a model, a path or an object with its shape";
+  if (!root.has("model")) {
+    (void)root.raw("model");
+    root.report("model", "is missing", fmt::format("it must be {}", kWhat));
+    return {};
+  }
+  const nlohmann::ordered_json& value = root.raw("model");
+  if (value.is_object()) return read_architecture(root.object("model"));
+  if (value.is_string()) return load_named_model(file, folder, value.get<std::string>());
+  root.report("model", fmt::format("must be {}, not {}", kWhat, shown(value)));
+  return {};
+}
+
+nccl::Settings read_nccl(JsonObject object) {
+  if (object.has("version") && object.raw("version").is_number()) {
+    object.report("version", fmt::format("must be text, not {}", shown(object.raw("version"))),
+                  "write \"2.27\"; after --set, v2.27");
+    return {};
+  }
+  return read_fields(object, nccl_fields(), nccl::Settings{});
+}
+
+// A name of the registry, one with an argument ("parameter_server:4"), or a file of the user's.
+std::string read_algorithm(JsonObject& group, CollectiveOp op) {
+  const std::string operation(to_string(op));
+  const nlohmann::ordered_json& word = group.raw(operation);
+  try {
+    if (word.is_string() && is_algorithm(op, word.get<std::string>())) {
+      if (word.get<std::string>().ends_with("-dedicated"))
+        group.report(operation, "every member of a group has gradients, none can only serve",
+                     "use parameter_server:4, whose servers are members as well");
+      return word.get<std::string>();
+    }
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) group.report(operation, to_text(problem));
+    return word.get<std::string>();
+  }
+  return group.choice(operation, algorithm_names(op));
+}
+
+// Opens a file that a field names; its problems stand at the field.
+template <class Open>
+void try_file(JsonObject& object, std::string_view key, const Open& open) {
+  try {
+    open();
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) object.report(key, to_text(problem));
+  }
+}
+
+CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
+  CollectiveChoice choice;
+  choice.profile = object.has("profile") ? beside(folder, object.text("profile")) : std::string();
+  if (!choice.profile.empty())
+    try_file(object, "profile", [&] { (void)read_collective_profile(choice.profile); });
+  choice.nccl = read_nccl(object.object("nccl"));
+  for (const GroupKind kind : group_kinds()) {
+    const std::string name(to_string(kind));
+    if (!object.has(name)) continue;
+    JsonObject group = object.object(name);
+    for (const CollectiveOp op : chosen_operations()) {
+      const std::string operation(to_string(op));
+      if (!group.has(operation)) continue;
+      choice.algorithm[kind][op] = read_algorithm(group, op);
+    }
+  }
+  return choice;
+}
+
+void read_recipe(JsonFile& file, TrainingPlan& plan) {
+  if (!file.is_sound("/training/recipe") || !file.is_sound("/training/optimizer")) return;
+  try {
+    plan.recipe = load_recipe(plan.training.recipe);
+    plan.optimizer = load_optimizer(plan.training.optimizer);
+  } catch (const InputError& error) {
+    file.report(error.problems());
+  }
+}
+
+// A recipe that says how wide gradients are kept sends them as wide. `chosen`: the scenario says it
+// too, and both must agree.
+void settle_gradients(JsonFile& file, bool chosen, TrainingPlan& plan) {
+  if (!plan.recipe.gradient_bytes || !file.is_sound("/training")) return;
+  Training& training = plan.training;
+  const double kept = *plan.recipe.gradient_bytes;
+  const auto refuse = [&](const char* field, DataType dtype, const char* hint) {
+    file.report(fmt::format("/training/{}", field),
+                fmt::format("recipe \"{}\" keeps gradients in {} bytes, {} takes {}",
+                            training.recipe, kept, to_string(dtype), element_bytes(dtype)),
+                hint);
+  };
+  if (!chosen && element_bytes(training.precision) == kept)
+    training.gradient_precision = training.precision;
+  else if (!chosen)
+    refuse("recipe", training.precision, "set precision to bf16 or fp16, or take another recipe");
+  else if (element_bytes(training.gradient_precision) != kept)
+    refuse("gradient_precision", training.gradient_precision,
+           "leave it out, or take another recipe");
+}
+
+void read_framework(JsonFile& file, Scenario& scenario) {
+  if (!file.is_sound("/framework")) return;
+  try {
+    scenario.plan.framework = load_framework(scenario.framework);
+    scenario.plan.gradient_passes = load_gradient_passes(scenario.framework);
+    scenario.plan.streaming =
+        load_streaming_kernels(scenario.framework, scenario.plan.training.compiled);
+  } catch (const InputError& error) {
+    file.report(error.problems());
+  }
+}
+
+// A placement may stand in a file of its own: its list takes the place of the name.
+void include_placement(JsonFile& file) {
+  nlohmann::ordered_json& document = file.document();
+  if (!document.is_object() || !document.contains("parallelism")) return;
+  nlohmann::ordered_json& parallelism = document["parallelism"];
+  if (!parallelism.is_object() || !parallelism.contains("placement")) return;
+  nlohmann::ordered_json& placement = parallelism["placement"];
+  if (!placement.is_string()) return;
+  const fs::path folder = fs::path(file.name()).parent_path();
+  const std::string name = beside(folder, placement.get<std::string>());
+  placement = parse_json(name, read_file(name));
+}
+
+void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
+  if (!file.is_sound("/host")) return;
+  const std::string& name = scenario.host;
+  try {
+    scenario.host_costs = load_host_costs(is_path(name) ? beside(folder, name) : name);
+  } catch (const InputError& error) {
+    for (const Problem& problem : error.problems()) {
+      if (problem.pointer.empty()) {
+        file.report(
+            "/host",
+            is_path(name) ? fmt::format("\"{}\": {}", name, problem.problem) : problem.problem,
+            problem.hint);
+      } else {
+        file.report(std::vector{problem});
+      }
+    }
+  }
+}
+
+// Sections that most scenarios leave out.
+void read_splits(JsonObject& root, TrainingPlan& plan) {
+  if (root.has("parameter_servers")) {
+    JsonObject servers = root.object("parameter_servers");
+    plan.servers = read_fields(servers, server_fields(), ParameterServers{});
+  }
+  JsonObject offload = root.object("offload");
+  plan.offload = read_fields(offload, offload_fields(), OffloadSettings{});
+  JsonObject documents = root.object("documents");
+  plan.documents = read_fields(documents, document_fields(), Documents{});
+}
+
+// Of the least of its nodes, where they differ.
+HostShare host_share(const ClusterSpec& cluster) {
+  const auto of = [](const NodeSpec& node) {
+    const double gpus = std::max(1U, node.gpus);
+    return HostShare{.memory = node.host_memory / gpus, .bandwidth = node.host_bandwidth / gpus};
+  };
+  HostShare least = of(cluster.node);
+  for (const OtherNodes& others : cluster.others) {
+    const HostShare share = of(others.node);
+    least = {.memory = std::min(least.memory, share.memory),
+             .bandwidth = std::min(least.bandwidth, share.bandwidth)};
+  }
+  return least;
+}
+
+Scenario read_scenario(JsonFile& file) {
+  Scenario scenario;
+  scenario.file = file.name();
+  const fs::path folder = fs::path(file.name()).parent_path();
+  JsonObject root = file.root();
+  root.ignore("applied_defaults");          // defaults.hpp
+  if (!file.is_sound("")) return scenario;  // no object at all: every field would be missing
+  scenario = read_fields(root, heading_fields(), std::move(scenario));
+  scenario.plan.architecture = read_model(file, root, folder);
+  if (root.has("cluster")) {
+    scenario.cluster = read_cluster(root.object("cluster"), folder);
+  } else {
+    root.report("cluster", "is missing", "it must be an object with node, nodes and fabric");
+  }
+  JsonObject parallelism = root.object("parallelism");
+  scenario.plan.parallelism = read_fields(parallelism, parallelism_fields(), Parallelism{});
+  if (std::string& schedule = scenario.plan.parallelism.schedule; schedule.ends_with(".json")) {
+    schedule = beside(folder, schedule);
+    try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
+  }
+  bool gradients_chosen = false;
+  if (root.has("training")) {
+    JsonObject training = root.object("training");
+    gradients_chosen = training.has("gradient_precision");
+    scenario.plan.training = read_fields(training, training_fields(), Training{});
+  } else {
+    root.report("training", "is missing",
+                "it must be an object with sequence_length and global_batch_size");
+  }
+  JsonObject experts = root.object("experts");
+  scenario.plan.experts = read_fields(experts, expert_fields(), ExpertSettings{});
+  if (!scenario.plan.experts.counts.empty())
+    scenario.plan.experts.counts = beside(folder, scenario.plan.experts.counts);
+  read_splits(root, scenario.plan);
+  scenario.plan.host = host_share(scenario.cluster);
+  scenario.plan.collectives = read_collectives(root.object("collectives"), folder);
+  scenario = read_fields(root, run_fields(), std::move(scenario));
+  scenario.plan.seed = scenario.seed;
+  if (root.has("published")) {
+    JsonObject published = root.object("published");
+    scenario.published = read_fields(published, published_fields(), Published{});
+  }
+  read_framework(file, scenario);
+  read_recipe(file, scenario.plan);
+  settle_gradients(file, gradients_chosen, scenario.plan);
+  read_host(file, folder, scenario);
+  return scenario;
+}
+
+Scenario checked_scenario(JsonFile file) {
+  file.explain_unknown(foreign_words());
+  include_placement(file);
+  std::vector<AppliedDefault> applied = apply_defaults(file, fs::path(file.name()).parent_path());
+  try {
+    Scenario scenario = read_scenario(file);
+    file.report_unknown_keys();
+    check_scenario(file, scenario);
+    file.finish();
+    scenario.applied_defaults = std::move(applied);
+    return scenario;
+  } catch (const InputError& error) {
+    throw InputError(blame_defaults(error.problems(), applied));
+  }
+}
+
+}  // namespace
+
+Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document) {
+  return checked_scenario(JsonFile::parse(name, document.dump()));
+}
+
+Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
+  JsonFile file = JsonFile::read(name);
+  const fs::path folder = fs::path(name).parent_path();
+  for (const Override& change : overrides) {
+    spell_out(file.document(), override_pointer(change.path), folder);
+    file.document() = with_override(std::move(file.document()), change);
+  }
+  try {
+    return checked_scenario(std::move(file));
+  } catch (const InputError& error) {
+    throw InputError(blame_overrides(error.problems(), overrides));
+  }
+}
+
+}  // namespace trainyard

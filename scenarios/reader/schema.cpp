@@ -1,0 +1,134 @@
+// JSON Schema of a scenario file, for editors. The reader is the authority: a schema cannot say
+// that heads divide by tensor; but what it says, it says from the same tables.
+#include <nlohmann/json.hpp>
+
+#include "scenarios/reader/scenario.hpp"
+#include "scenarios/reader/tables.hpp"
+#include "sim/base/quantity.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json with_description(std::string_view description, Json schema) {
+  Json json{{"description", description}};
+  json.update(schema);
+  return json;
+}
+
+Json model_schema() {
+  Architecture defaults;
+  defaults.gated_ffn = true;  // an inline model is a Llama where it does not say otherwise
+  Json shape = schema_of_fields(architecture_fields(), defaults);
+  shape["properties"]["description"] = {{"description", "a sentence about the model"},
+                                        {"type", "string"}};
+  Json name{{"type", "string"},
+            {"description", "a name from models/data, or the path of a .json file"}};
+  return {{"description", "the model: a name, a path, or its shape"},
+          {"anyOf", Json::array({std::move(name), std::move(shape)})}};
+}
+
+// The parts of a node and the devices of a custom cluster are read by topologies/, which has the
+// last word on them; the schema leaves them open.
+Json cluster_schema() {
+  Json kinds = Json::array();
+  Json properties = Json::object();
+  for (const FabricEntry& fabric : fabrics()) {
+    kinds.push_back(fabric.name);
+    for (const std::string& key : fabric.fields) properties[key] = Json::object();
+  }
+  properties["reduces"] = {{"description", "its switches add what passes through them (SHARP)"},
+                           {"type", "boolean"}};
+  properties["kind"] = {
+      {"description", "how the nodes are joined"}, {"type", "string"}, {"enum", kinds}};
+  Json fabric{{"type", "object"}, {"additionalProperties", false}};
+  fabric["properties"] = std::move(properties);
+  Json node{{"description", "a name from topologies/data, a path, or the node's parts"},
+            {"type", Json::array({"string", "object"})}};
+  Json nodes{{"description", "how many of them"}, {"type", "integer"}, {"minimum", 1}};
+  Json nic{{"description", "other NICs in the node: usable, nominal, latency"}, {"type", "object"}};
+  Json others{{"description", "nodes of another kind: [{\"nodes\": [2, 3], \"node\": ...}]"},
+              {"type", "array"}};
+  Json faults{{"description", "links, rails and devices that are dead or slow"}, {"type", "array"}};
+  return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
+          {"type", "object"},
+          {"properties",
+           {{"node", std::move(node)},
+            {"nodes", std::move(nodes)},
+            {"nic", std::move(nic)},
+            {"fabric", std::move(fabric)},
+            {"others", std::move(others)},
+            {"faults", std::move(faults)}}}};
+}
+
+Json operations_schema() {
+  Json operations = Json::object();
+  for (const CollectiveOp op : chosen_operations()) {
+    Json& operation = operations[std::string(to_string(op))];
+    // A name, one with an argument ("parameter_server:4"), or a file of the user's.
+    const Json names{{"enum", algorithm_names(op)}};
+    const Json others{{"type", "string"}, {"pattern", ":|\\.(json|xml)$"}};
+    operation = {{"anyOf", Json::array({names, others})}, {"default", CollectiveChoice::kStandard}};
+  }
+  return {
+      {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(operations)}};
+}
+
+Json collectives_schema() {
+  Json properties = Json::object();
+  for (const GroupKind kind : group_kinds()) {
+    properties[std::string(to_string(kind))] = operations_schema();
+  }
+  properties["nccl"] = with_description("how NCCL chooses, where it is left to NCCL",
+                                        schema_of_fields(nccl_fields(), nccl::Settings{}));
+  properties["profile"] = {
+      {"description", "a file of `trainyard import nccl-tests`: its times stand for NCCL's"},
+      {"type", "string"}};
+  return {{"description", "the algorithm of each operation, by kind of group"},
+          {"type", "object"},
+          {"additionalProperties", false},
+          {"properties", std::move(properties)}};
+}
+
+}  // namespace
+
+Json scenario_schema() {
+  const Scenario defaults;
+  Json sections = schema_of_fields(heading_fields(), defaults)["properties"];
+  sections["model"] = model_schema();
+  sections["cluster"] = cluster_schema();
+  sections["parallelism"] = with_description("how the model is spread over GPUs",
+                                             schema_of_fields(parallelism_fields(), Parallelism{}));
+  Json& placement = sections["parallelism"]["properties"]["placement"];
+  placement["type"] = Json::array({"array", "string"});
+  sections["training"] =
+      with_description("one optimizer step", schema_of_fields(training_fields(), Training{}));
+  sections["experts"] = with_description("how a mixture of experts is run",
+                                         schema_of_fields(expert_fields(), ExpertSettings{}));
+  sections["parameter_servers"] =
+      with_description("replicas that meet in servers instead of reducing among each other",
+                       schema_of_fields(server_fields(), ParameterServers{}));
+  sections["offload"] = with_description("what stands in the memory of the CPUs",
+                                         schema_of_fields(offload_fields(), OffloadSettings{}));
+  sections["documents"] = with_description("documents packed into sequences",
+                                           schema_of_fields(document_fields(), Documents{}));
+  sections["collectives"] = collectives_schema();
+  sections.update(schema_of_fields(run_fields(), defaults)["properties"]);
+  sections["applied_defaults"] = {
+      {"description", "of a scenario written out: which of its fields were filled in"},
+      {"type", "array"},
+      {"items", {{"type", "object"}, {"required", Json::array({"field", "value", "source"})}}}};
+  sections["published"] = with_description("a measured result to compare with",
+                                           schema_of_fields(published_fields(), Published{}));
+  sections["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+          {"title", "Trainyard scenario"},
+          {"type", "object"},
+          {"additionalProperties", false},
+          {"properties", std::move(sections)},
+          {"required", Json::array({"model", "cluster", "training"})}};
+}
+
+}  // namespace trainyard

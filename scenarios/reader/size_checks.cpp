@@ -1,0 +1,129 @@
+#include "scenarios/reader/size_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+namespace {
+
+// Ranks are numbered in 32 bits.
+constexpr double kRanksMost = 0x1p31;
+// Bytes are counted in 64 bits with a sign. All sums of a step stay below the bound by a factor of
+// two, which covers its own rounding.
+constexpr double kBytesMost = 0x1p62;
+// More than any kept or sent number takes, with its gradient, its optimizer's state and the copies
+// that a norm or a loss makes of it.
+constexpr double kBytesOfNumber = 64.0;
+constexpr double kMicrobatchesMost = 1e5;
+
+// A field that a product is made of.
+struct Factor {
+  std::string pointer;
+  std::int64_t value = 1;
+};
+
+const Factor& largest(const std::vector<Factor>& factors) {
+  return *std::max_element(factors.begin(), factors.end(),
+                           [](const Factor& a, const Factor& b) { return a.value < b.value; });
+}
+
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+// Numbers that one token makes in one layer, and at the ends.
+double width(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
+  const double feed_forward = 3.0 * (number(a.ffn) + number(a.shared_ffn));
+  const double experts = number(a.experts_per_token) *
+                         (number(a.hidden) + 3.0 * number(a.expert_ffn)) *
+                         std::max(1.0, plan.experts.capacity_factor);
+  const double vocabulary =
+      number(a.vocab) + number(plan.training.vocab_multiple) * number(plan.parallelism.tensor);
+  return number(a.hidden) + heads + feed_forward + experts + number(a.experts) + vocabulary +
+         number(a.query_latent) + number(a.kv_latent) + number(plan.training.lora_rank);
+}
+
+double parameters(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
+  const double beside = number(a.hidden) + number(a.query_latent) + number(a.kv_latent) +
+                        number(plan.training.lora_rank);
+  const double experts = number(a.experts) * 3.0 * number(a.hidden) * number(a.expert_ffn);
+  const double layer =
+      beside * (beside + heads + 3.0 * (number(a.ffn) + number(a.shared_ffn)) + number(a.experts)) +
+      experts;
+  const double ends = number(a.hidden) * (2.0 * width(plan) + number(a.max_positions));
+  return number(a.layers + plan.training.mtp_layers) * layer + ends;
+}
+
+double ranks(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  return number(p.tensor) * number(p.context) * number(p.pipeline) * number(p.data) +
+         number(plan.servers.servers);
+}
+
+// All activations that one replica makes in a step; tokens of all replicas may meet in one expert.
+double activations(const TrainingPlan& plan) {
+  const Training& t = plan.training;
+  const Architecture& a = plan.architecture;
+  const double data = number(plan.parallelism.data);
+  // More microbatches have a refusal of their own.
+  const double replica =
+      std::min(number(t.global_batch_size) / data, kMicrobatchesMost * number(t.micro_batch_size));
+  const double sequences = a.has_experts() ? replica * data : replica;
+  const double scores =
+      t.attention == AttentionKind::Unfused ? number(a.heads) * number(t.sequence_length) : 0.0;
+  return sequences * number(t.sequence_length) * (width(plan) + scores) *
+         number(a.layers + t.mtp_layers);
+}
+
+std::vector<Factor> model_factors(JsonFile& file, const Architecture& a) {
+  // A model that is named has no fields in this file.
+  const bool written = file.document()["model"].is_object();
+  const auto at = [written](const char* field) {
+    return written ? std::string("/model/") + field : std::string("/model");
+  };
+  return {{at("layers"), a.layers},   {at("hidden"), a.hidden},
+          {at("heads"), a.heads},     {at("head_dim"), std::max(a.head_dim, a.value_head())},
+          {at("ffn"), a.ffn},         {at("vocab"), a.vocab},
+          {at("experts"), a.experts}, {at("expert_ffn"), std::max(a.expert_ffn, a.shared_ffn)}};
+}
+
+}  // namespace
+
+bool check_sizes(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
+  if (!sound.model || !sound.parallelism || !sound.training) return true;
+  const TrainingPlan& plan = scenario.plan;
+  const Parallelism& p = plan.parallelism;
+  const Training& t = plan.training;
+  const auto refuse = [&file](const std::vector<Factor>& factors, const std::string& makes,
+                              double amount, double most) {
+    const Factor& blamed = largest(factors);
+    file.report(
+        blamed.pointer,
+        fmt::format("{} makes {:.2g} {}, more than {:.2g}", blamed.value, amount, makes, most),
+        "it is the largest number of the product: choose a smaller one");
+    return false;
+  };
+  if (const double all = ranks(plan); all > kRanksMost)
+    return refuse({{"/parallelism/tensor", p.tensor},
+                   {"/parallelism/context", p.context},
+                   {"/parallelism/pipeline", p.pipeline},
+                   {"/parallelism/data", p.data}},
+                  "ranks", all, kRanksMost);
+  std::vector<Factor> factors = model_factors(file, plan.architecture);
+  const double state = parameters(plan) * std::max(kBytesOfNumber, 4.0 * ranks(plan));
+  if (state > kBytesMost)
+    return refuse(factors, "bytes of weights on all ranks", state, kBytesMost);
+  factors.push_back({"/training/sequence_length", t.sequence_length});
+  factors.push_back({"/training/global_batch_size", t.global_batch_size});
+  factors.push_back({"/training/vocab_multiple", t.vocab_multiple});
+  const double kept = activations(plan) * kBytesOfNumber;
+  return kept <= kBytesMost || refuse(factors, "bytes of activations", kept, kBytesMost);
+}
+
+}  // namespace trainyard

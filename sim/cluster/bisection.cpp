@@ -1,0 +1,63 @@
+#include "sim/cluster/bisection.hpp"
+
+#include <algorithm>
+#include <boost/graph/push_relabel_max_flow.hpp>
+#include <cmath>
+#include <limits>
+
+namespace trainyard {
+
+namespace {
+
+// The flow network that Boost's algorithm wants: every arc with a reverse partner. Capacities are
+// whole bytes per second, so that the result is exact.
+using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+struct Pipe {
+  std::int64_t capacity = 0;
+  std::int64_t residual = 0;
+  Traits::edge_descriptor reverse;
+};
+using FlowGraph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Pipe>;
+
+void add_pipe(FlowGraph& graph, std::size_t from, std::size_t to, std::int64_t capacity) {
+  const auto forth = boost::add_edge(from, to, Pipe{capacity, 0, {}}, graph).first;
+  const auto back = boost::add_edge(to, from, Pipe{0, 0, {}}, graph).first;
+  graph[forth].reverse = back;
+  graph[back].reverse = forth;
+}
+
+}  // namespace
+
+BytesPerSecond bisection_bandwidth(const Cluster& cluster) {
+  const std::size_t devices = cluster.device_count();
+  const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
+  const std::uint32_t nodes = cluster.facts().nodes;
+  const std::uint32_t half = nodes > 1 ? nodes / 2 * cluster.facts().gpus_per_node : gpus / 2;
+  if (half == 0) return {};
+  FlowGraph graph(devices + 2);
+  const std::size_t source = devices;
+  const std::size_t sink = devices + 1;
+  // Inside one node traffic keeps to NVLink where there is any, as routes do.
+  const auto is_nvlink = [](const Link& link) { return link.kind == LinkKind::NvLink; };
+  const bool only_nvlink =
+      nodes == 1 && std::any_of(cluster.links().begin(), cluster.links().end(), is_nvlink);
+  for (const Link& link : cluster.links()) {
+    if (only_nvlink && !is_nvlink(link)) continue;
+    add_pipe(graph, link.from, link.to, std::llround(link.capacity.value()));
+  }
+  constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max() / (1 << 20);
+  for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    const std::size_t device = cluster.gpus()[gpu];
+    if (gpu < half) add_pipe(graph, source, device, kUnbounded);
+    if (gpu >= half) add_pipe(graph, device, sink, kUnbounded);
+  }
+  const std::int64_t flow =
+      boost::push_relabel_max_flow(graph, source, sink,
+                                   boost::capacity_map(boost::get(&Pipe::capacity, graph))
+                                       .residual_capacity_map(boost::get(&Pipe::residual, graph))
+                                       .reverse_edge_map(boost::get(&Pipe::reverse, graph)));
+  return BytesPerSecond{static_cast<double>(flow)};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,119 @@
+#include "sim/collectives/algorithms/chain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/collectives/algorithms/ring.hpp"
+#include "sim/collectives/exchange.hpp"
+#include "sim/collectives/pipeline.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// The ring cut so that role 0 is first (a broadcast starts there) or last (a reduction ends there).
+Ring cut_at_root(Ring ring, bool root_last) {
+  auto begin = std::find(ring.begin(), ring.end(), 0U);
+  if (root_last) ++begin;
+  std::rotate(ring.begin(), begin, ring.end());
+  return ring;
+}
+
+std::vector<Ring> cut_rings(const GroupPlace& place, bool root_last) {
+  std::vector<Ring> rings = rings_of(place);
+  for (Ring& ring : rings) ring = cut_at_root(std::move(ring), root_last);
+  return rings;
+}
+
+// The hops that carry a chunk in a step, [begin, end): hop i carries chunk step - i.
+struct HopRange {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+HopRange busy_hops(std::uint32_t step, std::uint32_t hops, std::uint32_t chunks) {
+  return {.begin = step < chunks ? 0 : step - chunks + 1, .end = std::min(hops, step + 1)};
+}
+
+// A chunk loads each hop of a ring with so much, the same in every step.
+std::vector<Chain> hop_chains(const GroupPlace& place, const Ring& ring, double chunk_bytes,
+                              LoadSum& loads) {
+  std::vector<Chain> chains;
+  for (std::size_t hop = 0; hop + 1 < ring.size(); ++hop) {
+    loads.add(hop_route(place, ring[hop], ring[hop + 1]), chunk_bytes);
+    chains.push_back(loads.take());
+  }
+  return chains;
+}
+
+}  // namespace
+
+std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
+  return static_cast<std::uint32_t>(rings_of(place).size()) * plan.chunks * plan.pieces_per_chunk;
+}
+
+std::optional<std::string> chain_refusal(const GroupPlace& place) {
+  const std::size_t rings = rings_of(place).size();
+  return too_many_messages(fmt::format("{} ranks that pass on {} chunks in each of {} chains",
+                                       place.gpus.size(), kChunksMost, rings),
+                           (place.gpus.size() - 1) * rings * kChunksMost);
+}
+
+ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
+  const std::size_t hops = place.gpus.size() - 1;
+  const double share = bytes.value() / static_cast<double>(rings_of(place).size());
+  const std::uint32_t chunks = chunks_of(place, Bytes{share}, hops);
+  return {.chunks = chunks, .pieces_per_chunk = kChunksMost / chunks, .reduce = reduce};
+}
+
+std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
+  const std::vector<Ring> rings = cut_rings(place, plan.reduce);
+  const auto hops = static_cast<std::uint32_t>(place.gpus.size()) - 1;
+  const std::uint32_t pieces = chain_pieces(place, plan);
+  MessageList list({.ranks = hops + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
+  const auto add_chunk = [&](std::uint32_t channel, std::uint32_t hop, std::uint32_t step) {
+    const std::uint32_t chunk = channel * plan.chunks + step - hop;
+    list.send({.from = rings[channel][hop],
+               .to = rings[channel][hop + 1],
+               .step = step,
+               .channel = channel,
+               .reduce = plan.reduce,
+               .piece_begin = chunk * plan.pieces_per_chunk,
+               .piece_end = (chunk + 1) * plan.pieces_per_chunk,
+               .after = {}});
+  };
+  for (std::uint32_t step = 0; step + 1 < hops + plan.chunks; ++step)
+    for (std::uint32_t channel = 0; channel < rings.size(); ++channel) {
+      const HopRange busy = busy_hops(step, hops, plan.chunks);
+      for (std::uint32_t hop = busy.begin; hop < busy.end; ++hop) add_chunk(channel, hop, step);
+    }
+  return std::move(list).take();
+}
+
+std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
+  const auto hops = static_cast<std::uint32_t>(place.gpus.size()) - 1;
+  const double chunk_bytes = bytes.value() / chain_pieces(place, plan) * plan.pieces_per_chunk;
+  std::vector<Seconds> latencies(hops);
+  std::vector<std::vector<Chain>> chains;  // by ring and hop
+  LoadSum loads(place.cluster);
+  for (const Ring& ring : cut_rings(place, plan.reduce)) {
+    for (std::uint32_t hop = 0; hop < hops; ++hop)
+      latencies[hop] = std::max(latencies[hop], hop_latency(place, ring[hop], ring[hop + 1]));
+    chains.push_back(hop_chains(place, ring, chunk_bytes, loads));
+  }
+  const Seconds slowest = *std::ranges::max_element(latencies);
+  std::vector<Phase> phases(hops + plan.chunks - 1);
+  for (std::uint32_t step = 0; step < phases.size(); ++step) {
+    phases[step].latency = step < hops ? latencies[step] : slowest;
+    const HopRange busy = busy_hops(step, hops, plan.chunks);
+    if (chunk_bytes <= 0.0) continue;
+    phases[step].chains.reserve(chains.size() * (busy.end - busy.begin));
+    for (const std::vector<Chain>& ring : chains)
+      phases[step].chains.insert(phases[step].chains.end(), ring.begin() + busy.begin,
+                                 ring.begin() + busy.end);
+  }
+  phases.front().latency += place.cluster.facts().latency.launch;
+  return phases;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,253 @@
+// all_to_all of tokens to experts in which a token crosses to a node once, however many of its
+// experts are there, and is forwarded inside: on the rail of its sender, then over NVLink
+// (DeepSeek-AI 2412.19437, section 3.2.2; the library is DeepEP).
+//
+//   T = alpha + max(S d_n/K (N-1)/N / B_e, what a GPU sends inside its node / B_i)
+//
+// B_i is NVLink's, or less: what the SMs of the exchange copy, where alpha is as measured
+// (deepep/pace.hpp).
+//
+// S bytes of all the K rows of each token, N nodes; a token's K experts lie on d_n of the nodes on
+// average (distinct_units). Forwarding runs beside crossing, token by token, so both are one flow a
+// sender. The name takes what says d_n: "node_limited:K-E-g-G", K experts a token out of E, which
+// stand in G groups of which it reaches g (DeepSeek-V3: 8-256-4-8, d_8 = 3.63). Without it every
+// row crosses by itself.
+//
+// The way back (combine) is added up inside the node before it crosses, and is as large.
+// tests/sim/collectives/node_limited_test.cpp
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/collectives/algorithms/all_to_all.hpp"
+#include "sim/collectives/algorithms/node_limited.hpp"
+#include "sim/collectives/deepep/pace.hpp"
+#include "sim/collectives/placement.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// The chance that none of `picks` different ones out of `pool` is among `part` of them.
+double none_of(double pool, double part, std::int64_t picks) {
+  double chance = 1.0;
+  for (std::int64_t i = 0; i < picks; ++i) {
+    const double left = pool - part - static_cast<double>(i);
+    if (left <= 0.0) return 0.0;
+    chance *= left / (pool - static_cast<double>(i));
+  }
+  return chance;
+}
+
+double choose(std::int64_t n, std::int64_t k) {
+  if (k < 0 || k > n) return 0.0;
+  double ways = 1.0;
+  for (std::int64_t i = 0; i < k; ++i)
+    ways *= static_cast<double>(n - i) / static_cast<double>(i + 1);
+  return ways;
+}
+
+}  // namespace
+
+double distinct_units(const TokenChoice& c, std::int64_t units) {
+  TokenChoice choice = c;
+  if (c.groups % units != 0 && units % c.groups != 0) choice.groups = choice.reached = 1;
+  const double group = static_cast<double>(c.experts) / static_cast<double>(choice.groups);
+  const double pool = group * static_cast<double>(choice.reached);
+  if (units >= choice.groups) {
+    const double unit = static_cast<double>(c.experts) / static_cast<double>(units);
+    const auto open = static_cast<double>(choice.reached * units / choice.groups);
+    return open * (1.0 - none_of(pool, unit, c.picks));
+  }
+  const std::int64_t within = choice.groups / units;  // groups of one unit
+  double hit = 0.0;
+  for (std::int64_t j = 0; j <= within; ++j) {
+    const double chance = choose(within, j) * choose(choice.groups - within, choice.reached - j) /
+                          choose(choice.groups, choice.reached);
+    if (chance > 0.0)
+      hit += chance * (1.0 - none_of(pool, group * static_cast<double>(j), c.picks));
+  }
+  return static_cast<double>(units) * hit;
+}
+
+namespace {
+
+// Crossing on the sender's rail, then forwarding inside the node.
+class Crossing {
+ public:
+  Crossing(const GroupPlace& place, Bytes bytes, const std::optional<TokenChoice>& choice)
+      : placement_(placement_of(place)),
+        blocks_(blocks_of(place, bytes)),
+        arrived_(blocks_.ranks),
+        sent_(blocks_.ranks) {
+    for (std::uint32_t from = 0; from < blocks_.ranks; ++from)
+      for (std::uint32_t to = 0; to < blocks_.ranks; ++to) sent_[from] += blocks_.between(from, to);
+    if (!choice) return;
+    const auto picks = static_cast<double>(choice->picks);
+    const auto nodes = static_cast<std::int64_t>(placement_.nodes.size());
+    crossing_ = distinct_units(*choice, nodes) / picks;
+    forwarding_ = distinct_units(*choice, blocks_.ranks) / picks;
+    once_ = 1.0 / picks;
+  }
+
+  std::vector<Message> messages() && {
+    const auto nodes = static_cast<std::uint32_t>(placement_.nodes.size());
+    const auto members = static_cast<std::uint32_t>(placement_.smallest());
+    for (std::uint32_t distance = 1; distance < nodes; ++distance)
+      for (std::uint32_t from = 0; from < nodes; ++from)
+        for (std::uint32_t member = 0; member < members; ++member)
+          cross(member, from, (from + distance) % nodes, distance - 1);
+    for (std::uint32_t distance = 1; distance < members; ++distance)
+      for (std::uint32_t node = 0; node < nodes; ++node)
+        for (std::uint32_t member = 0; member < members; ++member)
+          forward(node, member, (member + distance) % members, nodes - 1 + distance - 1);
+    return std::move(messages_);
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t role(std::uint32_t node, std::uint32_t member) const {
+    return placement_.nodes[node][member];
+  }
+
+  // All that one member has for the GPUs of another node, to its like there.
+  void cross(std::uint32_t member, std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+    const std::uint32_t sender = role(from, member);
+    Message message = carrying(
+        blocks_,
+        {.from = sender, .to = role(to, member), .step = 0, .channel = channel, .after = {}},
+        std::span(&sender, 1), placement_.nodes[to]);
+    // However many of its experts are there, a token goes once.
+    message.bytes = std::min(message.bytes * crossing_, sent_[sender] * once_);
+    if (message.scattered.empty()) return;
+    arrived_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
+    messages_.push_back(std::move(message));
+  }
+
+  // What arrived on this rail for a GPU of the node, and what was here from the start.
+  void forward(std::uint32_t node, std::uint32_t member, std::uint32_t to, std::uint32_t channel) {
+    std::vector<std::uint32_t> rail;
+    for (const auto& roles : placement_.nodes) rail.push_back(roles[member]);
+    const std::uint32_t receiver = role(node, to);
+    Message message = carrying(
+        blocks_,
+        {.from = role(node, member), .to = receiver, .step = 1, .channel = channel, .after = {}},
+        rail, std::span(&receiver, 1));
+    message.bytes *= forwarding_;
+    if (message.scattered.empty()) return;
+    message.after = arrived_[message.from];
+    messages_.push_back(std::move(message));
+  }
+
+  Placement placement_;
+  Blocks blocks_;
+  double crossing_ = 1.0;                            // of a row's bytes, what crosses for it
+  double forwarding_ = 1.0;                          // and what is forwarded
+  double once_ = 1.0;                                // of all that is sent: each token once
+  std::vector<std::vector<std::uint32_t>> arrived_;  // by role: crossing messages to it
+  std::vector<double> sent_;                         // by role: all its bytes
+  std::vector<Message> messages_;
+};
+
+// What each sender copies inside its node, in the order of senders; those that send nothing left
+// out.
+std::vector<double> handed_on_of(const std::vector<Message>& messages) {
+  std::map<std::uint32_t, double> bytes;
+  for (const Message& message : messages)
+    bytes[message.from] += message.step == 1 ? message.bytes : 0.0;
+  std::vector<double> of_senders;
+  for (const auto& [sender, sum] : bytes) of_senders.push_back(sum);
+  return of_senders;
+}
+
+// A chain for each sender: none ends before the sender's SMs have copied its rows.
+void hold_back(Phase& phase, const std::vector<double>& handed_on, const ExchangePace& pace) {
+  TY_CHECK(phase.chains.size() == handed_on.size() || phase.chains.empty(), phase.chains.size(),
+           handed_on.size());
+  phase.latency = std::max(phase.latency, pace.start);
+  for (std::size_t i = 0; i < phase.chains.size(); ++i) {
+    Chain& chain = phase.chains[i];
+    if (handed_on[i] <= 0.0) continue;
+    const double most = std::ranges::max(chain.loads, {}, &LinkLoad::bytes).bytes;
+    chain.rate_cap_bytes_per_s =
+        std::min(chain.rate_cap_bytes_per_s, most / handed_on[i] * pace.rate.value());
+  }
+}
+
+class NodeLimitedAllToAll final : public CollectiveAlgorithm {
+ public:
+  NodeLimitedAllToAll(std::optional<TokenChoice> choice, std::string name)
+      : choice_(choice), name_(std::move(name)) {}
+  std::string_view name() const override { return name_; }
+  CollectiveOp op() const override { return CollectiveOp::AllToAll; }
+  std::string_view summary() const override {
+    return "across nodes once a token on its rail, forwarded inside (DeepEP); :K-E-g-G says how "
+           "tokens choose";
+  }
+  std::uint32_t pieces(const GroupPlace& place) const override {
+    return ranks_of(place) * ranks_of(place);
+  }
+  FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
+    return {
+        .relative = 1.0,
+        .reason = "tokens are forwarded as they arrive; a message is forwarded when it is whole"};
+  }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    const Placement placement = placement_of(place);
+    if (placement.even()) return too_many_to_all_send_to_all(place);
+    return fmt::format("node_limited needs the same number of ranks on every node, here {} to {}",
+                       placement.smallest(), placement.largest());
+  }
+  // Forwarding runs beside crossing, token by token: one phase.
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    std::vector<Message> together = messages(place, bytes);
+    const std::vector<double> handed_on = handed_on_of(together);
+    for (Message& message : together) message.step = 0;
+    std::vector<Phase> phases = phases_of_all_to_all(place, together, ChainOf::Sender);
+    const auto nodes = static_cast<std::int64_t>(placement_of(place).nodes.size());
+    hold_back(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
+    return phases;
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return Crossing(place, bytes, choice_).messages();
+  }
+  std::unique_ptr<CollectiveAlgorithm> with_argument(std::string_view argument) const override;
+
+ private:
+  std::optional<TokenChoice> choice_;
+  std::string name_;
+};
+
+std::unique_ptr<CollectiveAlgorithm> NodeLimitedAllToAll::with_argument(
+    std::string_view argument) const {
+  TokenChoice choice;
+  const char* at = argument.data();
+  const char* const end = at + argument.size();
+  bool sound = true;
+  for (std::int64_t* number : {&choice.picks, &choice.experts, &choice.reached, &choice.groups}) {
+    const auto [stop, fault] = std::from_chars(at, end, *number);
+    sound = sound && fault == std::errc() && *number > 0;
+    at = stop != end && *stop == '-' ? stop + 1 : stop;
+  }
+  sound = sound && at == end && choice.reached <= choice.groups &&
+          choice.experts % choice.groups == 0 &&
+          choice.picks <= choice.experts / choice.groups * choice.reached;
+  if (!sound)
+    throw InputError({"", "",
+                      fmt::format("\"node_limited:{}\" does not say how tokens choose", argument),
+                      "experts a token, experts, groups a token reaches, groups: "
+                      "\"node_limited:8-256-4-8\""});
+  return std::make_unique<NodeLimitedAllToAll>(choice, fmt::format("node_limited:{}", argument));
+}
+
+}  // namespace
+
+const CollectiveAlgorithm& node_limited_all_to_all() {
+  static const NodeLimitedAllToAll algorithm({}, "node_limited");
+  return algorithm;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,317 @@
+#include "sim/collectives/algorithms/ring.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/check.hpp"
+#include "sim/collectives/placement.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Roles = std::vector<std::uint32_t>;
+
+// Is every pair of these members joined by a wire of its own?
+bool is_full_mesh(const GroupPlace& place, const Roles& roles) {
+  const auto wired = [&](std::uint32_t from, std::uint32_t to) {
+    const Route route = place.cluster.route(place.gpus[from], place.gpus[to]);
+    return route.size() == 1;
+  };
+  for (const std::uint32_t from : roles)
+    for (const std::uint32_t to : roles)
+      if (from != to && !wired(from, to)) return false;
+  return roles.size() > 2;
+}
+
+// 0, 1, -1, 2, -2, ... modulo `modulus`, each turned by `turn`: the zigzag path through all of
+// Z_modulus.
+Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
+  Ring path;
+  path.reserve(modulus + 2);
+  for (std::uint32_t i = 0; i < modulus; ++i) {
+    const std::uint32_t step = (i + 1) / 2;
+    path.push_back((turn + (i % 2 == 1 ? step : modulus - step)) % modulus);
+  }
+  return path;
+}
+
+// The cycles in which one node's members are visited, as positions among them.
+std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placement) {
+  const auto mesh = [&](const Roles& roles) { return is_full_mesh(place, roles); };
+  const auto count = static_cast<std::uint32_t>(placement.nodes.front().size());
+  if (placement.even() && std::all_of(placement.nodes.begin(), placement.nodes.end(), mesh))
+    return disjoint_cycles(count);
+  Ring natural(placement.largest());
+  std::iota(natural.begin(), natural.end(), 0U);
+  return {natural};
+}
+
+// The local cycle, cut so that it begins with member `first`, for a node of `count` members.
+void append_node(Ring& ring, const Roles& roles, const Ring& cycle, std::uint32_t first) {
+  const auto start = std::find(cycle.begin(), cycle.end(), first) - cycle.begin();
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const std::uint32_t member = cycle[(static_cast<std::size_t>(start) + i) % cycle.size()];
+    if (member < roles.size()) ring.push_back(roles[member]);
+  }
+}
+
+}  // namespace
+
+std::vector<Ring> disjoint_cycles(std::uint32_t n) {
+  if (n <= 2) {
+    Ring only(n);
+    std::iota(only.begin(), only.end(), 0U);
+    return {only};
+  }
+  // Walecki: with n odd, the zigzag paths of Z_{n-1}, turned by 0, 1, ..., each closed through one
+  // further vertex, use every edge once. With n even, a second further vertex sits in the middle of
+  // each path; the middle edges it replaces, all different, are the pairing that stays unused.
+  const std::uint32_t modulus = n % 2 == 1 ? n - 1 : n - 2;
+  std::vector<Ring> cycles;
+  cycles.reserve(modulus);
+  for (std::uint32_t turn = 0; turn < modulus / 2; ++turn) {
+    Ring cycle = zigzag(modulus, turn);
+    if (n % 2 == 0) cycle.insert(cycle.begin() + modulus / 2, n - 1);
+    cycle.push_back(modulus);
+    cycles.push_back(cycle);
+    std::reverse(cycle.begin(), cycle.end());
+    cycles.push_back(std::move(cycle));
+  }
+  return cycles;
+}
+
+std::vector<Ring> rings_of(const GroupPlace& place) {
+  const Placement placement = placement_of(place);
+  const std::vector<Ring> cycles = local_cycles(place, placement);
+  const auto entries =
+      placement.nodes.size() == 1 ? std::vector<std::uint32_t>{0} : rails_of(place, placement);
+  std::vector<Ring> rings;
+  rings.reserve(entries.size() * cycles.size());
+  for (const std::uint32_t entry : entries) {
+    for (const Ring& cycle : cycles) {
+      Ring ring;
+      ring.reserve(place.gpus.size());
+      for (const Roles& roles : placement.nodes) append_node(ring, roles, cycle, entry);
+      rings.push_back(std::move(ring));
+    }
+  }
+  return rings;
+}
+
+std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> rings, double bytes,
+                               std::uint32_t passes, LoadSum& loads) {
+  std::vector<Chain> chains;
+  chains.reserve(rings.size());
+  for (const Ring& ring : rings) {
+    const auto n = static_cast<double>(ring.size());
+    const double share = bytes / static_cast<double>(rings.size());
+    const double hop_bytes = passes * share * (n - 1.0) / n;
+    for (std::size_t i = 0; i < ring.size(); ++i)
+      loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]), hop_bytes);
+    Chain chain = loads.take();
+    if (!chain.loads.empty()) chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+namespace {
+
+// The slowest hop within a node and the slowest between nodes, and how many steps of a pass take
+// each.
+struct StepLatencies {
+  Seconds inside;
+  Seconds across;
+  double steps_inside = 0.0;
+  double steps_across = 0.0;
+
+  [[nodiscard]] Seconds pass() const { return steps_inside * inside + steps_across * across; }
+};
+
+StepLatencies step_latencies(const GroupPlace& place, std::span<const Ring> rings) {
+  StepLatencies steps;
+  for (const Ring& ring : rings) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const std::uint32_t to = ring[(i + 1) % ring.size()];
+      Seconds& slowest = crosses_nodes(place, ring[i], to) ? steps.across : steps.inside;
+      slowest = std::max(slowest, hop_latency(place, ring[i], to));
+    }
+  }
+  steps.steps_across = static_cast<double>(placement_of(place).nodes.size() - 1);
+  steps.steps_inside = static_cast<double>(place.gpus.size() - 1) - steps.steps_across;
+  return steps;
+}
+
+}  // namespace
+
+Seconds ring_latency(const GroupPlace& place, std::span<const Ring> rings, std::uint32_t passes) {
+  return passes * step_latencies(place, rings).pass();
+}
+
+bool even_hops(const GroupPlace& place, std::span<const Ring> rings) {
+  const StepLatencies slowest = step_latencies(place, rings);
+  for (const Ring& ring : rings) {
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const std::uint32_t to = ring[(i + 1) % ring.size()];
+      const bool across = crosses_nodes(place, ring[i], to);
+      if (hop_latency(place, ring[i], to) < (across ? slowest.across : slowest.inside))
+        return false;
+    }
+  }
+  return true;
+}
+
+FluidBound ring_bound(const GroupPlace& place) {
+  const StepLatencies steps = step_latencies(place, rings_of(place));
+  const double pass_s = steps.pass().value();
+  FluidBound bound;
+  if (steps.steps_inside <= 0.0 || steps.steps_across <= 0.0 || pass_s <= 0.0) return bound;
+  const double slowest_s = std::max(steps.inside, steps.across).value();
+  bound.relative += (steps.steps_inside + steps.steps_across) * slowest_s / pass_s - 1.0;
+  bound.reason =
+      "a step of messages waits for the slowest hop, the fluid form counts nodes - 1 steps across "
+      "the network a pass, as NCCL's tuning model does";
+  return bound;
+}
+
+// In step s the member at position i sends block i-1-s: block b starts at b+1 and arrives at b, its
+// owner, after n-1 steps.
+void add_reduce_scatter(MessageList& list, const RingPass& pass) {
+  const auto n = static_cast<std::uint32_t>(pass.ring.size());
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const PieceRange block = pass.blocks[(i + 2 * n - 1 - step) % n];
+      list.send({.from = pass.ring[i],
+                 .to = pass.ring[(i + 1) % n],
+                 .step = pass.first_step + step,
+                 .channel = pass.channel,
+                 .reduce = true,
+                 .piece_begin = block.begin,
+                 .piece_end = block.end,
+                 .after = {}});
+    }
+  }
+}
+
+void add_all_gather(MessageList& list, const RingPass& pass) {
+  const auto n = static_cast<std::uint32_t>(pass.ring.size());
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const PieceRange block = pass.blocks[(i + n - step) % n];
+      list.send({.from = pass.ring[i],
+                 .to = pass.ring[(i + 1) % n],
+                 .step = pass.first_step + step,
+                 .channel = pass.channel,
+                 .reduce = false,
+                 .piece_begin = block.begin,
+                 .piece_end = block.end,
+                 .after = {}});
+    }
+  }
+}
+
+std::uint32_t ring_pieces(const GroupPlace& place) {
+  return static_cast<std::uint32_t>(place.gpus.size() * rings_of(place).size());
+}
+
+std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
+  return messages_on(rings_of(place), bytes, passes);
+}
+
+namespace {
+
+bool is_left_alone(std::span<const Ring> rings, std::uint32_t turn) {
+  return std::ranges::all_of(rings, [&](const Ring& ring) {
+    const std::size_t n = ring.size();
+    for (std::size_t i = 0; i < n; ++i)
+      if (ring[(i + turn) % n] != (ring[i] + turn) % n) return false;
+    return n % turn == 0;
+  });
+}
+
+// Appends what the member at a position of one of `channels` rings does in a pass. Each step sends
+// on what came in the step before, of the pass before too.
+void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t position,
+                     bool reduce, std::vector<Message>& messages) {
+  const std::size_t n = pass.ring.size();
+  const std::size_t first = reduce ? n - 1 : n;  // the block sent first, from the position on
+  for (std::uint32_t step = 0; step + 1 < n; ++step) {
+    const auto add = [&](std::size_t from, std::size_t to) {
+      const std::uint32_t owner = pass.ring[(from + first + n - step) % n];
+      messages.push_back({.from = pass.ring[from],
+                          .to = pass.ring[to],
+                          .step = pass.first_step + step,
+                          .channel = pass.channel,
+                          .reduce = reduce,
+                          .piece_begin = owner * channels + pass.channel,
+                          .piece_end = owner * channels + pass.channel + 1,
+                          .after = {}});
+    };
+    const bool follows = !messages.empty() && messages.back().channel == pass.channel;
+    const auto came = static_cast<std::uint32_t>(messages.size() - 1);
+    add(position, (position + 1) % n);
+    if (follows) messages.back().after = {came};
+    add((position + n - 1) % n, position);
+  }
+}
+
+}  // namespace
+
+TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
+  const std::vector<Ring> rings = rings_of(place);
+  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const auto channels = static_cast<std::uint32_t>(rings.size());
+  const auto of_node = static_cast<std::uint32_t>(placement_of(place).nodes.front().size());
+  TurnedMessages turned;
+  if (is_left_alone(rings, 1)) {
+    turned.of_role.resize(1);
+  } else if (is_left_alone(rings, of_node)) {
+    turned.of_role.resize(of_node);
+  }
+  for (std::uint32_t role = 0; role < turned.turn(); ++role) {
+    std::vector<Message>& messages = turned.of_role[role];
+    for (std::uint32_t channel = 0; channel < channels; ++channel) {
+      RingPass pass{.ring = rings[channel], .blocks = {}, .first_step = 0, .channel = channel};
+      const auto position =
+          static_cast<std::size_t>(std::ranges::find(pass.ring, role) - pass.ring.begin());
+      if (passes.reduce_scatter) add_turned_pass(pass, channels, position, true, messages);
+      pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
+      if (passes.all_gather) add_turned_pass(pass, channels, position, false, messages);
+    }
+    for (Message& message : messages) message.bytes = bytes.value() / (ranks * channels);
+  }
+  return turned;
+}
+
+std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingPasses passes) {
+  const auto ranks = static_cast<std::uint32_t>(rings.front().size());
+  const auto channels = static_cast<std::uint32_t>(rings.size());
+  const std::uint32_t pieces = ranks * channels;
+  MessageList list({.ranks = ranks, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
+  for (std::uint32_t channel = 0; channel < channels; ++channel) {
+    RingPass pass{.ring = rings[channel], .blocks = {}, .first_step = 0, .channel = channel};
+    for (const std::uint32_t role : pass.ring)
+      pass.blocks.push_back({role * channels + channel, role * channels + channel + 1});
+    if (passes.reduce_scatter) add_reduce_scatter(list, pass);
+    pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
+    if (passes.all_gather) add_all_gather(list, pass);
+  }
+  return std::move(list).take();
+}
+
+std::vector<Phase> ring_phases(const GroupPlace& place, Bytes bytes, RingPasses passes) {
+  return phases_on(place, rings_of(place), bytes, passes);
+}
+
+std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> rings, Bytes bytes,
+                             RingPasses passes) {
+  const std::uint32_t count = (passes.reduce_scatter ? 1U : 0U) + (passes.all_gather ? 1U : 0U);
+  LoadSum loads(place.cluster);
+  std::vector<Phase> phases(1);
+  phases.front() = {
+      .latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
+      .chains = ring_chains(place, rings, bytes.value(), count, loads)};
+  return phases;
+}
+
+}  // namespace trainyard

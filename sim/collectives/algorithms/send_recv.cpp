@@ -1,0 +1,56 @@
+// Point to point: one message from role 0 to role 1.
+//
+//   T = launch + alpha + S/B  ("direct");  T = alpha + S/B  ("step", part of a larger collective)
+#include "sim/collectives/loads.hpp"
+
+namespace trainyard {
+
+namespace {
+
+class SendRecv final : public CollectiveAlgorithm {
+ public:
+  explicit SendRecv(bool launches) : launches_(launches) {}
+  std::string_view name() const override { return launches_ ? "direct" : "step"; }
+  CollectiveOp op() const override { return CollectiveOp::SendRecv; }
+  std::string_view summary() const override {
+    return launches_ ? "one message, on the receiver's rail between nodes"
+                     : "one message of a collective played step by step: no launch of its own";
+  }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    if (place.gpus.size() == 2) return {};
+    return "a message has one sender and one receiver";
+  }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    LoadSum loads(place.cluster);
+    loads.add(hop_route(place, 0, 1), bytes.value());
+    Phase phase{.latency = hop_latency(place, 0, 1), .chains = {}};
+    if (launches_) phase.latency += place.cluster.facts().latency.launch;
+    if (Chain chain = loads.take(); !chain.loads.empty()) phase.chains.push_back(std::move(chain));
+    return {std::move(phase)};
+  }
+  std::vector<Message> messages(const GroupPlace& /*place*/, Bytes bytes) const override {
+    return {{.from = 0,
+             .to = 1,
+             .bytes = bytes.value(),
+             .piece_begin = 0,
+             .piece_end = 2,
+             .after = {}}};
+  }
+
+ private:
+  bool launches_;
+};
+
+}  // namespace
+
+const CollectiveAlgorithm& send_recv_direct() {
+  static const SendRecv algorithm(true);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& send_recv_step() {
+  static const SendRecv algorithm(false);
+  return algorithm;
+}
+
+}  // namespace trainyard

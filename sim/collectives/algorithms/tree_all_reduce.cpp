@@ -1,0 +1,388 @@
+// Double binary tree: half of the buffer is reduced up and broadcast down each of two trees over
+// the nodes; inside a node the tree is a chain.
+//
+//   T = 2((g-1) a_i + floor(log2 N) a_e) + 2 S/B       pipelined, B the slowest edge of the trees
+//
+// g ranks on each of N nodes, a_i and a_e the latency of a step within and across nodes
+// (NVIDIA/nccl src/graph/tuning.cc). What is small keeps to one channel: NCCL plans at least 32 KiB
+// for each. 4 bytes over 8 ranks on each of 2 048 nodes: 2(7 * 3.4 + 11 * 14) us = 0.36 ms, where a
+// ring would take 0.46 s.
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+
+#include "sim/collectives/algorithms/binary_tree.hpp"
+#include "sim/collectives/algorithms/double_tree.hpp"
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/message_list.hpp"
+#include "sim/collectives/node_members.hpp"
+#include "sim/collectives/pipeline.hpp"
+#include "sim/collectives/placement.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kBytesPerChannel = 32.0 * 1024.0;
+constexpr std::uint32_t kChannelSetsMost = 16;  // of messages; more trees take turns on them
+
+constexpr std::uint32_t kNoRole = std::numeric_limits<std::uint32_t>::max();
+
+// One tree over roles: the parent of each (kNoRole: the root's), and the piece of the buffer it
+// carries.
+struct RoleTree {
+  std::vector<std::uint32_t> parent;
+  std::uint32_t piece = 0;
+};
+
+// What a message of a role's hop to its parent is known by.
+struct RoleHops {
+  std::vector<std::uint32_t> depth;
+  std::vector<bool> second;  // the second child of its parent, served beside the first
+};
+
+// The members of a node in the order of a channel: each channel starts with another member, and so
+// leaves through another NIC.
+std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t place,
+                     std::uint32_t channel) {
+  const std::vector<std::uint32_t>& roles = placement.nodes[node];
+  return roles[(place + channel) % roles.size()];
+}
+
+// Which members of a node no rail begins with, because their NIC is dead.
+std::vector<bool> left_out(const Placement& placement, const std::vector<std::uint32_t>& rails) {
+  std::vector<bool> result(placement.smallest(), true);
+  for (const std::uint32_t rail : rails) result[rail] = false;
+  return result;
+}
+
+// The first member of a node faces the parent node, which takes its first child at its second
+// member and its second child at its first, to spread the work.
+std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std::uint32_t parent,
+                         std::uint32_t child, const std::vector<bool>& without_nic,
+                         std::uint32_t channel) {
+  const bool first_child = tree_node(shape, parent).children[0] == child;
+  const std::size_t members = placement.nodes[parent].size();
+  if (!first_child || members < 2) return member(placement, parent, 0, channel);
+  const auto has_none = [&](std::size_t position) {
+    return position < without_nic.size() && without_nic[position];
+  };
+  std::size_t next = 1;
+  while (has_none((next + channel) % members)) ++next;
+  return member(placement, parent, next, channel);
+}
+
+// The two trees of a channel begin with the member of its rail.
+RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
+                   const std::vector<bool>& without_nic, std::uint32_t channel,
+                   std::uint32_t index) {
+  RoleTree tree{.parent = std::vector<std::uint32_t>(ranks, kNoRole),
+                .piece = 2 * index + (shape.mirrored ? 1 : 0)};
+  for (std::uint32_t node = 0; node < shape.nodes; ++node) {
+    for (std::size_t i = 1; i < placement.nodes[node].size(); ++i)
+      tree.parent[member(placement, node, i, channel)] = member(placement, node, i - 1, channel);
+    if (const auto parent = tree_node(shape, node).parent)
+      tree.parent[member(placement, node, 0, channel)] =
+          attachment(placement, shape, *parent, node, without_nic, channel);
+  }
+  return tree;
+}
+
+RoleHops hops_of(const RoleTree& tree) {
+  const std::size_t ranks = tree.parent.size();
+  RoleHops hops{.depth = std::vector<std::uint32_t>(ranks, 0),
+                .second = std::vector<bool>(ranks, false)};
+  std::vector<bool> has_child(ranks, false);
+  for (std::uint32_t role = 0; role < ranks; ++role) {
+    const std::uint32_t above = tree.parent[role];
+    if (above == kNoRole) continue;
+    for (auto up = above; up != kNoRole; up = tree.parent[up]) ++hops.depth[role];
+    hops.second[role] = has_child[above];
+    has_child[above] = true;
+  }
+  return hops;
+}
+
+// Two for each channel, of at most one channel a rail.
+std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement,
+                               double channels) {
+  const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
+  const std::vector<std::uint32_t> rails = rails_of(place, placement);
+  const std::vector<bool> without_nic = left_out(placement, rails);
+  const auto count =
+      static_cast<std::uint32_t>(std::clamp(channels, 1.0, static_cast<double>(rails.size())));
+  std::vector<RoleTree> trees;
+  for (std::uint32_t index = 0; index < count; ++index) {
+    for (const bool mirrored : {false, true}) {
+      trees.push_back(make_tree(placement, place.gpus.size(),
+                                {.nodes = nodes, .mirrored = mirrored}, without_nic, rails[index],
+                                index));
+    }
+  }
+  return trees;
+}
+
+std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement, Bytes bytes) {
+  return trees_of(place, placement, bytes.value() / kBytesPerChannel);
+}
+
+// One channel for each rail.
+std::vector<RoleTree> all_trees(const GroupPlace& place) {
+  return trees_of(place, placement_of(place), std::numeric_limits<double>::infinity());
+}
+
+class TreeAllReduce final : public CollectiveAlgorithm {
+ public:
+  std::string_view name() const override { return "tree"; }
+  CollectiveOp op() const override { return CollectiveOp::AllReduce; }
+  std::string_view summary() const override {
+    return "double binary tree over the nodes, a chain inside each";
+  }
+  std::uint32_t pieces(const GroupPlace& place) const override {
+    return 2 * kChunksMost *
+           static_cast<std::uint32_t>(rails_of(place, placement_of(place)).size());
+  }
+  bool streams() const override { return true; }
+  FluidBound fluid_bound(const GroupPlace& place) const override;
+  std::optional<std::string> refusal(const GroupPlace&) const override { return {}; }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+};
+
+// The slowest edge of the trees within a node, and the slowest between nodes.
+struct EdgeLatencies {
+  Seconds inside;
+  Seconds across;
+};
+
+EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<RoleTree>& trees) {
+  EdgeLatencies edges;
+  for (const RoleTree& tree : trees) {
+    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+      const std::uint32_t above = tree.parent[role];
+      if (above == kNoRole) continue;
+      Seconds& slowest = crosses_nodes(place, role, above) ? edges.across : edges.inside;
+      slowest = std::max(slowest, hop_latency(place, role, above));
+    }
+  }
+  return edges;
+}
+
+// Up and down, the depth of the chains and that of the trees (ncclTopoTuneModel).
+Seconds tree_latency(const GroupPlace& place, const Placement& placement,
+                     const std::vector<RoleTree>& trees) {
+  const EdgeLatencies edges = edge_latencies(place, trees);
+  const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
+  return 2.0 *
+         (static_cast<double>(placement.largest() - 1) * edges.inside + levels * edges.across);
+}
+
+// `bytes` up and down.
+void add_edge(const GroupPlace& place, std::uint32_t role, std::uint32_t above, double bytes,
+              LoadSum& loads) {
+  loads.add(hop_route(place, role, above), bytes);
+  loads.add(hop_route(place, above, role), bytes);
+}
+
+// `bytes` over each edge between nodes, and what else is in `loads`.
+Chain loads_between_nodes(const GroupPlace& place, const RoleTree& tree, double bytes,
+                          LoadSum& loads) {
+  for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+    const std::uint32_t above = tree.parent[role];
+    if (above != kNoRole && crosses_nodes(place, role, above))
+      add_edge(place, role, above, bytes, loads);
+  }
+  return loads.take();
+}
+
+// The same for the edges within nodes: nodes alike are told by one of them.
+class LoadsWithinNodes {
+ public:
+  LoadsWithinNodes(const GroupPlace& place, const RoleTree& tree, double bytes, LoadSum& loads)
+      : place_(place), tree_(tree), bytes_(bytes), loads_(loads) {}
+
+  Chain of_all(const Placement& placement) {
+    Chain all;
+    for (const std::vector<std::uint32_t>& roles : placement.nodes) {
+      const NodeMembers members(place_, roles);
+      const auto like = std::ranges::find_if(
+          known_, [&](const Known& known) { return known.node.is_like(members); });
+      if (like != known_.end()) {
+        like->node.append_moved(like->loads, members, all.loads);
+        continue;
+      }
+      std::vector<LinkLoad> loads = asked(roles);
+      all.loads.insert(all.loads.end(), loads.begin(), loads.end());
+      if (members.holds(loads)) known_.push_back({members, std::move(loads)});
+    }
+    return sorted(std::move(all));
+  }
+
+ private:
+  struct Known {
+    NodeMembers node;
+    std::vector<LinkLoad> loads;
+  };
+
+  std::vector<LinkLoad> asked(const std::vector<std::uint32_t>& roles) {
+    for (const std::uint32_t role : roles) {
+      const std::uint32_t above = tree_.parent[role];
+      if (above != kNoRole && !crosses_nodes(place_, role, above))
+        add_edge(place_, role, above, bytes_, loads_);
+    }
+    return loads_.take().loads;
+  }
+
+  // Links of nodes come in the order of these but where a fabric joins GPUs of one node.
+  Chain sorted(Chain chain) {
+    const auto falls = [](const LinkLoad& a, const LinkLoad& b) { return a.link >= b.link; };
+    if (std::ranges::adjacent_find(chain.loads, falls) == chain.loads.end()) return chain;
+    loads_.add(chain);
+    return loads_.take();
+  }
+
+  const GroupPlace& place_;
+  const RoleTree& tree_;
+  double bytes_;
+  LoadSum& loads_;
+  std::vector<Known> known_;
+};
+
+std::vector<Chain> chains_of(const GroupPlace& place, const Placement& placement,
+                             const std::vector<RoleTree>& trees, double bytes) {
+  const double share = bytes / static_cast<double>(trees.size());
+  std::vector<Chain> chains;
+  if (share <= 0.0) return chains;
+  LoadSum loads(place.cluster);
+  // The two trees of a channel have the same edges within nodes.
+  for (std::size_t i = 0; i < trees.size(); i += 2) {
+    const Chain inside = LoadsWithinNodes(place, trees[i], share, loads).of_all(placement);
+    for (const RoleTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
+      loads.add(inside);
+      chains.push_back(loads_between_nodes(place, tree, share, loads));
+    }
+  }
+  return chains;
+}
+
+std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
+  const Placement placement = placement_of(place);
+  const std::vector<RoleTree> trees = trees_of(place, placement, bytes);
+  std::vector<Phase> phases(1);
+  phases.front() = {
+      .latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees),
+      .chains = chains_of(place, placement, trees, bytes.value())};
+  return phases;
+}
+
+std::uint32_t deepest(const std::vector<RoleHops>& hops) {
+  std::uint32_t depth = 0;
+  for (const RoleHops& of_tree : hops) depth = std::max(depth, std::ranges::max(of_tree.depth));
+  return depth;
+}
+
+std::vector<RoleHops> hops_of(const std::vector<RoleTree>& trees) {
+  std::vector<RoleHops> hops;
+  for (const RoleTree& tree : trees) hops.push_back(hops_of(tree));
+  return hops;
+}
+
+// Every hop of one tree of one level, up adding or down replacing, with one chunk.
+struct TreeHops {
+  const RoleTree& tree;
+  const RoleHops& of_role;
+  std::uint32_t level = 0;
+  std::uint32_t step = 0;
+  bool up = false;
+  PieceRange chunk;
+};
+
+void add_hops(MessageList& list, const TreeHops& hops) {
+  for (std::uint32_t role = 0; role < hops.tree.parent.size(); ++role) {
+    if (hops.of_role.depth[role] != hops.level) continue;
+    const std::uint32_t above = hops.tree.parent[role];
+    list.send({.from = hops.up ? role : above,
+               .to = hops.up ? above : role,
+               .step = hops.step,
+               .channel = 4 * (hops.tree.piece % kChannelSetsMost) + (hops.up ? 0U : 2U) +
+                          (hops.of_role.second[role] ? 1U : 0U),
+               .reduce = hops.up,
+               .piece_begin = hops.chunk.begin,
+               .piece_end = hops.chunk.end,
+               .after = {}});
+  }
+}
+
+// Chunk by chunk up to the root adding, then down; always one channel for each member of a node, so
+// that the pieces do not depend on the size of the buffer.
+std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
+  const std::vector<RoleTree> trees = all_trees(place);
+  MessageList list({.ranks = static_cast<std::uint32_t>(place.gpus.size()),
+                    .pieces = pieces(place),
+                    .piece_bytes = bytes.value() / pieces(place)});
+  const std::vector<RoleHops> hops = hops_of(trees);
+  const std::uint32_t depth = deepest(hops);
+  const Bytes share{bytes.value() / static_cast<double>(trees.size())};
+  const std::uint32_t chunks = stream_chunks(share, kChunksMost);
+  const std::uint32_t size = kChunksMost / chunks;
+  // In step t the hop t-c of the way up and down carries chunk c.
+  for (std::uint32_t step = 0; step + 1 < 2 * depth + chunks; ++step) {
+    for (std::uint32_t chunk = 0; chunk < std::min(chunks, step + 1); ++chunk) {
+      const std::uint32_t hop = step - chunk;
+      if (hop >= 2 * depth) continue;
+      const bool up = hop < depth;
+      for (std::size_t i = 0; i < trees.size(); ++i) {
+        const std::uint32_t begin = trees[i].piece * kChunksMost + chunk * size;
+        add_hops(list, {.tree = trees[i],
+                        .of_role = hops[i],
+                        .level = up ? depth - hop : hop - depth + 1,
+                        .step = step,
+                        .up = up,
+                        .chunk = {begin, begin + size}});
+      }
+    }
+  }
+  return std::move(list).take();
+}
+
+// The way of the first chunk, up the longest branch and down again.
+double first_chunk_s(const GroupPlace& place, const std::vector<RoleTree>& trees) {
+  Seconds longest;
+  for (const RoleTree& tree : trees) {
+    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+      Seconds way;
+      for (std::uint32_t at = role; tree.parent[at] != kNoRole; at = tree.parent[at])
+        way += hop_latency(place, at, tree.parent[at]);
+      longest = std::max(longest, way);
+    }
+  }
+  return 2.0 * longest.value();
+}
+
+FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
+  const std::vector<RoleTree> trees = all_trees(place);
+  const double latency_s = tree_latency(place, placement_of(place), trees).value();
+  const double way = latency_s > 0.0 ? first_chunk_s(place, trees) / latency_s - 1.0 : 0.0;
+  const double filling = (2.0 * deepest(hops_of(trees)) - 1.0) / kChunksMost;
+  constexpr double kRunsAhead = 0.25;
+  return {.relative = std::max({kRunsAhead, way, filling}),
+          .reason =
+              "the fluid form is full from the start; 64 chunks fill the pipeline hop by hop, "
+              "(2 depth - 1)/64 of the bytes' time, and those behind the first run ahead while it "
+              "still pays latencies further on, up to a quarter of the time"};
+}
+
+}  // namespace
+
+std::vector<Chain> double_tree_chains(const GroupPlace& place, Bytes bytes) {
+  const Placement placement = placement_of(place);
+  return chains_of(place, placement, trees_of(place, placement, bytes), bytes.value());
+}
+
+const CollectiveAlgorithm& tree_all_reduce() {
+  static const TreeAllReduce algorithm;
+  return algorithm;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,167 @@
+// fit_deepep TABLE [FILE DATE]: fits the pace of DeepEP's normal kernels and prints how well.
+//
+//   fit_deepep deepep_normal.csv sim/collectives/deepep/data/pace.json 2026-11-22
+//
+// Least squares of relative errors, each GPU and number of nodes weighing alike. Across nodes only
+// rows with few SMs count, where the copies set the pace and not the NIC. The same rows give the
+// same bytes.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "sim/base/csv_table.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/collectives/algorithms/node_limited.hpp"
+
+namespace {
+
+using namespace trainyard;
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kRanksOfNode = 8;
+constexpr std::int64_t kTokensLeast = 256;   // fewer are latency alone
+constexpr std::int64_t kFewSms = 8;          // across nodes
+constexpr std::int64_t kNodesMost = 4;       // eight nodes share a fabric that is not described
+constexpr double kFp8Row = 1.0 + 4.0 / 128;  // dispatched: a byte, and 4 of scale for 128 numbers
+constexpr double kBf16Row = 2.0;             // combined
+
+// One call: `bytes` that a GPU hands on to others of its node.
+struct Row {
+  double bytes = 0.0;
+  double seconds = 0.0;
+  std::int64_t sms = 0;
+};
+
+// By GPU and nodes.
+using Rows = std::map<std::pair<std::string, std::int64_t>, std::vector<Row>>;
+
+// The H200's rows across nodes are those of the H100; the GB200's do not say how many GPUs take
+// part.
+bool is_used(const std::string& gpu, std::int64_t nodes, std::int64_t sms, std::int64_t tokens) {
+  const bool known = gpu == "h100_sxm" || gpu == "b200_sxm";
+  return known && tokens >= kTokensLeast && nodes <= kNodesMost && (nodes == 1 || sms <= kFewSms);
+}
+
+Rows read_rows(const CsvTable& table) {
+  Rows rows;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const std::string& gpu = table.text(i, "gpu");
+    const std::int64_t nodes = table.integer(i, "nodes");
+    const std::int64_t tokens = table.integer(i, "tokens_per_rank");
+    const TokenChoice choice{.picks = table.integer(i, "topk"),
+                             .experts = table.integer(i, "experts")};
+    const std::int64_t ranks = nodes * kRanksOfNode;
+    if (choice.experts < ranks) continue;
+    const double copies = distinct_units(choice, ranks) * static_cast<double>(kRanksOfNode - 1) /
+                          static_cast<double>(kRanksOfNode);
+    const double numbers = copies * static_cast<double>(tokens * table.integer(i, "hidden"));
+    for (const auto& [way, width] : {std::pair{"dispatch", kFp8Row}, {"combine", kBf16Row}}) {
+      const std::string name = way;
+      const std::int64_t sms = table.integer(i, name + "_sms");
+      if (!is_used(gpu, nodes, sms, tokens)) continue;
+      const double us = table.number(i, name + "_us") + table.number(i, name + "_notify_us");
+      rows[{gpu, nodes}].push_back({.bytes = numbers * width, .seconds = us * 1e-6, .sms = sms});
+    }
+  }
+  return rows;
+}
+
+struct Pace {
+  double start = 0.0;  // seconds
+  double rate = 0.0;   // bytes/s of one SM
+  [[nodiscard]] double seconds(const Row& row) const {
+    return start + row.bytes / (rate * static_cast<double>(row.sms));
+  }
+};
+
+// start / t + (bytes / SMs) / (rate t) = 1 in the least squares.
+Pace fit(const std::vector<const std::vector<Row>*>& groups) {
+  double aa = 0.0, ab = 0.0, bb = 0.0, a1 = 0.0, b1 = 0.0;
+  for (const auto* group : groups)
+    for (const Row& row : *group) {
+      const double weight = 1.0 / static_cast<double>(group->size());
+      const double a = 1.0 / row.seconds;
+      const double b = row.bytes / static_cast<double>(row.sms) / row.seconds;
+      aa += weight * a * a;
+      ab += weight * a * b;
+      bb += weight * b * b;
+      a1 += weight * a;
+      b1 += weight * b;
+    }
+  const double determinant = aa * bb - ab * ab;
+  return {.start = (a1 * bb - b1 * ab) / determinant, .rate = determinant / (aa * b1 - ab * a1)};
+}
+
+Json errors_of(const Pace& pace, const std::vector<Row>& rows) {
+  double sum = 0.0, bias = 0.0;
+  for (const Row& row : rows) {
+    const double error = pace.seconds(row) / row.seconds - 1.0;
+    sum += std::abs(error);
+    bias += error;
+  }
+  const auto mean = [&rows](double of) {
+    return std::round(of / static_cast<double>(rows.size()) * 1e4) / 1e4;
+  };
+  return {{"rows", rows.size()}, {"mean_absolute", mean(sum)}, {"bias", mean(bias)}};
+}
+
+Json fitted(const Rows& rows, bool across, Json& errors) {
+  std::vector<const std::vector<Row>*> groups;
+  for (const auto& [key, group] : rows)
+    if ((key.second > 1) == across) groups.push_back(&group);
+  const Pace pace = fit(groups);
+  for (const auto& [key, group] : rows)
+    if ((key.second > 1) == across)
+      errors[fmt::format("{}, nodes: {}", key.first, key.second)] = errors_of(pace, group);
+  return {{"start", fmt::format("{:.1f} us", pace.start * 1e6)},
+          {"rate_per_sm", fmt::format("{:.2f} GB/s", pace.rate * 1e-9)}};
+}
+
+Json document(const Rows& rows, const std::string& date) {
+  Json errors = Json::object();
+  const Json in_node = fitted(rows, false, errors);
+  const Json across = fitted(rows, true, errors);
+  return {
+      {"description",
+       "DeepEP's normal kernels: from the call to the first rows, and what one of "
+       "its SMs hands on"},
+      {"source",
+       "collectives/deepep_normal.csv (ai-dynamo/aiconfigurator, Apache-2.0), H100 on 1, "
+       "2 and 4 nodes, B200 on 1"},
+      {"command", fmt::format("fit_deepep measured/collectives/deepep_normal.csv FILE {}", date)},
+      {"sms",
+       {{"value", 20},
+        {"source",
+         "DeepEP README, Buffer.set_num_sms; Megatron-Core's "
+         "moe_deepep_num_sms defaults to 20"}}},
+      {"in_node", in_node},
+      {"across", across},
+      {"errors", errors}};
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  const std::span<char*> arguments(values, static_cast<std::size_t>(count));
+  if (arguments.size() != 2 && arguments.size() != 4) {
+    fmt::print(stderr, "usage: fit_deepep TABLE [FILE DATE]\n");
+    return 2;
+  }
+  try {
+    const Rows rows = read_rows(CsvTable(arguments[1]));
+    const std::string text =
+        document(rows, arguments.size() == 4 ? arguments[3] : "DATE").dump(2) + "\n";
+    fmt::print("{}", text);
+    if (arguments.size() == 4) write_file(arguments[2], text);
+  } catch (const InputError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,396 @@
+// The stepwise model: collectives replaced by their messages (expand_collectives in
+// collective.hpp).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/cluster/transport.hpp"
+#include "sim/collectives/played_call.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
+constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
+
+// A slot of a program that many ranks share, as the first that does so sees it.
+struct Partner {
+  std::uint16_t group_slot = 0;  // of the group that it is a part of
+  std::uint32_t turn = 1;        // of the group: by how many roles it can be turned
+  Connection at;
+  std::uint32_t role = 0;  // in the pair
+};
+
+// The new program of one rank while it grows.
+struct RankProgram {
+  Program program;
+  std::vector<SlotBinding> slots;
+  std::map<GroupId, std::uint16_t> slot_of;  // of the pairs added so far
+  std::vector<Partner> partners;             // of the slots added, where members are alike
+  std::vector<OpIndex> end_of;  // by old operation: the new one that stands for its end
+};
+
+// A new program that every rank with the same old one has whose collectives are played alike.
+struct SharedProgram {
+  std::uint32_t program = 0;
+  std::vector<Partner> partners;
+};
+
+struct ConnectionHash {
+  std::size_t operator()(const Connection& at) const {
+    constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;
+    const std::uint64_t both = (std::uint64_t{at.from} << 32U | at.to) * kSpread;
+    return (both ^ (both >> 29U) ^ at.channel) * kSpread;
+  }
+};
+
+class Expansion {
+ public:
+  Expansion(const Workload& from, const Cluster& cluster, const AlgorithmOf& algorithm_of)
+      : from_(from), cluster_(cluster), player_(cluster, algorithm_of, to_.calls) {}
+  Workload run() &&;
+
+ private:
+  void start();
+  void expand_rank(RankId rank);
+  // The number of the rank's new program; the slots it adds are put to `slots`.
+  std::uint32_t program_of(RankId rank, std::vector<SlotBinding>& slots);
+  RankProgram grown(const Rank& rank);
+  // How the rank's collectives are played; nothing where a member is not like the others.
+  std::optional<std::vector<std::uint32_t>> likeness_of(const Rank& rank);
+  void copy(RankProgram& rank, const Program& program, const Operation& op);
+  void expand(RankProgram& rank, const Program& program, const Operation& op);
+  // Appends the messages of `lowered` in which the role takes part; returns the last operation of
+  // each stream.
+  std::map<std::uint8_t, OpIndex> add_messages(RankProgram& rank, const Operation& op,
+                                               const PlayedCall& played, OpIndex gate);
+
+  const PlayedCall& played(GroupId group, std::uint32_t call);
+  OpIndex add_relay(RankProgram& rank, Operation op, const PlayedCall& played, const Relay& relay,
+                    std::vector<OpIndex> dependencies,
+                    std::unordered_map<std::uint32_t, OpIndex>& received);
+  std::uint32_t delay(Seconds time);
+  std::uint8_t stream(std::uint8_t of, std::uint32_t channel, bool receives);
+  GroupId pair(GroupId group, const Connection& at);
+  GroupId relay_group(GroupId group, const Relay& relay, std::uint32_t channel);
+  std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t role);
+  // The slot of the pair that a message of a played call is between.
+  std::uint16_t partner_slot(RankProgram& rank, std::uint16_t group_slot, const PlayedCall& played,
+                             const Message& message);
+
+  const Workload& from_;
+  const Cluster& cluster_;
+  Workload to_;
+  CallPlayer player_;
+  std::map<std::pair<GroupId, std::uint32_t>, PlayedCall> played_;
+  std::map<std::uint32_t, std::set<std::pair<std::uint16_t, std::uint32_t>>> collectives_;
+  std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, SharedProgram> shared_;
+  std::map<double, std::uint32_t> delays_;
+  std::map<std::tuple<std::uint8_t, std::uint32_t, bool>, std::uint8_t> streams_;
+  // By group: messages of one channel between the same two keep their order.
+  std::unordered_map<GroupId, std::unordered_map<Connection, GroupId, ConnectionHash>> pairs_;
+  std::map<std::tuple<GroupId, std::uint32_t, std::vector<std::uint32_t>>, GroupId> relay_groups_;
+};
+
+// The number of the operation of the rank's own program that comes next.
+OpIndex next_of(const RankProgram& rank) { return static_cast<OpIndex>(rank.end_of.size()); }
+
+// Of the operation that comes next.
+std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program) {
+  const OpIndex op = next_of(rank);
+  std::vector<OpIndex> moved;
+  for (const OpIndex before : program.dependencies_of(op)) moved.push_back(rank.end_of[before]);
+  return moved;
+}
+
+std::vector<MemoryEffect> effects_at(const Program& program, OpIndex op, bool at_end) {
+  std::vector<MemoryEffect> effects;
+  for (const MemoryEffect& effect : program.effects_of(op))
+    if (effect.at_end == at_end) effects.push_back(effect);
+  return effects;
+}
+
+Workload Expansion::run() && {
+  start();
+  for (RankId rank = 0; rank < from_.ranks.size(); ++rank) expand_rank(rank);
+  std::size_t slots = 0;
+  for (const Rank& rank : to_.ranks) slots = std::max(slots, rank.slots.size());
+  for (std::size_t number = to_.slots.size(); number < slots; ++number)
+    to_.slots.push_back(fmt::format("partner {}", number - from_.slots.size()));
+  for (Rank& rank : to_.ranks) rank.slots.resize(slots);
+  return std::move(to_);
+}
+
+void Expansion::start() {
+  to_.streams = from_.streams;
+  to_.names = from_.names;
+  to_.categories = from_.categories;
+  to_.slots = from_.slots;
+  to_.kernels = from_.kernels;
+  to_.calls = from_.calls;
+  to_.delays = from_.delays;
+  to_.groups = from_.groups;
+}
+
+bool is_played(const Workload& workload, const Operation& op) {
+  return op.kind == OpKind::Collective &&
+         workload.calls.at(op.payload).op != CollectiveOp::HostCopy;
+}
+
+void Expansion::expand_rank(RankId number) {
+  const Rank& rank = from_.ranks[number];
+  std::vector<SlotBinding> slots = rank.slots;
+  slots.resize(from_.slots.size());
+  const std::uint32_t program = program_of(number, slots);
+  to_.ranks.push_back(
+      {.program = program, .gpu = rank.gpu, .slots = std::move(slots), .label = rank.label});
+}
+
+std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slots) {
+  const Rank& rank = from_.ranks[number];
+  const std::optional<std::vector<std::uint32_t>> likeness = likeness_of(rank);
+  const auto next = static_cast<std::uint32_t>(to_.programs.size());
+  if (!likeness) {
+    RankProgram made = grown(rank);
+    made.program.name = fmt::format("{}, rank {}", made.program.name, number);
+    slots = std::move(made.slots);
+    to_.programs.push_back(std::move(made.program));
+    return next;
+  }
+  const auto [known, fresh] = shared_.try_emplace({rank.program, *likeness});
+  SharedProgram& shared = known->second;
+  if (fresh) {
+    RankProgram made = grown(rank);
+    shared = {.program = next, .partners = std::move(made.partners)};
+    slots = std::move(made.slots);
+    to_.programs.push_back(std::move(made.program));
+    return next;
+  }
+  for (const Partner& partner : shared.partners) {
+    const auto [group, role] = rank.slots.at(partner.group_slot);
+    const std::size_t members = from_.groups.at(group).members.size();
+    const std::uint32_t by = role - role % partner.turn;
+    slots.push_back({.group = pair(group, turned(partner.at, by, members)), .role = partner.role});
+  }
+  return shared.program;
+}
+
+RankProgram Expansion::grown(const Rank& rank) {
+  const Program& program = from_.programs.at(rank.program);
+  RankProgram made;
+  made.program.name = program.name;
+  made.program.stage = program.stage;
+  made.program.resident = program.resident;
+  made.program.kernels = program.kernels;
+  made.slots = rank.slots;
+  made.slots.resize(from_.slots.size());
+  for (const Operation& op : program.operations) {
+    if (is_played(from_, op))
+      expand(made, program, op);
+    else
+      copy(made, program, op);
+  }
+  return made;
+}
+
+std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& rank) {
+  const auto [known, fresh] = collectives_.try_emplace(rank.program);
+  if (fresh)
+    for (const Operation& op : from_.programs.at(rank.program).operations.written())
+      if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
+  std::vector<std::uint32_t> likeness;
+  for (const auto& [slot, call] : known->second) {
+    const auto [group, role] = rank.slots.at(slot);
+    TY_CHECK(group != kNone, slot);
+    likeness.push_back(kNone);  // alone: nothing is sent
+    if (from_.groups.at(group).members.size() <= 1) continue;
+    const PlayedCall& call_here = played(group, call);
+    if (!call_here.turns()) return {};
+    likeness.back() = call_here.likeness;
+    likeness.push_back(call_here.like(role));
+  }
+  return likeness;
+}
+
+void Expansion::copy(RankProgram& rank, const Program& program, const Operation& op) {
+  const OpIndex index =
+      rank.program.append(op, moved_dependencies(rank, program), program.effects_of(next_of(rank)));
+  rank.end_of.push_back(index);
+}
+
+void Expansion::expand(RankProgram& rank, const Program& program, const Operation& op) {
+  const GroupId group = rank.slots.at(op.slot).group;
+  TY_CHECK(group != kNone, op.slot);
+  const bool alone = from_.groups.at(group).members.size() <= 1;
+  Operation gate = op;
+  gate.kind = OpKind::Delay;
+  gate.payload = delay(alone ? Seconds{} : cluster_.facts().latency.launch);
+  const OpIndex number = next_of(rank);
+  const OpIndex begun = rank.program.append(gate, moved_dependencies(rank, program),
+                                            effects_at(program, number, false));
+  std::vector<OpIndex> last{begun};
+  if (!alone) {
+    const auto by_stream = add_messages(rank, op, played(group, op.payload), begun);
+    for (const auto& [stream, index] : by_stream) last.push_back(index);
+  }
+  gate.payload = delay(Seconds{});
+  rank.end_of.push_back(rank.program.append(gate, last, effects_at(program, number, true)));
+}
+
+std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
+                                                        const PlayedCall& played, OpIndex gate) {
+  const SlotBinding here = rank.slots.at(op.slot);
+  const std::uint32_t self = played.like(here.role);
+  std::map<std::uint8_t, OpIndex> last;
+  std::unordered_map<std::uint32_t, OpIndex> received;  // by message
+  for (const std::uint32_t index : played.of_role[self]) {
+    const Message& message = played.messages[index];
+    if (const auto relay = played.relays.find(index); relay != played.relays.end()) {
+      Operation part = op;
+      part.stream = stream(op.stream, message.channel, false);
+      part.payload = played.calls[index];
+      std::vector<OpIndex> gates;
+      if (!last.contains(part.stream)) gates.push_back(gate);
+      last[part.stream] = add_relay(rank, part, played, relay->second, std::move(gates), received);
+      continue;
+    }
+    const bool receives = message.to == self;
+    Operation part = op;
+    part.kind = receives ? OpKind::Recv : OpKind::Send;
+    part.stream = stream(op.stream, message.channel, receives);
+    part.payload = played.calls[index];
+    part.slot = partner_slot(rank, op.slot, played, message);
+    std::vector<OpIndex> dependencies;
+    if (!last.contains(part.stream)) dependencies.push_back(gate);
+    if (!receives)
+      for (const std::uint32_t before : message.after) dependencies.push_back(received.at(before));
+    const OpIndex made = rank.program.append(part, dependencies);
+    last[part.stream] = made;
+    if (receives) received[index] = made;
+  }
+  return last;
+}
+
+std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slot,
+                                      const PlayedCall& played, const Message& message) {
+  const auto [group, role] = rank.slots.at(group_slot);
+  const std::uint32_t self = played.like(role);
+  const std::uint32_t end = message.to == self ? 1 : 0;
+  const Connection at{.from = message.from, .to = message.to, .channel = message.channel};
+  const std::size_t members = from_.groups.at(group).members.size();
+  const std::size_t before = rank.slots.size();
+  const std::uint16_t number = slot(rank, pair(group, turned(at, role - self, members)), end);
+  if (rank.slots.size() > before)
+    rank.partners.push_back({.group_slot = group_slot,
+                             .turn = static_cast<std::uint32_t>(played.of_role.size()),
+                             .at = at,
+                             .role = end});
+  return number;
+}
+
+OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const PlayedCall& played,
+                             const Relay& relay, std::vector<OpIndex> dependencies,
+                             std::unordered_map<std::uint32_t, OpIndex>& received) {
+  const SlotBinding here = rank.slots.at(op.slot);
+  const auto role = std::ranges::lower_bound(relay.members, here.role) - relay.members.begin();
+  op.slot = slot(rank, relay_group(here.group, relay, played.messages[relay.key].channel),
+                 static_cast<std::uint32_t>(role));
+  for (const std::uint32_t index : relay.messages) {
+    if (played.messages[index].from != here.role) continue;
+    for (const std::uint32_t before : played.messages[index].after)
+      dependencies.push_back(received.at(before));
+  }
+  const OpIndex made = rank.program.append(op, dependencies);
+  for (const std::uint32_t index : relay.messages)
+    if (played.messages[index].to == here.role) received[index] = made;
+  return made;
+}
+
+const PlayedCall& Expansion::played(GroupId group, std::uint32_t call) {
+  const auto [entry, fresh] = played_.try_emplace({group, call});
+  if (fresh) {
+    std::vector<std::uint32_t> gpus;
+    for (const RankId member : from_.groups.at(group).members)
+      gpus.push_back(from_.ranks.at(member).gpu);
+    try {
+      entry->second = player_.play(gpus, from_.calls.at(call));
+    } catch (const RunError& refusal) {
+      throw RefusedCall(refusal, from_.groups.at(group), from_.calls.at(call));
+    }
+  }
+  return entry->second;
+}
+
+std::uint32_t Expansion::delay(Seconds time) {
+  const auto [entry, fresh] =
+      delays_.try_emplace(time.value(), static_cast<std::uint32_t>(to_.delays.size()));
+  if (fresh) to_.delays.push_back(time);
+  return entry->second;
+}
+
+std::uint8_t Expansion::stream(std::uint8_t of, std::uint32_t channel, bool receives) {
+  const auto [entry, fresh] =
+      streams_.try_emplace({of, channel, receives}, static_cast<std::uint8_t>(to_.streams.size()));
+  if (!fresh) return entry->second;
+  if (to_.streams.size() == kStreamsMost)
+    throw RunError(
+        fmt::format("played step by step the workload needs more than {} streams: channel {} "
+                    "of {} has no room (use the fluid model, or an algorithm with fewer "
+                    "channels, such as ring)",
+                    kStreamsMost, channel, from_.streams.at(of)));
+  to_.streams.push_back(fmt::format("{} channel {} {}", from_.streams.at(of), channel,
+                                    receives ? "receive" : "send"));
+  return entry->second;
+}
+
+GroupId Expansion::pair(GroupId group, const Connection& at) {
+  const auto [entry, fresh] =
+      pairs_[group].try_emplace(at, static_cast<GroupId>(to_.groups.size()));
+  if (fresh) {
+    const Group& whole = from_.groups.at(group);
+    to_.groups.push_back(
+        {.kind = whole.kind, .members = {whole.members.at(at.from), whole.members.at(at.to)}});
+  }
+  return entry->second;
+}
+
+GroupId Expansion::relay_group(GroupId group, const Relay& relay, std::uint32_t channel) {
+  const auto [entry, fresh] = relay_groups_.try_emplace({group, channel, relay.members},
+                                                        static_cast<GroupId>(to_.groups.size()));
+  if (fresh) {
+    Group made{.kind = from_.groups.at(group).kind, .members = {}};
+    for (const std::uint32_t role : relay.members)
+      made.members.push_back(from_.groups.at(group).members.at(role));
+    to_.groups.push_back(std::move(made));
+  }
+  return entry->second;
+}
+
+std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t role) {
+  if (rank.slots.size() >= kSlotsMost)
+    throw RunError(
+        fmt::format("played step by step \"{}\" has more than {} partners (use the fluid model, "
+                    "or an algorithm with fewer channels, such as ring)",
+                    rank.program.name, kSlotsMost));
+  const auto [entry, fresh] =
+      rank.slot_of.try_emplace(group, static_cast<std::uint16_t>(rank.slots.size()));
+  if (fresh) rank.slots.push_back({.group = group, .role = role});
+  return entry->second;
+}
+
+}  // namespace
+
+Workload expand_collectives(const Workload& workload, const Cluster& cluster,
+                            const AlgorithmOf& algorithm_of) {
+  return Expansion(workload, cluster, algorithm_of).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,363 @@
+#include "sim/collectives/parameter_server_traffic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
+
+enum Name : std::uint16_t { kPull, kCompute, kPush, kServePull, kServePush, kUpdate };
+enum Stream : std::uint8_t { kComputeStream, kServerStream, kFirstPartner };
+
+[[noreturn]] void refuse(std::string problem, std::string hint) {
+  throw InputError({"", "", std::move(problem), std::move(hint)});
+}
+
+// The programs of one kind of rank: a worker, a server, or both on one GPU.
+struct Role {
+  std::optional<std::uint32_t> worker = {};  // its number; any for one without a server beside it
+  std::optional<std::uint32_t> server = {};
+};
+
+// A step of a worker.
+struct Turn {
+  std::uint32_t worker = 0;
+  std::uint32_t step = 0;
+};
+// Turns that a server takes together, by worker.
+using Round = std::vector<Turn>;
+
+class Builder {
+ public:
+  explicit Builder(const ParameterServerTraffic& traffic)
+      : traffic_(traffic),
+        workers_(static_cast<std::uint32_t>(traffic.workers.size())),
+        servers_(static_cast<std::uint32_t>(traffic.servers.size())) {}
+
+  Workload build() {
+    check();
+    name_tables();
+    add_ranks();
+    add_groups();
+    return std::move(workload_);
+  }
+
+ private:
+  void check() const;
+  void name_tables();
+  void add_ranks();
+  void add_groups();
+  void add_rank(const Role& role, std::uint32_t gpu);
+  std::uint32_t program_of(const Role& role);
+  std::uint32_t write(const Role& role);
+  [[nodiscard]] std::vector<Round> rounds() const;
+  void serve_pulls(Program& program, const Role& role, const Round& round);
+  void work(Program& program, const Role& role, std::uint32_t step);
+  void serve_pushes(Program& program, const Role& role, const Round& round);
+  void update(Program& program, std::uint32_t step, const std::vector<OpIndex>& after);
+  void bind(RankId from, std::uint32_t from_slot, RankId to, std::uint32_t to_slot);
+
+  OpIndex add(Program& program, Operation op, Name name, std::uint32_t step,
+              const std::vector<OpIndex>& after) const;
+  // What a server holds of the parameters, as a call.
+  [[nodiscard]] std::uint32_t part(std::uint32_t server) const { return parts_[server]; }
+  std::uint32_t call(std::int64_t bytes);
+  std::uint32_t delay(Seconds time);
+  [[nodiscard]] Seconds compute(std::uint32_t worker) const {
+    return traffic_.compute.empty() ? Seconds{} : traffic_.compute[worker];
+  }
+
+  [[nodiscard]] std::uint32_t steps_of(std::uint32_t worker) const {
+    return traffic_.steps_of_worker.empty() ? traffic_.steps : traffic_.steps_of_worker[worker];
+  }
+  [[nodiscard]] bool runs_ahead() const { return !traffic_.staleness || *traffic_.staleness > 0; }
+  // The updates that the pulls of a step wait for.
+  [[nodiscard]] std::vector<OpIndex> awaited(std::uint32_t step) const;
+
+  [[nodiscard]] std::uint8_t stream_to_server(std::uint32_t server) const {
+    return static_cast<std::uint8_t>(kFirstPartner + server);
+  }
+  [[nodiscard]] std::uint8_t stream_to_worker(std::uint32_t worker) const {
+    return static_cast<std::uint8_t>(kFirstPartner + servers_ + worker);
+  }
+  // Slots: what a worker pushes and pulls, then what a server does.
+  [[nodiscard]] std::uint16_t pushes_to(std::uint32_t server) const { return slot(2 * server); }
+  [[nodiscard]] std::uint16_t pulls_from(std::uint32_t server) const {
+    return slot(2 * server + 1);
+  }
+  [[nodiscard]] std::uint16_t pushed_by(std::uint32_t worker) const {
+    return slot(2 * servers_ + 2 * worker);
+  }
+  [[nodiscard]] std::uint16_t pulled_by(std::uint32_t worker) const {
+    return slot(2 * servers_ + 2 * worker + 1);
+  }
+  static std::uint16_t slot(std::uint32_t number) { return static_cast<std::uint16_t>(number); }
+
+  const ParameterServerTraffic& traffic_;
+  std::uint32_t workers_;
+  std::uint32_t servers_;
+  Workload workload_;
+  std::vector<std::uint32_t> parts_;  // calls, by server
+  std::map<std::tuple<double, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
+      programs_;
+  std::map<std::uint32_t, std::vector<OpIndex>> updates_;  // by step, of the program being written
+  OpIndex computed_ = 0;  // the last compute of the program being written
+  std::vector<RankId> server_ranks_;
+};
+
+void Builder::check() const {
+  if (workers_ == 0 || servers_ == 0)
+    refuse(fmt::format("{} workers and {} servers exchange nothing", workers_, servers_),
+           "give at least one of each");
+  if (kFirstPartner + workers_ + servers_ > kStreamsMost)
+    refuse(fmt::format("{} workers and {} servers", workers_, servers_),
+           fmt::format("at most {} together can be served side by side",
+                       kStreamsMost - kFirstPartner));
+  for (const auto* gpus : {&traffic_.workers, &traffic_.servers})
+    if (std::set<std::uint32_t>(gpus->begin(), gpus->end()).size() != gpus->size())
+      refuse("a GPU is listed twice", "one worker and one server per GPU at most");
+  if (!traffic_.compute.empty() && traffic_.compute.size() != workers_)
+    refuse(fmt::format("{} compute times for {} workers", traffic_.compute.size(), workers_),
+           "give one per worker, or none");
+  const std::vector<std::uint32_t>& steps = traffic_.steps_of_worker;
+  if (!steps.empty() && steps.size() != workers_)
+    refuse(fmt::format("{} counts of steps for {} workers", steps.size(), workers_),
+           "give one per worker, or none");
+  if (!runs_ahead() && std::ranges::adjacent_find(steps, std::not_equal_to{}) != steps.end())
+    refuse("workers that wait for each other make as many steps each", "give one count for all");
+  if (traffic_.bytes < 0) refuse(fmt::format("{} bytes cannot be sent", traffic_.bytes), "");
+}
+
+void Builder::name_tables() {
+  workload_.streams = {"compute", "server"};
+  for (std::uint32_t server = 0; server < servers_; ++server) {
+    workload_.streams.push_back(fmt::format("server {}", server));
+    workload_.slots.push_back(fmt::format("push to server {}", server));
+    workload_.slots.push_back(fmt::format("pull from server {}", server));
+    // The parts add up to the whole.
+    const auto edge = [&](std::int64_t i) {
+      return traffic_.bytes / servers_ * i + traffic_.bytes % servers_ * i / servers_;
+    };
+    parts_.push_back(call(edge(server + 1) - edge(server)));
+  }
+  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
+    workload_.streams.push_back(fmt::format("worker {}", worker));
+    workload_.slots.push_back(fmt::format("push of worker {}", worker));
+    workload_.slots.push_back(fmt::format("pull of worker {}", worker));
+  }
+  workload_.names = {"pull", "compute", "push", "serve pull", "serve push", "update"};
+}
+
+std::uint32_t Builder::call(std::int64_t bytes) {
+  const Call made{
+      .op = CollectiveOp::SendRecv, .bytes = bytes, .dtype = traffic_.dtype, .algorithm = "direct"};
+  const auto known = std::ranges::find(workload_.calls, made);
+  if (known != workload_.calls.end())
+    return static_cast<std::uint32_t>(known - workload_.calls.begin());
+  workload_.calls.push_back(made);
+  return static_cast<std::uint32_t>(workload_.calls.size() - 1);
+}
+
+void Builder::add_ranks() {
+  std::map<std::uint32_t, std::uint32_t> server_on;
+  for (std::uint32_t i = 0; i < servers_; ++i) server_on[traffic_.servers[i]] = i;
+  server_ranks_.assign(servers_, kNone);
+  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
+    Role role{.worker = worker};
+    if (const auto shared = server_on.find(traffic_.workers[worker]); shared != server_on.end()) {
+      role.server = shared->second;
+      server_ranks_[shared->second] = worker;
+    }
+    add_rank(role, traffic_.workers[worker]);
+  }
+  for (std::uint32_t server = 0; server < servers_; ++server) {
+    if (server_ranks_[server] != kNone) continue;
+    server_ranks_[server] = static_cast<RankId>(workload_.ranks.size());
+    add_rank({.server = server}, traffic_.servers[server]);
+  }
+}
+
+void Builder::add_rank(const Role& role, std::uint32_t gpu) {
+  std::string label = role.worker ? fmt::format("worker {}", *role.worker) : "";
+  if (role.server) label += fmt::format("{}server {}", label.empty() ? "" : ", ", *role.server);
+  workload_.ranks.push_back({.program = program_of(role),
+                             .gpu = gpu,
+                             .slots = std::vector<SlotBinding>(workload_.slots.size()),
+                             .label = std::move(label)});
+}
+
+// Ranks of one kind share a program: all workers of one pace that make as many steps, all servers
+// that hold equal parts.
+std::uint32_t Builder::program_of(const Role& role) {
+  const bool shared = role.worker && role.server;
+  const double seconds = role.worker ? compute(*role.worker).value() : -1.0;
+  const std::tuple key{seconds, role.server ? part(*role.server) : kNone,
+                       shared ? *role.worker : kNone, role.worker ? steps_of(*role.worker) : 0};
+  const auto known = programs_.find(key);
+  if (known != programs_.end()) return known->second;
+  return programs_[key] = write(role);
+}
+
+std::uint32_t Builder::write(const Role& role) {
+  Program program;
+  program.name = role.worker && role.server ? "worker and server"
+                 : role.worker              ? "worker"
+                                            : "server";
+  updates_.clear();
+  if (!role.server) {
+    for (std::uint32_t step = 0; step < steps_of(*role.worker); ++step) work(program, role, step);
+  } else {
+    for (const Round& round : rounds()) {
+      serve_pulls(program, role, round);
+      const auto own =
+          std::ranges::find_if(round, [&](const Turn& turn) { return role.worker == turn.worker; });
+      if (own != round.end()) work(program, role, own->step);
+      serve_pushes(program, role, round);
+    }
+  }
+  workload_.programs.push_back(std::move(program));
+  return static_cast<std::uint32_t>(workload_.programs.size() - 1);
+}
+
+// Step by step. Without a bound, workers that make twice as many steps have two turns while the
+// others have one: nobody awaits an update, but they are made in this order.
+std::vector<Round> Builder::rounds() const {
+  std::vector<Turn> turns;
+  for (std::uint32_t worker = 0; worker < workers_; ++worker)
+    for (std::uint32_t step = 0; step < steps_of(worker); ++step) turns.push_back({worker, step});
+  const auto place = [this](const Turn& turn) {
+    const double done = turn.step + 1.0;
+    return traffic_.staleness ? done : done / steps_of(turn.worker);
+  };
+  std::ranges::stable_sort(turns, {}, place);
+  std::vector<Round> rounds;
+  for (const Turn& turn : turns) {
+    if (rounds.empty() || place(rounds.back().front()) != place(turn)) rounds.emplace_back();
+    rounds.back().push_back(turn);
+  }
+  return rounds;
+}
+
+std::vector<OpIndex> Builder::awaited(std::uint32_t step) const {
+  if (!traffic_.staleness || step <= *traffic_.staleness) return {};
+  return updates_.at(step - *traffic_.staleness - 1);
+}
+
+void Builder::serve_pulls(Program& program, const Role& role, const Round& round) {
+  for (const Turn& turn : round) {
+    if (role.worker == turn.worker) continue;
+    add(program,
+        {.kind = OpKind::Send,
+         .stream = stream_to_worker(turn.worker),
+         .slot = pulled_by(turn.worker),
+         .payload = part(*role.server)},
+        kServePull, turn.step, awaited(turn.step));
+  }
+}
+
+void Builder::work(Program& program, const Role& role, std::uint32_t step) {
+  std::vector<OpIndex> pulled;
+  for (std::uint32_t server = 0; server < servers_; ++server) {
+    if (role.server == server) {
+      for (const OpIndex update : awaited(step)) pulled.push_back(update);
+      continue;
+    }
+    pulled.push_back(add(program,
+                         {.kind = OpKind::Recv,
+                          .stream = stream_to_server(server),
+                          .slot = pulls_from(server),
+                          .payload = part(server)},
+                         kPull, step, {}));
+  }
+  computed_ = add(
+      program,
+      {.kind = OpKind::Delay, .stream = kComputeStream, .payload = delay(compute(*role.worker))},
+      kCompute, step, pulled);
+  for (std::uint32_t server = 0; server < servers_; ++server) {
+    if (role.server == server) continue;
+    add(program,
+        {.kind = OpKind::Send,
+         .stream = stream_to_server(server),
+         .slot = pushes_to(server),
+         .payload = part(server)},
+        kPush, step, {computed_});
+  }
+}
+
+void Builder::serve_pushes(Program& program, const Role& role, const Round& round) {
+  std::vector<OpIndex> pushed;
+  for (const Turn& turn : round) {
+    if (role.worker == turn.worker) {
+      pushed.push_back(computed_);
+    } else {
+      pushed.push_back(add(program,
+                           {.kind = OpKind::Recv,
+                            .stream = stream_to_worker(turn.worker),
+                            .slot = pushed_by(turn.worker),
+                            .payload = part(*role.server)},
+                           kServePush, turn.step, {}));
+    }
+  }
+  if (!runs_ahead()) return update(program, round.front().step, pushed);
+  for (std::size_t turn = 0; turn < round.size(); ++turn)
+    update(program, round[turn].step, {pushed[turn]});
+}
+
+void Builder::update(Program& program, std::uint32_t step, const std::vector<OpIndex>& after) {
+  updates_[step].push_back(
+      add(program, {.kind = OpKind::Delay, .stream = kServerStream, .payload = delay(Seconds{})},
+          kUpdate, step, after));
+}
+
+OpIndex Builder::add(Program& program, Operation op, Name name, std::uint32_t step,
+                     const std::vector<OpIndex>& after) const {
+  op.name = name;
+  op.part = name == kCompute ? StepPart::Forward : StepPart::GradSync;
+  op.microbatch = static_cast<std::int32_t>(step);
+  return program.append(op, after);
+}
+
+std::uint32_t Builder::delay(Seconds time) {
+  const auto known = std::find(workload_.delays.begin(), workload_.delays.end(), time);
+  if (known != workload_.delays.end())
+    return static_cast<std::uint32_t>(known - workload_.delays.begin());
+  workload_.delays.push_back(time);
+  return static_cast<std::uint32_t>(workload_.delays.size() - 1);
+}
+
+void Builder::add_groups() {
+  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
+    for (std::uint32_t server = 0; server < servers_; ++server) {
+      const RankId there = server_ranks_[server];
+      if (there == worker) continue;
+      bind(worker, pushes_to(server), there, pushed_by(worker));
+      bind(there, pulled_by(worker), worker, pulls_from(server));
+    }
+  }
+}
+
+void Builder::bind(RankId from, std::uint32_t from_slot, RankId to, std::uint32_t to_slot) {
+  const auto group = static_cast<GroupId>(workload_.groups.size());
+  workload_.groups.push_back({.kind = GroupKind::Data, .members = {from, to}});
+  workload_.ranks[from].slots[from_slot] = {.group = group, .role = 0};
+  workload_.ranks[to].slots[to_slot] = {.group = group, .role = 1};
+}
+
+}  // namespace
+
+Workload parameter_server_traffic(const ParameterServerTraffic& traffic) {
+  return Builder(traffic).build();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,49 @@
+#include "sim/collectives/pipeline.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/placement.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// A member on another node than role 0, or the next one.
+std::uint32_t far_neighbour(const GroupPlace& place) {
+  for (std::uint32_t role = 1; role < place.gpus.size(); ++role)
+    if (crosses_nodes(place, 0, role)) return role;
+  return 1;
+}
+
+double rate_of(const Cluster& cluster, const Route& route) {
+  double rate = std::numeric_limits<double>::infinity();
+  for (const RouteHop& hop : route)
+    rate = std::min(rate, cluster.link(hop.link).capacity.value() / hop.fraction);
+  return rate;
+}
+
+}  // namespace
+
+std::uint32_t chunks_of(const GroupPlace& place, Bytes bytes, std::size_t hops) {
+  if (bytes.value() <= 0.0 || hops < 2) return 1;
+  const std::uint32_t far = far_neighbour(place);
+  const double rate = rate_of(place.cluster, hop_route(place, 0, far));
+  const double latency = hop_latency(place, 0, far).value();
+  if (latency <= 0.0) return kChunksMost;
+  const double best = std::sqrt(bytes.value() * static_cast<double>(hops - 1) / (latency * rate));
+  const double rounded = std::exp2(std::round(std::log2(best)));
+  return static_cast<std::uint32_t>(std::clamp(rounded, 1.0, static_cast<double>(kChunksMost)));
+}
+
+std::uint32_t stream_chunks(Bytes bytes, std::uint32_t most) {
+  constexpr double kChunkBytesLeast = 4096.0;
+  const double fitting =
+      std::clamp(bytes.value() / kChunkBytesLeast, 1.0, static_cast<double>(most));
+  return std::bit_floor(static_cast<std::uint32_t>(fitting));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,105 @@
+#include "sim/collectives/profile/profiled_transport.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "sim/base/error.hpp"
+#include "sim/collectives/placement.hpp"
+#include "sim/nccl/transport.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// What loads the links where NCCL's data do not know the GPU.
+std::string plain_algorithm(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::AllReduce:
+    case CollectiveOp::AllGather:
+    case CollectiveOp::ReduceScatter:
+      return "ring";
+    case CollectiveOp::Broadcast:
+    case CollectiveOp::Reduce:
+      return "chain";
+    case CollectiveOp::AllToAll:
+    case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
+      return "direct";
+  }
+  return "direct";
+}
+
+// How long the links need at least for all chains at once.
+double links_need_s(const Cluster& cluster, const std::vector<Chain>& chains) {
+  std::map<LinkId, double> bytes;
+  for (const Chain& chain : chains)
+    for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+  double longest = 0.0;
+  for (const auto& [link, sum] : bytes)
+    longest = std::max(longest, sum / cluster.link(link).capacity.value());
+  return longest;
+}
+
+double payload(const Chain& chain) {
+  double most = 0.0;
+  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
+  return most;
+}
+
+}  // namespace
+
+ProfiledTransport::ProfiledTransport(const Cluster& cluster, const Transport& other,
+                                     const CollectiveProfile& profile, std::string name)
+    : cluster_(cluster), other_(other), profile_(profile), name_(std::move(name)) {}
+
+const MeasuredCurve* ProfiledTransport::curve(const Call& call,
+                                              std::span<const std::uint32_t> gpus) const {
+  if (call.algorithm != nccl::kNcclName || gpus.size() <= 1 || call.bytes <= 0) return nullptr;
+  if (!call.matrix.empty()) return nullptr;  // nccl-tests sends alike to all
+  const Placement placement = placement_of({.cluster = cluster_, .gpus = gpus});
+  return profile_.find({.op = call.op,
+                        .ranks = static_cast<std::uint32_t>(gpus.size()),
+                        .nodes = static_cast<std::uint32_t>(placement.nodes.size()),
+                        .dtype = call.dtype});
+}
+
+std::vector<Chain> ProfiledTransport::chains(const Call& call,
+                                             std::span<const std::uint32_t> gpus) const {
+  std::vector<Phase> phases;
+  try {
+    phases = other_.phases(call, gpus);
+  } catch (const RunError&) {
+    Call plain = call;
+    plain.algorithm = plain_algorithm(call.op);
+    phases = CollectiveTransport(cluster_).phases(plain, gpus);
+  }
+  std::vector<Chain> chains;
+  for (Phase& phase : phases)
+    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
+  return chains;
+}
+
+std::vector<Phase> ProfiledTransport::phases(const Call& call,
+                                             std::span<const std::uint32_t> gpus) const {
+  const MeasuredCurve* measured = curve(call, gpus);
+  if (measured == nullptr) return other_.phases(call, gpus);
+  const CurveTime time = measured->at(static_cast<double>(call.bytes));
+  const double total_s = time.latency_s + time.transfer_s;
+  Phase phase{.latency = {}, .chains = chains(call, gpus)};
+  // Bytes take as long as the links need, also where the fit sees none of it.
+  const double needed_s = links_need_s(cluster_, phase.chains);
+  const double transfer_s = std::max(time.transfer_s, std::min(needed_s, total_s));
+  phase.latency = Seconds{total_s - transfer_s};
+  for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;
+  return {std::move(phase)};
+}
+
+Carrier ProfiledTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
+  const MeasuredCurve* measured = curve(call, gpus);
+  if (measured == nullptr) return other_.carrier(call, gpus);
+  const bool within = measured->at(static_cast<double>(call.bytes)).measured_range;
+  return {.algorithm = std::string(nccl::kNcclName),
+          .label = "profile: " + name_ + (within ? "" : ", beyond the sizes measured")};
+}
+
+}  // namespace trainyard

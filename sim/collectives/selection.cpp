@@ -1,0 +1,92 @@
+#include "sim/collectives/selection.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <set>
+
+#include "sim/base/error.hpp"
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/placement.hpp"
+#include "sim/collectives/relay.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::string_view wanted_name(const Call& call) {
+  if (call.op != CollectiveOp::SendRecv) return call.algorithm;
+  return call.algorithm == kStep || call.algorithm == kStepOn ? kStep : "direct";
+}
+
+// Names of the operation's algorithms that would take the group.
+std::string willing_names(CollectiveOp op, const GroupPlace& place) {
+  std::vector<std::string_view> names;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms())
+    if (algorithm->op() == op && !algorithm->refusal(place)) names.push_back(algorithm->name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
+                             std::span<const Message> messages) {
+  std::vector<bool> follows(messages.size(), false);
+  if (!algorithm.streams()) return follows;
+  std::set<std::array<std::uint32_t, 3>> begun;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    follows[i] = !begun.insert({message.from, message.to, message.channel}).second;
+  }
+  return follows;
+}
+
+const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& place) {
+  const std::string_view name = wanted_name(call);
+  const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
+  if (algorithm == nullptr)
+    throw RunError(fmt::format("{} of {}: there is no algorithm \"{}\" (choose one of: {})",
+                               to_string(call.op), describe(place.gpus), name,
+                               willing_names(call.op, place)));
+  if (const auto reason = algorithm->refusal(place))
+    throw RunError(fmt::format("{} of {} cannot use \"{}\": {} (choose one of: {})",
+                               to_string(call.op), describe(place.gpus), name, *reason,
+                               willing_names(call.op, place)));
+  return *algorithm;
+}
+
+namespace {
+
+// One flow over the links between a GPU and its CPU's memory.
+//   T = latency of the links + S/B      48 GB over PCIe 5 at 48 GB/s: 1 s and about a microsecond
+std::vector<Phase> host_copy(const Call& call, const Cluster& cluster, std::uint32_t gpu) {
+  const Route route =
+      call.algorithm == kToHost ? cluster.route_to_host(gpu) : cluster.route_from_host(gpu);
+  if (route.empty())
+    throw RunError(
+        fmt::format("GPU {} has no way to the memory of a CPU (give its node a CPU on PCIe or "
+                    "chip to chip, or leave out what is offloaded)",
+                    gpu));
+  LoadSum loads(cluster);
+  loads.add(route, static_cast<double>(call.bytes));
+  Phase phase;
+  for (const RouteHop& hop : route) phase.latency += cluster.link(hop.link).latency * hop.fraction;
+  if (Chain chain = loads.take(); !chain.loads.empty()) phase.chains.push_back(std::move(chain));
+  return {std::move(phase)};
+}
+
+}  // namespace
+
+std::vector<Phase> CollectiveTransport::phases(const Call& call,
+                                               std::span<const std::uint32_t> gpus) const {
+  if (call.op == CollectiveOp::HostCopy) return host_copy(call, cluster_, gpus.front());
+  if (gpus.size() <= 1) return {};
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
+  if (!call.relay.empty()) return relay_phases(call, place);
+  const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
+  std::vector<Phase> phases = algorithm.phases(place, Bytes{static_cast<double>(call.bytes)});
+  if (call.op == CollectiveOp::SendRecv && call.algorithm == kStepOn) phases.front().latency = {};
+  return phases;
+}
+
+}  // namespace trainyard

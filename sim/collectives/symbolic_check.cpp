@@ -1,0 +1,317 @@
+#include "sim/collectives/symbolic_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sim/collectives/blocks.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Ranks whose contribution a value holds; an empty set is nothing at all.
+using Contributions = std::vector<bool>;
+
+bool is_nothing(const Contributions& set) {
+  for (const bool in : set)
+    if (in) return false;
+  return true;
+}
+
+class Player {
+ public:
+  Player(const SymbolicCase& the_case, std::span<const Message> messages)
+      : case_(the_case), messages_(messages), values_(messages.size()) {}
+
+  std::optional<SymbolicFault> play() {
+    for (std::uint32_t index = 0; index < messages_.size(); ++index)
+      if (auto fault = shape_fault(index)) return SymbolicFault{*fault, index};
+    for (std::uint32_t index = 0; index < messages_.size(); ++index)
+      if (auto fault = send(index)) return SymbolicFault{*fault, index};
+    return outcome_fault();
+  }
+
+ private:
+  struct Applied {
+    Contributions value;
+    std::optional<std::string> fault;
+  };
+  // What a role holds of a piece in the end, or why it cannot be told.
+  struct Outcome {
+    Contributions value;
+    std::optional<SymbolicFault> fault;
+  };
+
+  std::optional<std::string> shape_fault(std::uint32_t index) const;
+  std::optional<std::string> send(std::uint32_t index);
+  Contributions initial(std::uint32_t role, std::uint32_t piece) const;
+  // Does the operation promise the role anything about the piece?
+  bool promises(std::uint32_t role, std::uint32_t piece) const;
+  Contributions wanted(std::uint32_t role, std::uint32_t piece) const;
+  // `value` after the message arrived on it.
+  Applied apply(Contributions value, std::uint32_t message, std::uint32_t piece) const;
+  Outcome outcome(std::uint32_t role, std::uint32_t piece,
+                  std::span<const std::uint32_t> received) const;
+  std::optional<SymbolicFault> outcome_fault() const;
+  std::optional<SymbolicFault> outcome_fault(std::uint32_t role, std::uint32_t piece,
+                                             std::span<const std::uint32_t> received) const;
+
+  // Has it a part in the collective, or does it only serve?
+  [[nodiscard]] bool is_member(std::uint32_t role) const {
+    return role + case_.servers < case_.ranks;
+  }
+  // Which of the message's pieces it is, if any.
+  std::optional<std::uint32_t> place_in(std::uint32_t message, std::uint32_t piece) const;
+  bool carries(std::uint32_t message, std::uint32_t piece) const {
+    return place_in(message, piece).has_value();
+  }
+  std::string name(std::uint32_t message) const {
+    return message < case_.names.size() ? case_.names[message] : fmt::format("message {}", message);
+  }
+  std::uint32_t owner(std::uint32_t piece) const { return piece / (case_.pieces / case_.ranks); }
+  // Of a piece of an all_to_all: the rank it is for.
+  std::uint32_t destination(std::uint32_t piece) const {
+    const std::uint32_t of_sender = case_.pieces / case_.ranks;
+    return piece % of_sender / (of_sender / case_.ranks);
+  }
+
+  SymbolicCase case_;
+  std::span<const Message> messages_;
+  std::vector<std::vector<Contributions>> values_;  // [message][place among its pieces]
+};
+
+std::optional<std::uint32_t> Player::place_in(std::uint32_t message, std::uint32_t piece) const {
+  const Message& it = messages_[message];
+  if (it.scattered.empty()) {
+    if (piece < it.piece_begin || piece >= it.piece_end) return {};
+    return piece - it.piece_begin;
+  }
+  const auto found = std::ranges::lower_bound(it.scattered, piece);
+  if (found == it.scattered.end() || *found != piece) return {};
+  return static_cast<std::uint32_t>(found - it.scattered.begin());
+}
+
+std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
+  const Message& message = messages_[index];
+  const std::uint32_t roles = case_.ranks + case_.parties;
+  if (message.from >= roles || message.to >= roles || message.from == message.to)
+    return fmt::format("{} goes from {} to {}", name(index), message.from, message.to);
+  if (message.scattered.empty() && message.piece_begin >= message.piece_end)
+    return fmt::format("{} carries no piece", name(index));
+  const std::uint32_t last = message.piece(message.piece_count() - 1);
+  if (last >= case_.pieces)
+    return fmt::format("{} carries piece {} of {}", name(index), last, case_.pieces);
+  const double bytes =
+      bytes_of(message, {.op = case_.op, .ranks = case_.ranks, .pieces = case_.pieces}, case_.bytes,
+               case_.matrix);
+  if (std::abs(message.bytes - bytes) > 1e-9 * bytes)
+    return fmt::format("{} has {} bytes, its pieces {}", name(index), message.bytes, bytes);
+  for (const std::uint32_t before : message.after) {
+    if (before >= index) return fmt::format("{} waits for the later {}", name(index), name(before));
+    if (messages_[before].to != message.from)
+      return fmt::format("{} waits for {}, which its sender does not receive", name(index),
+                         name(before));
+    if (messages_[before].step >= message.step)
+      return fmt::format("{} of step {} waits for {} of step {}", name(index), message.step,
+                         name(before), messages_[before].step);
+  }
+  return {};
+}
+
+Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
+  Contributions set(case_.ranks, false);
+  if (!is_member(role)) return set;
+  switch (case_.op) {
+    case CollectiveOp::AllReduce:
+    case CollectiveOp::ReduceScatter:
+    case CollectiveOp::Reduce:
+      set[role] = true;
+      break;
+    case CollectiveOp::AllGather:
+      set[role] = owner(piece) == role;
+      break;
+    case CollectiveOp::Broadcast:
+    case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
+      set[role] = role == 0;
+      break;
+    case CollectiveOp::AllToAll:
+      set[role] = owner(piece) == role;
+      break;
+  }
+  return set;
+}
+
+bool Player::promises(std::uint32_t role, std::uint32_t piece) const {
+  if (!is_member(role)) return false;
+  if (case_.op == CollectiveOp::ReduceScatter) return owner(piece) == role;
+  if (case_.op == CollectiveOp::AllToAll) return destination(piece) == role;
+  return case_.op != CollectiveOp::Reduce || role == 0;
+}
+
+// Empty: the operation promises nothing about it.
+Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
+  Contributions set(case_.ranks, false);
+  if (!is_member(role)) return set;
+  Contributions all(case_.ranks, true);
+  for (std::uint32_t server = 0; server < case_.servers; ++server)
+    all[case_.ranks - 1 - server] = false;
+  switch (case_.op) {
+    case CollectiveOp::AllReduce:
+      return all;
+    case CollectiveOp::ReduceScatter:
+      return owner(piece) == role ? all : set;
+    case CollectiveOp::Reduce:
+      return role == 0 ? all : set;
+    case CollectiveOp::AllGather:
+      set[owner(piece)] = true;
+      break;
+    case CollectiveOp::Broadcast:
+    case CollectiveOp::SendRecv:
+    case CollectiveOp::HostCopy:
+      set[0] = true;
+      break;
+    case CollectiveOp::AllToAll:
+      set[owner(piece)] =
+          destination(piece) == role &&
+          Blocks{.ranks = case_.ranks, .bytes = case_.bytes, .matrix = case_.matrix}.sends(
+              owner(piece), role);
+      break;
+  }
+  return set;
+}
+
+Player::Applied Player::apply(Contributions value, std::uint32_t message,
+                              std::uint32_t piece) const {
+  const Contributions& arrived = values_[message][place_in(message, piece).value()];
+  if (!messages_[message].reduce) return {arrived, {}};
+  for (std::uint32_t rank = 0; rank < case_.ranks; ++rank) {
+    if (value[rank] && arrived[rank])
+      return {value, fmt::format("{} adds the contribution of rank {} to piece {} a second time",
+                                 name(message), rank, piece)};
+    value[rank] = value[rank] || arrived[rank];
+  }
+  return {std::move(value), {}};
+}
+
+std::optional<std::string> Player::send(std::uint32_t index) {
+  const Message& message = messages_[index];
+  for (std::uint32_t i = 0; i < message.piece_count(); ++i) {
+    const std::uint32_t piece = message.piece(i);
+    Contributions value = initial(message.from, piece);
+    for (const std::uint32_t before : message.after) {
+      if (!carries(before, piece)) continue;
+      Applied applied = apply(std::move(value), before, piece);
+      if (applied.fault) return applied.fault;
+      value = std::move(applied.value);
+    }
+    if (is_nothing(value))
+      return fmt::format("{} carries piece {}, which rank {} does not hold", name(index), piece,
+                         message.from);
+    values_[index].push_back(std::move(value));
+  }
+  return {};
+}
+
+Player::Outcome Player::outcome(std::uint32_t role, std::uint32_t piece,
+                                std::span<const std::uint32_t> received) const {
+  Contributions value = initial(role, piece);
+  std::optional<std::uint32_t> latest;
+  for (const std::uint32_t index : received) {
+    if (latest && !messages_[index].reduce && messages_[index].step <= messages_[*latest].step)
+      return {value, SymbolicFault{fmt::format("{} replaces piece {} while {} arrives", name(index),
+                                               piece, name(*latest)),
+                                   index}};
+    latest = index;
+    Applied applied = apply(std::move(value), index, piece);
+    if (applied.fault) return {{}, SymbolicFault{*applied.fault, index}};
+    value = std::move(applied.value);
+  }
+  return {std::move(value), {}};
+}
+
+// "without those of ranks 1, 2", "with those of rank 3 too many", or both.
+std::string difference(const Contributions& value, const Contributions& want) {
+  std::vector<std::uint32_t> missing;
+  std::vector<std::uint32_t> unwanted;
+  for (std::uint32_t rank = 0; rank < want.size(); ++rank) {
+    if (want[rank] && !value[rank]) missing.push_back(rank);
+    if (value[rank] && !want[rank]) unwanted.push_back(rank);
+  }
+  const auto ranks = [](const std::vector<std::uint32_t>& list) {
+    return fmt::format("{} {}", list.size() == 1 ? "rank" : "ranks", fmt::join(list, ", "));
+  };
+  std::string text;
+  if (!missing.empty()) text += " without what comes from " + ranks(missing);
+  if (!unwanted.empty())
+    text += (text.empty() ? " with what " : " and with what ") +
+            fmt::format("is not wanted from {}", ranks(unwanted));
+  return text;
+}
+
+std::optional<SymbolicFault> Player::outcome_fault(std::uint32_t role, std::uint32_t piece,
+                                                   std::span<const std::uint32_t> received) const {
+  const Outcome ends = outcome(role, piece, received);
+  if (ends.fault) return ends.fault;
+  const Contributions want = wanted(role, piece);
+  if (is_nothing(want) || ends.value == want) return {};
+  return SymbolicFault{fmt::format("rank {} ends with the wrong contributions in piece {}:{}", role,
+                                   piece, difference(ends.value, want)),
+                       {}};
+}
+
+std::optional<SymbolicFault> Player::outcome_fault() const {
+  // By role: pieces that it receives and by which message, in the order of pieces, then messages.
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> received(case_.ranks);
+  for (std::uint32_t index = 0; index < messages_.size(); ++index) {
+    const Message& message = messages_[index];
+    if (message.to >= case_.ranks) continue;
+    for (std::uint32_t i = 0; i < message.piece_count(); ++i)
+      received[message.to].emplace_back(message.piece(i), index);
+  }
+  std::vector<std::uint32_t> of_piece;
+  for (std::uint32_t role = 0; role < case_.ranks; ++role) {
+    std::ranges::sort(received[role]);
+    auto next = received[role].begin();
+    for (std::uint32_t piece = 0; piece < case_.pieces; ++piece) {
+      of_piece.clear();
+      for (; next != received[role].end() && next->first == piece; ++next)
+        of_piece.push_back(next->second);
+      if (of_piece.empty() && !promises(role, piece)) continue;
+      if (auto fault = outcome_fault(role, piece, of_piece)) return fault;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<SymbolicFault> find_fault(const SymbolicCase& the_case,
+                                        std::span<const Message> messages) {
+  return Player(the_case, messages).play();
+}
+
+std::optional<std::string> symbolic_fault(const SymbolicCase& the_case,
+                                          std::span<const Message> messages) {
+  const auto fault = find_fault(the_case, messages);
+  return fault ? std::optional(fault->problem) : std::nullopt;
+}
+
+std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
+                                          const GroupPlace& place, Bytes bytes) {
+  const SymbolicCase the_case{
+      .op = algorithm.op(),
+      .ranks = static_cast<std::uint32_t>(place.gpus.size()),
+      .pieces = algorithm.pieces(place),
+      .bytes = bytes.value(),
+      .parties = static_cast<std::uint32_t>(algorithm.parties(place).size()),
+      .servers = algorithm.servers(place),
+      .matrix = place.matrix};
+  const std::vector<Message> messages = algorithm.messages(place, bytes);
+  return symbolic_fault(the_case, messages);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,144 @@
+#include "sim/nccl/communicator.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr double kPcieGen3 = 12.0;           // GB/s; a slower ring gets half the threads
+constexpr double kNetRatePerChannel = 14.0;  // GB/s
+
+// Every search channel runs twice, the second time on the second tree; fast rings of few channels
+// between nodes twice again (src/graph/connect.cc).
+std::uint32_t ring_channels_wanted(const Communicator& made) {
+  std::uint32_t channels = 2 * std::min(made.graphs.ring.channels, made.graphs.tree.channels);
+  const bool again = made.node.sm >= 90 && made.nodes > 1 && made.graphs.ring.intra > 45.0;
+  if (again && channels < 16) channels *= 2;
+  return channels;
+}
+
+std::uint32_t nvls_channels_wanted(const Communicator& made) {
+  if (!made.graphs.nvls || !made.options.nvls) return 0;
+  return made.node.sm < 100 ? 16 : made.nodes > 1 ? 32 : 24;
+}
+
+// More channels than NCCL would take find no wires left for them; fewer leave some idle.
+void bound_channels(Communicator& made) {
+  const std::uint32_t most = made.options.channels_most.value_or(kChannelsMost);
+  const std::uint32_t wanted = ring_channels_wanted(made);
+  const std::uint32_t least = std::max(wanted, made.options.channels_least.value_or(1));
+  made.channels = std::clamp(std::min(least, most), 1U, kChannelsMost);
+  made.channel_share = std::min(1.0, static_cast<double>(made.channels) / std::max(wanted, 1U));
+  const std::uint32_t nvls = nvls_channels_wanted(made);
+  made.nvls_channels = std::min(nvls, most);
+  if (nvls > 0) made.nvls_channel_share = static_cast<double>(made.nvls_channels) / nvls;
+}
+
+// The lesser of each figure, and the farther type of path.
+ChannelGraph least_of(ChannelGraph graph, const ChannelGraph& other) {
+  graph.channels = std::min(graph.channels, other.channels);
+  graph.intra = std::min(graph.intra, other.intra);
+  graph.inter = std::min(graph.inter, other.inter);
+  graph.type_intra = std::max(graph.type_intra, other.type_intra);
+  graph.type_inter = std::max(graph.type_inter, other.type_inter);
+  graph.same_channels = graph.same_channels && other.same_channels;
+  return graph;
+}
+
+// Every node searches its own graphs, then all take the least of each figure (initTransportsRank in
+// src/init.cc).
+Graphs graphs_of(const CommunicatorShape& shape) {
+  Graphs graphs = search_graphs(shape.node);
+  for (const NodeView& other : shape.others) {
+    const Graphs found = search_graphs(other);
+    graphs.ring = least_of(graphs.ring, found.ring);
+    graphs.tree = least_of(graphs.tree, found.tree);
+    graphs.nvls = graphs.nvls && found.nvls ? std::optional(least_of(*graphs.nvls, *found.nvls))
+                                            : std::nullopt;
+  }
+  return graphs;
+}
+
+// A peer over NVLink takes two channels for each of its links; over PCIe two; over the network one
+// for each NIC or 14 GB/s. All pairs take the least of their channels.
+std::uint32_t channels_per_peer(const Communicator& made) {
+  const NodeView& node = made.node;
+  std::uint32_t least = kChannelsMost;
+  if (node.gpus.size() > 1) {
+    const bool nvlink = node.scale_up != NodeView::ScaleUp::None && node.nvlink_wire > 0.0;
+    const double wires = nvlink ? std::max(1.0, node.nvlink / node.nvlink_wire) : 1.0;
+    least = std::min(least, static_cast<std::uint32_t>(2.0 * wires));
+  }
+  if (made.nodes > 1) {
+    double rate = 0.0;
+    for (const NodeNic& nic : node.nics) rate = std::max(rate, nic.rate);
+    const double nics_per_gpu = std::max(
+        1.0, static_cast<double>(node.nics.size()) / static_cast<double>(node.gpus.size()));
+    least = std::min(least, static_cast<std::uint32_t>(
+                                std::max(nics_per_gpu, std::ceil(rate / kNetRatePerChannel))));
+  }
+  return std::max(least, 1U);
+}
+
+std::uint32_t threads_most(const Communicator& made, Algorithm algorithm, Protocol protocol) {
+  if (algorithm != Algorithm::Ring && algorithm != Algorithm::Tree) return 640;
+  if (protocol == Protocol::LL128) return 640;
+  const ChannelGraph& ring = made.graphs.ring;
+  const bool slow = algorithm == Algorithm::Ring && protocol == Protocol::Simple &&
+                    ring.intra * ring.channels <= kPcieGen3;
+  return slow ? 256 : 512;
+}
+
+double bytes_per_thread(const Communicator& made, Algorithm algorithm, Protocol protocol) {
+  if (algorithm == Algorithm::CollNetChain || algorithm == Algorithm::CollNetDirect) return 512.0;
+  if (protocol == Protocol::Simple) return 64.0;
+  const bool shared = protocol == Protocol::LL && algorithm == Algorithm::Ring;
+  return shared ? 8.0 * made.ranks : 8.0;
+}
+
+std::uint32_t worth_planning(const Communicator& made, CollectiveOp op, double bytes,
+                             std::uint32_t channels) {
+  const double least = made.constants.rules.bytes_per_channel_least;
+  if (least <= 0.0) return channels;
+  const double traffic = op == CollectiveOp::AllReduce ? 2.0 * bytes : bytes;
+  const auto wanted = static_cast<std::uint32_t>(std::ceil(std::min(traffic / least, 1e6)));
+  return std::clamp(wanted, 1U, channels);
+}
+
+}  // namespace
+
+Communicator make_communicator(const CommunicatorShape& shape, const Options& options) {
+  TY_CHECK(shape.ranks >= 2 && shape.nodes >= 1, shape.ranks, shape.nodes);
+  TY_CHECK((shape.nodes > 1) == !shape.node.nics.empty(), shape.nodes, shape.node.nics.size());
+  Communicator made{.node = shape.node,
+                    .ranks = shape.ranks,
+                    .nodes = shape.nodes,
+                    .options = options,
+                    .constants = tuning_constants(options.version),
+                    .graphs = graphs_of(shape)};
+  bound_channels(made);
+  made.p2p_channels = std::bit_ceil(made.channels);
+  made.p2p_channels_per_peer = std::min(std::bit_ceil(channels_per_peer(made)), made.p2p_channels);
+  return made;
+}
+
+LaunchShape launch_shape(const Communicator& communicator, CollectiveOp op, Algorithm algorithm,
+                         Protocol protocol, double bytes) {
+  LaunchShape shape{.channels = communicator.channels,
+                    .threads = threads_most(communicator, algorithm, protocol)};
+  if (algorithm == Algorithm::Nvls || algorithm == Algorithm::NvlsTree)
+    return {.channels = communicator.nvls_channels, .threads = shape.threads};
+  const double least = bytes_per_thread(communicator, algorithm, protocol);
+  while (shape.channels > 1 && bytes < shape.channels * shape.threads * least) --shape.channels;
+  while (bytes < shape.channels * shape.threads * least && shape.threads % 128 == 0)
+    shape.threads /= 2;
+  shape.channels = worth_planning(communicator, op, bytes, shape.channels);
+  return shape;
+}
+
+}  // namespace trainyard::nccl

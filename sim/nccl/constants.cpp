@@ -1,0 +1,166 @@
+#include "sim/nccl/constants.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFolder = "sim/nccl/data";
+constexpr std::string_view kPrefix = "tuning_";
+
+constexpr std::array<std::string_view, kAlgorithms.size()> kAlgorithmKeys{
+    "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
+constexpr std::array<std::string_view, kGenerations> kGenerationKeys{"volta", "ampere", "hopper",
+                                                                     "blackwell"};
+constexpr std::array<std::string_view, kProtocols.size()> kProtocolKeys{"ll", "ll128", "simple"};
+constexpr std::array<std::string_view, 5> kNvlsRates{"graph", "five_sixths", "five_sixths_reduce",
+                                                     "five_sixths_gather_less_own", "efficiency"};
+
+// The numbers under a key; a problem is reported where there are not `count` (0: any number).
+std::vector<double> numbers(JsonObject& object, std::string_view key, std::size_t count) {
+  const Json& value = object.raw(key);
+  std::vector<double> result;
+  if (value.is_array())
+    for (const Json& item : value)
+      if (item.is_number()) result.push_back(item.get<double>());
+  const bool whole = value.is_array() && result.size() == value.size() && !result.empty();
+  if (whole && (count == 0 || result.size() == count)) return result;
+  object.report(key, fmt::format("must be a list of {} numbers",
+                                 count == 0 ? "some" : std::to_string(count)));
+  return std::vector<double>(std::max<std::size_t>(count, 1), 0.0);
+}
+
+std::array<double, 3> three(JsonObject& object, std::string_view key) {
+  const std::vector<double> values = numbers(object, key, 3);
+  return {values[0], values[1], values[2]};
+}
+
+LatencyTable latencies(JsonObject object) {
+  LatencyTable table{};
+  for (std::size_t i = 0; i < kAlgorithms.size(); ++i) table[i] = three(object, kAlgorithmKeys[i]);
+  return table;
+}
+
+RateTable rates(JsonObject object) {
+  RateTable table{};
+  for (std::size_t i = 0; i < kGenerations; ++i) table[i] = three(object, kGenerationKeys[i]);
+  return table;
+}
+
+TuningRules rules(JsonObject object) {
+  TuningRules rules;
+  rules.ring_ll_share = object.number("ring_ll_share");
+  rules.ring_ll_share_gather_one_node = object.number("ring_ll_share_gather_one_node");
+  rules.ring_ll128_share_one_rank_per_node = object.number("ring_ll128_share_one_rank_per_node");
+  rules.inter_steps_per_node =
+      object.choice("inter_steps", {"two_per_other_node", "two_per_node"}) == "two_per_node";
+  const std::string rate =
+      object.choice("nvls_rate", std::vector<std::string>(kNvlsRates.begin(), kNvlsRates.end()));
+  const auto found = std::find(kNvlsRates.begin(), kNvlsRates.end(), rate);
+  if (found != kNvlsRates.end())
+    rules.nvls_rate = static_cast<NvlsRate>(found - kNvlsRates.begin());
+  rules.nvls_gathers = object.boolean("nvls_gathers");
+  rules.nvls_tree_levels_are_nodes =
+      object.choice("nvls_tree_levels", {"log2", "nodes"}) == "nodes";
+  rules.nvls_tree_corrected = object.boolean("nvls_tree_corrected");
+  rules.pat = object.boolean("pat");
+  rules.lone_rank_takes_tree_latency = object.boolean("lone_rank_takes_tree_latency");
+  rules.ll128_newest_sm =
+      static_cast<std::uint32_t>(object.integer("ll128_newest_sm", {.least = 0, .most = 9999}));
+  rules.bytes_per_channel_least = object.number("bytes_per_channel_least", {.least = 0.0});
+  return rules;
+}
+
+TuningConstants read(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  JsonObject root = file.root();
+  root.ignore("description");
+  root.ignore("source");
+  TuningConstants made;
+  made.version = root.text("version");
+  made.base_latency_us = latencies(root.object("base_latency_us"));
+  JsonObject steps = root.object("step_latency_us");
+  made.step_latency_us = {latencies(steps.object("nvlink")), latencies(steps.object("pcie")),
+                          latencies(steps.object("network"))};
+  made.ll_rate = rates(root.object("ll_rate"));
+  JsonObject caps = root.object("channel_caps");
+  made.ring_ll128_cap = rates(caps.object("ring_ll128"));
+  made.tree_ll128_cap = rates(caps.object("tree_ll128"));
+  made.tree_cap = rates(caps.object("tree"));
+  made.nvls_tree_cap = rates(caps.object("nvls_tree"));
+  JsonObject efficiency = root.object("nvls_efficiency");
+  for (std::size_t i = 0; i < kGenerations; ++i)
+    made.nvls_efficiency[i] = efficiency.number(kGenerationKeys[i]);
+  JsonObject correction = root.object("tree_correction");
+  for (std::size_t i = 0; i < kProtocols.size(); ++i)
+    made.tree_correction[i] = numbers(correction, kProtocolKeys[i], 0);
+  made.rules = rules(root.object("rules"));
+  file.finish();
+  return made;
+}
+
+// Major and minor of "2.27", "2.27.3" or "v2.27.3-1".
+std::optional<std::pair<int, int>> release(std::string_view text) {
+  if (text.starts_with('v')) text.remove_prefix(1);
+  std::pair<int, int> parts{0, 0};
+  const std::size_t dot = text.find('.');
+  if (dot == std::string_view::npos) return {};
+  const auto number = [](std::string_view digits) {
+    int value = -1;
+    for (const char digit : digits.substr(0, 4)) {
+      if (digit < '0' || digit > '9') break;
+      value = std::max(value, 0) * 10 + (digit - '0');
+    }
+    return value;
+  };
+  parts = {number(text.substr(0, dot)), number(text.substr(dot + 1))};
+  if (parts.first < 0 || parts.second < 0) return {};
+  return parts;
+}
+
+}  // namespace
+
+std::vector<std::string> tuning_versions() {
+  const auto read = [](const std::filesystem::path&) {
+    std::vector<std::string> versions;
+    for (const std::string& name : data_names(kFolder))
+      if (name.starts_with(kPrefix)) versions.push_back(name.substr(kPrefix.size()));
+    std::sort(versions.begin(), versions.end(),
+              [](const auto& a, const auto& b) { return release(a) < release(b); });
+    return versions;
+  };
+  return read_once<std::vector<std::string>>(data_directory() / kFolder, read);
+}
+
+std::string data_version(const std::string& version) {
+  const std::vector<std::string> known = tuning_versions();
+  const std::string hint = fmt::format(
+      "known: {}; what came between two of them is taken for the older", fmt::join(known, ", "));
+  const auto wanted = release(version);
+  if (!wanted)
+    throw InputError({"", "", fmt::format("\"{}\" is no version of NCCL", version), hint});
+  const std::string* best = nullptr;
+  for (const std::string& candidate : known)
+    if (release(candidate) <= wanted) best = &candidate;
+  if (best == nullptr || release(known.back()) < wanted)
+    throw InputError({"", "", fmt::format("there is no data for NCCL {}", version), hint});
+  return *best;
+}
+
+TuningConstants tuning_constants(const std::string& version) {
+  const auto file = data_file(kFolder, std::string(kPrefix) + data_version(version));
+  return read_once<TuningConstants>(file, read);
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,231 @@
+#include "sim/nccl/fit/fit_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "sim/nccl/fit/least_squares.hpp"
+
+namespace trainyard::nccl::fit {
+
+namespace {
+
+// Guesses of the right order; the same for all generations.
+MachineModel first_machine(double link_rate, std::vector<std::uint32_t> measured_on) {
+  return {.launch_us = 6.0,
+          .ll_step_us = 0.9,
+          .simple_step_us = 4.0,
+          .channel_rate = 12.0,
+          .copy_rate = 900.0,
+          .link_rate = link_rate,
+          .measured_on = std::move(measured_on)};
+}
+
+constexpr ProtocolModel kFirstProtocols{.ll128_step_us = 1.6,
+                                        .ll_share = 0.6,
+                                        .ll128_share = 0.75,
+                                        .ring_share = 0.98,
+                                        .own_share = 2.0,
+                                        .nvls_us = 25.0,
+                                        .nvls_round_steps = 2.0,
+                                        .nvls_share = 0.8,
+                                        .exchange_ll_us = 3.0,
+                                        .exchange_steps = 2.5,
+                                        .exchange_ll_share = 0.3,
+                                        .exchange_share = 0.8};
+constexpr MessageModel kFirstMessages{.ll_us = 3.5,
+                                      .ll128_us = 5.0,
+                                      .simple_us = 10.0,
+                                      .exchange_us = 1.0,
+                                      .pipeline = 2.0,
+                                      .nvls_tree_share = 0.1,
+                                      .nvls_pipeline = 0.7};
+// Latency and rate of its adapters are known (1.0 to 1.3 us over one switch, 48.5 of 50 GB/s); the
+// others' are fitted.
+constexpr const char* kReference = "infiniband";
+constexpr Fabric kReferenceFabric{.latency_us = 1.15, .efficiency = 0.97, .exchange_share = 0.9};
+constexpr Fabric kFirstFabric{.latency_us = 5.0, .efficiency = 0.85, .exchange_share = 0.9};
+constexpr double kEfficiencyMost = 0.97;
+constexpr double kFirstRendezvousUs = 4.0;
+constexpr double kFirstInjectUs = 12.0;
+
+// Constants as one list of positive numbers.
+using Handles = std::vector<double*>;
+
+std::vector<double> values_of(const Handles& handles) {
+  std::vector<double> values;
+  for (const double* handle : handles) values.push_back(*handle);
+  return values;
+}
+
+void assign(const Handles& handles, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < handles.size(); ++i) *handles[i] = values[i];
+}
+
+// Improves what the handles point at within `constants`.
+void fit(Constants& constants, const Handles& handles, const Selection& rows) {
+  if (rows.empty()) return;
+  const Residuals residuals = [&](const std::vector<double>& values) {
+    assign(handles, values);
+    std::vector<double> made;
+    made.reserve(rows.size());
+    for (const Sample* row : rows)
+      made.push_back(std::log(predict_us(constants, *row) / row->time_us));
+    return made;
+  };
+  assign(handles, fit_positive(values_of(handles), residuals, {}));
+}
+
+template <class Model>
+void add_handles(Handles& handles, Model& model, std::span<const Parameter<Model>> parameters) {
+  for (const auto& parameter : parameters) handles.push_back(&(model.*parameter.value));
+}
+
+// All generations at once, for the protocols are theirs together.
+void fit_nodes(Constants& constants, const Selection& rows) {
+  constants.machines = {{Generation::Ampere, first_machine(240.0, {80})},
+                        {Generation::Hopper, first_machine(370.8, {90})},
+                        {Generation::Blackwell, first_machine(721.8, {100, 103})}};
+  constants.protocols = kFirstProtocols;
+  Selection own;
+  for (const Sample* row : rows)
+    if (row->one_node() && constants.machines.contains(row->generation())) own.push_back(row);
+  Handles handles;
+  for (auto& [generation, machine] : constants.machines)
+    add_handles(handles, machine, machine_parameters());
+  add_handles(handles, constants.protocols, protocol_parameters());
+  fit(constants, handles, own);
+}
+
+void fit_networks(Constants& constants, const Selection& rows) {
+  constants.messages = kFirstMessages;
+  Selection own;
+  for (const Sample* row : rows) {
+    if (row->one_node() || !constants.machines.contains(row->generation())) continue;
+    own.push_back(row);
+    Fabric& fabric = constants.fabrics[row->fabric];
+    fabric = row->fabric == kReference ? kReferenceFabric : kFirstFabric;
+    if (row->rendezvous_bytes) fabric.rendezvous_us = kFirstRendezvousUs;
+    if (row->inject_bytes) fabric.inject_us = kFirstInjectUs;
+  }
+  Handles handles;
+  add_handles(handles, constants.messages, message_parameters());
+  for (auto& [name, fabric] : constants.fabrics) {
+    handles.push_back(&fabric.exchange_share);
+    if (fabric.rendezvous_us > 0.0) handles.push_back(&fabric.rendezvous_us);
+    if (fabric.inject_us > 0.0) handles.push_back(&fabric.inject_us);
+    if (name == kReference) continue;
+    handles.push_back(&fabric.latency_us);
+    handles.push_back(&fabric.efficiency);
+  }
+  fit(constants, handles, own);
+  for (auto& [name, fabric] : constants.fabrics)
+    fabric.efficiency = std::min(fabric.efficiency, kEfficiencyMost);
+}
+
+// What a row's time depends on: nothing can be learned of it from rows of other kinds.
+std::string kind_of(const Sample& sample, Split split) {
+  const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
+  const bool large = sample.one_node() && sample.communicator->ranks > 8;
+  return fmt::format("{} {} {}", static_cast<int>(sample.generation()),
+                     exchange ? to_string(sample.op) : to_text(sample.choice).substr(0, 6),
+                     split == Split::Ranks && large ? "large" : sample.fabric);
+}
+
+bool may_leave(const Sample& sample, Split split) {
+  return split != Split::Ranks || sample.communicator->ranks <= 8;
+}
+
+std::string part_of(const Sample& sample, std::size_t index, Split split) {
+  if (split == Split::Thirds) return std::to_string(index % 3);
+  if (split == Split::Ranks)
+    return fmt::format("{} {}", static_cast<int>(sample.generation()), sample.communicator->ranks);
+  if (!sample.one_node()) return sample.source;
+  return fmt::format("{} {}", sample.source, sample.communicator->constants.version);
+}
+
+void judge(const Constants& constants, const Sample& row, ErrorTable& table,
+           const std::string& line) {
+  table.add({line, std::string(to_string(row.op)), row.bytes},
+            predict_us(constants, row) / row.time_us);
+}
+
+}  // namespace
+
+Selection select(const Samples& samples, Rows rows) {
+  Selection chosen;
+  for (const Sample& sample : samples.rows) {
+    const Rows kind = !sample.fitted      ? Rows::Unfitted
+                      : sample.one_node() ? Rows::OneNode
+                                          : Rows::SeveralNodes;
+    if (kind == rows && sample.generation() != Generation::Volta) chosen.push_back(&sample);
+  }
+  return chosen;
+}
+
+Selection select_fitted(const Samples& samples) {
+  Selection chosen = select(samples, Rows::OneNode);
+  for (const Sample* row : select(samples, Rows::SeveralNodes)) chosen.push_back(row);
+  return chosen;
+}
+
+Constants fit_constants(const Selection& rows) {
+  Constants constants;
+  fit_nodes(constants, rows);
+  fit_networks(constants, rows);
+  return constants;
+}
+
+ErrorTable cross_validate(const Selection& rows, Split split, const Selection* judged) {
+  std::set<std::string> parts;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (may_leave(*rows[i], split)) parts.insert(part_of(*rows[i], i, split));
+  const auto is_judged = [&](const Sample* row) {
+    return judged == nullptr || std::find(judged->begin(), judged->end(), row) != judged->end();
+  };
+  ErrorTable table;
+  for (const std::string& part : parts) {
+    Selection kept;
+    Selection left_out;
+    std::set<std::string> kinds;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const bool out = part_of(*rows[i], i, split) == part;
+      (out ? left_out : kept).push_back(rows[i]);
+      if (!out) kinds.insert(kind_of(*rows[i], split));
+    }
+    const Constants constants = fit_constants(kept);
+    for (const Sample* row : left_out)
+      if (kinds.contains(kind_of(*row, split)) && can_predict(constants, *row) && is_judged(row))
+        judge(constants, *row, table, split == Split::Source ? part : machine_name(*row));
+  }
+  return table;
+}
+
+ErrorTable errors_of(const Constants& constants, const Selection& rows) {
+  ErrorTable table;
+  for (const Sample* row : rows)
+    if (can_predict(constants, *row)) judge(constants, *row, table, machine_name(*row));
+  return table;
+}
+
+ErrorTable unfitted_errors(const Selection& rows) {
+  ErrorTable table;
+  for (const Sample* row : rows)
+    if (const auto expected = unfitted_us(*row))
+      table.add({machine_name(*row), std::string(to_string(row->op)), row->bytes},
+                *expected / row->time_us);
+  return table;
+}
+
+std::string machine_name(const Sample& sample) {
+  if (!sample.one_node()) return sample.source;
+  constexpr std::array kNames{"V100", "A100", "H100", "B200"};
+  constexpr std::uint32_t kServer = 8;  // more GPUs on one switch are a rack's
+  const char* rack = sample.communicator->ranks > kServer ? ", rack" : "";
+  return std::string(kNames.at(static_cast<std::size_t>(sample.generation()))) + rack;
+}
+
+}  // namespace trainyard::nccl::fit

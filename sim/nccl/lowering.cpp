@@ -1,0 +1,153 @@
+// From NCCL's choice to phases (lower() of transport.hpp).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/collectives/algorithms/double_tree.hpp"
+#include "sim/collectives/algorithms/nvls.hpp"
+#include "sim/collectives/algorithms/pat.hpp"
+#include "sim/collectives/algorithms/ring.hpp"
+#include "sim/collectives/algorithms/sharp.hpp"
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/placement.hpp"
+#include "sim/nccl/transport.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr double kTreeChannelBytes = 32.0 * 1024.0;  // below, "tree" keeps to fewer channels
+constexpr double kFewBytes = 64.0;  // one rail takes them in nanoseconds, like NCCL's one channel
+
+bool is_rooted(CollectiveOp op) {
+  return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
+}
+
+// All chains that a registered algorithm puts on the links.
+std::vector<Chain> registered(const GroupPlace& place, CollectiveOp op, std::string_view name,
+                              double bytes) {
+  const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
+  TY_CHECK(algorithm != nullptr, name);
+  std::vector<Chain> chains;
+  for (Phase& phase : algorithm->phases(place, Bytes{bytes}))
+    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
+  return chains;
+}
+
+// The whole buffer over every hop but the one that closes the ring: from the root on, or up to it.
+std::vector<Chain> rooted_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+  const std::vector<Ring> rings = rings_of(place);
+  LoadSum loads(place.cluster);
+  std::vector<Chain> chains;
+  for (Ring ring : rings) {
+    std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), 0U), ring.end());
+    const std::size_t skipped = op == CollectiveOp::Broadcast ? ring.size() - 1 : 0;
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      if (i == skipped) continue;
+      loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]),
+                bytes / static_cast<double>(rings.size()));
+    }
+    if (Chain chain = loads.take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+// A pass that reduces, one that gathers, or both.
+std::vector<Chain> passing_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+  LoadSum loads(place.cluster);
+  return ring_chains(place, rings_of(place), bytes, op == CollectiveOp::AllReduce ? 2 : 1, loads);
+}
+
+void scale(std::vector<Chain>& chains, double factor) {
+  for (Chain& chain : chains)
+    for (LinkLoad& load : chain.loads) load.bytes *= factor;
+}
+
+std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
+  const std::size_t rails = bytes <= kFewBytes ? 1 : rails_of(place, placement_of(place)).size();
+  const double enough = std::max(bytes, kTreeChannelBytes * static_cast<double>(rails));
+  std::vector<Chain> chains = double_tree_chains(place, Bytes{enough});
+  scale(chains, bytes / enough);
+  return chains;
+}
+
+// Over switches that reduce. A gather or scatter brings each NIC (N-1)/N of its share one way
+// whatever the switches do: that is the hierarchical one's load.
+std::vector<Chain> reduced_chains(const GroupPlace& place, CollectiveOp op, InNode in_node,
+                                  double bytes) {
+  if (op != CollectiveOp::AllReduce) return registered(place, op, "hierarchical", bytes);
+  return sharp_chains(place, in_node, bytes);
+}
+
+std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, double bytes) {
+  switch (choice.method.algorithm) {
+    case Algorithm::Ring:
+      return is_rooted(choice.op) ? rooted_chains(place, choice.op, bytes)
+                                  : passing_chains(place, choice.op, bytes);
+    case Algorithm::Tree:
+      return tree_chains(place, bytes);
+    case Algorithm::Nvls:
+      if (!nvls_refusal(place)) return nvls_chains(place, choice.op, bytes);
+      if (sharp_refusal(place, InNode::NvSwitch)) break;
+      return reduced_chains(place, choice.op, InNode::NvSwitch, bytes);
+    case Algorithm::NvlsTree:
+      if (nvls_tree_refusal(place)) break;
+      return nvls_tree_chains(place, bytes);
+    case Algorithm::Pat:
+      return pat_chains(place, choice.op, bytes);
+    case Algorithm::CollNetDirect:
+    case Algorithm::CollNetChain:
+      if (sharp_refusal(place, InNode::Direct)) break;
+      return reduced_chains(place, choice.op, InNode::Direct, bytes);
+  }
+  throw RunError(
+      fmt::format("{} of {} by {} cannot be simulated on this group (exclude it: "
+                  "NCCL_ALGO=^{})",
+                  to_string(choice.op), describe(place.gpus), to_string(choice.method.algorithm),
+                  to_string(choice.method.algorithm)));
+}
+
+double payload(const Chain& chain) {
+  double most = 0.0;
+  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
+  return most;
+}
+
+}  // namespace
+
+std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes) {
+  std::vector<Phase> phases(1);
+  Phase& phase = phases.front();
+  phase.latency = Seconds{choice.prediction.latency_us * 1e-6};
+  if (bytes <= 0.0) return phases;
+  phase.chains = chains_of(place, choice, bytes);
+  scale(phase.chains, 1.0 / wire_efficiency(choice.method.protocol));
+  const double transfer_s = choice.prediction.transfer_us(bytes) * 1e-6;
+  for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;
+  return phases;
+}
+
+std::optional<std::string> stepwise_algorithm(const Choice& choice, bool crosses_nodes) {
+  const bool sums = choice.op == CollectiveOp::AllReduce;
+  switch (choice.method.algorithm) {
+    case Algorithm::Ring:
+      return is_rooted(choice.op) ? "chain" : "ring";
+    case Algorithm::Tree:
+      return "tree";
+    case Algorithm::Pat:
+      return "pat";
+    case Algorithm::CollNetDirect:
+    case Algorithm::CollNetChain:
+      return sums ? "sharp" : "hierarchical";
+    case Algorithm::Nvls:
+      if (!crosses_nodes) return "nvls";
+      return sums ? "nvls_sharp" : "hierarchical";
+    case Algorithm::NvlsTree:
+      return "nvls_tree";
+  }
+  return {};
+}
+
+}  // namespace trainyard::nccl

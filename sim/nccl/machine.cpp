@@ -1,0 +1,125 @@
+#include "sim/nccl/machine.hpp"
+
+#include <array>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/base/read_once.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr const char* kFolder = "sim/nccl/data";
+
+constexpr std::array<Parameter<MachineModel>, 5> kMachine{{
+    {"launch_us", &MachineModel::launch_us},
+    {"ll_step_us", &MachineModel::ll_step_us},
+    {"simple_step_us", &MachineModel::simple_step_us},
+    {"channel_rate", &MachineModel::channel_rate},
+    {"copy_rate", &MachineModel::copy_rate},
+}};
+
+constexpr std::array<Parameter<ProtocolModel>, 12> kProtocolModel{{
+    {"ll128_step_us", &ProtocolModel::ll128_step_us},
+    {"ll_share", &ProtocolModel::ll_share},
+    {"ll128_share", &ProtocolModel::ll128_share},
+    {"ring_share", &ProtocolModel::ring_share},
+    {"own_share", &ProtocolModel::own_share},
+    {"nvls_us", &ProtocolModel::nvls_us},
+    {"nvls_round_steps", &ProtocolModel::nvls_round_steps},
+    {"nvls_share", &ProtocolModel::nvls_share},
+    {"exchange_ll_us", &ProtocolModel::exchange_ll_us},
+    {"exchange_steps", &ProtocolModel::exchange_steps},
+    {"exchange_ll_share", &ProtocolModel::exchange_ll_share},
+    {"exchange_share", &ProtocolModel::exchange_share},
+}};
+
+constexpr std::array<Parameter<MessageModel>, 7> kMessages{{
+    {"ll_us", &MessageModel::ll_us},
+    {"ll128_us", &MessageModel::ll128_us},
+    {"simple_us", &MessageModel::simple_us},
+    {"exchange_us", &MessageModel::exchange_us},
+    {"pipeline", &MessageModel::pipeline},
+    {"nvls_tree_share", &MessageModel::nvls_tree_share},
+    {"nvls_pipeline", &MessageModel::nvls_pipeline},
+}};
+
+template <class Model>
+Model read_parameters(JsonObject object, std::span<const Parameter<Model>> parameters) {
+  Model model;
+  for (const auto& parameter : parameters)
+    model.*parameter.value = object.number(parameter.key, {.least = 0.0});
+  return model;
+}
+
+const char* file_of(std::uint32_t compute_capability) {
+  switch (generation_of(compute_capability)) {
+    case Generation::Volta:
+      return nullptr;
+    case Generation::Ampere:
+      return "machine_ampere";
+    case Generation::Hopper:
+      return "machine_hopper";
+    case Generation::Blackwell:
+      return "machine_blackwell";
+  }
+  return nullptr;
+}
+
+void ignore_notes(JsonObject& root) {
+  for (const char* note : {"description", "source", "command", "rows", "errors"}) root.ignore(note);
+}
+
+MachineModel read_machine(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  JsonObject root = file.root();
+  ignore_notes(root);
+  MachineModel model = read_parameters(root.object("fitted"), machine_parameters());
+  model.link_rate = root.number("link_rate", {.least = 1.0});
+  for (const auto& capability : root.raw("measured_on"))
+    model.measured_on.push_back(capability.get<std::uint32_t>());
+  file.finish();
+  return model;
+}
+
+ProtocolModel read_protocols(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  JsonObject root = file.root();
+  ignore_notes(root);
+  const ProtocolModel model = read_parameters(root.object("fitted"), protocol_parameters());
+  file.finish();
+  return model;
+}
+
+MessageModel read_messages(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
+  JsonObject root = file.root();
+  ignore_notes(root);
+  MessageModel model = read_parameters(root.object("fitted"), message_parameters());
+  model.exchange_share = root.raw("fabrics").at("infiniband").at("exchange_share").get<double>();
+  file.finish();
+  return model;
+}
+
+}  // namespace
+
+std::span<const Parameter<MachineModel>> machine_parameters() { return kMachine; }
+std::span<const Parameter<ProtocolModel>> protocol_parameters() { return kProtocolModel; }
+std::span<const Parameter<MessageModel>> message_parameters() { return kMessages; }
+
+std::optional<MachineModel> machine_model(std::uint32_t compute_capability) {
+  const char* name = file_of(compute_capability);
+  if (name == nullptr) return {};
+  return read_once<MachineModel>(data_file(kFolder, name), read_machine);
+}
+
+ProtocolModel protocol_model() {
+  return read_once<ProtocolModel>(data_file(kFolder, "machine_protocols"), read_protocols);
+}
+
+MessageModel message_model() {
+  return read_once<MessageModel>(data_file(kFolder, "machine_network"), read_messages);
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,300 @@
+// The formulas of the machine model. n ranks on N nodes, g = n/N; S bytes; c channels; microseconds
+// and GB/s = 1000 bytes/us.
+//
+// Ring, s hops of every block (2(n-1) all_reduce; n-1 all_gather, reduce_scatter, broadcast and
+// reduce), of which x cross nodes: a block has to go round, so 2N or N do (none for N = 1).
+//
+//   LL      launch + (s-x) ll_step + x (ll + L)              + V / min(1/(1/(c r) + 1/R), network)
+//   LL128   launch + (s-x+3) ll128_step + x (ll128 + L)      + V / min(ll128_share B, network)
+//   Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(ring_share bus rate,
+//   network)
+//                                                            + S/n / (own_share B)
+//
+// V = s S/n is what each GPU sends (S for broadcast and reduce, which flow through), B the NVLink
+// of a GPU, r the rate of one channel under LL and R = ll_share B of all, L the latency of the
+// network, 3 the steps that fill and drain the buffers. The network carries V at the rate of the
+// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128. The bus rate is the
+// one that NCCL counts on, more where NVLink carries more than it counts, at most what it carries.
+//
+// Where messages meet in pairs (libfabric's rendezvous on Slingshot, sockets), one that no buffer
+// was posted for holds up its channel: NCCL posts 8 (NCCL_STEPS; 4 under Simple, whose messages
+// take two). What moves then takes at least (s m - posted) c rendezvous, of m messages to a block.
+//
+//   Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
+//           (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
+//
+// The root is what a chain of chunks costs over the best size of chunk; a tree's Simple rate is
+// ring_share times its channels' or all of NVLink, whichever is less.
+//
+//   NVLS    launch + nvls + rounds * nvls_round_steps * simple_step + S / (nvls_share B),
+//           rounds = S / (c * 8 * chunk)
+//   NVLSTree  NVLS + 2 log2(N) (simple + L), and with m and h the greater and the lesser of the
+//           time above and of S (N = 2) or 2S / network: m + share h + nvls_pipeline sqrt(h * 2
+//           log2(N) (simple + L)) for what moves
+//
+// chunk = 128 KiB, or 64, 32, 16 below 64, 8, 2 rounds of it (NVIDIA/nccl src/enqueue.cc). H100 x
+// 8: 16 channels, 8 heads: 1 GiB goes in 64 rounds of 16 MiB.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "sim/nccl/machine.hpp"
+#include "sim/nccl/tuning_parts.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr double kBytesPerUs = 1000.0;  // of 1 GB/s
+constexpr double kFillSteps = 3.0;
+constexpr double kRoundHeads = 8.0;  // 4 to 72 GPUs take as long as 8
+constexpr double kKibi = 1024.0;
+constexpr double kExchangeLlBytes = 16.0 * kKibi;  // NCCL_P2P_LL_THRESHOLD
+constexpr int kExchangeLlInAll =
+    2029;  // the release from which that holds for all channels together
+// NVIDIA/nccl src/enqueue.cc, src/device/prims_simple.h: buffers of a channel, a slice of Simple at
+// the least, what a channel has under way of a block, and LL's.
+constexpr double kSteps = 8.0;
+constexpr double kSliceLeast = 32.0 * kKibi;
+constexpr double kSimpleChunk = 2048.0 * kKibi;
+constexpr double kLlChunk = 32.0 * kKibi;
+constexpr double kLl128Chunk = 512.0 * kKibi;
+
+double us(double bytes, double rate) { return bytes / (kBytesPerUs * rate); }
+
+// Major and minor as one number, 2.29 -> 2029.
+int release_number(const std::string& text) {
+  const std::size_t dot = text.find('.');
+  if (dot == std::string::npos) return 0;
+  return 1000 * std::atoi(text.c_str()) + std::atoi(text.c_str() + dot + 1);
+}
+
+// NVLink of a GPU to all its peers, as it carries bytes, by what the fitted machines have; PCIe
+// where there is none.
+double link_share(const MachineModel& gpu, const Communicator& communicator) {
+  const NodeView& node = communicator.node;
+  if (node.gpus.size() < 2) return 1.0;
+  if (node.scale_up == NodeView::ScaleUp::None) return std::min(1.0, node.pcie / gpu.link_rate);
+  const bool mesh = node.scale_up == NodeView::ScaleUp::FullMesh;
+  const double peers = mesh ? static_cast<double>(node.gpus.size()) - 1.0 : 1.0;
+  return node.nvlink * node.nvlink_share * peers / gpu.link_rate;
+}
+
+double link_rate(const Machine& machine, const Communicator& communicator) {
+  return machine.gpu.link_rate * link_share(machine.gpu, communicator);
+}
+
+// The NICs that so many channels reach.
+double network_rate(const Machine& machine, const Communicator& communicator, double channels) {
+  if (communicator.nodes == 1) return std::numeric_limits<double>::infinity();
+  const double nics = std::max(1.0, static_cast<double>(machine.network.nics));
+  return machine.network.rate * std::min(1.0, channels / nics);
+}
+
+double step_us(const Machine& machine, Protocol protocol) {
+  if (protocol == Protocol::LL) return machine.gpu.ll_step_us;
+  return protocol == Protocol::LL128 ? machine.protocols.ll128_step_us : machine.gpu.simple_step_us;
+}
+
+double message_us(const Machine& machine, Protocol protocol) {
+  const MessageModel& messages = machine.messages;
+  const double once = protocol == Protocol::LL      ? messages.ll_us
+                      : protocol == Protocol::LL128 ? messages.ll128_us
+                                                    : messages.simple_us;
+  return once + machine.network.latency_us;
+}
+
+// What a GPU sends to the next one over NVLink, GB/s of user bytes.
+double inside_rate(const Machine& machine, const Communicator& communicator, const Choice& choice,
+                   double bus) {
+  const ProtocolModel& protocols = machine.protocols;
+  const double link = link_rate(machine, communicator);
+  if (choice.method.protocol == Protocol::LL)
+    return 1.0 / (1.0 / (choice.launch.channels * machine.gpu.channel_rate) +
+                  1.0 / (protocols.ll_share * link));
+  if (choice.method.protocol == Protocol::LL128)
+    return protocols.ll128_share * link * communicator.channel_share;
+  return std::min(bus * std::max(1.0, communicator.node.nvlink_share), link) * protocols.ring_share;
+}
+
+// What a ring sends, where the slowest hop sets the pace.
+double hop_rate(const Machine& machine, const Communicator& communicator, const Choice& choice) {
+  const bool simple = choice.method.protocol == Protocol::Simple;
+  const double bus = simple ? bus_rate(communicator, choice.op, choice.method) : 0.0;
+  return std::min(inside_rate(machine, communicator, choice, bus),
+                  network_rate(machine, communicator, choice.launch.channels) *
+                      wire_efficiency(choice.method.protocol));
+}
+
+// What a ring's messages between nodes take at the least, `bytes` a hop on all channels together.
+double rendezvous_us(const Machine& machine, const Choice& choice, double hops, double bytes) {
+  const Network& network = machine.network;
+  if (network.rendezvous_us <= 0.0) return 0.0;
+  const double channels = choice.launch.channels;
+  const double block = bytes / channels;
+  const bool simple = choice.method.protocol == Protocol::Simple;
+  const double chunk = simple                                      ? kSimpleChunk
+                       : choice.method.protocol == Protocol::LL128 ? kLl128Chunk
+                                                                   : kLlChunk;
+  double messages = std::max(1.0, block / chunk);
+  if (simple) messages *= std::clamp(std::floor(block / kSliceLeast), 1.0, 2.0);
+  const double wire = block / messages / wire_efficiency(choice.method.protocol);
+  if (wire <= network.rendezvous_bytes) return 0.0;
+  const double posted = simple ? kSteps / 2.0 : kSteps;
+  return std::max(0.0, hops * messages - posted) * channels * network.rendezvous_us;
+}
+
+struct Parts {
+  double latency_us = 0.0;
+  double transfer_us = 0.0;
+};
+
+Parts ring_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
+                double bytes) {
+  const Protocol protocol = choice.method.protocol;
+  const bool rooted = choice.op == CollectiveOp::Broadcast || choice.op == CollectiveOp::Reduce;
+  const double ranks = communicator.ranks;
+  const double hops = rooted ? ranks - 1.0 : ring_steps(choice.op, communicator.ranks);
+  const double rounds = choice.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
+  const double crossings =
+      communicator.nodes == 1 ? 0.0 : std::min(hops, rounds * communicator.nodes);
+  const double volume = rooted ? bytes : bytes * hops / ranks;
+  const double fill = protocol == Protocol::LL ? 0.0 : kFillSteps;
+  Parts parts;
+  parts.latency_us = machine.gpu.launch_us +
+                     (hops - crossings + fill) * step_us(machine, protocol) +
+                     crossings * message_us(machine, protocol);
+  parts.transfer_us = us(volume, hop_rate(machine, communicator, choice));
+  if (protocol == Protocol::Simple && !rooted)
+    parts.transfer_us +=
+        us(bytes / ranks, machine.protocols.own_share * link_rate(machine, communicator));
+  if (!rooted)
+    parts.transfer_us =
+        std::max(parts.transfer_us, rendezvous_us(machine, choice, hops, bytes / ranks));
+  return parts;
+}
+
+double levels_of(const Communicator& communicator) {
+  return static_cast<double>(std::bit_width(communicator.nodes)) - 1.0;
+}
+
+// What a tree over the nodes sends from a node.
+double tree_network_us(const Machine& machine, const Communicator& communicator, double channels,
+                       Protocol protocol, double bytes) {
+  if (communicator.nodes == 1) return 0.0;
+  const double rate = network_rate(machine, communicator, channels) * wire_efficiency(protocol);
+  return us(communicator.nodes == 2 ? bytes : 2.0 * bytes, rate);
+}
+
+Parts tree_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
+                double bytes) {
+  const Protocol protocol = choice.method.protocol;
+  const double local = std::floor(communicator.ranks_per_node());
+  const double across = 2.0 * levels_of(communicator) * message_us(machine, protocol);
+  const ChannelGraph& graph = communicator.graphs.tree;
+  const double bus = choice.launch.channels * graph.intra;
+  const double inside_us =
+      local < 2.0 ? 0.0 : us(2.0 * bytes, inside_rate(machine, communicator, choice, bus));
+  const double network_us =
+      tree_network_us(machine, communicator, choice.launch.channels, protocol, bytes);
+  const double transfer = std::max(inside_us, network_us);
+  return {.latency_us =
+              machine.gpu.launch_us + 2.0 * (local - 1.0) * step_us(machine, protocol) + across,
+          .transfer_us = transfer + machine.messages.pipeline * std::sqrt(transfer * across)};
+}
+
+double nvls_chunk(double bytes, double pieces) {
+  double chunk = 128.0 * kKibi;
+  for (const auto& [rounds, smaller] : {std::pair{64.0, 64.0}, {8.0, 32.0}, {2.0, 16.0}})
+    if (bytes < rounds * pieces * chunk) chunk = std::min(chunk, smaller * kKibi);
+  return chunk;
+}
+
+Parts nvls_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
+                double bytes) {
+  const ProtocolModel& protocols = machine.protocols;
+  const double round_us = protocols.nvls_round_steps * machine.gpu.simple_step_us;
+  const double rate =
+      protocols.nvls_share * link_rate(machine, communicator) * communicator.nvls_channel_share;
+  const double pieces = choice.launch.channels * kRoundHeads;
+  const double rounds = std::max(1.0, bytes / (pieces * nvls_chunk(bytes, pieces)));
+  Parts parts{.latency_us = machine.gpu.launch_us + protocols.nvls_us,
+              .transfer_us = rounds * round_us + us(bytes, rate)};
+  if (communicator.nodes == 1) return parts;
+  const double across =
+      2.0 * std::max(1.0, levels_of(communicator)) * message_us(machine, Protocol::Simple);
+  const double network_us =
+      tree_network_us(machine, communicator, choice.launch.channels, Protocol::Simple, bytes);
+  parts.latency_us += across;
+  const double hidden = std::min(parts.transfer_us, network_us);
+  parts.transfer_us = std::max(parts.transfer_us, network_us) +
+                      machine.messages.nvls_tree_share * hidden +
+                      machine.messages.nvls_pipeline * std::sqrt(hidden * across);
+  return parts;
+}
+
+// Without a byte to move nothing has a rate: all of it is latency.
+Prediction as_prediction(const Parts& parts, double bytes) {
+  constexpr double kNever = 1e12;
+  if (bytes <= 0.0 || parts.transfer_us <= 0.0)
+    return {.latency_us = parts.latency_us + parts.transfer_us, .rate = kNever};
+  return {.latency_us = parts.latency_us, .rate = bytes / (kBytesPerUs * parts.transfer_us)};
+}
+
+}  // namespace
+
+Prediction machine_time(const Machine& machine, const Communicator& communicator,
+                        const Choice& choice, double bytes) {
+  switch (choice.method.algorithm) {
+    case Algorithm::Ring:
+      return as_prediction(ring_time(machine, communicator, choice, bytes), bytes);
+    case Algorithm::Tree:
+      return as_prediction(tree_time(machine, communicator, choice, bytes), bytes);
+    case Algorithm::Nvls:
+    case Algorithm::NvlsTree:
+      return as_prediction(nvls_time(machine, communicator, choice, bytes), bytes);
+    case Algorithm::Pat:
+    case Algorithm::CollNetDirect:
+    case Algorithm::CollNetChain:
+      break;
+  }
+  return choice.prediction;
+}
+
+// Each rank sends blocks of m bytes to its peers at once, those over NVLink beside those over the
+// NIC, and copies its own:
+//
+//   launch + exchange_steps * simple_step (LL: exchange_ll) + (n-g) (message + L)
+//   + max(m (g-1) / (exchange_share B), m (n-g) / NIC) + m / copy_rate
+Prediction exchange_time(const Machine& machine, const Communicator& communicator, CollectiveOp op,
+                         double bytes) {
+  const MachineModel& gpu = machine.gpu;
+  const ProtocolModel& protocols = machine.protocols;
+  const Network& network = machine.network;
+  const bool all = op == CollectiveOp::AllToAll;
+  const double ranks = communicator.ranks;
+  const double local = std::floor(communicator.ranks_per_node());
+  const double block = all ? bytes / ranks : bytes;
+  const double near = all ? local - 1.0 : communicator.nodes == 1 ? 1.0 : 0.0;
+  const double far = all ? ranks - local : communicator.nodes == 1 ? 0.0 : 1.0;
+  const bool by_channel = release_number(communicator.constants.version) < kExchangeLlInAll;
+  const double most = kExchangeLlBytes * (by_channel ? communicator.p2p_channels_per_peer : 1.0);
+  const bool ll = block <= most;
+  const double rate = (ll ? protocols.exchange_ll_share : protocols.exchange_share) *
+                      link_rate(machine, communicator) * communicator.channel_share;
+  double transfer = us(block * near, rate);
+  Parts parts{.latency_us = gpu.launch_us + (ll ? protocols.exchange_ll_us
+                                                : protocols.exchange_steps * gpu.simple_step_us)};
+  if (far > 0.0) {
+    const double share = network.exchange_share.value_or(machine.messages.exchange_share);
+    const double nic = network.rate * share / local;
+    transfer = std::max(transfer, us(block * far, nic));
+    const double fetch = block <= network.inject_bytes ? network.inject_us : 0.0;
+    parts.latency_us += far * (machine.messages.exchange_us + network.latency_us + fetch);
+  }
+  parts.transfer_us = transfer + (all ? us(block, gpu.copy_rate) : 0.0);
+  return as_prediction(parts, bytes);
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,138 @@
+#include "sim/nccl/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/nccl/constants.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+constexpr std::array<std::string_view, kOperations> kOperationNames{
+    "allreduce", "allgather", "reducescatter", "broadcast", "reduce", "alltoall", "sendrecv"};
+
+std::string lower(std::string_view text) {
+  std::string made;
+  for (const char letter : text)
+    if (letter != ' ') made += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return made;
+}
+
+std::vector<std::string> split(const std::string& text, char mark) {
+  std::vector<std::string> parts(1);
+  for (const char letter : text) {
+    if (letter == mark)
+      parts.emplace_back();
+    else
+      parts.back() += letter;
+  }
+  std::erase(parts, "");
+  return parts;
+}
+
+std::size_t index_of(const std::string& word, const std::vector<std::string>& names,
+                     const char* variable) {
+  const auto found = std::find(names.begin(), names.end(), word);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  throw InputError({"", "",
+                    fmt::format("{} names \"{}\", which NCCL does not know", variable, word),
+                    fmt::format("known: {}", fmt::join(names, ", "))});
+}
+
+// Calls set(operation, which of the names, whether it is listed) for what the text says, in its
+// order.
+template <class Set>
+void parse(const std::string& text, const std::vector<std::string>& names, const char* variable,
+           Set set) {
+  const std::vector<std::string> operations(kOperationNames.begin(), kOperationNames.end());
+  for (const std::string& entry : split(lower(text), ';')) {
+    std::vector<std::string> sides = split(entry, ':');
+    if (sides.empty()) continue;
+    std::string list = sides.back();
+    const bool excludes = list.starts_with('^');
+    if (excludes) list.erase(0, 1);
+    std::vector<bool> listed(names.size(), false);
+    for (const std::string& word : split(list, ',')) listed[index_of(word, names, variable)] = true;
+    const bool prefixed = sides.size() > 1;
+    const std::size_t only = prefixed ? index_of(sides.front(), operations, variable) : 0;
+    for (std::size_t op = 0; op < kOperations; ++op) {
+      if (prefixed && op != only) continue;
+      for (std::size_t i = 0; i < names.size(); ++i) set(op, i, listed[i] != excludes);
+    }
+  }
+}
+
+template <class Values>
+std::vector<std::string> names_of(const Values& values) {
+  std::vector<std::string> names;
+  for (const auto value : values) names.push_back(lower(to_string(value)));
+  return names;
+}
+
+}  // namespace
+
+AlgorithmMask all_algorithms() {
+  AlgorithmMask mask{};
+  for (auto& row : mask) row.fill(true);
+  return mask;
+}
+
+ProtocolMask default_protocols() {
+  ProtocolMask mask{};
+  for (auto& row : mask) row = {Allowed::Yes, Allowed::ByDefault, Allowed::Yes};
+  return mask;
+}
+
+Options options_of(const Settings& settings) {
+  Options options;
+  std::vector<Problem> problems;
+  const auto take = [&problems](const char* pointer, const auto& set) {
+    try {
+      set();
+    } catch (const InputError& error) {
+      for (Problem problem : error.problems()) {
+        problem.pointer = pointer;
+        problems.push_back(std::move(problem));
+      }
+    }
+  };
+  take("/version", [&] {
+    (void)data_version(settings.version);
+    options.version = settings.version;
+  });
+  take("/algo", [&] { options.algorithms = parse_algorithms(settings.algo); });
+  take("/proto", [&] { options.protocols = parse_protocols(settings.proto); });
+  const std::int64_t least = settings.min_channels.value_or(1);
+  if (settings.max_channels && *settings.max_channels < least)
+    problems.push_back(
+        {"", "/max_channels",
+         fmt::format("must be at least min_channels, {}, not {}", least, *settings.max_channels),
+         "leave one of them out"});
+  if (!problems.empty()) throw InputError(std::move(problems));
+  if (settings.min_channels) options.channels_least = static_cast<std::uint32_t>(least);
+  if (settings.max_channels)
+    options.channels_most = static_cast<std::uint32_t>(*settings.max_channels);
+  return options;
+}
+
+AlgorithmMask parse_algorithms(const std::string& text) {
+  AlgorithmMask mask = all_algorithms();
+  parse(text, names_of(kAlgorithms), "NCCL_ALGO",
+        [&](std::size_t op, std::size_t i, bool listed) { mask[op][i] = listed; });
+  return mask;
+}
+
+ProtocolMask parse_protocols(const std::string& text) {
+  ProtocolMask mask = default_protocols();
+  parse(text, names_of(kProtocols), "NCCL_PROTO", [&](std::size_t op, std::size_t i, bool listed) {
+    mask[op][i] = listed ? Allowed::Yes : Allowed::No;
+  });
+  return mask;
+}
+
+}  // namespace trainyard::nccl

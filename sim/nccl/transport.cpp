@@ -1,0 +1,213 @@
+#include "sim/nccl/transport.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/base/error.hpp"
+#include "sim/collectives/placement.hpp"
+
+namespace trainyard::nccl {
+
+namespace {
+
+bool is_tuned(CollectiveOp op) {
+  return op != CollectiveOp::AllToAll && op != CollectiveOp::SendRecv;
+}
+
+// Of phases that share the fabric with no other call.
+Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
+  Seconds total;
+  for (const Phase& phase : phases) {
+    std::map<LinkId, double> bytes;
+    for (const Chain& chain : phase.chains)
+      for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+    double longest = 0.0;
+    for (const auto& [link, carried] : bytes)
+      longest = std::max(longest, carried / cluster.link(link).capacity.value());
+    total = total + phase.latency + Seconds{longest};
+  }
+  return total;
+}
+
+// Where NCCL's model tells the time as well, it has to know what the wires carry.
+void count_as_carried(Communicator& made) {
+  const double share = made.node.nvlink_share;
+  made.graphs.ring.intra *= share;
+  made.graphs.tree.intra *= share;
+  if (made.graphs.nvls) made.graphs.nvls->intra *= share;
+}
+
+}  // namespace
+
+NcclTransport::NcclTransport(const Cluster& cluster, Options options)
+    : cluster_(cluster),
+      options_(std::move(options)),
+      host_(host_facts(cluster.facts().gpu, cluster.facts().node)),
+      others_(cluster) {
+  options_.collnet = options_.collnet || cluster.facts().fabric_reduces;
+  if (!host_ && options_.sm) host_ = HostFacts{};
+  if (!host_) return;
+  host_->sm = options_.sm.value_or(host_->sm);
+  host_->cpu = options_.cpu.value_or(host_->cpu);
+  const auto measured = options_.machine ? machine_model(host_->sm) : std::nullopt;
+  if (measured)
+    machine_ = Machine{.gpu = *measured,
+                       .protocols = protocol_model(),
+                       .messages = message_model(),
+                       .network = {}};
+}
+
+PricedBy NcclTransport::priced_by() const {
+  if (!machine_) return PricedBy::NoGpu;
+  const std::vector<std::uint32_t>& measured = machine_->gpu.measured_on;
+  const bool here = std::find(measured.begin(), measured.end(), host_->sm) != measured.end();
+  return here ? PricedBy::ThisGpu : PricedBy::ItsGeneration;
+}
+
+const Communicator& NcclTransport::communicator(std::span<const std::uint32_t> gpus) const {
+  if (last_.communicator == nullptr || !std::ranges::equal(last_.gpus, gpus))
+    last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = &communicator_like(gpus)};
+  return *last_.communicator;
+}
+
+const Communicator& NcclTransport::communicator_like(std::span<const std::uint32_t> gpus) const {
+  if (!host_)
+    throw RunError(
+        fmt::format("nccl on {}: \"{}\" is no GPU of NVIDIA that NCCL's data know (choose "
+                    "another algorithm, such as ring)",
+                    describe(gpus), cluster_.facts().gpu));
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus};
+  const Placement placement = placement_of(place);
+  const std::vector<NodeKind> kinds = node_kinds(place);
+  std::vector<std::uint32_t> local;
+  for (const NodeKind& kind : kinds) {
+    local.push_back(static_cast<std::uint32_t>(kind.nics));
+    for (const std::uint32_t role : kind.roles) local.push_back(cluster_.local_index(gpus[role]));
+  }
+  Shape shape{gpus.size(), placement.nodes.size(), std::move(local)};
+  if (const auto found = known_.find(shape); found != known_.end()) return found->second;
+  Options options = options_;
+  options.collnet = options.collnet && placement.even();  // switches add where all nodes are alike
+  CommunicatorShape wanted{.ranks = static_cast<std::uint32_t>(gpus.size()),
+                           .nodes = static_cast<std::uint32_t>(placement.nodes.size())};
+  for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(place, kind, *host_));
+  wanted.node = std::move(wanted.others.front());
+  wanted.others.erase(wanted.others.begin());
+  Communicator made = make_communicator(wanted, options);
+  if (!machine_) count_as_carried(made);
+  return known_.emplace(std::move(shape), std::move(made)).first->second;
+}
+
+bool NcclTransport::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {
+  return call.algorithm == kNcclName && gpus.size() > 1;
+}
+
+std::optional<Choice> NcclTransport::choice(const Call& call,
+                                            std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus) || !is_tuned(call.op)) return {};
+  const Communicator& comm = communicator(gpus);
+  const bool eight_bit_float = call.dtype == DataType::Fp8;
+  const Machine* pace = machine(gpus);
+  const Question question{&comm, call.op, call.bytes, eight_bit_float,
+                          pace ? pace->network.latency_us : 0.0};
+  const auto known = chosen_.find(question);
+  if (known != chosen_.end()) return known->second;
+  const auto bytes = static_cast<double>(call.bytes);
+  Choice made = choose(comm, {.op = call.op, .bytes = bytes, .eight_bit_float = eight_bit_float});
+  if (pace) made.prediction = machine_time(*pace, comm, made, bytes);
+  return chosen_.emplace(question, made).first->second;
+}
+
+const Machine* NcclTransport::machine(std::span<const std::uint32_t> gpus) const {
+  if (!machine_) return nullptr;
+  const Communicator& comm = communicator(gpus);
+  if (!last_.machine) {
+    last_.machine = machine_;
+    last_.machine->network = network_of({.cluster = cluster_, .gpus = gpus}, comm);
+  }
+  return &*last_.machine;
+}
+
+std::vector<Phase> NcclTransport::exchange(const Call& call,
+                                           std::span<const std::uint32_t> gpus) const {
+  Call direct = call;
+  direct.algorithm = "direct";
+  std::vector<Phase> phases = others_.phases(direct, gpus);
+  if (!machine_ || phases.size() != 1) return phases;
+  const auto bytes = static_cast<double>(call.bytes);
+  const Prediction price = exchange_time(*machine(gpus), communicator(gpus), call.op, bytes);
+  Phase& phase = phases.front();
+  phase.latency = Seconds{price.latency_us * 1e-6};
+  double busiest = 0.0;
+  for (const Chain& chain : phase.chains)
+    for (const LinkLoad& load : chain.loads) busiest = std::max(busiest, load.bytes);
+  for (Chain& chain : phase.chains)
+    chain.rate_cap_bytes_per_s = busiest / (price.transfer_us(bytes) * 1e-6);
+  return phases;
+}
+
+// Depends on the size of the group, not on its place: one answer for all groups of a kind.
+Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gpus) const {
+  Call played = call;
+  const auto [entry, fresh] = stand_ins_.try_emplace({call.op, call.bytes, gpus.size()});
+  if (fresh) {
+    std::optional<Seconds> best;
+    const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
+    for (const std::string_view name : {"ring", "tree", "chain", "direct"}) {
+      const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
+      if (algorithm == nullptr || algorithm->refusal(place) || (best && name == "direct")) continue;
+      played.algorithm = name;
+      const Seconds time = time_alone(cluster_, others_.phases(played, gpus));
+      if (best && time >= *best) continue;
+      best = time;
+      entry->second = name;
+    }
+  }
+  played.algorithm = entry->second;
+  return played;
+}
+
+std::vector<Phase> NcclTransport::phases(const Call& call,
+                                         std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus)) return others_.phases(call, gpus);
+  if (!is_tuned(call.op)) return exchange(call, gpus);
+  if (!host_ && options_.stands_in) return others_.phases(stand_in(call, gpus), gpus);
+  return lower({.cluster = cluster_, .gpus = gpus}, *choice(call, gpus),
+               static_cast<double>(call.bytes));
+}
+
+Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus)) return others_.carrier(call, gpus);
+  if (!host_ && (options_.stands_in || !is_tuned(call.op)))
+    return others_.carrier(stand_in(call, gpus), gpus);
+  if (const auto chosen = choice(call, gpus))
+    return {.algorithm = std::string(to_string(chosen->method.algorithm)),
+            .protocol = std::string(to_string(chosen->method.protocol)),
+            .channels = chosen->launch.channels,
+            .label = "nccl: " + to_text(*chosen)};
+  const Communicator& comm = communicator(gpus);
+  return {.algorithm = "direct",
+          .channels = comm.p2p_channels,
+          .label = fmt::format("nccl: {} channels, {} a peer", comm.p2p_channels,
+                               comm.p2p_channels_per_peer)};
+}
+
+std::string NcclTransport::stepwise_name(const Call& call,
+                                         std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus)) return call.algorithm;
+  if (!is_tuned(call.op)) return "direct";
+  if (!host_ && options_.stands_in) return stand_in(call, gpus).algorithm;
+  const Choice chosen = *choice(call, gpus);
+  const auto name = stepwise_algorithm(chosen, communicator(gpus).nodes > 1);
+  if (name) return *name;
+  const std::string_view algorithm = to_string(chosen.method.algorithm);
+  throw RunError(
+      fmt::format("{} of {}: NCCL takes {}, in which switches take part and which cannot be "
+                  "played message by message (exclude it with NCCL_ALGO=^{}, in a scenario "
+                  "\"collectives\": {{\"nccl\": {{\"algo\": \"^{}\"}}}}, or use the fluid model)",
+                  to_string(call.op), describe(gpus), algorithm, algorithm, algorithm));
+}
+
+}  // namespace trainyard::nccl

@@ -1,0 +1,119 @@
+// The Transport that does what NCCL would: calls whose algorithm is "nccl" run by NCCL's own
+// choice.
+//
+// NCCL's tuning model chooses, the machine model (machine.hpp) tells the time: the call takes its
+// latency, then moves its bytes on the links of the chosen algorithm, inflated by the protocol (LL
+// sends twice the bytes), and no faster than the model says. So alone on a fabric that gives what
+// the model counts on it takes exactly the model's time; where a link has less, or others use it,
+// it takes longer. Where no machine was measured (Volta), or Options::machine is false, the tuning
+// model tells the time as well. Calls with other algorithms are CollectiveTransport's.
+//
+//   NcclTransport transport(cluster, {.version = "2.27"});
+//   transport.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/collectives/collective.hpp"
+#include "sim/nccl/machine.hpp"
+
+namespace trainyard::nccl {
+
+inline constexpr std::string_view kNcclName = "nccl";
+
+// The chosen algorithm's phases. All rails share the bytes, however few channels NCCL would use.
+// CollNet, and NVLS across nodes, go by SHARP (sharp.hpp), their gathers and scatters as the
+// hierarchical ones do. Throws RunError for what the fabric cannot do.
+[[nodiscard]] std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes);
+
+// The registry's name of the algorithm that plays the choice message by message.
+[[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice,
+                                                            bool crosses_nodes);
+
+// This GPU (or one with the same compute capability), another of its generation, or nobody's:
+// NCCL's own tuning model, or what stands in for NCCL.
+enum class PricedBy : std::uint8_t { ThisGpu, ItsGeneration, NoGpu };
+
+class NcclTransport final : public Transport {
+ public:
+  NcclTransport(const Cluster& cluster, Options options);
+  ~NcclTransport() override = default;
+  // What it knows of groups is told by address.
+  NcclTransport(const NcclTransport&) = delete;
+  NcclTransport& operator=(const NcclTransport&) = delete;
+  NcclTransport(NcclTransport&&) = default;
+  NcclTransport& operator=(NcclTransport&&) = delete;
+
+  // Where the cluster's GPUs are not NVIDIA's and the options do not say what they are: throws
+  // RunError, or with Options::stands_in takes the registry's ring or tree, whichever is quicker
+  // for the call alone (chain and direct for the operations that have no ring).
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override;
+
+  // What NCCL chooses, with the time it takes as its prediction; nothing for a group of one,
+  // another algorithm, and for send_recv and all_to_all, which it does not tune.
+  [[nodiscard]] std::optional<Choice> choice(const Call& call,
+                                             std::span<const std::uint32_t> gpus) const;
+
+  // Labels: "nccl: Ring/LL, 1 channel"; "nccl: 32 channels, 32 a peer" (send_recv, all_to_all); the
+  // name of another algorithm, and of the one that stands in for NCCL.
+  [[nodiscard]] Carrier carrier(const Call& call,
+                                std::span<const std::uint32_t> gpus) const override;
+
+  // The registry's name of what plays the call message by message. Throws RunError where the
+  // choice needs a switch that takes part.
+  [[nodiscard]] std::string stepwise_name(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const;
+
+  // What NCCL's data know of the cluster's GPUs and host; nothing for other GPUs.
+  [[nodiscard]] const std::optional<HostFacts>& host() const { return host_; }
+
+  // Whose measurements tell the times of what NCCL chooses.
+  [[nodiscard]] PricedBy priced_by() const;
+
+  // The communicator of a group of two or more.
+  [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;
+
+ private:
+  // Ranks, nodes, and of each kind of node its NICs and the GPUs that the group has of it.
+  using Shape = std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>>;
+
+  // By shape, operation, bytes, whether it is of 8-bit floats, and the network's latency.
+  using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool, double>;
+
+  // Is it NCCL's, of a group that has something to say?
+  [[nodiscard]] bool chooses(const Call& call, std::span<const std::uint32_t> gpus) const;
+  // The call by the registered algorithm that stands in for NCCL.
+  [[nodiscard]] Call stand_in(const Call& call, std::span<const std::uint32_t> gpus) const;
+
+  // What the group's time is made of, until another's is asked for; nothing where NCCL's own model
+  // tells it.
+  [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
+  // The registry's direct exchange at the machine's pace.
+  [[nodiscard]] std::vector<Phase> exchange(const Call& call,
+                                            std::span<const std::uint32_t> gpus) const;
+
+  const Cluster& cluster_;
+  Options options_;
+  std::optional<HostFacts> host_;
+  // The group last asked for: its calls come in a row.
+  struct LastGroup {
+    std::vector<std::uint32_t> gpus = {};
+    const Communicator* communicator = nullptr;
+    std::optional<Machine> machine = {};
+  };
+  std::optional<Machine> machine_;  // of any group, without its network
+  mutable LastGroup last_;
+  CollectiveTransport others_;
+  mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator
+  mutable std::map<Question, Choice> chosen_;
+  mutable std::map<std::tuple<CollectiveOp, std::int64_t, std::size_t>, std::string> stand_ins_;
+};
+
+}  // namespace trainyard::nccl

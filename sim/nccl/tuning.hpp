@@ -1,0 +1,76 @@
+// NCCL's tuning model: how long it expects an operation to take by each algorithm and protocol, and
+// so which it chooses.
+//
+//   t = latency + S / rate
+//
+// S is the buffer of an all_reduce, and the whole gathered or scattered buffer of the others. H100
+// x 8, all_reduce by NVLS: 25 us + S / 272 GB/s, so 3 972.58 us for 1 GiB; by a ring of Simple: 56
+// us + S / 205.714 GB/s. Source: NVIDIA/nccl v2.30.7, src/graph/tuning.cc (and earlier releases, as
+// data/*.json say); tests/sim/nccl/tuning_test.cpp.
+//
+//   const Estimate ring = *estimate(comm, CollectiveOp::AllReduce, {Algorithm::Ring,
+//   Protocol::LL}); const Choice choice = choose(comm, {.op = CollectiveOp::AllReduce, .bytes = 1
+//   << 20});
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/nccl/communicator.hpp"
+
+namespace trainyard::nccl {
+
+struct Method {
+  Algorithm algorithm = Algorithm::Ring;
+  Protocol protocol = Protocol::Simple;
+  bool operator==(const Method&) const = default;
+};
+
+// What does not depend on the size.
+struct Estimate {
+  double latency_us = 0.0;
+  double bus_rate = 0.0;        // GB/s
+  double algorithm_rate = 0.0;  // GB/s of the buffer
+};
+
+struct TuningQuery {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  double bytes = 0.0;
+  bool eight_bit_float = false;  // NCCL avoids long rings, which round once at every step
+};
+
+struct Prediction {
+  double latency_us = 0.0;
+  double rate = 0.0;     // GB/s of the buffer
+  double penalty = 1.0;  // NCCL's own, to steer its choice; not part of the time
+
+  [[nodiscard]] double transfer_us(double bytes) const { return bytes / (1000.0 * rate); }
+  [[nodiscard]] double time_us(double bytes) const { return latency_us + transfer_us(bytes); }
+};
+
+struct Choice {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  Method method = {};
+  LaunchShape launch = {};
+  Prediction prediction = {};
+};
+
+// Nothing where NCCL does not offer it to this communicator, or the options forbid it.
+[[nodiscard]] std::optional<Estimate> estimate(const Communicator& communicator, CollectiveOp op,
+                                               const Method& method);
+
+// The estimate with NCCL's corrections for the size: trees of medium buffers are slower than the
+// model, Simple rings between nodes have 1.4 times its latency once channels are busy.
+[[nodiscard]] std::optional<Prediction> predict(const Communicator& communicator,
+                                                const TuningQuery& query, const Method& method);
+
+// The quickest; of equals the first in the order of kAlgorithms and kProtocols. Throws RunError
+// where the options leave nothing. REQUIRES: op is not AllToAll or SendRecv, which NCCL does not
+// tune.
+[[nodiscard]] Choice choose(const Communicator& communicator, const TuningQuery& query);
+
+// "NVLS/Simple, 16 channels".
+[[nodiscard]] std::string to_text(const Choice& choice);
+
+}  // namespace trainyard::nccl

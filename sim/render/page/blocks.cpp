@@ -1,0 +1,137 @@
+#include "sim/render/page/blocks.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace trainyard {
+
+namespace {
+
+BlockKind kind_of(const Operation& op) {
+  if (op.work == WorkClass::Optimizer) return BlockKind::Optimizer;
+  switch (op.part) {
+    case StepPart::Forward:
+      return BlockKind::Forward;
+    case StepPart::Backward:
+      return BlockKind::Backward;
+    case StepPart::Recompute:
+      return BlockKind::Recompute;
+    case StepPart::WeightGrad:
+      return BlockKind::WeightGrad;
+    case StepPart::Optimizer:
+      return BlockKind::Optimizer;
+    case StepPart::GradSync:
+    case StepPart::ParamSync:
+    case StepPart::Other:
+      return BlockKind::OtherCompute;
+  }
+  return BlockKind::OtherCompute;
+}
+
+BlockKind kind_of(GroupKind group) {
+  switch (group) {
+    case GroupKind::Tensor:
+      return BlockKind::Tensor;
+    case GroupKind::Pipeline:
+      return BlockKind::Pipeline;
+    case GroupKind::Data:
+      return BlockKind::Data;
+    case GroupKind::Expert:
+      return BlockKind::Expert;
+    case GroupKind::Context:
+      return BlockKind::Context;
+    case GroupKind::Host:
+      return BlockKind::Host;
+    case GroupKind::Other:
+      return BlockKind::OtherGroup;
+  }
+  return BlockKind::OtherGroup;
+}
+
+BlockKind kind_of(const RunView& view, const Rank& rank, const Operation& op) {
+  if (op.kind == OpKind::Compute) return kind_of(op);
+  if (op.kind == OpKind::Delay) return BlockKind::Host;
+  return kind_of(view.workload.groups.at(rank.slots.at(op.slot).group).kind);
+}
+
+bool joins(const Bar& before, const Bar& block, double gap_s) {
+  return before.stream == block.stream && before.kind == block.kind &&
+         before.microbatch == block.microbatch && block.start_s - before.end_s <= gap_s;
+}
+
+std::vector<Bar> joined(const std::vector<Bar>& blocks, double gap_s) {
+  std::vector<Bar> result;
+  for (const Bar& block : blocks) {
+    if (result.empty() || !joins(result.back(), block, gap_s)) {
+      result.push_back(block);
+      continue;
+    }
+    Bar& last = result.back();
+    last.end_s = std::max(last.end_s, block.end_s);
+    last.operations += block.operations;
+    if (last.layer != block.layer) last.layer = -1;
+  }
+  return result;
+}
+
+}  // namespace
+
+const std::array<BlockStyle, kBlockKinds>& block_styles() {
+  // After Okabe and Ito (Color Universal Design, 2008), darker and lighter for the second of a
+  // pair.
+  static constexpr std::array<BlockStyle, kBlockKinds> kStyles{{
+      {"forward", "#56B4E9"},
+      {"backward", "#0072B2"},
+      {"recompute", "#9FD3F2"},
+      {"weight gradient", "#003F63"},
+      {"optimizer", "#CC79A7"},
+      {"other compute", "#8A8A8A"},
+      {"tensor-parallel communication", "#E69F00"},
+      {"pipeline communication", "#009E73"},
+      {"data-parallel communication", "#D55E00"},
+      {"expert communication", "#7A3E9D"},
+      {"context communication", "#8B6D00"},
+      {"other communication", "#5F5F5F"},
+      {"host", "#C9C9C9"},
+  }};
+  return kStyles;
+}
+
+std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail detail) {
+  const RankClass& ranks = view.partition.ranks.at(rank_class);
+  const Rank& rank = view.workload.ranks.at(ranks.representative);
+  const Program& program = view.workload.programs.at(ranks.program);
+  const OpTimes& times = view.timeline.classes.at(rank_class);
+  std::vector<Bar> blocks;
+  for (OpIndex index = 0; index < program.operations.size(); ++index) {
+    const Operation& op = program.operations[index];
+    if (times.end_s[index] <= times.start_s[index]) continue;
+    blocks.push_back({.kind = kind_of(view, rank, op),
+                      .stream = op.stream,
+                      .microbatch = op.microbatch,
+                      .layer = op.layer,
+                      .name = op.name,
+                      .operations = 1,
+                      .start_s = times.start_s[index],
+                      .end_s = times.end_s[index]});
+  }
+  std::ranges::stable_sort(blocks, [](const Bar& a, const Bar& b) {
+    return a.stream != b.stream ? a.stream < b.stream : a.start_s < b.start_s;
+  });
+  if (detail == Detail::Operation) return blocks;
+  return joined(blocks, 1e-3 * view.timeline.makespan_s);
+}
+
+std::vector<std::uint32_t> chosen_lanes(const RunView& view, std::size_t most) {
+  std::map<std::uint32_t, std::uint32_t> first;  // by stage
+  for (std::uint32_t one = 0; one < view.partition.ranks.size(); ++one)
+    first.try_emplace(view.workload.programs.at(view.partition.ranks[one].program).stage, one);
+  std::vector<std::uint32_t> all;
+  for (const auto& [stage, rank_class] : first) all.push_back(rank_class);
+  if (all.size() <= most || most < 2) return all;
+  std::vector<std::uint32_t> chosen;
+  for (std::size_t i = 0; i < most; ++i) chosen.push_back(all[i * (all.size() - 1) / (most - 1)]);
+  return chosen;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,329 @@
+#include "sim/render/page/charts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/render/page/blocks.hpp"
+#include "sim/render/svg.hpp"
+#include "sim/report/stage_breakdown.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kWidth = 960.0;
+constexpr double kLabels = 150.0;  // left of every chart
+constexpr double kRow = 22.0;
+constexpr double kSpan = kWidth - kLabels;
+
+// As BlockStyle for TimeShare: the same things have the same colours.
+constexpr std::array<std::string_view, kTimeShares> kShareColours{
+    "#0072B2", "#CC79A7", "#E69F00", "#009E73", "#D55E00", "#7A3E9D", "#8B6D00",
+    "#56B4E9", "#5F5F5F", "#B8860B", "#DDDDDD", "#A0A0A0", "#EEEEEE"};
+
+std::string picture(std::string_view title, double height, const std::string& body) {
+  return fmt::format(
+      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" font-size=\"12\" "
+      "fill=\"currentColor\">\n<title>{}</title>\n{}</svg>\n",
+      kWidth, height, svg_escaped(title), body);
+}
+
+std::string label(double y, std::string_view text) {
+  return fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+                     kLabels - 8.0, y, svg_escaped(text));
+}
+
+std::string swatch(std::string_view colour, std::string_view name) {
+  return fmt::format("<span class=\"key\"><i style=\"background:{}\"></i>{}</span>\n", colour,
+                     svg_escaped(name));
+}
+
+std::string time_axis(double y, double step_s) {
+  std::string body;
+  for (int i = 0; i <= 4; ++i) {
+    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+                        kLabels + kSpan * i / 4.0, y, i == 4 ? "end" : "middle",
+                        i == 0 ? "0 s" : to_text(Seconds{step_s * i / 4.0}));
+  }
+  return body;
+}
+
+std::string share_row(const StageBreakdown& stage, double step_s, double y) {
+  std::string body = label(y + 15.0, fmt::format("stage {}", stage.stage));
+  double x = kLabels;
+  for (std::size_t share = 0; share < kTimeShares; ++share) {
+    const double width = stage.mean.seconds[share] / step_s * kSpan;
+    if (width <= 0.0) continue;
+    body += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"18\" fill=\"{}\">"
+        "<title>{}: {} ({:.1f} %)</title></rect>\n",
+        x, y, width, kShareColours[share], to_string(static_cast<TimeShare>(share)),
+        to_text(Seconds{stage.mean.seconds[share]}), 100.0 * stage.mean.seconds[share] / step_s);
+    x += width;
+  }
+  return body;
+}
+
+std::string block_row(const std::vector<Bar>& blocks, double step_s, double y) {
+  std::string body;
+  for (const Bar& block : blocks) {
+    if (block.stream != 0) continue;
+    const double x = kLabels + block.start_s / step_s * kSpan;
+    const double width = (block.end_s - block.start_s) / step_s * kSpan;
+    if (width < 0.05) continue;
+    const BlockStyle& style = block_styles()[static_cast<std::size_t>(block.kind)];
+    body +=
+        fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"18\" fill=\"{}\"/>",
+                    x, y, width, style.colour);
+    if (width > 16.0 && block.microbatch >= 0) {
+      body += fmt::format(
+          "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#fff\" font-size=\"10\" "
+          "text-anchor=\"middle\">{}</text>",
+          x + width / 2.0, y + 13.0, block.microbatch);
+    }
+    body += '\n';
+  }
+  return body;
+}
+
+// ---- pipeline
+
+struct PipelineRows {
+  std::string body;  // the stages and the axis below them; empty for a step without length
+  double height = 0.0;
+  std::set<BlockKind> used;
+};
+
+PipelineRows pipeline_rows(const RunView& view) {
+  constexpr std::size_t kMostLanes = 32;
+  const double step_s = view.timeline.makespan_s;
+  PipelineRows rows;
+  if (step_s <= 0.0) return rows;
+  for (const std::uint32_t lane : chosen_lanes(view, kMostLanes)) {
+    const std::vector<Bar> blocks = bars_of(view, lane, Detail::Microbatch);
+    for (const Bar& block : blocks)
+      if (block.stream == 0) rows.used.insert(block.kind);
+    const RankClass& ranks = view.partition.ranks[lane];
+    rows.body += label(rows.height + 14.0,
+                       fmt::format("stage {}", view.workload.programs[ranks.program].stage));
+    rows.body += block_row(blocks, step_s, rows.height);
+    rows.height += kRow;
+  }
+  rows.body += time_axis(rows.height + 14.0, step_s);
+  rows.height += 18.0;
+  return rows;
+}
+
+// ---- links
+
+constexpr std::size_t kColumns = 100;
+using LinkKey = std::pair<LinkKind, double>;  // kind, capacity in bytes/s
+using Row = std::array<double, kColumns>;
+
+// Mean use of one link of each class in each hundredth of the step, 0..1.
+std::vector<Row> use_of_classes(const RunView& view) {
+  std::vector<Row> use(view.partition.links.size(), Row{});
+  const double column_s = view.timeline.makespan_s / static_cast<double>(kColumns);
+  for (const FlowSpan& span : view.timeline.flows) {
+    if (span.end_s <= span.start_s) continue;
+    const FlowClass& flow = view.partition.flows.at(span.flow_class);
+    const auto first = static_cast<std::size_t>(span.start_s / column_s);
+    for (const FlowClass::Weight& weight : flow.weights) {
+      const Link& link = view.cluster.link(view.partition.links[weight.link_class].representative);
+      const double rate = weight.weight * flow.payload_bytes / (span.end_s - span.start_s);
+      for (std::size_t column = first; column < kColumns; ++column) {
+        const double from = std::max(span.start_s, column_s * static_cast<double>(column));
+        const double to = std::min(span.end_s, column_s * static_cast<double>(column + 1));
+        if (to <= from) break;
+        use[weight.link_class][column] += rate * (to - from) / (column_s * link.capacity.value());
+      }
+    }
+  }
+  return use;
+}
+
+std::map<LinkKey, Row> busiest_by_kind(const RunView& view) {
+  const std::vector<Row> use = use_of_classes(view);
+  std::map<LinkKey, Row> rows;
+  for (std::size_t one = 0; one < use.size(); ++one) {
+    const Link& link = view.cluster.link(view.partition.links[one].representative);
+    Row& row = rows.try_emplace({link.kind, link.capacity.value()}, Row{}).first->second;
+    for (std::size_t column = 0; column < kColumns; ++column)
+      row[column] = std::max(row[column], use[one][column]);
+  }
+  return rows;
+}
+
+std::string heat_row(const Row& row, double y) {
+  std::string body;
+  const double width = kSpan / static_cast<double>(kColumns);
+  for (std::size_t column = 0; column < kColumns; ++column) {
+    const double use = std::min(row[column], 1.0);
+    if (use < 0.005) continue;
+    body += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"18\" "
+        "fill=\"#D55E00\" fill-opacity=\"{:.2f}\"><title>{:.0f} %</title></rect>\n",
+        kLabels + width * static_cast<double>(column), y, width, use, 100.0 * use);
+  }
+  return body;
+}
+
+// ---- topology
+
+struct Tier {
+  DeviceKind kind;
+  std::string_view name;
+};
+constexpr std::array<Tier, kDeviceKinds> kTiers{{{DeviceKind::CoreSwitch, "core switches"},
+                                                 {DeviceKind::SpineSwitch, "spine switches"},
+                                                 {DeviceKind::LeafSwitch, "leaf switches"},
+                                                 {DeviceKind::Nic, "NICs"},
+                                                 {DeviceKind::Cpu, "CPUs"},
+                                                 {DeviceKind::PcieSwitch, "PCIe switches"},
+                                                 {DeviceKind::NvSwitch, "NVSwitches"},
+                                                 {DeviceKind::Gpu, "GPUs"}}};
+
+// Links from one kind of device to another, alike in kind and capacity.
+using Bundle = std::tuple<DeviceKind, DeviceKind, LinkKind, double>;
+
+std::map<Bundle, std::uint64_t> bundles_of(const Cluster& cluster) {
+  std::map<Bundle, std::uint64_t> bundles;
+  for (const Link& link : cluster.links()) {
+    const DeviceKind from = cluster.device(link.from).kind;
+    const DeviceKind to = cluster.device(link.to).kind;
+    if (from <= to) ++bundles[{from, to, link.kind, link.capacity.value()}];
+  }
+  return bundles;
+}
+
+std::string tier_row(const Tier& tier, std::uint64_t count, double y) {
+  return fmt::format(
+      "<rect x=\"300\" y=\"{:.0f}\" width=\"200\" height=\"26\" rx=\"5\" fill=\"none\" "
+      "stroke=\"currentColor\"/>\n<text x=\"400\" y=\"{:.0f}\" text-anchor=\"middle\">{} "
+      "{}</text>\n",
+      y, y + 17.0, count, tier.name);
+}
+
+// An arc at the side from tier to tier, with its text beside.
+std::string bundle_line(double from_y, double to_y, std::size_t number, const std::string& text) {
+  const double x = 500.0 + 26.0 * static_cast<double>(number + 1);
+  return fmt::format(
+      "<path d=\"M500 {0:.0f}H{2:.0f}V{1:.0f}H500\" fill=\"none\" stroke=\"#0072B2\"/>\n"
+      "<circle cx=\"{2:.0f}\" cy=\"{3:.0f}\" r=\"8\" fill=\"#0072B2\"/>\n<text x=\"{2:.0f}\" "
+      "y=\"{4:.0f}\" text-anchor=\"middle\" font-size=\"10\" fill=\"#fff\">{5}</text>\n"
+      "<text x=\"20\" y=\"{6:.0f}\">{5}: {7}</text>\n",
+      from_y, to_y, x, (from_y + to_y) / 2.0, (from_y + to_y) / 2.0 + 3.5, number + 1,
+      30.0 + 18.0 * static_cast<double>(number), svg_escaped(text));
+}
+
+}  // namespace
+
+std::string_view share_colour(std::string_view name) {
+  for (std::size_t share = 0; share < kTimeShares; ++share)
+    if (to_string(static_cast<TimeShare>(share)) == name) return kShareColours[share];
+  return "#BBBBBB";
+}
+
+std::string breakdown_chart(const RunView& view) {
+  const std::vector<StageBreakdown> stages = stage_breakdown(view);
+  const double step_s = view.step_s();
+  if (stages.empty() || step_s <= 0.0) return "";
+  std::string body;
+  std::set<std::size_t> used;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    body += share_row(stages[i], step_s, kRow * static_cast<double>(i));
+    for (std::size_t share = 0; share < kTimeShares; ++share)
+      if (stages[i].mean.seconds[share] > 0.0) used.insert(share);
+  }
+  std::string keys = "<p>";
+  for (const std::size_t share : used)
+    keys += swatch(kShareColours[share], to_string(static_cast<TimeShare>(share)));
+  return keys + "</p>\n" +
+         picture("Where the time of each stage goes", kRow * static_cast<double>(stages.size()),
+                 body);
+}
+
+std::string pipeline_chart(const RunView& view) {
+  const PipelineRows rows = pipeline_rows(view);
+  if (rows.body.empty()) return "";
+  std::string keys = "<p>";
+  for (const BlockKind kind : rows.used) {
+    const BlockStyle& style = block_styles()[static_cast<std::size_t>(kind)];
+    keys += swatch(style.colour, style.name);
+  }
+  return keys + "</p>\n" +
+         picture("The pipeline: what each stage computes when", rows.height, rows.body);
+}
+
+std::string pipeline_picture(const RunView& view) {
+  constexpr double kTitle = 44.0;
+  constexpr double kLegend = 26.0;
+  constexpr double kKey = 150.0;  // from one key of the legend to the next
+  constexpr double kMargin = 12.0;
+  const PipelineRows rows = pipeline_rows(view);
+  std::string body = fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", kTitle, rows.body);
+  double x = kLabels;
+  const double y = kTitle + rows.height + kLegend / 2.0;
+  for (const BlockKind kind : rows.used) {
+    const BlockStyle& style = block_styles()[static_cast<std::size_t>(kind)];
+    body += fmt::format(
+        "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n"
+        "<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
+        x, y, style.colour, x + 18.0, y + 10.0, svg_escaped(style.name));
+    x += kKey;
+  }
+  return svg_page({.title = view.facts.title,
+                   .width = kWidth + kMargin,
+                   .height = kTitle + rows.height + kLegend + kMargin,
+                   .body = body});
+}
+
+std::string link_heat_map(const RunView& view) {
+  if (view.timeline.flows.empty() || view.timeline.makespan_s <= 0.0) return "";
+  std::string body;
+  double y = 0.0;
+  for (const auto& [key, row] : busiest_by_kind(view)) {
+    body += label(y + 14.0,
+                  fmt::format("{} {}", to_string(key.first), to_text(BytesPerSecond{key.second})));
+    body += fmt::format(
+        "<rect x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"18\" "
+        "fill=\"none\" stroke=\"currentColor\" stroke-opacity=\"0.2\"/>\n",
+        kLabels, y, kSpan);
+    body += heat_row(row, y);
+    y += kRow;
+  }
+  return picture("Use of the busiest link of each kind over the step", y + 18.0,
+                 body + time_axis(y + 14.0, view.timeline.makespan_s));
+}
+
+std::string topology_chart(const Cluster& cluster) {
+  std::map<DeviceKind, std::uint64_t> counts;
+  for (DeviceId id = 0; id < cluster.device_count(); ++id) ++counts[cluster.device(id).kind];
+  std::string body;
+  std::map<DeviceKind, double> middle;
+  double y = 4.0;
+  for (const Tier& tier : kTiers) {
+    if (!counts.contains(tier.kind)) continue;
+    body += tier_row(tier, counts[tier.kind], y);
+    middle[tier.kind] = y + 13.0;
+    y += 44.0;
+  }
+  std::size_t number = 0;
+  for (const auto& [bundle, links] : bundles_of(cluster)) {
+    const auto& [from, to, kind, capacity] = bundle;
+    const std::string text = fmt::format("{} x {}, {} each way", links, to_string(kind),
+                                         to_text(BytesPerSecond{capacity}));
+    body += bundle_line(middle[from] - 4.0, middle[to] + 4.0, number++, text);
+  }
+  const double height = std::max(y, 30.0 + 18.0 * static_cast<double>(number));
+  return picture("The cluster: how many of each device, and what joins them", height, body);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,175 @@
+#include "sim/render/page/page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "sim/render/page/assets.hpp"
+#include "sim/render/page/charts.hpp"
+#include "sim/render/page/memory_chart.hpp"
+#include "sim/render/page/page_data.hpp"
+#include "sim/render/svg.hpp"
+#include "sim/report/figures.hpp"
+#include "sim/report/path_summary.hpp"
+#include "sim/report/sections.hpp"
+#include "sim/report/stage_memory.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::string section(std::string_view id, std::string_view title, const std::string& body) {
+  if (body.empty()) return "";
+  return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", id, svg_escaped(title),
+                     body);
+}
+
+std::string text_block(const std::string& text) {
+  return text.empty() ? "" : "<pre>" + html_escaped(text) + "</pre>\n";
+}
+
+// A picture with its figures as text below, for those who want them to the digit or cannot see it.
+std::string with_figures(const std::string& picture, const std::string& text) {
+  if (text.empty()) return picture;
+  return picture + "<details><summary>The same in figures</summary>\n" + text_block(text) +
+         "</details>\n";
+}
+
+std::string verdict(const RunView& view) {
+  const std::vector<StageMemory> stages = stage_memory(view);
+  const StageMemory* worst = worst_stage(stages);
+  const bool fits = worst == nullptr || worst->fits;
+  return fmt::format("<p class=\"verdict {}\">{}</p>\n", fits ? "fits" : "fails",
+                     svg_escaped(verdict_line(view)));
+}
+
+std::string card(std::string_view name, const std::string& value) {
+  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", svg_escaped(name), svg_escaped(value));
+}
+
+// The figures people ask for first, large; nothing for what a bare workload has not.
+std::string cards(const RunView& view) {
+  const Figures key = figures(view);
+  std::string html =
+      "<dl class=\"cards\">\n" + card("step time", to_text(Seconds{key.step_time_s}));
+  for (const Utilisation& row : key.utilisation) {
+    if (row.attention != view.facts.flops_convention) continue;
+    const bool alone = view.facts.peaks.size() == 1;
+    html += card(alone ? "MFU" : fmt::format("MFU ({} peak)", row.peak.precision),
+                 fmt::format("{:.1f} %", 100.0 * row.mfu));
+  }
+  if (key.model_tflops_per_gpu)
+    html += card("TFLOP/s per GPU", fmt::format("{:.1f}", *key.model_tflops_per_gpu));
+  if (key.tokens_per_s_per_gpu)
+    html += card("tokens/s per GPU", fmt::format("{:.4g}", *key.tokens_per_s_per_gpu));
+  const std::vector<StageMemory> stages = stage_memory(view);
+  if (const StageMemory* worst = worst_stage(stages); worst != nullptr)
+    html += card("peak memory", to_text(Bytes{static_cast<double>(worst->peak.bytes)}));
+  html += card("GPUs", fmt::format("{}", view.workload.ranks.size()));
+  return html + "</dl>\n";
+}
+
+std::string memory(const RunView& view) {
+  constexpr std::size_t kMostCharts = 8;
+  const std::vector<StageMemory> stages = stage_memory(view);
+  if (stages.empty()) return "";
+  std::string html = memory_legend(view.workload.categories);
+  html += "<div id=\"memory-live\" hidden></div>\n<div id=\"memory-still\">\n";
+  const std::size_t step = (stages.size() + kMostCharts - 1) / kMostCharts;
+  for (std::size_t i = 0; i < stages.size(); i += step) {
+    html += fmt::format("<h3>Stage {}: {} at {}</h3>\n", stages[i].stage,
+                        to_text(Bytes{static_cast<double>(stages[i].peak.bytes)}),
+                        to_text(Seconds{stages[i].peak.at_s}));
+    html += memory_chart(view, stages[i], memory_scale(stages));
+  }
+  return with_figures(html + "</div>\n", memory_section(view));
+}
+
+std::string timeline() {
+  return "<p id=\"timeline-note\">The timeline needs a script to be drawn; the pipeline above is "
+         "its still form.</p>\n"
+         "<div class=\"tools\" hidden><button data-zoom=\"in\">zoom in</button> <button "
+         "data-zoom=\"out\">zoom out</button> <button data-zoom=\"left\">&larr;</button> <button "
+         "data-zoom=\"right\">&rarr;</button> <button data-zoom=\"all\">whole step</button></div>\n"
+         "<p id=\"timeline-keys\"></p>\n"
+         "<canvas id=\"timeline-canvas\" role=\"img\" aria-label=\"Timeline of one rank of each "
+         "stage; the same figures are in the tables of this page\" tabindex=\"0\"></canvas>\n"
+         "<p id=\"timeline-here\" aria-live=\"polite\">&nbsp;</p>\n";
+}
+
+// Draws a bar for what each what-if would save.
+std::string gain_bars(std::span<const PageGain> rows) {
+  if (rows.empty()) return "";
+  double most = 1e-12;
+  for (const PageGain& row : rows) most = std::max(most, row.saving);
+  std::string html = "<table>\n<tr><th>if</th><th>step</th><th>saves</th><th></th></tr>\n";
+  for (const PageGain& row : rows) {
+    html += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{:.1f} %</td><td class=\"bar\"><i "
+        "style=\"width:{:.1f}%\"></i></td></tr>\n",
+        svg_escaped(row.name), to_text(Seconds{row.step_time_s}), 100.0 * row.saving,
+        100.0 * std::max(row.saving, 0.0) / most);
+  }
+  return html + "</table>\n";
+}
+
+std::string scenario(const RunView& view) {
+  if (view.facts.scenario.is_null()) return "";
+  return "<details><summary>Everything that was asked, with every default</summary>\n" +
+         text_block(view.facts.scenario.dump(2)) + "</details>\n";
+}
+
+std::string sections(const PageRequest& request) {
+  const RunView& view = request.view;
+  return section("figures", "Key figures", cards(view) + text_block(figures_section(view))) +
+         section("breakdown", "Where the time goes",
+                 with_figures(breakdown_chart(view), breakdown_section(view))) +
+         section("pipeline", "Pipeline", pipeline_chart(view)) +
+         section("timeline", "Timeline", timeline()) +
+         section("memory", "Memory over time", memory(view)) +
+         section("links", "Links", with_figures(link_heat_map(view), links_section(view))) +
+         section("communication", "Communication",
+                 text_block(collectives_section(view)) + text_block(placement_section(view))) +
+         section("topology", "Cluster", topology_chart(view.cluster)) +
+         section("path", "Critical path", text_block(path_section(view))) +
+         section("sensitivities", "What would make it shorter", gain_bars(request.gains)) +
+         section("costs", "How well the durations are known", text_block(costs_section(view))) +
+         section("notes", "Assumptions and approximations", text_block(notes_section(view))) +
+         section("scenario", "Scenario", scenario(view));
+}
+
+// JSON inside a script element: nothing in it may end the element, or begin a comment in which its
+// end would not count ("<!--<script>", HTML, restrictions on the contents of script elements).
+std::string script_json(const nlohmann::json& json) {
+  std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
+    text.replace(at, 1, "\\u003c");
+  return text;
+}
+
+}  // namespace
+
+std::string report_page(const PageRequest& request) {
+  const std::string title = svg_escaped(
+      request.view.facts.title.empty() ? "One training step" : request.view.facts.title);
+  std::string html =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+      "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+      title + "</title>\n<style>\n";
+  html += page_style();
+  html += chart_library_style();
+  html += "</style>\n</head>\n<body>\n<main>\n<h1>" + title + "</h1>\n" + verdict(request.view);
+  html += sections(request) + "</main>\n<script type=\"application/json\" id=\"page-data\">";
+  html += script_json(page_data(request.view));
+  html += "</script>\n<script>\n";
+  html += chart_library_script();
+  html += "\n</script>\n<script>\n";
+  html += page_script();
+  return html + "</script>\n</body>\n</html>\n";
+}
+
+std::string page_chart_library() { return std::string(chart_library_name()); }
+
+}  // namespace trainyard

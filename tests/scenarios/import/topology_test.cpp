@@ -1,0 +1,238 @@
+// Clusters read from what real servers say of themselves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/import/from_nccl_xml.hpp"
+#include "scenarios/import/from_topo_matrix.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "topologies/custom_cluster.hpp"
+
+namespace trainyard {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string data(const std::string& name) {
+  return std::string(TRAINYARD_SOURCE_DIRECTORY) + "/tests/scenarios/import/topologies/" + name;
+}
+
+Cluster imported(const std::string& name, const ImportChoice& choice = {}) {
+  return imported_cluster(from_nccl_xml(read_file(data(name)), name), choice);
+}
+
+// Bandwidths in GB/s by the kinds of a link's ends, with how many links have each.
+using Rates = std::map<std::tuple<DeviceKind, DeviceKind, std::int64_t>, int>;
+
+Rates rates_of(const Cluster& cluster) {
+  Rates rates;
+  for (const Link& link : cluster.links())
+    ++rates[{cluster.device(link.from).kind, cluster.device(link.to).kind,
+             std::llround(link.capacity.value() / 1e3)}];
+  return rates;
+}
+
+constexpr const char* kMinimal = R"(<system version="1">
+<cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+ <pci busid="0000:15:00.0" class="0x060400" vendor="0x1000" device="0xc030"
+      link_speed="32.0 GT/s PCIe" link_width="16">
+  <pci busid="0000:1b:00.0" class="0x030200" vendor="0x10de" device="0x2330"
+       link_speed="32.0 GT/s PCIe" link_width="16">
+   <gpu dev="0" sm="90" rank="0" gdr="1">
+    <nvlink target="fffffff:ffff:ff" count="18" tclass="0x068000"/></gpu></pci>
+  <pci busid="0000:18:00.0" class="0x020700" vendor="0x15b3" device="0x1021"
+       link_speed="32.0 GT/s PCIe" link_width="16">
+   <nic><net name="mlx5_0" dev="0" speed="400000" port="1" latency="0" guid="0x1"
+             maxconn="131072" gdr="1"/></nic></pci>
+ </pci></cpu></system>)";
+
+// Oracle 21.
+TEST(ImportNcclXml, RatesOfTheMinimalFile) {
+  const Cluster cluster = imported_cluster(from_nccl_xml(kMinimal, "minimal.xml"), {});
+  const auto rate = [&](DeviceKind from, DeviceKind to) {
+    for (const Link& link : cluster.links())
+      if (cluster.device(link.from).kind == from && cluster.device(link.to).kind == to)
+        return link.capacity.value() / 1e9;
+    return 0.0;
+  };
+  EXPECT_DOUBLE_EQ(rate(DeviceKind::Gpu, DeviceKind::NvSwitch), 370.8);
+  EXPECT_DOUBLE_EQ(rate(DeviceKind::Gpu, DeviceKind::PcieSwitch), 48.0);
+  EXPECT_DOUBLE_EQ(rate(DeviceKind::PcieSwitch, DeviceKind::Nic), 48.0);
+  EXPECT_DOUBLE_EQ(rate(DeviceKind::Nic, DeviceKind::LeafSwitch), 50.0);
+  EXPECT_EQ(cluster.facts().gpu, "h100");
+}
+
+TEST(ImportNcclXml, EightH100) {
+  const Rates rates = rates_of(imported("h100_x8.xml"));
+  const auto count = [&](DeviceKind from, DeviceKind to, std::int64_t kilobytes) {
+    const auto found = rates.find({from, to, kilobytes});
+    return found == rates.end() ? 0 : found->second;
+  };
+  EXPECT_EQ(count(DeviceKind::Gpu, DeviceKind::NvSwitch, 370800000), 8);
+  // The two levels of each switch are one, the Ethernet port without a dev is none of NCCL's.
+  EXPECT_EQ(count(DeviceKind::PcieSwitch, DeviceKind::Cpu, 48000000), 8);
+  EXPECT_EQ(count(DeviceKind::Nic, DeviceKind::LeafSwitch, 50000000), 8);
+  EXPECT_EQ(count(DeviceKind::Cpu, DeviceKind::Cpu, 22000000), 2);
+}
+
+// Six NVSwitches with two links each are one switch of twelve.
+TEST(ImportNcclXml, EightA100) {
+  const Cluster cluster = imported("a100_x8.xml");
+  EXPECT_EQ(cluster.facts().gpu, "a100_80gb");
+  const Route route = cluster.route(0, 7);
+  ASSERT_EQ(route.size(), 2U);
+  EXPECT_DOUBLE_EQ(cluster.link(route[0].link).capacity.value(), 240e9);
+  EXPECT_EQ(cluster.link(route[0].link).cables, 12U);
+}
+
+// Oracle 85, and the same through our own JSON.
+TEST(ImportNcclXml, ExportKeepsAllLinkBandwidths) {
+  for (const char* name : {"h100_x8.xml", "a100_x8.xml"}) {
+    const Cluster first = imported(name);
+    const std::string text = to_nccl_xml(first, 0);
+    const Cluster again =
+        imported_cluster(from_nccl_xml(text, "again.xml"), {.gpu = first.facts().gpu});
+    EXPECT_EQ(rates_of(again), rates_of(first)) << name;
+    JsonFile file = JsonFile::parse("cluster.json", spelled_out(first).dump());
+    EXPECT_EQ(rates_of(custom_cluster(file)), rates_of(first)) << name;
+  }
+}
+
+// A second card of another kind: each has its own profile and memory, and the file written from the
+// cluster says so again.
+TEST(ImportNcclXml, GpusOfSeveralKinds) {
+  std::string text(kMinimal);
+  text.insert(text.rfind("  <pci busid=\"0000:18:00.0\""),
+              R"(  <pci busid="0000:1c:00.0" class="0x030200" vendor="0x10de" device="0x2335"
+       link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="1" sm="90" rank="1" gdr="1"/></pci>
+)");
+  const Cluster cluster = imported_cluster(from_nccl_xml(text, "two.xml"), {});
+  ASSERT_TRUE(cluster.has_mixed_gpus());
+  EXPECT_EQ(cluster.gpu_kind(0).profile, "h100");
+  EXPECT_EQ(cluster.gpu_kind(1).profile, "h200");
+  EXPECT_GT(cluster.gpu_kind(1).memory, cluster.gpu_kind(0).memory);
+  const Cluster again = imported_cluster(from_nccl_xml(to_nccl_xml(cluster, 0), "again.xml"), {});
+  EXPECT_EQ(again.facts().mixed_gpus, cluster.facts().mixed_gpus);
+  EXPECT_FALSE(imported_cluster(from_nccl_xml(text, "two.xml"), {.gpu = "h100"}).has_mixed_gpus());
+}
+
+TEST(ImportNcclXml, FourNodesOnRails) {
+  const Cluster cluster = imported("h100_x8.xml", {.nodes = 4, .fabric = "rail_optimized"});
+  EXPECT_EQ(cluster.gpus().size(), 32U);
+  // A GPU reaches its twin over its own NIC and the rail's leaf.
+  for (const RouteHop& hop : cluster.route(3, 11)) {
+    const Link& link = cluster.link(hop.link);
+    if (cluster.device(link.from).kind == DeviceKind::Nic) {
+      EXPECT_EQ(cluster.device(link.from).index, 3);
+    }
+  }
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    (void)from_nccl_xml(text, "topo.xml");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ImportNcclXml, Refusals) {
+  EXPECT_THAT(refusal_of("<system>\n<cpu>\n</system>"), HasSubstr("line 3"));
+  EXPECT_THAT(refusal_of("<graphs/>"), HasSubstr("no <system>"));
+  EXPECT_THAT(refusal_of("<system><cpu/></system>"), HasSubstr("no <gpu> with a rank"));
+}
+
+TEST(ImportTopoMatrix, EightH100) {
+  const std::string file = data("h100_x8_topo_m.txt");
+  const Cluster cluster =
+      imported_cluster(from_topo_matrix(read_file(file), {.file = file, .gpu = "h100"}), {});
+  const Rates rates = rates_of(cluster);
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::NvSwitch, 370800000}), 8);
+  EXPECT_EQ(rates.at({DeviceKind::PcieSwitch, DeviceKind::Cpu, 48000000}), 8);
+  EXPECT_EQ(rates.at({DeviceKind::Cpu, DeviceKind::Cpu, 22000000}), 2);
+  EXPECT_EQ(rates.at({DeviceKind::Nic, DeviceKind::LeafSwitch, 48500000}), 8);
+}
+
+// Two GPUs joined by four links each way, no NIC.
+TEST(ImportTopoMatrix, NvLinkBridge) {
+  const Cluster cluster =
+      imported_cluster(from_topo_matrix("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n"
+                                        "GPU0\t X \tNV4\t0-31\t0\nGPU1\tNV4\t X \t0-31\t0\n",
+                                        {.file = "topo.txt", .gpu = "a100_80gb"}),
+                       {});
+  const Route route = cluster.route(0, 1);
+  ASSERT_EQ(route.size(), 1U);
+  EXPECT_DOUBLE_EQ(cluster.link(route[0].link).capacity.value(), 80e9);
+}
+
+TEST(ImportTopoMatrix, RefusalsNameTheLine) {
+  const auto refusal = [](const std::string& text) {
+    try {
+      (void)from_topo_matrix(text, {.file = "topo.txt", .gpu = "h100"});
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal("nothing\n"), HasSubstr("no header"));
+  EXPECT_THAT(refusal("\tGPU0\tGPU1\nGPU0\tX\tNV18\n"), HasSubstr("GPU1 has no row"));
+  EXPECT_THAT(refusal("\tGPU0\tGPU1\nGPU0\tX\n"), HasSubstr("line 2"));
+  EXPECT_THAT(refusal("\tGPU0\tGPU1\nGPU0\tX\tMIG\n"), HasSubstr("\"MIG\""));
+}
+
+std::string topo_refusal(const std::string& text) {
+  try {
+    (void)from_topo_matrix(text, {.file = "topo.txt", .gpu = "h100"});
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+// As nvidia-smi prints it, with NVLink between all.
+std::string topo_matrix(int gpus) {
+  std::string text;
+  for (int gpu = 0; gpu < gpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
+  text += "\tCPU Affinity\tNUMA Affinity\n";
+  for (int row = 0; row < gpus; ++row) {
+    text += "GPU" + std::to_string(row);
+    for (int gpu = 0; gpu < gpus; ++gpu) text += gpu == row ? "\tX" : "\tNV18";
+    text += "\t0-31\t" + std::to_string(row / 4) + "\n";
+  }
+  return text;
+}
+
+TEST(ImportTopoMatrix, ANodeOfThousandsOfGpusIsReadAndALargerOneRefused) {
+  const Cluster cluster = imported_cluster(
+      from_topo_matrix(topo_matrix(2000), {.file = "topo.txt", .gpu = "h100"}), {});
+  EXPECT_EQ(cluster.facts().gpus_per_node, 2000U);
+  EXPECT_EQ(topo_refusal(topo_matrix(2049)),
+            "topo.txt: line 1: there are 2049 GPUs and NICs (a node has at most 2048)");
+}
+
+TEST(ImportTopoMatrix, LongWordsAndNumbersAreRefusedAsAnyOther) {
+  const std::string digits(100'000, '9');
+  EXPECT_THAT(topo_refusal("\tGPU0\tGPU1\nGPU0\tX\tNV" + digits + "\n"),
+              HasSubstr("line 2: GPU0 to GPU1 is \"NV99"));
+  EXPECT_THAT(topo_refusal("\tGPU0\tmlx5_" + digits + "\nGPU0\tX\t" + digits + "\n"),
+              HasSubstr("is \"99"));
+}
+
+// Colours are taken out; an escape that is none stays and is no device.
+TEST(ImportTopoMatrix, ColoursOfATerminalAreNoWords) {
+  EXPECT_EQ(topo_refusal("\t\x1b[4mGPU0\tGPU1\x1b[0m\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n"), "read");
+}
+
+TEST(ImportNcclXml, NumbersThatAreNoneCountAsMissing) {
+  std::string text(kMinimal);
+  const std::size_t speed = text.find("400000");
+  text.replace(speed, 6, "1e999");
+  EXPECT_DOUBLE_EQ(from_nccl_xml(text, "f.xml").ports.at(0), 1.25e9);
+}
+
+}  // namespace
+}  // namespace trainyard

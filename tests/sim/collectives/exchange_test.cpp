@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/collectives/algorithms/chain.hpp"
+#include "sim/collectives/loads.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+double all_reduce_us(std::string_view name, std::uint32_t n, double bytes) {
+  return microseconds(star(n), CollectiveOp::AllReduce, name, gpus_of(n), bytes);
+}
+
+double chain_us(std::uint32_t chunks) {
+  const Cluster cluster = star(8);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const auto messages = chain_messages(place, Bytes{kGibibyte}, {.chunks = chunks});
+  return 1e6 * time_of(cluster, phases_by_step(place, messages, ChainOf::Message));
+}
+
+// Oracle 4, n = 8.
+TEST(Exchange, AllReducesTakeTheirClosedForms) {
+  EXPECT_RELATIVE(all_reduce_us("halving_doubling", 8, kGibibyte), 18820.481920);
+  EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 8, kGibibyte), 32227.254720);
+  EXPECT_RELATIVE(all_reduce_us("one_shot", 8, kGibibyte), 75166.927680);
+  EXPECT_RELATIVE(all_reduce_us("two_shot", 8, kGibibyte), 18800.481920);
+}
+
+// Oracle 5: equal at S = 11 alpha B / 1.25 = 4 400 000 B.
+TEST(Exchange, RecursiveDoublingMeetsTheRingWhereTheyCross) {
+  EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 8, 4.4e6), all_reduce_us("ring", 8, 4.4e6));
+  EXPECT_LT(all_reduce_us("recursive_doubling", 8, 4.3e6), all_reduce_us("ring", 8, 4.3e6));
+  EXPECT_GT(all_reduce_us("recursive_doubling", 8, 4.5e6), all_reduce_us("ring", 8, 4.5e6));
+}
+
+// Oracle 6.
+TEST(Exchange, AllToAllsTakeTheirClosedForms) {
+  EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllToAll, "pairwise", gpus_of(8), kGibibyte),
+                  9430.240960);
+  EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllToAll, "direct", gpus_of(8), kGibibyte),
+                  9400.240960);
+}
+
+// Oracle 7: (n-2+C)(alpha + S/(CB)); printed to 1e-6 us.
+TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
+  EXPECT_RELATIVE(chain_us(1), 75196.927680);
+  EXPECT_RELATIVE(chain_us(64), 12094.051200);
+  EXPECT_NEAR(chain_us(113), 11902.546642, 5e-7);
+  EXPECT_NEAR(chain_us(114), 11902.545516, 5e-7);
+  EXPECT_GT(chain_us(115), chain_us(114));
+  for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce})
+    EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
+}
+
+// Phases that are written without messages load every chain as the messages do, to the digit.
+TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
+  struct Row {
+    CollectiveOp op;
+    const char* name;
+    ChainOf chain_of;
+  };
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
+  const std::vector<std::uint32_t> some{0, 1, 2, 8, 9, 11, 30};
+  for (const Row& row : {Row{CollectiveOp::Broadcast, "chain", ChainOf::Message},
+                         Row{CollectiveOp::Reduce, "chain", ChainOf::Message},
+                         Row{CollectiveOp::AllReduce, "one_shot", ChainOf::Sender},
+                         Row{CollectiveOp::AllReduce, "two_shot", ChainOf::Sender},
+                         Row{CollectiveOp::AllGather, "direct", ChainOf::Sender},
+                         Row{CollectiveOp::ReduceScatter, "direct", ChainOf::Sender}}) {
+    const CollectiveAlgorithm* algorithm = find_algorithm(row.op, row.name);
+    for (const std::vector<std::uint32_t>& gpus : {gpus_of(32), some}) {
+      for (const double bytes : {0.0, 1e5, 1e8}) {
+        const GroupPlace place{.cluster = cluster, .gpus = gpus};
+        const std::vector<Phase> phases = algorithm->phases(place, Bytes{bytes});
+        const std::vector<Phase> expected =
+            phases_by_step(place, algorithm->messages(place, Bytes{bytes}), row.chain_of);
+        ASSERT_EQ(phases.size(), expected.size()) << row.name;
+        for (std::size_t i = 0; i < phases.size(); ++i) {
+          ASSERT_EQ(phases[i].chains.size(), expected[i].chains.size()) << row.name << i;
+          for (std::size_t k = 0; k < phases[i].chains.size(); ++k)
+            EXPECT_TRUE(std::ranges::equal(
+                phases[i].chains[k].loads, expected[i].chains[k].loads, [](auto& a, auto& b) {
+                  return a.link == b.link && a.alike == b.alike && a.bytes == b.bytes;
+                }));
+        }
+      }
+    }
+  }
+}
+
+// How much leaves a node of eight? Largest swaps are the nearest, so that an eighth is left, of
+// which halves and quarters cross to the other nodes and back: S/16 + S/32 of each rank.
+TEST(Exchange, HalvingSwapsTheLargestPartsWithTheNearest) {
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  const CollectiveAlgorithm* algorithm =
+      find_algorithm(CollectiveOp::AllReduce, "halving_doubling");
+  const std::vector<double> bytes = bytes_on_links(
+      cluster, algorithm->phases({.cluster = cluster, .gpus = gpus}, Bytes{kGibibyte}));
+  for (const Link& link : cluster.links()) {
+    const double share = link.kind == LinkKind::NvLink ? 7.0 / 8.0 : 3.0 / 32.0;
+    EXPECT_RELATIVE(bytes[link.id], 2.0 * share * kGibibyte);
+  }
+}
+
+// Six ranks: two give what they have to two of the other four first, and get the sum last.
+TEST(Exchange, OtherThanPowersOfTwoTakeTwoMoreSteps) {
+  const double whole = 5.0 + kGibibyte / 1e5;
+  EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 6, kGibibyte), 4.0 * whole);
+  EXPECT_RELATIVE(all_reduce_us("halving_doubling", 6, kGibibyte),
+                  2.0 * whole + 4.0 * 5.0 + 2.0 * 3.0 / 4.0 * kGibibyte / 1e5);
+}
+
+}  // namespace
+}  // namespace trainyard

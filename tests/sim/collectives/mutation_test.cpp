@@ -1,0 +1,133 @@
+// Can a wrong algorithm be registered unnoticed? Every row's messages are spoilt in every way a
+// mistake would, one at a time, and the symbolic checker must see each of them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/collectives/symbolic_check.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+using Messages = std::vector<Message>;
+
+// What is not there cannot be waited for; later messages move up.
+Messages without(const Messages& messages, std::uint32_t dropped) {
+  Messages rest;
+  for (std::uint32_t index = 0; index < messages.size(); ++index) {
+    if (index == dropped) continue;
+    Message message = messages[index];
+    std::erase(message.after, dropped);
+    for (std::uint32_t& before : message.after) before -= before > dropped ? 1 : 0;
+    rest.push_back(std::move(message));
+  }
+  return rest;
+}
+
+struct Mutated {
+  const CollectiveAlgorithm& algorithm;
+  SymbolicCase the_case;
+  Messages messages;
+  [[nodiscard]] bool wrong(const Messages& spoilt) const {
+    return symbolic_fault(the_case, spoilt).has_value();
+  }
+};
+
+constexpr double kBytes = 4e3;  // so few that pipelines have one chunk: each message once
+
+// Calls check(row) for every algorithm that takes eight ranks on two nodes (send_recv: two ranks).
+template <class Check>
+void for_every_row(Check check) {
+  Shape shape{.nodes = 2, .gpus = 4};
+  const Cluster cluster = make_cluster(shape);
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    const std::vector<std::uint32_t> gpus =
+        gpus_of(algorithm->op() == CollectiveOp::SendRecv ? 2 : 8);
+    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    if (algorithm->refusal(place)) continue;
+    const Mutated row{
+        .algorithm = *algorithm,
+        .the_case = {.op = algorithm->op(),
+                     .ranks = static_cast<std::uint32_t>(gpus.size()),
+                     .pieces = algorithm->pieces(place),
+                     .bytes = kBytes,
+                     .parties = static_cast<std::uint32_t>(algorithm->parties(place).size())},
+        .messages = algorithm->messages(place, Bytes{kBytes})};
+    SCOPED_TRACE(fmt::format("{} {}", to_string(algorithm->op()), algorithm->name()));
+    ASSERT_FALSE(row.wrong(row.messages));
+    check(row);
+  }
+}
+
+// A switch copies to all its members, so also back to the one who gave it what it copies.
+bool returns_to_its_giver(const Mutated& row, const Message& message) {
+  return message.from >= row.the_case.ranks &&
+         std::ranges::any_of(message.after, [&](std::uint32_t before) {
+           return row.messages[before].from == message.to;
+         });
+}
+
+TEST(Mutation, EveryMessageIsNeeded) {
+  for_every_row([](const Mutated& row) {
+    for (std::uint32_t index = 0; index < row.messages.size(); ++index)
+      EXPECT_TRUE(row.wrong(without(row.messages, index)) ||
+                  returns_to_its_giver(row, row.messages[index]))
+          << "without message " << index;
+  });
+}
+
+TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
+  for_every_row([](const Mutated& row) {
+    Messages spoilt = row.messages;
+    for (Message& message : spoilt) {
+      const double bytes = message.bytes;
+      message.bytes *= 1.0 + 1e-6;
+      EXPECT_TRUE(row.wrong(spoilt));
+      message.bytes = bytes;
+    }
+  });
+}
+
+// What adds may not replace, and what replaces may not add, if it meets anything at all.
+TEST(Mutation, AddingAndReplacingAreTold) {
+  for_every_row([](const Mutated& row) {
+    const bool adds = std::ranges::any_of(row.messages, &Message::reduce);
+    if (!adds) return;
+    Messages spoilt = row.messages;
+    for (Message& message : spoilt)
+      if (message.reduce) message.reduce = false;
+    EXPECT_TRUE(row.wrong(spoilt));
+  });
+}
+
+TEST(Mutation, EveryMessageGoesToItsReceiver) {
+  for_every_row([](const Mutated& row) {
+    for (std::uint32_t index = 0; index < row.messages.size(); ++index) {
+      Messages spoilt = row.messages;
+      Message& message = spoilt[index];
+      message.to = (message.to + 1) % row.the_case.ranks;
+      if (message.to == message.from) message.to = (message.to + 1) % row.the_case.ranks;
+      if (message.to == row.messages[index].to) continue;  // of two ranks there is no other
+      EXPECT_TRUE(row.wrong(spoilt)) << "message " << index;
+    }
+  });
+}
+
+TEST(Mutation, WhatIsPassedOnHasArrived) {
+  for_every_row([](const Mutated& row) {
+    for (std::uint32_t index = 0; index < row.messages.size(); ++index) {
+      if (row.messages[index].after.empty()) continue;
+      Messages spoilt = row.messages;
+      spoilt[index].after.clear();
+      EXPECT_TRUE(row.wrong(spoilt)) << "message " << index;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,193 @@
+// Closed forms of the algorithms beside the rings: both ways round, direct, level by level, trees
+// from a root; and how levels and chunks are found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sim/cluster/blueprint.hpp"
+#include "sim/collectives/levels.hpp"
+#include "sim/collectives/pipeline.hpp"
+#include "test_clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+using ::testing::ElementsAre;
+
+// n GPUs of one node, each wired to its two neighbours.
+Cluster ring_of_wires(std::uint32_t n) {
+  Blueprint blueprint;
+  std::vector<DeviceId> gpus;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    gpus.push_back(
+        blueprint.add({.kind = DeviceKind::Gpu, .node = 0, .index = static_cast<std::int32_t>(i)}));
+  }
+  for (std::uint32_t i = 0; i < n; ++i)
+    blueprint.cable(gpus[i], gpus[(i + 1) % n],
+                    {.capacity = BytesPerSecond{1e11}, .nominal = BytesPerSecond{1e11}});
+  ClusterFacts facts;
+  facts.name = "a ring of wires";
+  facts.nodes = 1;
+  facts.gpus_per_node = n;
+  facts.latency.intra_step = Seconds{5e-6};
+  return Cluster(facts, std::move(blueprint).wiring(), gpus, {});
+}
+
+TEST(BidirectionalRing, HalvesTheTimeOnARingOfWires) {
+  const Cluster cluster = ring_of_wires(8);
+  const double time =
+      microseconds(cluster, CollectiveOp::AllReduce, "bidirectional_ring", gpus_of(8), kGibibyte);
+  EXPECT_RELATIVE(time, 14.0 * (5.0 + kGibibyte / 16.0 / 1e5));
+  EXPECT_NEAR(time, 9465.240960, 5e-7);
+  EXPECT_RELATIVE(microseconds(cluster, CollectiveOp::AllReduce, "ring", gpus_of(8), kGibibyte),
+                  18860.481920);
+}
+
+// Both ways share the GPU's one port to a switch.
+TEST(BidirectionalRing, IsTheRingOnASwitch) {
+  for (const std::uint32_t n : {2U, 3U, 8U, 13U}) {
+    EXPECT_RELATIVE(
+        microseconds(star(n), CollectiveOp::AllReduce, "bidirectional_ring", gpus_of(n), kGibibyte),
+        microseconds(star(n), CollectiveOp::AllReduce, "ring", gpus_of(n), kGibibyte));
+  }
+}
+
+// alpha + (n-1)/n S/B.
+TEST(DirectGather, TakesOneStep) {
+  for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::ReduceScatter})
+    EXPECT_RELATIVE(microseconds(star(8), op, "direct", gpus_of(8), kGibibyte), 9400.240960);
+}
+
+// Half of oracle 8 each: 7(a_i + S/(8 B_i)) + 3(a_e + S/(32 B_e)).
+TEST(HierarchicalGather, IsHalfOfTheAllReduce) {
+  double sum = 0.0;
+  for (const CollectiveOp op : {CollectiveOp::ReduceScatter, CollectiveOp::AllGather}) {
+    const double time = microseconds(four_nodes(), op, "hierarchical", gpus_of(32), kGibibyte);
+    EXPECT_NEAR(time, 9358.615511 / 2, 5e-7);
+    sum += time;
+  }
+  EXPECT_RELATIVE(sum, microseconds(four_nodes(), CollectiveOp::AllReduce, "hierarchical",
+                                    gpus_of(32), kGibibyte));
+}
+
+// Sixteen GPUs: two a node, four nodes a leaf, two leaves under a spine.
+constexpr Shape kTiers{.nodes = 8,
+                       .gpus = 2,
+                       .nic = 5e10,
+                       .intra_us = 4.0,
+                       .inter_us = 14.0,
+                       .nodes_per_leaf = 4,
+                       .trunk = 1e11};
+
+TEST(Levels, AreNodesLeavesAndTheRest) {
+  const Cluster cluster = make_cluster(kTiers);
+  const std::vector<std::uint32_t> gpus = gpus_of(16);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const Levels all = levels_of(place, LevelsOf::All);
+  EXPECT_THAT(all.sizes, ElementsAre(2, 4, 2));
+  EXPECT_TRUE(all.within_node());
+  EXPECT_THAT(all.line(0, 5), ElementsAre(4, 5));
+  EXPECT_THAT(all.line(1, 5), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(all.line(2, 5), ElementsAre(5, 13));
+  EXPECT_THAT(levels_of(place, LevelsOf::NodeAndRest).sizes, ElementsAre(2, 8));
+}
+
+// A level where nothing is joined is none; units that hold unequal parts are passed over.
+TEST(Levels, AreLeftOutWhereNothingIsJoinedOrPartsAreUneven) {
+  const Cluster cluster = make_cluster(kTiers);
+  const auto sizes = [&](const std::vector<std::uint32_t>& gpus) {
+    return levels_of({.cluster = cluster, .gpus = gpus}, LevelsOf::All).sizes;
+  };
+  EXPECT_THAT(sizes({0, 1}), ElementsAre(2));
+  EXPECT_THAT(sizes({0, 2, 4}), ElementsAre(3));
+  EXPECT_THAT(sizes({0, 8}), ElementsAre(2));
+  EXPECT_THAT(sizes({0, 2, 8, 10}), ElementsAre(2, 2));
+  EXPECT_THAT(sizes({0, 2, 4, 8}), ElementsAre(4));
+  EXPECT_THAT(sizes({6, 1, 0, 7}), ElementsAre(2, 2));
+}
+
+// 2(2-1)(a_i + S/2B_i) + 2(4-1)(a_e + S/8B_e) + 2(2-1)(a_e + S/16B_e); the trunk of a leaf carries
+// what its eight GPUs send, so its share of a GPU is an eighth of 1e11.
+TEST(MultiLevel, TakesTheClosedForm) {
+  const Cluster cluster = make_cluster(kTiers);
+  const double time =
+      microseconds(cluster, CollectiveOp::AllReduce, "multi_level", gpus_of(16), kGibibyte);
+  const double closed =
+      1e6 * (2 * (4e-6 + kGibibyte / 2 / 1e11) + 6 * (14e-6 + kGibibyte / 8 / 5e10) +
+             2 * (14e-6 + kGibibyte / 16 / (1e11 / 8)));
+  EXPECT_RELATIVE(time, closed);
+}
+
+// 10 steps instead of 16 and 30: for small buffers.
+TEST(MultiLevel, TakesFewerSteps) {
+  const Cluster cluster = make_cluster(kTiers);
+  const auto time = [&](const char* name) {
+    return microseconds(cluster, CollectiveOp::AllReduce, name, gpus_of(16), 1024.0);
+  };
+  EXPECT_LT(time("multi_level"), time("hierarchical"));
+  EXPECT_LT(time("hierarchical"), time("ring"));
+}
+
+TEST(MultiLevel, WithoutLeavesIsTheTwoLevelOne) {
+  for (const CollectiveOp op :
+       {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter})
+    EXPECT_RELATIVE(microseconds(four_nodes(), op, "multi_level", gpus_of(32), kGibibyte),
+                    microseconds(four_nodes(), op, "hierarchical", gpus_of(32), kGibibyte));
+}
+
+TEST(Hierarchical, NamesItselfInItsRefusals) {
+  const Cluster cluster = four_nodes();
+  const std::vector<std::uint32_t> gpus{0, 1, 2, 8, 9};
+  EXPECT_EQ(find_algorithm(CollectiveOp::AllGather, "multi_level")
+                ->refusal({.cluster = cluster, .gpus = gpus}),
+            "multi_level needs the same number of ranks on every node, here 2 to 3");
+}
+
+// (D-1+C)(alpha + S/(CB)) with D = 4 and C = 64.
+TEST(TreeBroadcast, TakesItsClosedForm) {
+  for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce}) {
+    const double time = microseconds(star(8), op, "tree", gpus_of(8), kGibibyte);
+    EXPECT_RELATIVE(time, 67.0 * (5.0 + kGibibyte / 64.0 / 1e5));
+    EXPECT_NEAR(time, 11575.734720, 5e-7);
+  }
+}
+
+// Where a chain needs 1 022 hops a tree needs eleven.
+TEST(TreeBroadcast, BeatsTheChainOnManyRanks) {
+  const Cluster cluster = star(256);
+  const double tree =
+      microseconds(cluster, CollectiveOp::Broadcast, "tree", gpus_of(256), 1048576.0);
+  const double chain =
+      microseconds(cluster, CollectiveOp::Broadcast, "chain", gpus_of(256), 1048576.0);
+  EXPECT_LT(tree, chain / 5.0);
+}
+
+// No port sends more than the buffer, whatever the number of ranks.
+TEST(TreeBroadcast, NoPortCarriesMoreThanTheBuffer) {
+  for (std::uint32_t n = 2; n <= 40; ++n) {
+    const Cluster cluster = star(n);
+    const std::vector<std::uint32_t> gpus = gpus_of(n);
+    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    const auto phases = find_algorithm(CollectiveOp::Broadcast, "tree")->phases(place, Bytes{64e6});
+    for (const double bytes : bytes_on_links(cluster, phases)) EXPECT_LE(bytes, 64e6 * 1.000001);
+  }
+}
+
+// Oracle 7: sqrt(S(n-2)/(alpha B)) = 113.51, and the power of two next to it, from 1 to 64.
+TEST(Pipeline, ChunksAreNearTheBest) {
+  EXPECT_NEAR(std::sqrt(kGibibyte * 6 / (5e-6 * 1e11)), 113.51, 5e-3);
+  const Cluster cluster = star(8);
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const auto chunks = [&](double bytes) { return chunks_of(place, Bytes{bytes}, 7); };
+  EXPECT_EQ(chunks(kGibibyte), 64U);
+  EXPECT_EQ(chunks(1048576.0), 4U);  // 3.5
+  EXPECT_EQ(chunks(100000.0), 1U);   // 1.1
+  EXPECT_EQ(chunks(0.0), 1U);
+  EXPECT_EQ(chunks_of(place, Bytes{kGibibyte}, 1), 1U);
+}
+
+}  // namespace
+}  // namespace trainyard

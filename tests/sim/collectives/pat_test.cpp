@@ -1,0 +1,65 @@
+// PAT: correct on any number of ranks, in log2 n steps, with the least bytes.
+#include "sim/collectives/algorithms/pat.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "sim/collectives/symbolic_check.hpp"
+#include "tests/sim/collectives/test_clusters.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace trainyard::testing;
+
+TEST(Pat, EveryRankEndsWithWhatItShouldHave) {
+  for (std::uint32_t n = 2; n <= 17; ++n) {
+    const Cluster cluster = make_cluster({.nodes = n, .gpus = 1});
+    const auto gpus = gpus_of(n);
+    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()}) {
+      EXPECT_EQ(symbolic_fault(*algorithm, place, Bytes{1e6}).value_or(""), "") << n << " ranks";
+      EXPECT_EQ(algorithm->phases(place, Bytes{1e6}).size(),
+                static_cast<std::size_t>(std::bit_width(n - 1)));
+    }
+  }
+}
+
+TEST(Pat, FarStepsCarryFewBlocks) {
+  const std::vector<PatSend> sends = pat_sends(8);
+  ASSERT_EQ(sends.size(), 3U);
+  EXPECT_EQ(sends[0].distance, 4U);
+  EXPECT_EQ(sends[0].blocks, 1U);
+  EXPECT_EQ(sends[2].distance, 1U);
+  EXPECT_EQ(sends[2].blocks, 4U);
+  std::uint32_t blocks = 0;
+  for (const PatSend& send : pat_sends(13)) blocks += send.blocks;
+  EXPECT_EQ(blocks, 12U);
+}
+
+TEST(Pat, ClosedForm) {
+  const Cluster cluster = star(8);
+  const auto gpus = gpus_of(8);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()})
+    EXPECT_RELATIVE(1e6 * time_of(cluster, algorithm->phases(place, Bytes{kGibibyte})),
+                    3 * 5.0 + 7.0 / 8.0 * kGibibyte / 1e5);
+}
+
+// The chains that stand for all steps load the links as the messages do.
+TEST(Pat, ChainsCarryTheBytesOfTheSteps) {
+  const Cluster cluster = make_cluster({.nodes = 6, .gpus = 1});
+  const auto gpus = gpus_of(6);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()}) {
+    const auto steps = bytes_on_links(cluster, algorithm->phases(place, Bytes{6e6}));
+    const Phase phase{.latency = {}, .chains = pat_chains(place, algorithm->op(), 6e6)};
+    const auto chains = bytes_on_links(cluster, {phase});
+    for (std::size_t link = 0; link < steps.size(); ++link)
+      EXPECT_NEAR(chains[link], steps[link], 1e-3);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::nccl

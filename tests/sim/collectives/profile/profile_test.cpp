@@ -1,0 +1,174 @@
+// Collective profiles: as files, and as the times of a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/collectives/profile/collective_profile.hpp"
+#include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/nccl/transport.hpp"
+#include "tests/agreement.hpp"
+#include "tests/topologies/clusters.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::HasSubstr;
+
+// 12 us + S / 100 GB/s from 1 KiB to 64 MiB, in and out of place.
+MeasuredRun run_of(CollectiveOp op, std::uint32_t ranks, std::uint32_t nodes) {
+  MeasuredRun run{.file = "a.log", .op = op, .gpu = "GPU", .ranks = ranks, .nodes = nodes};
+  for (std::int64_t bytes = 1024; bytes <= (1 << 26); bytes *= 4) {
+    const double time_us = 12.0 + static_cast<double>(bytes) / 1e5;
+    run.rows.push_back({.bytes = bytes, .dtype = "float", .time_us = time_us});
+    run.rows.push_back(
+        {.bytes = bytes, .dtype = "float", .time_us = 1.5 * time_us, .in_place = true});
+  }
+  return run;
+}
+
+CollectiveProfile profile_of(CollectiveOp op, std::uint32_t ranks, std::uint32_t nodes) {
+  return make_collective_profile({run_of(op, ranks, nodes)}, "2026-01-31");
+}
+
+struct Folder {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("trainyard_profile_" + std::to_string(::getpid()));
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+TEST(CollectiveProfile, IsReadAsItWasWritten) {
+  const Folder folder;
+  const CollectiveProfile written = profile_of(CollectiveOp::AllGather, 16, 2);
+  write_file(folder.path / "p.json", to_json(written).dump(1));
+  EXPECT_TRUE(is_collective_profile(read_file(folder.path / "p.json")));
+  const CollectiveProfile read = read_collective_profile(folder.path / "p.json");
+  EXPECT_EQ(to_json(read).dump(), to_json(written).dump());
+  EXPECT_EQ(read.imported, "2026-01-31");
+  EXPECT_EQ(read.source, "nccl-tests: a.log");
+}
+
+TEST(CollectiveProfile, RefusesWithEveryProblem) {
+  const Folder folder;
+  nlohmann::ordered_json document = to_json(profile_of(CollectiveOp::AllGather, 16, 2));
+  document["runs"][0]["rows"][0]["time_us"] = 0.0;
+  document["runs"][0]["rows"][1]["op"] = "all_reduce";
+  document["runs"][0]["ranks"] = 1;
+  document["verion"] = 1;
+  write_file(folder.path / "p.json", document.dump());
+  try {
+    (void)read_collective_profile(folder.path / "p.json");
+    FAIL() << "was read";
+  } catch (const InputError& error) {
+    const std::string text = error.what();
+    EXPECT_THAT(text, HasSubstr("/runs/0/rows/0/time_us: 0 us is no time"));
+    EXPECT_THAT(text, HasSubstr("/runs/0/rows/1/op: is another operation"));
+    EXPECT_THAT(text, HasSubstr("/runs/0/ranks"));
+    EXPECT_THAT(text, HasSubstr("/verion: unknown key"));
+  }
+}
+
+TEST(CollectiveProfile, FindsTheShapeAndPrefersItsTypeOutOfPlace) {
+  MeasuredRun half = run_of(CollectiveOp::AllReduce, 8, 1);
+  for (RunRow& row : half.rows) row.dtype = "half";
+  const CollectiveProfile profile =
+      make_collective_profile({run_of(CollectiveOp::AllReduce, 8, 1), half}, "");
+  ProfileQuestion question{
+      .op = CollectiveOp::AllReduce, .ranks = 8, .nodes = 1, .dtype = DataType::Fp16};
+  ASSERT_NE(profile.find(question), nullptr);
+  EXPECT_EQ(profile.find(question)->dtype, "half");
+  EXPECT_FALSE(profile.find(question)->in_place);
+  question.dtype = DataType::Bf16;
+  EXPECT_NE(profile.find(question), nullptr);
+  question.nodes = 2;
+  EXPECT_EQ(profile.find(question), nullptr);
+}
+
+double time_of(const Cluster& cluster, const Transport& transport, const Call& call,
+               std::uint32_t ranks, std::string_view engine) {
+  Workload workload;
+  workload.streams = {"compute"};
+  workload.names = {"call"};
+  workload.slots = {"group"};
+  workload.calls = {call};
+  workload.programs = {{.name = "call", .operations = {{.kind = OpKind::Collective}}}};
+  workload.groups.resize(1);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    workload.groups[0].members.push_back(rank);
+    workload.ranks.push_back({.gpu = rank, .slots = {{.group = 0, .role = rank}}});
+  }
+  const Partition partition = fold(cluster, workload, transport, {.drop_uncontended = true});
+  return make_engine(engine)
+      ->run(
+          {.cluster = cluster, .workload = workload, .partition = partition, .kernel_seconds = {}})
+      .makespan_s;
+}
+
+// Alone, a call takes its measured time: on both engines, also where the fit is all latency.
+TEST(ProfiledTransport, ACallAloneTakesItsMeasuredTime) {
+  const Cluster cluster = h100s(1);
+  const nccl::NcclTransport nccl(cluster, {});
+  const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
+  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  for (const std::string engine : {"ideal", "simgrid"}) {
+    for (const RunRow& row : profile.runs[0].rows) {
+      if (row.in_place) continue;
+      const Call call{.bytes = row.bytes, .dtype = DataType::Fp32, .algorithm = "nccl"};
+      EXPECT_NEAR(time_of(cluster, transport, call, 8, engine), row.time_us * 1e-6,
+                  kAgreement * row.time_us * 1e-6)
+          << row.bytes;
+    }
+  }
+}
+
+TEST(ProfiledTransport, LeavesOtherCallsAlone) {
+  const Cluster cluster = h100s(2);
+  const nccl::NcclTransport nccl(cluster, {});
+  const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
+  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const std::vector<std::uint32_t> node{0, 1, 2, 3, 4, 5, 6, 7};
+  const std::vector<std::uint32_t> rail{0, 8};
+  const Call call{.bytes = 1 << 20, .algorithm = "nccl"};
+  EXPECT_EQ(transport.label(call, node), "profile: p.json");
+  EXPECT_EQ(transport.label({.bytes = 1 << 30, .algorithm = "nccl"}, node),
+            "profile: p.json, beyond the sizes measured");
+  EXPECT_EQ(transport.label(call, rail), nccl.label(call, rail));
+  EXPECT_EQ(transport.label({.bytes = 1 << 20, .algorithm = "ring"}, node), "ring");
+  const Call gather{.op = CollectiveOp::AllGather, .bytes = 1 << 20, .algorithm = "nccl"};
+  EXPECT_EQ(transport.curve(gather, node), nullptr);
+}
+
+// Where the links described cannot carry what was measured, they decide.
+TEST(ProfiledTransport, LinksAreNeverFasterThanTheyAre) {
+  const Cluster cluster = h100s(1);
+  MeasuredRun run = run_of(CollectiveOp::AllReduce, 8, 1);
+  for (RunRow& row : run.rows) row.time_us *= 1e-3;  // 100 TB/s
+  const CollectiveProfile profile = make_collective_profile({run}, "");
+  const nccl::NcclTransport nccl(cluster, {});
+  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const Call call{.bytes = 1 << 26, .dtype = DataType::Fp32, .algorithm = "nccl"};
+  // NVLS moves at least S over each GPU's links.
+  const double least_s = double{1 << 26} / load_node("dgx_h100").nvlink.value();
+  EXPECT_GE(time_of(cluster, transport, call, 8, "simgrid"), least_s);
+}
+
+// Measured on GPUs of other makers, a profile still has links to load.
+TEST(ProfiledTransport, NeedsNoModelOfTheGpu) {
+  const Cluster cluster = build_cluster({.node = load_node("mi300x"), .nodes = 1});
+  const nccl::NcclTransport nccl(cluster, {});
+  const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
+  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const Call call{.bytes = 1 << 20, .dtype = DataType::Fp32, .algorithm = "nccl"};
+  EXPECT_NEAR(time_of(cluster, transport, call, 8, "simgrid"), 12e-6 + (1 << 20) / 1e11,
+              kAgreement * 23e-6);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,145 @@
+// Are the two trees NCCL's, and what does a tree cost?
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "sim/collectives/algorithms/binary_tree.hpp"
+#include "sim/collectives/algorithms/double_tree.hpp"
+#include "sim/collectives/loads.hpp"
+#include "test_clusters.hpp"
+#include "tests/topologies/clusters.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace testing;
+
+constexpr int kNobody = -1;
+using Row = std::array<int, 3>;  // parent and two children
+
+Row row_of(const TreeShape& shape, std::uint32_t node) {
+  const TreeNode entry = tree_node(shape, node);
+  const auto number = [](const std::optional<std::uint32_t>& value) {
+    return value ? static_cast<int>(*value) : kNobody;
+  };
+  return {number(entry.parent), number(entry.children[0]), number(entry.children[1])};
+}
+
+void expect_tree(const TreeShape& shape, const std::vector<Row>& rows) {
+  ASSERT_EQ(rows.size(), shape.nodes);
+  for (std::uint32_t node = 0; node < shape.nodes; ++node) {
+    EXPECT_EQ(row_of(shape, node), rows[node]) << "node " << node;
+  }
+}
+
+// Oracle 15: the table of eight nodes.
+TEST(Tree, EightNodesAsInNccl) {
+  expect_tree({.nodes = 8, .mirrored = false}, {{{-1, -1, 4},
+                                                 {2, -1, -1},
+                                                 {4, 1, 3},
+                                                 {2, -1, -1},
+                                                 {0, 2, 6},
+                                                 {6, -1, -1},
+                                                 {4, 5, 7},
+                                                 {6, -1, -1}}});
+  const std::vector<std::set<int>> children{{4}, {}, {1, 3}, {}, {2, 6}, {}, {5, 7}, {}};
+  // The mirror image: node r of the second tree is node 7 - r of the first.
+  for (std::uint32_t node = 0; node < 8; ++node) {
+    const Row row = row_of({.nodes = 8, .mirrored = true}, node);
+    std::set<int> mirrored;
+    for (const int child : children[7 - node]) mirrored.insert(7 - child);
+    std::set<int> found{row[1], row[2]};
+    found.erase(kNobody);
+    EXPECT_EQ(found, mirrored) << "node " << node;
+  }
+}
+
+TEST(Tree, FiveNodesAsInNccl) {
+  expect_tree({.nodes = 5, .mirrored = false},
+              {{{-1, -1, 4}, {2, -1, -1}, {4, 1, 3}, {2, -1, -1}, {0, 2, -1}}});
+  expect_tree({.nodes = 5, .mirrored = true},
+              {{{1, 3, -1}, {-1, -1, 0}, {3, -1, -1}, {0, 2, 4}, {3, -1, -1}}});
+}
+
+// Each node is interior in at most one tree, and the two have 2(N-1) edges.
+TEST(Tree, EvenNodesWorkInOneTreeOnly) {
+  for (std::uint32_t nodes = 2; nodes <= 64; nodes += 2) {
+    std::uint32_t edges = 0;
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+      int interior = 0;
+      for (const bool mirrored : {false, true}) {
+        const TreeNode entry = tree_node({.nodes = nodes, .mirrored = mirrored}, node);
+        if (entry.parent) ++edges;
+        if (entry.parent && (entry.children[0] || entry.children[1])) ++interior;
+      }
+      EXPECT_LE(interior, 1) << node << " of " << nodes;
+    }
+    EXPECT_EQ(edges, 2 * (nodes - 1));
+  }
+}
+
+// Four bytes over four nodes of eight: 2(7 * 3.4 + 2 * 14) us and nothing to speak of for the
+// bytes.
+TEST(Tree, LatencyGrowsWithTheDepth) {
+  const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8, .intra_us = 3.4, .inter_us = 14.0});
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(place, Bytes{4.0});
+  ASSERT_EQ(phases.size(), 1U);
+  EXPECT_NEAR(phases[0].latency.value(), 2.0 * (7.0 * 3.4 + 2.0 * 14.0) * 1e-6, 1e-15);
+  EXPECT_EQ(phases[0].chains.size(), 2U);
+}
+
+// What is large uses a channel for each member of a node, each on a rail of its own.
+TEST(Tree, LargeBuffersUseEveryRail) {
+  const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
+  const std::vector<std::uint32_t> gpus = gpus_of(8);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(place, Bytes{1e9});
+  EXPECT_EQ(phases[0].chains.size(), 8U);
+  std::set<LinkId> ports;
+  double bytes = 0.0;
+  for (const Chain& chain : phases[0].chains) {
+    for (const LinkLoad& load : chain.loads) {
+      if (cluster.link(load.link).kind != LinkKind::NicPort) continue;
+      ports.insert(load.link);
+      bytes += load.bytes;
+    }
+  }
+  // Each tree sends its share up and down between the two nodes, over a port out and a port in.
+  EXPECT_EQ(ports.size(), 16U);
+  EXPECT_NEAR(bytes, 4e9, 1.0);
+}
+
+// Nodes of a pattern are told by one of them: each edge loads what it would by itself.
+TEST(Tree, NodesOfAPatternAreLoadedAlike) {
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = "fat_tree"}));
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const std::vector<Chain> chains = double_tree_chains(place, Bytes{4.0});
+  ASSERT_EQ(chains.size(), 2U);
+  LoadSum asked(cluster);
+  for (std::uint32_t role = 0; role < 32; ++role) {
+    if (role % 8 == 0) continue;
+    asked.add(hop_route(place, role, role - 1), 2.0);
+    asked.add(hop_route(place, role - 1, role), 2.0);
+  }
+  for (std::uint32_t node = 0; node < 4; ++node) {
+    const TreeNode entry = tree_node({.nodes = 4, .mirrored = false}, node);
+    if (!entry.parent) continue;
+    const bool first =
+        tree_node({.nodes = 4, .mirrored = false}, *entry.parent).children[0] == node;
+    const std::uint32_t above = *entry.parent * 8 + (first ? 1 : 0);
+    asked.add(hop_route(place, node * 8, above), 2.0);
+    asked.add(hop_route(place, above, node * 8), 2.0);
+  }
+  const Chain expected = asked.take();
+  ASSERT_EQ(chains[0].loads.size(), expected.loads.size());
+  for (std::size_t i = 0; i < expected.loads.size(); ++i) {
+    EXPECT_EQ(chains[0].loads[i].link, expected.loads[i].link) << i;
+    EXPECT_EQ(chains[0].loads[i].bytes, expected.loads[i].bytes) << i;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,169 @@
+// The graphs NCCL finds on well-known nodes (published logs and its own rules), and on odd ones.
+#include <gtest/gtest.h>
+
+#include "communicators.hpp"
+#include "sim/nccl/graph_search.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace testing;
+
+void expect_graph(const ChannelGraph& graph, std::uint32_t channels, double intra, double inter) {
+  EXPECT_EQ(graph.channels, channels);
+  EXPECT_DOUBLE_EQ(graph.intra, intra);
+  EXPECT_DOUBLE_EQ(graph.inter, inter);
+}
+
+TEST(GraphSearch, RingsOfKnownNodes) {
+  expect_graph(search_graphs(a100_node(false)).ring, 12, 20.0, 20.0);
+  expect_graph(search_graphs(a100_node(true)).ring, 8, 24.0, 24.0);
+  expect_graph(search_graphs(h100_node(false)).ring, 12, 30.0, 30.0);
+  expect_graph(search_graphs(h100_node(true)).ring, 8, 45.0, 45.0);
+  expect_graph(search_graphs(b200_node(false)).ring, 16, 45.0, 45.0);
+}
+
+// Below the least rate that NCCL looks for (3 GB/s): one channel as fast as its slowest wire.
+TEST(GraphSearch, SlowWiresAreUsedAtTheirRate) {
+  for (const double rate : {3.0, 2.9, 1.0, 0.5}) {
+    SCOPED_TRACE(rate);
+    NodeView node = h100_node(false);
+    node.nvlink = rate;
+    expect_graph(search_graphs(node).ring, 1, rate, rate);
+  }
+}
+
+TEST(GraphSearch, TypesOfPaths) {
+  EXPECT_EQ(search_graphs(a100_node(true)).ring.type_inter, PathType::OneSwitch);
+  EXPECT_EQ(search_graphs(h100_node(true)).ring.type_inter, PathType::NicByPeer);
+  EXPECT_EQ(search_graphs(h100_node(true)).ring.type_intra, PathType::NvLink);
+}
+
+TEST(GraphSearch, NvlsHeadsCountTwice) {
+  expect_graph(*search_graphs(h100_node(false)).nvls, 8, 40.0, 60.0);
+  expect_graph(*search_graphs(h100_node(true)).nvls, 8, 40.0, 48.0);
+  expect_graph(*search_graphs(b200_node(false)).nvls, 8, 80.0, 90.0);
+  EXPECT_FALSE(search_graphs(a100_node(false)).nvls.has_value());
+}
+
+TEST(GraphSearch, TreesHaveTheChannelsOfTheRing) {
+  for (const NodeView& node : {a100_node(false), a100_node(true), h100_node(false), h100_node(true),
+                               b200_node(false), b200_node(true)}) {
+    const Graphs graphs = search_graphs(node);
+    EXPECT_EQ(graphs.tree.channels, graphs.ring.channels);
+    EXPECT_FALSE(graphs.tree.simple_tree);
+  }
+}
+
+// Two of the eight GPUs keep their whole NVLink.
+TEST(GraphSearch, GroupsOfFewerGpus) {
+  for (const std::uint32_t gpus : {2U, 4U}) {
+    const Graphs graphs = search_graphs(switched_node({.gpus = gpus}));
+    expect_graph(graphs.ring, 12, 30.0, 30.0);
+    expect_graph(*graphs.nvls, gpus, 60.0, 60.0);
+  }
+}
+
+// Each of the six orders of a ring over four GPUs that are wired to each other fits once, at 40.
+TEST(GraphSearch, MeshUsesEveryWire) {
+  NodeView node = switched_node({.gpus = 4, .sm = 80, .nvlink = 80.0, .pcie = 24.0});
+  node.scale_up = NodeView::ScaleUp::FullMesh;
+  expect_graph(search_graphs(node).ring, 12, 20.0, 20.0);
+  EXPECT_FALSE(search_graphs(node).nvls.has_value());
+}
+
+TEST(GraphSearch, LoneRankTurnsAtItsNic) {
+  const Graphs graphs = search_graphs(switched_node({.gpus = 1, .nic = 50.0}));
+  expect_graph(graphs.ring, 2, 24.0, 24.0);
+  expect_graph(graphs.tree, 2, 48.0, 24.0);  // nothing within the node limits it
+  EXPECT_TRUE(graphs.tree.simple_tree);
+}
+
+TEST(GraphSearch, PcieOnly) {
+  NodeView node =
+      switched_node({.gpus = 4, .sm = 80, .nvlink = 0.0, .pcie = 24.0, .per_switch = 2});
+  node.scale_up = NodeView::ScaleUp::None;
+  node.socket = 16.0;
+  const ChannelGraph ring = search_graphs(node).ring;
+  EXPECT_GE(ring.channels * ring.intra, 12.0);
+  EXPECT_LE(ring.channels * ring.intra, 24.0);
+  EXPECT_GE(ring.type_intra, PathType::HostBridge);
+}
+
+// The same graphs from clusters that are built of node types.
+TEST(GraphSearch, FromClusters) {
+  struct Known {
+    const char* node;
+    std::uint32_t nodes;
+    std::uint32_t channels;
+    double intra;
+  };
+  for (const Known& known : {Known{"dgx_a100_80gb", 1, 12, 20.0},
+                             Known{"dgx_a100_80gb", 2, 8, 24.0}, Known{"dgx_h100", 1, 12, 30.0},
+                             Known{"dgx_h100", 4, 8, 45.0}, Known{"dgx_b200", 1, 16, 45.0}}) {
+    SCOPED_TRACE(known.node);
+    ClusterSpec spec;
+    spec.node = load_node(known.node);
+    spec.nodes = known.nodes;
+    const Cluster cluster = build_cluster(spec);
+    std::vector<std::uint32_t> gpus(known.nodes * 8);
+    for (std::uint32_t i = 0; i < gpus.size(); ++i) gpus[i] = i;
+    const auto facts = host_facts(cluster.facts().gpu, cluster.facts().node);
+    ASSERT_TRUE(facts.has_value());
+    const NodeView view = node_view({.cluster = cluster, .gpus = gpus}, *facts);
+    EXPECT_EQ(view.gpus.size(), 8U);
+    EXPECT_EQ(view.nics.size(), known.nodes > 1 ? 8U : 0U);
+    expect_graph(search_graphs(view).ring, known.channels, known.intra, known.intra);
+  }
+}
+
+NodeView view_of_node(const NodeSpec& node) {
+  ClusterSpec spec;
+  spec.node = node;
+  const Cluster cluster = build_cluster(spec);
+  const std::vector<std::uint32_t> gpus{0, 1, 2, 3, 4, 5, 6, 7};
+  return node_view({.cluster = cluster, .gpus = gpus}, {.sm = 90, .cpu = CpuVendor::Intel});
+}
+
+// 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a bundle
+// stands for all 18, in a mesh for 18 / 7 of them.
+TEST(NodeViewOfCluster, CountsLinks) {
+  NodeSpec node = load_node("dgx_h100");
+  node.nvlink = BytesPerSecond{741.6e9};
+  const NodeView bundle = view_of_node(node);
+  EXPECT_DOUBLE_EQ(bundle.nvlink, 370.8);
+  EXPECT_DOUBLE_EQ(bundle.nvlink_wire, 20.6);
+  EXPECT_DOUBLE_EQ(bundle.nvlink_share, 2.0);
+  node.nvlinks = 1;
+  const NodeView wire = view_of_node(node);
+  EXPECT_DOUBLE_EQ(wire.nvlink, 370.8);
+  EXPECT_DOUBLE_EQ(wire.nvlink_wire, 20.6);
+  EXPECT_DOUBLE_EQ(wire.nvlink_share, 2.0);
+  node.scale_up = NodeSpec::ScaleUp::FullMesh;
+  node.nvlink = BytesPerSecond{7 * 41.2e9};
+  const NodeView mesh = view_of_node(node);
+  EXPECT_DOUBLE_EQ(mesh.nvlink, 2 * 20.6);
+  EXPECT_DOUBLE_EQ(mesh.nvlink_share, 1.0);
+}
+
+TEST(GraphSearch, EveryNvidiaNodeHasARing) {
+  for (const std::string& name : node_names()) {
+    SCOPED_TRACE(name);
+    ClusterSpec spec;
+    spec.node = load_node(name);
+    spec.nodes = 2;
+    const Cluster cluster = build_cluster(spec);
+    const auto facts = host_facts(cluster.facts().gpu, cluster.facts().node);
+    EXPECT_EQ(facts.has_value(), name != "mi300x");
+    if (!facts) continue;
+    std::vector<std::uint32_t> gpus(gpu_count(spec));
+    for (std::uint32_t i = 0; i < gpus.size(); ++i) gpus[i] = i;
+    const Graphs graphs = search_graphs(node_view({.cluster = cluster, .gpus = gpus}, *facts));
+    EXPECT_GE(graphs.ring.channels * graphs.ring.intra, 100.0);
+    EXPECT_EQ(graphs.tree.channels, graphs.ring.channels);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::nccl

@@ -1,0 +1,252 @@
+// The machine model's formulas, on constants written down here: exact numbers worked by hand.
+#include "sim/nccl/machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "communicators.hpp"
+#include "tests/sim/collectives/test_clusters.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace testing;
+using namespace trainyard::testing;
+
+// Rates are round numbers of GB/s, as shares of the 370.8 that an H100 has.
+Machine machine() {
+  return {.gpu = {.launch_us = 5.0,
+                  .ll_step_us = 1.0,
+                  .simple_step_us = 4.0,
+                  .channel_rate = 10.0,
+                  .copy_rate = 800.0,
+                  .link_rate = 370.8,
+                  .measured_on = {90}},
+          .protocols = {.ll128_step_us = 2.0,
+                        .ll_share = 200.0 / 370.8,
+                        .ll128_share = 300.0 / 370.8,
+                        .ring_share = 0.9,
+                        .own_share = 500.0 / 370.8,
+                        .nvls_us = 20.0,
+                        .nvls_round_steps = 2.0,
+                        .nvls_share = 300.0 / 370.8,
+                        .exchange_ll_us = 3.0,
+                        .exchange_steps = 2.25,
+                        .exchange_ll_share = 100.0 / 370.8,
+                        .exchange_share = 320.0 / 370.8},
+          .messages = {.ll_us = 3.0,
+                       .ll128_us = 6.0,
+                       .simple_us = 15.0,
+                       .exchange_us = 2.0,
+                       .pipeline = 2.0,
+                       .nvls_tree_share = 0.1,
+                       .nvls_pipeline = 0.5,
+                       .exchange_share = 1.0},
+          .network = {.latency_us = 1.0, .rate = 400.0, .nics = 8}};
+}
+
+// As if NCCL had chosen it, on so many channels.
+Choice chosen(CollectiveOp op, const Method& method, std::uint32_t channels) {
+  return {.op = op, .method = method, .launch = {.channels = channels}, .prediction = {}};
+}
+
+double time_us(const Communicator& communicator, const Choice& choice, double bytes) {
+  return machine_time(machine(), communicator, choice, bytes).time_us(bytes);
+}
+
+constexpr double kMega = 1e6;
+
+// 5 + 7 steps of 1 us; 7/8 MB at 1/(1/20 + 1/200) = 18.1818 GB/s.
+TEST(MachineTime, RingOfLlOnTwoChannels) {
+  const Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 2);
+  EXPECT_RELATIVE(time_us(h100(1), choice, kMega), 12.0 + 875.0 * (1.0 / 20.0 + 1.0 / 200.0));
+}
+
+// 5 + (14 + 3) 2 us; 14/8 of 8 MB at 300 GB/s, at a third of it where 8 of 24 channels are left.
+TEST(MachineTime, RingOfLl128) {
+  const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Ring, Protocol::LL128}, 24);
+  EXPECT_RELATIVE(time_us(h100(1), choice, 8 * kMega), 39.0 + 14000.0 / 300.0);
+  EXPECT_RELATIVE(time_us(h100(1, {.channels_most = 8}), choice, 8 * kMega),
+                  39.0 + 14000.0 / 100.0);
+}
+
+// 12 channels of 30 GB/s, 90 % of it; the own eighth at 500 GB/s.
+TEST(MachineTime, RingOfSimple) {
+  const Choice choice =
+      chosen(CollectiveOp::ReduceScatter, {Algorithm::Ring, Protocol::Simple}, 24);
+  EXPECT_RELATIVE(time_us(h100(1), choice, 80 * kMega),
+                  5.0 + 10.0 * 4.0 + 70000.0 / 324.0 + 10000.0 / 500.0);
+}
+
+// Four nodes: 4 of the 31 hops of a block cross, for which 15 us and the wire's 1 us are paid.
+TEST(MachineTime, RingAcrossNodes) {
+  const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 16);
+  EXPECT_RELATIVE(time_us(h100(4), simple, 320 * kMega),
+                  5.0 + (27.0 + 3.0) * 4.0 + 4.0 * 16.0 + 310000.0 / 324.0 + 10000.0 / 500.0);
+  // One channel reaches one of the eight NICs, and LL sends twice the bytes: 25 GB/s are more than
+  // the channel's own 1/(1/10 + 1/200).
+  const Choice small = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 1);
+  EXPECT_RELATIVE(time_us(h100(4), small, 0.032 * kMega),
+                  5.0 + 27.0 + 4.0 * 4.0 + 31.0 * (1.0 / 10.0 + 1.0 / 200.0));
+  Machine slow = machine();
+  slow.network.rate = 40.0;  // 5 GB/s a NIC: 2.5 under LL
+  EXPECT_RELATIVE(machine_time(slow, h100(4), small, 32000.0).time_us(32000.0),
+                  5.0 + 27.0 + 16.0 + 31.0 / 2.5);
+}
+
+// 24 blocks of 100 KB on two channels: each message under LL has 32 KiB of data at the most, so a
+// block is 50000/32768 of them; 8 of a channel are posted.
+TEST(MachineTime, MessagesThatMeetHoldUpTheirChannel) {
+  const Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 2);
+  Machine meets = machine();
+  meets.network.rendezvous_us = 10.0;
+  meets.network.rendezvous_bytes = 2048.0;
+  const auto time = [&](double bytes) {
+    return machine_time(meets, h100(4), choice, bytes).time_us(bytes);
+  };
+  const double latency = 5.0 + 27.0 + 4.0 * 4.0;
+  EXPECT_RELATIVE(time(3.2 * kMega), latency + (31.0 * 50000.0 / 32768.0 - 8.0) * 2.0 * 10.0);
+  // 1024 bytes of data are 2048 on the wire: no more than the threshold.
+  EXPECT_RELATIVE(time(32.0 * 2048.0), latency + 31.0 * 2.048 * (1.0 / 20.0 + 1.0 / 200.0));
+  // A chunk of Simple goes in two slices of 32 KiB or more, and four of them are posted.
+  const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 2);
+  const double bytes = 32.0 * 131072.0;
+  EXPECT_RELATIVE(machine_time(meets, h100(4), simple, bytes).time_us(bytes),
+                  5.0 + 30.0 * 4.0 + 4.0 * 16.0 + (62.0 - 4.0) * 2.0 * 10.0);
+}
+
+TEST(MachineTime, BroadcastFlowsThrough) {
+  const Choice choice = chosen(CollectiveOp::Broadcast, {Algorithm::Ring, Protocol::Simple}, 24);
+  EXPECT_RELATIVE(time_us(h100(1), choice, 324 * kMega), 5.0 + 10.0 * 4.0 + 1000.0);
+}
+
+// t = 2S/(370.8 x 0.9) = 119.86 us is more than S/400; the way up and down is 2 x 1 level of 16.
+TEST(MachineTime, TreeOverTwoNodes) {
+  const Communicator comm = h100(2);
+  const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Tree, Protocol::Simple}, 16);
+  const double t = 40000.0 / (370.8 * 0.9);
+  EXPECT_RELATIVE(time_us(comm, choice, 20 * kMega),
+                  5.0 + 14.0 * 4.0 + 32.0 + t + 2.0 * std::sqrt(t * 32.0));
+}
+
+// 16 channels x 8: rounds of 16 MiB for 1 GiB, of 8 MiB below, of 4 MiB below 64 MiB.
+TEST(MachineTime, NvlsGoesInRounds) {
+  const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Nvls, Protocol::Simple}, 16);
+  constexpr double kMebi = 1048576.0;
+  for (const auto& [mebi, rounds] :
+       {std::pair{1024.0, 64.0}, {512.0, 64.0}, {32.0, 8.0}, {8.0, 2.0}, {1.0, 1.0}}) {
+    const double bytes = mebi * kMebi;
+    EXPECT_RELATIVE(time_us(h100(1), choice, bytes), 25.0 + rounds * 8.0 + bytes / 300000.0)
+        << mebi << " MiB";
+  }
+}
+
+// The network's S/400 hides behind the switch but for a tenth and the ends of the pipeline.
+TEST(MachineTime, NvlsTreeHidesTheNetwork) {
+  const Choice choice =
+      chosen(CollectiveOp::AllReduce, {Algorithm::NvlsTree, Protocol::Simple}, 16);
+  const double bytes = 1073741824.0;
+  const double inside = 64.0 * 8.0 + bytes / 300000.0;
+  const double network = bytes / 400000.0;
+  EXPECT_RELATIVE(time_us(h100(2), choice, bytes),
+                  25.0 + 32.0 + inside + 0.1 * network + 0.5 * std::sqrt(network * 32.0));
+}
+
+// 7 of 8 blocks of 1 MB at 320 GB/s, the eighth at 800; small ones by LL.
+TEST(MachineTime, AllToAllOnANode) {
+  const Communicator comm = h100(1, {.version = "2.30"});
+  const auto time = [&](double bytes) {
+    return exchange_time(machine(), comm, CollectiveOp::AllToAll, bytes).time_us(bytes);
+  };
+  EXPECT_RELATIVE(time(8 * kMega), 14.0 + 7000.0 / 320.0 + 1000.0 / 800.0);
+  EXPECT_RELATIVE(time(80000.0), 8.0 + 70.0 / 100.0 + 10.0 / 800.0);
+  EXPECT_RELATIVE(time(160000.0), 14.0 + 140.0 / 320.0 + 20.0 / 800.0);
+  // Before 2.29 LL goes on to 16 KiB for each of the 32 channels of a peer.
+  const Communicator older = h100(1, {.version = "2.27"});
+  EXPECT_RELATIVE(
+      exchange_time(machine(), older, CollectiveOp::AllToAll, 160000.0).time_us(160000.0),
+      8.0 + 140.0 / 100.0 + 20.0 / 800.0);
+}
+
+// 24 remote peers: 2 + 1 us each; 24 blocks through a NIC of 50 GB/s are longer than 7 over NVLink.
+TEST(MachineTime, AllToAllAcrossNodes) {
+  const double bytes = 32 * kMega;
+  EXPECT_RELATIVE(exchange_time(machine(), h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
+                  14.0 + 24.0 * 3.0 + 24000.0 / 50.0 + 1000.0 / 800.0);
+  // What the NICs reach in all_to_all is InfiniBand's share where the network has none of its own.
+  Machine shared = machine();
+  shared.messages.exchange_share = 0.8;
+  EXPECT_RELATIVE(exchange_time(shared, h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
+                  14.0 + 24.0 * 3.0 + 24000.0 / 40.0 + 1000.0 / 800.0);
+  shared.network.exchange_share = 0.5;
+  EXPECT_RELATIVE(exchange_time(shared, h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
+                  14.0 + 24.0 * 3.0 + 24000.0 / 25.0 + 1000.0 / 800.0);
+}
+
+// 24 messages of 128 bytes are fetched by the CPU, at 10 us each; of 256 bytes none is.
+TEST(MachineTime, SmallMessagesOfAllToAllAreFetched) {
+  Machine fetches = machine();
+  fetches.network.inject_us = 10.0;
+  fetches.network.inject_bytes = 192.0;
+  const auto latency = [&](double bytes) {
+    return exchange_time(fetches, h100(4), CollectiveOp::AllToAll, bytes).latency_us;
+  };
+  EXPECT_RELATIVE(latency(32.0 * 128.0), 8.0 + 24.0 * 13.0);
+  EXPECT_RELATIVE(latency(32.0 * 256.0), 8.0 + 24.0 * 3.0);
+}
+
+TEST(MachineTime, FewerLinksAreSlowerInProportion) {
+  NodeView node = h100_node(false);
+  node.nvlink = 370.8 / 2.0;
+  const Communicator half = of_nodes(node, 1, {});
+  const double bytes = 8 * kMega;
+  EXPECT_RELATIVE(exchange_time(machine(), half, CollectiveOp::AllToAll, bytes).time_us(bytes),
+                  14.0 + 7000.0 / 160.0 + 1000.0 / 800.0);
+}
+
+// What nobody measured keeps NCCL's own expectation.
+TEST(MachineTime, PatKeepsItsPrediction) {
+  Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Pat, Protocol::Simple}, 4);
+  choice.prediction = {.latency_us = 33.0, .rate = 50.0};
+  EXPECT_DOUBLE_EQ(time_us(h100(4), choice, kMega), 53.0);
+}
+
+TEST(MachineTime, WithoutBytesOnlyLatency) {
+  const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Nvls, Protocol::Simple}, 16);
+  EXPECT_DOUBLE_EQ(time_us(h100(1), choice, 0.0), 33.0);
+}
+
+TEST(MachineModel, ShippedForWhatWasMeasured) {
+  EXPECT_FALSE(machine_model(70).has_value());
+  for (const std::uint32_t sm : {80U, 90U, 100U, 103U}) {
+    const auto model = machine_model(sm);
+    ASSERT_TRUE(model.has_value()) << sm;
+    for (const auto& parameter : machine_parameters())
+      EXPECT_GT((*model).*parameter.value, 0.0) << parameter.key;
+    EXPECT_GT(model->link_rate, 100.0);
+    EXPECT_THAT(model->measured_on, ::testing::Contains(sm));
+  }
+  EXPECT_THAT(machine_model(89)->measured_on, ::testing::ElementsAre(80U));
+  for (const auto& parameter : protocol_parameters())
+    EXPECT_GT(protocol_model().*parameter.value, 0.0) << parameter.key;
+  EXPECT_GT(message_model().exchange_share, 0.5);
+  for (const auto& parameter : message_parameters())
+    EXPECT_GT(message_model().*parameter.value, 0.0) << parameter.key;
+}
+
+// Two NICs and one leaf: 0.475 + 0.2 + 0.475 us; eight NICs of 48.5 of 50 GB/s.
+TEST(MachineNetwork, IsTheClusters) {
+  const Cluster cluster = build_cluster({.node = load_node("dgx_h100"), .nodes = 4});
+  const std::vector<std::uint32_t> gpus = gpus_of(32);
+  const Network network = network_of({.cluster = cluster, .gpus = gpus}, h100(4));
+  EXPECT_EQ(network.nics, 8U);
+  EXPECT_RELATIVE(network.rate, 8.0 * 48.5);
+  EXPECT_GT(network.latency_us, 0.9);
+  EXPECT_LT(network.latency_us, 2.5);
+}
+
+}  // namespace
+}  // namespace trainyard::nccl

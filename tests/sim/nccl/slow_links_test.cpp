@@ -1,0 +1,120 @@
+// NVLink slower than the rates that NCCL's search looks for: is it used at its rate, and is a
+// faster one never worse?
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/nccl/transport.hpp"
+#include "tests/sim/collectives/test_clusters.hpp"
+#include "tests/sim/collectives/test_workloads.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard::nccl {
+namespace {
+
+using namespace trainyard::testing;
+
+struct Nodes {
+  const char* type;
+  std::uint32_t nodes;
+};
+
+// A wire of one link each, which stands for all links of a GPU.
+Cluster with_wires(const Nodes& some, double gigabytes) {
+  ClusterSpec spec;
+  spec.node = load_node(some.type);
+  spec.nodes = some.nodes;
+  spec.node.nvlinks = 1;
+  spec.node.nvlink = spec.node.nvlink_nominal = BytesPerSecond{gigabytes * 1e9};
+  return build_cluster(spec);
+}
+
+// Alone on its links.
+double time_us(const Cluster& cluster, const std::vector<Phase>& phases) {
+  double time = 0.0;
+  for (const Phase& phase : phases) {
+    std::map<LinkId, double> loads;
+    double longest = 0.0;
+    for (const Chain& chain : phase.chains) {
+      double most = 0.0;
+      for (const LinkLoad& load : chain.loads) {
+        most = std::max(most, load.bytes);
+        loads[load.link] += load.bytes;
+      }
+      longest = std::max(longest, most / chain.rate_cap_bytes_per_s);
+    }
+    for (const auto& [link, bytes] : loads)
+      longest = std::max(longest, bytes / cluster.link(link).capacity.value());
+    time += phase.latency.value() + longest;
+  }
+  return 1e6 * time;
+}
+
+// In steps of 5 %, and on both sides of rates that NCCL's search looks for.
+std::vector<double> rates() {
+  std::vector<double> all;
+  for (double rate = 0.05; rate < 60.0; rate *= 1.05) all.push_back(rate);
+  for (const double sought : {0.1, 0.12, 0.24, 1.2, 2.4, 3.0, 6.0, 11.0, 15.0, 18.0, 24.0, 40.0})
+    for (const double beside : {1.0 - 1e-6, 1.0}) all.push_back(sought * beside);
+  std::ranges::sort(all);
+  return all;
+}
+
+constexpr Nodes kNodes[] = {{"dgx_a100_80gb", 1}, {"dgx_a100_80gb", 2}, {"dgx_a100_80gb", 4},
+                            {"dgx_h100", 1},      {"dgx_h100", 2},      {"dgx_h100", 8},
+                            {"dgx_b200", 1},      {"dgx_b200", 2}};
+
+double all_reduce_us(const Nodes& some, double rate, bool machine, std::int64_t bytes) {
+  const Cluster cluster = with_wires(some, rate);
+  Options options;
+  options.machine = machine;
+  const NcclTransport transport(cluster, options);
+  const Call call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
+  return time_us(cluster, transport.phases(call, gpus_of(8 * some.nodes)));
+}
+
+// The rate of a wire moved graphs and choice: at 2.4, 6 and 40 GB/s a slightly faster one took up
+// to 1.7 times as long, on an H100 node and on several with NICs.
+TEST(SlowLinks, FasterOnesTakeNoCallLonger) {
+  std::size_t compared = 0;
+  for (const Nodes& some : kNodes) {
+    for (const bool machine : {true, false}) {
+      for (const std::int64_t bytes : {1LL << 12, 1LL << 16, 1LL << 20, 1LL << 24, 1LL << 28}) {
+        double before = std::numeric_limits<double>::infinity();
+        for (const double rate : rates()) {
+          const double time = all_reduce_us(some, rate, machine, bytes);
+          EXPECT_LE(time, before * 1.01)
+              << some.nodes << " x " << some.type << " " << rate << " GB/s " << bytes;
+          before = time;
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(compared, 8U * 2U * 5U * rates().size());
+}
+
+// Bytes take as long as the wire needs: a tenth of the rate, ten times the time. (Below 2.4, 1.2
+// and 0.24 GB/s half and a fifth of a wire were used.) NVLS lets a GPU send every byte once, a ring
+// nearly twice.
+TEST(SlowLinks, AreUsedAtTheirRate) {
+  constexpr std::int64_t kBytes = 1LL << 28;
+  for (const Nodes& some : kNodes) {
+    for (const bool machine : {true, false}) {
+      for (double rate = 0.05; rate < 3.0; rate *= 1.3) {
+        const double time = all_reduce_us(some, rate, machine, kBytes);
+        const double passes = time * rate * 1e3 / static_cast<double>(kBytes);
+        EXPECT_GT(passes, 0.99) << some.nodes << " x " << some.type << " " << rate << " GB/s";
+        EXPECT_LT(passes, 2.5) << some.nodes << " x " << some.type << " " << rate << " GB/s";
+        EXPECT_NEAR(all_reduce_us(some, rate / 10.0, machine, kBytes) / time, 10.0, 0.3);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::nccl

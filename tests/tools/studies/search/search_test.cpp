@@ -1,0 +1,403 @@
+// Are the bounds below what is simulated, and does pruning by them lose nothing?
+#include "tools/studies/search/search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/error.hpp"
+#include "sim/report/stage_memory.hpp"
+#include "tests/tools/studies/search/small_search.hpp"
+#include "tools/studies/search/report.hpp"
+
+namespace trainyard {
+namespace {
+
+using test::found;
+using test::names;
+using test::of_four_layers;
+using test::scenario;
+using test::searched;
+
+struct Bounded {
+  const char* name;
+  std::vector<Override> changes = {};
+  double least_share = 0.5;  // of the step: a bound that says nothing prunes nothing
+};
+
+std::ostream& operator<<(std::ostream& out, const Bounded& bounded) {
+  out << bounded.name;
+  for (const Override& change : bounded.changes) out << " " << change.value;
+  return out;
+}
+
+class Bounds : public testing::TestWithParam<Bounded> {};
+
+TEST_P(Bounds, AreBelowTheSimulation) {
+  const Scenario s = load_scenario(scenario(GetParam().name), GetParam().changes);
+  const LayoutBound bound = Bounder(s).bound(s.plan);
+  const auto run = simulate(s, {});
+  const double step_s = run.timeline.makespan_s;
+  const auto stages = stage_memory(run.view());
+  const auto peak = static_cast<double>(worst_stage(stages)->peak.bytes);
+  EXPECT_LE(bound.step_time_s, step_s * (1.0 + 1e-9));
+  EXPECT_LE(bound.peak_bytes, peak * (1.0 + 1e-9));
+  EXPECT_GT(bound.step_time_s, GetParam().least_share * step_s);
+  EXPECT_GT(bound.peak_bytes, 0.5 * peak);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shipped, Bounds,
+    testing::Values(
+        Bounded{"first/two_gpus.json"}, Bounded{"llama3/llama3_8b_8xh100.json"},
+        Bounded{"llama3/llama3_70b_64xh100.json"}, Bounded{"megatron/gpt3_175b_64xa100_full.json"},
+        Bounded{"megatron/gpt3_175b_64xa100_selective.json"},
+        Bounded{"megatron/gpt_22b_8xa100_selective.json"},
+        Bounded{"megatron/gpt_7p5b_128xa100.json"}, Bounded{"fsdp/llama3_8b_8xh100_fsdp.json"},
+        Bounded{"fsdp/llama3_8b_128xh100_hsdp.json"}, Bounded{"replicas/gpt2_124m_8xa100_ddp.json"},
+        Bounded{"adapters/llama3_8b_8xh100_frozen.json"},
+        // Frozen layers before all that are trained have no backward.
+        Bounded{"adapters/llama3_8b_8xh100_frozen.json",
+                {{.path = "parallelism.pipeline", .value = "4"},
+                 {.path = "parallelism.data", .value = "2"}}},
+        Bounded{"llama3/llama3_70b_64xh100.json",
+                {{.path = "training.attention", .value = "memory_efficient"},
+                 {.path = "training.recompute", .value = "full"},
+                 {.path = "training.recompute_method", .value = "layers"},
+                 {.path = "training.recompute_layers", .value = "[0, 1, 2, 50]"}}},
+        // Whole gradients of layer after layer, each of which goes once it is reduced.
+        Bounded{"fsdp/llama3_70b_128xh100_maxtext.json"}, Bounded{"what_if/all_reduce.json"},
+        Bounded{"what_if/dead_rail.json"}, Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
+        Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
+        Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
+        // Of places in a sequence and among experts only half occur together.
+        Bounded{"moe/mixtral_8x7b_64xh100_zipf.json",
+                {{.path = "parallelism.context", .value = "2"},
+                 {.path = "parallelism.data", .value = "8"}},
+                0.3}));
+
+Bounded with_schedule(const char* scenario, const char* schedule, const char* chunks) {
+  return {scenario, {{"parallelism.schedule", schedule}, {"parallelism.interleave", chunks}}};
+}
+
+// Each kind of step order: split backwards, two directions, blocks of two steps, with rows of
+// experts to hide and without.
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, Bounds,
+    testing::Values(with_schedule("llama3/llama3_70b_64xh100.json", "gpipe", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_h1", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_h2", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_auto", "1"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "zb_v", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "v_half", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "v_min", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "dualpipe", "2"),
+                    with_schedule("llama3/llama3_70b_64xh100.json", "dualpipe_v", "2"),
+                    with_schedule("moe/mixtral_8x7b_64xh100.json", "zb_v", "2"),
+                    with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe", "2"),
+                    with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe_v", "2")));
+
+// The same of a model with experts, over their ranks and every schedule.
+SearchSpace of_experts() {
+  SearchSpace space{
+      .scenario = {.file = scenario("moe/mixtral_8x7b_64xh100.json")},
+      .over = {axis_of({"parallelism.tensor=1,2"}), axis_of({"parallelism.pipeline=1,2"}),
+               axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+               axis_of({"parallelism.zero_stage=0,1"}), axis_of({"parallelism.expert=1,4,8"})}};
+  space.scenario.changes = {
+      {"training.global_batch_size", "32"},
+      {"cluster.nodes", "1"},
+      {"parallelism.pipeline", "1"},
+      {"parallelism.interleave", "1"},
+      {"parallelism.schedule", "1f1b"},
+      {"parallelism.data", "8"},
+      {"model",
+       R"({"name": "small", "layers": 4, "hidden": 2048, "heads": 16, "kv_heads": 8, "ffn": 4096,
+           "experts": 8, "experts_per_token": 2, "expert_ffn": 4096,
+           "vocab": 32000, "max_positions": 32768, "source": "of our own"})"}};
+  return space;
+}
+
+void expect_nothing_lost(const SearchResult& pruned, const SearchResult& all) {
+  EXPECT_EQ(names(pruned.best), names(all.best));
+  EXPECT_EQ(names(pruned.front), names(all.front));
+  EXPECT_EQ(all.counts.simulated, all.counts.legal - all.counts.refused);
+  EXPECT_LT(pruned.counts.simulated, all.counts.simulated) << "nothing was pruned";
+  EXPECT_EQ(pruned.counts.simulated + pruned.counts.too_slow + pruned.counts.too_large +
+                pruned.counts.refused,
+            pruned.counts.legal);
+}
+
+TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
+  expect_nothing_lost(found(), searched(of_four_layers(), true, 2));
+}
+
+TEST(Search, PruningLosesNothingAmongExpertsAndSchedules) {
+  const SearchResult pruned = searched(of_experts(), false, 2);
+  expect_nothing_lost(pruned, searched(of_experts(), true, 2));
+  EXPECT_EQ(pruned.counts.refused, 0U);
+}
+
+// What is tried where nobody says so: ranks of a sequence and of experts, every kind of schedule.
+TEST(Search, TriesEveryKindOfSizeByItself) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"})};
+  space.scenario.changes.push_back({"training.sequence_length", "16384"});
+  std::set<std::string> schedules;
+  std::set<std::int64_t> contexts;
+  for (const Layout& layout : enumerate(space).legal) {
+    schedules.insert(layout.plan.parallelism.schedule);
+    contexts.insert(layout.plan.parallelism.context);
+  }
+  EXPECT_EQ(schedules, (std::set<std::string>{"1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v",
+                                              "v_half", "v_min", "dualpipe", "dualpipe_v"}));
+  EXPECT_EQ(contexts, (std::set<std::int64_t>{1, 2})) << "16 384 tokens, 8 192 a rank at least";
+  space = of_experts();
+  space.over = {axis_of({"parallelism.tensor=2"}), axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.zero_stage=1"})};
+  std::vector<std::string> found;
+  for (const Layout& layout : enumerate(space).legal) found.push_back(layout_name(layout));
+  EXPECT_THAT(found, testing::UnorderedElementsAre(
+                         "TP 2, PP 1, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, ETP 2, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 2, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 2, ETP 2, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 4, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 4, ETP 2, DP 4, mbs 1, recompute none, ZeRO 1",
+                         "TP 2, PP 1, EP 8, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1"));
+}
+
+// The step waits for the sums of gradients over one NIC in eight: reduced within the nodes first
+// they take less, and so does what goes straight to its owner within a node.
+TEST(Search, OtherAlgorithmsOfTheBestAreTried) {
+  const SearchSpace space{
+      .scenario = {.file = scenario("what_if/all_reduce.json")},
+      .over = {axis_of({"parallelism.tensor=4"}), axis_of({"parallelism.pipeline=1"}),
+               axis_of({"parallelism.context=1"}), axis_of({"training.micro_batch_size=1"}),
+               axis_of({"training.recompute=none"}), axis_of({"parallelism.zero_stage=1"})}};
+  Journal journal("");
+  const SearchResult result =
+      search({.space = space, .journal = journal, .top = 20, .refine = true, .processes = 2});
+  ASSERT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refined);
+  const RefinedLayouts& refined = *result.refined;
+  EXPECT_EQ(refined.changes, refined.refused + refined.cannot_gain + refined.simulated);
+  ASSERT_GE(refined.best.size(), 3U);
+  for (const FoundLayout& found : refined.best) {
+    EXPECT_LT(found.figures.step_time_s, result.best.front().figures.step_time_s);
+    EXPECT_LE(found.bound.step_time_s, found.figures.step_time_s);
+  }
+  const std::string first = layout_name(refined.best.front().layout);
+  EXPECT_THAT(first, testing::HasSubstr("ZeRO 1, data=hierarchical, tensor=direct"))
+      << "both kinds of changes together are the quickest";
+  EXPECT_THAT(search_text(result, {}), testing::HasSubstr("collectives.data.all_gather="));
+  EXPECT_EQ(search_json(result, {})["refined"]["simulated"], refined.simulated);
+  EXPECT_THAT(search_csv(result, {}), testing::HasSubstr("\nrefined,1,"));
+}
+
+TEST(Search, IsTheSameOnAnyNumberOfCores) {
+  const std::string one = search_text(searched(of_four_layers(), false, 1), {});
+  EXPECT_EQ(one, search_text(found(), {}));
+  EXPECT_THAT(one, testing::HasSubstr("Pareto front"));
+}
+
+TEST(Search, EveryBoundHolds) {
+  for (const FoundLayout& one : found().best) {
+    EXPECT_LE(one.bound.step_time_s, one.figures.step_time_s) << layout_name(one.layout);
+    EXPECT_LE(one.bound.peak_bytes, one.figures.peak_bytes) << layout_name(one.layout);
+  }
+}
+
+TEST(Search, CostPerToken) {
+  SearchResult result;
+  result.gpus = 512.0;
+  result.tokens_per_step = 1024.0 * 8192.0;
+  // 512 GPUs at 2 for 15.6 s are 4.4373; for 8.388608 million tokens 0.52897 a million.
+  EXPECT_NEAR(cost_per_million_tokens(2.0, result, 15.6), 0.528971, 1e-6);
+}
+
+TEST(Search, WhatIsNoPartOfALayoutIsRefused) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"cluster.nodes=2,4"}));
+  EXPECT_THROW((void)enumerate(space), InputError);
+}
+
+// The groups within which sharded weights are gathered again have no meaning at stage 1.
+TEST(Search, WhyALayoutIsRefusedIsSaid) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=4"}),        axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.reshard_group=2"}), axis_of({"parallelism.zero_stage=1,3"}),
+                axis_of({"parallelism.context=1"})};
+  Journal journal("");
+  const SearchResult result = search({.space = space, .journal = journal, .processes = 2});
+  EXPECT_EQ(result.counts.refused, 1U);
+  EXPECT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refused_first);
+  const std::string& message = result.refused_first->message;
+  EXPECT_EQ(result.refused_first->layout.plan.parallelism.zero_stage, 1);
+  EXPECT_THAT(message, testing::HasSubstr("/parallelism/reshard_group: has no meaning"));
+  EXPECT_THAT(search_text(result, {}), testing::HasSubstr("The first refused, TP 4, PP 1"));
+  EXPECT_EQ(search_json(result, {})["refused_first"]["message"], message);
+}
+
+// Copies of four replicas among two: to bound such a layout ended the search by a division by zero.
+TEST(Search, ReplicasThatDoNotDivideIntoCopiesAreRefused) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=4,8"}),      axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.shard=4"}),         axis_of({"parallelism.zero_stage=1"}),
+                axis_of({"parallelism.context=1"})};
+  Journal journal("");
+  const SearchResult result = search({.space = space, .journal = journal, .processes = 1});
+  EXPECT_EQ(result.counts.refused, 1U);
+  EXPECT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refused_first);
+  EXPECT_THAT(result.refused_first->message,
+              testing::HasSubstr("/parallelism/shard: 2 replicas do not divide into copies of 4"));
+}
+
+TEST(Search, CopiesOfHalfASetOfExpertsAreRefused) {
+  SearchSpace space = of_experts();
+  space.over = {axis_of({"parallelism.tensor=1"}),        axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.zero_stage=1"}),    axis_of({"parallelism.expert=2,4"}),
+                axis_of({"parallelism.shard=2"}),         axis_of({"parallelism.context=1"})};
+  const SearchResult result = searched(space, false, 1);
+  EXPECT_EQ(result.best.size(), 1U);
+  ASSERT_TRUE(result.refused_first);
+  EXPECT_THAT(result.refused_first->message,
+              testing::HasSubstr("do not hold whole sets of experts"));
+}
+
+TEST(Search, WhyNothingIsALayoutIsSaid) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"parallelism.reshard_group=2"}));
+  space.over.push_back(axis_of({"parallelism.zero_stage=1"}));
+  try {
+    (void)enumerate(space);
+    FAIL() << "weights that are not sharded are gathered in no group";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("/parallelism/reshard_group: has no meaning"));
+  }
+}
+
+TEST(Search, LayoutsThatAreAllRefusedAreNotSaidToBeTooLarge) {
+  SearchResult result;
+  result.counts = {.looked_at = 3, .legal = 2, .refused = 2};
+  EXPECT_THAT(search_text(result, {}), testing::StartsWith("Every layout is refused.\n"));
+}
+
+TEST(Search, AModelSplitByHandLeavesNothingToLookFor) {
+  const SearchSpace space{
+      .scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s_operators.json")}};
+  EXPECT_THROW((void)enumerate(space), InputError);
+}
+
+TEST(Search, GpusOfSeveralKindsInANodeHaveNoProvenBound) {
+  const SearchSpace space{.scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s.json")}};
+  EXPECT_THROW((void)enumerate(space), InputError);
+}
+
+TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
+  SearchSpace space = of_four_layers();
+  const std::size_t alone = enumerate(space).legal.size();
+  space.over.push_back(axis_of({"collectives.data.all_gather=ring,nccl"}));
+  const std::vector<Layout> both = enumerate(space).legal;
+  EXPECT_EQ(both.size(), 2 * alone);
+  std::set<std::string> names;
+  for (const Layout& layout : both) names.insert(layout_name(layout));
+  EXPECT_EQ(names.size(), both.size()) << "every layout has a name of its own";
+  EXPECT_THAT(*names.begin(), testing::HasSubstr(", data.all_gather="));
+}
+
+// Values not read before the end are counted, and all is well with those that were.
+TEST(Search, ReadingValuesOfOtherFieldsEndsWhenItIsTold) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"training.global_batch_size=16,32,3,48,64"}));
+  std::vector<double> told;
+  int asked = 0;
+  const Layouts two =
+      enumerate(space, {.end = [&] { return ++asked == 2; },
+                        .progress = [&](double fraction) { told.push_back(fraction); }});
+  EXPECT_EQ(two.further, 5U);
+  EXPECT_EQ(two.further_not_reached, 3U);
+  EXPECT_THAT(told, testing::ElementsAre(0.2, 0.4));
+  const Layouts all = enumerate(space);
+  EXPECT_EQ(all.further_not_reached, 0U);
+  ASSERT_GT(all.legal.size(), two.legal.size());
+  for (std::size_t i = 0; i < two.legal.size(); ++i)
+    EXPECT_EQ(layout_name(two.legal[i]), layout_name(all.legal[i]));
+}
+
+TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
+  SearchSpace space = of_four_layers();
+  space.over.push_back(axis_of({"training.global_batch_size=16,32,48,64"}));
+  Journal journal("");
+  std::vector<std::string> stages;
+  const SearchResult result =
+      search({.space = space,
+              .journal = journal,
+              .processes = 1,
+              .seconds = 1e-9,
+              .progress = [&](const std::string& stage, double) { stages.push_back(stage); }});
+  EXPECT_EQ(result.counts.further, 4U);
+  EXPECT_EQ(result.counts.further_not_reached, 3U);
+  EXPECT_EQ(stages.front(), "reading");
+  std::string text = search_text(result, {});
+  std::ranges::replace(text, '\n', ' ');
+  EXPECT_THAT(text, testing::HasSubstr("of 4 combinations of values"));
+  EXPECT_EQ(search_json(result, {})["counts"]["further_values_not_reached"], 3);
+}
+
+// A batch of one sequence is a scenario with two context ranks and not with the file's one. A
+// layout with two is nevertheless another one than the file's, and its changes say so.
+TEST(Search, ValuesThatNeedOtherSizesKeepTheFilesContext) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=8"}), axis_of({"parallelism.pipeline=1"}),
+                axis_of({"training.micro_batch_size=1"}), axis_of({"parallelism.context=1,2"}),
+                axis_of({"training.global_batch_size=1"})};
+  std::size_t of_two = 0;
+  for (const Layout& layout : enumerate(space).legal) {
+    if (layout.plan.parallelism.context != 2) continue;
+    ++of_two;
+    const Scenario read = load_scenario(layout.variant.file, layout.variant.changes);
+    EXPECT_EQ(read.plan.parallelism.context, 2);
+  }
+  EXPECT_GT(of_two, 0U);
+}
+
+TEST(Search, NamesTellUnusualSchedules) {
+  SearchSpace space = of_four_layers();
+  space.over = {axis_of({"parallelism.tensor=4"}),
+                axis_of({"parallelism.pipeline=2"}),
+                axis_of({"training.micro_batch_size=1"}),
+                axis_of({"training.recompute=none"}),
+                axis_of({"parallelism.interleave=1"}),
+                axis_of({"parallelism.zero_stage=1"}),
+                axis_of({"parallelism.schedule=1f1b,zb_h1"}),
+                axis_of({"parallelism.context=1"})};
+  const std::vector<Layout> legal = enumerate(space).legal;
+  ASSERT_EQ(legal.size(), 2U);
+  EXPECT_EQ(layout_name(legal[0]), "TP 4, PP 2, DP 2, mbs 1, recompute none, ZeRO 1");
+  EXPECT_EQ(layout_name(legal[1]), "TP 4, PP 2 zb_h1, DP 2, mbs 1, recompute none, ZeRO 1");
+}
+
+TEST(Search, NamesTellExpertRanks) {
+  const SearchSpace space{
+      .scenario = {.file = scenario("moe/mixtral_8x7b_64xh100.json")},
+      .over = {axis_of({"parallelism.expert=1,8"}), axis_of({"parallelism.tensor=1"}),
+               axis_of({"parallelism.pipeline=1"}), axis_of({"training.micro_batch_size=1"}),
+               axis_of({"training.recompute=none"}), axis_of({"parallelism.zero_stage=1"})}};
+  const std::vector<Layout> legal = enumerate(space).legal;
+  ASSERT_EQ(legal.size(), 2U);
+  EXPECT_EQ(layout_name(legal[0]), "TP 1, PP 1, DP 64, mbs 1, recompute none, ZeRO 1");
+  EXPECT_EQ(layout_name(legal[1]), "TP 1, PP 1, EP 8, DP 64, mbs 1, recompute none, ZeRO 1");
+}
+
+}  // namespace
+}  // namespace trainyard

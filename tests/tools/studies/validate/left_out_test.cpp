@@ -1,0 +1,77 @@
+// Is a source that is left out predicted without what its own rows fitted, and only that source?
+#include "tools/studies/validate/left_out.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tools/studies/validate/dataset.hpp"
+#include "tools/studies/validate/report.hpp"
+
+namespace trainyard {
+namespace {
+
+// The first row of a series in the sample.
+MeasuredRow first_of(const std::string& source) {
+  for (MeasuredRow& row :
+       read_dataset(TRAINYARD_SOURCE_DIRECTORY "/tests/measured/published_runs.json"))
+    if (row.source == source) return std::move(row);
+  ADD_FAILURE() << "the sample has no row of " << source;
+  return {};
+}
+
+TEST(LeftOut, ConstantsAreInTheirFilesAndNoSourceIsNamedTwiceForOne) {
+  for (const LeftOut& entry : load_left_out()) {
+    EXPECT_FALSE(entry.sources.empty());
+    for (const Setting& setting : entry.settings) {
+      EXPECT_GT(setting.value, 0.0) << setting.constant.name;
+      EXPECT_NE(setting.value, setting.constant.value)
+          << setting.constant.name << ": what is left out is what was fitted";
+    }
+  }
+}
+
+TEST(LeftOut, OnlyTheSourceThatFittedAConstantLosesIt) {
+  const std::vector<MeasuredRow> rows = {first_of("foundry"), first_of("korthikanti")};
+  const std::vector<Outcome> with = validate(rows, {});
+  const std::vector<Outcome> without = validate_left_out(rows, {});
+  ASSERT_EQ(without.size(), 2U);
+  EXPECT_EQ(without[0].row.id, rows[0].id);
+  EXPECT_NE(without[0].predicted_s, with[0].predicted_s);
+  EXPECT_EQ(without[1].predicted_s, with[1].predicted_s) << "nothing was fitted on it";
+  // By the overlay alone: the same constants in the place of the files' give the same time.
+  std::vector<Setting> own;
+  for (const LeftOut& entry : load_left_out())
+    if (entry.sources == std::vector<std::string>{"foundry"})
+      own.insert(own.end(), entry.settings.begin(), entry.settings.end());
+  ASSERT_FALSE(own.empty());
+  const DataOverlay data(own);
+  EXPECT_EQ(validate({rows[0]}, {.data = data.folder()})[0].predicted_s, without[0].predicted_s);
+}
+
+TEST(LeftOut, ReportsPrintBoth) {
+  const std::vector<MeasuredRow> rows = {first_of("internevo")};
+  const std::vector<Outcome> with = validate(rows, {});
+  const ReportChoice choice{.left_out = validate_left_out(rows, {})};
+  EXPECT_NE(validation_text(with, choice).find("source left out"), std::string::npos);
+  EXPECT_NE(validation_markdown(with, choice).find("| source left out |"), std::string::npos);
+  const auto json = validation_json(with, choice);
+  EXPECT_NE(json.at("left_out").at("all").at("mape"), json.at("all").at("mape"));
+  EXPECT_EQ(validation_text(with, {}).find("left out"), std::string::npos) << "unless asked";
+}
+
+TEST(LeftOut, RowsOfMemoryStandInTheColumnsOfRuns) {
+  const std::vector<MemoryOutcome> memory = {{.id = "mem-a-1",
+                                              .source = "mem-a",
+                                              .figure = "allocated",
+                                              .measured_gib = 50.0,
+                                              .predicted_gib = 55.0}};
+  const std::string text = validation_csv({}, memory);
+  const std::string head = text.substr(0, text.find('\n'));
+  const std::string line = text.substr(text.find('\n') + 1);
+  EXPECT_EQ(std::count(head.begin(), head.end(), ','), std::count(line.begin(), line.end(), ','));
+  EXPECT_EQ(line, "mem-a-1,mem-a,,,,,,,,allocated,,,,,,,0.1000,,55.0000,50,,,\n");
+}
+
+}  // namespace
+}  // namespace trainyard

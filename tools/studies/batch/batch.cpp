@@ -1,0 +1,183 @@
+#include "tools/studies/batch/batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "kernels/gpu.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
+#include "sim/report/result_json.hpp"
+#include "tools/studies/batch/fingerprint.hpp"
+#include "tools/studies/batch/flatten.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json heading(const Variant& variant, const std::string& fingerprint) {
+  Json set = Json::object();
+  for (const Override& change : variant.changes) set[change.path] = change.value;
+  Json row = {{"key", variant_key(variant)}, {"scenario", variant.file}, {"set", std::move(set)}};
+  if (!fingerprint.empty()) row["fingerprint"] = fingerprint;
+  return row;
+}
+
+Json without_result(const Variant& variant, const std::string& fingerprint, std::string_view status,
+                    const std::string& message) {
+  Json row = heading(variant, fingerprint);
+  row["status"] = status;
+  row["message"] = message;
+  row["inputs"] = nullptr;
+  row["result"] = nullptr;
+  return row;
+}
+
+bool fits(const Json& result) {
+  for (const Json& stage : result.at("memory"))
+    if (stage.contains("fits") && stage["fits"] == false) return false;
+  return true;
+}
+
+std::string_view status_of(Answer::Kind kind) {
+  switch (kind) {
+    case Answer::Kind::Fine:
+      return "fits";
+    case Answer::Kind::InputError:
+      return "refused";
+    case Answer::Kind::RunError:
+      return "deadlock";
+    case Answer::Kind::Crash:
+      return "crashed";
+  }
+  return "crashed";
+}
+
+std::string loaded_fingerprint(const std::string& state, const Scenario& scenario) {
+  return document_fingerprint(state, resolved(scenario),
+                              std::filesystem::path(scenario.file).parent_path());
+}
+
+// Rows without a fingerprint: of versions that wrote none, and of workers that crashed.
+std::set<std::string> bare_keys(const Journal& journal) {
+  std::set<std::string> keys;
+  for (const Json& row : journal.rows())
+    if (!row.contains("fingerprint")) keys.insert(row.at("key").get<std::string>());
+  return keys;
+}
+
+// What most variants of a batch share is read before workers are forked, which then have it.
+void read_ahead(const Variant& variant) {
+  try {
+    const Scenario scenario = load_scenario(variant.file, variant.changes);
+    (void)load_gpu_sheet(scenario.cluster.node.gpu);
+    (void)load_cost_model(scenario.cluster.node.gpu);
+  } catch (const std::exception&) {  // told of each variant that it concerns
+  }
+}
+
+}  // namespace
+
+std::string variant_key(const Variant& variant) {
+  std::string key = variant.file;
+  for (const Override& change : variant.changes)
+    key += fmt::format(" {}={}", change.path, change.value);
+  return key;
+}
+
+std::string variant_fingerprint(const std::string& state, const Variant& variant) {
+  try {
+    return loaded_fingerprint(state, load_scenario(variant.file, variant.changes));
+  } catch (const std::exception& error) {  // a fault too: the worker tells of it
+    return text_fingerprint(state + error.what());
+  }
+}
+
+Json variant_row(const Variant& variant, const std::string& state) {
+  std::string fingerprint;
+  try {
+    const Scenario scenario = load_scenario(variant.file, variant.changes);
+    if (!state.empty()) fingerprint = loaded_fingerprint(state, scenario);
+    const Result run = simulate(scenario, {});
+    Json result = result_json(run.view());
+    result.erase("scenario");
+    Json row = heading(variant, fingerprint);
+    row["status"] = fits(result) ? "fits" : "does_not_fit";
+    row["message"] = nullptr;
+    row["inputs"] = flattened(resolved(scenario));
+    row["result"] = flattened(result);
+    return row;
+  } catch (const InputError& error) {
+    if (!state.empty() && fingerprint.empty()) fingerprint = text_fingerprint(state + error.what());
+    return without_result(variant, fingerprint, "refused", error.what());
+  } catch (const RunError& error) {
+    return without_result(variant, fingerprint, "deadlock", error.what());
+  }
+}
+
+Journal open_journal(const std::filesystem::path& file) {
+  return Journal(file, file.empty() ? "" : state_fingerprint(data_directory()));
+}
+
+std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants) {
+  if (journal.state().empty()) return 0;
+  const std::set<std::string> bare = bare_keys(journal);
+  std::map<std::string, std::string> fingerprints;
+  for (const Variant& variant : variants) {
+    const std::string key = variant_key(variant);
+    if (!journal.is_unchecked(key) || fingerprints.contains(key)) continue;
+    // A row without one is done again in any case, and to load what made a worker crash could end
+    // this process, too.
+    fingerprints[key] =
+        bare.contains(key) ? journal.state() : variant_fingerprint(journal.state(), variant);
+  }
+  return journal.drop_unlike(fingerprints);
+}
+
+void run_batch(const std::vector<Variant>& variants, const BatchOptions& options) {
+  const std::set<std::string> bare = bare_keys(options.journal);
+  const std::size_t outdated = drop_outdated(options.journal, variants);
+  if (outdated > 0 && options.redone) options.redone(outdated);
+  const std::string& state = options.journal.state();
+  std::vector<const Variant*> open;
+  std::set<std::string> seen;
+  for (const Variant& variant : variants) {
+    const std::string key = variant_key(variant);
+    if (seen.insert(key).second && !options.journal.has(key)) open.push_back(&variant);
+  }
+  std::size_t done = seen.size() - open.size();
+  const auto keep = [&](std::size_t number, const Answer& answer) {
+    const Variant& variant = *open[number];
+    // A scenario that made a worker crash is not loaded here. Its row has no fingerprint and is
+    // done again.
+    const bool loads = !state.empty() && answer.kind != Answer::Kind::Crash;
+    options.journal.append(answer.kind == Answer::Kind::Fine
+                               ? Json::parse(answer.text)
+                               : without_result(variant,
+                                                loads ? variant_fingerprint(state, variant) : "",
+                                                status_of(answer.kind), answer.text));
+    if (options.progress) options.progress(++done, seen.size());
+  };
+  load_fluid_solver();
+  const auto sound = std::ranges::find_if(
+      open, [&](const Variant* variant) { return !bare.contains(variant_key(*variant)); });
+  if (open.size() > 1 && sound != open.end()) read_ahead(**sound);
+  run_in_processes(open.size(),
+                   {.work = [&](std::size_t i) { return to_line(variant_row(*open[i], state)); },
+                    .done = keep,
+                    .processes = options.processes,
+                    .stop = options.stop,
+                    .end = options.end});
+}
+
+}  // namespace trainyard

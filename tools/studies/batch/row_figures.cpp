@@ -1,0 +1,71 @@
+#include "tools/studies/batch/row_figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<double> number(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+}  // namespace
+
+RowFigures row_figures(const Json& row) {
+  RowFigures figures{.status = row.value("status", "")};
+  const auto result = row.find("result");
+  if (result == row.end() || !result->is_object()) return figures;
+  figures.ran = true;
+  figures.step_time_s = number(*result, "step_time_s").value_or(0.0);
+  figures.tokens_per_s_per_gpu = number(*result, "tokens_per_s_per_gpu");
+  figures.mfu = number(*result, "mfu");
+  for (std::size_t stage = 0;; ++stage) {
+    const auto peak = number(*result, fmt::format("memory.{}.peak_bytes", stage));
+    if (!peak) break;
+    const double capacity =
+        number(*result, fmt::format("memory.{}.capacity_bytes", stage)).value_or(0.0);
+    if (capacity > 0.0) figures.fullest_share = std::max(figures.fullest_share, *peak / capacity);
+    if (*peak <= figures.peak_bytes) continue;
+    figures.peak_bytes = *peak;
+    figures.capacity_bytes = capacity;
+  }
+  return figures;
+}
+
+std::optional<double> row_number(const Json& row, std::string_view path) {
+  const auto result = row.find("result");
+  if (result == row.end() || !result->is_object()) return std::nullopt;
+  if (path == "peak_bytes") return row_figures(row).peak_bytes;
+  return number(*result, std::string(path));
+}
+
+std::vector<std::pair<std::string, double>> mean_breakdown(const Json& row) {
+  std::vector<std::pair<std::string, double>> shares;
+  std::map<std::string, std::size_t> place;
+  double ranks = 0.0;
+  if (!row["result"].is_object()) return shares;
+  for (std::size_t number = 0;; ++number) {
+    const std::string prefix = fmt::format("breakdown_s.{}.", number);
+    const auto members = row_number(row, prefix + "ranks");
+    if (!members) break;
+    ranks += *members;
+    for (const auto& [path, value] : row["result"].items()) {
+      if (!path.starts_with(prefix) || !value.is_number_float()) continue;
+      const auto [entry, fresh] = place.try_emplace(path.substr(prefix.size()), shares.size());
+      if (fresh) shares.emplace_back(entry->first, 0.0);
+      shares[entry->second].second += *members * value.get<double>();
+    }
+  }
+  for (auto& [share, seconds] : shares) seconds /= ranks;
+  return shares;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,178 @@
+#include "tools/studies/compare/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What says nothing about the run.
+bool is_remark(const std::string& path) {
+  constexpr std::string_view kRemarks[] = {"description",  "source",           "assumptions",
+                                           "published",    "applied_defaults", "model.name",
+                                           "model.source", "cluster.name",     "cluster.source"};
+  return std::find(std::begin(kRemarks), std::end(kRemarks), path) != std::end(kRemarks);
+}
+
+// A resolved scenario cut into the parts that are compared: sections by their keys, the model and
+// everything else whole.
+std::map<std::string, Json> parts_of(const Json& scenario) {
+  std::map<std::string, Json> parts;
+  for (const auto& [key, value] : scenario.items()) {
+    if (is_remark(key)) continue;
+    if (!value.is_object()) {
+      parts[key] = value;
+      continue;
+    }
+    for (const auto& [inner, part] : value.items()) {
+      const std::string path = key + "." + inner;
+      if (!is_remark(path)) parts[path] = part;
+    }
+  }
+  return parts;
+}
+
+// Sizes that must fit each other stand next to each other: those between are often no scenario.
+std::size_t rank_of(const std::string& path) {
+  constexpr std::array<std::string_view, 14> kOrder = {"model",
+                                                       "cluster.node",
+                                                       "cluster.fabric",
+                                                       "cluster.faults",
+                                                       "cluster.nodes",
+                                                       "parallelism.tensor",
+                                                       "parallelism.context",
+                                                       "parallelism.pipeline",
+                                                       "parallelism.schedule",
+                                                       "parallelism.interleave",
+                                                       "parallelism.data",
+                                                       "training.micro_batch_size",
+                                                       "training.global_batch_size",
+                                                       "parallelism"};
+  for (std::size_t i = 0; i < kOrder.size(); ++i) {
+    if (path == kOrder.at(i) || path.starts_with(std::string(kOrder.at(i)) + ".")) return i;
+  }
+  return kOrder.size();
+}
+
+std::vector<InputDifference> differences_of(const std::vector<Json>& scenarios) {
+  std::vector<std::map<std::string, Json>> parts;
+  std::set<std::string> paths;
+  for (const Json& scenario : scenarios) {
+    parts.push_back(parts_of(scenario));
+    for (const auto& [path, value] : parts.back()) paths.insert(path);
+  }
+  std::vector<InputDifference> differences;
+  for (const std::string& path : paths) {
+    InputDifference difference{.path = path, .values = {}};
+    for (const auto& side : parts) {
+      const auto found = side.find(path);
+      difference.values.push_back(found == side.end() ? Json() : found->second);
+    }
+    const auto& values = difference.values;
+    const bool same = std::all_of(values.begin(), values.end(),
+                                  [&](const Json& value) { return value == values.front(); });
+    if (!same) differences.push_back(std::move(difference));
+  }
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const auto& a, const auto& b) { return rank_of(a.path) < rank_of(b.path); });
+  return differences;
+}
+
+// The changes that lead from the first side to side `to`, in order.
+std::vector<Override> way_to(const std::vector<InputDifference>& differences, std::size_t to) {
+  std::vector<Override> way;
+  for (const InputDifference& difference : differences) {
+    if (difference.values[to] == difference.values.front()) continue;
+    way.push_back({.path = difference.path, .value = difference.values[to].dump()});
+  }
+  return way;
+}
+
+Variant after(const Variant& first, const std::vector<Override>& way, std::size_t count) {
+  Variant variant = first;
+  variant.changes.insert(variant.changes.end(), way.begin(),
+                         way.begin() + static_cast<std::ptrdiff_t>(count));
+  return variant;
+}
+
+std::map<std::string, Json> run_all(const std::vector<Variant>& variants,
+                                    const CompareOptions& options) {
+  Journal journal("");
+  run_batch(variants,
+            {.journal = journal, .processes = options.processes, .progress = options.progress});
+  std::map<std::string, Json> rows;
+  for (const Json& row : journal.rows()) rows[row["key"].get<std::string>()] = row;
+  return rows;
+}
+
+// The scenarios between the first side and another, as far as they are scenarios.
+std::vector<ChangeStep> steps_to(const Comparison& comparison, std::size_t to,
+                                 const std::map<std::string, Json>& rows) {
+  const std::vector<Override> way = way_to(comparison.differences, to);
+  std::vector<ChangeStep> steps;
+  ChangeStep step;
+  for (std::size_t count = 1; count <= way.size(); ++count) {
+    step.paths.push_back(way[count - 1].path);
+    const bool last = count == way.size();
+    const auto found = rows.find(variant_key(after(comparison.sides[0].variant, way, count)));
+    if (!last && found == rows.end()) continue;
+    const RowFigures figures = last ? comparison.sides[to].figures : row_figures(found->second);
+    if (!figures.ran) continue;
+    step.step_time_s = figures.step_time_s;
+    steps.push_back(std::exchange(step, {}));
+  }
+  return steps;
+}
+
+void explain(Comparison& comparison, const CompareOptions& options) {
+  std::vector<Variant> between;
+  for (std::size_t to = 1; to < comparison.sides.size(); ++to) {
+    if (!comparison.sides[to].figures.ran || !comparison.sides[0].figures.ran) continue;
+    const std::vector<Override> way = way_to(comparison.differences, to);
+    for (std::size_t count = 1; count < way.size(); ++count)
+      between.push_back(after(comparison.sides[0].variant, way, count));
+  }
+  const std::map<std::string, Json> rows = run_all(between, options);
+  comparison.steps.resize(comparison.sides.size());
+  for (std::size_t to = 1; to < comparison.sides.size(); ++to) {
+    if (!comparison.sides[to].figures.ran || !comparison.sides[0].figures.ran) continue;
+    if (way_to(comparison.differences, to).size() > 1)
+      comparison.steps[to] = steps_to(comparison, to, rows);
+  }
+}
+
+}  // namespace
+
+Comparison compare(const std::vector<Variant>& variants, const CompareOptions& options) {
+  Comparison comparison;
+  std::vector<Json> scenarios;
+  for (const Variant& variant : variants)
+    scenarios.push_back(resolved(load_scenario(variant.file, variant.changes)));
+  const std::map<std::string, Json> rows = run_all(variants, options);
+  for (const Variant& variant : variants) {
+    const std::size_t number = comparison.sides.size();
+    const Json& row = rows.at(variant_key(variant));
+    comparison.sides.push_back(
+        {.name = number < 26 ? std::string(1, static_cast<char>('A' + static_cast<int>(number)))
+                             : fmt::format("S{}", number + 1),
+         .variant = variant,
+         .row = row,
+         .figures = row_figures(row)});
+  }
+  comparison.differences = differences_of(scenarios);
+  explain(comparison, options);
+  return comparison;
+}
+
+}  // namespace trainyard

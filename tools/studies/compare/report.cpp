@@ -1,0 +1,316 @@
+#include "tools/studies/compare/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/base/csv_table.hpp"
+#include "sim/base/units.hpp"
+#include "sim/render/text_table.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Cells = std::vector<std::string>;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+Cells titles(const Comparison& comparison, const std::string& first) {
+  Cells cells{first};
+  for (const ComparedSide& side : comparison.sides) cells.push_back(side.name);
+  return cells;
+}
+
+std::string sides_text(const Comparison& comparison) {
+  std::string text;
+  for (const ComparedSide& side : comparison.sides) {
+    std::string line = fmt::format("{}  {}", side.name, side.variant.file);
+    for (const Override& change : side.variant.changes)
+      line += fmt::format(" {}={}", change.path, change.value);
+    text += wrapped(line, 3);
+    if (side.row["message"].is_string())
+      text += wrapped("   " + side.row["message"].get<std::string>(), 3);
+  }
+  return text;
+}
+
+// A value as people write it; a structure by its length.
+std::string shown_value(const Json& value) {
+  constexpr std::size_t kMost = 28;
+  if (value.is_null()) return "-";
+  if (value.is_object() && value.contains("name") && value["name"].is_string())
+    return value["name"].get<std::string>() + " (changed)";
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (text.size() > kMost) text = text.substr(0, kMost - 3) + "...";
+  return text;
+}
+
+std::string differences_text(const Comparison& comparison) {
+  if (comparison.differences.empty()) return "The inputs are the same.\n";
+  TextTable table(titles(comparison, "inputs that differ"));
+  for (const InputDifference& difference : comparison.differences) {
+    Cells cells{difference.path};
+    for (const Json& value : difference.values) cells.push_back(shown_value(value));
+    table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+// "1.234 s (-4.5 %)": the value, and against the first side.
+std::string against(double value, double first, const std::string& text, bool is_first) {
+  if (is_first || !(first > 0.0)) return text;
+  return fmt::format("{} ({})", text, signed_percent(value / first - 1.0));
+}
+
+template <class Value, class Print>
+Cells figure_row(const Comparison& comparison, const std::string& title, const Value& value,
+                 const Print& print) {
+  Cells cells{title};
+  const double first = value(comparison.sides.front().figures);
+  for (const ComparedSide& side : comparison.sides) {
+    const bool is_first = &side == &comparison.sides.front();
+    const double here = value(side.figures);
+    cells.push_back(side.figures.ran ? against(here, first, print(here), is_first) : "-");
+  }
+  return cells;
+}
+
+std::string figures_text(const Comparison& comparison) {
+  TextTable table(titles(comparison, "figures"));
+  using F = RowFigures;
+  table.row(figure_row(
+      comparison, "step time", [](const F& f) { return f.step_time_s; },
+      [](double s) { return fmt::format("{:.4g} s", s); }));
+  table.row(figure_row(
+      comparison, "tokens/s per GPU",
+      [](const F& f) { return f.tokens_per_s_per_gpu.value_or(0.0); },
+      [](double rate) { return fmt::format("{:.0f}", rate); }));
+  table.row(figure_row(
+      comparison, "MFU", [](const F& f) { return f.mfu.value_or(0.0); },
+      [](double mfu) { return percent(mfu); }));
+  table.row(figure_row(
+      comparison, "peak memory", [](const F& f) { return f.peak_bytes; },
+      [](double bytes) { return to_text(Bytes{bytes}); }));
+  Cells fits{"fits"};
+  for (const ComparedSide& side : comparison.sides)
+    fits.push_back(side.figures.status == "fits" ? "yes"
+                   : side.figures.ran            ? "no"
+                                                 : side.figures.status);
+  table.row(std::move(fits));
+  return table.text();
+}
+
+// Shares of the breakdown that take at least a thousandth of any step, the largest change first.
+std::string breakdown_text(const Comparison& comparison) {
+  std::vector<std::map<std::string, double>> sides;
+  std::vector<std::string> names;
+  for (const ComparedSide& side : comparison.sides) {
+    auto& shares = sides.emplace_back();
+    for (const auto& [name, seconds] : mean_breakdown(side.row)) {
+      shares[name] = seconds;
+      const bool counts = seconds >= 1e-3 * side.figures.step_time_s;
+      if (counts && std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+    }
+  }
+  const auto widest = [&](const std::string& name) {
+    double most = 0.0;
+    for (const auto& shares : sides) {
+      const auto here = shares.find(name);
+      const auto first = sides.front().find(name);
+      if (here == shares.end() || first == sides.front().end()) continue;
+      most = std::max(most, std::abs(here->second - first->second));
+    }
+    return most;
+  };
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return widest(a) > widest(b);
+  });
+  TextTable table(titles(comparison, "mean rank, s (largest change first)"));
+  for (const std::string& name : names) {
+    Cells cells{name};
+    for (std::size_t side = 0; side < sides.size(); ++side) {
+      const auto here = sides[side].find(name);
+      if (here == sides[side].end()) {
+        cells.emplace_back("-");
+        continue;
+      }
+      const auto first = sides.front().find(name);
+      const bool plain = side == 0 || first == sides.front().end();
+      cells.push_back(
+          plain ? fmt::format("{:.4g}", here->second)
+                : fmt::format("{:.4g} ({:+.3g})", here->second, here->second - first->second));
+    }
+    table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string text_of(const Json& row, const std::string& path) {
+  const auto found = row["result"].find(path);
+  return found != row["result"].end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Rows of one list of the result ("collectives", "links") by a name made of their fields.
+template <class Name, class Cell>
+std::string list_text(const Comparison& comparison, const std::string& title,
+                      const std::string& list, const Name& name_of, const Cell& cell_of) {
+  std::vector<std::string> names;
+  std::vector<std::map<std::string, std::string>> sides;
+  for (const ComparedSide& side : comparison.sides) {
+    auto& cells = sides.emplace_back();
+    for (std::size_t number = 0; side.figures.ran; ++number) {
+      const std::string prefix = fmt::format("{}.{}.", list, number);
+      const std::string name = name_of(side.row, prefix);
+      if (name.empty()) break;
+      std::string& cell = cells[name];
+      cell += (cell.empty() ? "" : "; ") + cell_of(side.row, prefix);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  if (names.empty()) return "";
+  TextTable table(titles(comparison, title));
+  for (const std::string& name : names) {
+    Cells cells{name};
+    for (const auto& side : sides) {
+      const auto found = side.find(name);
+      cells.push_back(found == side.end() ? "-" : found->second);
+    }
+    table.row(std::move(cells));
+  }
+  return "\n" + table.text();
+}
+
+std::string collectives_text(const Comparison& comparison) {
+  return list_text(
+      comparison, "mean time of a call", "collectives",
+      [](const Json& row, const std::string& prefix) {
+        const std::string group = text_of(row, prefix + "group");
+        return group.empty() ? group : group + " " + text_of(row, prefix + "op");
+      },
+      [](const Json& row, const std::string& prefix) {
+        return fmt::format("{} {}",
+                           to_text(Seconds{row_number(row, prefix + "mean_time_s").value_or(0.0)}),
+                           text_of(row, prefix + "algorithm"));
+      });
+}
+
+std::string links_text(const Comparison& comparison) {
+  return list_text(
+      comparison, "busiest link, busy", "links",
+      [](const Json& row, const std::string& prefix) { return text_of(row, prefix + "kind"); },
+      [](const Json& row, const std::string& prefix) {
+        return percent(row_number(row, prefix + "busiest_link_busy_fraction").value_or(0.0));
+      });
+}
+
+std::string steps_text(const Comparison& comparison) {
+  std::string text;
+  for (std::size_t to = 1; to < comparison.steps.size(); ++to) {
+    const ComparedSide& first = comparison.sides.front();
+    if (comparison.steps[to].empty()) continue;
+    text += fmt::format("\nFrom {} to {}, one change after the other:\n", first.name,
+                        comparison.sides[to].name);
+    double before = first.figures.step_time_s;
+    TextTable table({"change", "step time", "", ""});
+    table.row({"as " + first.name, fmt::format("{:.4g} s", before), "", ""});
+    for (const ChangeStep& step : comparison.steps[to]) {
+      table.row({joined(step.paths), fmt::format("{:.4g} s", step.step_time_s),
+                 fmt::format("{:+.3g} s", step.step_time_s - before),
+                 before > 0.0 ? signed_percent(step.step_time_s / before - 1.0) : ""});
+      before = step.step_time_s;
+    }
+    text += table.text();
+  }
+  return text;
+}
+
+}  // namespace
+
+ComparisonSections comparison_sections(const Comparison& comparison) {
+  return {.sides = sides_text(comparison),
+          .inputs = differences_text(comparison),
+          .figures = figures_text(comparison),
+          .breakdown = breakdown_text(comparison),
+          .collectives = collectives_text(comparison),
+          .links = links_text(comparison),
+          .steps = steps_text(comparison)};
+}
+
+std::string comparison_text(const Comparison& comparison) {
+  const ComparisonSections parts = comparison_sections(comparison);
+  return parts.sides + "\n" + parts.inputs + "\n" + parts.figures + "\n" + parts.breakdown +
+         parts.collectives + parts.links + parts.steps;
+}
+
+Json comparison_json(const Comparison& comparison) {
+  Json sides = Json::array();
+  for (const ComparedSide& side : comparison.sides) {
+    Json object{{"name", side.name}};
+    object.update(side.row);
+    sides.push_back(std::move(object));
+  }
+  Json differences = Json::array();
+  for (const InputDifference& difference : comparison.differences)
+    differences.push_back({{"path", difference.path}, {"values", difference.values}});
+  Json ways = Json::array();
+  for (std::size_t to = 1; to < comparison.steps.size(); ++to) {
+    double before = comparison.sides.front().figures.step_time_s;
+    Json changes = Json::array();
+    for (const ChangeStep& step : comparison.steps[to]) {
+      changes.push_back({{"paths", step.paths},
+                         {"step_time_s", step.step_time_s},
+                         {"change", step.step_time_s / before - 1.0}});
+      before = step.step_time_s;
+    }
+    if (changes.empty()) continue;
+    ways.push_back({{"from", comparison.sides.front().name},
+                    {"to", comparison.sides[to].name},
+                    {"changes", std::move(changes)}});
+  }
+  return {{"sides", std::move(sides)},
+          {"differences", std::move(differences)},
+          {"steps", std::move(ways)}};
+}
+
+std::string comparison_csv(const Comparison& comparison) {
+  const auto cell = [](const Json& value) {
+    if (value.is_null()) return std::string();
+    return csv_field(value.is_string() ? value.get<std::string>() : value.dump());
+  };
+  std::string text = "section,name";
+  for (const ComparedSide& side : comparison.sides) text += "," + side.name;
+  text += '\n';
+  for (const InputDifference& difference : comparison.differences) {
+    text += "input," + csv_field(difference.path);
+    for (const Json& value : difference.values) text += "," + cell(value);
+    text += '\n';
+  }
+  std::vector<std::string> names;
+  std::set<std::string> known;
+  for (const ComparedSide& side : comparison.sides) {
+    if (!side.row["result"].is_object()) continue;
+    for (const auto& [path, value] : side.row["result"].items())
+      if (known.insert(path).second) names.push_back(path);
+  }
+  for (const std::string& name : names) {
+    text += "result," + cell(name);
+    for (const ComparedSide& side : comparison.sides)
+      text += "," + (side.row["result"].is_object() && side.row["result"].contains(name)
+                         ? cell(side.row["result"][name])
+                         : std::string());
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,219 @@
+#include "tools/studies/memory/changes.hpp"
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "scenarios/reader/tables.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool recompute_modules_of(Knobs& knobs, Words modules) {
+  Training& t = knobs.training;
+  if (t.recompute == Recompute::Full) return false;
+  if (t.recompute == Recompute::Selective && t.recompute_modules == modules) return false;
+  t.recompute = Recompute::Selective;
+  t.recompute_modules = std::move(modules);
+  return true;
+}
+
+// Every `every`-th layer; 1 is all of them, one checkpoint each.
+bool recompute_layers(Knobs& knobs, std::int64_t every) {
+  Training& t = knobs.training;
+  const bool all = t.recompute == Recompute::Full &&
+                   (t.recompute_method == "uniform" ||
+                    (t.recompute_method == "every" && t.recompute_num_layers == 1));
+  if (all || (t.recompute == Recompute::Full && every > 1)) return false;
+  t.recompute = Recompute::Full;
+  t.recompute_method = every > 1 ? "every" : "uniform";
+  t.recompute_num_layers = every;
+  t.recompute_fraction.reset();
+  t.recompute_layers.clear();
+  return true;
+}
+
+// One checkpoint for so many layers, where each has its own.
+bool recompute_groups(Knobs& knobs, std::int64_t layers) {
+  Training& t = knobs.training;
+  const bool single = t.recompute == Recompute::Full && t.recompute_method == "uniform" &&
+                      t.recompute_num_layers < layers;
+  if (single) t.recompute_num_layers = layers;
+  return single;
+}
+
+bool shard_more(Knobs& knobs, std::int64_t stages) {
+  Parallelism& p = knobs.parallelism;
+  p.zero_stage += stages;
+  return p.data * p.context > 1 && p.zero_stage <= 3;
+}
+
+bool divide_micro_batch(Knobs& knobs, std::int64_t by) {
+  std::int64_t& size = knobs.training.micro_batch_size;
+  if (size % by != 0) return false;
+  size /= by;
+  return true;
+}
+
+// Takes half of the replicas for twice the ranks of another dimension.
+bool trade(Knobs& knobs, std::int64_t Parallelism::*dimension) {
+  Parallelism& p = knobs.parallelism;
+  if (p.data % 2 != 0) return false;
+  p.data /= 2;
+  p.*dimension *= 2;
+  return true;
+}
+
+bool one_chunk(Knobs& knobs) {
+  Parallelism& p = knobs.parallelism;
+  if (p.schedule != "interleaved_1f1b" || p.interleave == 1) return false;
+  p.schedule = "1f1b";
+  p.interleave = 1;
+  return true;
+}
+
+// Schedules that give a microbatch's activations back sooner, at the cost of bubbles.
+bool controlled_schedule(Knobs& knobs, const char* name) {
+  Parallelism& p = knobs.parallelism;
+  if (p.pipeline == 1 || (p.schedule != "1f1b" && p.schedule != "interleaved_1f1b")) return false;
+  p.schedule = name;
+  p.interleave = 2;
+  return true;
+}
+
+bool smaller_states(Knobs& knobs, const std::string& name) {
+  std::string& now = knobs.training.optimizer;
+  if (now != "adam" && !(now == "adam_16bit_moments" && name == "adam_8bit")) return false;
+  now = name;
+  return true;
+}
+
+bool offload_activations(Knobs& knobs, double share) {
+  if (knobs.offload.activations >= share) return false;
+  knobs.offload.activations = share;
+  return true;
+}
+
+bool offload_optimizer(Knobs& knobs, OffloadedOptimizer where) {
+  if (knobs.offload.optimizer != OffloadedOptimizer::None) return false;
+  knobs.offload.optimizer = where;
+  return true;
+}
+
+bool turn_on(bool& flag) {
+  if (flag) return false;
+  return flag = true;
+}
+
+std::vector<FitChange> all_changes() {
+  return {
+      {"recompute", [](Knobs& k) { return recompute_modules_of(k, {"core_attn"}); }},
+      {"recompute",
+       [](Knobs& k) {
+         return k.experts && recompute_modules_of(k, {"layernorm", "moe_act"});
+       }},
+      {"recompute",
+       [](Knobs& k) {
+         return !k.experts && recompute_modules_of(k, {"layernorm", "mlp"});
+       }},
+      {"recompute",
+       [](Knobs& k) { return !k.experts && recompute_modules_of(k, {"second_products"}); }},
+      {"recompute", [](Knobs& k) { return recompute_layers(k, 4); }},
+      {"recompute", [](Knobs& k) { return recompute_layers(k, 2); }},
+      {"recompute", [](Knobs& k) { return recompute_layers(k, 1); }},
+      {"recompute", [](Knobs& k) { return recompute_groups(k, 4); }},
+      {"micro_batch", [](Knobs& k) { return divide_micro_batch(k, 2); }},
+      {"micro_batch", [](Knobs& k) { return divide_micro_batch(k, 4); }},
+      {"loss", [](Knobs& k) { return turn_on(k.training.fused_loss); }},
+      {"zero", [](Knobs& k) { return shard_more(k, 1); }},
+      {"zero", [](Knobs& k) { return shard_more(k, 2); }},
+      {"zero", [](Knobs& k) { return shard_more(k, 3); }},
+      {"sequence_parallel",
+       [](Knobs& k) {
+         return k.parallelism.tensor > 1 && turn_on(k.parallelism.sequence_parallel);
+       }},
+      {"tensor",
+       [](Knobs& k) {
+         k.parallelism.sequence_parallel = true;
+         return trade(k, &Parallelism::tensor);
+       }},
+      {"pipeline", [](Knobs& k) { return trade(k, &Parallelism::pipeline); }},
+      {"context", [](Knobs& k) { return trade(k, &Parallelism::context); }},
+      {"expert",
+       [](Knobs& k) {
+         k.parallelism.expert *= 2;
+         return k.experts;
+       }},
+      {"schedule", [](Knobs& k) { return one_chunk(k); }},
+      {"schedule", [](Knobs& k) { return controlled_schedule(k, "v_half"); }},
+      {"schedule", [](Knobs& k) { return controlled_schedule(k, "v_min"); }},
+      {"optimizer", [](Knobs& k) { return smaller_states(k, "adam_16bit_moments"); }},
+      {"optimizer", [](Knobs& k) { return smaller_states(k, "adam_8bit"); }},
+      {"gradients",
+       [](Knobs& k) {
+         if (k.training.gradient_precision != DataType::Fp32) return false;
+         k.training.gradient_precision = k.training.precision;
+         return k.training.precision != DataType::Fp32;
+       }},
+      {"offload_activations", [](Knobs& k) { return offload_activations(k, 0.5); }},
+      {"offload_activations", [](Knobs& k) { return offload_activations(k, 1.0); }},
+      {"offload_optimizer",
+       [](Knobs& k) { return offload_optimizer(k, OffloadedOptimizer::Fetch); }},
+      {"offload_optimizer", [](Knobs& k) { return offload_optimizer(k, OffloadedOptimizer::Cpu); }},
+      {"offload_weights", [](Knobs& k) { return turn_on(k.offload.weights); }},
+      {"gpus",
+       [](Knobs& k) {
+         k.nodes *= 2;
+         k.parallelism.data *= 2;
+         return k.nodes > 0;
+       }},
+  };
+}
+
+// What of a section says something else, as overrides of its fields.
+template <class Owner>
+void add_differences(const std::string& section, std::span<const Field<Owner>> fields,
+                     const Owner& before, const Owner& after, std::vector<Override>& overrides) {
+  const auto then = write_fields(fields, before);
+  const auto now = write_fields(fields, after);
+  for (const auto& [name, value] : now.items())
+    if (!then.contains(name) || then.at(name) != value)
+      overrides.push_back({section + "." + name,
+                           value.is_string() ? value.template get<std::string>() : value.dump()});
+  for (const auto& [name, value] : then.items())
+    if (!now.contains(name)) overrides.push_back({section + "." + name, "null"});
+}
+
+}  // namespace
+
+Knobs knobs_of(const Scenario& scenario) {
+  const ClusterSpec& cluster = scenario.cluster;
+  const bool equal = !cluster.custom && cluster.others.empty() && cluster.faults.empty();
+  return {.parallelism = scenario.plan.parallelism,
+          .training = scenario.plan.training,
+          .offload = scenario.plan.offload,
+          .nodes = equal ? static_cast<std::int64_t>(cluster.nodes) : 0,
+          .experts = scenario.plan.architecture.has_experts()};
+}
+
+const std::vector<FitChange>& fit_changes() {
+  static const std::vector<FitChange> kChanges = all_changes();
+  return kChanges;
+}
+
+std::vector<Override> difference(const Scenario& scenario, const Knobs& knobs) {
+  std::vector<Override> overrides;
+  const TrainingPlan& plan = scenario.plan;
+  add_differences("training", training_fields(), plan.training, knobs.training, overrides);
+  add_differences("parallelism", parallelism_fields(), plan.parallelism, knobs.parallelism,
+                  overrides);
+  add_differences("offload", offload_fields(), plan.offload, knobs.offload, overrides);
+  if (knobs_of(scenario).nodes != knobs.nodes)
+    overrides.push_back({"cluster.nodes", std::to_string(knobs.nodes)});
+  return overrides;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,89 @@
+#include "tools/studies/search/legal.hpp"
+
+#include "models/architecture/shard.hpp"
+#include "models/expert_grid.hpp"
+#include "models/pipeline_shape.hpp"
+#include "models/schedules/schedule.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+bool batch_divides(const TrainingPlan& plan) {
+  const Training& training = plan.training;
+  return training.micro_batch_size > 0 &&
+         training.global_batch_size % (training.micro_batch_size * plan.parallelism.data) == 0;
+}
+
+bool heads_divide(const TrainingPlan& plan) {
+  const Architecture& model = plan.architecture;
+  const std::int64_t tensor = plan.parallelism.tensor;
+  if (model.heads % tensor != 0) return false;
+  const bool copies = replicates_kv_heads(model, tensor);
+  if (copies ? tensor % model.kv_heads != 0 || 2 * model.kv_width() % tensor != 0
+             : model.kv_heads % tensor != 0)
+    return false;
+  return model.has_experts() || model.ffn % tensor == 0;
+}
+
+bool sequence_divides(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const std::int64_t chunks = p.context_split == ContextSplit::Zigzag ? 2 : 1;
+  const std::int64_t pieces = p.context > 1 ? chunks * p.context : 1;
+  const bool joins = p.context == 1 || plan.training.attention == AttentionKind::Flash;
+  return joins &&
+         plan.training.sequence_length % (pieces * (p.sequence_parallel ? p.tensor : 1)) == 0;
+}
+
+bool experts_divide(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const Architecture& model = plan.architecture;
+  if (!model.has_experts()) return p.expert == 1;
+  const std::int64_t shared = p.expert_tensor_size();
+  const std::int64_t ranks = p.tensor * p.context * p.data;
+  if (p.expert <= 0 || model.experts % p.expert != 0) return false;
+  if (model.expert_ffn % shared != 0 || ranks % (p.expert * shared) != 0) return false;
+  return ExpertGrid::keeps_stages(p);
+}
+
+bool schedule_exists(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  if (p.interleave > 1 && p.pipeline == 1) return false;
+  const FoundSchedule schedule = open_schedule(p.schedule);
+  if (!schedule || schedule->refusal(pipeline_shape(plan))) return false;
+  const StagePlacement placement = schedule->placement();
+  if (placement != StagePlacement::Wrap && !p.overlap_p2p) return false;
+  if (placement == StagePlacement::Bidirectional && p.zero_stage > 1) return false;
+  if (!plan.experts.overlap_exchanges) return true;
+  return p.schedule == "interleaved_1f1b" || (p.schedule == "1f1b" && p.pipeline == 1);
+}
+
+bool layers_split(const TrainingPlan& plan) {
+  try {
+    (void)layer_split(plan);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_legal(const TrainingPlan& plan) {
+  return batch_divides(plan) && heads_divide(plan) && sequence_divides(plan) &&
+         experts_divide(plan) && schedule_exists(plan) && layers_split(plan);
+}
+
+bool replicas_divide_into_copies(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  if (p.shard > 0 && p.data % p.shard != 0) return false;
+  if (p.reshard_group > 0 && p.shard_size() % p.reshard_group != 0) return false;
+  const std::int64_t set = p.expert * p.expert_tensor_size();
+  const auto holds_whole_sets = [&](std::int64_t replicas) {
+    return p.tensor * p.context * replicas % set == 0;  // none named: 0, which does
+  };
+  return holds_whole_sets(p.shard) && holds_whole_sets(p.reshard_group);
+}
+
+}  // namespace trainyard

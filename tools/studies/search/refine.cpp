@@ -1,0 +1,296 @@
+#include "tools/studies/search/refine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "sim/collectives/collective.hpp"
+#include "tools/studies/search/candidates.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of the step that must wait for a kind of group before its algorithms are tried.
+constexpr double kLeastExposed = 0.01;
+// Quicker by less is the same.
+constexpr double kLeastGain = 1e-6;
+// Of the step, over the plain algorithm.
+constexpr double kLeastFairGain = 1e-3;
+
+// What may be changed apart from the others: the placement, or the collectives of a kind of group.
+constexpr const char* kPlacement = "placement";
+
+struct Try {
+  std::size_t layout = 0;  // index into the best
+  std::string what;        // kPlacement or the kind of group
+  std::vector<Override> changes;
+};
+
+void apply(TrainingPlan& plan, const Try& change, const std::vector<CollectiveOp>& ops,
+           GroupKind kind) {
+  if (change.what == kPlacement) {
+    plan.parallelism.rank_order = change.changes.front().value;
+    return;
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    plan.collectives.algorithm[kind][ops[i]] = change.changes[i].value;
+}
+
+Layout changed(const Layout& layout, const std::vector<Override>& changes) {
+  Layout next = layout;
+  next.variant.changes.insert(next.variant.changes.end(), changes.begin(), changes.end());
+  next.further.insert(next.further.end(), changes.begin(), changes.end());
+  return next;
+}
+
+// The collectives by which a kind of group holds up a step of the plan; none where it only sends.
+std::vector<CollectiveOp> operations_of(const TrainingPlan& plan, GroupKind kind) {
+  const Parallelism& p = plan.parallelism;
+  const std::vector<CollectiveOp> sharded{CollectiveOp::AllGather, CollectiveOp::ReduceScatter};
+  switch (kind) {
+    case GroupKind::Tensor:
+      return p.sequence_parallel ? sharded : std::vector{CollectiveOp::AllReduce};
+    case GroupKind::Data:
+      return p.zero_stage > 0 ? sharded : std::vector{CollectiveOp::AllReduce};
+    case GroupKind::Expert:
+      return plan.experts.dispatcher == Dispatcher::AllGather ? sharded
+                                                              : std::vector{CollectiveOp::AllToAll};
+    case GroupKind::Context:
+      if (p.context_exchange == ContextExchange::AllToAll) return {CollectiveOp::AllToAll};
+      if (p.context_exchange == ContextExchange::AllGather) return sharded;
+      return {};
+    default:
+      return {};
+  }
+}
+
+// Names that every one of the operations knows; parameter servers are another way to train.
+std::vector<std::string> algorithms_of(const std::vector<CollectiveOp>& ops) {
+  std::vector<std::string> names{CollectiveChoice::kStandard};
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    const std::string name(algorithm->name());
+    if (algorithm->op() != ops.front() || name == "parameter_server") continue;
+    const bool all = std::ranges::all_of(
+        ops, [&](CollectiveOp op) { return find_algorithm(op, name) != nullptr; });
+    if (all) names.push_back(name);
+  }
+  return names;
+}
+
+// The order with stages and replicas exchanged: which of them stay within a node, or a leaf.
+std::string other_order(const std::string& order) {
+  std::string other = order;
+  const std::size_t data = other.find("dp"), pipeline = other.find("pp");
+  other.replace(data, 2, "pp");
+  other.replace(pipeline, 2, "dp");
+  return other;
+}
+
+double exposed_share(const FoundLayout& found, GroupKind kind) {
+  const std::string name = "exposed_" + std::string(to_string(kind));
+  for (const auto& [part, seconds] : mean_breakdown(found.row))
+    if (part == name) return seconds / found.figures.step_time_s;
+  return 0.0;
+}
+
+// All single changes of the best layouts, and what they make of them.
+struct Tries {
+  std::vector<Try> tries;
+  std::vector<Layout> layouts;  // of each
+
+  void add(const FoundLayout& found, Try change, const std::vector<CollectiveOp>& ops = {},
+           GroupKind kind = GroupKind::Other) {
+    Layout layout = changed(found.layout, change.changes);
+    apply(layout.plan, change, ops, kind);
+    tries.push_back(std::move(change));
+    layouts.push_back(std::move(layout));
+  }
+};
+
+void add_algorithms(std::size_t number, const FoundLayout& found, GroupKind kind, Tries& all) {
+  const TrainingPlan& plan = found.layout.plan;
+  const std::vector<CollectiveOp> ops = operations_of(plan, kind);
+  if (ops.empty() || exposed_share(found, kind) < kLeastExposed) return;
+  const std::string group(to_string(kind));
+  for (const std::string& name : algorithms_of(ops)) {
+    const bool same = std::ranges::all_of(
+        ops, [&](CollectiveOp op) { return plan.collectives.of(kind, op) == name; });
+    if (same) continue;
+    Try change{.layout = number, .what = group, .changes = {}};
+    for (const CollectiveOp op : ops)
+      change.changes.push_back(
+          {.path = "collectives." + group + "." + std::string(to_string(op)), .value = name});
+    all.add(found, std::move(change), ops, kind);
+  }
+}
+
+Tries single_changes(const std::vector<FoundLayout>& best) {
+  Tries all;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    const Parallelism& p = best[i].layout.plan.parallelism;
+    if (p.pipeline > 1 && p.data > 1 && p.placement.empty()) {
+      all.add(
+          best[i],
+          {.layout = i,
+           .what = kPlacement,
+           .changes = {{.path = "parallelism.rank_order", .value = other_order(p.rank_order)}}});
+    }
+    for (const GroupKind kind :
+         {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::Data})
+      add_algorithms(i, best[i], kind, all);
+  }
+  return all;
+}
+
+// A ring, or for all_to_all one partner at a time.
+bool is_plain(const Try& change) {
+  return change.what != kPlacement &&
+         (change.changes.front().value == "ring" || change.changes.front().value == "pairwise");
+}
+
+bool gains(double step_time_s, const FoundLayout& found) {
+  return step_time_s < found.figures.step_time_s * (1.0 - kLeastGain);
+}
+
+class Refining {
+ public:
+  Refining(const SearchQuestion& question, const std::vector<FoundLayout>& best,
+           const std::function<bool()>& end)
+      : question_(question), best_(best), end_(end) {}
+
+  RefinedLayouts run(const Scenario& scenario) {
+    const Tries singles = single_changes(best_);
+    result_.changes = singles.tries.size();
+    std::vector<Candidate> open;
+    std::vector<const Try*> tries;
+    std::vector<const Layout*> changed_layouts;
+    for (const Layout& layout : singles.layouts) changed_layouts.push_back(&layout);
+    const std::vector<Candidate> all = bounded(question_, scenario, changed_layouts, end_);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].reached) {
+        ++result_.not_reached;
+      } else if (!all[i].refusal.empty()) {
+        ++result_.refused;
+      } else if (!gains(all[i].bound.step_time_s, best_[singles.tries[i].layout])) {
+        ++result_.cannot_gain;
+      } else {
+        open.push_back(all[i]);
+        tries.push_back(&singles.tries[i]);
+      }
+    }
+    for (Outcome& outcome : simulate(open, tries)) note(std::move(outcome));
+    keep_fair_gains();
+    const std::vector<Try> together = combined();
+    std::vector<Layout> layouts;
+    std::vector<Candidate> candidates;
+    std::vector<const Try*> combinations;
+    layouts.reserve(together.size());
+    for (const Try& change : together) {
+      layouts.push_back(changed(best_[change.layout].layout, change.changes));
+      candidates.push_back({.layout = &layouts.back(), .bound = {}, .refusal = {}});
+      combinations.push_back(&change);
+    }
+    for (Outcome& outcome : simulate(candidates, combinations))
+      if (quicker_than_each(outcome)) result_.best.push_back(std::move(outcome.found));
+    for (auto& [of, gain] : gains_) result_.best.push_back(std::move(gain.found));
+    sort_by_time(result_.best);
+    result_.best.resize(std::min(result_.best.size(), question_.top));
+    return std::move(result_);
+  }
+
+ private:
+  using Place = std::pair<std::size_t, std::string>;  // layout and kind of change
+
+  struct Outcome {
+    const Try* change = nullptr;
+    FoundLayout found;
+  };
+
+  // Those that fit and are quicker than what they came from.
+  std::vector<Outcome> simulate(const std::vector<Candidate>& candidates,
+                                const std::vector<const Try*>& tries) {
+    std::vector<const Layout*> layouts;
+    for (const Candidate& candidate : candidates) layouts.push_back(candidate.layout);
+    const std::vector<Json> rows = simulated(question_, layouts, end_);
+    std::vector<Outcome> outcomes;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].is_null()) {
+        ++result_.not_reached;
+        continue;
+      }
+      const RowFigures figures = row_figures(rows[i]);
+      ++(figures.ran ? result_.simulated : result_.refused);
+      if (fits(figures, question_.headroom) && gains(figures.step_time_s, best_[tries[i]->layout]))
+        outcomes.push_back({tries[i], {*layouts[i], candidates[i].bound, figures, rows[i]}});
+    }
+    return outcomes;
+  }
+
+  // The quickest change of a kind, and the plain algorithm beside it.
+  void note(Outcome outcome) {
+    const Place place{outcome.change->layout, outcome.change->what};
+    const double seconds = outcome.found.figures.step_time_s;
+    if (is_plain(*outcome.change)) plain_s_[place] = seconds;
+    const auto known = gains_.find(place);
+    if (known == gains_.end()) {
+      gains_.emplace(place, std::move(outcome));
+    } else if (seconds < known->second.found.figures.step_time_s) {
+      known->second = std::move(outcome);
+    }
+  }
+
+  // NCCL moves at the pace measured of it, algorithms by name at the links' full rates: to be
+  // quicker than NCCL is no merit where the plain algorithm by name is, too, and no less.
+  void keep_fair_gains() {
+    std::erase_if(gains_, [&](const auto& entry) {
+      const auto plain = plain_s_.find(entry.first);
+      return plain != plain_s_.end() &&
+             entry.second.found.figures.step_time_s > plain->second * (1.0 - kLeastFairGain);
+    });
+  }
+
+  [[nodiscard]] bool quicker_than_each(const Outcome& outcome) const {
+    return std::ranges::all_of(gains_, [&](const auto& entry) {
+      return entry.first.first != outcome.change->layout ||
+             gains(outcome.found.figures.step_time_s, entry.second.found);
+    });
+  }
+
+  // Of each layout that gains by several kinds of changes: the quickest of each kind.
+  [[nodiscard]] std::vector<Try> combined() {
+    std::map<std::size_t, Try> by_layout;
+    std::map<std::size_t, std::size_t> kinds;
+    for (const auto& [of, gain] : gains_) {
+      Try& all = by_layout.try_emplace(of.first, Try{of.first, "together", {}}).first->second;
+      const std::vector<Override>& changes = gain.change->changes;
+      all.changes.insert(all.changes.end(), changes.begin(), changes.end());
+      ++kinds[of.first];
+    }
+    std::vector<Try> together;
+    for (auto& [layout, change] : by_layout)
+      if (kinds[layout] > 1) together.push_back(std::move(change));
+    result_.changes += together.size();
+    return together;
+  }
+
+  const SearchQuestion& question_;
+  const std::vector<FoundLayout>& best_;
+  const std::function<bool()>& end_;
+  RefinedLayouts result_;
+  std::map<Place, Outcome> gains_;  // the quickest of each
+  std::map<Place, double> plain_s_;
+};
+
+}  // namespace
+
+RefinedLayouts refine(const SearchQuestion& question, const Scenario& scenario,
+                      const std::vector<FoundLayout>& best, const std::function<bool()>& end) {
+  return Refining(question, best, end).run(scenario);
+}
+
+}  // namespace trainyard

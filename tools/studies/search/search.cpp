@@ -1,0 +1,371 @@
+#include "tools/studies/search/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "tools/studies/search/candidates.hpp"
+#include "tools/studies/search/refine.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Layouts simulated before the bounds are asked again. The same on every machine, so that the same
+// layouts are simulated.
+constexpr std::size_t kRunsAtOnce = 16;
+
+using Clock = std::chrono::steady_clock;
+
+// Whether a search may go on: until it is ended, or until a share of its time is over.
+class Patience {
+ public:
+  explicit Patience(const SearchQuestion& question) : question_(question) {}
+
+  [[nodiscard]] bool is_over(double share = 1.0) const {
+    if (question_.end && question_.end()) return true;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    return question_.seconds > 0.0 && seconds > share * question_.seconds;
+  }
+  // For work that asks by itself.
+  [[nodiscard]] std::function<bool()> question(double share = 1.0) const {
+    if (!question_.end && !(question_.seconds > 0.0)) return {};
+    return [this, share] { return is_over(share); };
+  }
+
+ private:
+  const SearchQuestion& question_;
+  Clock::time_point start_ = Clock::now();
+};
+
+void count_refused(SearchResult& result, const Candidate& candidate, const std::string& message) {
+  ++result.counts.refused;
+  if (!result.refused_first) result.refused_first = {*candidate.layout, message};
+}
+
+bool no_worse(const RowFigures& figures, const LayoutBound& bound) {
+  return figures.step_time_s <= bound.step_time_s && figures.peak_bytes <= bound.peak_bytes;
+}
+
+// What is known so far of the layouts that fit.
+class Known {
+ public:
+  explicit Known(std::size_t top) : top_(top) {}
+
+  void add(const std::string& row, const RowFigures& figures) {
+    fitting_.push_back(figures);
+    const auto [best, fresh] = best_s_.try_emplace(row, figures.step_time_s);
+    if (!fresh) best->second = std::min(best->second, figures.step_time_s);
+    times_s_.clear();
+    for (const auto& [name, seconds] : best_s_) times_s_.push_back(seconds);
+    std::ranges::sort(times_s_);
+  }
+  // Can the layout be neither one of the best rows nor on the front?
+  [[nodiscard]] bool excludes(const std::string& row, const LayoutBound& bound) const {
+    return is_no_row(row, bound) && std::ranges::any_of(fitting_, [&](const RowFigures& known) {
+             return no_worse(known, bound);
+           });
+  }
+  [[nodiscard]] bool is_quickest(double seconds) const {
+    return !times_s_.empty() && seconds <= times_s_.front();
+  }
+
+ private:
+  // Another interleaving of it, or enough other rows, are quicker.
+  [[nodiscard]] bool is_no_row(const std::string& row, const LayoutBound& bound) const {
+    const auto same = best_s_.find(row);
+    if (same != best_s_.end() && bound.step_time_s > same->second) return true;
+    return times_s_.size() >= top_ && bound.step_time_s > times_s_[top_ - 1];
+  }
+
+  std::size_t top_;
+  std::vector<RowFigures> fitting_;
+  std::map<std::string, double> best_s_;  // by row
+  std::vector<double> times_s_;           // the same, sorted
+};
+
+class Simulation {
+ public:
+  Simulation(const SearchQuestion& question, const Patience& patience, SearchResult& result)
+      : question_(question), patience_(patience), result_(result), known_(question.top) {}
+
+  // Simulates the candidates that may be in the answer, in their order. `last`: they are all that
+  // is left to do.
+  void run(const std::vector<Candidate>& candidates, bool last) {
+    std::vector<const Candidate*> wave;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const Candidate& candidate = candidates[i];
+      if (patience_.is_over()) {
+        ++result_.counts.not_reached;
+      } else if (!question_.exhaustive &&
+                 known_.excludes(row_name(*candidate.layout), candidate.bound)) {
+        ++result_.counts.too_slow;
+      } else {
+        wave.push_back(&candidate);
+      }
+      if (wave.size() == kRunsAtOnce || (i + 1 == candidates.size() && !wave.empty()))
+        simulate(std::exchange(wave, {}));
+      const double done = static_cast<double>(i + 1) / static_cast<double>(candidates.size());
+      if (question_.progress) question_.progress("simulating", last ? done : 0.0);
+    }
+  }
+
+  std::vector<FoundLayout> fitting;
+
+ private:
+  void simulate(const std::vector<const Candidate*>& wave) {
+    std::vector<const Layout*> layouts;
+    for (const Candidate* candidate : wave) layouts.push_back(candidate->layout);
+    const std::vector<Json> rows = simulated(question_, layouts, patience_.question());
+    for (std::size_t i = 0; i < wave.size(); ++i) take(*wave[i], rows[i]);
+  }
+
+  void take(const Candidate& candidate, const Json& row) {
+    if (row.is_null()) {
+      ++result_.counts.not_reached;
+      return;
+    }
+    const RowFigures figures = row_figures(row);
+    if (!figures.ran) {
+      count_refused(result_, candidate, row["message"]);
+      return;
+    }
+    ++result_.counts.simulated;
+    if (!fits(figures, question_.headroom)) {
+      ++result_.counts.do_not_fit;
+      return;
+    }
+    known_.add(row_name(*candidate.layout), figures);
+    fitting.push_back({*candidate.layout, candidate.bound, figures, row});
+    if (question_.better && known_.is_quickest(figures.step_time_s))
+      question_.better(fitting.back());
+  }
+
+  const SearchQuestion& question_;
+  const Patience& patience_;
+  SearchResult& result_;
+  Known known_;
+};
+
+// All at once, or the journal would be written anew for every few layouts.
+void drop_outdated(const SearchQuestion& question, const std::vector<Layout>& layouts) {
+  std::vector<Variant> variants;
+  for (const Layout& layout : layouts) variants.push_back(layout.variant);
+  const std::size_t outdated = drop_outdated(question.journal, variants);
+  if (outdated > 0 && question.redone) question.redone(outdated);
+}
+
+std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
+  std::vector<FoundLayout> front;
+  for (const FoundLayout& found : by_time) {
+    if (front.empty() || found.figures.peak_bytes < front.back().figures.peak_bytes)
+      front.push_back(found);
+  }
+  return front;
+}
+
+// The quickest layout of each row, `top` at most. `by_time` is sorted.
+std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std::size_t top) {
+  std::vector<FoundLayout> best;
+  std::set<std::string> rows;
+  for (const FoundLayout& found : by_time)
+    if (best.size() < top && rows.insert(row_name(found.layout)).second) best.push_back(found);
+  return best;
+}
+
+// One sequence at a time, 1F1B and no more of a copy sharded than the optimizer's state: what often
+// fits and is not far from the best.
+bool is_plain(const Layout& layout, const Scenario& scenario) {
+  const Parallelism& p = layout.plan.parallelism;
+  return layout.plan.training.micro_batch_size == 1 && p.schedule == "1f1b" && p.zero_stage <= 1 &&
+         p.context == scenario.plan.parallelism.context;
+}
+
+// How far a layout is from the one that the scenario names: doublings and halvings of its sizes,
+// and other words. 0 for that layout itself.
+double distance(const TrainingPlan& a, const TrainingPlan& b) {
+  const auto doublings = [](std::int64_t size, std::int64_t other) {
+    return std::abs(std::log2(static_cast<double>(size) / static_cast<double>(other)));
+  };
+  const Parallelism &p = a.parallelism, &q = b.parallelism;
+  const bool same_words = p.schedule == q.schedule && p.zero_stage == q.zero_stage &&
+                          a.training.recompute == b.training.recompute;
+  return doublings(p.tensor, q.tensor) + doublings(p.pipeline, q.pipeline) +
+         doublings(p.context, q.context) + doublings(p.expert, q.expert) +
+         doublings(p.interleave, q.interleave) +
+         doublings(p.expert_tensor_size(), q.expert_tensor_size()) +
+         doublings(a.training.micro_batch_size, b.training.micro_batch_size) +
+         (same_words ? 0.0 : 0.5);
+}
+
+// One search: bounds what it is given, and simulates what is left of it.
+class Searching {
+ public:
+  Searching(const SearchQuestion& question, const Patience& patience, const Scenario& scenario,
+            SearchResult& result)
+      : question_(question),
+        scenario_(scenario),
+        result_(result),
+        patience_(patience),
+        simulation_(question, patience_, result) {}
+
+  void run(const std::vector<Layout>& layouts) {
+    std::vector<const Layout*> own, plain, others;
+    for (const Layout& layout : layouts) {
+      const bool is_own = own.empty() && distance(layout.plan, scenario_.plan) == 0.0;
+      (is_own ? own : is_plain(layout, scenario_) ? plain : others).push_back(&layout);
+    }
+    nearest_first(plain);
+    nearest_first(others);
+    open(own, kPlainShare);
+    simulate_first();
+    open(plain, kPlainShare);
+    simulate_first();
+    open(others, kBoundsShare);
+    simulation_.run(open_, true);
+    sort_by_time(simulation_.fitting);
+    result_.front = pareto(simulation_.fitting);
+    result_.best = best_rows(simulation_.fitting, question_.top);
+    if (question_.refine)
+      result_.refined = refine(question_, scenario_, result_.best, patience_.question());
+  }
+
+ private:
+  // Shares of the search's time after which bounding stops.
+  static constexpr double kPlainShare = 0.35, kBoundsShare = 0.5;
+
+  // Where the time ends before all are looked at, these are the ones most like the scenario's own.
+  void nearest_first(std::vector<const Layout*>& layouts) const {
+    std::ranges::stable_sort(
+        layouts, {}, [&](const Layout* layout) { return distance(layout->plan, scenario_.plan); });
+  }
+
+  // A first answer from those that are open, which then are not any more.
+  void simulate_first() {
+    const std::size_t count = std::min(open_.size(), kRunsAtOnce);
+    const auto end = open_.begin() + static_cast<std::ptrdiff_t>(count);
+    simulation_.run({open_.begin(), end}, false);
+    open_.erase(open_.begin(), end);
+  }
+
+  // Adds the layouts that their bounds leave, in the order of their least time.
+  void open(const std::vector<const Layout*>& layouts, double share) {
+    const double most_bytes = (1.0 - question_.headroom) * Bounder(scenario_).capacity_bytes();
+    for (const Candidate& candidate :
+         bounded(question_, scenario_, layouts, patience_.question(share))) {
+      if (!candidate.reached) {
+        ++result_.counts.not_reached;
+      } else if (!candidate.refusal.empty()) {
+        count_refused(result_, candidate, candidate.refusal);
+      } else if (candidate.bound.peak_bytes > most_bytes) {
+        ++result_.counts.too_large;
+      } else {
+        open_.push_back(candidate);
+      }
+    }
+    std::ranges::stable_sort(open_, {}, [](const Candidate& one) { return one.bound.step_time_s; });
+  }
+
+  const SearchQuestion& question_;
+  const Scenario& scenario_;
+  SearchResult& result_;
+  const Patience& patience_;
+  Simulation simulation_;
+  std::vector<Candidate> open_;
+};
+
+}  // namespace
+
+SearchResult search(const SearchQuestion& question) {
+  constexpr double kReadingShare = 0.15;  // of the search's time
+  const Patience patience(question);
+  Enumeration enumeration{.end = patience.question(kReadingShare)};
+  if (question.progress)
+    enumeration.progress = [&](double fraction) { question.progress("reading", fraction); };
+  const Layouts layouts = enumerate(question.space, enumeration);
+  drop_outdated(question, layouts.legal);
+  const Scenario scenario =
+      load_scenario(question.space.scenario.file, question.space.scenario.changes);
+  SearchResult result;
+  result.counts.looked_at = layouts.looked_at;
+  result.counts.legal = layouts.legal.size();
+  result.counts.further = layouts.further;
+  result.counts.further_not_reached = layouts.further_not_reached;
+  result.gpus = gpu_count(scenario.cluster);
+  result.tokens_per_step = static_cast<double>(scenario.plan.training.global_batch_size *
+                                               scenario.plan.training.sequence_length);
+  Searching(question, patience, scenario, result).run(layouts.legal);
+  return result;
+}
+
+namespace {
+
+// ", rank_order=tp-dp-pp, data.all_reduce=ring", and ", data=ring" where all operations of a group
+// that are named have one algorithm.
+std::string further_text(const std::vector<Override>& changes) {
+  const auto group_of = [](const Override& change) {
+    const std::string prefix = "collectives.";
+    if (!change.path.starts_with(prefix)) return std::string();
+    return change.path.substr(prefix.size(), change.path.rfind('.') - prefix.size());
+  };
+  std::string text;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const std::string group = group_of(changes[i]);
+    std::size_t last = i;
+    while (!group.empty() && last + 1 < changes.size() && group_of(changes[last + 1]) == group &&
+           changes[last + 1].value == changes[i].value)
+      ++last;
+    const std::string& path = changes[i].path;
+    const std::string name = last > i ? group : path.substr(path.find('.') + 1);
+    text += fmt::format(", {}={}", name, changes[i].value);
+    i = last;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string layout_name(const Layout& layout) {
+  const Parallelism& p = layout.plan.parallelism;
+  const Training& training = layout.plan.training;
+  const char* recompute = training.recompute == Recompute::None        ? "none"
+                          : training.recompute == Recompute::Selective ? "selective"
+                                                                       : "full";
+  std::string text = fmt::format("TP {}, PP {}", p.tensor, p.pipeline);
+  if (p.interleave > 1) text += fmt::format(" x {}", p.interleave);
+  if (p.schedule != (p.interleave > 1 ? "interleaved_1f1b" : "1f1b")) text += " " + p.schedule;
+  if (p.context > 1) text += fmt::format(", CP {}", p.context);
+  if (p.expert > 1) text += fmt::format(", EP {}", p.expert);
+  if (layout.plan.architecture.has_experts() && p.tensor > 1)
+    text += fmt::format(", ETP {}", p.expert_tensor_size());
+  text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
+                      recompute, p.zero_stage);
+  return text + further_text(layout.further);
+}
+
+std::string row_name(const Layout& layout) {
+  Layout row = layout;
+  Parallelism& p = row.plan.parallelism;
+  if (p.schedule == "interleaved_1f1b") p.schedule = "1f1b";
+  if (p.schedule == "1f1b") p.interleave = 1;
+  return layout_name(row);
+}
+
+bool fits(const RowFigures& figures, double headroom) {
+  return figures.status == "fits" && figures.fullest_share <= 1.0 - headroom;
+}
+
+bool is_tight(const RowFigures& figures) {
+  constexpr double kTight = 0.03;
+  return figures.fullest_share > 1.0 - kTight;
+}
+
+}  // namespace trainyard

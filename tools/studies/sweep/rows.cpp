@@ -1,0 +1,194 @@
+#include "tools/studies/sweep/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "sim/base/csv_table.hpp"
+#include "sim/base/units.hpp"
+#include "sim/render/text_table.hpp"
+#include "tools/studies/batch/row_figures.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Paths in the order in which variants first name them.
+std::vector<std::string> changed_paths(const SweepRows& rows) {
+  std::vector<std::string> paths;
+  for (const SweepRow& row : rows) {
+    for (const Override& change : row.variant.changes) {
+      if (std::find(paths.begin(), paths.end(), change.path) == paths.end())
+        paths.push_back(change.path);
+    }
+  }
+  return paths;
+}
+
+// The last part of a path where that is the only one of its name.
+std::string short_name(const std::string& path, const std::vector<std::string>& paths) {
+  const auto last = [](const std::string& text) {
+    return text.substr(text.find_last_of("./") + 1);
+  };
+  const auto alike = std::count_if(paths.begin(), paths.end(), [&](const std::string& other) {
+    return last(other) == last(path);
+  });
+  return alike == 1 ? last(path) : path;
+}
+
+std::string value_of(const Variant& variant, const std::string& path) {
+  std::string value = "-";
+  for (const Override& change : variant.changes) {
+    if (change.path == path) value = change.value;  // the last one counts
+  }
+  return value;
+}
+
+std::vector<std::string> figure_cells(const Json& row) {
+  const RowFigures figures = row_figures(row);
+  if (!figures.ran) return {"-", "-", "-", "-", figures.status};
+  return {fmt::format("{:.4g} s", figures.step_time_s),
+          figures.tokens_per_s_per_gpu ? fmt::format("{:.0f}", *figures.tokens_per_s_per_gpu) : "-",
+          figures.mfu ? percent(*figures.mfu) : "-", to_text(Bytes{figures.peak_bytes}),
+          figures.status == "fits" ? "yes" : "no"};
+}
+
+// The quickest run that fits; nullptr when there is none.
+const SweepRow* quickest(const SweepRows& rows) {
+  const SweepRow* best = nullptr;
+  double best_s = 0.0;
+  for (const SweepRow& row : rows) {
+    if (row.row.is_null()) continue;
+    const RowFigures figures = row_figures(row.row);
+    if (figures.status != "fits" || (best != nullptr && figures.step_time_s >= best_s)) continue;
+    best = &row;
+    best_s = figures.step_time_s;
+  }
+  return best;
+}
+
+std::string counts_text(const SweepRows& rows) {
+  std::map<std::string, std::size_t> counts;
+  for (const SweepRow& row : rows)
+    ++counts[row.row.is_null() ? "left" : row_figures(row.row).status];
+  std::string text = fmt::format("{} runs: ", rows.size());
+  const std::pair<const char*, const char*> kWords[] = {
+      {"fits", "fit"},        {"does_not_fit", "do not fit"}, {"deadlock", "cannot proceed"},
+      {"refused", "refused"}, {"crashed", "crashed"},         {"left", "still to do"}};
+  bool first = true;
+  for (const auto& [status, words] : kWords) {
+    if (!counts.contains(status)) continue;
+    text += fmt::format("{}{} {}", first ? "" : ", ", counts[status], words);
+    first = false;
+  }
+  return text + "\n";
+}
+
+// Each reason once, with how many runs it stopped.
+std::string reasons_text(const SweepRows& rows) {
+  std::vector<std::pair<std::string, std::size_t>> reasons;
+  for (const SweepRow& row : rows) {
+    if (row.row.is_null() || !row.row["message"].is_string()) continue;
+    std::string reason = row.row["message"].get<std::string>();
+    reason = reason.substr(0, reason.find('\n'));
+    const auto known = std::find_if(reasons.begin(), reasons.end(),
+                                    [&](const auto& entry) { return entry.first == reason; });
+    if (known == reasons.end()) {
+      reasons.emplace_back(reason, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  constexpr std::size_t kMost = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(reasons.size(), kMost); ++i)
+    text += wrapped(fmt::format("  {} x {}", reasons[i].second, reasons[i].first), 6);
+  if (reasons.size() > kMost)
+    text +=
+        fmt::format("  and {} other reasons (the JSON Lines have them)\n", reasons.size() - kMost);
+  return text;
+}
+
+std::string cell(const Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
+}
+
+// A row as flat columns.
+Json columns_of(const Json& row) {
+  Json columns = Json::object();
+  for (const char* key : {"scenario", "status", "message"}) columns[key] = row.value(key, Json());
+  for (const auto& [path, value] : row["set"].items()) columns["set." + path] = value;
+  for (const char* part : {"inputs", "result"}) {
+    if (!row[part].is_object()) continue;
+    for (const auto& [path, value] : row[part].items())
+      columns[part == std::string_view("inputs") ? "in." + path : path] = value;
+  }
+  return columns;
+}
+
+}  // namespace
+
+SweepRows sweep_rows(const std::vector<Variant>& variants, const Journal& journal) {
+  std::map<std::string, const Json*> known;
+  for (const Json& row : journal.rows()) known[row["key"].get<std::string>()] = &row;
+  SweepRows rows;
+  std::set<std::string> seen;
+  for (const Variant& variant : variants) {
+    const std::string key = variant_key(variant);
+    if (!seen.insert(key).second) continue;
+    const auto found = known.find(key);
+    rows.push_back({variant, found == known.end() ? Json() : *found->second});
+  }
+  return rows;
+}
+
+std::string sweep_text(const SweepRows& rows) {
+  const std::vector<std::string> paths = changed_paths(rows);
+  std::vector<std::string> titles;
+  for (const std::string& path : paths) titles.push_back(short_name(path, paths));
+  if (titles.empty()) titles.emplace_back("run");
+  for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak", "fits", ""})
+    titles.emplace_back(title);
+  TextTable table(titles);
+  const SweepRow* best = quickest(rows);
+  for (const SweepRow& row : rows) {
+    if (row.row.is_null()) continue;
+    std::vector<std::string> cells;
+    for (const std::string& path : paths) cells.push_back(value_of(row.variant, path));
+    if (cells.empty()) cells.push_back(row.variant.file);
+    for (std::string& text : figure_cells(row.row)) cells.push_back(std::move(text));
+    cells.emplace_back(&row == best ? "<- quickest" : "");
+    table.row(std::move(cells));
+  }
+  return table.text() + "\n" + counts_text(rows) + reasons_text(rows);
+}
+
+std::string sweep_csv(const SweepRows& rows) {
+  std::vector<Json> lines;
+  std::vector<std::string> names;
+  std::set<std::string> known;
+  for (const SweepRow& row : rows) {
+    if (row.row.is_null()) continue;
+    lines.push_back(columns_of(row.row));
+    for (const auto& [name, value] : lines.back().items())
+      if (known.insert(name).second) names.push_back(name);
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + csv_field(name);
+  text += '\n';
+  for (const Json& line : lines) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (i > 0) text += ',';
+      if (line.contains(names[i])) text += cell(line[names[i]]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace trainyard

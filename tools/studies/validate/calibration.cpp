@@ -1,0 +1,185 @@
+#include "tools/studies/validate/calibration.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "sim/base/error.hpp"
+#include "sim/render/text_table.hpp"
+#include "tools/studies/validate/score.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kProbe = 1.05;       // a constant's factor when slopes are taken
+constexpr double kFactorMost = 1.5;   // in one round
+constexpr double kConfidence = 1.96;  // standard errors of 95 %
+
+std::vector<std::string> names_of(const std::vector<Setting>& settings) {
+  std::vector<std::string> names;
+  for (const Setting& setting : settings) names.push_back(setting.constant.name);
+  return names;
+}
+
+std::vector<Outcome> outcomes_at(const std::vector<MeasuredRow>& rows,
+                                 const std::vector<Setting>& settings,
+                                 const CalibrateOptions& options) {
+  const DataOverlay data(settings);
+  ValidateOptions chosen = options.validate;
+  chosen.data = data.folder();
+  return validate(rows, chosen);
+}
+
+// Rows that are predicted at all, and are worth simulating again.
+std::vector<MeasuredRow> predicted_rows(const std::vector<Outcome>& outcomes) {
+  std::vector<MeasuredRow> rows;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.predicted()) rows.push_back(outcome.row);
+  }
+  return rows;
+}
+
+// Those whose level another row has too; all where rows have none of their own.
+std::vector<MeasuredRow> telling_rows(std::vector<MeasuredRow> rows,
+                                      std::optional<Feature> level_of) {
+  if (!level_of) return rows;
+  std::map<std::string, std::size_t> counts;
+  for (const MeasuredRow& row : rows) ++counts[feature_of(row, *level_of)];
+  std::erase_if(rows,
+                [&](const MeasuredRow& row) { return counts.at(feature_of(row, *level_of)) < 2; });
+  return rows;
+}
+
+void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t constants,
+                        const CalibrateOptions& options) {
+  const Feature left_out = options.left_out;
+  std::set<std::string> sources;
+  for (const MeasuredRow& row : rows) sources.insert(feature_of(row, left_out));
+  const auto fail = [](std::string problem, std::string hint) {
+    throw InputError(Problem{"--constants", "", std::move(problem), std::move(hint)});
+  };
+  if (rows.size() < kRowsPerConstant * constants) {
+    const std::string alike =
+        options.level_of ? fmt::format(" that are alike in {}", to_string(*options.level_of)) : "";
+    fail(fmt::format("{} rows{} do not support {} constants", rows.size(), alike, constants),
+         fmt::format("each needs {} rows", kRowsPerConstant));
+  }
+  if (sources.size() < 2 || sources.size() < constants) {
+    const std::string_view kind = to_string(left_out);
+    fail(fmt::format("rows of {} {}s do not support {} constants", sources.size(), kind, constants),
+         fmt::format("cross-validation leaves a {0} out: take rows of more {0}s, at least two",
+                     kind));
+  }
+}
+
+std::vector<FitRow> fit_rows(const std::vector<MeasuredRow>& rows,
+                             const std::vector<Setting>& settings, const std::vector<Outcome>& here,
+                             const CalibrateOptions& options) {
+  std::vector<FitRow> fits;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    fits.push_back(
+        {.source = feature_of(rows[r], options.left_out), .residual = std::log1p(here[r].error())});
+  }
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    std::vector<Setting> probe = settings;
+    probe[i].value *= kProbe;
+    const std::vector<Outcome> there = outcomes_at(rows, probe, options);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      fits[r].slopes.push_back(std::log(there[r].predicted_s / here[r].predicted_s) /
+                               std::log(kProbe));
+    }
+  }
+  if (!options.level_of) return fits;
+  std::vector<std::string> levels;
+  for (const MeasuredRow& row : rows) levels.push_back(feature_of(row, *options.level_of));
+  return without_levels(fits, levels);
+}
+
+std::string constants_text(const Calibration& calibration) {
+  TextTable table({"constant", "was", "fitted", "95 % from", "to"});
+  for (std::size_t i = 0; i < calibration.settings.size(); ++i) {
+    const Setting& setting = calibration.settings[i];
+    const double reach = std::exp(kConfidence * calibration.fit.spread[i]);
+    const auto shown = [&](double value) {
+      return fmt::format("{:.4g}{}", value, setting.constant.unit);
+    };
+    table.row({setting.constant.name, shown(setting.constant.value), shown(setting.value),
+               shown(setting.value / reach), shown(setting.value * reach)});
+  }
+  return table.text();
+}
+
+std::string sources_text(const Calibration& calibration) {
+  TextTable table({"left out", "rows", "MAPE before", "fitted with it", "fitted without it"});
+  double before = 0.0, within = 0.0, without = 0.0, rows = 0.0;
+  for (const SourceCheck& check : calibration.fit.sources) {
+    table.row({check.source, fmt::format("{}", check.rows), percent(check.before),
+               percent(check.within), percent(check.without)});
+    const auto count = static_cast<double>(check.rows);
+    before += count * check.before;
+    within += count * check.within;
+    without += count * check.without;
+    rows += count;
+  }
+  table.row({"all", fmt::format("{}", calibration.rows), percent(before / rows),
+             percent(within / rows), percent(without / rows)});
+  return table.text();
+}
+
+// What the others say of each constant where one of them is left out: data/left_out.json keeps it.
+std::string values_without_text(const Calibration& calibration) {
+  std::vector<std::string> head = {"left out"};
+  for (const Setting& setting : calibration.settings) head.push_back(setting.constant.pointer);
+  TextTable table(head);
+  for (const SourceCheck& check : calibration.fit.sources) {
+    std::vector<std::string> row = {check.source};
+    for (std::size_t i = 0; i < calibration.settings.size(); ++i)
+      row.push_back(fmt::format(
+          "{:.4g}", calibration.settings[i].value * check.factors[i] / calibration.fit.factors[i]));
+    table.row(row);
+  }
+  return table.text();
+}
+
+}  // namespace
+
+Calibration calibrate(const std::vector<MeasuredRow>& all, const std::vector<Constant>& constants,
+                      const CalibrateOptions& options) {
+  Calibration result;
+  for (const Constant& constant : constants) {
+    result.settings.push_back({.constant = constant, .value = constant.value});
+  }
+  const std::vector<MeasuredRow> rows =
+      telling_rows(predicted_rows(validate(all, options.validate)), options.level_of);
+  refuse_unsupported(rows, constants.size(), options);
+  result.rows = rows.size();
+  result.before = outcomes_at(rows, result.settings, options);
+  result.after = result.before;
+  for (std::size_t round = 0; round < options.rounds; ++round) {
+    const std::vector<FitRow> fits = fit_rows(rows, result.settings, result.after, options);
+    result.fit = fit_constants(fits, names_of(result.settings), options.scale);
+    for (std::size_t i = 0; i < result.settings.size(); ++i) {
+      result.settings[i].value *= std::clamp(result.fit.factors[i], 1.0 / kFactorMost, kFactorMost);
+    }
+    result.after = outcomes_at(rows, result.settings, options);
+  }
+  return result;
+}
+
+std::string calibration_text(const Calibration& calibration) {
+  const Score before = score_of_all(calibration.before).score;
+  const Score after = score_of_all(calibration.after).score;
+  std::string text = constants_text(calibration) + "\n";
+  text += "Last round, to first order; each left out once\n" + sources_text(calibration);
+  text += "\nThe constants as fitted without it\n" + values_without_text(calibration);
+  return text + fmt::format("\nSimulated on {} rows: MAPE {} -> {}, bias {} -> {}, p90 {} -> {}\n",
+                            calibration.rows, percent(before.mape), percent(after.mape),
+                            signed_percent(before.bias), signed_percent(after.bias),
+                            percent(before.p90), percent(after.p90));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,136 @@
+#include "tools/studies/validate/constants.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& problem) {
+  throw InputError(Problem{"--constants", "", fmt::format("\"{}\" {}", name, problem),
+                           "for example kernels/profiles/h100.json#/gemm/sustained_time/value"});
+}
+
+void take_value(Constant& constant, const Json& value) {
+  if (value.is_number()) {
+    constant.value = value.get<double>();
+  } else if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    char* end = nullptr;
+    constant.value = std::strtod(text.c_str(), &end);
+    constant.unit = end;
+    constant.text = true;
+    if (end == text.c_str()) refuse(constant.name, "is no number");
+  } else {
+    refuse(constant.name, "is no number");
+  }
+  if (!(constant.value > 0.0)) refuse(constant.name, "is not positive, as what is fitted must be");
+}
+
+// Links to everything below `from`, but for what is in `changed` (paths from the top).
+void mirror(const fs::path& from, const fs::path& to, const fs::path& place,
+            const std::map<fs::path, std::string>& changed) {
+  fs::create_directories(to / place);
+  for (const auto& entry : fs::directory_iterator(from / place)) {
+    const fs::path path = place / entry.path().filename();
+    const auto text = changed.find(path);
+    if (text != changed.end()) {
+      write_file(to / path, text->second);
+    } else if (entry.is_directory()) {
+      mirror(from, to, path, changed);
+    } else if (path.extension() == ".json") {
+      fs::create_symlink(fs::absolute(entry.path()), to / path);
+    }
+  }
+}
+
+Constant read_one(const std::string& name) {
+  const std::size_t mark = name.find("#/");
+  if (mark == std::string::npos) refuse(name, "is not FILE#/POINTER");
+  Constant constant{.name = name, .file = name.substr(0, mark), .pointer = name.substr(mark + 1)};
+  const fs::path file = data_directory() / constant.file;
+  const Json document = parse_json(file.string(), read_file(file));
+  const Json::json_pointer place(constant.pointer);
+  if (!document.contains(place)) refuse(name, "is not in the file");
+  take_value(constant, document.at(place));
+  return constant;
+}
+
+}  // namespace
+
+Constant read_constant(const std::string& name) {
+  std::size_t plus = name.find('+');
+  Constant constant = read_one(name.substr(0, plus));
+  while (plus != std::string::npos) {
+    const std::size_t next = name.find('+', plus + 1);
+    constant.also.push_back(read_one(name.substr(plus + 1, next - plus - 1)));
+    plus = next;
+  }
+  constant.name = name;
+  return constant;
+}
+
+std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings) {
+  std::vector<Setting> all;
+  for (const Setting& setting : settings) {
+    all.push_back(setting);
+    const double factor = setting.value / setting.constant.value;
+    for (const Constant& other : setting.constant.also)
+      all.push_back({.constant = other, .value = other.value * factor});
+  }
+  return all;
+}
+
+std::string file_with(const std::vector<Setting>& settings, const std::string& source) {
+  const fs::path file = data_directory() / settings.front().constant.file;
+  Json document = parse_json(file.string(), read_file(file));
+  for (const Setting& setting : settings) {
+    const Constant& constant = setting.constant;
+    const Json::json_pointer place(constant.pointer);
+    document[place] = constant.text ? Json(fmt::format("{:.6g}{}", setting.value, constant.unit))
+                                    : Json(setting.value);
+    Json& holder = document[place.parent_pointer()];
+    if (!source.empty() && holder.is_object() && holder.contains("source")) {
+      holder["source"] = source;
+    }
+  }
+  return document.dump(2) + "\n";
+}
+
+DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
+  std::map<std::string, std::vector<Setting>> by_file;
+  for (const Setting& setting : with_what_goes_along(settings))
+    by_file[setting.constant.file].push_back(setting);
+  std::map<fs::path, std::string> changed;
+  for (const auto& [file, members] : by_file) changed[file] = file_with(members, "");
+  std::string pattern = (fs::temp_directory_path() / "trainyard-data-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw InputError(Problem{pattern, "", "cannot be made", "set TMPDIR to a folder with room"});
+  }
+  folder_ = pattern;
+  for (const char* part :
+       {"models", "kernels/profiles", "topologies", "sim/collectives/deepep/data", "sim/nccl/data",
+        "tools/studies/validate/data"}) {
+    mirror(data_directory(), folder_, part, changed);
+  }
+}
+
+DataOverlay::~DataOverlay() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,52 @@
+// Measured memory as rows of a validation: peaks of runs that another data set describes, and
+// figures of published breakdowns.
+//
+// A row holds either the id of a run of training/published.json beside it ("training_id") with its
+// peak in GiB ("metric", "value"): peak_mem_allocated_gib is what PyTorch's allocator gave out,
+// peak_mem_gib what it reserved (torchtitan prints the latter); or the settings of a figure
+// ("config", "mode") with the state and the activations of its first pipeline stage. The scenario
+// that predicts it is simulated like any other.
+//
+//   if (is_memory_dataset("memory.json"))
+//     for (const MemoryOutcome& row : validate_memory("memory.json", choice)) use(row.error());
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/studies/validate/validation.hpp"
+
+namespace trainyard {
+
+struct MemoryOutcome {
+  std::string id;
+  std::string source;  // what stands before the second '-' of the id
+  std::string figure;  // "allocated", "reserved", "state of the first stage", "activations of ..."
+  std::string reason = {};  // why there is no prediction; empty where there is one
+  double measured_gib = 0.0;
+  double predicted_gib = 0.0;
+
+  [[nodiscard]] bool predicted() const { return reason.empty(); }
+  // predicted / measured - 1. REQUIRES: predicted().
+  [[nodiscard]] double error() const { return predicted_gib / measured_gib - 1.0; }
+};
+
+// By its contents: a list whose first row has a "training_id" or a "mode". Throws InputError where
+// it cannot be read.
+[[nodiscard]] bool is_memory_dataset(const std::filesystem::path& file);
+
+using RowChosen = std::function<bool(const std::string& id)>;
+// One for each figure of the chosen rows, in their order. Throws InputError where a row is not as
+// it should be, or nothing is chosen.
+[[nodiscard]] std::vector<MemoryOutcome> validate_memory(const std::filesystem::path& file,
+                                                         const RowChosen& chosen,
+                                                         const ValidateOptions& options);
+
+// Errors by source and figure, every row, and what was not predicted and why.
+[[nodiscard]] std::string memory_rows_text(const std::vector<MemoryOutcome>& outcomes);
+[[nodiscard]] nlohmann::ordered_json memory_rows_json(const std::vector<MemoryOutcome>& outcomes);
+
+}  // namespace trainyard

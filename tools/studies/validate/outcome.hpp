@@ -1,0 +1,58 @@
+// What became of a measured row: a prediction beside the measurement, or the reason there is none.
+//
+//   const Outcome outcome = outcome_of(row, answer);
+//   outcome.error();     // -0.031: 3.1 % too fast
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/studies/validate/measured_row.hpp"
+
+namespace trainyard {
+
+// A share of the predicted step, averaged over all ranks.
+struct TimePart {
+  std::string name;  // as in the result: "exposed_data", or "compute: gemm"
+  double seconds = 0.0;
+};
+
+// What a rank is predicted to hold, in GiB.
+struct PredictedMemory {
+  double reserved = 0.0;  // by the allocator, on the fullest rank
+  // Of the first stage, at its peak: weights, gradients and optimizer state; activations.
+  double first_state = 0.0;
+  double first_activations = 0.0;
+};
+
+struct Outcome {
+  MeasuredRow row;
+  std::string reason = {};  // why there is no prediction; empty where there is one
+  double predicted_s = 0.0;
+  double peak_memory_gib = 0.0;  // given out by the allocator on the fullest rank
+  PredictedMemory memory = {};
+  bool fits = true;
+  double wall_s = 0.0;                   // that the simulation took
+  std::vector<TimePart> parts = {};      // largest first; together the step
+  nlohmann::ordered_json scenario = {};  // as simulated; null where none could be made
+
+  [[nodiscard]] bool predicted() const { return reason.empty(); }
+  // predicted / measured - 1. REQUIRES: predicted(), and the row has a time.
+  [[nodiscard]] double error() const { return predicted_s / row.step_time_s - 1.0; }
+  [[nodiscard]] std::optional<double> memory_error() const;
+};
+
+// Simulates a scenario here and now: step_time_s, parts, peak_memory_gib, memory_gib, fits, wall_s.
+// Throws what reading and running a scenario throw.
+[[nodiscard]] nlohmann::ordered_json simulate_document(const std::string& name,
+                                                       const nlohmann::ordered_json& document);
+
+// The outcome of a row from what simulate_document returned.
+[[nodiscard]] Outcome outcome_of(const MeasuredRow& row, const nlohmann::ordered_json& answer);
+
+// "compute: gemm 61 %, exposed_tensor 20 %, bubble 9 %": the `most` largest.
+[[nodiscard]] std::string parts_text(const Outcome& outcome, std::size_t most);
+
+}  // namespace trainyard

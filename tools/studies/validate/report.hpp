@@ -1,0 +1,50 @@
+// A validation as text, Markdown, CSV, JSON and a picture.
+//
+//   fmt::print("{}", validation_text(outcomes, {.groups = {Feature::Source, Feature::Gpu}}));
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/studies/validate/memory_rows.hpp"
+#include "tools/studies/validate/outcome.hpp"
+#include "tools/studies/validate/score.hpp"
+
+namespace trainyard {
+
+struct ReportChoice {
+  std::vector<Feature> groups = {Feature::Source, Feature::Gpu, Feature::Parallelism,
+                                 Feature::Precision, Feature::Scale};
+  std::size_t worst = 10;    // rows named one by one
+  std::string program = {};  // which version predicted
+  std::string date = {};
+  // The same rows, each source predicted without what its own rows fitted (left_out.hpp); empty:
+  // that was not asked.
+  std::vector<Outcome> left_out = {};
+};
+
+// Scores, worst rows with where their predicted time goes, and what could not be predicted and why;
+// in Markdown also the commands that fitted constants of the data files.
+[[nodiscard]] std::string validation_text(const std::vector<Outcome>& outcomes,
+                                          const ReportChoice& choice);
+[[nodiscard]] std::string validation_markdown(const std::vector<Outcome>& outcomes,
+                                              const ReportChoice& choice);
+
+// How far peaks of memory are off, in a line and an empty one; nothing where none was measured.
+[[nodiscard]] std::string memory_line(const std::vector<Outcome>& outcomes);
+
+// One line a row: its features, measured, predicted, error, parts of the step, or the reason. Rows
+// of measured memory follow in the same columns: the figure is their operation, and error that of
+// the memory.
+[[nodiscard]] std::string validation_csv(const std::vector<Outcome>& outcomes,
+                                         const std::vector<MemoryOutcome>& memory = {});
+[[nodiscard]] nlohmann::ordered_json validation_json(const std::vector<Outcome>& outcomes,
+                                                     const ReportChoice& choice);
+
+// Predicted over measured step time, both logarithmic, a colour for each source, the diagonal and
+// 10 % to its sides; a complete SVG document.
+[[nodiscard]] std::string scatter_svg(const std::vector<Outcome>& outcomes);
+
+}  // namespace trainyard

@@ -1,0 +1,120 @@
+// The accuracy page of a README.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+#include "sim/render/text_table.hpp"
+#include "tools/studies/validate/report.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::size_t kPartsNamed = 2;
+
+std::string line(const GroupScore& group) {
+  const Score& score = group.score;
+  if (score.rows == 0) {
+    return fmt::format("| {} | 0 | {} | | | | | |\n", group.group, group.refused);
+  }
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", group.group, score.rows,
+                     group.refused, percent(score.mape), signed_percent(score.bias),
+                     percent(score.median), percent(score.p90), percent(score.worst));
+}
+
+std::string heading(std::string_view first) {
+  return fmt::format(
+      "| {} | rows | not predicted | MAPE | bias | median | p90 | worst |\n"
+      "|---|--:|--:|--:|--:|--:|--:|--:|\n",
+      first);
+}
+
+std::string left_out_table(const std::vector<Outcome>& outcomes) {
+  std::string text =
+      "Each source predicted without the constants that its own rows fitted, at what is known of "
+      "them otherwise (tools/studies/validate/data/left_out.json):\n\n";
+  text += heading("source left out") + line(score_of_all(outcomes));
+  for (const GroupScore& group : scores_by(outcomes, Feature::Source)) text += line(group);
+  return text + '\n';
+}
+
+std::string worst_rows(const std::vector<Outcome>& outcomes, std::size_t most) {
+  std::string text =
+      "| row | measured | predicted | error | where the predicted time goes |\n"
+      "|---|--:|--:|--:|---|\n";
+  for (const Outcome* outcome : worst_first(outcomes)) {
+    if (most-- == 0) break;
+    text += fmt::format("| {} | {:.4g} s | {:.4g} s | {} | {} |\n", outcome->row.id,
+                        outcome->row.step_time_s, outcome->predicted_s,
+                        signed_percent(outcome->error()), parts_text(*outcome, kPartsNamed));
+  }
+  return text;
+}
+
+// A recorded command stands as "command" beside what it fitted, or begins a figure's "source".
+void collect_fits(const Json& json, std::set<std::string>& commands) {
+  if (!json.is_structured()) return;
+  for (const auto& [key, value] : json.items()) {
+    const auto text = value.is_string() ? value.get<std::string>() : std::string();
+    const bool named = key == "source" &&
+                       (text.starts_with("trainyard calibrate") || text.starts_with("fit_host"));
+    if (named || (key == "command" && !text.empty())) commands.insert(text);
+    collect_fits(value, commands);
+  }
+}
+
+// Every command that fitted constants of the data files, with the files it fitted.
+std::string recorded_fits() {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::set<std::string>> files;
+  for (const char* folder : {"kernels/profiles", "models", "sim/collectives/deepep/data",
+                             "sim/nccl/data", "topologies"}) {
+    const fs::path top = data_directory();
+    for (const auto& entry : fs::recursive_directory_iterator(top / folder)) {
+      if (entry.path().extension() != ".json") continue;
+      std::set<std::string> commands;
+      const std::string name = entry.path().string();
+      collect_fits(parse_json(name, read_file(entry.path())), commands);
+      for (const std::string& command : commands)
+        files[command].insert(fs::relative(entry.path(), top).string());
+    }
+  }
+  std::string text;
+  for (const auto& [command, names] : files)
+    text += fmt::format("- `{}`: {}\n", command, fmt::join(names, ", "));
+  return text;
+}
+
+}  // namespace
+
+std::string validation_markdown(const std::vector<Outcome>& outcomes, const ReportChoice& choice) {
+  const GroupScore all = score_of_all(outcomes);
+  std::string text = fmt::format("{} measured runs, {} predicted ({}, {}).\n\n", outcomes.size(),
+                                 all.score.rows, choice.program, choice.date);
+  text += heading("") + line(all) + '\n';
+  for (const Feature feature : choice.groups) {
+    text += heading(to_string(feature));
+    for (const GroupScore& group : scores_by(outcomes, feature)) text += line(group);
+    text += '\n';
+  }
+  if (!choice.left_out.empty()) text += left_out_table(choice.left_out);
+  text += memory_line(outcomes);
+  if (choice.worst > 0) {
+    text += "Worst rows:\n\n" + worst_rows(outcomes, choice.worst) + '\n';
+  }
+  const std::vector<Refusal> reasons = refusals(outcomes);
+  if (!reasons.empty()) text += "Not predicted:\n\n";
+  for (const Refusal& refusal : reasons) {
+    text += fmt::format("- {} rows: {}\n", refusal.ids.size(), refusal.reason);
+  }
+  return text + "\nConstants that were fitted, and the commands that fitted them:\n\n" +
+         recorded_fits();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,166 @@
+#include "tools/studies/validate/step_profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Names are compared in small letters; the first that occurs decides.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 44> kClasses{{
+    {"allreduce", "all_reduce"},
+    {"allgather", "all_gather"},
+    {"reducescatter", "reduce_scatter"},
+    {"ncclkernel_broadcast", "broadcast"},
+    {"nccldevkernel_broadcast", "broadcast"},
+    {"ncclkernel_reduce", "reduce"},
+    {"nccldevkernel_reduce", "reduce"},
+    {"sendrecv", "send_recv"},
+    {"alltoall", "send_recv"},
+    {"nccl", "send_recv"},
+    {"fmha", "attention"},
+    {"flash", "attention"},
+    {"sdpa", "attention"},
+    {"attention", "attention"},
+    {"layer_norm", "norm"},
+    {"layernorm", "norm"},
+    {"rms_norm", "norm"},
+    {"rmsnorm", "norm"},
+    {"ln_fwd", "norm"},
+    {"ln_bwd", "norm"},
+    {"adam", "optimizer"},
+    {"multi_tensor_apply", "optimizer"},
+    {"multitensorapply", "optimizer"},
+    {"l2norm", "optimizer"},
+    {"cross_entropy", "softmax"},
+    {"crossentropy", "softmax"},
+    {"softmax", "softmax"},
+    {"nll_loss", "softmax"},
+    {"embedding", "embedding"},
+    {"indexselect", "embedding"},
+    {"memcpy", "copy"},
+    {"memset", "copy"},
+    {"gemm", "gemm"},
+    {"gemv", "gemm"},
+    {"nvjet", "gemm"},
+    {"cutlass", "gemm"},
+    {"wgmma", "gemm"},
+    {"xmma", "gemm"},
+    {"cublas", "gemm"},
+    {"splitk", "gemm"},
+    {"_mm_", "gemm"},
+    {"s16816", "gemm"},
+    {"s1688", "gemm"},
+    {"cijk_", "gemm"},
+}};
+
+std::string class_of(MemoryBoundKind kind) {
+  switch (kind) {
+    case MemoryBoundKind::Norm:
+      return "norm";
+    case MemoryBoundKind::Softmax:
+    case MemoryBoundKind::CrossEntropy:
+      return "softmax";
+    case MemoryBoundKind::Embedding:
+      return "embedding";
+    case MemoryBoundKind::Optimizer:
+    case MemoryBoundKind::GradNorm:
+      return "optimizer";
+    case MemoryBoundKind::Zero:
+      return "copy";
+    default:
+      return "elementwise";
+  }
+}
+
+std::string class_of(const Kernel& kernel) {
+  if (std::holds_alternative<Attention>(kernel)) return "attention";
+  if (std::holds_alternative<Copy>(kernel)) return "copy";
+  const auto* bound = std::get_if<MemoryBound>(&kernel);
+  return bound == nullptr ? "gemm" : class_of(bound->kind);
+}
+
+std::string class_of(CollectiveOp op) {
+  return op == CollectiveOp::AllToAll ? "send_recv" : std::string(to_string(op));
+}
+
+}  // namespace
+
+std::string kernel_class(std::string_view name) {
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  for (const auto& [part, kind] : kClasses) {
+    if (small.find(part) != std::string::npos) return std::string(kind);
+  }
+  return "elementwise";
+}
+
+std::string simulated_kernel_class(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  if (word == "attention" || word == "copy") return std::string(word);
+  for (auto kind = MemoryBoundKind::Norm; kind <= MemoryBoundKind::Zero;
+       kind = static_cast<MemoryBoundKind>(static_cast<int>(kind) + 1)) {
+    if (word == to_string(kind)) return class_of(kind);
+  }
+  return "gemm";
+}
+
+bool is_communication(std::string_view kernel_class) {
+  constexpr std::array<std::string_view, 6> kKinds{"all_reduce", "all_gather", "reduce_scatter",
+                                                   "broadcast",  "reduce",     "send_recv"};
+  return std::find(kKinds.begin(), kKinds.end(), kernel_class) != kKinds.end();
+}
+
+double covered(std::vector<TimeSpan> spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const TimeSpan& a, const TimeSpan& b) { return a.start_s < b.start_s; });
+  double sum = 0.0;
+  double until = -1.0;
+  for (const TimeSpan& span : spans) {
+    sum += std::max(0.0, span.end_s - std::max(until, span.start_s));
+    until = std::max(until, span.end_s);
+  }
+  return sum;
+}
+
+StepProfile profile_of(const std::vector<ClassSpan>& kernels, double window_s, std::size_t steps) {
+  const double share = 1.0 / static_cast<double>(steps);
+  StepProfile profile{.step_s = window_s * share, .steps = steps};
+  std::vector<TimeSpan> all, computing;
+  for (const ClassSpan& kernel : kernels) {
+    profile.seconds[kernel.kind] += (kernel.time.end_s - kernel.time.start_s) * share;
+    all.push_back(kernel.time);
+    if (!is_communication(kernel.kind)) computing.push_back(kernel.time);
+  }
+  const double busy = covered(std::move(all));
+  profile.exposed_s = (busy - covered(std::move(computing))) * share;
+  profile.idle_s = std::max(0.0, window_s - busy) * share;
+  return profile;
+}
+
+StepProfile step_profile(const Result& run, std::uint32_t rank) {
+  TY_CHECK(rank < run.partition->class_of_rank.size(), rank);
+  const std::uint32_t index = run.partition->class_of_rank[rank];
+  const OpTimes& times = run.timeline.classes[index];
+  const Program& program = run.workload->programs[run.partition->ranks[index].program];
+  std::vector<ClassSpan> kernels;
+  for (OpIndex op = 0; op < program.operations.size(); ++op) {
+    const Operation& operation = program.operations[op];
+    if (operation.kind == OpKind::Delay) continue;
+    const bool computes = operation.kind == OpKind::Compute;
+    kernels.push_back(
+        {.kind = computes ? class_of(run.workload->kernels[program.kernel_of(operation)])
+                          : class_of(run.workload->calls[operation.payload].op),
+         .time = {computes ? times.start_s[op] : times.ready_s[op], times.end_s[op]}});
+  }
+  return profile_of(kernels, run.timeline.makespan_s, 1);
+}
+
+}  // namespace trainyard

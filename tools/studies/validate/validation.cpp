@@ -1,0 +1,156 @@
+#include "tools/studies/validate/validation.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "kernels/gpu.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/processes.hpp"
+#include "sim/engine/simgrid/solver_module.hpp"
+#include "sim/report/result_json.hpp"
+#include "tools/studies/batch/fingerprint.hpp"
+#include "tools/studies/batch/journal.hpp"
+#include "tools/studies/validate/row_scenario.hpp"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+// A row with its scenario, or the reason there is none.
+struct Task {
+  Json scenario = nullptr;
+  std::string reason = {};
+  std::string key = {};  // of its answer
+};
+
+// The file and the place are ours, not the row's: only what is wrong is told.
+std::string reason_of(const InputError& error) {
+  std::string text;
+  std::set<std::string> told;
+  for (const Problem& problem : error.problems()) {
+    const std::string part = problem.pointer + ' ' + problem.problem;
+    if (told.insert(part).second) text += (text.empty() ? "" : "; ") + part;
+  }
+  return text;
+}
+
+std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::string& state) {
+  const RowTables tables = load_row_tables();
+  std::vector<Task> tasks;
+  for (const MeasuredRow& row : rows) {
+    Task& task = tasks.emplace_back();
+    if (!(row.step_time_s > 0.0) && !row.peak_memory_gib) {
+      task.reason =
+          "no step time was measured (a number above 0 in /measured/iter_time_s, or in "
+          "/measured/tokens_per_s_per_gpu)";
+      continue;
+    }
+    try {
+      task.scenario = row_scenario(tables, row);
+      Json asked = task.scenario;
+      for (const char* label : {"description", "source", "published", "assumptions"}) {
+        asked.erase(label);
+      }
+      task.key = document_fingerprint(state, asked, {});
+    } catch (const InputError& error) {
+      task.reason = reason_of(error);
+    }
+  }
+  return tasks;
+}
+
+void write_scenarios(const std::filesystem::path& folder, const std::vector<MeasuredRow>& rows,
+                     const std::vector<Task>& tasks) {
+  if (folder.empty()) return;
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    if (tasks[index].scenario.is_null()) continue;
+    write_file(folder / (rows[index].id + ".json"), tasks[index].scenario.dump(2) + "\n");
+  }
+}
+
+std::string answer_in_child(const Task& task, const std::string& name,
+                            const std::filesystem::path& data) {
+  if (!data.empty()) setenv("TRAINYARD_DATA", data.c_str(), 1);
+  try {
+    return to_line(Json{{"answer", simulate_document(name, task.scenario)}});
+  } catch (const InputError& error) {
+    return to_line(Json{{"reason", reason_of(error)}});
+  } catch (const RunError& error) {
+    return to_line(Json{{"reason", std::string("the run says no: ") + error.what()}});
+  }
+}
+
+// Simulates what the journal lacks, equal scenarios once. What failed for a reason of the machine
+// is returned and not kept.
+std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
+                                     const std::vector<Task>& tasks, const ValidateOptions& options,
+                                     Journal& journal) {
+  std::map<std::string, Json> failed;
+  std::vector<std::size_t> open;
+  std::set<std::string> seen;
+  for (std::size_t index = 0; index < tasks.size(); ++index) {
+    const std::string& key = tasks[index].key;
+    if (!key.empty() && !journal.has(key) && seen.insert(key).second) open.push_back(index);
+  }
+  std::size_t done = 0;
+  const auto keep = [&](std::size_t number, const Answer& answer) {
+    const std::string& key = tasks[open[number]].key;
+    if (answer.kind == Answer::Kind::Fine) {
+      Json entry = {{"key", key}};
+      entry.update(Json::parse(answer.text));
+      journal.append(entry);
+    } else {
+      failed[key] = {{"reason", "the simulation failed: " + answer.text}};
+    }
+    if (options.progress) {
+      options.progress(static_cast<double>(++done) / static_cast<double>(open.size()));
+    }
+  };
+  load_fluid_solver();
+  if (options.data.empty() && open.size() > gpu_names().size())
+    for (const std::string& gpu : gpu_names()) (void)load_cost_model(gpu);
+  run_in_processes(open.size(), {.work =
+                                     [&](std::size_t number) {
+                                       return answer_in_child(tasks[open[number]],
+                                                              rows[open[number]].id, options.data);
+                                     },
+                                 .done = keep,
+                                 .processes = options.processes});
+  return failed;
+}
+
+}  // namespace
+
+std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
+                              const ValidateOptions& options) {
+  const std::string state =
+      state_fingerprint(options.data.empty() ? data_directory() : options.data);
+  const std::vector<Task> tasks = tasks_of(rows, state);
+  write_scenarios(options.scenarios, rows, tasks);
+  Journal journal(options.cache);
+  const std::map<std::string, Json> failed = simulate(rows, tasks, options, journal);
+  std::map<std::string, const Json*> answers;
+  for (const auto& [key, entry] : failed) answers[key] = &entry;
+  for (const Json& entry : journal.rows()) answers[entry.at("key").get<std::string>()] = &entry;
+  std::vector<Outcome> outcomes;
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    const Task& task = tasks[index];
+    const Json* entry = task.key.empty() ? nullptr : answers.at(task.key);
+    if (entry != nullptr && entry->contains("answer")) {
+      outcomes.push_back(outcome_of(rows[index], entry->at("answer")));
+    } else {
+      const std::string reason =
+          entry == nullptr ? task.reason : entry->at("reason").get<std::string>();
+      outcomes.push_back({.row = rows[index], .reason = reason});
+    }
+    outcomes.back().scenario = task.scenario;
+  }
+  return outcomes;
+}
+
+}  // namespace trainyard
