@@ -7,75 +7,12 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
+#include "models/architecture/architecture_fields.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 
 namespace trainyard {
 namespace {
-
-constexpr std::int64_t kLayersMost = 100'000;
-constexpr std::int64_t kWidthMost = 100'000'000;
-
-IntegerRule required(std::int64_t most) { return {.fallback = {}, .least = 1, .most = most}; }
-
-IntegerRule optional(std::int64_t fallback) {
-  return {.fallback = fallback, .least = 1, .most = kWidthMost};
-}
-
-void read_widths(JsonObject& object, Architecture& a) {
-  a.layers = object.integer("layers", required(kLayersMost));
-  a.hidden = object.integer("hidden", required(kWidthMost));
-  a.heads = object.integer("heads", required(kWidthMost));
-  a.kv_heads = object.integer("kv_heads", optional(a.heads));
-  a.head_dim = object.integer("head_dim", optional(a.heads > 0 ? a.hidden / a.heads : 0));
-  a.ffn = object.integer("ffn", required(kWidthMost));
-  a.vocab = object.integer("vocab", required(kWidthMost));
-  a.max_positions = object.integer("max_positions", required(kWidthMost));
-}
-
-// Absent means the model has no such part.
-std::int64_t part(JsonObject& object, std::string_view name, std::int64_t fallback = 0) {
-  return object.integer(name, {.fallback = fallback, .least = fallback, .most = kWidthMost});
-}
-
-void read_window(JsonObject& object, Architecture& a) {
-  a.window = part(object, "window");
-  a.full_attention_every = part(object, "full_attention_every");
-}
-
-void read_latent(JsonObject& object, Architecture& a) {
-  a.query_latent = part(object, "query_latent");
-  a.kv_latent = part(object, "kv_latent");
-  a.rope_dim = part(object, "rope_dim");
-  a.value_dim = part(object, "value_dim");
-}
-
-void read_experts(JsonObject& object, Architecture& a) {
-  a.experts = part(object, "experts");
-  a.experts_per_token = part(object, "experts_per_token");
-  a.expert_ffn = part(object, "expert_ffn");
-  a.shared_ffn = part(object, "shared_ffn");
-  a.dense_layers = part(object, "dense_layers");
-  a.moe_every = part(object, "moe_every", 1);
-  a.expert_groups = part(object, "expert_groups", 1);
-  a.groups_per_token = part(object, "groups_per_token", 1);
-  a.router_bias = object.boolean("router_bias", false);
-  a.clamped_experts = object.boolean("clamped_experts", false);
-}
-
-void read_parts(JsonObject& object, Architecture& a) {
-  a.gated_ffn = object.boolean("gated_ffn", true);
-  a.biases = object.boolean("biases", false);
-  a.qkv_biases = object.boolean("qkv_biases", false);
-  a.qk_norm = object.boolean("qk_norm", false);
-  a.post_norms = object.boolean("post_norms", false);
-  a.tied_embeddings = object.boolean("tied_embeddings", false);
-  a.dropout = object.boolean("dropout", false);
-  const std::string positions = object.choice("positions", {"learned", "rotary"}, "rotary");
-  a.positions = positions == "learned" ? Positions::Learned : Positions::Rotary;
-  const std::string norm = object.choice("norm", {"layer_norm", "rms_norm"}, "rms_norm");
-  a.norm = norm == "layer_norm" ? NormKind::LayerNorm : NormKind::RmsNorm;
-}
 
 void check_heads(JsonObject& object, const Architecture& a) {
   if (a.heads < 1 || a.hidden < 1) return;  // already reported
@@ -150,15 +87,10 @@ void check_experts(JsonObject& object, const Architecture& a) {
 }  // namespace
 
 Architecture read_architecture(JsonObject object) {
-  Architecture a;
-  a.name = object.text("name", "custom");
-  a.source = object.text("source", "");
   object.ignore("description");
-  read_widths(object, a);
-  read_parts(object, a);
-  read_window(object, a);
-  read_latent(object, a);
-  read_experts(object, a);
+  Architecture a = read_fields(object, architecture_fields(), default_architecture());
+  if (!object.has("kv_heads")) a.kv_heads = a.heads;
+  if (!object.has("head_dim")) a.head_dim = a.heads > 0 ? a.hidden / a.heads : 0;
   check_heads(object, a);
   if (a.window == 0 && !object.has("window"))
     report_orphans(object, {{"full_attention_every", a.full_attention_every}},

@@ -14,6 +14,7 @@
 #include "scenarios/reader/overrides.hpp"
 #include "scenarios/reader/remedies.hpp"
 #include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -126,10 +127,11 @@ void read_recipe(JsonFile& file, TrainingPlan& plan) {
   }
 }
 
-// A recipe that says how wide gradients are kept sends them as wide. `chosen`: the scenario says it
-// too, and both must agree.
-void settle_gradients(JsonFile& file, bool chosen, TrainingPlan& plan) {
+// A recipe that says how wide gradients are kept sends them as wide. Where the scenario says it
+// too, both must agree.
+void settle_gradients(JsonFile& file, TrainingPlan& plan) {
   if (!plan.recipe.gradient_bytes || !file.is_sound("/training")) return;
+  const bool chosen = file.document().contains("/training/gradient_precision"_json_pointer);
   Training& training = plan.training;
   const double kept = *plan.recipe.gradient_bytes;
   const auto refuse = [&](const char* field, DataType dtype, const char* hint) {
@@ -191,16 +193,22 @@ void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
   }
 }
 
-// Sections that most scenarios leave out.
-void read_splits(JsonObject& root, TrainingPlan& plan) {
-  if (root.has("parameter_servers")) {
-    JsonObject servers = root.object("parameter_servers");
-    plan.servers = read_fields(servers, server_fields(), ParameterServers{});
+// The sections that are tables, and what follows from their fields.
+void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan) {
+  for (const Section& section : sections()) {
+    if (!root.has(section.key)) continue;
+    JsonObject object = root.object(section.key);
+    section.read(object, plan);
   }
-  JsonObject offload = root.object("offload");
-  plan.offload = read_fields(offload, offload_fields(), OffloadSettings{});
-  JsonObject documents = root.object("documents");
-  plan.documents = read_fields(documents, document_fields(), Documents{});
+  if (!root.has("training"))
+    root.report("training", "is missing",
+                "it must be an object with sequence_length and global_batch_size");
+  if (std::string& schedule = plan.parallelism.schedule; schedule.ends_with(".json")) {
+    schedule = beside(folder, schedule);
+    JsonObject parallelism = root.object("parallelism");
+    try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
+  }
+  if (!plan.experts.counts.empty()) plan.experts.counts = beside(folder, plan.experts.counts);
 }
 
 // Of the least of its nodes, where they differ.
@@ -232,26 +240,7 @@ Scenario read_scenario(JsonFile& file) {
   } else {
     root.report("cluster", "is missing", "it must be an object with node, nodes and fabric");
   }
-  JsonObject parallelism = root.object("parallelism");
-  scenario.plan.parallelism = read_fields(parallelism, parallelism_fields(), Parallelism{});
-  if (std::string& schedule = scenario.plan.parallelism.schedule; schedule.ends_with(".json")) {
-    schedule = beside(folder, schedule);
-    try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
-  }
-  bool gradients_chosen = false;
-  if (root.has("training")) {
-    JsonObject training = root.object("training");
-    gradients_chosen = training.has("gradient_precision");
-    scenario.plan.training = read_fields(training, training_fields(), Training{});
-  } else {
-    root.report("training", "is missing",
-                "it must be an object with sequence_length and global_batch_size");
-  }
-  JsonObject experts = root.object("experts");
-  scenario.plan.experts = read_fields(experts, expert_fields(), ExpertSettings{});
-  if (!scenario.plan.experts.counts.empty())
-    scenario.plan.experts.counts = beside(folder, scenario.plan.experts.counts);
-  read_splits(root, scenario.plan);
+  read_sections(root, folder, scenario.plan);
   scenario.plan.host = host_share(scenario.cluster);
   scenario.plan.collectives = read_collectives(root.object("collectives"), folder);
   scenario = read_fields(root, run_fields(), std::move(scenario));
@@ -262,7 +251,7 @@ Scenario read_scenario(JsonFile& file) {
   }
   read_framework(file, scenario);
   read_recipe(file, scenario.plan);
-  settle_gradients(file, gradients_chosen, scenario.plan);
+  settle_gradients(file, scenario.plan);
   read_host(file, folder, scenario);
   return scenario;
 }

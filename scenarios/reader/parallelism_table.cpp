@@ -2,7 +2,7 @@
 // rules).
 #include "models/schedules/schedule.hpp"
 #include "scenarios/reader/tables.hpp"
-#include "scenarios/reader/words.hpp"
+#include "sim/base/words.hpp"
 
 namespace trainyard {
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "models/architecture/architecture_fields.hpp"
+#include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
 
 namespace trainyard {
@@ -137,14 +139,20 @@ constexpr Word kEquivalents[] = {
     {"nnodes", "\"cluster\": {\"nodes\": ...}"},
 };
 
-// One of our own keys in another section than its own.
-template <class Owner>
+// Our own keys in another section than their own; those that stand in several places say nothing.
 void add_section(std::map<std::string, std::string>& words, std::string_view section,
-                 std::span<const Field<Owner>> rows) {
-  for (const Field<Owner>& row : rows) {
-    if (row.key == "source" || row.key == "name") continue;  // they stand in several places
-    words.emplace(row.key, fmt::format("it belongs into \"{}\"", section));
+                 const std::vector<std::string_view>& keys) {
+  for (const std::string_view key : keys) {
+    if (key == "source" || key == "name" || key == "kind") continue;
+    words.emplace(key, fmt::format("it belongs into \"{}\"", section));
   }
+}
+
+template <class Owner>
+std::vector<std::string_view> keys_of(std::span<const Field<Owner>> rows) {
+  std::vector<std::string_view> keys;
+  for (const Field<Owner>& row : rows) keys.push_back(row.key);
+  return keys;
 }
 
 }  // namespace
@@ -152,12 +160,10 @@ void add_section(std::map<std::string, std::string>& words, std::string_view sec
 std::map<std::string, std::string> foreign_words() {
   std::map<std::string, std::string> words;
   for (const auto& [word, ours] : kEquivalents) words.emplace(word, fmt::format("here: {}", ours));
-  add_section(words, "parallelism", parallelism_fields());
-  add_section(words, "experts", expert_fields());
-  add_section(words, "collectives/nccl", nccl_fields());
-  add_section(words, "training", training_fields());
-  add_section(words, "model", architecture_fields());
-  add_section(words, "published", published_fields());
+  for (const Section& section : sections()) add_section(words, section.key, section.keys());
+  add_section(words, "collectives/nccl", keys_of(nccl_fields()));
+  add_section(words, "model", keys_of(architecture_fields()));
+  add_section(words, "published", keys_of(published_fields()));
   return words;
 }
 

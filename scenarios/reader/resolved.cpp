@@ -1,7 +1,9 @@
 // A scenario written out in full: what ran is what this file says, whatever defaults change later.
 #include <nlohmann/json.hpp>
 
+#include "models/architecture/architecture_fields.hpp"
 #include "scenarios/reader/scenario.hpp"
+#include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "topologies/cluster_reader.hpp"
 
@@ -30,15 +32,8 @@ Json resolved(const Scenario& scenario) {
   Json json = write_fields(heading_fields(), scenario);
   json["model"] = write_fields(architecture_fields(), plan.architecture);
   json["cluster"] = to_json(scenario.cluster);
-  json["parallelism"] = write_fields(parallelism_fields(), plan.parallelism);
-  json["training"] = write_fields(training_fields(), plan.training);
-  if (plan.architecture.has_experts())
-    json["experts"] = write_fields(expert_fields(), plan.experts);
-  if (plan.servers.servers > 0)
-    json["parameter_servers"] = write_fields(server_fields(), plan.servers);
-  if (plan.offload.any()) json["offload"] = write_fields(offload_fields(), plan.offload);
-  if (plan.documents.kind != DocumentKind::None)
-    json["documents"] = write_fields(document_fields(), plan.documents);
+  for (const Section& section : sections())
+    if (section.is_used(plan)) json[std::string(section.key)] = section.write(plan);
   json["collectives"] = collectives_json(plan.collectives);
   json.update(write_fields(run_fields(), scenario));
   for (const AppliedDefault& one : scenario.applied_defaults)

@@ -2,7 +2,9 @@
 // that heads divide by tensor; but what it says, it says from the same tables.
 #include <nlohmann/json.hpp>
 
+#include "models/architecture/architecture_fields.hpp"
 #include "scenarios/reader/scenario.hpp"
+#include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "sim/base/quantity.hpp"
 
@@ -19,9 +21,7 @@ Json with_description(std::string_view description, Json schema) {
 }
 
 Json model_schema() {
-  Architecture defaults;
-  defaults.gated_ffn = true;  // an inline model is a Llama where it does not say otherwise
-  Json shape = schema_of_fields(architecture_fields(), defaults);
+  Json shape = schema_of_fields(architecture_fields(), default_architecture());
   shape["properties"]["description"] = {{"description", "a sentence about the model"},
                                         {"type", "string"}};
   Json name{{"type", "string"},
@@ -96,38 +96,27 @@ Json collectives_schema() {
 
 Json scenario_schema() {
   const Scenario defaults;
-  Json sections = schema_of_fields(heading_fields(), defaults)["properties"];
-  sections["model"] = model_schema();
-  sections["cluster"] = cluster_schema();
-  sections["parallelism"] = with_description("how the model is spread over GPUs",
-                                             schema_of_fields(parallelism_fields(), Parallelism{}));
-  Json& placement = sections["parallelism"]["properties"]["placement"];
+  Json properties = schema_of_fields(heading_fields(), defaults)["properties"];
+  properties["model"] = model_schema();
+  properties["cluster"] = cluster_schema();
+  for (const Section& section : sections())
+    properties[std::string(section.key)] = with_description(section.meaning, section.schema());
+  Json& placement = properties["parallelism"]["properties"]["placement"];
   placement["type"] = Json::array({"array", "string"});
-  sections["training"] =
-      with_description("one optimizer step", schema_of_fields(training_fields(), Training{}));
-  sections["experts"] = with_description("how a mixture of experts is run",
-                                         schema_of_fields(expert_fields(), ExpertSettings{}));
-  sections["parameter_servers"] =
-      with_description("replicas that meet in servers instead of reducing among each other",
-                       schema_of_fields(server_fields(), ParameterServers{}));
-  sections["offload"] = with_description("what stands in the memory of the CPUs",
-                                         schema_of_fields(offload_fields(), OffloadSettings{}));
-  sections["documents"] = with_description("documents packed into sequences",
-                                           schema_of_fields(document_fields(), Documents{}));
-  sections["collectives"] = collectives_schema();
-  sections.update(schema_of_fields(run_fields(), defaults)["properties"]);
-  sections["applied_defaults"] = {
+  properties["collectives"] = collectives_schema();
+  properties.update(schema_of_fields(run_fields(), defaults)["properties"]);
+  properties["applied_defaults"] = {
       {"description", "of a scenario written out: which of its fields were filled in"},
       {"type", "array"},
       {"items", {{"type", "object"}, {"required", Json::array({"field", "value", "source"})}}}};
-  sections["published"] = with_description("a measured result to compare with",
-                                           schema_of_fields(published_fields(), Published{}));
-  sections["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};
+  properties["published"] = with_description("a measured result to compare with",
+                                             schema_of_fields(published_fields(), Published{}));
+  properties["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "Trainyard scenario"},
           {"type", "object"},
           {"additionalProperties", false},
-          {"properties", std::move(sections)},
+          {"properties", std::move(properties)},
           {"required", Json::array({"model", "cluster", "training"})}};
 }
 

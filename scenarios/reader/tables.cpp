@@ -5,9 +5,9 @@
 
 #include "models/adapters.hpp"
 #include "models/recompute.hpp"
-#include "scenarios/reader/words.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/words.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/nccl/transport.hpp"
@@ -25,10 +25,6 @@ constexpr Words<DataType, 3> kPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp32, "fp32"}}};
 constexpr Words<AttentionCount, 2> kConvention{
     {{AttentionCount::Causal, "causal"}, {AttentionCount::Full, "full"}}};
-constexpr Words<Positions, 2> kPositions{
-    {{Positions::Learned, "learned"}, {Positions::Rotary, "rotary"}}};
-constexpr Words<NormKind, 2> kNorm{
-    {{NormKind::LayerNorm, "layer_norm"}, {NormKind::RmsNorm, "rms_norm"}}};
 
 constexpr Words<GradientAverage, 4> kAverage{{{GradientAverage::Framework, "framework"},
                                               {GradientAverage::Collective, "collective"},
@@ -49,6 +45,13 @@ constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"}
                                             {Dispatcher::NodeLimited, "node_limited"}}};
 constexpr Words<DataType, 3> kDispatchPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp8, "fp8"}}};
+
+constexpr Words<OffloadedOptimizer, 3> kOffloadedOptimizer{{{OffloadedOptimizer::None, "none"},
+                                                            {OffloadedOptimizer::Cpu, "cpu"},
+                                                            {OffloadedOptimizer::Fetch, "fetch"}}};
+constexpr Words<DocumentKind, 3> kDocumentKind{{{DocumentKind::None, "none"},
+                                                {DocumentKind::List, "list"},
+                                                {DocumentKind::Lognormal, "lognormal"}}};
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
@@ -169,6 +172,45 @@ const Field<E> kExperts[] = {
      Flag<E>{&E::overlap_exchanges}},
 };
 
+using V = ParameterServers;
+const Field<V> kServers[] = {
+    {"servers", "of them; each holds an equal part of the parameters and their state",
+     Whole<V>{&V::servers, 1, 250, true}},
+    {"dedicated", "they have GPUs of their own, behind the workers'; else the workers' first ones",
+     Flag<V>{&V::dedicated}},
+    {"staleness", "steps that a worker may be ahead of the slowest; 0 is the synchronous form",
+     Whole<V>{&V::staleness, 0}},
+    {"asynchronous", "workers run ahead without a bound", Flag<V>{&V::asynchronous}},
+    {"steps", "played one after the other; figures are means over them",
+     Whole<V>{&V::steps, 1, 1000}},
+};
+
+using O = OffloadSettings;
+const Field<O> kOffload[] = {
+    {"activations", "the share of what a layer keeps for its backward that goes to the host",
+     Real<O>{&O::activations, 0.0, 1.0}},
+    {"activation_layers", "of the first so many layers of a chunk; 0: of all",
+     Whole<O>{&O::activation_layers, 0}},
+    {"optimizer", "its state stands on the host, updated by the CPU, or fetched for the GPU",
+     word_of<O, &O::optimizer, kOffloadedOptimizer>()},
+    {"weights",
+     "the layers' weights stand on the host and are fetched for every use; zero_stage 3: all "
+     "shards, fetched before they are gathered",
+     Flag<O>{&O::weights}},
+};
+
+using D = Documents;
+const Field<D> kDocuments[] = {
+    {"kind", "how documents are packed into sequences", word_of<D, &D::kind, kDocumentKind>()},
+    {"lengths", "list: of the documents of every sequence; they add up to sequence_length",
+     Wholes<D>{&D::lengths, 1, kLengthMost}},
+    {"mean_length", "lognormal: of a document, in tokens",
+     Whole<D>{&D::mean_length, 0, kLengthMost}},
+    {"sigma", "lognormal: of the logarithm of the length", Real<D>{&D::sigma, 0.0, 10.0}},
+    {"independent_replicas", "replicas draw documents of their own",
+     Flag<D>{&D::independent_replicas}},
+};
+
 using N = nccl::Settings;
 const Field<N> kNccl[] = {
     {"version", "the release whose choices are taken, such as 2.27", Text<N>{&N::version}},
@@ -192,65 +234,6 @@ const Field<Published> kPublished[] = {
     {"mfu", "model FLOP/s over the peak, 0 to 1",
      OptionalNumber<Published>{&Published::mfu, 0.0, 1.0}},
     {"note", "what to know when comparing", Text<Published>{&Published::note}},
-};
-
-// Read by models/architecture (read_architecture), written and described here; a test holds the two
-// together.
-using A = Architecture;
-const Field<A> kArchitecture[] = {
-    {"name", "how reports call it", Text<A>{&A::name}},
-    {"source", "where the numbers come from", Text<A>{&A::source}},
-    {"layers", "transformer layers", Whole<A>{&A::layers, 1, 100'000, true}},
-    {"hidden", "width of the residual stream", Whole<A>{&A::hidden, 1, kLengthMost, true}},
-    {"heads", "query heads", Whole<A>{&A::heads, 1, kLengthMost, true}},
-    {"kv_heads", "key-value heads; as many as heads when left out",
-     Whole<A>{&A::kv_heads, 1, kLengthMost}},
-    {"head_dim", "width of one head; hidden / heads when left out",
-     Whole<A>{&A::head_dim, 1, kLengthMost}},
-    {"ffn", "inner width of the feed-forward part", Whole<A>{&A::ffn, 1, kLengthMost, true}},
-    {"vocab", "tokens of the vocabulary, before padding",
-     Whole<A>{&A::vocab, 1, kLengthMost, true}},
-    {"max_positions", "positions the model has", Whole<A>{&A::max_positions, 1, kLengthMost, true}},
-    {"gated_ffn", "SwiGLU: gate and up projections", Flag<A>{&A::gated_ffn}},
-    {"biases", "on every linear layer but the head", Flag<A>{&A::biases}},
-    {"qkv_biases", "on queries, keys and values alone", Flag<A>{&A::qkv_biases}},
-    {"qk_norm", "a norm over each head of queries and keys", Flag<A>{&A::qk_norm}},
-    {"post_norms", "norms behind attention and feed-forward too, before they are added (Gemma 2)",
-     Flag<A>{&A::post_norms}},
-    {"tied_embeddings", "input and output embeddings are one matrix", Flag<A>{&A::tied_embeddings}},
-    {"dropout", "dropout with stored masks", Flag<A>{&A::dropout}},
-    {"positions", "how positions are known", word_of<A, &A::positions, kPositions>()},
-    {"norm", "the normalisation", word_of<A, &A::norm, kNorm>()},
-    {"window", "positions that attention within a sliding window sees; 0: all before it",
-     Whole<A>{&A::window, 0, kLengthMost}},
-    {"full_attention_every",
-     "of a model with a window, the last of every so many layers sees all; 0: none does",
-     Whole<A>{&A::full_attention_every, 0, 100'000}},
-    {"query_latent", "latent attention: width queries are compressed to; 0: they are not",
-     Whole<A>{&A::query_latent, 0, kLengthMost}},
-    {"kv_latent", "latent attention: width keys and values are compressed to; 0: none",
-     Whole<A>{&A::kv_latent, 0, kLengthMost}},
-    {"rope_dim", "latent attention: dimensions of a head that carry positions",
-     Whole<A>{&A::rope_dim, 0, kLengthMost}},
-    {"value_dim", "width of a head's values; 0: head_dim", Whole<A>{&A::value_dim, 0, kLengthMost}},
-    {"experts", "experts of a layer; 0: one feed-forward part for all tokens",
-     Whole<A>{&A::experts, 0, kLengthMost}},
-    {"experts_per_token", "experts that a token is sent to",
-     Whole<A>{&A::experts_per_token, 0, kLengthMost}},
-    {"expert_ffn", "inner width of one expert", Whole<A>{&A::expert_ffn, 0, kLengthMost}},
-    {"shared_ffn", "inner width of the experts that see every token, together",
-     Whole<A>{&A::shared_ffn, 0, kLengthMost}},
-    {"dense_layers", "the first so many layers have no experts",
-     Whole<A>{&A::dense_layers, 0, 100'000}},
-    {"moe_every", "after them, the last layer of every so many has experts",
-     Whole<A>{&A::moe_every, 1, 100'000}},
-    {"expert_groups", "groups of experts that routing is limited to",
-     Whole<A>{&A::expert_groups, 1, kLengthMost}},
-    {"groups_per_token", "groups that one token may reach",
-     Whole<A>{&A::groups_per_token, 1, kLengthMost}},
-    {"router_bias", "one number an expert, which balances the load", Flag<A>{&A::router_bias}},
-    {"clamped_experts", "gate and up of an expert are cut off before the activation (GPT-OSS)",
-     Flag<A>{&A::clamped_experts}},
 };
 
 using S = Scenario;
@@ -290,9 +273,11 @@ constexpr std::array kGroupKinds = {GroupKind::Tensor, GroupKind::Pipeline, Grou
 
 std::span<const Field<Training>> training_fields() { return kTraining; }
 std::span<const Field<ExpertSettings>> expert_fields() { return kExperts; }
+std::span<const Field<ParameterServers>> server_fields() { return kServers; }
+std::span<const Field<OffloadSettings>> offload_fields() { return kOffload; }
+std::span<const Field<Documents>> document_fields() { return kDocuments; }
 std::span<const Field<nccl::Settings>> nccl_fields() { return kNccl; }
 std::span<const Field<Published>> published_fields() { return kPublished; }
-std::span<const Field<Architecture>> architecture_fields() { return kArchitecture; }
 std::span<const Field<Scenario>> heading_fields() { return kHeading; }
 std::span<const Field<Scenario>> run_fields() { return kRun; }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/reader/field.hpp"
 #include "scenarios/reader/scenario.hpp"
+#include "sim/base/field.hpp"
 
 namespace trainyard {
 
@@ -18,7 +18,6 @@ namespace trainyard {
 [[nodiscard]] std::span<const Field<Documents>> document_fields();
 [[nodiscard]] std::span<const Field<nccl::Settings>> nccl_fields();
 [[nodiscard]] std::span<const Field<Published>> published_fields();
-[[nodiscard]] std::span<const Field<Architecture>> architecture_fields();
 
 // Fields at the root of the file, before and after the sections.
 [[nodiscard]] std::span<const Field<Scenario>> heading_fields();

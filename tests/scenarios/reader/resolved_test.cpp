@@ -1,6 +1,7 @@
 // A resolved scenario says everything, and reading it again changes nothing.
 #include <gtest/gtest.h>
 
+#include "models/architecture/architecture_fields.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "tests/scenarios/sample.hpp"
 
@@ -61,19 +62,6 @@ TEST(Resolved, KeepsWhichLayersAreComputedAgain) {
   document["training"]["recompute_layers"] = {3, 0};
   EXPECT_EQ(load(resolved(load(document))).plan.training.recompute_layers,
             (std::vector<std::int64_t>{3, 0}));
-}
-
-// The table of a model's fields describes what models/architecture reads.
-TEST(Resolved, TheTableOfAModelIsWhatItsReaderKnows) {
-  const Json whole = resolved(load(sample()))["model"];
-  for (const Field<Architecture>& row : architecture_fields()) {
-    Json document = sample();
-    document["model"] = whole;
-    document["model"].erase(std::string(row.key));
-    const std::string text = complaints(document);
-    const bool missing = text.find("/model/" + std::string(row.key) + ": is missing") == 0;
-    EXPECT_EQ(missing, field::is_required(row)) << text;
-  }
 }
 
 }  // namespace

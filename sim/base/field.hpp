@@ -1,4 +1,4 @@
-// Fields of a scenario as rows of tables: one row is read, written and described in the schema
+// Fields of a JSON object as rows of tables: one row is read, written and described in a schema
 // alike, so that the three cannot drift apart.
 //
 //   const Field<Parallelism> row{"tensor", "ranks that share each layer",

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/reader/field.hpp"
+#include "sim/base/field.hpp"
 
 namespace trainyard {
 
