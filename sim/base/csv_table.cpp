@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <sstream>
 #include <string_view>
 #include <type_traits>
@@ -37,30 +36,7 @@ std::vector<std::string> cut(std::string_view line) {
   return words;
 }
 
-bool is_number(const std::string& text) {
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return end == text.c_str() + text.size();
-}
-
-// Excel and LibreOffice run such cells as formulas (OWASP, CSV injection).
-bool is_formula(const std::string& text) {
-  constexpr std::string_view kBegins = "=+-@\t\r";
-  return text.size() > 1 && kBegins.find(text.front()) != std::string_view::npos &&
-         !is_number(text);
-}
-
 }  // namespace
-
-std::string csv_field(std::string_view text) {
-  std::string field(text);
-  if (is_formula(field)) field.insert(field.begin(), '\'');
-  if (field.find_first_of(",\"\n\r") == std::string::npos) return field;
-  std::string quoted = "\"";
-  for (const char letter : field)
-    quoted += letter == '"' ? std::string("\"\"") : std::string(1, letter);
-  return quoted + "\"";
-}
 
 CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
   const std::string text = as_utf8(read_file(file));

@@ -16,10 +16,6 @@
 
 namespace trainyard {
 
-// A text as a field of a table for others (RFC 4180): in quotes where it must be, and behind an
-// apostrophe where a spreadsheet would take it for a formula ("=1+1", "@SUM(A1)", "-2+3").
-[[nodiscard]] std::string csv_field(std::string_view text);
-
 // Fields are cut at the commas, of which none stands in quotes; spaces and quotes around a field
 // are not part of it. As spreadsheets write it: a byte-order mark and CRLF are passed over.
 class CsvTable {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "sim/base/csv_table.hpp"
 #include "sim/base/files.hpp"
+#include "sim/render/csv.hpp"
 #include "sim/render/output_stream.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_memory.hpp"
@@ -15,11 +15,6 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string cell(const Json& value) {
-  if (value.is_null()) return "";
-  return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
-}
 
 // Rows of flat objects that all have the keys of the first.
 std::string csv_of(const Json& rows) {
@@ -31,7 +26,7 @@ std::string csv_of(const Json& rows) {
       text += '\n';
     }
     std::string line;
-    for (const auto& [key, value] : row.items()) line += cell(value) + ",";
+    for (const auto& [key, value] : row.items()) line += csv_cell(value) + ",";
     line.back() = '\n';
     text += line;
   }

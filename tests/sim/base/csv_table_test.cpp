@@ -24,16 +24,6 @@ std::string problem_of(const std::string& text, const std::string& column) {
   return "";
 }
 
-TEST(CsvField, IsNoFormula) {
-  EXPECT_EQ(csv_field("plain"), "plain");
-  EXPECT_EQ(csv_field("=1+1"), "'=1+1");
-  EXPECT_EQ(csv_field("@SUM(A1,A2)"), "\"'@SUM(A1,A2)\"");
-  EXPECT_EQ(csv_field("-2+3"), "'-2+3");
-  EXPECT_EQ(csv_field("\t=1"), "'\t=1");
-  for (const char* number : {"-2", "+1.5e3", "-"}) EXPECT_EQ(csv_field(number), number);
-  EXPECT_EQ(csv_field("say \"yes\"\n"), "\"say \"\"yes\"\"\n\"");
-}
-
 TEST(CsvTable, IsReadByColumn) {
   const CsvTable table(table_of("gpu,rows,time_us\nh100,12,3.5\n\nb200,7,1e3\n"));
   ASSERT_EQ(table.rows(), 2U);

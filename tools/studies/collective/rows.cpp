@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/csv_table.hpp"
+#include "sim/render/csv.hpp"
 
 namespace trainyard {
 

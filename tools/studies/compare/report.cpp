@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "sim/base/csv_table.hpp"
 #include "sim/base/units.hpp"
+#include "sim/render/csv.hpp"
 #include "sim/render/text_table.hpp"
 
 namespace trainyard {
@@ -283,16 +283,12 @@ Json comparison_json(const Comparison& comparison) {
 }
 
 std::string comparison_csv(const Comparison& comparison) {
-  const auto cell = [](const Json& value) {
-    if (value.is_null()) return std::string();
-    return csv_field(value.is_string() ? value.get<std::string>() : value.dump());
-  };
   std::string text = "section,name";
   for (const ComparedSide& side : comparison.sides) text += "," + side.name;
   text += '\n';
   for (const InputDifference& difference : comparison.differences) {
     text += "input," + csv_field(difference.path);
-    for (const Json& value : difference.values) text += "," + cell(value);
+    for (const Json& value : difference.values) text += "," + csv_cell(value);
     text += '\n';
   }
   std::vector<std::string> names;
@@ -303,10 +299,10 @@ std::string comparison_csv(const Comparison& comparison) {
       if (known.insert(path).second) names.push_back(path);
   }
   for (const std::string& name : names) {
-    text += "result," + cell(name);
+    text += "result," + csv_cell(name);
     for (const ComparedSide& side : comparison.sides)
       text += "," + (side.row["result"].is_object() && side.row["result"].contains(name)
-                         ? cell(side.row["result"][name])
+                         ? csv_cell(side.row["result"][name])
                          : std::string());
     text += '\n';
   }

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "sim/base/csv_table.hpp"
 #include "sim/base/units.hpp"
+#include "sim/render/csv.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/studies/batch/row_figures.hpp"
 
@@ -113,11 +113,6 @@ std::string reasons_text(const SweepRows& rows) {
   return text;
 }
 
-std::string cell(const Json& value) {
-  if (value.is_null()) return "";
-  return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
-}
-
 // A row as flat columns.
 Json columns_of(const Json& row) {
   Json columns = Json::object();
@@ -184,7 +179,7 @@ std::string sweep_csv(const SweepRows& rows) {
   for (const Json& line : lines) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (i > 0) text += ',';
-      if (line.contains(names[i])) text += cell(line[names[i]]);
+      if (line.contains(names[i])) text += csv_cell(line[names[i]]);
     }
     text += '\n';
   }
