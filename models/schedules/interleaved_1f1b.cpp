@@ -46,6 +46,8 @@ class Interleaved1F1B final : public Schedule {
     return "1f1b over several model chunks per rank; a smaller bubble for more messages";
   }
   [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
+  [[nodiscard]] bool takes_any_chunks() const override { return true; }
+  [[nodiscard]] bool may_overlap_pairs(std::int64_t /*stages*/) const override { return true; }
 
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     if (const auto refused = refuse_counts(shape)) return refused;

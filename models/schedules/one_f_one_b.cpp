@@ -18,6 +18,8 @@ class OneForwardOneBackward final : public Schedule {
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     return refuse_chunks(name(), shape);
   }
+  // On several stages every block would wait for the whole block of its neighbour.
+  [[nodiscard]] bool may_overlap_pairs(std::int64_t stages) const override { return stages == 1; }
   [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,
                                                 std::int64_t rank) const override {
     const auto count = static_cast<std::int32_t>(shape.microbatches);

@@ -47,6 +47,11 @@ class Schedule {
   [[nodiscard]] virtual StagePlacement placement() const { return StagePlacement::Wrap; }
   // Chunks of a rank where a user of `trainyard schedule` names none.
   [[nodiscard]] virtual std::int64_t usual_chunks() const { return 1; }
+  // It takes any number of chunks that divides the layers.
+  [[nodiscard]] virtual bool takes_any_chunks() const { return false; }
+  // Each backward and the forward before it may run as one block (with_overlapped_pairs) on so many
+  // stages.
+  [[nodiscard]] virtual bool may_overlap_pairs(std::int64_t /*stages*/) const { return false; }
   // The one shape it exists for, where there is only one (a user's file).
   [[nodiscard]] virtual std::optional<PipelineShape> own_shape() const { return std::nullopt; }
   // Program order of one rank. REQUIRES: no refusal, 0 <= rank < shape.stages.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/expert_grid.hpp"
+#include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 
@@ -15,8 +16,8 @@ namespace {
 void check_expert_overlap(JsonFile& file, const Scenario& scenario) {
   const Parallelism& p = scenario.plan.parallelism;
   if (!file.is_sound("/experts") || !scenario.plan.experts.overlap_exchanges) return;
-  const bool known = p.schedule == "interleaved_1f1b" || (p.schedule == "1f1b" && p.pipeline == 1);
-  if (!known) {
+  const Schedule* const schedule = find_schedule(p.schedule);
+  if (schedule == nullptr || !schedule->may_overlap_pairs(p.pipeline)) {
     file.report(
         "/experts/overlap_exchanges",
         "pairs the steps of interleaved_1f1b, or of 1f1b on one stage: on several stages without "

@@ -310,6 +310,24 @@ TEST(Schedules, OverlappedPairs) {
     EXPECT_EQ(step.overlapped, step.kind == StepKind::Forward && step.microbatch > 0);
 }
 
+// What a scenario may ask for is what the lists can do: every pair is legal, and none is lost.
+TEST(Schedules, ThoseThatMayOverlapPairsAreLegalWithThem) {
+  std::vector<std::string> found;
+  for (const Schedule* schedule : schedules()) {
+    for (const std::int64_t stages : {1, 4}) {
+      if (!schedule->may_overlap_pairs(stages)) continue;
+      const PipelineShape shape = placed(
+          *schedule, {.stages = stages, .microbatches = 8, .chunks = schedule->usual_chunks()});
+      ASSERT_EQ(schedule->refusal(shape), std::nullopt);
+      const ScheduleLists lists = with_overlapped_pairs(all_steps(*schedule, shape));
+      EXPECT_EQ(check_schedule(lists, shape), std::nullopt) << schedule->name();
+      found.push_back(std::string(schedule->name()) + " on " + std::to_string(stages));
+    }
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"1f1b on 1", "interleaved_1f1b on 1",
+                                             "interleaved_1f1b on 4"}));
+}
+
 TEST(Schedules, Refusals) {
   const Schedule& interleaved = named("interleaved_1f1b");
   EXPECT_EQ(*interleaved.refusal({.stages = 4, .microbatches = 8}),

@@ -123,7 +123,7 @@ std::vector<ScheduleChoice> Choices::schedules(const TrainingPlan& plan) const {
   if (named) {
     for (const std::string& name : *named) {
       const Schedule* const schedule = find_schedule(name);
-      const bool any = schedule == nullptr || schedule->name() == "interleaved_1f1b";
+      const bool any = schedule == nullptr || schedule->takes_any_chunks();
       add(name, any ? even : Sizes{schedule->usual_chunks()});
     }
     return all;

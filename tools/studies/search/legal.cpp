@@ -56,7 +56,7 @@ bool schedule_exists(const TrainingPlan& plan) {
   if (placement != StagePlacement::Wrap && !p.overlap_p2p) return false;
   if (placement == StagePlacement::Bidirectional && p.zero_stage > 1) return false;
   if (!plan.experts.overlap_exchanges) return true;
-  return p.schedule == "interleaved_1f1b" || (p.schedule == "1f1b" && p.pipeline == 1);
+  return schedule->may_overlap_pairs(p.pipeline);
 }
 
 bool layers_split(const TrainingPlan& plan) {
