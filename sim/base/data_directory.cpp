@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <system_error>
 
@@ -44,6 +45,14 @@ fs::path data_directory() {
   if (const fs::path source = TRAINYARD_SOURCE_DIRECTORY; holds_data(source)) return source;
   throw InputError(Problem{"", "", "the data files of trainyard are not found",
                            "set TRAINYARD_DATA to the folder that holds models/ and topologies/"});
+}
+
+std::span<const std::string_view> data_folders() {
+  static constexpr std::array<std::string_view, 6> kFolders{
+      "models",        "topologies",
+      "kernels",       "sim/collectives/deepep/data",
+      "sim/nccl/data", "tools/studies/validate/data"};
+  return kFolders;
 }
 
 std::vector<std::string> data_names(const std::string& folder) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainyard {
@@ -11,6 +13,9 @@ namespace trainyard {
 // beside the installed program, else the source tree it was built from. Throws InputError when none
 // of them exists.
 [[nodiscard]] std::filesystem::path data_directory();
+
+// The folders below it in which data files stand, at any depth.
+[[nodiscard]] std::span<const std::string_view> data_folders();
 
 // A named data file (<data>/<folder>/<name>.json), or the file itself when the text ends in ".json"
 // or holds a '/'. Throws InputError that lists the known names and the nearest one.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -94,8 +95,7 @@ std::string state_fingerprint(const fs::path& data) {
   Hash hash;
   hash.add(read_file(program_file()));
   hash.add(read_file(fluid_solver_file()));
-  for (const char* folder : {"models", "kernels", "topologies", "sim/collectives/deepep/data",
-                             "sim/nccl/data", "tools/studies/validate/data"}) {
+  for (const std::string_view folder : data_folders()) {
     for (const fs::path& file : data_files(data / folder)) {
       hash.add(fs::relative(file, data).string());
       hash.add(read_file(file));

@@ -121,9 +121,7 @@ DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
     throw InputError(Problem{pattern, "", "cannot be made", "set TMPDIR to a folder with room"});
   }
   folder_ = pattern;
-  for (const char* part :
-       {"models", "kernels/profiles", "topologies", "sim/collectives/deepep/data", "sim/nccl/data",
-        "tools/studies/validate/data"}) {
+  for (const std::string_view part : data_folders()) {
     mirror(data_directory(), folder_, part, changed);
   }
 }

@@ -417,6 +417,7 @@ TEST(Constants, AreReadAndChangedInACopyOfTheData) {
     setenv("TRAINYARD_DATA", folder.c_str(), 1);
     EXPECT_EQ(read_constant(constant.name).value, 1.25);
     EXPECT_EQ(read_constant("kernels/profiles/a100_80gb.json#/gemm/launch").unit, " us");
+    EXPECT_TRUE(fs::exists(folder / "kernels/modules/h100.json"));
     unsetenv("TRAINYARD_DATA");
   }
   EXPECT_FALSE(fs::exists(folder));

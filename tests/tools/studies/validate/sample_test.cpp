@@ -11,6 +11,7 @@
 #include <iterator>
 #include <map>
 
+#include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
 #include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/report.hpp"
@@ -69,8 +70,7 @@ class OwnData {
   OwnData() : folder_(fs::temp_directory_path() / ("trainyard_data_" + std::to_string(getpid()))) {
     fs::remove_all(folder_);
     const fs::path tree = TRAINYARD_SOURCE_DIRECTORY;
-    for (const char* part : {"models", "kernels", "topologies", "sim/collectives/deepep/data",
-                             "sim/nccl/data", "tools/studies/validate/data"}) {
+    for (const std::string_view part : data_folders()) {
       fs::create_directories((folder_ / part).parent_path());
       fs::copy(tree / part, folder_ / part, fs::copy_options::recursive);
     }
