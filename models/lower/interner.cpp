@@ -1,15 +1,10 @@
 #include "models/lower/interner.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace trainyard {
 
 std::uint16_t Interner::name(std::string_view text) {
-  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // scatters addresses that lie near
-  const std::uint64_t place = (std::bit_cast<std::uintptr_t>(text.data()) ^ text.size()) * golden;
-  Spotted& spot = spotted_[(place >> 32) % spotted_.size()];
-  if (spot.at == text.data() && workload_.names[spot.name] == text) return spot.name;
   auto known = names_.find(text);
   if (known == names_.end()) {
     known = names_.emplace(text, static_cast<std::uint16_t>(workload_.names.size())).first;
@@ -17,7 +12,6 @@ std::uint16_t Interner::name(std::string_view text) {
     kernel_sequence_.last.push_back(kNone);
     call_sequence_.last.push_back(kNone);
   }
-  spot = {.at = text.data(), .name = known->second};
   return known->second;
 }
 

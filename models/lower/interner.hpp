@@ -42,11 +42,6 @@ class Interner {
     }
   };
   Workload& workload_;
-  // Names by where their text lay when they were last asked for: most are literals.
-  struct Spotted {
-    const char* at = nullptr;
-    std::uint16_t name = 0;
-  };
   // What was numbered last for each name, and after each number the last time; kNone: nothing yet.
   struct Sequence {
     std::vector<std::uint32_t> last;  // by name
@@ -56,7 +51,6 @@ class Interner {
   [[nodiscard]] static std::uint32_t numbered(const Value& value, std::vector<Value>& all,
                                               std::map<Value, std::uint32_t>& numbers,
                                               Sequence& sequence, std::uint16_t name);
-  std::array<Spotted, 4096> spotted_{};
   Sequence kernel_sequence_;
   Sequence call_sequence_;
   std::unordered_map<std::string, std::uint16_t, TextHash, std::equal_to<>> names_;
