@@ -121,7 +121,8 @@ class ProgramBuilder {
   [[nodiscard]] std::vector<OpIndex> overlapped(OpIndex first, OpIndex second) const;
   void reorder(OpIndex first, const std::vector<OpIndex>& order);
   using Effect = std::pair<OpIndex, MemoryEffect>;
-  // Of a block: for which microbatch and where it was written, and the effects that came with it.
+  // A block remembers for which microbatch and where it was written, and which effects came with
+  // it.
   struct WrittenBlock {
     OpIndex first = 0;
     std::int32_t microbatch = 0;

@@ -1,4 +1,4 @@
-// What was written once into a program under construction, to be written again in few words.
+// A recording is a part of a program under construction that may be written again in few words.
 //
 // Layers and microbatches are alike but for their numbers: what they write depends on their kind
 // and on what stands before them, which a recording remembers: what the next computation was to
@@ -24,7 +24,7 @@
 
 namespace trainyard {
 
-// What operations that follow may name: as it is at one point of a program.
+// A border is one point of a program with the operations that those behind it may name.
 struct RecordingBorder {
   OpIndex next = 0;             // operation
   std::size_t next_effect = 0;  // of memory
@@ -39,7 +39,7 @@ struct RecordingBorder {
   // An operation as what follows may write it: one from here on by its number from here, another
   // as an outside one, from kBlockInput on; kNone where it may not name it.
   [[nodiscard]] OpIndex inside(OpIndex op) const;
-  // What such a number stands for where the same begins here.
+  // The operation that such a number stands for where the same begins here.
   [[nodiscard]] OpIndex copied(OpIndex inside) const {
     return inside < kBlockInput ? next + inside : outside[inside - kBlockInput];
   }

@@ -71,10 +71,10 @@ class StageLowering {
     bool first = false;
     bool last = false;
   };
-  // What tells blocks of steps that may go alike from others.
+  // Blocks of steps of one kind may go alike.
   struct BlockKind {
     bool overlapped = false;
-    // What is done with which chunk, and how many microbatches after that of the first step.
+    // The step and its chunk, and how many microbatches it is after the first step.
     std::vector<std::tuple<StepKind, std::int32_t, std::int32_t>> steps = {};
     auto operator<=>(const BlockKind&) const = default;
   };

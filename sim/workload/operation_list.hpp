@@ -117,7 +117,7 @@ class OperationList {
   [[nodiscard]] std::span<const OpIndex> bindings_of(const Instance& instance) const {
     return std::span(content().bindings).subspan(instance.bindings, block_of(instance).inputs);
   }
-  // Of all blocks, each written once.
+  // The operations of all blocks, each written once.
   [[nodiscard]] std::span<const Operation> written() const { return content().operations; }
   [[nodiscard]] const Content& content() const;
 

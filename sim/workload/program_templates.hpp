@@ -3,8 +3,8 @@
 // Ranks with different experts do the same in the same order and wait for the same; only how many
 // rows they multiply is their own. So such programs share one list of operations, in which the
 // payload of a computation is a number that each program gives its own kernel (Program::kernels).
-// What follows from the list alone, such as which operation comes surely before which, is then
-// worked out once for all of them.
+// All that follows from the list alone, such as which operation comes surely before which, is then
+// worked out once.
 //
 //   TemplateWriter writer;
 //   for (Program& program : of_one_stage) writer.add(std::move(program));

@@ -91,7 +91,7 @@ struct Program {
   // Programs that differ only in the sizes of kernels and of memory share it
   // (program_templates.hpp).
   OperationList operations = {};
-  // Of the operations of blocks, in all instances: each names a range of it.
+  // Each operation of a block names a range of them, which all instances of the block have.
   std::vector<MemoryEffect> effects = {};
   // Further effects of single operations, in issue order: no other instance of their block has
   // them.
@@ -108,7 +108,7 @@ struct Program {
   [[nodiscard]] Dependencies dependencies_of(OpIndex op) const {
     return operations.dependencies_of(op);
   }
-  // Those of its block, then further ones.
+  // The effects of its block come first, then further ones.
   [[nodiscard]] std::vector<MemoryEffect> effects_of(OpIndex op) const;
   // Calls visit(number, operation, effect) for all effects in issue order.
   template <class Visit>

@@ -112,6 +112,7 @@ class WorkloadReader {
   static constexpr std::size_t kMostOf16Bits = 65536;
   static constexpr std::int64_t kMostMicrobatch = 1'000'000'000;
   static constexpr std::uint64_t kMostInputs = 1'000'000;
+  static constexpr OpIndex kMostOperations = 1'000'000'000;
 
   std::vector<std::string> distinct_texts(std::string_view key, std::vector<std::string> fallback,
                                           std::size_t most) {
@@ -212,8 +213,15 @@ class WorkloadReader {
         content.bindings.resize(instance.bindings);
         continue;
       }
+      const OpIndex count = content.blocks[instance.block].count;
+      if (count > kMostOperations - next) {
+        read.report("block", fmt::format("makes more than {} operations", kMostOperations),
+                    "give the program fewer instances");
+        content = {};
+        return;
+      }
       content.instances.push_back(instance);
-      next += content.blocks[instance.block].count;
+      next += count;
     }
   }
 

@@ -96,15 +96,18 @@ TEST(WorkloadJson, ReadsInstancesOfBlocks) {
 }
 
 TEST(WorkloadJson, RefusesInstancesThatDoNotFit) {
-  const auto problems = [](std::string_view of, std::string_view by) {
-    std::string text = kBlocks;
-    text.replace(text.find(of), of.size(), by);
+  const auto problems_in = [](const std::string& text) {
     try {
       (void)parse_workload("blocks.json", text);
     } catch (const InputError& error) {
       return std::string(error.what());
     }
     return std::string("none");
+  };
+  const auto problems = [&](std::string_view of, std::string_view by) {
+    std::string text = kBlocks;
+    text.replace(text.find(of), of.size(), by);
+    return problems_in(text);
   };
   EXPECT_THAT(problems("\"microbatch\": 2, \"inputs\": [0]", "\"microbatch\": 2"),
               HasSubstr("/programs/0/instances/2/block: is no block of the program with as many"));
@@ -113,6 +116,18 @@ TEST(WorkloadJson, RefusesInstancesThatDoNotFit) {
       HasSubstr("/programs/0/instances/2/inputs: operation 3 is not of an earlier instance"));
   EXPECT_THAT(problems("[{\"input\": 0}]", "[1]"),
               HasSubstr("/programs/0/blocks/1/operations/0/after: 1 is not an earlier operation"));
+  std::string many;  // instances of a block of 50,000 operations: more than 10^9
+  for (int i = 0; i < 20'001; ++i) many += "{\"block\": 2}, ";
+  std::string operations = "{\"kind\": \"compute\", \"name\": \"x\", \"kernel\": 0}";
+  std::string block = operations;
+  for (int i = 1; i < 50'000; ++i) block += ", " + operations;
+  std::string text = kBlocks;
+  const std::string end = "\"when\": \"start\"}]}]}],";
+  text.replace(text.find(end), end.size(),
+               "\"when\": \"start\"}]}]}, {\"operations\": [" + block + "]}],");
+  const std::string begin = "\"instances\": [";
+  text.insert(text.find(begin) + begin.size(), many);
+  EXPECT_THAT(problems_in(text), HasSubstr("makes more than 1000000000 operations"));
   EXPECT_THAT(problems("\"operation\": 4", "\"operation\": 5"),
               HasSubstr("/programs/0/memory/0/operation: 5 is out of range"));
 }
