@@ -142,7 +142,7 @@ Approximations cluster_approximations(const Cluster& cluster) {
   if (cluster.gpus().size() <= per_node) return {};
   double nic = 0.0;
   std::optional<Link> slowest;
-  for (const RouteHop& hop : cluster.route(0, per_node)) {
+  for (const RouteHop& hop : cluster.router().route(0, per_node)) {
     const Link link = cluster.link(hop.link);
     if (link.kind == LinkKind::NicPort) nic = std::max(nic, link.capacity.value());
     if (is_host_side(link.kind) && (!slowest || link.capacity < slowest->capacity)) slowest = link;

@@ -36,13 +36,7 @@ double time_factor(const WhatIf& what_if, const Kernel& kernel) {
 }  // namespace
 
 Cluster changed_cluster(const WhatIf& what_if, const Cluster& cluster) {
-  Wiring wiring = cluster.wiring();
-  wiring.change_wires([&](Wire& wire) {
-    const double factor = capacity_factor(what_if, wire.kind);
-    wire.capacity = wire.capacity * factor;
-    wire.nominal = wire.nominal * factor;
-  });
-  return {cluster.facts(), std::move(wiring), cluster.gpus(), cluster.nic_of_gpu()};
+  return cluster.with_rates([&](LinkKind kind) { return capacity_factor(what_if, kind); });
 }
 
 Partition changed_partition(const WhatIf& what_if, const Workload& workload, Partition partition) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/cluster/route.hpp"
@@ -56,18 +57,23 @@ enum class ArcOrder : std::uint8_t { OfLinks, OfPlaces };
                            ArcOrder order);
 
 using Hops = std::vector<std::uint16_t>;  // distance to the nearest target, by place
-// The same as a table has them, but for two places that trade theirs.
+// The same, its own or as a row of a table has them, but for two places that trade theirs.
 class Distances {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): plain hops are distances too.
   Distances(const Hops& row) : row_(row) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Distances(Hops&& own) : own_(std::move(own)), row_(own_) {}
   Distances(const Hops& row, std::uint32_t a, std::uint32_t b) : row_(row), a_(a), b_(b) {}
+  Distances(const Distances&) = delete;
+  Distances& operator=(const Distances&) = delete;
   [[nodiscard]] std::uint16_t operator[](std::size_t place) const {
     return row_[place == a_ ? b_ : place == b_ ? a_ : place];
   }
   [[nodiscard]] std::size_t size() const { return row_.size(); }
 
  private:
+  Hops own_;
   std::span<const std::uint16_t> row_;
   std::uint32_t a_ = 0;
   std::uint32_t b_ = 0;

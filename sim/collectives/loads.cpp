@@ -29,8 +29,8 @@ Route hop_route(const GroupPlace& place, std::uint32_t from_role, std::uint32_t 
   const std::uint32_t to = place.gpus[to_role];
   constexpr RouteDetail kBundles = RouteDetail::Bundles;
   return crosses_nodes(place, from_role, to_role)
-             ? place.cluster.route_rail_aligned(from, to, kBundles)
-             : place.cluster.route(from, to, kBundles);
+             ? place.cluster.router().route_rail_aligned(from, to, kBundles)
+             : place.cluster.router().route(from, to, kBundles);
 }
 
 Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
@@ -38,8 +38,8 @@ Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint3
   const std::uint32_t from = place.gpus[from_role];
   const std::uint32_t to = place.gpus[to_role];
   return crosses_nodes(place, from_role, to_role)
-             ? latency.inter_step + place.cluster.extra_latency_rail_aligned(from, to)
-             : latency.intra_step + place.cluster.extra_latency(from, to);
+             ? latency.inter_step + place.cluster.latency().extra_rail_aligned(from, to)
+             : latency.intra_step + place.cluster.latency().extra(from, to);
 }
 
 Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> roles) {

@@ -21,7 +21,7 @@ namespace trainyard {
 
 // Latency of one step between two members: the cluster's step latency, which stands for the
 // reference distance (one switch between two NICs; the nearest GPU in a node), plus what the route
-// of the message costs beyond it (Cluster::extra_latency). Three switches with 0.5 us a hop: 14 us
+// of the message costs beyond it (LatencyModel::extra). Three switches with 0.5 us a hop: 14 us
 // become 15 us.
 [[nodiscard]] Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role,
                                   std::uint32_t to_role);

@@ -19,7 +19,7 @@ std::map<DeviceId, std::vector<std::uint32_t>> members_of_nics(
   for (std::uint32_t position = 0; position < roles.size(); ++position)
     members[place.cluster.nic_of_gpu()[place.gpus[roles[position]]]].push_back(position);
   const auto hops = [&](std::uint32_t position) {
-    return place.cluster.route(place.gpus[roles[position]], elsewhere).size();
+    return place.cluster.router().route(place.gpus[roles[position]], elsewhere).size();
   };
   for (auto& [nic, positions] : members)
     if (positions.size() > 1) std::ranges::stable_sort(positions, {}, hops);

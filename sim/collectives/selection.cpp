@@ -60,8 +60,8 @@ namespace {
 // One flow over the links between a GPU and its CPU's memory.
 //   T = latency of the links + S/B      48 GB over PCIe 5 at 48 GB/s: 1 s and about a microsecond
 std::vector<Phase> host_copy(const Call& call, const Cluster& cluster, std::uint32_t gpu) {
-  const Route route =
-      call.algorithm == kToHost ? cluster.route_to_host(gpu) : cluster.route_from_host(gpu);
+  const Route route = call.algorithm == kToHost ? cluster.router().route_to_host(gpu)
+                                                : cluster.router().route_from_host(gpu);
   if (route.empty())
     throw RunError(
         fmt::format("GPU {} has no way to the memory of a CPU (give its node a CPU on PCIe or "

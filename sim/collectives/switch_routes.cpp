@@ -12,7 +12,7 @@ std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
   std::optional<DeviceId> known;
   if (roles.size() < 2) return known;
   for (std::size_t i = 1; i < roles.size(); ++i) {
-    const Route route = place.cluster.route(place.gpus[roles[0]], place.gpus[roles[i]]);
+    const Route route = place.cluster.router().route(place.gpus[roles[0]], place.gpus[roles[i]]);
     if (route.size() != 2) return {};
     const DeviceId through = place.cluster.link(route.front().link).to;
     if (place.cluster.device(through).kind != DeviceKind::NvSwitch) return {};
@@ -55,7 +55,7 @@ std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t role) const {
 std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t role) const {
   const std::optional<std::uint32_t> other = abroad(role);
   if (!other) return {};
-  const Route route = place_.cluster.route(place_.gpus[role], place_.gpus[*other]);
+  const Route route = place_.cluster.router().route(place_.gpus[role], place_.gpus[*other]);
   for (const RouteHop& hop : route) {
     const Link& link = place_.cluster.link(hop.link);
     if (link.kind == LinkKind::NicPort) return link.from;
@@ -72,7 +72,7 @@ std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t role) const {
 }
 
 Route SwitchRoutes::to_nic(std::uint32_t role) const {
-  Route route = place_.cluster.route(place_.gpus[role], place_.gpus[abroad(role).value()]);
+  Route route = place_.cluster.router().route(place_.gpus[role], place_.gpus[abroad(role).value()]);
   const auto port = std::find_if(route.begin(), route.end(), [&](const RouteHop& hop) {
     return place_.cluster.link(hop.link).kind == LinkKind::NicPort;
   });
@@ -81,7 +81,7 @@ Route SwitchRoutes::to_nic(std::uint32_t role) const {
 }
 
 Route SwitchRoutes::from_nic(std::uint32_t role) const {
-  Route route = place_.cluster.route(place_.gpus[abroad(role).value()], place_.gpus[role]);
+  Route route = place_.cluster.router().route(place_.gpus[abroad(role).value()], place_.gpus[role]);
   const auto port = std::find_if(route.rbegin(), route.rend(), [&](const RouteHop& hop) {
     return place_.cluster.link(hop.link).kind == LinkKind::NicPort;
   });

@@ -1,6 +1,6 @@
 // How bytes travel between a GPU and a switch that reduces or copies, and from switch to switch.
 //
-// Cluster::route joins GPUs. A switch that takes part in a collective is an end of its own: in a
+// Router::route joins GPUs. A switch that takes part in a collective is an end of its own: in a
 // node the NVSwitch, on the fabric the switches of a reduction tree. Ends are numbered as in
 // sim/workload/workload.hpp: the members of the group by role, then the devices of the cluster.
 //

@@ -282,11 +282,11 @@ void AlikePlaces::put_order(const Met& met) {
 
 std::optional<std::uint32_t> AlikePlaces::of_message(std::uint32_t from_gpu, std::uint32_t to_gpu) {
   if (cluster_.node_of(from_gpu) == cluster_.node_of(to_gpu)) return std::nullopt;
-  way_ = cluster_.route_rail_aligned(from_gpu, to_gpu, RouteDetail::Bundles);
+  way_ = cluster_.router().route_rail_aligned(from_gpu, to_gpu, RouteDetail::Bundles);
   key_.assign(1, kMessage);
   put_standing(from_gpu);
   put_standing(to_gpu);
-  key_.push_back(bits(cluster_.extra_latency_rail_aligned(from_gpu, to_gpu).value()));
+  key_.push_back(bits(cluster_.latency().extra_rail_aligned(from_gpu, to_gpu).value()));
   for (auto hop = way_.begin(); hop != way_.end(); ++hop) {
     const auto same = [&](const RouteHop& other) { return other.link == hop->link; };
     if (std::any_of(way_.begin(), hop, same)) return std::nullopt;

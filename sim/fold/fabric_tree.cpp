@@ -30,7 +30,7 @@ FabricTree::FabricTree(const Cluster& cluster)
 void FabricTree::collect_nodes(const Cluster& cluster) {
   for (DeviceId device = cluster.wiring().runs_end(); device < node_of_device_.size(); ++device) {
     if (!is_fabric_switch(cluster.device(device).kind)) continue;
-    const DeviceId lowest = cluster.bundles().wired_like(device);
+    const DeviceId lowest = cluster.router().bundles().wired_like(device);
     if (lowest == device) {
       node_of_device_[device] = size();
       nodes_.push_back({.device = device, .up = {.link = kNoLink}, .down = {.link = kNoLink}});
@@ -42,7 +42,7 @@ void FabricTree::collect_nodes(const Cluster& cluster) {
   for (const Node& node : nodes_)
     for (const Link& link : cluster.links_from(node.device))
       if (is_fabric_switch(cluster.device(link.to).kind) &&
-          cluster.bundles().of(link.id) == link.id)
+          cluster.router().bundles().of(link.id) == link.id)
         add_bundle(cluster, link);
 }
 
@@ -62,7 +62,8 @@ void FabricTree::add_bundle(const Cluster& cluster, const Link& link) {
   RouteHop& way = up ? lower.up : lower.down;
   if (way.link != kNoLink || (lower.above != kNone && lower.above != upper))
     broken_[up ? from : to] = true;
-  const std::size_t links = std::max<std::size_t>(1, cluster.bundles().links(link.id).size());
+  const std::size_t links =
+      std::max<std::size_t>(1, cluster.router().bundles().links(link.id).size());
   way = {.link = link.id, .alike = static_cast<std::uint32_t>(links)};
   lower.above = upper;
 }

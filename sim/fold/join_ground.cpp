@@ -11,11 +11,11 @@ namespace trainyard {
 LinkStanding link_standing(const Cluster& cluster, Standing standing) {
   const bool bundles = standing != Standing::None;
   const bool rows = standing == Standing::BundlesAndRows;
-  LinkStanding result{.bundle_of = bundles
-                                       ? cluster.bundles().of_each(cluster.wiring().link_count())
-                                       : each_link(cluster),
-                      .bundle_size = {},
-                      .row_of = rows ? link_rows(cluster) : each_link(cluster)};
+  LinkStanding result{
+      .bundle_of = bundles ? cluster.router().bundles().of_each(cluster.wiring().link_count())
+                           : each_link(cluster),
+      .bundle_size = {},
+      .row_of = rows ? link_rows(cluster) : each_link(cluster)};
   result.bundle_size.assign(result.bundle_of.size(), 0);
   for (const LinkId lowest : result.bundle_of) ++result.bundle_size[lowest];
   return result;

@@ -47,7 +47,7 @@ class SwitchCounts {
     if (fresh) {
       const std::uint32_t gpu = view_.workload.ranks[from].gpu;
       const std::uint32_t other = view_.workload.ranks[to].gpu;
-      const auto count = view_.cluster.switches_between(gpu, other);
+      const auto count = view_.cluster.router().switches_between(gpu, other);
       known->second = count ? *count : on_route(gpu, other);
     }
     return known->second;
@@ -71,7 +71,7 @@ class SwitchCounts {
   [[nodiscard]] std::uint32_t on_route(std::uint32_t from, std::uint32_t to) const {
     const Cluster& cluster = view_.cluster;
     double entered = 0.0;
-    for (const RouteHop& hop : cluster.route(from, to, RouteDetail::Bundles))
+    for (const RouteHop& hop : cluster.router().route(from, to, RouteDetail::Bundles))
       if (is_fabric_switch(cluster.device(cluster.wiring().to(hop.link)).kind))
         entered += hop.fraction * hop.alike;
     return static_cast<std::uint32_t>(std::lround(entered));

@@ -94,16 +94,17 @@ void expect_same_ways(const Cluster& a, const Cluster& b, Draws& draws) {
     const std::uint32_t from = draws.below(gpus);
     const std::uint32_t to = draws.below(gpus);
     for (const RouteDetail detail : {RouteDetail::EveryLink, RouteDetail::Bundles}) {
-      ASSERT_EQ(hops_of(a.route(from, to, detail)), hops_of(b.route(from, to, detail)));
-      ASSERT_EQ(hops_of(a.route_rail_aligned(from, to, detail)),
-                hops_of(b.route_rail_aligned(from, to, detail)));
+      ASSERT_EQ(hops_of(a.router().route(from, to, detail)),
+                hops_of(b.router().route(from, to, detail)));
+      ASSERT_EQ(hops_of(a.router().route_rail_aligned(from, to, detail)),
+                hops_of(b.router().route_rail_aligned(from, to, detail)));
     }
-    ASSERT_EQ(a.extra_latency(from, to), b.extra_latency(from, to));
-    ASSERT_EQ(a.extra_latency_rail_aligned(from, to), b.extra_latency_rail_aligned(from, to));
+    ASSERT_EQ(a.latency().extra(from, to), b.latency().extra(from, to));
+    ASSERT_EQ(a.latency().extra_rail_aligned(from, to), b.latency().extra_rail_aligned(from, to));
     if (a.node_of(from) != a.node_of(to)) {
-      ASSERT_EQ(a.switches_between(from, to), b.switches_between(from, to));
+      ASSERT_EQ(a.router().switches_between(from, to), b.router().switches_between(from, to));
     }
-    ASSERT_EQ(hops_of(a.route_to_host(from)), hops_of(b.route_to_host(from)));
+    ASSERT_EQ(hops_of(a.router().route_to_host(from)), hops_of(b.router().route_to_host(from)));
   }
 }
 
@@ -113,13 +114,14 @@ void expect_same(const Cluster& a, const Cluster& b, Draws& draws) {
     ASSERT_EQ(a.device(id), b.device(id));
     ASSERT_EQ(a.name(id), b.name(id));
     ASSERT_EQ(a.wiring().first_link_from(id), b.wiring().first_link_from(id));
-    ASSERT_EQ(a.bundles().wired_like(id), b.bundles().wired_like(id));
+    ASSERT_EQ(a.router().bundles().wired_like(id), b.router().bundles().wired_like(id));
   }
   ASSERT_EQ(a.links().size(), b.links().size());
   for (LinkId link = 0; link < a.links().size(); ++link) {
     ASSERT_EQ(a.link(link), b.link(link));
-    ASSERT_EQ(a.bundles().of(link), b.bundles().of(link));
-    ASSERT_TRUE(std::ranges::equal(a.bundles().links(link), b.bundles().links(link)));
+    ASSERT_EQ(a.router().bundles().of(link), b.router().bundles().of(link));
+    ASSERT_TRUE(
+        std::ranges::equal(a.router().bundles().links(link), b.router().bundles().links(link)));
   }
   ASSERT_EQ(a.nic_of_gpu(), b.nic_of_gpu());
   expect_same_ways(a, b, draws);
@@ -244,7 +246,7 @@ TEST(ClosedForm, BundlesAreThoseOfASlowSearch) {
         wanted = lowest.try_emplace({classes[link.from], classes[link.to], wire_of(link)}, link.id)
                      .first->second;
       bundled += wanted == link.id ? 0U : 1U;
-      ASSERT_EQ(cluster->bundles().of(link.id), wanted) << seed;
+      ASSERT_EQ(cluster->router().bundles().of(link.id), wanted) << seed;
     }
   }
   EXPECT_GT(bundled, 100U);

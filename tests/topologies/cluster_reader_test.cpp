@@ -153,7 +153,7 @@ TEST(ReadCluster, OtherGpusOfANode) {
   // Its own slot is slower; the switch above is the node's.
   const auto slowest = [&](std::uint32_t gpu) {
     double rate = 1e300;
-    for (const RouteHop& hop : cluster.route_to_host(gpu))
+    for (const RouteHop& hop : cluster.router().route_to_host(gpu))
       rate = std::min(rate, cluster.link(hop.link).capacity.value());
     return rate;
   };

@@ -50,7 +50,7 @@ TEST(CustomCluster, IsWhatItSays) {
   EXPECT_EQ(cluster.facts().gpus_per_node, 1U);
   EXPECT_EQ(cluster.facts().gpu, "h100");
   EXPECT_EQ(cluster.links().size(), 8U);
-  const Route route = cluster.route(0, 1);
+  const Route route = cluster.router().route(0, 1);
   ASSERT_EQ(route.size(), 4U);
   EXPECT_DOUBLE_EQ(cluster.link(route[1].link).capacity.value(), 50e9);
   EXPECT_DOUBLE_EQ(cluster.link(route[1].link).latency.value(), 1e-6);
@@ -101,7 +101,7 @@ TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
   const auto last = static_cast<std::uint32_t>(cluster.gpus().size()) - 1;
   for (const std::uint32_t to : {1U, last}) {
     std::map<decltype(plain(cluster, Link{})), double> flow;
-    for (const RouteHop& hop : cluster.route(0, to)) {
+    for (const RouteHop& hop : cluster.router().route(0, to)) {
       flow[plain(cluster, cluster.link(hop.link))] += hop.fraction;
     }
     for (const RouteHop& hop : again.route(0, to)) {
@@ -136,9 +136,9 @@ TEST(CustomCluster, TorusOfNicsRoutesThroughThem) {
         {{"from", nic}, {"to", next}, {"kind", "nic"}, {"capacity", "50 GB/s"}});
   }
   const Cluster cluster = build(json);
-  EXPECT_EQ(cluster.route(0, 1).size(), 3U);
+  EXPECT_EQ(cluster.router().route(0, 1).size(), 3U);
   int halves = 0;
-  for (const RouteHop& hop : cluster.route(0, 2)) halves += hop.fraction == 0.5 ? 1 : 0;
+  for (const RouteHop& hop : cluster.router().route(0, 2)) halves += hop.fraction == 0.5 ? 1 : 0;
   EXPECT_EQ(halves, 4);
 }
 
@@ -153,7 +153,7 @@ TEST(CustomCluster, NicOnTwoLeavesIsNoBridge) {
         {{"from", nic}, {"to", "tor2"}, {"kind", "nic"}, {"capacity", "400 Gb/s"}});
   }
   const Cluster cluster = build(json);
-  EXPECT_EQ(cluster.route(0, 1).size(), 6U);
+  EXPECT_EQ(cluster.router().route(0, 1).size(), 6U);
 }
 
 // Printed by its name where a test fails.

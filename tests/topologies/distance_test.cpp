@@ -56,7 +56,7 @@ void expect_shortest(const Cluster& cluster) {
       const std::uint32_t rail_b = b - b % 8;  // of the same rail, where rails are apart
       const DeviceId nic = cluster.nic_of_gpu()[rail_b];
       ASSERT_NE(links[nic], kFar);
-      ASSERT_NEAR(cables_of(cluster, cluster.route(a, rail_b)), links[nic], 1e-9)
+      ASSERT_NEAR(cables_of(cluster, cluster.router().route(a, rail_b)), links[nic], 1e-9)
           << a << " to " << rail_b;
     }
   }
@@ -98,17 +98,17 @@ TEST(Trunk, IsTheSameWhenItIsAskedForAgain) {
       return x.link == y.link && x.fraction == y.fraction;
     });
   };
-  const Route first = busy.route(0, kHalf + 8);
+  const Route first = busy.router().route(0, kHalf + 8);
   std::size_t hops = 0;
   for (std::uint32_t a = 0; a < kHalf; a += 32) {
     for (std::uint32_t b = kHalf; b < 2 * kHalf; b += 32)
-      hops += busy.route(a, b).size() + busy.route(b, a).size();
+      hops += busy.router().route(a, b).size() + busy.router().route(b, a).size();
   }
   ASSERT_GT(hops, std::size_t{1} << 20U);
-  EXPECT_TRUE(equal(busy.route(0, kHalf + 8), first));
-  EXPECT_TRUE(equal(fresh.route(0, kHalf + 8), first));
+  EXPECT_TRUE(equal(busy.router().route(0, kHalf + 8), first));
+  EXPECT_TRUE(equal(fresh.router().route(0, kHalf + 8), first));
   // Of another NIC of the leaf, all but the ends.
-  const Route beside = fresh.route(1, kHalf + 9);
+  const Route beside = fresh.router().route(1, kHalf + 9);
   ASSERT_EQ(beside.size(), first.size());
   for (std::size_t i = 0; i < first.size(); ++i)
     EXPECT_EQ(beside[i].fraction, first[i].fraction) << i;

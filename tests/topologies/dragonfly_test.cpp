@@ -42,7 +42,7 @@ TEST(Dragonfly, RoutesAreMinimal) {
     for (std::uint32_t b = 0; b < 300; b += 11) {
       double local = 0.0;
       double global = 0.0;
-      for (const RouteHop& hop : cluster.route(a, b)) {
+      for (const RouteHop& hop : cluster.router().route(a, b)) {
         const LinkKind kind = cluster.link(hop.link).kind;
         local += kind == LinkKind::Local ? hop.fraction : 0.0;
         global += kind == LinkKind::Global ? hop.fraction : 0.0;
@@ -66,11 +66,11 @@ TEST(Dragonfly, BisectionOfTwoGroupsIsTheirGlobalCables) {
 TEST(Dragonfly, NeighboursHaveOneHopAndGroupsThree) {
   const Cluster cluster = build_cluster(one_gpu_nodes(1056, dragonfly(15)));
   const double hop = 5e-7;
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), 0.0);  // one router
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 4).value(), hop);  // another of the group
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), 0.0);  // one router
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4).value(), hop);  // another of the group
   double most = 0.0;
   for (std::uint32_t b = 32; b < 1056; ++b) {
-    most = std::max(most, cluster.extra_latency(0, b).value());
+    most = std::max(most, cluster.latency().extra(0, b).value());
   }
   EXPECT_DOUBLE_EQ(most, 3 * hop);
 }

@@ -24,7 +24,7 @@ Cluster hashed(std::uint32_t leaves, Routing routing) {
 double fullest_uplink(const Cluster& cluster, std::uint32_t a, std::uint32_t b) {
   std::map<LinkId, double> flows;
   for (std::uint32_t i = 0; i < 8; ++i) {
-    for (const RouteHop& hop : cluster.route(a * 8 + i, b * 8 + i)) {
+    for (const RouteHop& hop : cluster.router().route(a * 8 + i, b * 8 + i)) {
       const Link& link = cluster.link(hop.link);
       const bool up = cluster.device(link.from).kind == DeviceKind::LeafSwitch;
       if (link.kind == LinkKind::LeafSpine && up) flows[hop.link] += hop.fraction;
@@ -78,12 +78,12 @@ TEST(Ecmp, BundledCablesAreChosenOneByOne) {
     EXPECT_EQ(link.cables, 1U);
     EXPECT_DOUBLE_EQ(link.capacity.value(), 48.5e9);
   }
-  EXPECT_EQ(cluster.route(0, 8).size(), 8U);  // PCIe twice, NIC, up, down, NIC, PCIe twice
+  EXPECT_EQ(cluster.router().route(0, 8).size(), 8U);  // PCIe twice, NIC, up, down, NIC, PCIe twice
 }
 
 TEST(Ecmp, FractionsAreThoseOfFlows) {
   const Cluster cluster = hashed(4, {.kind = Routing::Kind::Ecmp, .flows_per_connection = 4});
-  for (const RouteHop& hop : cluster.route(0, 31)) {
+  for (const RouteHop& hop : cluster.router().route(0, 31)) {
     const double quarters = hop.fraction * 4.0;
     EXPECT_DOUBLE_EQ(quarters, std::round(quarters));
   }
@@ -93,7 +93,7 @@ TEST(Ecmp, SeedDecidesAndNothingElse) {
   const auto ways = [](const Cluster& cluster) {
     std::vector<std::string> names;
     for (std::uint32_t b = 8; b < 128; ++b) {
-      for (const RouteHop& hop : cluster.route(0, b)) {
+      for (const RouteHop& hop : cluster.router().route(0, b)) {
         names.push_back(cluster.name(cluster.link(hop.link).to));
       }
     }
@@ -116,7 +116,8 @@ TEST(RoundRobin, ShiftsAreFreeOfCollisions) {
                                           .routing = {.kind = Routing::Kind::RoundRobin}}));
     for (const std::uint32_t by : {8U, 16U, 24U, 64U}) {
       std::vector<double> flows(cluster.links().size(), 0.0);
-      for (std::uint32_t i = 0; i < 128; ++i) add_flow(flows, cluster.route(i, (i + by) % 128));
+      for (std::uint32_t i = 0; i < 128; ++i)
+        add_flow(flows, cluster.router().route(i, (i + by) % 128));
       EXPECT_DOUBLE_EQ(*std::max_element(flows.begin(), flows.end()), 1.0) << kind << " by " << by;
     }
   }

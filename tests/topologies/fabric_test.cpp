@@ -89,7 +89,7 @@ TEST(FatTree, WholeFabricOf65536EndpointsBuilds) {
   EXPECT_EQ(count.leaves, 2048U);
   EXPECT_EQ(count.spines, 2048U);
   EXPECT_EQ(count.cores, 1024U);
-  EXPECT_GT(cluster.route(0, 65535).size(), 4U);
+  EXPECT_GT(cluster.router().route(0, 65535).size(), 4U);
 }
 
 TEST(RailOptimized, HoldsAsMuchAsAFatTree) {

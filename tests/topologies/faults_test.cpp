@@ -69,7 +69,7 @@ TEST(Faults, DeadNicIsReplacedByANearOne) {
   const Cluster cluster = broken({{.part = kDevice, .device = "node 3 nic 6"}});
   EXPECT_EQ(nic_name(cluster, 3 * 8 + 6), "node 3 nic 4");
   EXPECT_EQ(nic_name(cluster, 2 * 8 + 6), "node 2 nic 6");
-  const Route route = cluster.route(3 * 8 + 6, 2 * 8 + 6);
+  const Route route = cluster.router().route(3 * 8 + 6, 2 * 8 + 6);
   EXPECT_EQ(cluster.link(route[0].link).from, cluster.gpus()[3 * 8 + 6]);
   EXPECT_EQ(cluster.link(route[1].link).kind, LinkKind::Pcie);
 }
@@ -97,7 +97,8 @@ TEST(Faults, PlanesAreCrossedInsideNodes) {
                                  std::pair{5U, 26U}, std::pair{26U, 5U}}) {
     for (const bool aligned : {false, true}) {
       std::map<DeviceId, double> net;
-      const Route route = aligned ? cluster.route_rail_aligned(from, to) : cluster.route(from, to);
+      const Route route = aligned ? cluster.router().route_rail_aligned(from, to)
+                                  : cluster.router().route(from, to);
       for (const RouteHop& hop : route) {
         net[cluster.link(hop.link).from] += hop.fraction;
         net[cluster.link(hop.link).to] -= hop.fraction;
@@ -117,7 +118,7 @@ TEST(Faults, PcieToTheNicMayBeSlow) {
                                    .from = "node 0 gpu 1",
                                    .to = "node 0 pcie switch 1",
                                    .capacity_factor = 0.25}});
-  EXPECT_DOUBLE_EQ(cluster.link(cluster.route(1, 9).front().link).capacity.value(), 12e9);
+  EXPECT_DOUBLE_EQ(cluster.link(cluster.router().route(1, 9).front().link).capacity.value(), 12e9);
 }
 
 TEST(Faults, DeadSpineLeavesTheOthers) {
@@ -127,7 +128,7 @@ TEST(Faults, DeadSpineLeavesTheOthers) {
   const Cluster cluster = build_cluster(spec);
   EXPECT_DOUBLE_EQ(whole, 32 * 48e9);
   EXPECT_LT(bisection_bandwidth(cluster).value(), whole);
-  EXPECT_FALSE(cluster.route(0, 63).empty());
+  EXPECT_FALSE(cluster.router().route(0, 63).empty());
 }
 
 TEST(Faults, RefusesWhatIsNotThere) {

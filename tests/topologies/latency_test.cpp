@@ -13,8 +13,8 @@ constexpr double kHop = 5e-7;
 TEST(ExtraLatency, IsNothingAcrossOneSwitch) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4));
   for (std::uint32_t b = 1; b < 32; ++b) {
-    EXPECT_EQ(cluster.extra_latency(0, b).value(), 0.0);
-    EXPECT_EQ(cluster.extra_latency_rail_aligned(0, b).value(), 0.0);
+    EXPECT_EQ(cluster.latency().extra(0, b).value(), 0.0);
+    EXPECT_EQ(cluster.latency().extra_rail_aligned(0, b).value(), 0.0);
   }
 }
 
@@ -23,27 +23,27 @@ TEST(ExtraLatency, IsNothingAcrossOneSwitch) {
 TEST(ExtraLatency, GrowsWithSwitches) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, {.kind = "rail_optimized"}));
   ASSERT_GT(count_fabric(cluster).cores, 0U);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 8).value(), 0.0);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 511 * 8).value(), 2 * kHop);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 9).value(), 4 * kHop);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency_rail_aligned(0, 9).value(), 0.0);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency_rail_aligned(0, 511 * 8 + 5).value(), 2 * kHop);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 8).value(), 0.0);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 511 * 8).value(), 2 * kHop);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 9).value(), 4 * kHop);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra_rail_aligned(0, 9).value(), 0.0);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra_rail_aligned(0, 511 * 8 + 5).value(), 2 * kHop);
 }
 
 TEST(ExtraLatency, FollowsTheHopLatencyOfTheFabric) {
   const Cluster cluster = build_cluster(
       one_gpu_nodes(64, {.kind = "fat_tree3", .radix = 8, .hop_latency = Seconds{2e-7}}));
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), 0.0);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 5).value(), 2 * 2e-7);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 63).value(), 4 * 2e-7);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), 0.0);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 5).value(), 2 * 2e-7);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 63).value(), 4 * 2e-7);
 }
 
 TEST(ExtraLatency, OfATorusIsItsHops) {
   const Cluster cluster =
       build_cluster(one_gpu_nodes(64, {.kind = "torus", .dims = {8, 8}, .cables = 1}));
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), kHop);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 7).value(), kHop);              // around
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 4 * 8 + 4).value(), 8 * kHop);  // the farthest
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), kHop);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 7).value(), kHop);              // around
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4 * 8 + 4).value(), 8 * kHop);  // the farthest
 }
 
 // A GPU that passes traffic on adds its link; the nearest is the reference.
@@ -52,10 +52,10 @@ TEST(ExtraLatency, OfATorusOfGpusIsItsFurtherHops) {
   node.scale_up = NodeSpec::ScaleUp::Torus;
   node.scale_up_dims = {8};
   const Cluster cluster = build_cluster({.node = node, .nodes = 1});
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), 0.0);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 4).value(), 3 * node.nvlink_latency.value());
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), 0.0);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4).value(), 3 * node.nvlink_latency.value());
   const Cluster mesh = build_cluster(nodes_of("mi300x", 1));
-  EXPECT_DOUBLE_EQ(mesh.extra_latency(0, 7).value(), 0.0);
+  EXPECT_DOUBLE_EQ(mesh.latency().extra(0, 7).value(), 0.0);
 }
 
 // Two halls 100 km apart: 0.5 ms of fibre on the spine's cables (reference 07 section 8). The fast
@@ -71,9 +71,9 @@ TEST(ExtraLatency, OfTheSlowestShortestPath) {
     return wire;
   });
   const Cluster cluster(level.facts(), std::move(wiring), level.gpus(), level.nic_of_gpu());
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 1).value(), 0.0);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(4, 0).value(), 5e-4 + kHop);
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 4).value(), 2 * kHop);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), 0.0);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(4, 0).value(), 5e-4 + kHop);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4).value(), 2 * kHop);
 }
 
 // The same as adding up the links of a route that is one path.
@@ -83,12 +83,12 @@ TEST(ExtraLatency, AgreesWithTheRouteItself) {
   const Cluster cluster = build_cluster(spec);
   for (std::uint32_t b = 1; b < 128; ++b) {
     double switches = 0.0;
-    for (const RouteHop& hop : cluster.route(0, b)) {
+    for (const RouteHop& hop : cluster.router().route(0, b)) {
       const Link& link = cluster.link(hop.link);
       const bool between = link.kind == LinkKind::LeafSpine || link.kind == LinkKind::SpineCore;
       switches += between ? link.latency.value() : 0.0;
     }
-    EXPECT_DOUBLE_EQ(cluster.extra_latency(0, b).value(), switches);
+    EXPECT_DOUBLE_EQ(cluster.latency().extra(0, b).value(), switches);
   }
 }
 

@@ -92,7 +92,8 @@ TEST_P(EveryNode, JoinsAllItsGpus) {
   const Cluster cluster = build_cluster(nodes_of(GetParam(), 1));
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
   for (std::uint32_t a = 0; a < gpus; ++a) {
-    for (std::uint32_t b = 0; b < gpus; ++b) EXPECT_EQ(cluster.route(a, b).empty(), a == b);
+    for (std::uint32_t b = 0; b < gpus; ++b)
+      EXPECT_EQ(cluster.router().route(a, b).empty(), a == b);
   }
 }
 
@@ -139,13 +140,13 @@ TEST(Node, MeshOfMi300xHasALinkPerPair) {
     EXPECT_DOUBLE_EQ(link.capacity.value(), 48e9);
   }
   EXPECT_EQ(pairs, 8 * 7);
-  EXPECT_EQ(cluster.route(0, 5).size(), 1U);
+  EXPECT_EQ(cluster.router().route(0, 5).size(), 1U);
 }
 
 TEST(Node, Nvl72IsOneNvlinkDomain) {
   const Cluster cluster = build_cluster(nodes_of("gb200_nvl72", 1));
   EXPECT_EQ(cluster.gpus().size(), 72U);
-  const Route route = cluster.route(0, 71);
+  const Route route = cluster.router().route(0, 71);
   ASSERT_EQ(route.size(), 2U);
   for (const RouteHop& hop : route) EXPECT_EQ(cluster.link(hop.link).kind, LinkKind::NvLink);
 }
@@ -166,8 +167,8 @@ TEST(Mesh, Of256GpusIsBuiltAndRouted) {
   for (std::uint32_t from = 0; from < 256; ++from) {
     for (std::uint32_t to = 0; to < 256; ++to) {
       if (from == to) continue;
-      ASSERT_EQ(cluster.route(from, to).size(), 1U);
-      ASSERT_EQ(cluster.extra_latency(from, to), Seconds{});
+      ASSERT_EQ(cluster.router().route(from, to).size(), 1U);
+      ASSERT_EQ(cluster.latency().extra(from, to), Seconds{});
       ++routes;
     }
   }

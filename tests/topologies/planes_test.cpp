@@ -32,7 +32,7 @@ TEST(MultiPlane, TwoLevelsHold16384Gpus) {
 
 TEST(MultiPlane, EqualIndicesStayInTheirPlane) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 64, planes(32)));
-  for (const RouteHop& hop : cluster.route(3, 63 * 8 + 3)) {
+  for (const RouteHop& hop : cluster.router().route(3, 63 * 8 + 3)) {
     EXPECT_NE(cluster.link(hop.link).kind, LinkKind::NvLink);
   }
 }
@@ -40,10 +40,10 @@ TEST(MultiPlane, EqualIndicesStayInTheirPlane) {
 // No cable joins two planes: the message changes GPU before it leaves.
 TEST(MultiPlane, OtherPlanesAreReachedOverNvlink) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 64, planes(32)));
-  const Route route = cluster.route(0, 63 * 8 + 5);
+  const Route route = cluster.router().route(0, 63 * 8 + 5);
   EXPECT_EQ(cluster.link(route.front().link).kind, LinkKind::NvLink);
   EXPECT_EQ(cluster.link(route[1].link).to, cluster.gpus()[5]);
-  const Route aligned = cluster.route_rail_aligned(0, 63 * 8 + 5);
+  const Route aligned = cluster.router().route_rail_aligned(0, 63 * 8 + 5);
   ASSERT_EQ(route.size(), aligned.size());
   for (std::size_t i = 0; i < route.size(); ++i) EXPECT_EQ(route[i].link, aligned[i].link);
 }
@@ -58,8 +58,8 @@ TEST(MultiPlane, GpusOnOneNicShareItsPlane) {
   spec.node.nics = 4;
   const Cluster cluster = build_cluster(spec);
   EXPECT_EQ(count_fabric(cluster).leaves, 4U);
-  EXPECT_NE(cluster.link(cluster.route(0, 9).front().link).kind, LinkKind::NvLink);
-  EXPECT_EQ(cluster.link(cluster.route(0, 10).front().link).kind, LinkKind::NvLink);
+  EXPECT_NE(cluster.link(cluster.router().route(0, 9).front().link).kind, LinkKind::NvLink);
+  EXPECT_EQ(cluster.link(cluster.router().route(0, 10).front().link).kind, LinkKind::NvLink);
 }
 
 // Alibaba HPN: 128 hosts with 8 rails, every NIC on two leaves of 128 downlinks: 1024 GPUs on 16
@@ -77,7 +77,7 @@ TEST(DualTor, CountsOfTheHpnSegment) {
 TEST(DualTor, BothPortsCarryHalf) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, dual()));
   int ports = 0;
-  for (const RouteHop& hop : cluster.route(0, 8)) {
+  for (const RouteHop& hop : cluster.router().route(0, 8)) {
     if (cluster.link(hop.link).kind != LinkKind::NicPort) continue;
     EXPECT_DOUBLE_EQ(hop.fraction, 0.5);
     EXPECT_DOUBLE_EQ(cluster.link(hop.link).capacity.value(), 48.5e9 / 2);
@@ -86,7 +86,7 @@ TEST(DualTor, BothPortsCarryHalf) {
   EXPECT_EQ(ports, 4);
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 2 * 8 * 48e9);
   // Same rail, one leaf: nothing beyond the reference distance.
-  EXPECT_DOUBLE_EQ(cluster.extra_latency(0, 8).value(), 0.0);
+  EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 8).value(), 0.0);
 }
 
 TEST(DualTor, PlanesMeetInNicsOnly) {
@@ -109,7 +109,7 @@ TEST(DualTor, SurvivesALeafAtHalfRate) {
   ClusterSpec spec = nodes_of("dgx_h100", 4, dual());
   spec.faults = {{.part = Fault::Part::Device, .device = "leaf 0"}};
   const Cluster cluster = build_cluster(spec);
-  EXPECT_EQ(cluster.route(0, 8).size(), 6U);  // as with one port
+  EXPECT_EQ(cluster.router().route(0, 8).size(), 6U);  // as with one port
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 2 * (7 * 48e9 + 48.5e9 / 2));
 }
 

@@ -48,8 +48,8 @@ TEST_P(EveryFabric, ConservesFlowAtEveryDevice) {
     for (std::uint32_t a = 0; a < 96; a += 5) {
       for (std::uint32_t b = 0; b < 96; ++b) {
         if (a == b) continue;
-        expect_conserved(cluster, cluster.route(a, b), a, b);
-        expect_conserved(cluster, cluster.route_rail_aligned(a, b), a, b);
+        expect_conserved(cluster, cluster.router().route(a, b), a, b);
+        expect_conserved(cluster, cluster.router().route_rail_aligned(a, b), a, b);
       }
     }
   }
@@ -74,10 +74,10 @@ TEST_P(EveryFabric, CountsTheSwitchesOfARoute) {
     for (std::uint32_t a = 0; a < 96; a += 5) {
       for (std::uint32_t b = 0; b < 96; ++b) {
         if (cluster.node_of(a) == cluster.node_of(b)) continue;
-        const std::optional<std::uint32_t> count = cluster.switches_between(a, b);
+        const std::optional<std::uint32_t> count = cluster.router().switches_between(a, b);
         ASSERT_TRUE(count.has_value() || !told);
         if (!count) continue;
-        ASSERT_NEAR(*count, switches_entered(cluster, cluster.route(a, b)), 1e-9);
+        ASSERT_NEAR(*count, switches_entered(cluster, cluster.router().route(a, b)), 1e-9);
       }
     }
   }
@@ -93,26 +93,26 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryFabric, testing::ValuesIn([] {
 
 TEST(Route, InANodeIsNvlinkUpAndDown) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
-  const Route route = cluster.route(8, 11);
+  const Route route = cluster.router().route(8, 11);
   ASSERT_EQ(route.size(), 2U);
   EXPECT_EQ(cluster.link(route[0].link).kind, LinkKind::NvLink);
   EXPECT_EQ(cluster.link(route[0].link).from, cluster.gpus()[8]);
   EXPECT_EQ(cluster.link(route[1].link).to, cluster.gpus()[11]);
-  EXPECT_TRUE(cluster.route(8, 8).empty());
+  EXPECT_TRUE(cluster.router().route(8, 8).empty());
 }
 
 TEST(Route, WithoutNvlinkTakesPcie) {
   ClusterSpec spec = nodes_of("dgx_a100_80gb", 1);
   spec.node.scale_up = NodeSpec::ScaleUp::None;
   const Cluster cluster = build_cluster(spec);
-  EXPECT_EQ(cluster.route(0, 1).size(), 2U);  // one PCIe switch
-  EXPECT_EQ(cluster.route(0, 2).size(), 4U);  // two, over their CPU
-  EXPECT_EQ(cluster.route(0, 7).size(), 5U);  // and the link between the CPUs
+  EXPECT_EQ(cluster.router().route(0, 1).size(), 2U);  // one PCIe switch
+  EXPECT_EQ(cluster.router().route(0, 2).size(), 4U);  // two, over their CPU
+  EXPECT_EQ(cluster.router().route(0, 7).size(), 5U);  // and the link between the CPUs
 }
 
 TEST(Route, BetweenNodesUsesTheOwnNic) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
-  const Route route = cluster.route(3, 13);  // GPU 3 of node 0 to GPU 5 of node 1
+  const Route route = cluster.router().route(3, 13);  // GPU 3 of node 0 to GPU 5 of node 1
   std::vector<LinkKind> kinds;
   for (const RouteHop& hop : route) kinds.push_back(cluster.link(hop.link).kind);
   const std::vector<LinkKind> expected = {LinkKind::Pcie,    LinkKind::Pcie, LinkKind::NicPort,
@@ -126,7 +126,7 @@ TEST(Route, SpreadsOverAllSpines) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 64, fabric_of("rail_optimized")));
   ASSERT_EQ(count_fabric(cluster).spines, 8U);
   int up = 0;
-  for (const RouteHop& hop : cluster.route(0, 63 * 8)) {
+  for (const RouteHop& hop : cluster.router().route(0, 63 * 8)) {
     if (cluster.link(hop.link).kind != LinkKind::LeafSpine) continue;
     EXPECT_DOUBLE_EQ(hop.fraction, 1.0 / 8.0);
     ++up;
@@ -138,7 +138,7 @@ TEST(Route, RailAlignedCrossesOneLeaf) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 32, fabric_of("rail_optimized")));
   for (std::uint32_t a = 0; a < 8; ++a) {
     for (std::uint32_t b = 8; b < 16; ++b) {
-      const Route route = cluster.route_rail_aligned(a, b);
+      const Route route = cluster.router().route_rail_aligned(a, b);
       int nvlinks = 0;
       for (const RouteHop& hop : route) {
         EXPECT_DOUBLE_EQ(hop.fraction, 1.0);
@@ -151,13 +151,13 @@ TEST(Route, RailAlignedCrossesOneLeaf) {
     }
   }
   // Straight routes to another rail do cross the spines.
-  EXPECT_GT(cluster.route(0, 9).size(), 6U);
+  EXPECT_GT(cluster.router().route(0, 9).size(), 6U);
 }
 
 TEST(Route, EqualRailsStayBelowTheCores) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, fabric_of("rail_optimized")));
   ASSERT_EQ(count_fabric(cluster).cores, 64U);
-  for (const RouteHop& hop : cluster.route_rail_aligned(0, 511 * 8 + 5)) {
+  for (const RouteHop& hop : cluster.router().route_rail_aligned(0, 511 * 8 + 5)) {
     EXPECT_NE(cluster.link(hop.link).kind, LinkKind::SpineCore);
   }
 }
@@ -167,7 +167,8 @@ TEST(Route, EqualRailsStayBelowTheCores) {
 double worst_load(const Cluster& cluster, const std::vector<std::uint32_t>& target) {
   std::vector<double> flows(cluster.links().size(), 0.0);
   for (std::uint32_t gpu = 0; gpu < target.size(); ++gpu) {
-    for (const RouteHop& hop : cluster.route(gpu, target[gpu])) flows[hop.link] += hop.fraction;
+    for (const RouteHop& hop : cluster.router().route(gpu, target[gpu]))
+      flows[hop.link] += hop.fraction;
   }
   double worst = 0.0;
   for (const Link& link : cluster.links()) {

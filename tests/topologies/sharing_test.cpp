@@ -108,7 +108,7 @@ TEST(Sharing, OversubscribedAllToAllIsBoundedByTheUplinks) {
   double worst_s = 0.0;
   std::vector<double> flows(cluster.links().size(), 0.0);
   for (std::uint32_t a = 0; a < 48; ++a) {
-    for (std::uint32_t b = 0; b < 48; ++b) add_flow(flows, cluster.route(a, b));
+    for (std::uint32_t b = 0; b < 48; ++b) add_flow(flows, cluster.router().route(a, b));
   }
   for (const Link& link : cluster.links()) {
     worst_s = std::max(worst_s, flows[link.id] * bytes / link.capacity.value());

@@ -60,7 +60,7 @@ TEST(TorusFabric, RingCarriesAnEighthOfTheSquare) {
     const Cluster cluster = build_cluster(one_gpu_nodes(n, torus({n})));
     std::vector<double> loads(cluster.links().size(), 0.0);
     for (std::uint32_t a = 0; a < n; ++a) {
-      for (std::uint32_t b = 0; b < n; ++b) add_flow(loads, cluster.route(a, b));
+      for (std::uint32_t b = 0; b < n; ++b) add_flow(loads, cluster.router().route(a, b));
     }
     for (const Link& link : cluster.links()) {
       if (link.kind != LinkKind::Local) continue;
@@ -74,8 +74,8 @@ TEST(TorusFabric, OppositeCornersAreReachedOverAllDimensions) {
   // From (0,0,0) to (2,2,2): all six ways out of the router are shortest, each gets a sixth.
   double out = 0.0;
   int ways = 0;
-  const DeviceId router = cluster.link(cluster.route(0, 42)[2].link).to;
-  for (const RouteHop& hop : cluster.route(0, 42)) {
+  const DeviceId router = cluster.link(cluster.router().route(0, 42)[2].link).to;
+  for (const RouteHop& hop : cluster.router().route(0, 42)) {
     const Link& link = cluster.link(hop.link);
     if (link.kind != LinkKind::Local || link.from != router) continue;
     EXPECT_DOUBLE_EQ(hop.fraction, 1.0 / 6.0);
@@ -115,10 +115,11 @@ NodeSpec torus_node(std::vector<std::uint32_t> dims) {
 
 TEST(TorusNode, GpusPassTrafficOn) {
   const Cluster cluster = build_cluster({.node = torus_node({4, 4}), .nodes = 1});
-  EXPECT_EQ(cluster.route(0, 1).size(), 1U);
-  EXPECT_DOUBLE_EQ(cluster.link(cluster.route(0, 1)[0].link).capacity.value(), 370.8e9 / 4);
+  EXPECT_EQ(cluster.router().route(0, 1).size(), 1U);
+  EXPECT_DOUBLE_EQ(cluster.link(cluster.router().route(0, 1)[0].link).capacity.value(),
+                   370.8e9 / 4);
   // Half-way around one ring: both directions, two hops each.
-  const Route across = cluster.route(0, 2);
+  const Route across = cluster.router().route(0, 2);
   ASSERT_EQ(across.size(), 4U);
   for (const RouteHop& hop : across) {
     EXPECT_EQ(cluster.link(hop.link).kind, LinkKind::NvLink);

@@ -27,8 +27,8 @@ struct SwitchWires {
 SwitchWires wires_of(const GroupPlace& place, const Roles& roles, std::size_t member) {
   const std::uint32_t self = place.gpus[roles[member]];
   const std::uint32_t other = place.gpus[roles[member == 0 ? 1 : 0]];
-  return {.up = {place.cluster.route(self, other).front()},
-          .down = {place.cluster.route(other, self).back()}};
+  return {.up = {place.cluster.router().route(self, other).front()},
+          .down = {place.cluster.router().route(other, self).back()}};
 }
 
 bool behind_switch(const GroupPlace& place, const Roles& roles) {

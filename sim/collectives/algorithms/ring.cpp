@@ -15,7 +15,7 @@ using Roles = std::vector<std::uint32_t>;
 // Is every pair of these members joined by a wire of its own?
 bool is_full_mesh(const GroupPlace& place, const Roles& roles) {
   const auto wired = [&](std::uint32_t from, std::uint32_t to) {
-    const Route route = place.cluster.route(place.gpus[from], place.gpus[to]);
+    const Route route = place.cluster.router().route(place.gpus[from], place.gpus[to]);
     return route.size() == 1;
   };
   for (const std::uint32_t from : roles)

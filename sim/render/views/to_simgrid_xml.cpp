@@ -58,7 +58,7 @@ class PlatformText {
   std::string route(std::uint32_t from, std::uint32_t to) {
     std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">",
                                    name(cluster_.gpus()[from]), name(cluster_.gpus()[to]));
-    for (const Bundle& bundle : bundles(cluster_.route(from, to)))
+    for (const Bundle& bundle : bundles(cluster_.router().route(from, to)))
       text += fmt::format("<link_ctn id=\"{}\"/>", link(bundle));
     return text + "</route>\n";
   }

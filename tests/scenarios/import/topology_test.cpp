@@ -82,7 +82,7 @@ TEST(ImportNcclXml, EightH100) {
 TEST(ImportNcclXml, EightA100) {
   const Cluster cluster = imported("a100_x8.xml");
   EXPECT_EQ(cluster.facts().gpu, "a100_80gb");
-  const Route route = cluster.route(0, 7);
+  const Route route = cluster.router().route(0, 7);
   ASSERT_EQ(route.size(), 2U);
   EXPECT_DOUBLE_EQ(cluster.link(route[0].link).capacity.value(), 240e9);
   EXPECT_EQ(cluster.link(route[0].link).cables, 12U);
@@ -123,7 +123,7 @@ TEST(ImportNcclXml, FourNodesOnRails) {
   const Cluster cluster = imported("h100_x8.xml", {.nodes = 4, .fabric = "rail_optimized"});
   EXPECT_EQ(cluster.gpus().size(), 32U);
   // A GPU reaches its twin over its own NIC and the rail's leaf.
-  for (const RouteHop& hop : cluster.route(3, 11)) {
+  for (const RouteHop& hop : cluster.router().route(3, 11)) {
     const Link& link = cluster.link(hop.link);
     if (cluster.device(link.from).kind == DeviceKind::Nic) {
       EXPECT_EQ(cluster.device(link.from).index, 3);
@@ -164,7 +164,7 @@ TEST(ImportTopoMatrix, NvLinkBridge) {
                                         "GPU0\t X \tNV4\t0-31\t0\nGPU1\tNV4\t X \t0-31\t0\n",
                                         {.file = "topo.txt", .gpu = "a100_80gb"}),
                        {});
-  const Route route = cluster.route(0, 1);
+  const Route route = cluster.router().route(0, 1);
   ASSERT_EQ(route.size(), 1U);
   EXPECT_DOUBLE_EQ(cluster.link(route[0].link).capacity.value(), 80e9);
 }

@@ -138,7 +138,8 @@ class RingTransport final : public Transport {
                             double bytes) const {
     std::map<LinkId, double> loads;
     for (const auto& [from, to] : hops) {
-      for (const RouteHop& hop : cluster_.route(from, to)) loads[hop.link] += bytes * hop.fraction;
+      for (const RouteHop& hop : cluster_.router().route(from, to))
+        loads[hop.link] += bytes * hop.fraction;
     }
     Chain result;
     for (const auto& [link, load] : loads) result.loads.push_back({link, load});

@@ -162,7 +162,7 @@ TEST(HopLatency, FluidAndStepwiseAgreeAcrossLeavesAndPods) {
     const std::uint32_t radix = kind == std::string("fat_tree") ? 8 : 4;
     const Cluster cluster = build_cluster(
         one_gpu_nodes(16, {.kind = kind, .radix = radix, .hop_latency = Seconds{2e-6}}));
-    ASSERT_GT(cluster.extra_latency(0, 15).value(), 3e-6);
+    ASSERT_GT(cluster.latency().extra(0, 15).value(), 3e-6);
     for (const NamedRow& row : kStepSynchronous)
       expect_agreement(cluster, row.op, row.name, {1 << 10, 1 << 22, std::int64_t{1} << 32});
   }

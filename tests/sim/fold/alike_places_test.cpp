@@ -89,8 +89,8 @@ TEST(AlikePlaces, ALinkOfAPlaceIsFoundAgainInOneAlike) {
   const Gpus there{12, 14, 18};
   for (const auto& [from, to] :
        std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}, {1, 2}, {2, 0}}) {
-    const Route way = cluster.route(here[from], here[to], RouteDetail::Bundles);
-    const Route moved = cluster.route(there[from], there[to], RouteDetail::Bundles);
+    const Route way = cluster.router().route(here[from], here[to], RouteDetail::Bundles);
+    const Route moved = cluster.router().route(there[from], there[to], RouteDetail::Bundles);
     ASSERT_EQ(way.size(), moved.size());
     for (std::size_t hop = 0; hop < way.size(); ++hop) {
       ASSERT_TRUE(places.of_group(here).has_value());
@@ -102,7 +102,7 @@ TEST(AlikePlaces, ALinkOfAPlaceIsFoundAgainInOneAlike) {
     }
   }
   ASSERT_TRUE(places.of_group(here).has_value());
-  const Route elsewhere = cluster.route(12, 18, RouteDetail::Bundles);
+  const Route elsewhere = cluster.router().route(12, 18, RouteDetail::Bundles);
   EXPECT_FALSE(places.spot_of(elsewhere.front().link).has_value());
 }
 

@@ -113,7 +113,7 @@ JointGraph shapes_on(const std::vector<std::vector<ShapeLoad>>& shapes, std::vec
 class DominatedLinks : public testing::Test {
  protected:
   DominatedLinks() {
-    for (const RouteHop& hop : cluster_.route(0, 4)) way_.push_back(hop.link);
+    for (const RouteHop& hop : cluster_.router().route(0, 4)) way_.push_back(hop.link);
   }
 
   [[nodiscard]] std::vector<LinkId> dominated(const JointGraph& joint,

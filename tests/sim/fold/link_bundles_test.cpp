@@ -19,7 +19,8 @@ using namespace test;
 constexpr double kExact = 1e-12;
 
 std::size_t bundles_of(const Cluster& cluster) {
-  const std::vector<LinkId> bundle = cluster.bundles().of_each(cluster.wiring().link_count());
+  const std::vector<LinkId> bundle =
+      cluster.router().bundles().of_each(cluster.wiring().link_count());
   return std::set<LinkId>(bundle.begin(), bundle.end()).size();
 }
 
@@ -27,7 +28,7 @@ std::size_t bundles_of(const Cluster& cluster) {
 // of links up and a pair down for each leaf.
 TEST(LinkBundles, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
-  const LinkBundles& bundles = cluster.bundles();
+  const LinkBundles& bundles = cluster.router().bundles();
   std::map<LinkId, std::vector<LinkId>> members;
   std::vector<LinkId> lowest_ones;
   for (LinkId link = 0; link < cluster.links().size(); ++link) {

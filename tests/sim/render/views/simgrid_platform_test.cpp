@@ -64,7 +64,7 @@ TEST(SimgridPlatform, AMessageTakesItsSlowestLinkAndTheLatencyOfAll) {
   for (const std::uint32_t to : {1U, cluster.facts().gpus_per_node}) {
     double slowest = 1e18;
     double latency = 0.0;
-    for (const RouteHop& hop : cluster.route(0, to)) {
+    for (const RouteHop& hop : cluster.router().route(0, to)) {
       slowest = std::min(slowest, cluster.link(hop.link).capacity.value() / hop.fraction);
       if (hop.fraction == 1.0) latency += cluster.link(hop.link).latency.value();
     }

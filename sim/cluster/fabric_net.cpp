@@ -1,0 +1,88 @@
+#include "sim/cluster/fabric_net.hpp"
+
+#include <algorithm>
+
+namespace trainyard {
+
+namespace {
+
+// A global link counts for three hops, so that minimal routes of a dragonfly cross one (local,
+// global, local: 5) and never two in a row (6).
+constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Global ? 3 : 1; }
+
+std::vector<DeviceId> nics_cabled_to_nics(const Wiring& wiring) {
+  std::vector<DeviceId> nics;
+  wiring.for_each_series([&](const LinkSeries& series) {
+    if (series.from_kind != DeviceKind::Nic || series.to_kind != DeviceKind::Nic) return;
+    for (std::uint32_t i = 0; i < series.links.count; ++i)
+      nics.insert(nics.end(), {series.from[i], series.to[i]});
+  });
+  std::ranges::sort(nics);
+  return nics;
+}
+
+}  // namespace
+
+FabricNet::FabricNet(const Topology& topology, const LinkBundles& bundles) {
+  place_devices(topology);
+  const bool ideal = topology.facts().routing.kind == Routing::Kind::Ideal;
+  net_ = laid_out(std::vector<bool>(devices_.size(), true),
+                  ideal ? every_bundle(topology, bundles) : every_link(topology),
+                  ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
+}
+
+void FabricNet::place_devices(const Topology& topology) {
+  const std::vector<DeviceId> nics = nics_cabled_to_nics(topology.wiring());
+  const DeviceId runs_end = topology.wiring().runs_end();
+  first_device_ = nics.empty() ? runs_end : std::min(runs_end, nics.front());
+  nics_pass_on_ = !nics.empty();
+  place_.assign(topology.device_count() - first_device_, kNoPlace);
+  for (DeviceId id = first_device_; id < topology.device_count(); ++id) {
+    if (!is_fabric_switch(topology.device(id).kind) && !std::ranges::binary_search(nics, id))
+      continue;
+    place_[id - first_device_] = places();
+    devices_.push_back(id);
+  }
+}
+
+std::vector<NetLink> FabricNet::every_link(const Topology& topology) const {
+  std::vector<NetLink> links;
+  for (const DeviceId id : devices_) {
+    for (const Link link : topology.links_from(id)) {
+      if (!is_fabric_side(link.kind) || place(link.to) == kNoPlace) continue;
+      links.push_back({.from = place(id),
+                       .to = place(link.to),
+                       .link = link.id,
+                       .cables = link.cables,
+                       .length = length_of(link.kind)});
+    }
+  }
+  return links;
+}
+
+// Each joins the lowest of switches wired alike. Those with endpoints are each like no other, so
+// ways between them are found as over all links.
+std::vector<NetLink> FabricNet::every_bundle(const Topology& topology,
+                                             const LinkBundles& bundles) const {
+  std::vector<NetLink> result;
+  const auto add = [&](LinkId lowest) {
+    const Link link = topology.link(lowest);
+    if (!is_fabric_side(link.kind) || place(link.to) == kNoPlace) return;
+    const auto links =
+        static_cast<std::uint32_t>(std::max<std::size_t>(1, bundles.links(lowest).size()));
+    result.push_back({.from = place(link.from),
+                      .to = place(bundles.wired_like(link.to)),
+                      .link = lowest,
+                      .cables = link.cables * links,
+                      .length = length_of(link.kind)});
+  };
+  for (const DeviceId id : devices_) {
+    topology.wiring().for_each_series_from(id, [&](const LinkSeries& series) {
+      if (is_fabric_switch(series.to_kind) || nics_pass_on_)
+        bundles.for_each_lowest(series.links, add);
+    });
+  }
+  return result;
+}
+
+}  // namespace trainyard

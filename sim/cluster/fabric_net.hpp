@@ -1,0 +1,49 @@
+// The part of a cluster that joins its nodes: the switches between them, and the links among these.
+//
+//   const FabricNet fabric(topology, bundles);
+//   search(fabric.net(), fabric.net().in, std::array{fabric.place(leaf)});
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "sim/cluster/link_bundles.hpp"
+#include "sim/cluster/net.hpp"
+#include "sim/cluster/topology.hpp"
+
+namespace trainyard {
+
+// A NIC is part of it only where NICs are cabled to each other (a torus of nodes) and so pass on
+// the traffic of others: a NIC with ports on two leaves is no bridge between them. All NICs of a
+// leaf share its distances.
+class FabricNet {
+ public:
+  static constexpr std::uint32_t kNoPlace = std::numeric_limits<std::uint32_t>::max();
+
+  // Every bundle is one link of all its cables.
+  FabricNet(const Topology& topology, const LinkBundles& bundles);
+
+  [[nodiscard]] const Net& net() const { return net_; }
+  [[nodiscard]] std::uint32_t places() const { return static_cast<std::uint32_t>(devices_.size()); }
+  [[nodiscard]] DeviceId device(std::uint32_t place) const { return devices_[place]; }
+  // kNoPlace: it is no part of the fabric.
+  [[nodiscard]] std::uint32_t place(DeviceId id) const {
+    return id < first_device_ ? kNoPlace : place_[id - first_device_];
+  }
+  [[nodiscard]] bool nics_pass_on() const { return nics_pass_on_; }
+
+ private:
+  void place_devices(const Topology& topology);
+  [[nodiscard]] std::vector<NetLink> every_link(const Topology& topology) const;
+  [[nodiscard]] std::vector<NetLink> every_bundle(const Topology& topology,
+                                                  const LinkBundles& bundles) const;
+
+  std::vector<DeviceId> devices_;  // by place
+  DeviceId first_device_ = 0;
+  std::vector<std::uint32_t> place_;  // by device from that one on
+  bool nics_pass_on_ = false;
+  Net net_;
+};
+
+}  // namespace trainyard

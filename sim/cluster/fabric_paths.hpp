@@ -1,0 +1,58 @@
+// The ways through the fabric: how far every switch is from those that lead down to a NIC, and how
+// a message spreads on its way there.
+//
+//   const FabricPaths fabric(topology, bundles);
+//   const Distances hops = fabric.distances(fabric.ports().target(to_gpu));
+//   fabric.trunk(fabric.nearest_starts(from_gpu, hops), hops, target);
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/cluster/fabric_ports.hpp"
+
+namespace trainyard {
+
+// What is crossed from some switches to a target.
+struct Trunk {
+  Route bundles = {};                 // in the order of the walk
+  std::vector<double> arriving = {};  // by number of the switch in its target
+};
+
+class FabricPaths {
+ public:
+  // REQUIRES: the bundles outlive it.
+  FabricPaths(const Topology& topology, const LinkBundles& bundles);
+  FabricPaths(const FabricPaths&) = delete;
+  FabricPaths& operator=(const FabricPaths&) = delete;
+
+  [[nodiscard]] const FabricNet& fabric() const { return fabric_; }
+  [[nodiscard]] const FabricPorts& ports() const { return ports_; }
+  // Else the table would be too large, and distances are searched each time.
+  [[nodiscard]] bool has_table() const { return !row_of_target_.empty(); }
+  [[nodiscard]] Distances distances(std::uint32_t target) const;
+  // Of a NIC's cables those that start a shortest path.
+  [[nodiscard]] std::vector<Arc> nearest_starts(std::uint32_t gpu, const Distances& hops) const;
+  // Over all shortest paths, in equal shares per cable.
+  [[nodiscard]] Trunk trunk(std::span<const Arc> starts, const Distances& hops,
+                            std::uint32_t target) const;
+
+ private:
+  // Distances to a target: a row, in which two places may have to trade theirs.
+  struct Row {
+    std::uint32_t row = 0;
+    std::uint32_t target = 0;  // places
+    std::uint32_t like = 0;
+  };
+  void tabulate();
+  [[nodiscard]] std::vector<std::uint32_t> wiring_at(std::uint32_t place) const;
+
+  const LinkBundles& bundles_;
+  FabricNet fabric_;
+  FabricPorts ports_;
+  std::vector<Hops> rows_;  // those that differ
+  std::vector<Row> row_of_target_;
+};
+
+}  // namespace trainyard

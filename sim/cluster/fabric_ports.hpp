@@ -1,0 +1,75 @@
+// Where GPUs enter and leave the fabric: the cables of their NICs, and the switches these hang on.
+//
+//   const FabricPorts ports(topology, fabric);
+//   for (const Arc& cable : ports.up(gpu)) use(cable.place);
+#pragma once
+
+#include <boost/iterator/transform_iterator.hpp>
+#include <boost/range/iterator_range.hpp>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster/fabric_net.hpp"
+#include "sim/cluster/port_links.hpp"
+
+namespace trainyard {
+
+// Between NICs and the switches they hang on, seen from the NIC.
+enum class Way : std::uint8_t { Up, Down };
+
+class FabricPorts {
+ public:
+  struct ArcAt {
+    const FabricPorts* ports = nullptr;
+    Way way = Way::Up;
+    std::uint32_t gpu = 0;
+    Arc operator()(const LinkId& link) const { return ports->arc(way, gpu, link); }
+  };
+  using Arcs = boost::iterator_range<boost::transform_iterator<ArcAt, const LinkId*, Arc>>;
+
+  // Throws InputError for a NIC without cables in both directions. REQUIRES: the fabric outlives
+  // it.
+  FabricPorts(Topology topology, const FabricNet& fabric);
+
+  // None for one node without NICs.
+  [[nodiscard]] bool empty() const { return cables_.target.empty(); }
+  [[nodiscard]] Arcs up(std::uint32_t gpu) const { return arcs(Way::Up, gpu); }
+  [[nodiscard]] Arcs down(std::uint32_t gpu) const { return arcs(Way::Down, gpu); }
+  // A target is the set of switches that lead down to some NICs, by place, ascending.
+  [[nodiscard]] std::uint32_t target(std::uint32_t gpu) const { return cables_.target[gpu]; }
+  [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& targets() const { return targets_; }
+  // Among the GPUs of one target. REQUIRES: destinations are dealt in turn.
+  [[nodiscard]] std::uint32_t number(std::uint32_t gpu) const { return number_[gpu]; }
+  // By place of the fabric, whether NICs hang on it.
+  [[nodiscard]] const std::vector<bool>& has_nics() const { return cables_.has_nics; }
+  // Of the cables of its NIC that way; 0 where there are none.
+  [[nodiscard]] double slowest_s(Way way, std::uint32_t gpu) const;
+
+ private:
+  struct Cables {
+    PortLinks up = {};
+    PortLinks down = {};
+    std::vector<bool> has_nics = {};
+    // By GPU, the place of the switch that leads down, where each has one; then its target.
+    std::vector<std::uint32_t> target = {};
+  };
+  [[nodiscard]] Arcs arcs(Way way, std::uint32_t gpu) const;
+  [[nodiscard]] Arc arc(Way way, std::uint32_t gpu, LinkId link) const;
+  template <class Use>
+  void for_each_cable(Use use) const;
+  [[nodiscard]] bool find_strided();
+  void find_all();
+  void check_cabled() const;
+  void find_targets();
+  [[nodiscard]] std::vector<std::uint32_t> numbers() const;
+
+  Topology topology_;
+  const FabricNet& fabric_;
+  Cables cables_;
+  std::vector<std::vector<std::uint32_t>> targets_;
+  std::vector<std::uint32_t> number_;  // by GPU
+};
+
+}  // namespace trainyard

@@ -1,0 +1,224 @@
+#include "sim/cluster/router.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Hops of the trunks that are kept: 16 MiB of them. Groups are priced one after the other, those of
+// the same leaves in a row, so that a few hundred trunks are in use at a time.
+constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
+
+void append(Route& route, const Route& more) {
+  route.insert(route.end(), more.begin(), more.end());
+}
+
+// Links once each, in the order they were first met.
+Route merged(const Route& route) {
+  Route result;
+  for (const RouteHop& hop : route) {
+    const auto known = std::find_if(result.begin(), result.end(),
+                                    [&](const RouteHop& other) { return other.link == hop.link; });
+    if (known == result.end()) {
+      result.push_back(hop);
+    } else {
+      known->fraction += hop.fraction;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Router::Router(Topology topology)
+    : topology_(std::move(topology)),
+      bundles_(topology_.facts().routing.kind == Routing::Kind::Ideal
+                   ? link_bundles(topology_.wiring())
+                   : LinkBundles()),
+      nodes_(topology_),
+      fabric_(topology_, bundles_),
+      components_(fabric_components(topology_, nodes_, fabric_)),
+      trunks_(kTrunkHopsMost) {}
+
+Route Router::route(std::uint32_t from_gpu, std::uint32_t to_gpu, RouteDetail detail) const {
+  if (topology_.gpus().at(from_gpu) == topology_.gpus().at(to_gpu)) return {};
+  if (topology_.node_of(from_gpu) == topology_.node_of(to_gpu)) {
+    Route route = nodes_.between_gpus(from_gpu, to_gpu);
+    return route.empty() ? across_fabric({from_gpu, to_gpu}, {}, detail) : route;
+  }
+  const Crossing ends = crossing(from_gpu, to_gpu);
+  Route route = across_fabric(ends, nodes_.between_gpus(from_gpu, ends.leaves_at), detail);
+  append(route, nodes_.between_gpus(ends.enters_at, to_gpu));
+  return route;
+}
+
+Route Router::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                                 RouteDetail detail) const {
+  const std::optional<std::uint32_t> relay = rail_relay(from_gpu, to_gpu);
+  if (!relay) return route(from_gpu, to_gpu, detail);
+  const std::vector<DeviceId>& gpus = topology_.gpus();
+  Route path = nodes_.route(NodePaths::Side::NvLink, gpus.at(from_gpu), gpus.at(*relay));
+  if (path.empty()) return route(from_gpu, to_gpu, detail);
+  return across_fabric({*relay, to_gpu}, std::move(path), detail);
+}
+
+// The GPU of the sender's node with the receiver's index, where a message could change to its rail.
+std::optional<std::uint32_t> Router::rail_relay(std::uint32_t from_gpu,
+                                                std::uint32_t to_gpu) const {
+  const std::uint32_t node = topology_.node_of(from_gpu);
+  const std::uint32_t relay =
+      node * topology_.facts().gpus_per_node + topology_.local_index(to_gpu);
+  if (node == topology_.node_of(to_gpu) || relay == from_gpu) return std::nullopt;
+  if (!components_.join(relay, to_gpu)) return std::nullopt;
+  return relay;
+}
+
+std::optional<Router::Crossing> Router::rail_crossing(std::uint32_t from_gpu,
+                                                      std::uint32_t to_gpu) const {
+  const std::optional<std::uint32_t> relay = rail_relay(from_gpu, to_gpu);
+  const std::vector<DeviceId>& gpus = topology_.gpus();
+  if (!relay || !nodes_.has_route(NodePaths::Side::NvLink, gpus.at(from_gpu), gpus.at(*relay)))
+    return {};
+  return Crossing{*relay, to_gpu};
+}
+
+// Own NIC to own NIC where they reach each other. Else the sender hands over to a GPU of its node
+// that reaches the receiver's NIC, preferably on the receiver's rail; else a GPU of the receiver's
+// node takes the message in.
+Router::Crossing Router::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
+  if (components_.join(from_gpu, to_gpu)) return {from_gpu, to_gpu};
+  if (const auto relay = rail_relay(from_gpu, to_gpu)) return {*relay, to_gpu};
+  const std::uint32_t per_node = topology_.facts().gpus_per_node;
+  const std::uint32_t source = topology_.node_of(from_gpu) * per_node;
+  const std::uint32_t sink = topology_.node_of(to_gpu) * per_node;
+  for (std::uint32_t i = 0; i < per_node; ++i)
+    if (components_.join(source + i, to_gpu)) return {source + i, to_gpu};
+  for (std::uint32_t i = 0; i < per_node; ++i)
+    if (components_.join(from_gpu, sink + i)) return {from_gpu, sink + i};
+  for (std::uint32_t i = 0; i < per_node; ++i)
+    for (std::uint32_t j = 0; j < per_node; ++j)
+      if (components_.join(source + i, sink + j)) return {source + i, sink + j};
+  TY_CHECK(false, from_gpu, to_gpu);
+  return {};
+}
+
+Route Router::across_fabric(Crossing ends, Route so_far, RouteDetail detail) const {
+  const std::vector<DeviceId>& gpus = topology_.gpus();
+  const std::vector<DeviceId>& nics = topology_.nic_of_gpu();
+  append(so_far,
+         nodes_.route(NodePaths::Side::Host, gpus.at(ends.leaves_at), nics[ends.leaves_at]));
+  Route route = topology_.facts().routing.kind == Routing::Kind::Ideal
+                    ? all_paths(ends, std::move(so_far), detail)
+                    : dealt_paths(ends, std::move(so_far));
+  append(route, nodes_.route(NodePaths::Side::Host, nics.at(ends.enters_at), gpus[ends.enters_at]));
+  return route;
+}
+
+std::optional<std::uint32_t> Router::switches_between(std::uint32_t from_gpu,
+                                                      std::uint32_t to_gpu) const {
+  const FabricNet& fabric = fabric_.fabric();
+  if (fabric_.ports().empty() || !fabric.net().plain || fabric.nics_pass_on()) return std::nullopt;
+  const Crossing ends = crossing(from_gpu, to_gpu);
+  const Distances hops = fabric_.distances(fabric_.ports().target(ends.enters_at));
+  return hops[fabric_.nearest_starts(ends.leaves_at, hops).front().place] + 1U;
+}
+
+Route Router::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
+  const FabricPorts::Arcs up = fabric_.ports().up(ends.leaves_at);
+  const FabricPorts::Arcs down = fabric_.ports().down(ends.enters_at);
+  const std::uint32_t target = fabric_.ports().target(ends.enters_at);
+  const auto arrive = [&](const Trunk& trunk) {
+    append_trunk(so_far, trunk, detail);
+    const std::vector<std::uint32_t>& switches = fabric_.ports().targets()[target];
+    for (const Arc& arc : down) {
+      const double share = trunk.arriving[static_cast<std::size_t>(
+          std::ranges::lower_bound(switches, arc.place) - switches.begin())];
+      if (arc.link == kNoLink || share == 0.0) continue;
+      double cables = 0.0;
+      for (const Arc& other : down) cables += other.place == arc.place ? other.cables : 0.0;
+      so_far.push_back({arc.link, share * (arc.cables / cables)});
+    }
+  };
+  if (up.size() == 1) {
+    if (up.front().link != kNoLink) so_far.push_back({up.front().link, 1.0});
+    arrive(*kept_trunk(up.front(), target));
+  } else {
+    const Distances hops = fabric_.distances(target);
+    arrive(fabric_.trunk(fabric_.nearest_starts(ends.leaves_at, hops), hops, target));
+  }
+  return so_far;
+}
+
+Route Router::dealt_paths(Crossing ends, Route so_far) const {
+  const FabricNet& fabric = fabric_.fabric();
+  const FabricPorts& ports = fabric_.ports();
+  const Distances hops = fabric_.distances(ports.target(ends.enters_at));
+  const Routing& routing = topology_.facts().routing;
+  const bool in_turn = routing.kind == Routing::Kind::RoundRobin;
+  const std::uint64_t flows = routing.flows_per_connection;
+  const std::vector<Arc> starts = fabric_.nearest_starts(ends.leaves_at, hops);
+  Route crossed;
+  for (std::uint64_t flow = 0; flow < flows; ++flow) {
+    const std::uint64_t key =
+        mixed(mixed(mixed(mixed(routing.seed) ^ ends.leaves_at) ^ ends.enters_at) ^ flow);
+    std::uint64_t turn = (in_turn ? ports.number(ends.enters_at) : 0) + flow;
+    const auto pick = [&](const std::vector<Arc>& arcs, DeviceId at) {
+      const std::uint64_t count = arcs.size();
+      if (count == 1) return arcs.front();
+      const std::uint64_t draw =
+          routing.kind == Routing::Kind::Ecmp ? mixed(key ^ at) % count : turn % count;
+      turn /= count;
+      return arcs[draw];
+    };
+    const auto take = [&](const Arc& arc) {
+      if (arc.link != kNoLink) crossed.push_back({arc.link, 1.0 / static_cast<double>(flows)});
+    };
+    Arc here = pick(starts, topology_.nic_of_gpu()[ends.leaves_at]);
+    take(here);
+    std::vector<Arc> onward;
+    while (hops[here.place] > 0) {
+      onward.clear();
+      for (const Arc& arc : fabric.net().out.of(here.place)) {
+        if (hops[arc.place] + arc.length == hops[here.place]) onward.push_back(arc);
+      }
+      here = pick(onward, fabric.device(here.place));
+      take(here);
+    }
+    onward.clear();
+    for (const Arc& arc : ports.down(ends.enters_at)) {
+      if (arc.place == here.place) onward.push_back(arc);
+    }
+    take(pick(onward, fabric.device(here.place)));
+  }
+  append(so_far, merged(crossed));
+  return so_far;
+}
+
+// Found once for all NICs of a leaf.
+std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t target) const {
+  const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
+  return trunks_.get(key, [&] {
+    const Distances hops = fabric_.distances(target);
+    TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
+    const Arc at_switch{.place = start.place};
+    return fabric_.trunk(std::span(&at_switch, 1), hops, target);
+  });
+}
+
+void Router::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const {
+  for (const RouteHop& hop : trunk.bundles) {
+    if (detail == RouteDetail::Bundles || hop.alike == 1) {
+      route.push_back(hop);
+    } else {
+      for (const LinkId link : bundles_.links(hop.link)) route.push_back({link, hop.fraction});
+    }
+  }
+}
+
+}  // namespace trainyard

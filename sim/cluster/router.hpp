@@ -1,0 +1,78 @@
+// How messages travel from GPU to GPU: within nodes, and from node to node over the fabric.
+//
+//   for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "sim/cluster/fabric_components.hpp"
+#include "sim/cluster/trunk_cache.hpp"
+
+namespace trainyard {
+
+// Routes depend on what is joined to what and on nothing's rate. Several threads may ask.
+class Router {
+ public:
+  // The GPUs at which a message leaves its node and enters the other.
+  struct Crossing {
+    std::uint32_t leaves_at = 0;
+    std::uint32_t enters_at = 0;
+  };
+
+  // Throws InputError for GPUs that cannot reach each other.
+  explicit Router(Topology topology);
+
+  // In a node: over NVLink where both have it, else PCIe. Between nodes: through the source's own
+  // NIC, then over the shortest paths of the fabric as facts().routing deals them, then the
+  // destination's NIC. Where no path joins those two NICs (two planes, a dead rail), another GPU of
+  // the source's node, else of the destination's, passes the message on. Empty when from == to.
+  [[nodiscard]] Route route(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                            RouteDetail detail = RouteDetail::EveryLink) const;
+  // The same, but leaving the node through the NIC of the local GPU that has the destination's
+  // index, reached over NVLink, so that the fabric is crossed on one rail (NCCL's PXN). Equal to
+  // route() where the sender has no NVLink to that GPU.
+  [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
+                                         RouteDetail detail = RouteDetail::EveryLink) const;
+  // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
+  // chip, or through PCIe switches), and back. Empty where no CPU is wired to the GPU.
+  [[nodiscard]] Route route_to_host(std::uint32_t gpu) const { return nodes_.to_host(gpu); }
+  [[nodiscard]] Route route_from_host(std::uint32_t gpu) const { return nodes_.from_host(gpu); }
+
+  // The switches that a message on route() to another node passes: as many on all of its shortest
+  // paths. Nothing where links count for several hops or NICs pass the traffic of others on, so
+  // that only route() tells.
+  [[nodiscard]] std::optional<std::uint32_t> switches_between(std::uint32_t from_gpu,
+                                                              std::uint32_t to_gpu) const;
+  // Links that carry the same and switches wired alike; all are alone where routing is not ideal.
+  [[nodiscard]] const LinkBundles& bundles() const { return bundles_; }
+
+  // Where messages on route() cross the fabric. REQUIRES: GPUs of two nodes.
+  [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
+  // The same of route_rail_aligned(); nothing where that is route().
+  [[nodiscard]] std::optional<Crossing> rail_crossing(std::uint32_t from_gpu,
+                                                      std::uint32_t to_gpu) const;
+  [[nodiscard]] const Topology& topology() const { return topology_; }
+  [[nodiscard]] const NodePaths& nodes() const { return nodes_; }
+  [[nodiscard]] const FabricPaths& fabric() const { return fabric_; }
+
+ private:
+  [[nodiscard]] std::optional<std::uint32_t> rail_relay(std::uint32_t from_gpu,
+                                                        std::uint32_t to_gpu) const;
+  [[nodiscard]] Route across_fabric(Crossing ends, Route so_far, RouteDetail detail) const;
+  [[nodiscard]] Route all_paths(Crossing ends, Route so_far, RouteDetail detail) const;
+  [[nodiscard]] Route dealt_paths(Crossing ends, Route so_far) const;
+  [[nodiscard]] std::shared_ptr<const Trunk> kept_trunk(const Arc& start,
+                                                        std::uint32_t target) const;
+  void append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const;
+
+  Topology topology_;
+  LinkBundles bundles_;
+  NodePaths nodes_;
+  FabricPaths fabric_;
+  FabricComponents components_;
+  mutable TrunkCache trunks_;  // by place of the first switch and target
+};
+
+}  // namespace trainyard

@@ -1,0 +1,110 @@
+// What a cluster is made of: GPUs, switches and NICs, and the directed links that join them.
+//
+//   const Topology topology(facts, std::move(blueprint).wiring(), gpus, nic_of_gpu);
+//   for (const Link link : topology.links_from(topology.gpus()[0])) use(link.to);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/cluster/wiring.hpp"
+
+namespace trainyard {
+
+// Latency of collectives on this hardware: T = launch + steps * step latency + bytes / rate.
+struct CollectiveLatency {
+  Seconds launch = {};      // once per collective
+  Seconds intra_step = {};  // per step that stays within a node
+  Seconds inter_step = {};  // per step that crosses the network
+  bool operator==(const CollectiveLatency&) const = default;
+};
+
+// How the traffic from one GPU to another is dealt to the shortest paths of the fabric. Ideal: to
+// all of them, in equal shares per cable (adaptive routing, packet spraying). Ecmp: each of the
+// connection's flows (queue pairs) takes one cable at every switch, by a hash of source,
+// destination, flow, switch and seed. RoundRobin: as Ecmp, but each switch deals the destinations
+// to its cables in turn (destination modulo cables, the static routing of InfiniBand fat-trees).
+// Bundled cables are links of their own unless routing is Ideal.
+struct Routing {
+  enum class Kind : std::uint8_t { Ideal, Ecmp, RoundRobin } kind = Kind::Ideal;
+  std::uint64_t seed = 1;                  // of Ecmp
+  std::uint32_t flows_per_connection = 1;  // NCCL_IB_QPS_PER_CONNECTION with data split over QPs
+  bool operator==(const Routing&) const = default;
+};
+
+// What a GPU is: its profile and the memory that training can use.
+struct GpuKind {
+  std::string profile = {};
+  Bytes memory = {};
+  auto operator<=>(const GpuKind&) const = default;
+};
+
+struct ClusterFacts {
+  std::string name = {};  // "16 x dgx_a100_80gb, rail_optimized"
+  std::string node = {};  // node type
+  std::string gpu = {};   // GPU profile name, "a100_80gb"
+  std::uint32_t nodes = 0;
+  std::uint32_t gpus_per_node = 0;
+  Bytes gpu_memory = {};                 // usable capacity of one GPU
+  std::vector<GpuKind> mixed_gpus = {};  // by GPU, where they are not all alike; else empty
+  Bytes host_memory = {};                // of one node's CPUs together; zero: not known
+  CollectiveLatency latency = {};
+  Routing routing = {};
+  bool fabric_reduces = false;  // its switches add what passes through them (SHARP)
+  // Where nodes (or the GPUs of a node) form a torus: how many along each dimension, the first
+  // varying fastest with the number. Empty where they do not. REQUIRES: the product is theirs.
+  std::vector<std::uint32_t> torus = {};       // nodes
+  std::vector<std::uint32_t> node_torus = {};  // GPUs of a node
+};
+
+// Never changes; copies share what it holds.
+class Topology {
+ public:
+  // Bundles of cables become as many links where routing is not ideal. REQUIRES: gpus lists the
+  // GPUs in rank order (node by node, all nodes alike in number); nic_of_gpu has one NIC per GPU,
+  // or is empty for a cluster of one node. Throws InputError for a link without capacity.
+  Topology(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
+           std::vector<DeviceId> nic_of_gpu);
+  // The same links, those of a kind so many times as fast.
+  [[nodiscard]] Topology with_rates(const std::function<double(LinkKind)>& factor_of) const;
+
+  [[nodiscard]] const ClusterFacts& facts() const { return parts_->facts; }
+  [[nodiscard]] const Wiring& wiring() const { return parts_->wiring; }
+  [[nodiscard]] const std::vector<DeviceId>& gpus() const { return parts_->gpus; }
+  [[nodiscard]] const std::vector<DeviceId>& nic_of_gpu() const { return parts_->nic_of_gpu; }
+
+  [[nodiscard]] Wiring::Links links() const { return wiring().links(); }
+  [[nodiscard]] Link link(LinkId id) const { return wiring().link(id); }
+  // The links that start at a device, ascending.
+  [[nodiscard]] Wiring::Links links_from(DeviceId device) const {
+    return wiring().links_from(device);
+  }
+  [[nodiscard]] std::uint32_t device_count() const { return wiring().device_count(); }
+  [[nodiscard]] Device device(DeviceId id) const { return wiring().device(id); }
+  [[nodiscard]] std::string name(DeviceId id) const { return wiring().name(id); }
+
+  // gpu: index into gpus()
+  [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const {
+    return gpu / facts().gpus_per_node;
+  }
+  [[nodiscard]] std::uint32_t local_index(std::uint32_t gpu) const {  // 0..gpus_per_node-1
+    return gpu % facts().gpus_per_node;
+  }
+  [[nodiscard]] bool has_mixed_gpus() const { return !facts().mixed_gpus.empty(); }
+  [[nodiscard]] GpuKind gpu_kind(std::uint32_t gpu) const;
+
+ private:
+  struct Parts {
+    ClusterFacts facts;
+    Wiring wiring;
+    std::vector<DeviceId> gpus;
+    std::vector<DeviceId> nic_of_gpu;
+  };
+  std::shared_ptr<const Parts> parts_;
+};
+
+}  // namespace trainyard

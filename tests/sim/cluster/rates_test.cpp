@@ -1,0 +1,69 @@
+// A cluster with links of other rates: what is faster, and what stays.
+#include <gtest/gtest.h>
+
+#include "hand_cluster.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace test;
+
+double faster_fabric(LinkKind kind) { return kind == LinkKind::LeafSpine ? 2.0 : 1.0; }
+
+Cluster four_nodes(Routing::Kind kind) {
+  const Cluster ideal =
+      hand_cluster({.nodes = 4, .nodes_per_leaf = 2, .speed = {{{"leaf 0", "spine 1"}, 0.5}}});
+  ClusterFacts facts = ideal.facts();
+  facts.routing.kind = kind;
+  return {facts, ideal.wiring(), ideal.gpus(), ideal.nic_of_gpu()};
+}
+
+std::vector<std::pair<LinkId, double>> hops_of(const Route& route) {
+  std::vector<std::pair<LinkId, double>> hops;
+  for (const RouteHop& hop : route) hops.emplace_back(hop.link, hop.fraction);
+  return hops;
+}
+
+TEST(Rates, ChangeThoseOfTheirKindAlone) {
+  const Cluster cluster = four_nodes(Routing::Kind::Ideal);
+  const Cluster changed = cluster.with_rates(faster_fabric);
+  std::size_t faster = 0;
+  for (const Link link : cluster.links()) {
+    const double factor = faster_fabric(link.kind);
+    EXPECT_EQ(changed.link(link.id).capacity.value(), link.capacity.value() * factor);
+    EXPECT_EQ(changed.link(link.id).nominal.value(), link.nominal.value() * factor);
+    faster += factor > 1.0 ? 1 : 0;
+  }
+  EXPECT_EQ(faster, 8U);  // two leaves, two spines, both directions
+}
+
+// Nothing is searched again, and what was found is what a cluster drawn with these rates finds.
+TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
+  for (const Routing::Kind kind : {Routing::Kind::Ideal, Routing::Kind::Ecmp}) {
+    const Cluster cluster = four_nodes(kind);
+    const Cluster changed = cluster.with_rates(faster_fabric);
+    const Cluster anew(changed.facts(), changed.wiring(), changed.gpus(), changed.nic_of_gpu());
+    EXPECT_EQ(&changed.router(), &cluster.router());
+    EXPECT_NE(&anew.router(), &cluster.router());
+    std::size_t pairs = 0;
+    for (std::uint32_t from = 0; from < 16; ++from) {
+      for (std::uint32_t to = 0; to < 16; ++to, ++pairs) {
+        EXPECT_EQ(hops_of(changed.router().route(from, to)),
+                  hops_of(anew.router().route(from, to)));
+        EXPECT_EQ(changed.latency().extra(from, to), anew.latency().extra(from, to));
+      }
+    }
+    EXPECT_EQ(pairs, 256U);
+    for (const Link link : changed.links())
+      EXPECT_EQ(changed.router().bundles().of(link.id), anew.router().bundles().of(link.id));
+  }
+}
+
+TEST(Rates, RefuseALinkWithoutAny) {
+  const Cluster cluster = four_nodes(Routing::Kind::Ideal);
+  EXPECT_THROW((void)cluster.with_rates([](LinkKind) { return 0.0; }), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard
