@@ -43,9 +43,9 @@ Json stages_json(const RunView& view) {
   return rows;
 }
 
-Json ways_json(const std::vector<Way>& ways) {
+Json ways_json(const std::vector<WayToFit>& ways) {
   Json rows = Json::array();
-  for (const Way& way : ways) {
+  for (const WayToFit& way : ways) {
     Json changes = Json::object();
     for (const Override& change : way.changes) changes[change.path] = change.value;
     const FitFigures& figures = way.figures;

@@ -18,7 +18,7 @@ std::string ways_table(const FitSearch& search) {
       "<h2>What would fit</h2>\n<table><tr><th>change</th><th>peak GiB</th><th>step</th>"
       "<th>against now</th><th>GPU time</th></tr>\n";
   const FitFigures& now = search.now;
-  for (const Way& way : search.ways) {
+  for (const WayToFit& way : search.ways) {
     const FitFigures& figures = way.figures;
     html += fmt::format(
         "<tr><td>{}</td><td>{:.1f}</td><td>{:.4g} s</td><td>{:+.1f} %</td><td>{:+.1f} "

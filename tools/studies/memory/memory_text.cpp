@@ -86,10 +86,10 @@ constexpr std::size_t kShown = 8;
 
 // Each way in two lines: its figures below the titles, and its changes, which may be long. GPU
 // time: step time x GPUs, which a change may double.
-std::string way_table(const FitSearch& search, const std::vector<Way>& ways) {
+std::string way_table(const FitSearch& search, const std::vector<WayToFit>& ways) {
   TextTable table({"peak", "frees", "step", "against now", "GPU time"});
   const FitFigures& now = search.now;
-  for (const Way& way : ways) {
+  for (const WayToFit& way : ways) {
     const FitFigures& figures = way.figures;
     if (!way.simulated) {
       table.row({"over " + bytes_text(figures.peak_bytes), "", "", "", ""});
@@ -105,7 +105,7 @@ std::string way_table(const FitSearch& search, const std::vector<Way>& ways) {
   std::string line;
   std::getline(lines, line);
   text += line + "\n";
-  for (const Way& way : ways) {
+  for (const WayToFit& way : ways) {
     std::getline(lines, line);
     text += line + "\n" + wrapped("      " + to_text(way.changes), 6);
   }

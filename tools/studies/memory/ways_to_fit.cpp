@@ -33,7 +33,7 @@ struct Effect {
 // Changes made together, checked but not simulated.
 struct Candidate {
   Chosen chosen;
-  Way way;
+  WayToFit way;
   double least_bytes = 0.0;  // proven; 0: not known
 };
 
@@ -95,7 +95,7 @@ class Search {
     return candidate;
   }
 
-  [[nodiscard]] Scenario changed_scenario(const Way& way) const {
+  [[nodiscard]] Scenario changed_scenario(const WayToFit& way) const {
     std::vector<Override> overrides = question_.overrides;
     overrides.insert(overrides.end(), way.changes.begin(), way.changes.end());
     return load_scenario(question_.file, overrides);
@@ -130,7 +130,7 @@ class Search {
       if (answer.kind != Answer::Kind::Fine) return;
       const Json figures = Json::parse(answer.text);
       ++found_.runs;
-      Way& way = all[open[number]].way;
+      WayToFit& way = all[open[number]].way;
       way.simulated = true;
       way.figures = {.peak_bytes = figures[0],
                      .capacity_bytes = found_.now.capacity_bytes,
@@ -160,9 +160,10 @@ class Search {
   void keep_those_that_fit(const std::vector<Candidate>& tried) {
     for (const Candidate& candidate : tried)
       if (candidate.way.figures.fits) found_.ways.push_back(candidate.way);
-    std::stable_sort(found_.ways.begin(), found_.ways.end(), [](const Way& a, const Way& b) {
-      return a.figures.gpu_seconds() < b.figures.gpu_seconds();
-    });
+    std::stable_sort(found_.ways.begin(), found_.ways.end(),
+                     [](const WayToFit& a, const WayToFit& b) {
+                       return a.figures.gpu_seconds() < b.figures.gpu_seconds();
+                     });
   }
 
   [[nodiscard]] bool goes_with(const Chosen& chosen, std::size_t change) const {
@@ -239,7 +240,7 @@ FitSearch ways_to_fit(const FitQuestion& question, const Scenario& scenario,
 std::string first_way_line(const FitSearch& search) {
   if (search.ways.empty())
     return fmt::format("No change that was tried makes it fit ({} simulations).", search.runs);
-  const Way& first = search.ways.front();
+  const WayToFit& first = search.ways.front();
   return fmt::format("The least change that fits: {}; {}, one step takes {} ({})",
                      to_text(first.changes),
                      to_text(Bytes{static_cast<double>(first.figures.peak_bytes)}),

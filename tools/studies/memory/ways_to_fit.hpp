@@ -42,16 +42,16 @@ struct FitFigures {
 };
 [[nodiscard]] FitFigures fit_figures(const Scenario& scenario, const Result& run);
 
-struct Way {
+struct WayToFit {
   std::vector<Override> changes;
   FitFigures figures;
   bool simulated = false;  // else it needs at least peak_bytes, more than a GPU has
 };
 
 struct FitSearch {
-  FitFigures now;            // of the scenario as it is
-  std::vector<Way> ways;     // that fit, with as few changes as any; least GPU time first
-  std::vector<Way> singles;  // every change alone, in the order tried
+  FitFigures now;                 // of the scenario as it is
+  std::vector<WayToFit> ways;     // that fit, with as few changes as any; least GPU time first
+  std::vector<WayToFit> singles;  // every change alone, in the order tried
   std::size_t runs = 0;
   std::size_t changes_at_once = 0;  // of the ways, or of the last that were tried
 };

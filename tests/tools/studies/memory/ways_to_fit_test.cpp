@@ -47,10 +47,10 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   ASSERT_FALSE(search.ways.empty());
   EXPECT_LE(search.runs, 30U);
   EXPECT_FALSE(search.singles.empty());
-  for (const Way& way : search.ways) EXPECT_TRUE(way.figures.fits && way.simulated);
+  for (const WayToFit& way : search.ways) EXPECT_TRUE(way.figures.fits && way.simulated);
   // The first, run by hand, gives what the search says of it.
   std::vector<Override> overrides = too_much;
-  const Way& first = search.ways.front();
+  const WayToFit& first = search.ways.front();
   overrides.insert(overrides.end(), first.changes.begin(), first.changes.end());
   const ScenarioRun changed = simulate(load_scenario(kFile, overrides), {});
   EXPECT_EQ(worst_peak(changed), first.figures.peak_bytes);
@@ -128,7 +128,7 @@ TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
   EXPECT_EQ(search.changes_at_once, 2U);
   ASSERT_FALSE(search.ways.empty());
   double before = 0.0;
-  for (const Way& way : search.ways) {
+  for (const WayToFit& way : search.ways) {
     EXPECT_TRUE(way.figures.fits);
     EXPECT_LE(way.figures.peak_bytes, way.figures.capacity_bytes);
     EXPECT_GE(way.figures.gpu_seconds(), before) << "sorted by what they cost";
@@ -136,7 +136,7 @@ TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
   }
   EXPECT_THAT(first_way_line(search), HasSubstr(to_text(search.ways.front().changes)));
   std::size_t left_out = 0;
-  for (const Way& way : search.singles) {
+  for (const WayToFit& way : search.singles) {
     if (way.simulated || ++left_out > 3) continue;
     std::vector<Override> overrides = too_much;
     overrides.insert(overrides.end(), way.changes.begin(), way.changes.end());
