@@ -1,5 +1,5 @@
 // NICs of which each GPU has one of its own, in the same place in every node: whose a NIC is, its
-// number tells. And their cables, while a cluster finds them (cluster_ports.cpp).
+// number tells. And their cables, while they are found (fabric_ports.cpp).
 //
 //   const auto nics = StridedNics::of(nic_of_gpu, gpus_per_node);
 //   nics->gpu_of(nic_of_gpu[9]);   // 9

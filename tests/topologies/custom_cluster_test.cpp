@@ -104,7 +104,7 @@ TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
     for (const RouteHop& hop : cluster.router().route(0, to)) {
       flow[plain(cluster, cluster.link(hop.link))] += hop.fraction;
     }
-    for (const RouteHop& hop : again.route(0, to)) {
+    for (const RouteHop& hop : again.router().route(0, to)) {
       flow[plain(again, again.link(hop.link))] -= hop.fraction;
     }
     for (const auto& [link, rest] : flow) EXPECT_NEAR(rest, 0.0, 1e-12);
