@@ -21,28 +21,32 @@ std::vector<DeviceId> nics_cabled_to_nics(const Wiring& wiring) {
   return nics;
 }
 
+// Ascending.
+std::vector<DeviceId> fabric_devices(const Topology& topology) {
+  const std::vector<DeviceId> nics = nics_cabled_to_nics(topology.wiring());
+  const DeviceId runs_end = topology.wiring().runs_end();
+  std::vector<DeviceId> devices;
+  for (DeviceId id = nics.empty() ? runs_end : std::min(runs_end, nics.front());
+       id < topology.device_count(); ++id)
+    if (is_fabric_switch(topology.device(id).kind) || std::ranges::binary_search(nics, id))
+      devices.push_back(id);
+  return devices;
+}
+
 }  // namespace
 
-FabricNet::FabricNet(const Topology& topology, const LinkBundles& bundles) {
-  place_devices(topology);
+FabricNet::FabricNet(const Topology& topology, const LinkBundles& bundles)
+    : devices_(fabric_devices(topology)),
+      first_device_(devices_.empty() ? topology.device_count() : devices_.front()),
+      place_(topology.device_count() - first_device_, kNoPlace),
+      nics_pass_on_(std::ranges::any_of(
+          devices_, [&](DeviceId id) { return !is_fabric_switch(topology.device(id).kind); })) {
+  for (std::uint32_t place = 0; place < places(); ++place)
+    place_[devices_[place] - first_device_] = place;
   const bool ideal = topology.facts().routing.kind == Routing::Kind::Ideal;
   net_ = laid_out(std::vector<bool>(devices_.size(), true),
                   ideal ? every_bundle(topology, bundles) : every_link(topology),
                   ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
-}
-
-void FabricNet::place_devices(const Topology& topology) {
-  const std::vector<DeviceId> nics = nics_cabled_to_nics(topology.wiring());
-  const DeviceId runs_end = topology.wiring().runs_end();
-  first_device_ = nics.empty() ? runs_end : std::min(runs_end, nics.front());
-  nics_pass_on_ = !nics.empty();
-  place_.assign(topology.device_count() - first_device_, kNoPlace);
-  for (DeviceId id = first_device_; id < topology.device_count(); ++id) {
-    if (!is_fabric_switch(topology.device(id).kind) && !std::ranges::binary_search(nics, id))
-      continue;
-    place_[id - first_device_] = places();
-    devices_.push_back(id);
-  }
 }
 
 std::vector<NetLink> FabricNet::every_link(const Topology& topology) const {

@@ -34,7 +34,6 @@ class FabricNet {
   [[nodiscard]] bool nics_pass_on() const { return nics_pass_on_; }
 
  private:
-  void place_devices(const Topology& topology);
   [[nodiscard]] std::vector<NetLink> every_link(const Topology& topology) const;
   [[nodiscard]] std::vector<NetLink> every_bundle(const Topology& topology,
                                                   const LinkBundles& bundles) const;

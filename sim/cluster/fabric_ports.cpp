@@ -24,14 +24,32 @@ std::vector<std::uint32_t> places_of(const FabricPorts::Arcs& cables) {
   return places;
 }
 
+void check_cabled(const Topology& topology, const PortLinks& up, const PortLinks& down) {
+  if (up.one_each() && down.one_each()) return;
+  for (std::uint32_t gpu = 0; gpu < topology.gpus().size(); ++gpu) {
+    if (!up.of(gpu).empty() && !down.of(gpu).empty()) continue;
+    throw InputError(Problem{"", "",
+                             fmt::format("{} and the fabric cannot reach each other",
+                                         topology.name(topology.nic_of_gpu()[gpu])),
+                             "add nic links in both directions, or give its GPUs another NIC"});
+  }
+}
+
 }  // namespace
 
 FabricPorts::FabricPorts(Topology topology, const FabricNet& fabric)
-    : topology_(std::move(topology)), fabric_(fabric) {
-  if (topology_.nic_of_gpu().empty()) return;
-  if (!find_strided()) find_all();
-  find_targets();
-  if (topology_.facts().routing.kind == Routing::Kind::RoundRobin) number_ = numbers();
+    : topology_(std::move(topology)),
+      fabric_(fabric),
+      cables_(cables()),
+      targets_(found_targets()),
+      number_(numbers()) {
+  cables_.place = {};
+}
+
+FabricPorts::Cables FabricPorts::cables() const {
+  if (topology_.nic_of_gpu().empty()) return {};
+  std::optional<Cables> strided = strided_cables();
+  return strided ? std::move(*strided) : all_cables();
 }
 
 // Calls use(way, place, devices, links) for the cables between a device of the fabric and some
@@ -60,24 +78,22 @@ void FabricPorts::for_each_cable(Use use) const {
   });
 }
 
-// Whether each GPU has a NIC of its own in the same place of every node, with one cable each way.
-bool FabricPorts::find_strided() {
+// Nothing unless each GPU has a NIC of its own in the same place of every node, with one cable each
+// way.
+std::optional<FabricPorts::Cables> FabricPorts::strided_cables() const {
   const auto own = StridedNics::of(topology_.nic_of_gpu(), topology_.facts().gpus_per_node);
-  if (!own) return false;
+  if (!own) return std::nullopt;
   StridedCables cables(*own);
   std::vector<bool> has_nics(fabric_.places(), false);
   for_each_cable([&](Way way, std::uint32_t place, const Series& devices, const Series& links) {
     if (cables.add(way == Way::Up, place, devices, links)) has_nics[place] = true;
   });
-  if (!cables.are_all()) return false;
-  cables_.up = PortLinks(std::move(cables).up());
-  cables_.down = PortLinks(std::move(cables).down());
-  cables_.target = std::move(cables).places();
-  cables_.has_nics = std::move(has_nics);
-  return true;
+  if (!cables.are_all()) return std::nullopt;
+  return Cables{PortLinks(std::move(cables).up()), PortLinks(std::move(cables).down()),
+                std::move(has_nics), std::move(cables).places()};
 }
 
-void FabricPorts::find_all() {
+FabricPorts::Cables FabricPorts::all_cables() const {
   const std::vector<DeviceId>& nic_of_gpu = topology_.nic_of_gpu();
   std::vector<std::uint32_t> number(topology_.device_count(), kNone);  // of NICs
   std::vector<bool> has_nics(fabric_.places(), false);
@@ -109,19 +125,9 @@ void FabricPorts::find_all() {
           return fabric_.place(nic) == FabricNet::kNoPlace ? number[nic] : NicLinks::kNoNic;
         });
   };
-  cables_ = {by_gpu(std::move(up)), by_gpu(std::move(down)), std::move(has_nics), {}};
-  check_cabled();
-}
-
-void FabricPorts::check_cabled() const {
-  if (cables_.up.one_each() && cables_.down.one_each()) return;
-  for (std::uint32_t gpu = 0; gpu < topology_.gpus().size(); ++gpu) {
-    if (!cables_.up.of(gpu).empty() && !cables_.down.of(gpu).empty()) continue;
-    throw InputError(Problem{"", "",
-                             fmt::format("{} and the fabric cannot reach each other",
-                                         topology_.name(topology_.nic_of_gpu()[gpu])),
-                             "add nic links in both directions, or give its GPUs another NIC"});
-  }
+  Cables cables{by_gpu(std::move(up)), by_gpu(std::move(down)), std::move(has_nics)};
+  check_cabled(topology_, cables.up, cables.down);
+  return cables;
 }
 
 FabricPorts::Arcs FabricPorts::arcs(Way way, std::uint32_t gpu) const {
@@ -141,42 +147,36 @@ Arc FabricPorts::arc(Way way, std::uint32_t gpu, LinkId link) const {
 }
 
 // Most NICs hang on one switch; where all do by one cable each it is known by now.
-void FabricPorts::find_targets() {
+FabricPorts::Targets FabricPorts::found_targets() const {
+  if (topology_.nic_of_gpu().empty()) return {};
+  Targets found;
   std::vector<std::uint32_t> of_switch(fabric_.places(), kNone);
   std::map<std::vector<std::uint32_t>, std::uint32_t> of_switches;
-  for (std::uint32_t& target : cables_.target) {
-    const std::uint32_t place = target;
-    if (of_switch[place] == kNone) {
-      of_switch[place] = static_cast<std::uint32_t>(targets_.size());
-      targets_.push_back({place});
-    }
-    target = of_switch[place];
-  }
-  const std::size_t gpus = topology_.gpus().size();
-  cables_.target.reserve(gpus);
-  for (auto gpu = static_cast<std::uint32_t>(cables_.target.size()); gpu < gpus; ++gpu) {
-    const auto next = static_cast<std::uint32_t>(targets_.size());
-    const Arcs cables = down(gpu);
-    const std::uint32_t first = cables.front().place;
-    const bool one = cables.size() == 1 || std::ranges::all_of(cables, [&](const Arc& arc) {
-                       return arc.place == first;
-                     });
+  found.of_gpu.reserve(topology_.gpus().size());
+  for (std::uint32_t gpu = 0; gpu < topology_.gpus().size(); ++gpu) {
+    const auto next = static_cast<std::uint32_t>(found.switches.size());
+    std::vector<std::uint32_t> places;
+    if (cables_.place.empty()) places = places_of(down(gpu));
+    const std::uint32_t first = places.empty() ? cables_.place[gpu] : places.front();
     std::uint32_t& target =
-        one ? of_switch[first] : of_switches.try_emplace(places_of(cables), kNone).first->second;
+        places.size() < 2 ? of_switch[first] : of_switches.try_emplace(places, kNone).first->second;
     if (target == kNone) {
       target = next;
-      targets_.push_back(places_of(cables));
+      found.switches.push_back(places.empty() ? std::vector{first} : std::move(places));
     }
-    cables_.target.push_back(target);
+    found.of_gpu.push_back(target);
   }
+  return found;
 }
 
+// Nothing unless destinations are dealt in turn.
 std::vector<std::uint32_t> FabricPorts::numbers() const {
-  std::vector<std::uint32_t> next(targets_.size() + 1, 0);
-  for (const std::uint32_t target : cables_.target) ++next[target + 1];
+  if (topology_.facts().routing.kind != Routing::Kind::RoundRobin) return {};
+  std::vector<std::uint32_t> next(targets_.switches.size() + 1, 0);
+  for (const std::uint32_t target : targets_.of_gpu) ++next[target + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());
   std::vector<std::uint32_t> numbers;
-  for (const std::uint32_t target : cables_.target) numbers.push_back(next[target]++);
+  for (const std::uint32_t target : targets_.of_gpu) numbers.push_back(next[target]++);
   return numbers;
 }
 

@@ -7,6 +7,7 @@
 #include <boost/iterator/transform_iterator.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,12 +35,14 @@ class FabricPorts {
   FabricPorts(Topology topology, const FabricNet& fabric);
 
   // None for one node without NICs.
-  [[nodiscard]] bool empty() const { return cables_.target.empty(); }
+  [[nodiscard]] bool empty() const { return targets_.of_gpu.empty(); }
   [[nodiscard]] Arcs up(std::uint32_t gpu) const { return arcs(Way::Up, gpu); }
   [[nodiscard]] Arcs down(std::uint32_t gpu) const { return arcs(Way::Down, gpu); }
   // A target is the set of switches that lead down to some NICs, by place, ascending.
-  [[nodiscard]] std::uint32_t target(std::uint32_t gpu) const { return cables_.target[gpu]; }
-  [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& targets() const { return targets_; }
+  [[nodiscard]] std::uint32_t target(std::uint32_t gpu) const { return targets_.of_gpu[gpu]; }
+  [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& targets() const {
+    return targets_.switches;
+  }
   // Among the GPUs of one target. REQUIRES: destinations are dealt in turn.
   [[nodiscard]] std::uint32_t number(std::uint32_t gpu) const { return number_[gpu]; }
   // By place of the fabric, whether NICs hang on it.
@@ -52,23 +55,27 @@ class FabricPorts {
     PortLinks up = {};
     PortLinks down = {};
     std::vector<bool> has_nics = {};
-    // By GPU, the place of the switch that leads down, where each has one; then its target.
-    std::vector<std::uint32_t> target = {};
+    // By GPU, the place of the switch that leads down, where each has one.
+    std::vector<std::uint32_t> place = {};
   };
-  [[nodiscard]] Arcs arcs(Way way, std::uint32_t gpu) const;
-  [[nodiscard]] Arc arc(Way way, std::uint32_t gpu, LinkId link) const;
+  struct Targets {
+    std::vector<std::vector<std::uint32_t>> switches = {};
+    std::vector<std::uint32_t> of_gpu = {};
+  };
+  [[nodiscard]] Cables cables() const;
+  [[nodiscard]] std::optional<Cables> strided_cables() const;
+  [[nodiscard]] Cables all_cables() const;
+  [[nodiscard]] Targets found_targets() const;
+  [[nodiscard]] std::vector<std::uint32_t> numbers() const;
   template <class Use>
   void for_each_cable(Use use) const;
-  [[nodiscard]] bool find_strided();
-  void find_all();
-  void check_cabled() const;
-  void find_targets();
-  [[nodiscard]] std::vector<std::uint32_t> numbers() const;
+  [[nodiscard]] Arcs arcs(Way way, std::uint32_t gpu) const;
+  [[nodiscard]] Arc arc(Way way, std::uint32_t gpu, LinkId link) const;
 
   Topology topology_;
   const FabricNet& fabric_;
   Cables cables_;
-  std::vector<std::vector<std::uint32_t>> targets_;
+  Targets targets_;
   std::vector<std::uint32_t> number_;  // by GPU
 };
 
