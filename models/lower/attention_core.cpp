@@ -1,10 +1,9 @@
-// The attention core of a layer, fused (flash) or as the separate products and softmax of older
-// stacks.
+#include "models/lower/attention_core.hpp"
+
 #include <algorithm>
 
 #include "models/architecture/shard.hpp"
 #include "models/lower/context_attention.hpp"
-#include "models/lower/layer.hpp"
 
 namespace trainyard {
 
@@ -18,13 +17,18 @@ std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
 
 }  // namespace
 
-std::int64_t LayerLowering::score_matrices() const {
+std::optional<BlockVariant> attention_variant(const LayerTools& tools) {
+  if (tools.plan.documents.kind != DocumentKind::None) return std::nullopt;
+  return BlockVariant{tools.plan.architecture.windowed(tools.build.tags().layer) ? 1 : 0};
+}
+
+std::int64_t AttentionCore::score_matrices() const {
   return plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
 }
 
 // Packed sequences are one kernel over all of their tokens, in which queries see their own document
 // alone.
-Attention LayerLowering::flash(bool backward) const {
+Attention AttentionCore::flash(bool backward) const {
   const bool packed = plan_.documents.kind != DocumentKind::None;
   const std::int64_t sequences = plan_.training.micro_batch_size;
   const std::int64_t s = plan_.training.sequence_length * (packed ? sequences : 1);
@@ -50,7 +54,7 @@ Attention LayerLowering::flash(bool backward) const {
 // gradient and writes that of the scores. In parts, PyTorch's five read and write each score in w
 // bytes or in fp32: to fp32 (w + 4), scaled (8), masked (8), softmax (8, backward 12), back (4 +
 // w).
-MemoryBound LayerLowering::softmax(bool backward) const {
+MemoryBound AttentionCore::softmax(bool backward) const {
   const std::int64_t s = plan_.training.sequence_length;
   const bool fused = softmax_fused(score_matrices());
   const std::int64_t one = (backward ? 3 : 2) * shape_.element;
@@ -60,7 +64,18 @@ MemoryBound LayerLowering::softmax(bool backward) const {
           .launches = fused ? 1 : 5};
 }
 
-void LayerLowering::attention_core_forward() {
+// The products of unfused attention: one for each sequence and head of the rank.
+Gemm AttentionCore::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .batch = score_matrices(),
+          .dtype = shape_.dtype,
+          .pass = pass,
+          .accumulate_fp32 = false};
+}
+
+void AttentionCore::forward() {
   if (plan_.parallelism.context > 1) {
     ContextAttention(plan_, shape_, build_).forward();
     return;
@@ -74,8 +89,8 @@ void LayerLowering::attention_core_forward() {
   build_.compute("attention_scores", head_gemm(s, s, arch_.head_dim, GemmPass::Forward));
   build_.compute("attention_softmax", softmax(false));
   if (arch_.dropout) {
-    memory_bound("attention_dropout", MemoryBoundKind::Elementwise,
-                 (2 * shape_.element + 1) * scores);
+    elementwise_.memory_bound("attention_dropout", MemoryBoundKind::Elementwise,
+                              (2 * shape_.element + 1) * scores);
   }
   build_.compute("attention_values", head_gemm(s, arch_.value_head(), s, GemmPass::Forward));
 }
@@ -83,8 +98,8 @@ void LayerLowering::attention_core_forward() {
 // Selective recomputation of the core repeats it from Q, K and V, which were kept (Korthikanti et
 // al., section 5). A fused kernel is run again as well, for no more than its log-sum-exp: so does
 // Megatron-LM, whose checkpoint stands round whatever computes the core.
-void LayerLowering::attention_core_backward() {
-  if (again_.core) repeat([this] { attention_core_forward(); });
+void AttentionCore::backward() {
+  if (tools_.again.core) tools_.repeat([this] { forward(); });
   if (plan_.parallelism.context > 1) {
     ContextAttention(plan_, shape_, build_).backward();
     return;
@@ -100,8 +115,8 @@ void LayerLowering::attention_core_backward() {
   build_.compute("attention_values_wgrad",
                  head_gemm(s, arch_.value_head(), s, GemmPass::WeightGrad));
   if (arch_.dropout) {
-    memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise,
-                 (2 * shape_.element + 1) * scores);
+    elementwise_.memory_bound("attention_dropout_backward", MemoryBoundKind::Elementwise,
+                              (2 * shape_.element + 1) * scores);
   }
   build_.compute("attention_softmax_backward", softmax(true));
   build_.compute("attention_query_grad", head_gemm(s, d, s, GemmPass::DataGrad));

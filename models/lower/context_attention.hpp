@@ -16,8 +16,8 @@
 #include <optional>
 
 #include "models/context_shape.hpp"
-#include "models/lower/layer.hpp"
 #include "models/lower/program_builder.hpp"
+#include "models/lower/step_shape.hpp"
 
 namespace trainyard {
 

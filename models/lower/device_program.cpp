@@ -179,7 +179,8 @@ void DeviceLowering::layer_forward(const Segment& segment) {
 void DeviceLowering::layer_backward(const Segment& segment) {
   const LayerMemory memory = memory_of(segment);
   const OpIndex first = build_.next();
-  layer_.backward(BackwardPart::Full, &ready_, layer_parts(segment));
+  const auto gradients = layer_.backward(BackwardPart::Full, layer_parts(segment));
+  ready_.insert(ready_.end(), gradients.begin(), gradients.end());
   const OpIndex end = build_.last_compute();
   build_.allocate(first, Category::Activations, memory.working);
   build_.allocate(first, Category::Workspace, memory.workspace);
@@ -190,7 +191,8 @@ void DeviceLowering::layer_backward(const Segment& segment) {
 // Gradients of one tensor that come from several devices: two are read and their sum written.
 void DeviceLowering::sum_gradients(std::size_t segment) {
   for (std::int64_t sum = split_.gradient_sums[segment]; sum > 0; --sum)
-    layer_.memory_bound("gradient_sum", MemoryBoundKind::Elementwise, 3 * shape_.message);
+    Elementwise(plan_, shape_, build_)
+        .memory_bound("gradient_sum", MemoryBoundKind::Elementwise, 3 * shape_.message);
 }
 
 void DeviceLowering::exchange_forward(std::size_t segment) {

@@ -57,17 +57,17 @@ std::int64_t EndLowering::further_memory() const {
 // group, adds positions and drops out.
 void EndLowering::embedding_forward() {
   const std::int64_t hidden = plan_.architecture.hidden;
-  const OpIndex first = layer_.memory_bound("embedding", MemoryBoundKind::Embedding,
-                                            2 * shape_.element * shape_.tokens * hidden);
+  const OpIndex first = tools_.elementwise.memory_bound(
+      "embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
   build_.allocate(first, Category::Activations, embedding_memory());
-  layer_.join_partial_sums("embedding_join");
+  tools_.tensor.join_partial_sums("embedding_join");
   if (plan_.architecture.positions == Positions::Learned) {
-    layer_.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
-                        3 * shape_.element * shape_.local_tokens * hidden);
+    tools_.elementwise.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
+                                    3 * shape_.element * shape_.local_tokens * hidden);
   }
   if (plan_.architecture.dropout) {
-    layer_.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
-                        (2 * shape_.element + 1) * shape_.local_tokens * hidden);
+    tools_.elementwise.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
+                                    (2 * shape_.element + 1) * shape_.local_tokens * hidden);
   }
   if (!trains_embedding(plan_))  // nobody asks for it again
     build_.release(build_.last_compute(), Category::Activations, embedding_memory());
@@ -85,7 +85,7 @@ OpIndex EndLowering::table_gradient(std::string_view name) {
   const bool summed = !sharded && !plan_.gradient_passes.accumulate;
   const std::int64_t made = shape_.element * (table + 3 * rows);
   const std::int64_t sum = summed ? (shape_.element + 2 * shape_.gradient) * table : 0;
-  const OpIndex op = layer_.memory_bound(name, MemoryBoundKind::Embedding, made + sum);
+  const OpIndex op = tools_.elementwise.memory_bound(name, MemoryBoundKind::Embedding, made + sum);
   if (sharded) return op;  // held among the gradients
   build_.allocate(op, Category::Workspace, shape_.element * table);
   build_.release(op, Category::Workspace, shape_.element * table);
@@ -93,7 +93,7 @@ OpIndex EndLowering::table_gradient(std::string_view name) {
 }
 
 void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
-  layer_.gather_sequence("embedding_gradient_all_gather");
+  tools_.tensor.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last = table_gradient("embedding_backward");
   build_.release(last, Category::Activations, embedding_memory());
   if (ready == nullptr) return;
@@ -104,7 +104,7 @@ void EndLowering::head_forward(const HeadParts& parts) {
   const HeadActivations memory = head_memory();
   if (parts.norm) {
     const OpIndex first = build_.next();
-    layer_.norm_forward("final_norm");
+    tools_.elementwise.norm_forward("final_norm");
     const std::int64_t output = parts.matrix ? memory.head_input : 0;
     build_.allocate(first, Category::Activations, memory.final_norm + output);
   }
@@ -116,7 +116,7 @@ void EndLowering::matrix_forward(const HeadParts& parts) {
   const HeadActivations memory = head_memory();
   const OpIndex first = build_.next();
   if (!parts.norm) build_.allocate(first, Category::Activations, memory.head_input);
-  layer_.gather_sequence("head_all_gather");
+  tools_.tensor.gather_sequence("head_all_gather");
   const OpIndex head = build_.compute("head_gemm", Gemm{.m = shape_.tokens,
                                                         .n = plan_.vocab() / shape_.tensor,
                                                         .k = plan_.architecture.hidden,
@@ -143,8 +143,8 @@ EndLowering::LossBytes EndLowering::loss_bytes() const {
 
 void EndLowering::loss_forward(const HeadParts& parts) {
   const HeadActivations memory = head_memory();
-  const OpIndex loss = layer_.memory_bound("cross_entropy", MemoryBoundKind::CrossEntropy,
-                                           loss_bytes().forward * logits());
+  const OpIndex loss = tools_.elementwise.memory_bound(
+      "cross_entropy", MemoryBoundKind::CrossEntropy, loss_bytes().forward * logits());
   if (!parts.matrix) build_.allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
   evaluate_metrics();
   if (loss_copies() > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
@@ -162,8 +162,9 @@ void EndLowering::evaluate_metrics() {
   const std::int64_t metrics = plan_.streaming.loss_metrics;
   if (metrics == 0) return;
   constexpr std::int64_t kLaunches = 3;  // cast, log_softmax, the sum of the targets'
-  layer_.memory_bound("loss_metrics", MemoryBoundKind::CrossEntropy,
-                      metrics * (shape_.element + 4 + 16) * logits(), metrics * kLaunches);
+  tools_.elementwise.memory_bound("loss_metrics", MemoryBoundKind::CrossEntropy,
+                                  metrics * (shape_.element + 4 + 16) * logits(),
+                                  metrics * kLaunches);
 }
 
 std::int64_t EndLowering::loss_copies() const {
@@ -174,8 +175,8 @@ std::int64_t EndLowering::loss_copies() const {
 // and scaled.
 void EndLowering::loss_backward() {
   const HeadActivations memory = head_memory();
-  const OpIndex loss = layer_.memory_bound("cross_entropy_backward", MemoryBoundKind::CrossEntropy,
-                                           loss_bytes().backward * logits());
+  const OpIndex loss = tools_.elementwise.memory_bound(
+      "cross_entropy_backward", MemoryBoundKind::CrossEntropy, loss_bytes().backward * logits());
   build_.release(loss, Category::Logits, memory.logits_fp32);
   if (loss_copies() == 1) return;
   const std::int64_t beside = (loss_copies() - 1) * memory.logits_fp32;
@@ -199,13 +200,13 @@ std::int64_t EndLowering::head_workspace(BackwardPart part) const {
 // two together where the loss is fused (Megatron-LM's cross_entropy_loss_fusion).
 void EndLowering::reduce_loss() {
   const std::int64_t bytes = 4 * shape_.tokens;
-  layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
+  tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
   if (plan_.training.fused_loss) {
-    layer_.tensor_collective(CollectiveOp::AllReduce, 2 * bytes, "loss_all_reduce", true);
+    tools_.tensor.collective(CollectiveOp::AllReduce, 2 * bytes, "loss_all_reduce", true);
     return;
   }
-  layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_target_all_reduce", true);
-  layer_.tensor_collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
+  tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_target_all_reduce", true);
+  tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
 void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
@@ -219,7 +220,7 @@ void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* r
                                     : build_.last_compute();
   OpIndex norm = build_.last_compute();
   if (part != BackwardPart::Weight && parts.norm) {
-    norm = layer_.norm_backward("final_norm_backward");
+    norm = tools_.elementwise.norm_backward("final_norm_backward");
     build_.release(norm, Category::Activations, memory.final_norm);
   }
   if (last && parts.matrix) build_.release(norm, Category::Activations, memory.head_input);
@@ -232,7 +233,7 @@ void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* r
 OpIndex EndLowering::matrix_backward(BackwardPart part, const HeadParts& parts) {
   const std::int64_t logits = head_memory().logits;
   const OpIndex first = build_.next();
-  const OpIndex head = layer_.column_backward("head", plan_.vocab() / shape_.tensor, part);
+  const OpIndex head = tools_.tensor.column_backward("head", plan_.vocab() / shape_.tensor, part);
   const OpIndex end = build_.last_compute();
   build_.allocate(first, Category::Workspace, head_workspace(part));
   build_.release(end, Category::Workspace, head_workspace(part));
@@ -244,18 +245,19 @@ OpIndex EndLowering::matrix_backward(BackwardPart part, const HeadParts& parts) 
 
 void EndLowering::further_forward() {
   const std::int64_t hidden = plan_.architecture.hidden;
-  const OpIndex first = layer_.memory_bound("further_embedding", MemoryBoundKind::Embedding,
-                                            2 * shape_.element * shape_.tokens * hidden);
+  const OpIndex first = tools_.elementwise.memory_bound(
+      "further_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
   build_.allocate(first, Category::Activations, further_memory());
-  layer_.join_partial_sums("further_embedding_join");
-  layer_.norm_forward("further_token_norm");
-  layer_.norm_forward("further_hidden_norm");
+  tools_.tensor.join_partial_sums("further_embedding_join");
+  tools_.elementwise.norm_forward("further_token_norm");
+  tools_.elementwise.norm_forward("further_hidden_norm");
   if (shape_.sequence_parallel)
-    layer_.tensor_collective(CollectiveOp::AllGather, 2 * shape_.message, "further_all_gather",
+    tools_.tensor.collective(CollectiveOp::AllGather, 2 * shape_.message, "further_all_gather",
                              true);
-  build_.compute("further_projection_gemm", layer_.product(shape_.tokens, hidden / shape_.tensor,
-                                                           2 * hidden, GemmPass::Forward));
-  layer_.tensor_collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
+  build_.compute(
+      "further_projection_gemm",
+      tools_.linear.product(shape_.tokens, hidden / shape_.tensor, 2 * hidden, GemmPass::Forward));
+  tools_.tensor.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
 }
 
 void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
@@ -263,17 +265,18 @@ void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
     build_.compute("further_projection_dgrad",
-                   layer_.product(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
+                   tools_.linear.product(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
     const CollectiveOp op =
         shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-    layer_.tensor_collective(op, 2 * shape_.message, "further_dgrad_join", true);
-    layer_.norm_backward("further_hidden_norm_backward");
-    layer_.norm_backward("further_token_norm_backward");
+    tools_.tensor.collective(op, 2 * shape_.message, "further_dgrad_join", true);
+    tools_.elementwise.norm_backward("further_hidden_norm_backward");
+    tools_.elementwise.norm_backward("further_token_norm_backward");
   }
   OpIndex last = build_.last_compute();
   if (part != BackwardPart::Input) {
-    last = build_.compute("further_projection_wgrad",
-                          layer_.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
+    last = build_.compute(
+        "further_projection_wgrad",
+        tools_.linear.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
     last = table_gradient("further_embedding_backward");
     build_.release(last, Category::Activations, further_memory());
   }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/layer_tools.hpp"
 
 namespace trainyard {
 
@@ -41,7 +41,7 @@ struct HeadParts {
 class EndLowering {
  public:
   EndLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
-      : plan_(plan), shape_(shape), build_(build), layer_(plan, shape, build) {}
+      : plan_(plan), shape_(shape), build_(build), tools_(plan, shape, build) {}
 
   void embedding_forward();
   void embedding_backward(std::vector<ReadyGradient>* ready);
@@ -81,7 +81,7 @@ class EndLowering {
   const TrainingPlan& plan_;
   const StepShape& shape_;
   ProgramBuilder& build_;
-  LayerLowering layer_;
+  LayerTools tools_;
 };
 
 }  // namespace trainyard

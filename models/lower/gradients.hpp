@@ -10,7 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "models/lower/layer.hpp"
+#include "models/lower/program_builder.hpp"
+#include "models/lower/step_shape.hpp"
 
 namespace trainyard {
 

@@ -7,9 +7,10 @@
 // Memory effects ride on the operations.
 //
 // Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
-// transformer layer), moe.cpp and mla.cpp (experts, latent attention), ends.cpp (embedding, head
-// and loss), device_program.cpp (a model split by hand), data_parallel/ (weights and gradients
-// around them), gradients.cpp (norm, optimizer).
+// transformer layer), layer_block.hpp (the kinds of blocks in it) with multi_head_attention.cpp,
+// latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp (what these write with),
+// ends.cpp (embedding, head and loss), device_program.cpp (a model split by hand), data_parallel/
+// (weights and gradients around them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>

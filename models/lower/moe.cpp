@@ -42,18 +42,16 @@ RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision) {
   return row;
 }
 
-MoeLowering::MoeLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
-                         LayerLowering& layer)
-    : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build), layer_(layer) {
-  TY_CHECK(shape.routing != nullptr);
-  query_ = {.layer = build.tags().layer,
-            .microbatch = build.tags().microbatch,
-            .replica = shape.seat.replica,
-            .place = shape.seat.place};
-  rows_ = shape.routing->of(query_);
-  tokens_ = shape.tokens / shape.tensor;
-  inner_ = arch_.expert_ffn / plan.parallelism.expert_tensor_size();
-  shared_ = arch_.shared_ffn / shape.tensor;
+MoeLowering::MoeLowering(LayerTools& tools) : BlockWriter(tools) {
+  TY_CHECK(shape_.routing != nullptr);
+  query_ = {.layer = build_.tags().layer,
+            .microbatch = build_.tags().microbatch,
+            .replica = shape_.seat.replica,
+            .place = shape_.seat.place};
+  rows_ = shape_.routing->of(query_);
+  tokens_ = shape_.tokens / shape_.tensor;
+  inner_ = arch_.expert_ffn / plan_.parallelism.expert_tensor_size();
+  shared_ = arch_.shared_ffn / shape_.tensor;
 }
 
 Call MoeLowering::exchange(Way way, DataType precision) const {
@@ -112,39 +110,41 @@ void MoeLowering::join_expert_tensor(std::string_view name, CollectiveOp op) {
 
 void MoeLowering::gather_tokens(std::string_view name, std::int64_t bytes_each) {
   if (shape_.sequence_parallel) return;
-  layer_.tensor_collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
+  tensor_.collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
 }
 
 // Rows arrive by sender; grouped products want them by expert.
 void MoeLowering::sort_rows(std::string_view name) {
   if (plan_.parallelism.expert == 1 || rows_.received.size() == 1) return;
-  layer_.memory_bound(name, MemoryBoundKind::Permute,
-                      2 * shape_.element * rows_.total() * arch_.hidden);
+  elementwise_.memory_bound(name, MemoryBoundKind::Permute,
+                            2 * shape_.element * rows_.total() * arch_.hidden);
 }
 
 // Reads the rows, writes a byte each.
 void MoeLowering::cast_rows(std::string_view name) {
   if (plan_.experts.dispatch_precision != DataType::Fp8) return;
-  layer_.memory_bound(name, MemoryBoundKind::Cast, (shape_.element + 1) * tokens_ * arch_.hidden);
+  elementwise_.memory_bound(name, MemoryBoundKind::Cast,
+                            (shape_.element + 1) * tokens_ * arch_.hidden);
 }
 
 // Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
 // weight gradient: 2 bytes read, 1 + 1 written.
 void MoeLowering::quantise_rows(std::string_view name, std::int64_t width) {
   if (plan_.recipe.products != DataType::Fp8) return;
-  layer_.memory_bound(name, MemoryBoundKind::Cast, (shape_.element + 2) * rows_.total() * width);
+  elementwise_.memory_bound(name, MemoryBoundKind::Cast,
+                            (shape_.element + 2) * rows_.total() * width);
 }
 
 // Tokens on one side, their rows on the other: one is read and the other written.
 void MoeLowering::permute(std::string_view name) {
-  layer_.memory_bound(name, MemoryBoundKind::Permute,
-                      shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
+  elementwise_.memory_bound(name, MemoryBoundKind::Permute,
+                            shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
 }
 
 // In the precision of training, whatever the recipe multiplies the others in.
 Gemm MoeLowering::router_product(std::int64_t m, std::int64_t n, std::int64_t k,
                                  GemmPass pass) const {
-  Gemm gemm = layer_.product(m, n, k, pass);
+  Gemm gemm = linear_.product(m, n, k, pass);
   gemm.dtype = shape_.dtype;
   return gemm;
 }
@@ -154,14 +154,15 @@ Gemm MoeLowering::router_product(std::int64_t m, std::int64_t n, std::int64_t k,
 void MoeLowering::route() {
   build_.compute("router_gemm", router_product(shape_.local_tokens, arch_.experts, arch_.hidden,
                                                GemmPass::Forward));
-  layer_.memory_bound("router_top_k", MemoryBoundKind::Softmax,
-                      shape_.local_tokens * ((shape_.element + 2 * kFp32Bytes) * arch_.experts +
-                                             2 * kFp32Bytes * arch_.experts_per_token));
+  elementwise_.memory_bound(
+      "router_top_k", MemoryBoundKind::Softmax,
+      shape_.local_tokens * ((shape_.element + 2 * kFp32Bytes) * arch_.experts +
+                             2 * kFp32Bytes * arch_.experts_per_token));
 }
 
 OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass) {
-  const Gemm one = layer_.product(1, n, k, pass);
-  if (pass != GemmPass::WeightGrad) layer_.dequantise(name, std::ssize(rows_.received) * n * k);
+  const Gemm one = linear_.product(1, n, k, pass);
+  if (pass != GemmPass::WeightGrad) linear_.dequantise(name, std::ssize(rows_.received) * n * k);
   return build_.compute(
       name, GroupedGemm{.rows = rows_.received,
                         .n = n,
@@ -182,12 +183,12 @@ void MoeLowering::activate_experts() {
   if (fused()) return;
   const std::int64_t up = arch_.ffn_inputs() * rows_.total() * inner_;
   if (arch_.clamped_experts) elementwise("expert_clamp", 4 * shape_.element * up, 3);
-  layer_.activation_forward("expert_activation", rows_.total() * inner_);
+  elementwise_.activation_forward("expert_activation", rows_.total() * inner_);
 }
 
 void MoeLowering::activate_experts_backward() {
   if (fused()) return;
-  layer_.activation_backward("expert_activation_backward", rows_.total() * inner_);
+  elementwise_.activation_backward("expert_activation_backward", rows_.total() * inner_);
   if (!arch_.clamped_experts) return;
   const std::int64_t half = rows_.total() * inner_;
   const std::int64_t gate = 3 * shape_.element + 2;
@@ -226,15 +227,15 @@ void MoeLowering::experts_forward() {
 void MoeLowering::shared_forward() {
   if (arch_.shared_ffn == 0) return;
   const std::int64_t tokens = shape_.tokens;
-  layer_.gather_sequence("shared_all_gather");
-  layer_.dequantise("shared_up", arch_.ffn_inputs() * shared_ * arch_.hidden);
-  build_.compute("shared_up_gemm", layer_.product(tokens, arch_.ffn_inputs() * shared_,
-                                                  arch_.hidden, GemmPass::Forward));
-  layer_.activation_forward("shared_activation", tokens * shared_);
-  layer_.dequantise("shared_down", shared_ * arch_.hidden);
+  tensor_.gather_sequence("shared_all_gather");
+  linear_.dequantise("shared_up", arch_.ffn_inputs() * shared_ * arch_.hidden);
+  build_.compute("shared_up_gemm", linear_.product(tokens, arch_.ffn_inputs() * shared_,
+                                                   arch_.hidden, GemmPass::Forward));
+  elementwise_.activation_forward("shared_activation", tokens * shared_);
+  linear_.dequantise("shared_down", shared_ * arch_.hidden);
   build_.compute("shared_down_gemm",
-                 layer_.product(tokens, arch_.hidden, shared_, GemmPass::Forward));
-  layer_.join_partial_sums("shared_join");
+                 linear_.product(tokens, arch_.hidden, shared_, GemmPass::Forward));
+  tensor_.join_partial_sums("shared_join");
 }
 
 void MoeLowering::forward() {
@@ -263,19 +264,19 @@ void MoeLowering::forward() {
   gather_tokens("expert_output_all_gather", arch_.hidden * shape_.element);
   if (!plan_.experts.overlap_shared) shared_forward();
   if (arch_.shared_ffn > 0) {
-    layer_.memory_bound("shared_add", MemoryBoundKind::Elementwise,
-                        3 * shape_.element * shape_.local_tokens * arch_.hidden);
+    elementwise_.memory_bound("shared_add", MemoryBoundKind::Elementwise,
+                              3 * shape_.element * shape_.local_tokens * arch_.hidden);
   }
 }
 
 void MoeLowering::experts_backward(BackwardPart part) {
-  const bool full = part == BackwardPart::Full && !layer_.frozen();
+  const bool full = part == BackwardPart::Full && !linear_.frozen();
   const std::int64_t columns = arch_.ffn_inputs() * inner_;
   sort_rows("expert_unsort_backward");
   join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
   add_expert_biases_backward();
-  if (layer_.again().expert_activation && !layer_.again().experts) {
-    layer_.repeat([this] { activate_experts(); });
+  if (tools_.again.expert_activation && !tools_.again.experts) {
+    tools_.repeat([this] { activate_experts(); });
   }
   if (plan_.experts.dispatch_precision != DataType::Fp8)
     quantise_rows("expert_down_quantise", arch_.hidden);
@@ -291,21 +292,18 @@ void MoeLowering::experts_backward(BackwardPart part) {
 
 void MoeLowering::shared_backward(BackwardPart part) {
   if (arch_.shared_ffn == 0) return;
-  if (layer_.again().shared_experts && !layer_.again().experts) {
-    layer_.repeat([this] { shared_forward(); });
+  if (tools_.again.shared_experts && !tools_.again.experts) {
+    tools_.repeat([this] { shared_forward(); });
   }
-  shared_down_ = layer_.row_backward("shared_down", shared_, part);
-  layer_.activation_backward("shared_activation_backward", shape_.tokens * shared_);
-  shared_up_ = layer_.column_backward("shared_up", arch_.ffn_inputs() * shared_, part);
+  shared_down_ = tensor_.row_backward("shared_down", shared_, part);
+  elementwise_.activation_backward("shared_activation_backward", shape_.tokens * shared_);
+  shared_up_ = tensor_.column_backward("shared_up", arch_.ffn_inputs() * shared_, part);
 }
 
-void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
-  if (part == BackwardPart::Weight) {
-    weight_backward(ready);
-    return;
-  }
-  if (layer_.again().norms) layer_.repeat([this] { layer_.norm_forward("ffn_norm"); });
-  if (layer_.again().experts) layer_.repeat([this] { forward(); });
+std::vector<ReadyGradient> MoeLowering::backward(BackwardPart part) {
+  if (part == BackwardPart::Weight) return weight_backward();
+  if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
+  if (tools_.again.experts) tools_.repeat([this] { forward(); });
   cast_rows("combine_gradient_cast");
   permute("unpermute_backward");
   const OpIndex combined =
@@ -318,47 +316,72 @@ void MoeLowering::backward(BackwardPart part, std::vector<ReadyGradient>* ready)
   gather_tokens("expert_input_gradient_all_gather",
                 arch_.hidden * shape_.element + kFp32Bytes * arch_.experts_per_token);
   if (!plan_.experts.overlap_shared) shared_backward(part);
-  layer_.memory_bound("router_top_k_backward", MemoryBoundKind::Softmax,
-                      shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
+  elementwise_.memory_bound(
+      "router_top_k_backward", MemoryBoundKind::Softmax,
+      shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
   build_.compute("router_dgrad", router_product(shape_.local_tokens, arch_.hidden, arch_.experts,
                                                 GemmPass::DataGrad));
-  if (part == BackwardPart::Full && !layer_.frozen())
+  if (part == BackwardPart::Full && !linear_.frozen())
     router_ = build_.compute(
         "router_wgrad",
         router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
-  report(ready);
+  return final_gradients();
 }
 
-void MoeLowering::weight_backward(std::vector<ReadyGradient>* ready) {
-  if (layer_.frozen()) return report(ready);
+std::vector<ReadyGradient> MoeLowering::weight_backward() {
+  if (linear_.frozen()) return final_gradients();
   down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
   up_ = grouped("expert_up_wgrad", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::WeightGrad);
   if (arch_.shared_ffn > 0) {
-    shared_down_ = layer_.row_backward("shared_down", shared_, BackwardPart::Weight);
+    shared_down_ = tensor_.row_backward("shared_down", shared_, BackwardPart::Weight);
     shared_up_ =
-        layer_.column_backward("shared_up", arch_.ffn_inputs() * shared_, BackwardPart::Weight);
+        tensor_.column_backward("shared_up", arch_.ffn_inputs() * shared_, BackwardPart::Weight);
   }
   router_ = build_.compute(
       "router_wgrad",
       router_product(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
-  report(ready);
+  return final_gradients();
 }
 
 // In the order of layer_entries (entries.hpp). Beside adapters nothing of it is trained: the
 // entries are empty, and final with whatever came last.
-void MoeLowering::report(std::vector<ReadyGradient>* ready) {
-  if (ready == nullptr) return;
-  const bool frozen = layer_.frozen();
+std::vector<ReadyGradient> MoeLowering::final_gradients() const {
+  std::vector<ReadyGradient> ready;
+  const bool frozen = linear_.frozen();
   const OpIndex last = build_.last_compute();
   if (!frozen) {
-    ready->push_back({.op = down_, .expert = true});
-    ready->push_back({.op = up_, .expert = true});
+    ready.push_back({.op = down_, .expert = true});
+    ready.push_back({.op = up_, .expert = true});
   }
   if (arch_.shared_ffn > 0) {
-    ready->push_back({.op = frozen ? last : shared_down_});
-    ready->push_back({.op = frozen ? last : shared_up_});
+    ready.push_back({.op = frozen ? last : shared_down_});
+    ready.push_back({.op = frozen ? last : shared_up_});
   }
-  ready->push_back({.op = frozen ? last : router_});
+  ready.push_back({.op = frozen ? last : router_});
+  return ready;
+}
+
+LayerBlockKind experts_block() {
+  return {.name = "experts",
+          .half = LayerHalf::FeedForward,
+          .is_at = [](const Architecture& a,
+                      std::int64_t layer) { return a.kind_of(layer) == LayerKind::Moe; },
+          .variant = [](const LayerTools& tools) -> std::optional<BlockVariant> {
+            if (tools.shape.routing->by_microbatch()) return std::nullopt;
+            return tools.shape.routing->key_of({.layer = tools.build.tags().layer});
+          },
+          .forward =
+              [](LayerTools& tools) {
+                MoeLowering(tools).forward();
+                tools.elementwise.residual_forward("ffn");
+              },
+          .backward =
+              [](LayerTools& tools, BackwardPart part) {
+                std::vector<ReadyGradient> ready = tools.elementwise.residual_backward("ffn", part);
+                const auto own = MoeLowering(tools).backward(part);
+                ready.insert(ready.end(), own.begin(), own.end());
+                return ready;
+              }};
 }
 
 }  // namespace trainyard

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "models/expert_routing.hpp"
-#include "models/lower/layer.hpp"
+#include "models/lower/layer_block.hpp"
 
 namespace trainyard {
 
@@ -46,15 +46,14 @@ struct RowBytes {
 };
 [[nodiscard]] RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision);
 
-class MoeLowering {
+class MoeLowering : BlockWriter {
  public:
-  // REQUIRES: shape.routing is set; the builder's tags say which layer and microbatch it is.
-  MoeLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
-              LayerLowering& layer);
+  // REQUIRES: the shape's routing is set; the builder's tags say which layer and microbatch it is.
+  explicit MoeLowering(LayerTools& tools);
 
   void forward();  // from the norm's output to what is added to the residual
   // Dense gradients (shared experts, router, norm) and those of the experts, marked as such.
-  void backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  std::vector<ReadyGradient> backward(BackwardPart part);
 
  private:
   enum class Way : std::uint8_t { ToExperts, ToTokens };
@@ -84,14 +83,9 @@ class MoeLowering {
   void experts_forward();
   void experts_backward(BackwardPart part);
   OpIndex grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass);
-  void weight_backward(std::vector<ReadyGradient>* ready);
-  void report(std::vector<ReadyGradient>* ready);
+  std::vector<ReadyGradient> weight_backward();
+  [[nodiscard]] std::vector<ReadyGradient> final_gradients() const;
 
-  const TrainingPlan& plan_;
-  const Architecture& arch_;
-  const StepShape& shape_;
-  ProgramBuilder& build_;
-  LayerLowering& layer_;
   RoutingQuery query_;       // this layer and microbatch at this place
   ExpertRows rows_;          // of them
   std::int64_t tokens_ = 0;  // whose rows this rank sends

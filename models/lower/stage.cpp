@@ -411,7 +411,8 @@ void StageLowering::write_layer_backward(const Chunk& chunk, const RecomputeUnit
   const LayerMemory& memory = memory_of(build_.tags());
   if (part != BackwardPart::Weight) begin_layer_backward(chunk, again, layer, step.place);
   const OpIndex first = build_.next();
-  layer_.backward(part, trained ? &ready_ : nullptr);
+  const std::vector<ReadyGradient> gradients = layer_.backward(part);
+  if (trained) ready_.insert(ready_.end(), gradients.begin(), gradients.end());
   const OpIndex end = build_.last_compute();
   if (part == BackwardPart::Weight) {
     build_.allocate(first, Category::Workspace, memory.weight_workspace);

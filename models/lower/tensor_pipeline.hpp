@@ -16,8 +16,8 @@
 #include <string_view>
 #include <utility>
 
-#include "models/lower/layer.hpp"
 #include "models/lower/program_builder.hpp"
+#include "models/lower/step_shape.hpp"
 
 namespace trainyard {
 

@@ -16,7 +16,7 @@
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/gradients.hpp"
-#include "models/lower/layer.hpp"
+#include "models/lower/step_shape.hpp"
 
 namespace trainyard {
 

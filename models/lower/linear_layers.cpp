@@ -1,13 +1,12 @@
-// What stands beside the products of a layer's matrices: low-rank adapters on frozen ones
-// (models/adapters.hpp), and the casts that their storage and the recipe's precision ask for.
-//
 // Forward x A, then (x A) B; backward the gradient of x A from B, of x from A, and the gradients of
 // both factors. A frozen matrix has no weight gradient. What adapters add on a row-parallel matrix
 // is a partial sum like the matrix's own and is joined with it.
+#include "models/lower/linear_layers.hpp"
+
 #include <cmath>
+#include <string>
 
 #include "models/frozen.hpp"
-#include "models/lower/layer.hpp"
 
 namespace trainyard {
 
@@ -28,11 +27,25 @@ void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, cons
 
 }  // namespace
 
-std::vector<Adapter> LayerLowering::adapters_here() const {
+Gemm LinearLayers::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  // Sharded weights have no gradient beside them to add to: autograd writes a new one.
+  const bool accumulates = pass == GemmPass::WeightGrad &&
+                           plan_.training.gradient_precision == DataType::Fp32 &&
+                           plan_.parallelism.zero_stage < 3 && !plan_.gradient_passes.accumulate;
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .batch = 1,
+          .dtype = plan_.recipe.products.value_or(shape_.dtype),
+          .pass = pass,
+          .accumulate_fp32 = accumulates};
+}
+
+std::vector<Adapter> LinearLayers::adapters_here() const {
   return trains_layer(plan_, build_.tags().layer) ? adapters_ : std::vector<Adapter>{};
 }
 
-void LayerLowering::adapters_forward(std::string_view name) {
+void LinearLayers::adapters_forward(std::string_view name) {
   each_on(adapters_here(), name, [this](const Adapter& adapter) {
     build_.compute(adapter.target + "_adapter_in",
                    product(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
@@ -43,7 +56,7 @@ void LayerLowering::adapters_forward(std::string_view name) {
 
 // Back through both factors, the last one first: the products of the input gradient where `weights`
 // is false, else those of the factors' own gradients.
-void LayerLowering::adapters_back(std::string_view name, bool weights) {
+void LinearLayers::adapters_back(std::string_view name, bool weights) {
   const GemmPass pass = weights ? GemmPass::WeightGrad : GemmPass::DataGrad;
   const std::string_view suffix = weights ? "_wgrad" : "_dgrad";
   each_on(adapters_here(), name, [&](const Adapter& adapter) {
@@ -57,33 +70,33 @@ void LayerLowering::adapters_back(std::string_view name, bool weights) {
   });
 }
 
-void LayerLowering::adapters_dgrad(std::string_view name) { adapters_back(name, false); }
+void LinearLayers::adapters_dgrad(std::string_view name) { adapters_back(name, false); }
 
-OpIndex LayerLowering::adapters_wgrad(std::string_view name) {
+OpIndex LinearLayers::adapters_wgrad(std::string_view name) {
   adapters_back(name, true);
   return build_.last_compute();
 }
 
-void LayerLowering::dequantise(std::string_view name, std::int64_t parameters) {
+void LinearLayers::dequantise(std::string_view name, std::int64_t parameters) {
   if (!frozen() || !dequantises(plan_.training)) return;
   const double bytes = frozen_bytes(plan_.training) + static_cast<double>(shape_.element);
-  memory_bound(std::string(name) + "_dequantise", MemoryBoundKind::Cast,
-               std::llround(static_cast<double>(parameters) * bytes));
+  elementwise_.memory_bound(std::string(name) + "_dequantise", MemoryBoundKind::Cast,
+                            std::llround(static_cast<double>(parameters) * bytes));
 }
 
 // Quantised as it stands and transposed, for the product and for the weight gradient: 2 bytes read,
 // 1 + 1 written. What is gathered in 8 bits is quantised before, 2 bytes read and 1 written of each
 // rank's share, and transposed after, 1 read and 1 written of all.
-void LayerLowering::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
-                            Rows rows) {
+void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
+                           Rows rows) {
   const std::string text(name);
   dequantise(name, parameters);
   if (plan_.recipe.products != DataType::Fp8) return;
   const bool shared = rows == Rows::Gathered && shape_.sequence_parallel && shape_.tensor > 1 &&
                       plan_.recipe.sequence_wire == DataType::Fp8;
-  memory_bound(text + "_quantise", MemoryBoundKind::Cast,
-               shared ? elements / shape_.tensor * (shape_.element + 1) + 2 * elements
-                      : elements * (shape_.element + 2));
+  elementwise_.memory_bound(text + "_quantise", MemoryBoundKind::Cast,
+                            shared ? elements / shape_.tensor * (shape_.element + 1) + 2 * elements
+                                   : elements * (shape_.element + 2));
 }
 
 }  // namespace trainyard

@@ -1,0 +1,30 @@
+// The core of an attention block, fused (flash) or as the separate products and softmax of older
+// stacks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/lower/layer_block.hpp"
+
+namespace trainyard {
+
+// Layers may differ in their window, and microbatches in the lengths of their documents.
+[[nodiscard]] std::optional<BlockVariant> attention_variant(const LayerTools& tools);
+
+class AttentionCore : BlockWriter {
+ public:
+  explicit AttentionCore(LayerTools& tools) : BlockWriter(tools) {}
+
+  void forward();
+  void backward();
+
+ private:
+  [[nodiscard]] Attention flash(bool backward) const;
+  // Sequences times heads of this rank: matrices of scores.
+  [[nodiscard]] std::int64_t score_matrices() const;
+  [[nodiscard]] MemoryBound softmax(bool backward) const;
+  [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
+};
+
+}  // namespace trainyard

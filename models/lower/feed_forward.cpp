@@ -1,0 +1,124 @@
+// The feed-forward block of a layer without experts.
+#include <array>
+
+#include "models/lower/layer_block.hpp"
+#include "models/lower/multi_head_attention.hpp"
+
+namespace trainyard {
+
+namespace {
+
+class FeedForward : BlockWriter {
+ public:
+  explicit FeedForward(LayerTools& tools) : BlockWriter(tools) {}
+
+  void forward();
+  std::vector<ReadyGradient> backward(BackwardPart part);
+
+ private:
+  using Weights = std::array<OpIndex, 2>;  // where their gradients are final
+  Weights weight_part();
+  Weights input_part(BackwardPart part);
+  void matrices();
+  void up_forward();
+  void down_forward();
+  void second_products_again();
+  [[nodiscard]] bool stops_early() const;
+};
+
+// A layer that is checkpointed alone.
+bool FeedForward::stops_early() const {
+  const Training& t = plan_.training;
+  const bool alone = t.recompute_method != "uniform" || t.recompute_num_layers == 1;
+  return plan_.streaming.recompute_stops_early && t.recompute == Recompute::Full && alone &&
+         build_.tags().part == StepPart::Recompute;
+}
+
+void FeedForward::forward() {
+  up_forward();
+  if (stops_early() && !arch_.post_norms) return;
+  down_forward();
+  if (!stops_early()) return elementwise_.residual_forward("ffn");
+  elementwise_.norm_forward("ffn_post_norm");
+}
+
+void FeedForward::matrices() {
+  up_forward();
+  down_forward();
+}
+
+void FeedForward::up_forward() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  linear_.prepare("ffn_up", arch_.ffn_inputs() * arch_.hidden * local_ffn,
+                  shape_.tokens * arch_.hidden, Rows::Gathered);
+  tensor_.column_forward("ffn_all_gather", "ffn_up_gemm",
+                         linear_.product(shape_.tokens, arch_.ffn_inputs() * local_ffn,
+                                         arch_.hidden, GemmPass::Forward));
+  linear_.adapters_forward("ffn_up");
+  elementwise_.activation_forward("ffn_activation", shape_.tokens * local_ffn);
+}
+
+void FeedForward::down_forward() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  linear_.prepare("ffn_down", arch_.hidden * local_ffn, shape_.tokens * local_ffn);
+  linear_.adapters_forward("ffn_down");
+  tensor_.row_forward("ffn_join", "ffn_down_gemm",
+                      linear_.product(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
+}
+
+// All of a layer but attention and the products whose outputs were kept: queries, values, gate,
+// down.
+void FeedForward::second_products_again() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  MultiHeadAttention(tools_).again_beside_core();
+  elementwise_.norm_forward("ffn_norm");
+  tensor_.column_forward(
+      "ffn_all_gather", "ffn_up_gemm",
+      linear_.product(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
+  elementwise_.activation_forward("ffn_activation", shape_.tokens * local_ffn);
+}
+
+FeedForward::Weights FeedForward::weight_part() {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  const OpIndex gradient = tensor_.gather_gradient("ffn_down");
+  const OpIndex input = tensor_.gather_input("ffn_up");
+  build_.wait_for(gradient);
+  const OpIndex down = tensor_.row_wgrad("ffn_down", local_ffn);
+  build_.wait_for(input);
+  const OpIndex up = tensor_.column_wgrad("ffn_up", arch_.ffn_inputs() * local_ffn);
+  return {down, up};
+}
+
+FeedForward::Weights FeedForward::input_part(BackwardPart part) {
+  const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
+  if (tools_.again.second_products) tools_.repeat([this] { second_products_again(); });
+  if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
+  if (tools_.again.feed_forward) tools_.repeat([this] { matrices(); });
+  const OpIndex down = tensor_.row_backward("ffn_down", local_ffn, part);
+  elementwise_.activation_backward("ffn_activation_backward", shape_.tokens * local_ffn);
+  const OpIndex up = tensor_.column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);
+  return {down, up};
+}
+
+std::vector<ReadyGradient> FeedForward::backward(BackwardPart part) {
+  std::vector<ReadyGradient> ready = elementwise_.residual_backward("ffn", part);
+  for (const OpIndex op : part == BackwardPart::Weight ? weight_part() : input_part(part))
+    ready.push_back({.op = op});
+  return ready;
+}
+
+}  // namespace
+
+LayerBlockKind feed_forward_block() {
+  return {
+      .name = "feed-forward",
+      .half = LayerHalf::FeedForward,
+      .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+      .variant =
+          [](const LayerTools& /*tools*/) { return std::optional<BlockVariant>{BlockVariant{}}; },
+      .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
+      .backward = [](LayerTools& tools,
+                     BackwardPart part) { return FeedForward(tools).backward(part); }};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,208 @@
+// Multi-head latent attention (DeepSeek-AI 2405.04434 section 2.1; reference 04 section 5): queries
+// and keys with values are compressed to latents, normed, and expanded to heads again. Tensor ranks
+// share the heads. The down-projections stand on each of them and work on its part of the sequence,
+// so that under sequence parallelism it is the narrow latents that are gathered (Megatron-LM
+// multi_latent_attention.py).
+//
+// DeepSeek-V3, T tokens, t = 1: query_down T x 7168 x 1536, query T x 1536 x 24 576, key_value_down
+// T x 7168 x 576, key_value T x 512 x 32 768, projection T x 16 384 x 7168: 374 210 560 FLOPs a
+// token (tests/models/lower/moe_test.cpp).
+#include <string>
+
+#include "models/lower/attention_core.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Columns that keys without positions and values have on one tensor rank.
+std::int64_t key_value_columns(const Architecture& a, std::int64_t tensor) {
+  return a.heads * (a.head_dim - a.rope_dim + a.value_head()) / tensor;
+}
+
+class LatentAttention : BlockWriter {
+ public:
+  explicit LatentAttention(LayerTools& tools) : BlockWriter(tools), core_(tools) {}
+
+  void forward();
+  std::vector<ReadyGradient> backward(BackwardPart part);
+
+ private:
+  // The expansion of a latent of `width` to `columns`; `beside` it, what else was gathered.
+  struct LatentUp {
+    std::int64_t width = 0;
+    std::int64_t beside = 0;
+    std::int64_t columns = 0;
+  };
+  void norm(std::string_view name, std::int64_t width, Way way);
+  void down(std::string_view name, std::int64_t width, std::int64_t beside);
+  OpIndex up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
+  OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
+                        BackwardPart part);
+  void up_again();
+  void heads(std::string_view rope, std::string_view assembly, Way way);
+  [[nodiscard]] std::int64_t query_inputs() const;
+
+  AttentionCore core_;
+};
+
+void LatentAttention::norm(std::string_view name, std::int64_t width, Way way) {
+  const StreamingOperation& norm = plan_.streaming.rms_norm;
+  elementwise_.stream(name, MemoryBoundKind::Norm,
+                      way == Way::Forward ? norm.forward : norm.backward,
+                      shape_.local_tokens * width);
+}
+
+// Down to a latent and its norm, on this rank's part of the sequence, then the whole sequence.
+void LatentAttention::down(std::string_view name, std::int64_t width, std::int64_t beside) {
+  const std::string text(name);
+  build_.compute(text + "_gemm", linear_.product(shape_.local_tokens, width + beside, arch_.hidden,
+                                                 GemmPass::Forward));
+  norm(text + "_norm", width, Way::Forward);
+  if (!shape_.sequence_parallel) return;
+  tensor_.collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
+                     text + "_all_gather", true);
+}
+
+std::int64_t LatentAttention::query_inputs() const {
+  return arch_.query_latent > 0 ? arch_.query_latent : arch_.hidden;
+}
+
+// Positions go into a part of each query head and one key part that all heads share; then every key
+// head is put together from its own part and the shared one, or its gradient taken apart.
+void LatentAttention::heads(std::string_view rope, std::string_view assembly, Way way) {
+  const std::int64_t heads = arch_.heads / shape_.tensor;
+  const StreamingOperation& turned = plan_.streaming.rotary;
+  elementwise_.stream(rope, MemoryBoundKind::Rope,
+                      way == Way::Forward ? turned.forward : turned.backward,
+                      shape_.tokens * (heads + 1) * arch_.rope_dim);
+  elementwise_.memory_bound(assembly, MemoryBoundKind::Elementwise,
+                            2 * shape_.element * shape_.tokens * heads * arch_.head_dim);
+}
+
+void LatentAttention::forward() {
+  if (arch_.query_latent > 0) {
+    down("query_down", arch_.query_latent, 0);
+  } else {
+    tensor_.gather_sequence("attention_all_gather");
+  }
+  build_.compute("query_gemm", linear_.product(shape_.tokens, arch_.query_width() / shape_.tensor,
+                                               query_inputs(), GemmPass::Forward));
+  down("key_value_down", arch_.kv_latent, arch_.rope_dim);
+  build_.compute("key_value_gemm",
+                 linear_.product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
+                                 arch_.kv_latent, GemmPass::Forward));
+  heads("rope", "key_assembly", Way::Forward);
+  core_.forward();
+  build_.compute("projection_gemm",
+                 linear_.product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
+                                 GemmPass::Forward));
+  tensor_.join_partial_sums("attention_join");
+  elementwise_.residual_forward("attention");
+}
+
+// Queries, keys and values once more from the latents that were kept, which are normed again.
+void LatentAttention::up_again() {
+  if (arch_.query_latent > 0) {
+    norm("query_down_norm", arch_.query_latent, Way::Forward);
+    build_.compute("query_gemm", linear_.product(shape_.tokens, arch_.query_width() / shape_.tensor,
+                                                 query_inputs(), GemmPass::Forward));
+  }
+  norm("key_value_down_norm", arch_.kv_latent, Way::Forward);
+  build_.compute("key_value_gemm",
+                 linear_.product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
+                                 arch_.kv_latent, GemmPass::Forward));
+  heads("rope", "key_assembly", Way::Forward);
+}
+
+// The expansion of a latent: its gradients are partial sums over the tensor ranks' heads.
+OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, BackwardPart part) {
+  const std::string text(name);
+  const auto wgrad = [&] {
+    return build_.compute(text + "_wgrad", linear_.product(up.columns, up.width, shape_.tokens,
+                                                           GemmPass::WeightGrad));
+  };
+  if (shape_.sequence_parallel && part != BackwardPart::Input) {
+    tensor_.collective(CollectiveOp::AllGather, shape_.tokens * up.width * shape_.element,
+                       text + "_input_all_gather", true);
+  }
+  if (part == BackwardPart::Weight) return wgrad();
+  build_.compute(text + "_dgrad",
+                 linear_.product(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
+  const bool overlap = plan_.parallelism.overlap_tensor;
+  const CollectiveOp op =
+      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const OpIndex reduced = tensor_.collective(
+      op, shape_.tokens * (up.width + up.beside) * shape_.element, text + "_dgrad_join", !overlap);
+  const OpIndex last = part == BackwardPart::Full ? wgrad() : kNone;
+  if (overlap) build_.wait_for(reduced);
+  return last;
+}
+
+OpIndex LatentAttention::down_backward(std::string_view name, std::int64_t width,
+                                       std::int64_t beside, BackwardPart part) {
+  const std::string text(name);
+  const auto wgrad = [&] {
+    return build_.compute(
+        text + "_wgrad",
+        linear_.product(width + beside, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
+  };
+  if (part == BackwardPart::Weight) return wgrad();
+  norm(text + "_norm_backward", width, Way::Backward);
+  build_.compute(text + "_dgrad", linear_.product(shape_.local_tokens, arch_.hidden, width + beside,
+                                                  GemmPass::DataGrad));
+  return part == BackwardPart::Full ? wgrad() : kNone;
+}
+
+std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
+  std::vector<ReadyGradient> ready = elementwise_.residual_backward("attention", part);
+  const bool inputs = part != BackwardPart::Weight;
+  const OpIndex projection =
+      tensor_.row_backward("projection", arch_.output_width() / shape_.tensor, part);
+  if (inputs) {
+    if (tools_.again.latent_up) tools_.repeat([this] { up_again(); });
+    core_.backward();
+    heads("rope_backward", "key_assembly_backward", Way::Backward);
+  }
+  const OpIndex key_value = up_backward("key_value",
+                                        {.width = arch_.kv_latent,
+                                         .beside = arch_.rope_dim,
+                                         .columns = key_value_columns(arch_, shape_.tensor)},
+                                        part);
+  if (inputs && tools_.again.norms)
+    tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
+  const OpIndex key_value_down =
+      down_backward("key_value_down", arch_.kv_latent, arch_.rope_dim, part);
+  const std::int64_t queries = arch_.query_width() / shape_.tensor;
+  OpIndex query = kNone;
+  OpIndex query_down = kNone;
+  if (arch_.query_latent > 0) {
+    query =
+        up_backward("query", {.width = arch_.query_latent, .beside = 0, .columns = queries}, part);
+    query_down = down_backward("query_down", arch_.query_latent, 0, part);
+  } else {
+    query = tensor_.column_backward("query", queries, part);
+  }
+  if (inputs) {  // both ways lead to the same input
+    elementwise_.memory_bound("latent_gradient_add", MemoryBoundKind::Elementwise,
+                              3 * shape_.element * shape_.local_tokens * arch_.hidden);
+  }
+  for (const OpIndex op : {projection, key_value, key_value_down, query})
+    ready.push_back({.op = op});
+  if (arch_.query_latent > 0) ready.push_back({.op = query_down});
+  return ready;
+}
+
+}  // namespace
+
+LayerBlockKind latent_attention_block() {
+  return {.name = "latent attention",
+          .half = LayerHalf::Attention,
+          .is_at = [](const Architecture& a, std::int64_t /*layer*/) { return a.latent(); },
+          .variant = attention_variant,
+          .forward = [](LayerTools& tools) { LatentAttention(tools).forward(); },
+          .backward = [](LayerTools& tools,
+                         BackwardPart part) { return LatentAttention(tools).backward(part); }};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,47 @@
+// A layer is an attention block and a feed-forward block, each of one kind: the seam behind which
+// kinds stand. A new kind is a file with its writer and a row in layer_block.cpp.
+//
+//   layer_block_at(architecture, LayerHalf::Attention, layer).forward(tools);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "models/lower/layer_tools.hpp"
+
+namespace trainyard {
+
+enum class LayerHalf : std::uint8_t { Attention, FeedForward };
+
+// Beside its kind, what tells a block from that of another layer.
+using BlockVariant = std::array<std::int64_t, 3>;
+
+struct LayerBlockKind {
+  std::string_view name;
+  LayerHalf half = LayerHalf::Attention;
+  bool (*is_at)(const Architecture& architecture, std::int64_t layer) = nullptr;
+  // Blocks of one variant write the same operations in every microbatch; none where they may differ
+  // from one microbatch to the next. The builder's tags name the layer, here and below.
+  std::optional<BlockVariant> (*variant)(const LayerTools& tools) = nullptr;
+  // From the norm's output to the sum with what went round the block.
+  void (*forward)(LayerTools& tools) = nullptr;
+  // From the gradient of that sum to that of the norm's output; the gradients of weights in the
+  // order they become final (entries.hpp).
+  std::vector<ReadyGradient> (*backward)(LayerTools& tools, BackwardPart part) = nullptr;
+};
+
+[[nodiscard]] std::span<const LayerBlockKind> layer_block_kinds();
+// The first kind in the table that says it is at that layer.
+[[nodiscard]] const LayerBlockKind& layer_block_at(const Architecture& architecture, LayerHalf half,
+                                                   std::int64_t layer);
+
+[[nodiscard]] LayerBlockKind latent_attention_block();
+[[nodiscard]] LayerBlockKind multi_head_attention_block();
+[[nodiscard]] LayerBlockKind experts_block();
+[[nodiscard]] LayerBlockKind feed_forward_block();
+
+}  // namespace trainyard

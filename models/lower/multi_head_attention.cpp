@@ -1,0 +1,142 @@
+#include "models/lower/multi_head_attention.hpp"
+
+#include "models/architecture/shard.hpp"
+
+namespace trainyard {
+
+std::int64_t MultiHeadAttention::all_heads_bytes() const {
+  return shape_.tokens * (arch_.query_width() + 2 * arch_.kv_width()) * shape_.element;
+}
+
+void MultiHeadAttention::gather_heads() {
+  if (replicates_kv_heads(arch_, shape_.tensor))
+    tensor_.collective(CollectiveOp::AllGather, all_heads_bytes(), "qkv_heads_all_gather", true);
+}
+
+void MultiHeadAttention::scatter_head_gradients() {
+  if (replicates_kv_heads(arch_, shape_.tensor))
+    tensor_.collective(CollectiveOp::ReduceScatter, all_heads_bytes(), "qkv_heads_reduce_scatter",
+                       true);
+}
+
+std::int64_t MultiHeadAttention::query_and_key_width() const {
+  return arch_.query_width() / shape_.tensor + kv_width_per_rank(arch_, shape_.tensor);
+}
+
+// Over each head of queries and of keys, where the model has such norms.
+void MultiHeadAttention::head_norms(std::string_view name, Way way) {
+  if (!arch_.qk_norm) return;
+  const StreamingOperation& norm = plan_.streaming.rms_norm;
+  const std::int64_t width = query_and_key_width();
+  elementwise_.stream(name, MemoryBoundKind::Norm,
+                      way == Way::Forward ? norm.forward : norm.backward, shape_.tokens * width);
+}
+
+void MultiHeadAttention::rotary(std::string_view name, Way way) {
+  if (arch_.positions != Positions::Rotary) return;
+  const StreamingOperation& turned = plan_.streaming.rotary;
+  const std::int64_t width = query_and_key_width();
+  elementwise_.stream(name, MemoryBoundKind::Rope,
+                      way == Way::Forward ? turned.forward : turned.backward,
+                      shape_.tokens * width);
+}
+
+// Keys and values, each read once and written for all query heads; or their gradients, read for all
+// and written once.
+void MultiHeadAttention::repeat_heads(std::string_view name) {
+  if (!plan_.streaming.repeated_heads || arch_.heads == arch_.kv_heads) return;
+  const std::int64_t width = 2 * query_and_key_width();
+  elementwise_.memory_bound(name, MemoryBoundKind::Elementwise,
+                            shape_.element * shape_.tokens * width, 2);
+}
+
+void MultiHeadAttention::join_attention_gradients() {
+  if (!plan_.streaming.joined_gradients) return;
+  const std::int64_t width = query_and_key_width() + kv_width_per_rank(arch_, shape_.tensor);
+  elementwise_.memory_bound("qkv_gradient_join", MemoryBoundKind::Elementwise,
+                            2 * shape_.element * shape_.tokens * width);
+}
+
+void MultiHeadAttention::forward() {
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  linear_.prepare("qkv", arch_.hidden * qkv_width / shape_.tensor, shape_.tokens * arch_.hidden,
+                  Rows::Gathered);
+  tensor_.column_forward(
+      "attention_all_gather", "qkv_gemm",
+      linear_.product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+  linear_.adapters_forward("qkv");
+  gather_heads();
+  head_norms("qk_norm", Way::Forward);
+  rotary("rope", Way::Forward);
+  repeat_heads("repeat_heads");
+  core_.forward();
+  linear_.prepare("projection", arch_.hidden * arch_.query_width() / shape_.tensor,
+                  shape_.tokens * arch_.query_width() / shape_.tensor);
+  linear_.adapters_forward("projection");
+  tensor_.row_forward("attention_join", "projection_gemm",
+                      linear_.product(shape_.tokens, arch_.hidden,
+                                      arch_.query_width() / shape_.tensor, GemmPass::Forward));
+  elementwise_.residual_forward("attention");
+}
+
+// The first half of a layer whose core's output was kept, with queries and values; the sum over the
+// tensor ranks was kept too, and what is gathered is gathered again.
+void MultiHeadAttention::again_beside_core() {
+  const std::int64_t keys = arch_.kv_width() / shape_.tensor;
+  elementwise_.norm_forward("attention_norm");
+  tensor_.column_forward("attention_all_gather", "key_gemm",
+                         linear_.product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
+  gather_heads();
+  head_norms("qk_norm", Way::Forward);
+  rotary("rope", Way::Forward);
+  repeat_heads("repeat_heads");
+  build_.compute("projection_gemm",
+                 linear_.product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
+                                 GemmPass::Forward));
+  elementwise_.residual_forward("attention");
+}
+
+MultiHeadAttention::Weights MultiHeadAttention::weight_part() {
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  const OpIndex gradient = tensor_.gather_gradient("projection");
+  const OpIndex input = tensor_.gather_input("qkv");
+  build_.wait_for(gradient);
+  const OpIndex projection = tensor_.row_wgrad("projection", arch_.query_width() / shape_.tensor);
+  build_.wait_for(input);
+  const OpIndex qkv = tensor_.column_wgrad("qkv", qkv_width / shape_.tensor);
+  return {projection, qkv};
+}
+
+MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
+  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
+  const OpIndex projection =
+      tensor_.row_backward("projection", arch_.query_width() / shape_.tensor, part);
+  core_.backward();
+  repeat_heads("repeat_heads_backward");
+  rotary("rope_backward", Way::Backward);
+  head_norms("qk_norm_backward", Way::Backward);
+  join_attention_gradients();
+  scatter_head_gradients();
+  if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
+  const OpIndex qkv = tensor_.column_backward("qkv", qkv_width / shape_.tensor, part);
+  return {projection, qkv};
+}
+
+std::vector<ReadyGradient> MultiHeadAttention::backward(BackwardPart part) {
+  std::vector<ReadyGradient> ready = elementwise_.residual_backward("attention", part);
+  for (const OpIndex op : part == BackwardPart::Weight ? weight_part() : input_part(part))
+    ready.push_back({.op = op});
+  return ready;
+}
+
+LayerBlockKind multi_head_attention_block() {
+  return {.name = "attention",
+          .half = LayerHalf::Attention,
+          .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+          .variant = attention_variant,
+          .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
+          .backward = [](LayerTools& tools,
+                         BackwardPart part) { return MultiHeadAttention(tools).backward(part); }};
+}
+
+}  // namespace trainyard

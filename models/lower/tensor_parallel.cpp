@@ -1,0 +1,150 @@
+#include "models/lower/tensor_parallel.hpp"
+
+#include <string>
+
+#include "models/lower/tensor_pipeline.hpp"
+
+namespace trainyard {
+
+OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
+                                   bool blocking, std::optional<DataType> wire) {
+  if (shape_.tensor == 1) return kNone;
+  const Call call{.op = op,
+                  .bytes = bytes,
+                  .dtype = wire.value_or(shape_.dtype),
+                  .algorithm = plan_.collectives.of(GroupKind::Tensor, op)};
+  if (op == CollectiveOp::ReduceScatter) elementwise_.copy_sequence(name, bytes);
+  const OpIndex index =
+      build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
+  if (!blocking) return index;
+  build_.wait_for(index);
+  if (op == CollectiveOp::AllGather) elementwise_.copy_sequence(name, bytes);
+  return index;
+}
+
+void TensorParallel::join_partial_sums(std::string_view name) {
+  const CollectiveOp op =
+      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  collective(op, shape_.message, name, true);
+}
+
+void TensorParallel::gather_sequence(std::string_view name) {
+  if (shape_.sequence_parallel) collective(CollectiveOp::AllGather, shape_.message, name, true);
+}
+
+OpIndex TensorParallel::gather_operand(std::string_view name, DataType product, bool blocking) {
+  if (!shape_.sequence_parallel) return kNone;
+  const bool narrow = product == plan_.recipe.products && plan_.recipe.sequence_wire.has_value();
+  if (!narrow) return collective(CollectiveOp::AllGather, shape_.message, name, blocking);
+  return collective(CollectiveOp::AllGather, wire_bytes(), name, blocking,
+                    *plan_.recipe.sequence_wire);
+}
+
+// Of all rows of an operand as they are gathered.
+std::int64_t TensorParallel::wire_bytes() const {
+  const DataType wire = plan_.recipe.sequence_wire.value_or(shape_.dtype);
+  return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
+}
+
+bool TensorParallel::chunked() const {
+  return plan_.parallelism.chunked_tensor && shape_.sequence_parallel;
+}
+
+TensorPipeline TensorParallel::pipeline() const {
+  return {shape_, build_, plan_.collectives.of(GroupKind::Tensor, CollectiveOp::SendRecv)};
+}
+
+void TensorParallel::column_forward(std::string_view gather, std::string_view name,
+                                    const Gemm& product) {
+  if (chunked()) {
+    const bool narrow = product.dtype == plan_.recipe.products;
+    pipeline().gather_then(name, product, narrow ? wire_bytes() : shape_.message);
+    return;
+  }
+  gather_operand(gather, product.dtype, true);
+  build_.compute(name, product);
+}
+
+void TensorParallel::row_forward(std::string_view join, std::string_view name,
+                                 const Gemm& product) {
+  if (chunked()) {
+    pipeline().then_scatter(name, product);
+    return;
+  }
+  build_.compute(name, product);
+  join_partial_sums(join);
+}
+
+// Gathers an operand of a weight gradient that each rank keeps a part of. With overlap the caller
+// waits for the result; without, this call does.
+OpIndex TensorParallel::gather_kept(std::string_view layer, std::string_view operand) {
+  const bool overlap = plan_.parallelism.overlap_tensor;
+  const DataType type =
+      layer == "head" ? shape_.dtype : plan_.recipe.products.value_or(shape_.dtype);
+  const std::string name = std::string(layer).append(operand).append("_all_gather");
+  const OpIndex gathered = gather_operand(name, type, !overlap);
+  return overlap ? gathered : kNone;
+}
+
+OpIndex TensorParallel::gather_input(std::string_view layer) {
+  return plan_.streaming.keeps_gathered ? kNone : gather_kept(layer, "_input");
+}
+
+OpIndex TensorParallel::gather_gradient(std::string_view layer) {
+  return gather_kept(layer, "_gradient");
+}
+
+OpIndex TensorParallel::column_wgrad(std::string_view name, std::int64_t outputs) {
+  if (linear_.frozen()) return linear_.adapters_wgrad(name);
+  Gemm wgrad = linear_.product(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad);
+  if (name == "head") wgrad.dtype = shape_.dtype;
+  return build_.compute(std::string(name) + "_wgrad", wgrad);
+}
+
+OpIndex TensorParallel::row_wgrad(std::string_view name, std::int64_t inputs) {
+  if (linear_.frozen()) return linear_.adapters_wgrad(name);
+  return build_.compute(std::string(name) + "_wgrad",
+                        linear_.product(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+}
+
+OpIndex TensorParallel::column_backward(std::string_view name, std::int64_t outputs,
+                                        BackwardPart part) {
+  if (part == BackwardPart::Weight) {
+    build_.wait_for(gather_input(name));
+    return column_wgrad(name, outputs);
+  }
+  const std::string text(name);
+  const bool overlap = plan_.parallelism.overlap_tensor;
+  Gemm dgrad = linear_.product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad);
+  if (name == "head") dgrad.dtype = shape_.dtype;
+  const OpIndex gathered = part == BackwardPart::Full ? gather_input(name) : kNone;
+  if (name != "head") linear_.prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
+  build_.compute(text + "_dgrad", dgrad);
+  linear_.adapters_dgrad(name);
+  elementwise_.join_input_gradients(name);
+  const CollectiveOp op =
+      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const OpIndex reduced =
+      collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
+  build_.wait_for(gathered);
+  const OpIndex wgrad = part == BackwardPart::Full ? column_wgrad(name, outputs) : kNone;
+  if (overlap) build_.wait_for(reduced);
+  return wgrad;
+}
+
+OpIndex TensorParallel::row_backward(std::string_view name, std::int64_t inputs,
+                                     BackwardPart part) {
+  if (part == BackwardPart::Weight) {
+    build_.wait_for(gather_gradient(name));
+    return row_wgrad(name, inputs);
+  }
+  const std::string text(name);
+  linear_.prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden,
+                  LinearLayers::Rows::Gathered);
+  column_forward(text + "_gradient_all_gather", text + "_dgrad",
+                 linear_.product(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
+  linear_.adapters_dgrad(name);
+  return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,46 @@
+// The seam between a layer and the kinds of blocks in it: the table answers for every layer of
+// every family, and only through it is a kind chosen.
+#include "models/lower/layer_block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace trainyard {
+namespace {
+
+std::string at(const Architecture& architecture, LayerHalf half, std::int64_t layer) {
+  return std::string(layer_block_at(architecture, half, layer).name);
+}
+
+TEST(LayerBlock, KindsHaveNamesOfTheirOwnAndAllTheirParts) {
+  std::set<std::string_view> names;
+  for (const LayerBlockKind& kind : layer_block_kinds()) {
+    EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
+    EXPECT_TRUE(kind.is_at && kind.variant && kind.forward && kind.backward) << kind.name;
+  }
+  EXPECT_EQ(names.size(), 4U);
+}
+
+TEST(LayerBlock, ADenseModelAttendsWithHeadsAndHasNoExperts) {
+  const Architecture dense{};
+  EXPECT_EQ(at(dense, LayerHalf::Attention, 0), "attention");
+  EXPECT_EQ(at(dense, LayerHalf::FeedForward, 0), "feed-forward");
+}
+
+// As DeepSeek-V3: latents everywhere, and experts behind the first three layers.
+TEST(LayerBlock, TheLayersOfOneModelDifferInTheirKinds) {
+  Architecture mixture;
+  mixture.kv_latent = 512;
+  mixture.experts = 256;
+  mixture.dense_layers = 3;
+  for (std::int64_t layer = 0; layer < 8; ++layer) {
+    EXPECT_EQ(at(mixture, LayerHalf::Attention, layer), "latent attention") << layer;
+    EXPECT_EQ(at(mixture, LayerHalf::FeedForward, layer), layer < 3 ? "feed-forward" : "experts")
+        << layer;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
