@@ -142,7 +142,7 @@ class ProgramBuilder {
   void write_effects(const Block& block, std::vector<Effect> effects);
   [[nodiscard]] std::size_t instance_with(OpIndex op) const;
   [[nodiscard]] std::uint8_t stream_of(OpIndex op) const;
-  // Of operations from open_ on.
+  // Where operations stand that were written since open_.
   [[nodiscard]] std::size_t written_at(OpIndex op) const { return open_written_ + (op - open_); }
   [[nodiscard]] std::span<const Operation> written_from(OpIndex op) const {
     return std::span(operations_).subspan(written_at(op));

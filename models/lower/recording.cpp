@@ -185,7 +185,7 @@ bool ProgramBuilder::same_block(std::uint32_t fresh, std::uint32_t known,
   return own_effects(fresh) == own_effects(known);
 }
 
-// By their places in the block.
+// Lists the effects of the block's own operations, by their places in the block.
 std::vector<ProgramBuilder::Effect> ProgramBuilder::own_effects(std::uint32_t block) const {
   const WrittenBlock& written = written_blocks_[block];
   std::vector<Effect> own;

@@ -78,13 +78,14 @@ class StageLowering {
     std::vector<std::tuple<StepKind, std::int32_t, std::int32_t>> steps = {};
     auto operator<=>(const BlockKind&) const = default;
   };
-  // With what the steps behind it ask of it, numbered as RecordingBorder::inside says.
+  // A block of steps also keeps the operations that later steps ask for, numbered as
+  // RecordingBorder::inside says.
   struct StepBlock : RecordedBlock {
     std::vector<OpIndex> step_begins = {};
     OpIndex done_before = kNone;
     OpIndex exchanged = kNone;
   };
-  // How many of the steps from there on are one block.
+  // Returns how many of the steps from `at` on make up one block.
   [[nodiscard]] std::size_t steps_of_block(const std::vector<ScheduleStep>& steps,
                                            std::size_t at) const;
   void write_block(std::span<const ScheduleStep> steps, bool overlapped);

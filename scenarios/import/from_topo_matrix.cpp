@@ -153,7 +153,7 @@ RowSets sets_of(const std::vector<Row>& rows, const std::vector<std::string>& jo
   return sets;
 }
 
-// By row, the first one of its set.
+// Finds for each row the first one of its set.
 std::vector<std::size_t> firsts(RowSets sets, std::size_t rows) {
   const auto all = std::views::iota(std::size_t{0}, rows);
   sets.compress_sets(all.begin(), all.end());

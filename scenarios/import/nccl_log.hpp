@@ -14,7 +14,7 @@
 
 namespace trainyard {
 
-// What a log may not tell; what is given here wins.
+// The user gives these where a log does not tell them; they win over the log.
 struct LogHints {
   std::optional<CollectiveOp> op = {};
   std::optional<std::uint32_t> ranks = {};

@@ -1,5 +1,5 @@
-// Where the stretches of a program are. Instances of a block are searched once, where what comes
-// before them is alike.
+// Finds the stretches of a program. Instances of a block are searched once where they are entered
+// in the same way.
 //
 //   std::vector<InstanceStretches> found = search_stretches(program, may_join, order);
 //   found[5].as;                        // 3: what instance 5 holds follows from instance 3
@@ -21,7 +21,8 @@ struct InstanceStretches {
   std::vector<std::vector<OpIndex>> stretches = {};  // their members, in issue order
 };
 
-// By instance. REQUIRES: what may join is the same of all instances of a block.
+// Returns the stretches of each instance. REQUIRES: all instances of a block agree on which of
+// their operations may join.
 [[nodiscard]] std::vector<InstanceStretches> search_stretches(const Program& program,
                                                               const MayJoin& may_join,
                                                               const ProgramOrder& order);

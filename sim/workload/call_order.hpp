@@ -33,9 +33,9 @@ class CallOrder {
   // Of one slot with itself: when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
 
-  // What comes before what in a program and all others of its template, if it was kept; null: it
-  // was not. Orders of many programs are not kept, for they take more room than all else; and one
-  // of which most microbatches have rows of their own is given away.
+  // Gives away the order of a program, which all programs of its template share; null where it was
+  // not kept. Orders of many programs are not kept, for they take more room than all else, nor is
+  // one of which most microbatches have rows of their own.
   [[nodiscard]] std::shared_ptr<const ProgramOrder> take_order(std::uint32_t program);
 
  private:

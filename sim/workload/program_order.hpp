@@ -23,7 +23,7 @@
 
 namespace trainyard {
 
-// Where what comes before an instance of a block enters it.
+// The edges through which earlier operations enter an instance of a block.
 struct BlockEntries {
   struct Edge {
     OpIndex place = 0;        // of the operation that waits, in the block
@@ -31,7 +31,7 @@ struct BlockEntries {
   };
   std::uint32_t count = 0;
   std::vector<Edge> edges = {};  // in issue order
-  // By stream in use, in the order of first use: the places of its first and last operation.
+  // Streams in the order of first use, with the places of their first and last operations.
   struct StreamUse {
     std::uint8_t column = 0;
     OpIndex first = 0;
@@ -70,7 +70,7 @@ class ProgramOrder {
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return entries_[block];
   }
-  // By entry of an instance the operation before it; kNone: nothing is.
+  // Returns for each entry of an instance the operation before it; kNone where there is none.
   [[nodiscard]] std::span<const OpIndex> outside_of(std::uint32_t instance) const {
     return std::span(outside_).subspan(outside_begin_[instance],
                                        outside_begin_[instance + 1] - outside_begin_[instance]);

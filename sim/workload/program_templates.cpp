@@ -65,7 +65,8 @@ bool TemplateWriter::fits(const Program& program) const {
          same_effects(program, programs_.front());
 }
 
-// Where it has two kernels in place of one, operations of the template get another number.
+// Adds a program. Where it has two kernels in place of one, operations of the template get another
+// number.
 void TemplateWriter::join(Program program) {
   const std::span<const Operation> written = program.operations.written();
   std::vector<std::uint32_t> kernels(programs_.front().kernels.size(), kNone);  // by number

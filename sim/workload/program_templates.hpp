@@ -40,7 +40,7 @@ class TemplateWriter {
   OperationList::Content template_;   // of the first program
 };
 
-// By program the lowest one of the same template: itself where none before it is.
+// Returns for each program the lowest one of the same template, which may be itself.
 [[nodiscard]] std::vector<std::uint32_t> program_templates(std::span<const Program> programs);
 
 }  // namespace trainyard

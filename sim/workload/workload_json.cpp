@@ -82,7 +82,7 @@ Json effect_json(const Workload& workload, const MemoryEffect& effect) {
           {"when", effect.at_end ? "end" : "start"}};
 }
 
-// As the block has it, with its dependencies as places in the block or inputs.
+// Writes an operation of a block: its dependencies are places in the block, or inputs.
 std::string block_line(const Workload& workload, const Program& program, const Operation& op) {
   Json json = operation_json(workload, program, op, add_number);
   const std::vector<OpIndex>& dependencies = program.operations.content().dependencies;

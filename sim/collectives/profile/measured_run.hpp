@@ -1,5 +1,5 @@
-// What nccl-tests measured: the rows of one test, and where they come from. Its logs are read by
-// scenarios/import/nccl_log.hpp.
+// One test as nccl-tests measured it: its rows and their source. scenarios/import/nccl_log.hpp
+// reads them from logs.
 #pragma once
 
 #include <cstdint>

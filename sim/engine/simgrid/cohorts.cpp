@@ -40,8 +40,8 @@ const Cohorts::Placed& Cohorts::place(std::span<const Member> fresh, double now_
   return placed_;
 }
 
-// By fresh flow, the first of those that it is joined to by links they share, over however many
-// others.
+// Finds for each fresh flow the first one that it is joined to by links they share, over however
+// many others.
 std::vector<std::size_t> Cohorts::first_joined(std::span<const Member> fresh) {
   ++call_;
   boost::disjoint_sets_with_storage<> sets(fresh.size());

@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// What one change would make of the step.
+// The step as one change would make it.
 struct PageGain {
   std::string name;  // "GEMMs twice as fast"
   double step_time_s = 0.0;

@@ -32,7 +32,7 @@ void expect_same(const Program& once, const Program& out) {
   }
 }
 
-// What follows from blocks is what is found by looking at every operation.
+// Blocks must lead to the same order as a look at every operation.
 void expect_same_order(const Program& once, const Program& out) {
   const ProgramOrder order(once);
   const ProgramOrder known(out);

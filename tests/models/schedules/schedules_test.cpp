@@ -310,7 +310,8 @@ TEST(Schedules, OverlappedPairs) {
     EXPECT_EQ(step.overlapped, step.kind == StepKind::Forward && step.microbatch > 0);
 }
 
-// What a scenario may ask for is what the lists can do: every pair is legal, and none is lost.
+// A scenario may ask for overlapped pairs exactly where the lists can do them: is every pair legal,
+// and is none lost?
 TEST(Schedules, ThoseThatMayOverlapPairsAreLegalWithThem) {
   std::vector<std::string> found;
   for (const Schedule* schedule : schedules()) {

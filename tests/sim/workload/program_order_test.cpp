@@ -1,4 +1,4 @@
-// What comes before what in a program, whether it is written out or in blocks?
+// Is the order of a program the same, whether it is written out or in blocks?
 #include "sim/workload/program_order.hpp"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ void add_microbatch(Steps& steps) {
   steps.next_microbatch();
 }
 
-// What waits for something from before may wait for anything: it is an input of the block.
+// An operation that waits for an earlier instance waits for an input of its block.
 TEST(ProgramOrder, ABlockIsEnteredThroughItsInputsAndStreams) {
   Steps steps;
   for (int i = 0; i < 3; ++i) add_microbatch(steps);

@@ -71,7 +71,7 @@ TEST(Page, NamesThePeakWhereThereAreTwo) {
   EXPECT_THAT(page, HasSubstr("<dt>MFU (fp8 peak)</dt>"));
 }
 
-// What one change would save is a row of its own; without any the section is left out.
+// Each change that would help has a row of its own; without any the section is left out.
 TEST(Page, ShowsWhatWouldHelpWhereItIsKnown) {
   const auto run = run_of("first/two_gpus.json");
   const std::vector<PageGain> rows{
