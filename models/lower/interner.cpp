@@ -9,17 +9,15 @@ std::uint16_t Interner::name(std::string_view text) {
   if (known == names_.end()) {
     known = names_.emplace(text, static_cast<std::uint16_t>(workload_.names.size())).first;
     workload_.names.emplace_back(text);
-    kernel_sequence_.last.push_back(kNone);
-    call_sequence_.last.push_back(kNone);
   }
   return known->second;
 }
 
 namespace {
 
-// The number of `value` among `all`, where it is put if it is new.
+// Returns the number of `value` among `all`, where it is put if it is new.
 template <class Value>
-std::uint32_t looked_up(const Value& value, std::vector<Value>& all,
+std::uint32_t number_of(const Value& value, std::vector<Value>& all,
                         std::map<Value, std::uint32_t>& numbers) {
   const auto [entry, fresh] = numbers.try_emplace(value, static_cast<std::uint32_t>(all.size()));
   if (fresh) all.push_back(value);
@@ -28,30 +26,15 @@ std::uint32_t looked_up(const Value& value, std::vector<Value>& all,
 
 }  // namespace
 
-template <class Value>
-std::uint32_t Interner::numbered(const Value& value, std::vector<Value>& all,
-                                 std::map<Value, std::uint32_t>& numbers, Sequence& sequence,
-                                 std::uint16_t name) {
-  std::uint32_t& last = sequence.last[name];
-  const std::uint32_t expected = last == kNone ? kNone : sequence.next[last];
-  if (expected != kNone && all[expected] == value) return last = expected;
-  const std::uint32_t found = looked_up(value, all, numbers);
-  sequence.next.resize(all.size(), kNone);
-  if (last != kNone) sequence.next[last] = found;
-  return last = found;
+std::uint32_t Interner::kernel(const Kernel& kernel) {
+  return number_of(kernel, workload_.kernels, kernels_);
 }
 
-std::uint32_t Interner::kernel(const Kernel& kernel, std::uint16_t name) {
-  return numbered(kernel, workload_.kernels, kernels_, kernel_sequence_, name);
-}
-
-std::uint32_t Interner::call(const Call& call, std::uint16_t name) {
-  return numbered(call, workload_.calls, calls_, call_sequence_, name);
-}
+std::uint32_t Interner::call(const Call& call) { return number_of(call, workload_.calls, calls_); }
 
 std::uint32_t Interner::call(const CallKey& key, const std::function<Call()>& make) {
   const auto [entry, fresh] = calls_by_key_.try_emplace(key, kNone);
-  if (fresh) entry->second = looked_up(make(), workload_.calls, calls_);
+  if (fresh) entry->second = number_of(make(), workload_.calls, calls_);
   return entry->second;
 }
 

@@ -2,7 +2,7 @@
 //
 //   Interner interner(workload);
 //   const std::uint16_t name = interner.name("qkv_gemm");
-//   op.payload = interner.kernel(Gemm{...}, name);
+//   op.payload = interner.kernel(Gemm{...});
 #pragma once
 
 #include <array>
@@ -26,10 +26,8 @@ class Interner {
  public:
   explicit Interner(Workload& workload) : workload_(workload) {}
   [[nodiscard]] std::uint16_t name(std::string_view text);
-  // `name`: of the operation. Most often it is the one that came last time after the one that its
-  // name had before: the next layer's, or, where layers are alike, the same.
-  [[nodiscard]] std::uint32_t kernel(const Kernel& kernel, std::uint16_t name);
-  [[nodiscard]] std::uint32_t call(const Call& call, std::uint16_t name);
+  [[nodiscard]] std::uint32_t kernel(const Kernel& kernel);
+  [[nodiscard]] std::uint32_t call(const Call& call);
   // For one that takes long to make: the first time that the key comes.
   [[nodiscard]] std::uint32_t call(const CallKey& key, const std::function<Call()>& make);
   [[nodiscard]] std::uint32_t delay(Seconds time);
@@ -42,17 +40,6 @@ class Interner {
     }
   };
   Workload& workload_;
-  // What was numbered last for each name, and after each number the last time; kNone: nothing yet.
-  struct Sequence {
-    std::vector<std::uint32_t> last;  // by name
-    std::vector<std::uint32_t> next;  // by number
-  };
-  template <class Value>
-  [[nodiscard]] static std::uint32_t numbered(const Value& value, std::vector<Value>& all,
-                                              std::map<Value, std::uint32_t>& numbers,
-                                              Sequence& sequence, std::uint16_t name);
-  Sequence kernel_sequence_;
-  Sequence call_sequence_;
   std::unordered_map<std::string, std::uint16_t, TextHash, std::equal_to<>> names_;
   std::map<Kernel, std::uint32_t> kernels_;
   std::map<Call, std::uint32_t> calls_;

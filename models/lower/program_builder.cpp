@@ -30,9 +30,8 @@ void ProgramBuilder::wait_for(OpIndex op) {
 }
 
 OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
-  const std::uint16_t id = interner_.name(name);
-  const OpIndex op = append(OpKind::Compute, Stream::Compute, id, Slot::Tensor,
-                            interner_.kernel(kernel, id), waits_);
+  const OpIndex op = append(OpKind::Compute, Stream::Compute, interner_.name(name), Slot::Tensor,
+                            interner_.kernel(kernel), waits_);
   waits_.clear();
   return op;
 }
@@ -47,8 +46,8 @@ std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
 
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
                                    const Call& call, After after) {
-  const std::uint16_t id = interner_.name(name);
-  return append(OpKind::Collective, stream, id, slot, interner_.call(call, id), with_waits(after));
+  return append(OpKind::Collective, stream, interner_.name(name), slot, interner_.call(call),
+                with_waits(after));
 }
 
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
@@ -65,14 +64,13 @@ OpIndex ProgramBuilder::delay(std::string_view name, Stream stream, Seconds time
 
 OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call,
                              After after) {
-  const std::uint16_t id = interner_.name(name);
-  return append(OpKind::Send, stream, id, slot, interner_.call(call, id), with_waits(after));
+  return append(OpKind::Send, stream, interner_.name(name), slot, interner_.call(call),
+                with_waits(after));
 }
 
 OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot, const Call& call,
                              After after) {
-  const std::uint16_t id = interner_.name(name);
-  return append(OpKind::Recv, stream, id, slot, interner_.call(call, id), after);
+  return append(OpKind::Recv, stream, interner_.name(name), slot, interner_.call(call), after);
 }
 
 OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, Slot slot,

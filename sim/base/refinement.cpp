@@ -27,25 +27,6 @@ Signature signature(std::uint32_t label, std::uint32_t colour) {
   return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
 }
 
-// Signatures lately asked for: a graph has few labels and classes next to its edges.
-class Signatures {
- public:
-  Signature of(std::uint32_t label, std::uint32_t colour) {
-    Known& known = known_[(label * 31U + colour) % known_.size()];
-    if (known.label != label || known.colour != colour)
-      known = {label, colour, signature(label, colour)};
-    return known.value;
-  }
-
- private:
-  struct Known {
-    std::uint32_t label = 0;
-    std::uint32_t colour = 0;
-    Signature value = signature(0, 0);
-  };
-  std::vector<Known> known_ = std::vector<Known>(1024);
-};
-
 // Edges from which on a second thread helps.
 constexpr std::size_t kWorthAThread = 200'000;
 // Vertices that are looked at together, where two threads look.
@@ -96,11 +77,8 @@ class Classes {
 
   // Splits every class by all that its vertices see; returns those that got a new class.
   std::vector<std::uint32_t> split_all() {
-    Signatures of_other;
-    share_out(
-        graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
-        [&](std::size_t piece) { sum_all(piece, of_other); },
-        [&](std::size_t piece) { sum_all(piece, signatures_); });
+    share_out(graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
+              [&](std::size_t piece) { sum_all(piece); });
     const auto classes = static_cast<std::uint32_t>(ranges_.size());
     for (std::uint32_t colour = 0; colour < classes; ++colour) {
       touched_in_[colour] = ranges_[colour].end - ranges_[colour].begin;
@@ -110,13 +88,13 @@ class Classes {
     return std::exchange(fresh_, {});
   }
 
-  // What the vertices of a piece see. REQUIRES: their sums are zero.
-  void sum_all(std::size_t piece, Signatures& signatures) {
+  // Adds up what the vertices of a piece see. REQUIRES: their sums are zero.
+  void sum_all(std::size_t piece) {
     const std::size_t end = std::min((piece + 1) * kVerticesTogether, sums_.size());
     for (auto vertex = static_cast<std::uint32_t>(piece * kVerticesTogether); vertex < end;
          ++vertex)
       for (const auto& [neighbour, label] : graph_.neighbours(vertex))
-        add(vertex, signatures.of(label, class_of_[neighbour]));
+        add(vertex, signature(label, class_of_[neighbour]));
   }
 
   // Splits every class whose vertices see the renamed vertices differently; returns those that got
@@ -145,7 +123,7 @@ class Classes {
     std::vector<std::uint32_t> touched;
     for (const std::uint32_t vertex : renamed) {
       for (const auto& [neighbour, label] : graph_.neighbours(vertex)) {
-        add(neighbour, signatures_.of(label, class_of_[vertex]));
+        add(neighbour, signature(label, class_of_[vertex]));
         if (touched_mark_[neighbour]) continue;
         touched_mark_[neighbour] = true;
         touched.push_back(neighbour);
@@ -227,7 +205,6 @@ class Classes {
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> touched_in_;
   std::vector<Signature> sums_;
-  Signatures signatures_;
   std::vector<bool> touched_mark_;
   std::vector<std::uint32_t> fresh_;  // vertices renamed in this round
 };

@@ -5,13 +5,13 @@
 #include <limits>
 #include <optional>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/busy_members.hpp"
 #include "sim/engine/deadlock.hpp"
-#include "sim/engine/flow_order.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/link_sweep.hpp"
 #include "sim/engine/meetings.hpp"
@@ -25,6 +25,11 @@ namespace {
 
 constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
 constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
+
+// Reports read flows by start, then flow class, then end.
+auto order_of_start(const FlowSpan& flow) {
+  return std::tie(flow.start_s, flow.flow_class, flow.end_s);
+}
 
 class Replay final : public CompletionSink {
  public:
@@ -148,7 +153,7 @@ Timeline Replay::run() {
   }
   PricingRecord record = pricing_.record();
   if (input_.traffic) {
-    timeline_.flows = in_order_of_start(std::move(timeline_.flows));
+    std::ranges::sort(timeline_.flows, {}, order_of_start);
     input_.known->flows = timeline_.flows.size();
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
                                        std::move(record.links));

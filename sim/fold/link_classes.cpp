@@ -17,9 +17,6 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
-// What was lately asked for, by a hash of it.
-constexpr std::size_t kRecent = 4096;
-
 // Adds up what crosses a link by class of shapes.
 class LoadSums {
  public:
@@ -58,16 +55,18 @@ class LoadSums {
 // Lists of what classes of shapes put on a link, each known once.
 class LoadLists {
  public:
-  // Equal numbers for equal lists, but for the rounding of sums. A cluster has few lists next to
-  // its links: one lately numbered is known again without a key.
+  // Gives equal numbers to equal lists, but for the rounding of sums.
   std::uint32_t number(std::span<const Load> loads) {
-    if (loads.empty()) return number_by_key(loads);
-    const std::size_t hash =
-        loads.front().shape_class * 31U + loads.back().shape_class * 7U + loads.size();
-    std::uint32_t& recent = recent_[hash % kRecent];
-    if (recent == kNone || !std::ranges::equal(lists_[recent], loads))
-      recent = number_by_key(loads);
-    return recent;
+    key_.clear();
+    for (const auto& [shape_class, load] : loads)
+      key_.insert(key_.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
+    const auto next = static_cast<std::uint32_t>(lists_.size());
+    const auto [entry, fresh] = numbers_.try_emplace(key_, next);
+    if (fresh) {
+      lists_.emplace_back(loads.begin(), loads.end());
+      uncontended_.push_back(kNone);
+    }
+    return entry->second;
   }
 
   // The same where nobody meets.
@@ -85,24 +84,10 @@ class LoadLists {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(lists_.size()); }
 
  private:
-  std::uint32_t number_by_key(std::span<const Load> loads) {
-    key_.clear();
-    for (const auto& [shape_class, load] : loads)
-      key_.insert(key_.end(), {shape_class, rounded_key(load.together), load.contended ? 1U : 0U});
-    const auto next = static_cast<std::uint32_t>(lists_.size());
-    const auto [entry, fresh] = numbers_.try_emplace(key_, next);
-    if (fresh) {
-      lists_.emplace_back(loads.begin(), loads.end());
-      uncontended_.push_back(kNone);
-    }
-    return entry->second;
-  }
-
   std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
   std::vector<std::vector<Load>> lists_;
   std::vector<std::uint32_t> uncontended_;
   std::vector<std::uint64_t> key_;
-  std::vector<std::uint32_t> recent_ = std::vector<std::uint32_t>(kRecent, kNone);
 };
 
 // The number in `lists` of what is on each link in use, by link of the cluster. A link that another
@@ -144,20 +129,12 @@ class ClassNames {
   };
   Named of(std::uint32_t refined, std::uint32_t list) {
     const std::uint64_t key = std::uint64_t{refined} << 32U | list;
-    Recent& recent = recent_[(refined * 31U + list) % kRecent];
-    if (recent.number != kNone && recent.key == key) return {recent.number, false};
     const auto [entry, fresh] = names_.try_emplace(key, static_cast<std::uint32_t>(names_.size()));
-    recent = {key, entry->second};
     return {entry->second, fresh};
   }
 
  private:
-  struct Recent {
-    std::uint64_t key = 0;
-    std::uint32_t number = kNone;
-  };
   std::unordered_map<std::uint64_t, std::uint32_t> names_;
-  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
 };
 
 }  // namespace
