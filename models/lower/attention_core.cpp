@@ -17,11 +17,6 @@ std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
 
 }  // namespace
 
-std::optional<BlockVariant> attention_variant(const LayerTools& tools) {
-  if (tools.plan.documents.kind != DocumentKind::None) return std::nullopt;
-  return BlockVariant{tools.plan.architecture.windowed(tools.build.tags().layer) ? 1 : 0};
-}
-
 std::int64_t AttentionCore::score_matrices() const {
   return plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
 }

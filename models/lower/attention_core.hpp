@@ -9,9 +9,6 @@
 
 namespace trainyard {
 
-// Layers may differ in their window, and microbatches in the lengths of their documents.
-[[nodiscard]] std::optional<BlockVariant> attention_variant(const LayerTools& tools);
-
 class AttentionCore : BlockWriter {
  public:
   explicit AttentionCore(LayerTools& tools) : BlockWriter(tools) {}

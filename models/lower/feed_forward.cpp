@@ -110,15 +110,12 @@ std::vector<ReadyGradient> FeedForward::backward(BackwardPart part) {
 }  // namespace
 
 LayerBlockKind feed_forward_block() {
-  return {
-      .name = "feed-forward",
-      .half = LayerHalf::FeedForward,
-      .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
-      .variant =
-          [](const LayerTools& /*tools*/) { return std::optional<BlockVariant>{BlockVariant{}}; },
-      .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
-      .backward = [](LayerTools& tools,
-                     BackwardPart part) { return FeedForward(tools).backward(part); }};
+  return {.name = "feed-forward",
+          .half = LayerHalf::FeedForward,
+          .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+          .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
+          .backward = [](LayerTools& tools,
+                         BackwardPart part) { return FeedForward(tools).backward(part); }};
 }
 
 }  // namespace trainyard

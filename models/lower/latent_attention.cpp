@@ -199,7 +199,6 @@ LayerBlockKind latent_attention_block() {
   return {.name = "latent attention",
           .half = LayerHalf::Attention,
           .is_at = [](const Architecture& a, std::int64_t /*layer*/) { return a.latent(); },
-          .variant = attention_variant,
           .forward = [](LayerTools& tools) { LatentAttention(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return LatentAttention(tools).backward(part); }};

@@ -1,5 +1,7 @@
 #include "models/lower/layer_block.hpp"
 
+#include <array>
+
 #include "sim/base/check.hpp"
 
 namespace trainyard {

@@ -4,9 +4,7 @@
 //   layer_block_at(architecture, LayerHalf::Attention, layer).forward(tools);
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -17,17 +15,12 @@ namespace trainyard {
 
 enum class LayerHalf : std::uint8_t { Attention, FeedForward };
 
-// Beside its kind, what tells a block from that of another layer.
-using BlockVariant = std::array<std::int64_t, 3>;
-
 struct LayerBlockKind {
   std::string_view name;
   LayerHalf half = LayerHalf::Attention;
   bool (*is_at)(const Architecture& architecture, std::int64_t layer) = nullptr;
-  // Blocks of one variant write the same operations in every microbatch; none where they may differ
-  // from one microbatch to the next. The builder's tags name the layer, here and below.
-  std::optional<BlockVariant> (*variant)(const LayerTools& tools) = nullptr;
-  // From the norm's output to the sum with what went round the block.
+  // From the norm's output to the sum with what went round the block. The builder's tags name the
+  // layer, here and below.
   void (*forward)(LayerTools& tools) = nullptr;
   // From the gradient of that sum to that of the norm's output; the gradients of weights in the
   // order they become final (entries.hpp).

@@ -366,10 +366,6 @@ LayerBlockKind experts_block() {
           .half = LayerHalf::FeedForward,
           .is_at = [](const Architecture& a,
                       std::int64_t layer) { return a.kind_of(layer) == LayerKind::Moe; },
-          .variant = [](const LayerTools& tools) -> std::optional<BlockVariant> {
-            if (tools.shape.routing->by_microbatch()) return std::nullopt;
-            return tools.shape.routing->key_of({.layer = tools.build.tags().layer});
-          },
           .forward =
               [](LayerTools& tools) {
                 MoeLowering(tools).forward();

@@ -133,7 +133,6 @@ LayerBlockKind multi_head_attention_block() {
   return {.name = "attention",
           .half = LayerHalf::Attention,
           .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
-          .variant = attention_variant,
           .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return MultiHeadAttention(tools).backward(part); }};

@@ -101,7 +101,6 @@ OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, S
 void ProgramBuilder::overlap(OpIndex first, OpIndex second) {
   TY_CHECK(first >= open_, first, open_);
   reorder(first, overlapped(first, second));
-  ++order_;
 }
 
 // The new order, as old numbers.

@@ -85,15 +85,6 @@ class ProgramBuilder {
   // valid.
   void overlap(OpIndex first, OpIndex second);
 
-  // Marks what a layer writes between the two. Its tags but for microbatch and layer belong to it.
-  // REQUIRES: it names no operation from before it but the last computation and those the next one
-  // waits for.
-  [[nodiscard]] RecordedLayer begin_layer() const;
-  void end_layer(RecordedLayer& layer) const;
-  // Writes the layer's operations once more, for the microbatch and layer that the tags name.
-  // False, and nothing is written, where what stands before is not alike.
-  [[nodiscard]] bool repeat(const RecordedLayer& layer);
-
   // Marks a block of the program. `named`: what it may name of before beside the last computation
   // and those the next one waits for; kNone where it is nothing. `beside`: the other microbatch
   // that it is of, which goes as far ahead of the tagged one in every instance. Where it turns out
@@ -130,9 +121,8 @@ class ProgramBuilder {
     std::size_t effects_end = 0;
   };
 
-  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named = {}) const;
-  [[nodiscard]] Recording begin_recording(std::span<const OpIndex> named) const;
-  void wait_as(const Recording& recording, const RecordingBorder& now);
+  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
+  void wait_as(const RecordedBlock& recording, const RecordingBorder& now);
   [[nodiscard]] bool is_closed(const RecordedBlock& block) const;
   void end_open(OpIndex end);  // what lies behind the last instance, up to there, becomes a block
   [[nodiscard]] bool same_block(std::uint32_t fresh, std::uint32_t known, std::int32_t later) const;
@@ -166,7 +156,6 @@ class ProgramBuilder {
   std::vector<OpIndex> bindings_;
   OpIndex open_ = 0;              // the first operation behind the instances
   std::size_t open_written_ = 0;  // where it stands in operations_
-  std::uint32_t order_ = 0;       // how often operations were given other numbers
   std::size_t settled_ = 0;       // effects of operations from before the latest overlap or in it
 };
 

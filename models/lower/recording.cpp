@@ -39,61 +39,18 @@ RecordingBorder ProgramBuilder::border(std::span<const OpIndex> named) const {
   return border;
 }
 
-Recording ProgramBuilder::begin_recording(std::span<const OpIndex> named) const {
-  return {.begin = border(named), .part = tags_.part, .work = tags_.work};
-}
-
-RecordedLayer ProgramBuilder::begin_layer() const { return {begin_recording({}), order_}; }
-
-void ProgramBuilder::end_layer(RecordedLayer& layer) const {
-  TY_CHECK(layer.order == order_, layer.order, order_);
-  const RecordingBorder& begin = layer.begin;
-  const auto inside = [&](OpIndex op) {
-    const OpIndex number = begin.inside(op);
-    TY_CHECK(number != kNone, op, begin.next);
-    return number;
-  };
-  const std::span<const Operation> written = written_from(begin.next);
-  layer.operations.assign(written.begin(), written.end());
-  for (Operation& op : layer.operations) {
-    const std::span<const OpIndex> inputs = dependencies_of(op);
-    op.dependencies_begin = static_cast<std::uint32_t>(layer.dependencies.size());
-    for (const OpIndex input : inputs) layer.dependencies.push_back(inside(input));
-    op.dependencies_end = static_cast<std::uint32_t>(layer.dependencies.size());
-  }
-  for (std::size_t i = begin.next_effect; i < effects_.size(); ++i)
-    layer.effects.emplace_back(inside(effects_[i].first), effects_[i].second);
-  for (const OpIndex op : waits_) layer.waits.push_back(inside(op));
-}
-
-bool ProgramBuilder::repeat(const RecordedLayer& layer) {
-  if (layer.part != tags_.part || layer.work != tags_.work) return false;
-  const RecordingBorder now = border();
-  if (!layer.begin.alike(now)) return false;
-  const auto inputs = static_cast<std::uint32_t>(dependencies_.size());
-  for (const OpIndex input : layer.dependencies) dependencies_.push_back(now.copied(input));
-  operations_.insert(operations_.end(), layer.operations.begin(), layer.operations.end());
-  OpIndex index = now.next;
-  for (Operation& op : std::span(operations_).subspan(written_at(now.next))) {
-    op.microbatch = tags_.microbatch;
-    op.layer = tags_.layer;
-    op.dependencies_begin += inputs;
-    op.dependencies_end += inputs;
-    last_on_stream_[op.stream] = index++;
-  }
-  for (const auto& [op, effect] : layer.effects) effects_.emplace_back(now.copied(op), effect);
-  wait_as(layer, now);
-  return true;
-}
-
-void ProgramBuilder::wait_as(const Recording& recording, const RecordingBorder& now) {
+void ProgramBuilder::wait_as(const RecordedBlock& recording, const RecordingBorder& now) {
   waits_.clear();
   for (const OpIndex op : recording.waits) waits_.push_back(now.copied(op));
 }
 
 RecordedBlock ProgramBuilder::begin_block(std::span<const OpIndex> named,
                                           std::optional<std::int32_t> beside) const {
-  return {begin_recording(named), tags_.microbatch, beside.value_or(tags_.microbatch)};
+  return {.begin = border(named),
+          .part = tags_.part,
+          .work = tags_.work,
+          .microbatch = tags_.microbatch,
+          .beside = beside.value_or(tags_.microbatch)};
 }
 
 // Its operations are of its microbatches, its effects are its own, and its border knows its inputs.

@@ -1,12 +1,10 @@
 // A recording is a part of a program under construction that may be written again in few words.
 //
-// Layers and microbatches are alike but for their numbers: what they write depends on their kind
-// and on what stands before them, which a recording remembers: what the next computation was to
-// wait for and whether there was a computation at all. Where these are alike again, the same
-// operations follow, and those that came from before stand for those that do now.
-//
-// A layer's operations are copied into the block that is being written. A block's are not: the
-// program gets another instance of it.
+// Microbatches are alike but for their numbers: what they write depends on their kind and on what
+// stands before them, which a recording remembers: what the next computation was to wait for and
+// whether there was a computation at all. Where these are alike again, the same operations follow,
+// and those that came from before stand for those that do now: the program gets another instance of
+// the block.
 //
 //   RecordedBlock block = build.begin_block({});
 //   ...                                               // writes operations
@@ -45,26 +43,14 @@ struct RecordingBorder {
   }
 };
 
-struct Recording {
+struct RecordedBlock {
   RecordingBorder begin = {};
   StepPart part = StepPart::Other;  // as tagged at its begin
   WorkClass work = WorkClass::Compute;
-  std::vector<OpIndex> waits = {};  // of the computation behind it (RecordingBorder::inside)
-};
-
-// It keeps operations of its own, so that it outlives a new order of the program's.
-struct RecordedLayer : Recording {
-  std::uint32_t order = 0;  // of the program's operations at its begin: an overlap makes another
-  // From 0 on. What they name is numbered as RecordingBorder::inside says.
-  std::vector<Operation> operations = {};
-  std::vector<OpIndex> dependencies = {};
-  std::vector<std::pair<OpIndex, MemoryEffect>> effects = {};
-};
-
-struct RecordedBlock : Recording {
   std::int32_t microbatch = -1;
-  std::int32_t beside = -1;  // the other microbatch that it is of; its own
-  std::uint32_t block = 0;   // its number in the program
+  std::int32_t beside = -1;         // the other microbatch that it is of; its own
+  std::vector<OpIndex> waits = {};  // of the computation behind it (RecordingBorder::inside)
+  std::uint32_t block = 0;          // its number in the program
   // It names nothing but what its border knows, so that it may be instantiated unseen.
   bool closed = false;
   std::vector<std::size_t> inputs = {};  // of the block, among those outside

@@ -4,7 +4,6 @@
 
 #include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
-#include "sim/workload/call_order.hpp"
 #include "sim/workload/call_sequences.hpp"
 #include "sim/workload/program_templates.hpp"
 
@@ -25,9 +24,8 @@ MayJoin members(const Program& program, const ProgramCalls& calls,
 
 }  // namespace
 
-KnownPrograms::KnownPrograms(const Workload& workload, CallOrder* orders)
+KnownPrograms::KnownPrograms(const Workload& workload)
     : workload_(workload),
-      orders_(orders),
       template_of_(program_templates(workload.programs)),
       members_(template_of_.size()),
       calls_(template_of_.size()),
@@ -69,22 +67,19 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(std::uint32_t program) 
 
 std::vector<KnownPrograms::Known> KnownPrograms::contract(
     const std::vector<const Contraction*>& fresh) {
-  std::vector<std::shared_ptr<const ProgramOrder>> known_orders(fresh.size());
   std::vector<KnownProgram> found(fresh.size());
   std::size_t operations = 0;
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     (void)its_calls(fresh[i]->program);
-    if (orders_ != nullptr) known_orders[i] = orders_->take_order(fresh[i]->program);
     operations += workload_.programs[fresh[i]->program].operations.size();
   }
   share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
     const Program& program = workload_.programs[fresh[i]->program];
     const ProgramCalls& made = *calls_[template_of_[fresh[i]->program]];
-    const std::shared_ptr<const ProgramOrder> order =
-        known_orders[i] ? known_orders[i] : std::make_shared<const ProgramOrder>(program);
     KnownProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};
-    result.stretches = find_stretches(program, members(program, made, result.joinable), *order);
+    result.stretches =
+        find_stretches(program, members(program, made, result.joinable), ProgramOrder(program));
     result.successors = successors(program, result.stretches);
   });
   std::vector<Known> result;

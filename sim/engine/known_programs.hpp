@@ -21,8 +21,6 @@
 
 namespace trainyard {
 
-class CallOrder;
-
 struct KnownProgram {
   // Of ProgramCalls::collectives those that stretches may hold; nothing where there are none.
   std::vector<bool> joinable = {};
@@ -34,8 +32,8 @@ struct KnownProgram {
 // Programs of one template (program_templates.hpp) are known together.
 class KnownPrograms {
  public:
-  // `orders` may have orders of programs to give; null: it has none. REQUIRES: both outlive it.
-  explicit KnownPrograms(const Workload& workload, CallOrder* orders = nullptr);
+  // REQUIRES: the workload outlives it.
+  explicit KnownPrograms(const Workload& workload);
 
   [[nodiscard]] const ProgramCalls& calls(std::uint32_t program);
   // Every operation by itself.
@@ -62,7 +60,6 @@ class KnownPrograms {
   [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh);
 
   const Workload& workload_;
-  CallOrder* orders_;
   std::vector<std::uint32_t> template_of_;                  // by program
   std::vector<std::vector<std::uint32_t>> members_;         // of a template
   std::mutex mutex_;                                        // of what follows

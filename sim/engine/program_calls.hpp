@@ -18,14 +18,8 @@ struct ProgramCalls {
     std::uint16_t slot = 0;
     std::uint32_t call = 0;
   };
-  // Communication of one slot on one stream.
-  struct Lane {
-    std::uint16_t slot = 0;
-    std::uint8_t stream = 0;
-  };
   std::vector<Collective> collectives;        // distinct
   std::vector<std::uint32_t> collective_of;   // by operation; kNone: no collective
-  std::vector<Lane> lanes;                    // distinct
   std::vector<std::vector<OpIndex>> by_slot;  // communication, in issue order
   std::vector<std::uint32_t> place_in_slot;   // by operation, in by_slot; kNone: no communication
 };

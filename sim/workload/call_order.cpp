@@ -18,12 +18,11 @@ constexpr std::size_t kWorthAThread = 10'000;
 
 }  // namespace
 
-CallOrder::CallOrder(const Workload& workload, std::size_t most_kept)
+CallOrder::CallOrder(const Workload& workload)
     : template_of_(program_templates(workload.programs)) {
   struct Found {
     const Program& program;
     Slots& slots;
-    std::shared_ptr<const ProgramOrder>* order = nullptr;  // null: not to be kept
   };
   std::vector<Found> found;
   std::size_t operations = 0;
@@ -32,15 +31,11 @@ CallOrder::CallOrder(const Workload& workload, std::size_t most_kept)
     const Program& written = workload.programs[program];
     operations += written.operations.size();
     found.push_back({.program = written, .slots = slots_[program]});
-    if (operations <= most_kept) found.back().order = &orders_[program];
   }
   share_out(operations > kWorthAThread, found.size(), [&found](std::size_t i) {
-    const auto order = std::make_shared<const ProgramOrder>(found[i].program);
-    found[i].slots = slots_of(found[i].program, *order);
-    if (found[i].order == nullptr) return write_rows(*order, found[i].slots);
-    *found[i].order = order;
-    for (auto& [slot, lanes] : found[i].slots)
-      for (Lane& lane : lanes) lane.order = order;
+    const ProgramOrder order(found[i].program);
+    found[i].slots = slots_of(found[i].program, order);
+    write_rows(order, found[i].slots);
   });
 }
 
@@ -79,21 +74,6 @@ void CallOrder::write_rows(const ProgramOrder& order, Slots& slots) {
       }
     }
   }
-}
-
-std::shared_ptr<const ProgramOrder> CallOrder::take_order(std::uint32_t program) {
-  const std::uint32_t shared = template_of_[program];
-  const std::scoped_lock lock(mutex_);
-  const auto kept = orders_.find(shared);
-  if (kept == orders_.end()) return nullptr;
-  std::shared_ptr<const ProgramOrder> order = kept->second;
-  if (2 * order->rows() <= order->operations()) return order;
-  orders_.erase(kept);
-  Slots& slots = slots_[shared];
-  write_rows(*order, slots);
-  for (auto& [slot, lanes] : slots)
-    for (Lane& lane : lanes) lane.order = nullptr;
-  return order;
 }
 
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <tuple>
 #include <vector>
@@ -24,31 +23,22 @@ namespace trainyard {
 
 class CallOrder {
  public:
-  // Operations whose orders are kept: 64 MiB of 8 streams, were no microbatch like another.
-  static constexpr std::size_t kMostKept = std::size_t{1} << 21U;
-
-  explicit CallOrder(const Workload& workload, std::size_t most_kept = kMostKept);
+  explicit CallOrder(const Workload& workload);
 
   // True when of any two different operations, one on each slot, one ends before the other starts.
   // Of one slot with itself: when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
-
-  // Gives away the order of a program, which all programs of its template share; null where it was
-  // not kept. Orders of many programs are not kept, for they take more room than all else, nor is
-  // one of which most microbatches have rows of their own.
-  [[nodiscard]] std::shared_ptr<const ProgramOrder> take_order(std::uint32_t program);
 
  private:
   // The communication of one slot on one stream, in order.
   struct Lane {
     std::size_t column = 0;  // of its stream in the program's order
     std::vector<OpIndex> operations;
-    std::shared_ptr<const ProgramOrder> order;  // null: it was not kept, and instead
-    std::size_t columns = 0;                    // of all streams
+    std::size_t columns = 0;    // of all streams
     std::vector<OpIndex> rows;  // [operation][column]: one past the last one it comes after
 
     [[nodiscard]] OpIndex after(std::size_t index, std::size_t other) const {
-      return order ? order->after(operations[index], other) : rows[index * columns + other];
+      return rows[index * columns + other];
     }
   };
   using Slots = std::map<std::uint16_t, std::vector<Lane>>;
@@ -62,7 +52,6 @@ class CallOrder {
   std::vector<std::uint32_t> template_of_;  // by program
   std::map<std::uint32_t, Slots> slots_;
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
-  std::map<std::uint32_t, std::shared_ptr<const ProgramOrder>> orders_;
 };
 
 }  // namespace trainyard

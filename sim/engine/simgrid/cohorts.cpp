@@ -222,10 +222,8 @@ void Cohorts::settle_pattern(Pattern& pattern, std::span<const Member> flows) co
 // Links are as full as rates made them, once an interval of these has passed.
 void Cohorts::tell(Pattern& pattern, std::size_t intervals) {
   for (; pattern.told < intervals; ++pattern.told) {
-    for (const auto& [link, fill] : pattern.fuller[pattern.told]) {
-      for (const LinkSets::Share& share : platform_.links[link].sets)
-        ledger_.reached(share.set, share.weight * fill);
-    }
+    for (const auto& [link, fill] : pattern.fuller[pattern.told])
+      if (platform_.links[link].shared) ledger_.reached(link, fill);
   }
 }
 

@@ -1,8 +1,6 @@
 // The platform of one run, as SimGrid is to be told of it: for every flow that may meet others a
 // route, for every set of links that flows share one link.
-//
-// Links that are private to a flow (solitude.hpp) cannot be shared at any moment: they only bound
-// the flow's rate, and become, with the flow's own cap, a single unshared link of its route.
+// A flow's own cap is one more link of its route, which is not shared.
 //
 // Bytes are counted in units of 2^-20 byte, because the payload of a Comm is a whole number.
 #pragma once
@@ -19,11 +17,9 @@ namespace trainyard {
 
 inline constexpr double kUnitsPerByte = 1048576.0;
 
-// A link and what its fill says about the utilisation of sets.
 struct PricedLink {
-  double capacity = 0.0;              // in the units of payloads, a second
-  std::vector<LinkSets::Share> sets;  // utilisation of the set = weight * fill / capacity
-  bool shared = true;                 // false: bounds each flow alone
+  double capacity = 0.0;  // in the units of payloads, a second
+  bool shared = true;     // false: bounds each flow alone
 };
 
 struct FlowRoute {
@@ -54,20 +50,13 @@ struct Platform {
   PackedLists<ListedLink> listed;     // by flow class
   std::vector<std::uint32_t> routed;  // flow classes that have a route, by its number
   std::vector<SlowableCap> caps;      // by flow class, ascending
-  std::vector<PricedLink> links;
-  std::vector<std::uint32_t> link_of_set;  // in `links`, by set; kNone: of the caps of its flows
+  std::vector<PricedLink> links;      // one for each set, by its number, then the caps
   std::uint64_t rounded_weights = 0;
 };
 
-struct PlatformOptions {
-  bool timers_for_solitary_flows = true;
-  std::span<const double> communication_loss = {};  // by group class; empty: none
-};
-
-// `is_private` is by set.
+// `communication_loss`: by group class; empty: there is none.
 [[nodiscard]] Platform build_platform(const Partition& partition, const LinkSets& sets,
-                                      const std::vector<bool>& is_private,
-                                      const PlatformOptions& options);
+                                      std::span<const double> communication_loss);
 
 // Tells a fresh solver of it: its links and routes have the numbers they have here.
 void tell(FluidSolver& solver, const Platform& platform);

@@ -13,10 +13,7 @@ RateChanges::RateChanges(const Platform& platform, const LinkSets& sets)
 
 template <class Visit>
 void RateChanges::for_each_link(std::uint32_t flow_class, const Visit& visit) const {
-  for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
-    const std::uint32_t link = platform_.link_of_set[share.set];
-    if (link != kNone) visit(link);
-  }
+  for (const LinkSets::Share& share : sets_.of_flow[flow_class]) visit(share.set);
   const std::uint32_t cap = platform_.routes[flow_class].cap_link;
   if (cap != kNone) visit(cap);
 }

@@ -18,7 +18,6 @@
 #include "sim/engine/simgrid/platform.hpp"
 #include "sim/engine/simgrid/rate_changes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
-#include "sim/engine/solitude.hpp"
 #include "sim/engine/timed_flows.hpp"
 
 namespace trainyard {
@@ -41,14 +40,10 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
         sets_(merge_links(input.cluster, input.partition)),
         ledger_(input.partition, sets_),
         timed_(input.partition, input.communication_loss),
-        platform_(build_platform(input.partition, sets_,
-                                 private_sets(input.partition, sets_, *input.known),
-                                 {.timers_for_solitary_flows = options.timers_for_solitary_flows,
-                                  .communication_loss = input.communication_loss})),
+        platform_(build_platform(input.partition, sets_, input.communication_loss)),
         changes_(platform_, sets_),
         cohorts_(platform_, ledger_),
-        by_cohorts_(options.cohorts && options.timers_for_solitary_flows &&
-                    input.communication_loss.empty()) {}
+        by_cohorts_(options.cohorts && input.communication_loss.empty()) {}
 
   [[nodiscard]] double now() const override { return now_s_; }
 
@@ -143,10 +138,6 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
   ledger_.started(flow_class, now_s_);
   const FlowRoute& route = platform_.routes[flow_class];
   if (route.number == kNone) {
-    for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
-      const double rate = partition_.flows[flow_class].payload_bytes / route.seconds_alone;
-      ledger_.reached(share.set, share.weight * rate / sets_.sets[share.set].capacity_bytes_per_s);
-    }
     announce(timed_.start(token, flow_class, route.seconds_alone, now_s_));
     return;
   }
@@ -244,12 +235,8 @@ void SimgridPricing::time_advanced(double seconds) {
 
 void SimgridPricing::look_at(std::uint32_t link) {
   const PricedLink& priced = platform_.links[link];
-  const bool all_full = std::all_of(priced.sets.begin(), priced.sets.end(), [&](const auto& share) {
-    return ledger_.peak_of(share.set) >= kFull;
-  });
-  if (all_full) return;
-  const double fill = solver_->usage_of(link) / priced.capacity;
-  for (const LinkSets::Share& share : priced.sets) ledger_.reached(share.set, share.weight * fill);
+  if (!priced.shared || ledger_.peak_of(link) >= kFull) return;
+  ledger_.reached(link, solver_->usage_of(link) / priced.capacity);
 }
 
 // Completions of one instant arrive one by one. What follows from them starts from a timer at that

@@ -1,8 +1,8 @@
 // The engine with contention: SimGrid prices what is alive (design D3, D4).
 //
-// Delays, latencies and flows that never meet another on their links are timers. So are flows that
-// start together and meet nobody but each other, until somebody else comes (cohorts.hpp): of an
-// exchange of experts on 2 048 GPUs one flow in twenty is met. Every other flow is one Comm between
+// Delays and latencies are timers. So are flows that start together and meet nobody but each other,
+// until somebody else comes (cohorts.hpp): of an exchange of experts on 2 048 GPUs one flow in
+// twenty is met. Every other flow is one Comm between
 // two virtual hosts over a route that lists its links. No actors, no dependencies inside SimGrid,
 // no latency on links, one activity per live flow.
 //
@@ -18,9 +18,7 @@
 namespace trainyard {
 
 struct SimgridOptions {
-  // False: flows alone on their links go through SimGrid as well (a check: times agree to 1e-9).
-  bool timers_for_solitary_flows = true;
-  // False: flows that start together are Comms from the start (likewise a check).
+  // False: flows that start together are Comms from the start (a check: times agree to 1e-9).
   bool cohorts = true;
 };
 

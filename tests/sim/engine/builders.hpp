@@ -226,7 +226,7 @@ inline std::vector<double> ends_of(const Engine& engine, const std::vector<doubl
 }
 
 inline std::unique_ptr<Engine> simgrid_without_timers() {
-  return make_simgrid_engine({.timers_for_solitary_flows = false});
+  return make_simgrid_engine({.cohorts = false});
 }
 
 }  // namespace trainyard::test

@@ -23,7 +23,6 @@ LinkSets three_flows() {
                     put(0, {.set = 1});
                     put(1, {.set = 1});
                     put(2, {.set = 2});
-                    put(2, {.set = 3});
                   }};
   return sets;
 }
@@ -31,9 +30,8 @@ LinkSets three_flows() {
 Platform four_links() {
   Platform platform;
   platform.routes.resize(3);
-  platform.routes[2].cap_link = 3;
+  platform.routes[2].cap_link = 3;  // behind the links of the three sets
   platform.links.resize(4);
-  platform.link_of_set = {0, 1, 2, kNone};  // set 3 is private to flow 2: in its cap
   return platform;
 }
 

@@ -146,16 +146,13 @@ TEST(ProgramOrder, KnowsWhatStandsBeforeOnAStream) {
     EXPECT_EQ(order.previous(op), std::exchange(last[program.operations[op].stream], op)) << op;
 }
 
-TEST(ProgramOrder, IsKeptForMoreThanOneWhereBlocksComeAgain) {
+TEST(ProgramOrder, HasRowsOfOneInstanceWhereBlocksComeAgain) {
   Steps steps;
   for (int i = 0; i < 5; ++i) add_microbatch(steps);
-  Workload workload;
-  workload.programs = {in_blocks(steps.program())};
-  CallOrder order(workload);
-  EXPECT_NE(order.take_order(0), nullptr);
-  EXPECT_EQ(order.take_order(0), order.take_order(0));
-  EXPECT_EQ(order.take_order(0)->rows(), 16U);  // of the first
-  EXPECT_EQ(order.take_order(0)->operations(), 80U);
+  const Program program = in_blocks(steps.program());
+  const ProgramOrder order(program);
+  EXPECT_EQ(order.rows(), 16U);  // of the first
+  EXPECT_EQ(order.operations(), 80U);
 }
 
 }  // namespace
