@@ -19,7 +19,7 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
   used = kernels_used(*workload);
   exchanges_rows = trainyard::exchanges_rows(*workload);
   order = std::make_unique<CallOrder>(*workload);
-  known = std::make_unique<KnownPrograms>(*workload);
+  known = std::make_unique<KnownPrograms>(*workload, order.get());
 }
 
 Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {

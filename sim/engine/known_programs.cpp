@@ -4,6 +4,7 @@
 
 #include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
+#include "sim/workload/call_order.hpp"
 #include "sim/workload/call_sequences.hpp"
 #include "sim/workload/program_templates.hpp"
 
@@ -24,8 +25,9 @@ MayJoin members(const Program& program, const ProgramCalls& calls,
 
 }  // namespace
 
-KnownPrograms::KnownPrograms(const Workload& workload)
+KnownPrograms::KnownPrograms(const Workload& workload, const CallOrder* orders)
     : workload_(workload),
+      orders_(orders),
       template_of_(program_templates(workload.programs)),
       members_(template_of_.size()),
       calls_(template_of_.size()),
@@ -78,8 +80,10 @@ std::vector<KnownPrograms::Known> KnownPrograms::contract(
     const ProgramCalls& made = *calls_[template_of_[fresh[i]->program]];
     KnownProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};
-    result.stretches =
-        find_stretches(program, members(program, made, result.joinable), ProgramOrder(program));
+    const MayJoin may_join = members(program, made, result.joinable);
+    result.stretches = orders_ != nullptr
+                           ? find_stretches(program, may_join, orders_->of(fresh[i]->program))
+                           : find_stretches(program, may_join, ProgramOrder(program));
     result.successors = successors(program, result.stretches);
   });
   std::vector<Known> result;

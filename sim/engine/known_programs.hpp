@@ -21,6 +21,8 @@
 
 namespace trainyard {
 
+class CallOrder;
+
 struct KnownProgram {
   // Of ProgramCalls::collectives those that stretches may hold; nothing where there are none.
   std::vector<bool> joinable = {};
@@ -32,8 +34,8 @@ struct KnownProgram {
 // Programs of one template (program_templates.hpp) are known together.
 class KnownPrograms {
  public:
-  // REQUIRES: the workload outlives it.
-  explicit KnownPrograms(const Workload& workload);
+  // `orders`: those of its programs; null: they are found here. REQUIRES: both outlive it.
+  explicit KnownPrograms(const Workload& workload, const CallOrder* orders = nullptr);
 
   [[nodiscard]] const ProgramCalls& calls(std::uint32_t program);
   // Every operation by itself.
@@ -60,6 +62,7 @@ class KnownPrograms {
   [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh);
 
   const Workload& workload_;
+  const CallOrder* orders_;
   std::vector<std::uint32_t> template_of_;                  // by program
   std::vector<std::vector<std::uint32_t>> members_;         // of a template
   std::mutex mutex_;                                        // of what follows

@@ -1,6 +1,7 @@
 #include "sim/engine/ready_queue.hpp"
 
 #include <algorithm>
+#include <boost/sort/pdqsort/pdqsort.hpp>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -27,8 +28,9 @@ constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
 constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
 
 // Reports read flows by start, then flow class, then end.
-auto order_of_start(const FlowSpan& flow) {
-  return std::tie(flow.start_s, flow.flow_class, flow.end_s);
+bool earlier(const FlowSpan& a, const FlowSpan& b) {
+  if (a.start_s != b.start_s) return a.start_s < b.start_s;
+  return std::tie(a.flow_class, a.end_s) < std::tie(b.flow_class, b.end_s);
 }
 
 class Replay final : public CompletionSink {
@@ -153,7 +155,7 @@ Timeline Replay::run() {
   }
   PricingRecord record = pricing_.record();
   if (input_.traffic) {
-    std::ranges::sort(timeline_.flows, {}, order_of_start);
+    boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), earlier);
     input_.known->flows = timeline_.flows.size();
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
                                        std::move(record.links));

@@ -20,22 +20,17 @@ constexpr std::size_t kWorthAThread = 10'000;
 
 CallOrder::CallOrder(const Workload& workload)
     : template_of_(program_templates(workload.programs)) {
-  struct Found {
-    const Program& program;
-    Slots& slots;
-  };
-  std::vector<Found> found;
+  std::vector<std::pair<const Program*, Template*>> found;
   std::size_t operations = 0;
   for (std::uint32_t program = 0; program < template_of_.size(); ++program) {
     if (template_of_[program] != program) continue;
-    const Program& written = workload.programs[program];
-    operations += written.operations.size();
-    found.push_back({.program = written, .slots = slots_[program]});
+    operations += workload.programs[program].operations.size();
+    found.emplace_back(&workload.programs[program], &templates_[program]);
   }
   share_out(operations > kWorthAThread, found.size(), [&found](std::size_t i) {
-    const ProgramOrder order(found[i].program);
-    found[i].slots = slots_of(found[i].program, order);
-    write_rows(order, found[i].slots);
+    auto& [order, slots] = *found[i].second;
+    order.emplace(*found[i].first);
+    slots = slots_of(*found[i].first, *order);
   });
 }
 
@@ -62,44 +57,28 @@ CallOrder::Slots CallOrder::slots_of(const Program& program, const ProgramOrder&
   return slots;
 }
 
-void CallOrder::write_rows(const ProgramOrder& order, Slots& slots) {
-  for (auto& [slot, lanes] : slots) {
-    for (Lane& lane : lanes) {
-      lane.columns = order.columns();
-      lane.rows.resize(lane.operations.size() * lane.columns);
-      std::span<OpIndex> rows = lane.rows;
-      for (const OpIndex op : lane.operations) {
-        order.write_after(op, rows.first(lane.columns));
-        rows = rows.subspan(lane.columns);
-      }
-    }
-  }
-}
-
 bool CallOrder::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
   if (a > b) std::swap(a, b);
   const std::uint32_t shared = template_of_[program];
   const std::scoped_lock lock(mutex_);
   const auto [entry, fresh] = known_.try_emplace({shared, a, b}, true);
   if (!fresh) return entry->second;
-  for (const Lane& of_a : slots_[shared][a]) {
-    for (const Lane& of_b : slots_[shared][b]) {
-      entry->second = entry->second && ordered(of_a, of_b);
-    }
-  }
+  auto& [order, slots] = templates_.at(shared);
+  for (const Lane& of_a : slots[a])
+    for (const Lane& of_b : slots[b]) entry->second = entry->second && ordered(*order, of_a, of_b);
   return entry->second;
 }
 
 // Of each operation of b: those of a up to some one come before it; the next of a must come after
 // it, and then all later ones do.
-bool CallOrder::ordered(const Lane& a, const Lane& b) {
+bool CallOrder::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
   for (std::size_t i = 0; i < b.operations.size(); ++i) {
-    const OpIndex done = b.after(i, a.column);
+    const OpIndex done = order.after(b.operations[i], a.column);
     const auto next = std::ranges::lower_bound(a.operations, done);
     if (next == a.operations.end()) continue;
     const auto index = static_cast<std::size_t>(next - a.operations.begin());
-    if (a.after(index, b.column) <= b.operations[i]) return false;
+    if (order.after(a.operations[index], b.column) <= b.operations[i]) return false;
   }
   return true;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -23,7 +24,13 @@ namespace trainyard {
 
 class CallOrder {
  public:
+  // REQUIRES: the workload outlives it.
   explicit CallOrder(const Workload& workload);
+
+  // The order of a program, which all programs of its template share.
+  [[nodiscard]] const ProgramOrder& of(std::uint32_t program) const {
+    return templates_.at(template_of_.at(program)).order.value();
+  }
 
   // True when of any two different operations, one on each slot, one ends before the other starts.
   // Of one slot with itself: when its calls follow one another.
@@ -34,23 +41,21 @@ class CallOrder {
   struct Lane {
     std::size_t column = 0;  // of its stream in the program's order
     std::vector<OpIndex> operations;
-    std::size_t columns = 0;    // of all streams
-    std::vector<OpIndex> rows;  // [operation][column]: one past the last one it comes after
-
-    [[nodiscard]] OpIndex after(std::size_t index, std::size_t other) const {
-      return rows[index * columns + other];
-    }
   };
   using Slots = std::map<std::uint16_t, std::vector<Lane>>;
 
-  [[nodiscard]] static Slots slots_of(const Program& program, const ProgramOrder& order);
-  static void write_rows(const ProgramOrder& order, Slots& slots);
-  [[nodiscard]] static bool ordered(const Lane& a, const Lane& b);
-
-  std::mutex mutex_;  // of what follows but for template_of_
   // Programs of one template have one order: that of the lowest of them, by whose number it goes.
+  struct Template {
+    std::optional<ProgramOrder> order;
+    Slots slots;
+  };
+
+  [[nodiscard]] static Slots slots_of(const Program& program, const ProgramOrder& order);
+  [[nodiscard]] static bool ordered(const ProgramOrder& order, const Lane& a, const Lane& b);
+
   std::vector<std::uint32_t> template_of_;  // by program
-  std::map<std::uint32_t, Slots> slots_;
+  std::map<std::uint32_t, Template> templates_;
+  std::mutex mutex_;  // of what follows
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
 };
 
