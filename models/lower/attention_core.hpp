@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
-#include "models/lower/layer_block.hpp"
+#include "models/lower/layer_tools.hpp"
 
 namespace trainyard {
 

@@ -33,7 +33,7 @@ class Elementwise {
     BackwardPart part = BackwardPart::Full;
     bool before_block = true;
   };
-  // A norm's part of a layer's backward, and where the gradient of its weights is final.
+  // Writes a norm's part of a layer's backward; returns where the gradient of its weights is final.
   ReadyGradient norm_back(std::string_view name, const NormBack& norm);
   // The activation function gives so many numbers.
   void activation_forward(std::string_view name, std::int64_t numbers);

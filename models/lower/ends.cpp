@@ -266,8 +266,7 @@ void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>
   if (part != BackwardPart::Weight) {
     build_.compute("further_projection_dgrad",
                    tools_.linear.product(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
-    const CollectiveOp op =
-        shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+    const CollectiveOp op = shape_.join_op();
     tools_.tensor.collective(op, 2 * shape_.message, "further_dgrad_join", true);
     tools_.elementwise.norm_backward("further_hidden_norm_backward");
     tools_.elementwise.norm_backward("further_token_norm_backward");

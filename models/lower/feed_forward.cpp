@@ -26,7 +26,7 @@ class FeedForward : BlockWriter {
   [[nodiscard]] bool stops_early() const;
 };
 
-// A layer that is checkpointed alone.
+// A layer that is checkpointed alone does not run its last product again.
 bool FeedForward::stops_early() const {
   const Training& t = plan_.training;
   const bool alone = t.recompute_method != "uniform" || t.recompute_num_layers == 1;
@@ -66,8 +66,8 @@ void FeedForward::down_forward() {
                       linear_.product(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
 }
 
-// All of a layer but attention and the products whose outputs were kept: queries, values, gate,
-// down.
+// Runs all of a layer again but attention and the products whose outputs were kept: queries,
+// values, gate, down.
 void FeedForward::second_products_again() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   MultiHeadAttention(tools_).again_beside_core();

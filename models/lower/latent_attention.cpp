@@ -130,8 +130,7 @@ OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, 
   build_.compute(text + "_dgrad",
                  linear_.product(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = plan_.parallelism.overlap_tensor;
-  const CollectiveOp op =
-      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const CollectiveOp op = shape_.join_op();
   const OpIndex reduced = tensor_.collective(
       op, shape_.tokens * (up.width + up.beside) * shape_.element, text + "_dgrad_join", !overlap);
   const OpIndex last = part == BackwardPart::Full ? wgrad() : kNone;

@@ -1,4 +1,5 @@
-// What the writers of a layer's blocks write with.
+// The tools that all writers of a layer's blocks share: elementwise kernels, linear layers and
+// collectives of the tensor group.
 #pragma once
 
 #include "models/lower/elementwise.hpp"

@@ -32,9 +32,9 @@ class LinearLayers {
   [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
   // Writes out so many numbers of a frozen matrix that is kept in four bits.
   void dequantise(std::string_view name, std::int64_t parameters);
-  // What comes before a product: a frozen matrix kept in four bits is written out, and where the
-  // recipe multiplies in 8 bits the activation or gradient of so many elements is quantised, each
-  // rank its own rows where these are gathered in 8 bits.
+  // Writes what a product needs first: a frozen matrix kept in four bits is written out, and where
+  // the recipe multiplies in 8 bits the activation or gradient of so many elements is quantised,
+  // each rank its own rows where these are gathered in 8 bits.
   enum class Rows : std::uint8_t { OwnedWhole, Gathered };
   void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                Rows rows = Rows::OwnedWhole);

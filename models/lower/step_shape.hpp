@@ -31,6 +31,12 @@ enum class BackwardPart : std::uint8_t { Full, Input, Weight };
 struct StepShape {
   explicit StepShape(const TrainingPlan& plan, std::int64_t ring_place = 0);
 
+  // The collective that joins partial sums of the tensor ranks; with sequence parallelism each
+  // keeps its own rows of the result.
+  [[nodiscard]] CollectiveOp join_op() const {
+    return sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  }
+
   std::int64_t tokens = 0;      // of one microbatch on one context rank, b*s/c
   std::int64_t ring_place = 0;  // on the ring of the context group (context_shape.hpp)
   std::int64_t local_tokens =

@@ -23,9 +23,7 @@ OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::str
 }
 
 void TensorParallel::join_partial_sums(std::string_view name) {
-  const CollectiveOp op =
-      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-  collective(op, shape_.message, name, true);
+  collective(shape_.join_op(), shape_.message, name, true);
 }
 
 void TensorParallel::gather_sequence(std::string_view name) {
@@ -40,7 +38,7 @@ OpIndex TensorParallel::gather_operand(std::string_view name, DataType product, 
                     *plan_.recipe.sequence_wire);
 }
 
-// Of all rows of an operand as they are gathered.
+// Counts the bytes of all rows of an operand as they are gathered.
 std::int64_t TensorParallel::wire_bytes() const {
   const DataType wire = plan_.recipe.sequence_wire.value_or(shape_.dtype);
   return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
@@ -122,8 +120,7 @@ OpIndex TensorParallel::column_backward(std::string_view name, std::int64_t outp
   build_.compute(text + "_dgrad", dgrad);
   linear_.adapters_dgrad(name);
   elementwise_.join_input_gradients(name);
-  const CollectiveOp op =
-      shape_.sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const CollectiveOp op = shape_.join_op();
   const OpIndex reduced =
       collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
   build_.wait_for(gathered);

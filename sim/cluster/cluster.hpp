@@ -19,7 +19,7 @@ class Cluster : public Topology {
  public:
   // Throws InputError for GPUs that cannot reach each other.
   explicit Cluster(Topology topology);
-  // As Topology's.
+  // Makes its topology of these. Throws InputError as Topology does too.
   Cluster(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
           std::vector<DeviceId> nic_of_gpu)
       : Cluster(Topology(std::move(facts), std::move(wiring), std::move(gpus),

@@ -14,7 +14,7 @@
 
 namespace trainyard {
 
-// What is crossed from some switches to a target.
+// The bundles that a message crosses from some switches to a target.
 struct Trunk {
   Route bundles = {};                 // in the order of the walk
   std::vector<double> arriving = {};  // by number of the switch in its target
@@ -32,7 +32,7 @@ class FabricPaths {
   // Else the table would be too large, and distances are searched each time.
   [[nodiscard]] bool has_table() const { return !row_of_target_.empty(); }
   [[nodiscard]] Distances distances(std::uint32_t target) const;
-  // Of a NIC's cables those that start a shortest path.
+  // Returns those cables of a NIC that start a shortest path.
   [[nodiscard]] std::vector<Arc> nearest_starts(std::uint32_t gpu, const Distances& hops) const;
   // Over all shortest paths, in equal shares per cable.
   [[nodiscard]] Trunk trunk(std::span<const Arc> starts, const Distances& hops,

@@ -47,7 +47,7 @@ class FabricPorts {
   [[nodiscard]] std::uint32_t number(std::uint32_t gpu) const { return number_[gpu]; }
   // By place of the fabric, whether NICs hang on it.
   [[nodiscard]] const std::vector<bool>& has_nics() const { return cables_.has_nics; }
-  // Of the cables of its NIC that way; 0 where there are none.
+  // Returns the latency of the slowest cable of its NIC that way; 0 where there is none.
   [[nodiscard]] double slowest_s(Way way, std::uint32_t gpu) const;
 
  private:

@@ -47,7 +47,7 @@ LatencyModel::LatencyModel(std::shared_ptr<const Router> router)
     to_target_.push_back(to_target(target, fabric.distances(target)));
 }
 
-// Of all ports. Most clusters have ports of one kind.
+// Looks at every port only where ports differ: most clusters have ports of one kind.
 double LatencyModel::fastest_port_s(Way way) const {
   const Topology& topology = router_->topology();
   std::optional<double> of_all;

@@ -62,7 +62,7 @@ class Distances {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): plain hops are distances too.
   Distances(const Hops& row) : row_(row) {}
-  // NOLINTNEXTLINE(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): hops just searched are distances too.
   Distances(Hops&& own) : own_(std::move(own)), row_(own_) {}
   Distances(const Hops& row, std::uint32_t a, std::uint32_t b) : row_(row), a_(a), b_(b) {}
   Distances(const Distances&) = delete;

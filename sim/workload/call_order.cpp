@@ -1,7 +1,6 @@
 #include "sim/workload/call_order.hpp"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "sim/base/beside.hpp"

@@ -225,7 +225,7 @@ inline std::vector<double> ends_of(const Engine& engine, const std::vector<doubl
   return ends_of(transfers_script(capacities, transfers).run(engine));
 }
 
-inline std::unique_ptr<Engine> simgrid_without_timers() {
+inline std::unique_ptr<Engine> simgrid_without_cohorts() {
   return make_simgrid_engine({.cohorts = false});
 }
 

@@ -59,7 +59,7 @@ Timeline run_with_loss(Script& script, const Engine& engine, double loss, bool f
 std::vector<std::unique_ptr<Engine>> all_engines() {
   std::vector<std::unique_ptr<Engine>> all;
   for (const EngineEntry& entry : engines()) all.push_back(entry.make());
-  all.push_back(simgrid_without_timers());
+  all.push_back(simgrid_without_cohorts());
   return all;
 }
 
