@@ -33,7 +33,7 @@ struct HostHabits {
 // waited for. Interleaved stages have one for both directions (send_forward_backward_recv_forward_
 // backward of Megatron-LM's p2p_communication.py), in which they post what the next two steps
 // receive: were that left to the step that uses it, every stage of the ring would wait for its own
-// send first. When it is posted on the GPU is in the program (StageLowering::begin_step).
+// send first. When it is posted on the GPU is in the program (StageMessages::begin_step).
 [[nodiscard]] HostHabits host_habits(const Parallelism& parallelism);
 
 // By program; empty when issuing costs nothing at all.

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "models/expert_routing.hpp"
+#include "models/lower/resident_memory.hpp"
 #include "models/rank_groups.hpp"
-#include "sim/base/check.hpp"
 
 namespace trainyard {
 
@@ -24,6 +24,14 @@ std::vector<Segment> segments_on(const OperatorSplit& split, std::int64_t device
   for (const Segment& segment : split.segments)
     if (segment.device == device) own.push_back(segment);
   return own;
+}
+
+// Of one device, in the place of a pipeline rank and its stage.
+std::vector<ChunkWeights> weights_on(const TrainingPlan& plan, const OperatorSplit& split,
+                                     std::int64_t device) {
+  ChunkWeights weights = segment_weights(plan, segments_on(split, device));
+  weights.rank = weights.stage = device;
+  return {std::move(weights)};
 }
 
 bool is_head(const Segment& segment) { return segment.first >= Operator::FinalNorm; }
@@ -46,30 +54,26 @@ DeviceLowering::DeviceLowering(const TrainingPlan& plan, const OperatorSplit& sp
              static_cast<std::uint32_t>(place.device)),
       layer_(plan, shape_, build_),
       ends_(plan, shape_, build_),
+      message_options_(message_options(plan)),
+      peers_(message_options_, shape_, build_),
+      weights_(weights_on(plan, split, device_)),
+      parameters_({.total = weights_.front().parameters(),
+                   .experts = weights_.front().expert_parameters()}),
+      replicas_(make_data_parallel({plan_, shape_, build_, weights_, parameters_})),
+      gradients_(GradientLowering(plan_, shape_, build_), weights_, *replicas_),
       forward_end_(split.segments.size(), kNone),
-      backward_end_(split.segments.size(), kNone) {
-  weights_.push_back(segment_weights(plan, segments_on(split, device_)));
-  weights_.front().rank = weights_.front().stage = device_;
-  parameters_ = parameters();
-  replicas_ = make_data_parallel({plan_, shape_, build_, weights_, parameters_});
-}
+      backward_end_(split.segments.size(), kNone) {}
 
 bool DeviceLowering::mine(std::size_t segment) const {
   return split_.segments[segment].device == device_;
 }
 
-StageParameters DeviceLowering::parameters() const {
-  return {.total = weights_.front().parameters(), .experts = weights_.front().expert_parameters()};
-}
-
 void DeviceLowering::hold_memory() {
-  build_.hold(Category::Framework, plan_.framework.context_bytes + plan_.framework.workspace_bytes);
   std::vector<PlacedParts> parts;
   for (const Segment& segment : segments_on(split_, device_))
     if (segment.layer >= 0)
       parts.push_back({plan_.architecture.kind_of(segment.layer), layer_parts(segment)});
-  const std::int64_t placeholders = layer_placeholders(plan_, parts);
-  if (placeholders > 0) build_.hold(Category::Workspace, placeholders);
+  hold_framework(plan_, parts, build_);
 }
 
 Program DeviceLowering::lower() {
@@ -103,7 +107,7 @@ void DeviceLowering::backward(std::int32_t microbatch) {
   UnitBackward step{.place = {.chunk = 0, .unit = weights_.front().units.size()},
                     .first = microbatch == 0,
                     .last = microbatch + 1 == plan_.microbatches()};
-  ready_.clear();
+  gradients_.begin_backward();
   for (std::size_t segment = split_.segments.size(); segment-- > 0;) {
     tags.layer = -1;
     build_.tag(tags);
@@ -114,15 +118,17 @@ void DeviceLowering::backward(std::int32_t microbatch) {
     --step.place.unit;
     backward_segment(segment, step);
   }
-  const std::size_t entries = weights_.front().entries.size() + weights_.front().experts.size();
-  TY_CHECK(ready_.size() == entries, ready_.size(), entries);
+  gradients_.end_backward(0);
 }
 
 void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place) {
   const Segment& segment = split_.segments[number];
   replicas_->before_forward(place);
   if (segment.layer >= 0) {
-    layer_forward(segment);
+    const LayerMemory memory = memory_of(segment);
+    layer_.forward(
+        {.kept = memory.kept, .beside = memory.forward_workspace + borrowed_stream(segment)},
+        layer_parts(segment));
   } else if (is_head(segment)) {
     ends_.head_forward(head_parts(segment));
   } else {
@@ -133,22 +139,10 @@ void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place)
 }
 
 void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& step) {
-  const Segment& segment = split_.segments[number];
-  const std::size_t known = ready_.size();
   replicas_->before_backward(step);
   sum_gradients(number);
-  if (segment.layer >= 0) {
-    layer_backward(segment);
-  } else if (is_head(segment)) {
-    ends_.head_backward(BackwardPart::Full, &ready_, head_parts(segment));
-  } else {
-    ends_.embedding_backward(&ready_);
-  }
-  if (!step.first)
-    GradientLowering(plan_, shape_, build_)
-        .accumulate(weights_.front().all_parameters(step.place.unit),
-                    std::span(ready_).subspan(known));
-  replicas_->after_backward(step, ready_);
+  gradients_.add(segment_gradients(split_.segments[number]));
+  gradients_.end_unit(step);
   backward_end_[number] = build_.last_compute();
 }
 
@@ -165,27 +159,15 @@ std::int64_t DeviceLowering::borrowed_stream(const Segment& segment) const {
   return normed_elsewhere ? shape_.message : 0;
 }
 
-void DeviceLowering::layer_forward(const Segment& segment) {
+std::vector<ReadyGradient> DeviceLowering::segment_gradients(const Segment& segment) {
+  if (segment.layer < 0)
+    return is_head(segment) ? ends_.head_backward(BackwardPart::Full, head_parts(segment))
+                            : ends_.embedding_backward();
   const LayerMemory memory = memory_of(segment);
-  const OpIndex first = build_.next();
-  layer_.forward(layer_parts(segment));
-  build_.allocate(first, Category::Activations, memory.kept);
-  const std::int64_t beside = memory.forward_workspace + borrowed_stream(segment);
-  if (beside == 0) return;
-  build_.allocate(first, Category::Workspace, beside);
-  build_.release(build_.last_compute(), Category::Workspace, beside);
-}
-
-void DeviceLowering::layer_backward(const Segment& segment) {
-  const LayerMemory memory = memory_of(segment);
-  const OpIndex first = build_.next();
-  const auto gradients = layer_.backward(BackwardPart::Full, layer_parts(segment));
-  ready_.insert(ready_.end(), gradients.begin(), gradients.end());
-  const OpIndex end = build_.last_compute();
-  build_.allocate(first, Category::Activations, memory.working);
-  build_.allocate(first, Category::Workspace, memory.workspace);
-  build_.release(end, Category::Activations, memory.everything());
-  build_.release(end, Category::Workspace, memory.workspace);
+  return layer_.backward(
+      BackwardPart::Full,
+      {.rebuilt = memory.working, .beside = memory.workspace, .freed = memory.everything()},
+      layer_parts(segment));
 }
 
 // Gradients of one tensor that come from several devices: two are read and their sum written.
@@ -199,8 +181,8 @@ void DeviceLowering::exchange_forward(std::size_t segment) {
   for (const Transfer& transfer : split_.transfers) {
     if (transfer.before != segment) continue;
     if (transfer.from == device_)
-      free_logits(transfer, send(transfer, true, forward_end_[transfer.output.segment]));
-    if (transfer.to == device_) receive(transfer, true);
+      send(transfer, Pass::Forward, forward_end_[transfer.output.segment]);
+    if (transfer.to == device_) receive(transfer, Pass::Forward);
   }
 }
 
@@ -208,45 +190,38 @@ void DeviceLowering::exchange_forward(std::size_t segment) {
 void DeviceLowering::exchange_backward(std::size_t segment) {
   for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
     if (transfer->output.segment != segment) continue;
-    if (transfer->to == device_)
-      free_logits(*transfer, send(*transfer, false, backward_end_[transfer->before]));
-    if (transfer->from == device_) receive(*transfer, false);
+    if (transfer->to == device_) send(*transfer, Pass::Backward, backward_end_[transfer->before]);
+    if (transfer->from == device_) receive(*transfer, Pass::Backward);
   }
 }
 
-Call DeviceLowering::call_of(const Transfer& transfer) const {
-  const bool logits = split_.carries_logits(transfer);
-  return {.op = CollectiveOp::SendRecv,
-          .bytes = logits ? shape_.tokens * plan_.vocab() * shape_.element : shape_.message,
-          .dtype = shape_.dtype,
-          .algorithm = plan_.collectives.of(GroupKind::Pipeline, CollectiveOp::SendRecv)};
-}
-
-OpIndex DeviceLowering::send(const Transfer& transfer, bool forward, OpIndex after) {
-  const std::int64_t to = forward ? transfer.to : transfer.from;
-  const OpIndex message =
-      build_.send(forward ? "send_forward" : "send_backward",
-                  forward ? Stream::SendForward : Stream::SendBackward,
-                  peer_slot(forward ? PeerUse::SendForward : PeerUse::SendBackward, to),
-                  call_of(transfer), {after});
-  if (!plan_.parallelism.overlap_p2p) build_.wait_for(message);
-  return message;
-}
-
-void DeviceLowering::receive(const Transfer& transfer, bool forward) {
-  const std::int64_t from = forward ? transfer.from : transfer.to;
-  const OpIndex after = plan_.parallelism.overlap_p2p ? kNone : build_.last_compute();
-  build_.wait_for(
-      build_.recv(forward ? "recv_forward" : "recv_backward",
-                  forward ? Stream::RecvForward : Stream::RecvBackward,
-                  peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
-                  call_of(transfer), {after}));
+std::int64_t DeviceLowering::bytes_of(const Transfer& transfer) const {
+  return split_.carries_logits(transfer) ? shape_.tokens * plan_.vocab() * shape_.element
+                                         : shape_.message;
 }
 
 // Logits, or their gradient, are of no use where they were made once they are away.
-void DeviceLowering::free_logits(const Transfer& transfer, OpIndex after) {
+void DeviceLowering::send(const Transfer& transfer, Pass pass, OpIndex after) {
+  const bool forward = pass == Pass::Forward;
+  const std::int64_t to = forward ? transfer.to : transfer.from;
+  const OpIndex message =
+      peers_.send({.pass = pass,
+                   .stream = forward ? Stream::SendForward : Stream::SendBackward,
+                   .slot = peer_slot(forward ? PeerUse::SendForward : PeerUse::SendBackward, to),
+                   .bytes = bytes_of(transfer)},
+                  after);
   if (split_.carries_logits(transfer))
-    build_.release(after, Category::Logits, call_of(transfer).bytes);
+    build_.release(message, Category::Logits, bytes_of(transfer));
+}
+
+void DeviceLowering::receive(const Transfer& transfer, Pass pass) {
+  const bool forward = pass == Pass::Forward;
+  const std::int64_t from = forward ? transfer.from : transfer.to;
+  peers_.receive({.pass = pass,
+                  .stream = forward ? Stream::RecvForward : Stream::RecvBackward,
+                  .slot = peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
+                  .bytes = bytes_of(transfer)},
+                 message_options_.overlap ? kNone : build_.last_compute());
 }
 
 Workload operator_step(const TrainingPlan& plan) {

@@ -14,6 +14,7 @@
 #include "models/lower/ends.hpp"
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/messages.hpp"
 #include "models/operator_devices.hpp"
 
 namespace trainyard {
@@ -33,22 +34,19 @@ class DeviceLowering {
 
  private:
   [[nodiscard]] bool mine(std::size_t segment) const;
-  [[nodiscard]] StageParameters parameters() const;
   void hold_memory();
   void forward(std::int32_t microbatch);
   void backward(std::int32_t microbatch);
   void forward_segment(std::size_t segment, const UnitPlace& place);
   void backward_segment(std::size_t segment, const UnitBackward& step);
-  void layer_forward(const Segment& segment);
-  void layer_backward(const Segment& segment);
+  std::vector<ReadyGradient> segment_gradients(const Segment& segment);
   // What crosses before a segment's forward, or before its backward on the way back.
   void exchange_forward(std::size_t segment);
   void exchange_backward(std::size_t segment);
-  OpIndex send(const Transfer& transfer, bool forward, OpIndex after);
-  void receive(const Transfer& transfer, bool forward);
-  void free_logits(const Transfer& transfer, OpIndex after);
+  void send(const Transfer& transfer, Pass pass, OpIndex after);
+  void receive(const Transfer& transfer, Pass pass);
   void sum_gradients(std::size_t segment);
-  [[nodiscard]] Call call_of(const Transfer& transfer) const;
+  [[nodiscard]] std::int64_t bytes_of(const Transfer& transfer) const;
   [[nodiscard]] LayerMemory memory_of(const Segment& segment) const;
   // Of the residual stream, held where no norm keeps it.
   [[nodiscard]] std::int64_t borrowed_stream(const Segment& segment) const;
@@ -60,10 +58,12 @@ class DeviceLowering {
   ProgramBuilder build_;
   LayerLowering layer_;
   EndLowering ends_;
-  std::vector<ChunkWeights> weights_;  // one
-  StageParameters parameters_;
+  const MessageOptions message_options_;
+  PeerMessages peers_;
+  const std::vector<ChunkWeights> weights_;  // one
+  const StageParameters parameters_;
   std::unique_ptr<DataParallel> replicas_;
-  std::vector<ReadyGradient> ready_;  // of the microbatch whose backward is written
+  UnitGradients gradients_;
   std::vector<OpIndex> forward_end_;  // by segment, of those written so far
   std::vector<OpIndex> backward_end_;
 };

@@ -16,8 +16,6 @@ namespace trainyard {
 
 class Elementwise {
  public:
-  enum class Way : std::uint8_t { Forward, Backward };
-
   Elementwise(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
       : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
 

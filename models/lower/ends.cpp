@@ -92,12 +92,11 @@ OpIndex EndLowering::table_gradient(std::string_view name) {
   return op;
 }
 
-void EndLowering::embedding_backward(std::vector<ReadyGradient>* ready) {
+std::vector<ReadyGradient> EndLowering::embedding_backward() {
   tools_.tensor.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last = table_gradient("embedding_backward");
   build_.release(last, Category::Activations, embedding_memory());
-  if (ready == nullptr) return;
-  ready->push_back({.op = last});
+  return {{.op = last}};
 }
 
 void EndLowering::head_forward(const HeadParts& parts) {
@@ -209,11 +208,10 @@ void EndLowering::reduce_loss() {
   tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
-void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
-                                const HeadParts& parts) {
+std::vector<ReadyGradient> EndLowering::head_backward(BackwardPart part, const HeadParts& parts) {
   const HeadActivations memory = head_memory();
   const bool trained = trains_head(plan_);
-  if (part == BackwardPart::Weight && !trained) return;
+  if (part == BackwardPart::Weight && !trained) return {};
   const bool last = part != BackwardPart::Input || !trained;
   if (part != BackwardPart::Weight && parts.loss) loss_backward();
   const OpIndex head = parts.matrix ? matrix_backward(trained ? part : BackwardPart::Input, parts)
@@ -224,9 +222,10 @@ void EndLowering::head_backward(BackwardPart part, std::vector<ReadyGradient>* r
     build_.release(norm, Category::Activations, memory.final_norm);
   }
   if (last && parts.matrix) build_.release(norm, Category::Activations, memory.head_input);
-  if (ready == nullptr || !trained) return;
-  if (parts.matrix && end_parameters(plan_).head > 0) ready->push_back({.op = head});
-  if (parts.norm) ready->push_back({.op = norm});
+  std::vector<ReadyGradient> ready;
+  if (trained && parts.matrix && end_parameters(plan_).head > 0) ready.push_back({.op = head});
+  if (trained && parts.norm) ready.push_back({.op = norm});
+  return ready;
 }
 
 // Frees the logits where nothing reads them after it.
@@ -260,7 +259,7 @@ void EndLowering::further_forward() {
   tools_.tensor.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
 }
 
-void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>* ready) {
+std::vector<ReadyGradient> EndLowering::further_backward(BackwardPart part) {
   const std::int64_t hidden = plan_.architecture.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
@@ -279,9 +278,7 @@ void EndLowering::further_backward(BackwardPart part, std::vector<ReadyGradient>
     last = table_gradient("further_embedding_backward");
     build_.release(last, Category::Activations, further_memory());
   }
-  if (ready == nullptr) return;
-  for (std::size_t entry = 0; entry < further_entries(plan_).before.size(); ++entry)
-    ready->push_back({.op = last});
+  return std::vector<ReadyGradient>(further_entries(plan_).before.size(), {.op = last});
 }
 
 }  // namespace trainyard

@@ -44,19 +44,19 @@ class EndLowering {
       : plan_(plan), shape_(shape), build_(build), tools_(plan, shape, build) {}
 
   void embedding_forward();
-  void embedding_backward(std::vector<ReadyGradient>* ready);
+  // Backward each returns its gradients in the order they become final.
+  std::vector<ReadyGradient> embedding_backward();
   // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits until `head_backward`.
   // Logits, or their gradient, that go to another device are the caller's to free.
   void head_forward(const HeadParts& parts = {});
   // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
   // them the product holds its input's gradient, the input it gathers again where the sequence is
   // split, and a placeholder of its weight (layer_memory.hpp).
-  void head_backward(BackwardPart part, std::vector<ReadyGradient>* ready,
-                     const HeadParts& parts = {});
+  std::vector<ReadyGradient> head_backward(BackwardPart part, const HeadParts& parts = {});
   // Before a layer of multi-token prediction: the next token's embedding and what the layer before
   // made, each normed, side by side through a projection of 2h to h.
   void further_forward();
-  void further_backward(BackwardPart part, std::vector<ReadyGradient>* ready);
+  std::vector<ReadyGradient> further_backward(BackwardPart part);
 
  private:
   void matrix_forward(const HeadParts& parts);

@@ -59,17 +59,15 @@ void GradientLowering::zero_gradients(std::int64_t local_parameters) {
                                                .launches = 1});
 }
 
-void GradientLowering::accumulate(std::int64_t parameters, std::span<ReadyGradient> fresh) {
+OpIndex GradientLowering::accumulate(std::int64_t parameters) {
   const Parallelism& p = plan_.parallelism;
   if (!plan_.gradient_passes.accumulate || p.zero_stage == 3 || partitions_every_microbatch(p))
-    return;
-  if (parameters == 0) return;
+    return kNone;
+  if (parameters == 0) return kNone;
   const std::int64_t moved = shape_.element + 2 * shape_.gradient;
-  const OpIndex sum =
-      build_.compute("gradient_accumulate", MemoryBound{.kind = MemoryBoundKind::GradAccumulate,
-                                                        .bytes = moved * parameters,
-                                                        .launches = 1});
-  for (ReadyGradient& gradient : fresh) gradient.op = sum;
+  return build_.compute("gradient_accumulate", MemoryBound{.kind = MemoryBoundKind::GradAccumulate,
+                                                           .bytes = moved * parameters,
+                                                           .launches = 1});
 }
 
 // A host looks at what the search for NaN found before it goes on, as at the norm of the gradients.

@@ -51,9 +51,9 @@ class GradientLowering {
       : plan_(plan), shape_(shape), build_(build) {}
 
   void zero_gradients(std::int64_t local_parameters);
-  // Adds those of one microbatch to those of the microbatches before, where the framework has a
-  // kernel for it and keeps them whole; `fresh`, which were ready before it, then are with it.
-  void accumulate(std::int64_t parameters, std::span<ReadyGradient> fresh);
+  // Adds those of one microbatch to those of the microbatches before; they are ready with the
+  // operation that it returns. kNone where the framework has no kernel for it, or keeps none whole.
+  OpIndex accumulate(std::int64_t parameters);
   // What the framework does to `parameters` gradients before `replicas` ranks reduce them
   // (gradient_passes.hpp), on the stream of kernels. `after` made the last of them; what made them
   // ready to be sent.

@@ -34,22 +34,22 @@ class LatentAttention : BlockWriter {
     std::int64_t beside = 0;
     std::int64_t columns = 0;
   };
-  void norm(std::string_view name, std::int64_t width, Way way);
+  void norm(std::string_view name, std::int64_t width, Pass pass);
   void down(std::string_view name, std::int64_t width, std::int64_t beside);
   OpIndex up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
   OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
                         BackwardPart part);
   void up_again();
-  void heads(std::string_view rope, std::string_view assembly, Way way);
+  void heads(std::string_view rope, std::string_view assembly, Pass pass);
   [[nodiscard]] std::int64_t query_inputs() const;
 
   AttentionCore core_;
 };
 
-void LatentAttention::norm(std::string_view name, std::int64_t width, Way way) {
+void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass) {
   const StreamingOperation& norm = plan_.streaming.rms_norm;
   elementwise_.stream(name, MemoryBoundKind::Norm,
-                      way == Way::Forward ? norm.forward : norm.backward,
+                      pass == Pass::Forward ? norm.forward : norm.backward,
                       shape_.local_tokens * width);
 }
 
@@ -58,7 +58,7 @@ void LatentAttention::down(std::string_view name, std::int64_t width, std::int64
   const std::string text(name);
   build_.compute(text + "_gemm", linear_.product(shape_.local_tokens, width + beside, arch_.hidden,
                                                  GemmPass::Forward));
-  norm(text + "_norm", width, Way::Forward);
+  norm(text + "_norm", width, Pass::Forward);
   if (!shape_.sequence_parallel) return;
   tensor_.collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
                      text + "_all_gather", true);
@@ -70,11 +70,11 @@ std::int64_t LatentAttention::query_inputs() const {
 
 // Positions go into a part of each query head and one key part that all heads share; then every key
 // head is put together from its own part and the shared one, or its gradient taken apart.
-void LatentAttention::heads(std::string_view rope, std::string_view assembly, Way way) {
+void LatentAttention::heads(std::string_view rope, std::string_view assembly, Pass pass) {
   const std::int64_t heads = arch_.heads / shape_.tensor;
   const StreamingOperation& turned = plan_.streaming.rotary;
   elementwise_.stream(rope, MemoryBoundKind::Rope,
-                      way == Way::Forward ? turned.forward : turned.backward,
+                      pass == Pass::Forward ? turned.forward : turned.backward,
                       shape_.tokens * (heads + 1) * arch_.rope_dim);
   elementwise_.memory_bound(assembly, MemoryBoundKind::Elementwise,
                             2 * shape_.element * shape_.tokens * heads * arch_.head_dim);
@@ -92,7 +92,7 @@ void LatentAttention::forward() {
   build_.compute("key_value_gemm",
                  linear_.product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
                                  arch_.kv_latent, GemmPass::Forward));
-  heads("rope", "key_assembly", Way::Forward);
+  heads("rope", "key_assembly", Pass::Forward);
   core_.forward();
   build_.compute("projection_gemm",
                  linear_.product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
@@ -104,15 +104,15 @@ void LatentAttention::forward() {
 // Queries, keys and values once more from the latents that were kept, which are normed again.
 void LatentAttention::up_again() {
   if (arch_.query_latent > 0) {
-    norm("query_down_norm", arch_.query_latent, Way::Forward);
+    norm("query_down_norm", arch_.query_latent, Pass::Forward);
     build_.compute("query_gemm", linear_.product(shape_.tokens, arch_.query_width() / shape_.tensor,
                                                  query_inputs(), GemmPass::Forward));
   }
-  norm("key_value_down_norm", arch_.kv_latent, Way::Forward);
+  norm("key_value_down_norm", arch_.kv_latent, Pass::Forward);
   build_.compute("key_value_gemm",
                  linear_.product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
                                  arch_.kv_latent, GemmPass::Forward));
-  heads("rope", "key_assembly", Way::Forward);
+  heads("rope", "key_assembly", Pass::Forward);
 }
 
 // The expansion of a latent: its gradients are partial sums over the tensor ranks' heads.
@@ -147,7 +147,7 @@ OpIndex LatentAttention::down_backward(std::string_view name, std::int64_t width
         linear_.product(width + beside, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
   };
   if (part == BackwardPart::Weight) return wgrad();
-  norm(text + "_norm_backward", width, Way::Backward);
+  norm(text + "_norm_backward", width, Pass::Backward);
   build_.compute(text + "_dgrad", linear_.product(shape_.local_tokens, arch_.hidden, width + beside,
                                                   GemmPass::DataGrad));
   return part == BackwardPart::Full ? wgrad() : kNone;
@@ -161,7 +161,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   if (inputs) {
     if (tools_.again.latent_up) tools_.repeat([this] { up_again(); });
     core_.backward();
-    heads("rope_backward", "key_assembly_backward", Way::Backward);
+    heads("rope_backward", "key_assembly_backward", Pass::Backward);
   }
   const OpIndex key_value = up_backward("key_value",
                                         {.width = arch_.kv_latent,

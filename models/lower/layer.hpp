@@ -1,10 +1,12 @@
-// One transformer layer of one rank, forward and backward, as kernels and collectives.
+// One transformer layer of one rank, forward and backward, as kernels and collectives, and the
+// memory that it holds meanwhile.
 //
 // The operations and their shapes are those of reference 04 section 1 (Shoeybi et al. 1909.08053;
 // Korthikanti et al. 2205.05198). Norms and the order of the halves are written here; what stands
 // in each half is a kind of block (layer_block.hpp).
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "models/lower/layer_block.hpp"
@@ -19,14 +21,28 @@ class LayerLowering {
   LayerLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
       : tools_(plan, shape, build) {}
 
+  // Bytes of a forward: what it keeps for its backward, and what it holds until its end.
+  struct ForwardMemory {
+    std::int64_t kept = 0;
+    std::int64_t beside = 0;
+  };
+  // Bytes of a backward: activations that it makes again and, until its end, what it works with;
+  // `freed` is given back at its end.
+  struct BackwardMemory {
+    std::int64_t rebuilt = 0;
+    std::int64_t beside = 0;
+    std::int64_t freed = 0;
+  };
   // Forward of one layer, or of the parts of it that stand here; the tags say which, and whether it
   // is the forward step or a recomputation.
-  void forward(const LayerParts& parts = {});
+  void forward(const ForwardMemory& memory, const LayerParts& parts = {});
   // Backward of one layer, or a part of it; its gradients in the order they become final.
-  std::vector<ReadyGradient> backward(BackwardPart part, const LayerParts& parts = {});
+  std::vector<ReadyGradient> backward(BackwardPart part, const BackwardMemory& memory,
+                                      const LayerParts& parts = {});
 
  private:
   [[nodiscard]] const LayerBlockKind& block(LayerHalf half) const;
+  std::vector<ReadyGradient> blocks_backward(BackwardPart part, const LayerParts& parts);
 
   LayerTools tools_;
 };

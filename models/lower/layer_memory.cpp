@@ -211,12 +211,6 @@ bool has_placeholders(const TrainingPlan& plan) {
          plan.training.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3;
 }
 
-std::int64_t layer_placeholders(const TrainingPlan& plan, std::span<const LayerKind> kinds) {
-  std::vector<PlacedParts> whole;
-  for (const LayerKind kind : kinds) whole.push_back({.kind = kind});
-  return layer_placeholders(plan, whole);
-}
-
 std::int64_t layer_placeholders(const TrainingPlan& plan, std::span<const PlacedParts> layers) {
   if (!has_placeholders(plan)) return 0;
   const Architecture& a = plan.architecture;

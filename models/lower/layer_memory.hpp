@@ -43,16 +43,14 @@ struct LayerMemory {
 [[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind = LayerKind::Dense,
                                        std::optional<std::int64_t> expert_rows = {},
                                        bool trained = true, const LayerParts& parts = {});
-// Tensors that stand in for weight gradients which kernels add to the accumulated ones themselves
-// (FrameworkMemory): one for each distinct shape among the layers of these kinds. Llama-3 70B, t =
-// 1: 2 (10 240 + 8192 + 3 * 28 672) 8192 bytes, 1 632 MiB.
-[[nodiscard]] std::int64_t layer_placeholders(const TrainingPlan& plan,
-                                              std::span<const LayerKind> kinds);
-// The same where layers stand here in parts.
+// A layer, or what stands here of it.
 struct PlacedParts {
   LayerKind kind = LayerKind::Dense;
   LayerParts parts = {};
 };
+// Tensors that stand in for weight gradients which kernels add to the accumulated ones themselves
+// (FrameworkMemory): one for each distinct shape among these layers. Llama-3 70B, t = 1:
+// 2 (10 240 + 8192 + 3 * 28 672) 8192 bytes, 1 632 MiB.
 [[nodiscard]] std::int64_t layer_placeholders(const TrainingPlan& plan,
                                               std::span<const PlacedParts> layers);
 [[nodiscard]] bool has_placeholders(const TrainingPlan& plan);

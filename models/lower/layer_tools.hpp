@@ -47,7 +47,6 @@ struct LayerTools {
 // A writer of a part of a layer, with the tools at hand.
 class BlockWriter {
  protected:
-  using Way = Elementwise::Way;
   using Rows = LinearLayers::Rows;
 
   explicit BlockWriter(LayerTools& tools)

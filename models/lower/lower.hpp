@@ -6,11 +6,12 @@
 // kernels and collectives of its layers, then gradient reduction, gradient norm and optimizer.
 // Memory effects ride on the operations.
 //
-// Reading order: lower.cpp (the whole step), stage.cpp (schedule and messages), layer.cpp (one
-// transformer layer), layer_block.hpp (the kinds of blocks in it) with multi_head_attention.cpp,
-// latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp (what these write with),
-// ends.cpp (embedding, head and loss), device_program.cpp (a model split by hand), data_parallel/
-// (weights and gradients around them), gradients.cpp (norm, optimizer).
+// Reading order: lower.cpp (the whole step), stage.cpp (a rank's schedule), stage_writer.cpp (one
+// step of it) with stage_layout.hpp, messages.hpp, stage_layers.hpp and resident_memory.hpp,
+// layer.cpp (one transformer layer), layer_block.hpp (the kinds of blocks in it) with
+// multi_head_attention.cpp, latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp
+// (what these write with), ends.cpp (embedding, head and loss), device_program.cpp (a model split
+// by hand), data_parallel/ (weights and gradients around them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>

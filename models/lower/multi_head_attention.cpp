@@ -24,20 +24,20 @@ std::int64_t MultiHeadAttention::query_and_key_width() const {
 }
 
 // Over each head of queries and of keys, where the model has such norms.
-void MultiHeadAttention::head_norms(std::string_view name, Way way) {
+void MultiHeadAttention::head_norms(std::string_view name, Pass pass) {
   if (!arch_.qk_norm) return;
   const StreamingOperation& norm = plan_.streaming.rms_norm;
   const std::int64_t width = query_and_key_width();
   elementwise_.stream(name, MemoryBoundKind::Norm,
-                      way == Way::Forward ? norm.forward : norm.backward, shape_.tokens * width);
+                      pass == Pass::Forward ? norm.forward : norm.backward, shape_.tokens * width);
 }
 
-void MultiHeadAttention::rotary(std::string_view name, Way way) {
+void MultiHeadAttention::rotary(std::string_view name, Pass pass) {
   if (arch_.positions != Positions::Rotary) return;
   const StreamingOperation& turned = plan_.streaming.rotary;
   const std::int64_t width = query_and_key_width();
   elementwise_.stream(name, MemoryBoundKind::Rope,
-                      way == Way::Forward ? turned.forward : turned.backward,
+                      pass == Pass::Forward ? turned.forward : turned.backward,
                       shape_.tokens * width);
 }
 
@@ -66,8 +66,8 @@ void MultiHeadAttention::forward() {
       linear_.product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
   linear_.adapters_forward("qkv");
   gather_heads();
-  head_norms("qk_norm", Way::Forward);
-  rotary("rope", Way::Forward);
+  head_norms("qk_norm", Pass::Forward);
+  rotary("rope", Pass::Forward);
   repeat_heads("repeat_heads");
   core_.forward();
   linear_.prepare("projection", arch_.hidden * arch_.query_width() / shape_.tensor,
@@ -87,8 +87,8 @@ void MultiHeadAttention::again_beside_core() {
   tensor_.column_forward("attention_all_gather", "key_gemm",
                          linear_.product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
   gather_heads();
-  head_norms("qk_norm", Way::Forward);
-  rotary("rope", Way::Forward);
+  head_norms("qk_norm", Pass::Forward);
+  rotary("rope", Pass::Forward);
   repeat_heads("repeat_heads");
   build_.compute("projection_gemm",
                  linear_.product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
@@ -113,8 +113,8 @@ MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
       tensor_.row_backward("projection", arch_.query_width() / shape_.tensor, part);
   core_.backward();
   repeat_heads("repeat_heads_backward");
-  rotary("rope_backward", Way::Backward);
-  head_norms("qk_norm_backward", Way::Backward);
+  rotary("rope_backward", Pass::Backward);
+  head_norms("qk_norm_backward", Pass::Backward);
   join_attention_gradients();
   scatter_head_gradients();
   if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });

@@ -24,8 +24,8 @@ class MultiHeadAttention : BlockWriter {
   Weights weight_part();
   Weights input_part(BackwardPart part);
   [[nodiscard]] std::int64_t query_and_key_width() const;  // of this rank's heads
-  void head_norms(std::string_view name, Way way);
-  void rotary(std::string_view name, Way way);
+  void head_norms(std::string_view name, Pass pass);
+  void rotary(std::string_view name, Pass pass);
   void repeat_heads(std::string_view name);
   void join_attention_gradients();
   // Where several tensor ranks have the same key-value head (architecture/shard.hpp): what the QKV

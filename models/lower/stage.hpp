@@ -1,25 +1,14 @@
-// The program of one pipeline rank: its schedule's steps unrolled, with the messages between
-// stages.
+// The program of one pipeline rank: its schedule's steps, of which those that go alike are written
+// once. What a step does is in stage_writer.hpp.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <span>
 #include <tuple>
-#include <utility>
 #include <vector>
 
-#include "models/expert_routing.hpp"
-#include "models/lower/data_parallel/data_parallel.hpp"
-#include "models/lower/ends.hpp"
-#include "models/lower/layer.hpp"
-#include "models/lower/layer_memory.hpp"
-#include "models/lower/offload.hpp"
-#include "models/pipeline_shape.hpp"
-#include "models/recompute.hpp"
-#include "models/schedules/schedule.hpp"
+#include "models/lower/stage_writer.hpp"
 
 namespace trainyard {
 
@@ -47,30 +36,7 @@ class StageLowering {
   [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
 
  private:
-  struct Chunk {
-    ChunkPlace place;
-    std::int64_t stage = 0;  // its virtual stage
-    std::int64_t first_layer = 0;
-    std::int64_t layers = 0;
-    std::int64_t further = 0;  // layers of multi-token prediction behind the head
-    bool has_embedding = false;
-    bool has_head = false;
-    std::vector<RecomputeUnit> units = {};          // its layers, as they are computed again
-    std::vector<RecomputeUnit> further_units = {};  // those of multi-token prediction
-    std::int64_t microbatches = 0;
-    std::int64_t backwards_left = 0;  // microbatches whose backward is still to come
-  };
-
-  [[nodiscard]] Chunk make_chunk(std::int64_t number, const std::vector<std::int64_t>& split) const;
-  [[nodiscard]] static ChunkLayers layers_of(const Chunk& chunk);
-  [[nodiscard]] ChunkWeights weights_of(const Chunk& chunk) const;
-  [[nodiscard]] StageParameters stage_parameters() const;
-  void hold_memory();
-  // Of the backwards of a chunk that leave gradients of weights.
-  struct Turn {
-    bool first = false;
-    bool last = false;
-  };
+  using Turn = StageWriter::Turn;
   // Blocks of steps of one kind may go alike.
   struct BlockKind {
     bool overlapped = false;
@@ -82,9 +48,9 @@ class StageLowering {
   // RecordingBorder::inside says.
   struct StepBlock : RecordedBlock {
     std::vector<OpIndex> step_begins = {};
-    OpIndex done_before = kNone;
-    OpIndex exchanged = kNone;
+    StageMessages::Ended ended = {};
   };
+  [[nodiscard]] bool is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const;
   // Returns how many of the steps from `at` on make up one block.
   [[nodiscard]] std::size_t steps_of_block(const std::vector<ScheduleStep>& steps,
                                            std::size_t at) const;
@@ -95,84 +61,17 @@ class StageLowering {
                  StepBlock& block);
   [[nodiscard]] bool goes_as_others(const ScheduleStep& step, const Turn& turn) const;
   [[nodiscard]] Turn next_turn(const ScheduleStep& step);
-  [[nodiscard]] bool is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const;
-  // Of the layer and microbatch that the tags name.
-  [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
-  void hold_frozen();
-  void hold_fetched();
-  struct WeightBytes {
-    double dense = 0.0;
-    double experts = 0.0;
-  };
-  [[nodiscard]] WeightBytes frozen_weights() const;
-  [[nodiscard]] double sharded_weights() const;
-  [[nodiscard]] std::int64_t replicated_adapters() const;
-  void forward(const ScheduleStep& step);
-  void backward(const ScheduleStep& step, const Turn& turn);
-  // Each is a unit of the chunk's weights: what stands before the layers, a layer, what stands
-  // behind them.
-  void enter_backward(const Chunk& chunk, const UnitBackward& step);
-  void layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
-                      const UnitBackward& step);
-  void write_layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
-                            const UnitBackward& step);
-  void leave_backward(const Chunk& chunk, const UnitBackward& step);
-  void end_unit(const UnitBackward& step);
-  void further_layer(const RecomputeUnit& again, std::int64_t layer);
-  void further_forward(const Chunk& chunk, UnitPlace place);
-  void further_backward(const Chunk& chunk, UnitBackward& step);
-  // Units whose weights a backward reads: the first of some layers', the one behind a layer's, and
-  // while they are computed again the one behind that.
-  [[nodiscard]] static std::size_t unit_of(const Chunk& chunk, std::int64_t layer);
-  [[nodiscard]] std::optional<std::size_t> used_first(const Chunk& chunk,
-                                                      const RecomputeUnit& again) const;
-  [[nodiscard]] std::optional<std::size_t> used_after(const Chunk& chunk,
-                                                      const RecomputeUnit& again,
-                                                      std::int64_t layer) const;
-  [[nodiscard]] std::optional<std::size_t> used_again_after(const Chunk& chunk,
-                                                            const RecomputeUnit& again,
-                                                            std::int64_t layer) const;
-  void begin_layer_backward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
-                            const UnitPlace& place);
-  [[nodiscard]] std::int64_t kept_by(const RecomputeUnit& unit, std::int64_t layer,
-                                     const LayerMemory& memory) const;
-  void compute_again(const Chunk& chunk, const RecomputeUnit& unit, std::size_t number);
-  void layer_forward(const Chunk& chunk, const RecomputeUnit& again, std::int64_t layer,
-                     const UnitPlace& place);
-  // Does a gradient come back into the chunk, or leave it for the one before?
-  [[nodiscard]] bool has_backward(const Chunk& chunk) const;
-  [[nodiscard]] bool hands_on(const Chunk& chunk) const;
 
-  void begin_step();
-  // Messages to and from the rank that holds the stage before or after, if it is another one; a
-  // receive the next compute operation waits for.
-  [[nodiscard]] Call boundary_call() const;
-  void receive(const Chunk& chunk, bool forward);
-  void send(const Chunk& chunk, bool forward);
-
-  const TrainingPlan& plan_;
   const StepShape shape_;
-  const PipelineShape pipeline_;
+  const StageLayout layout_;
   ProgramBuilder build_;
-  LayerLowering layer_;
-  EndLowering ends_;
-  // Of one layer and microbatch, by what it depends on: has it experts, which rows do they get, is
-  // it trained?
-  std::map<std::tuple<bool, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
-  std::int64_t stage_;
-  std::vector<Chunk> chunks_;
-  std::vector<ChunkWeights> weights_;  // by chunk
-  StageParameters parameters_;
-  std::unique_ptr<DataParallel> replicas_;
-  OffloadLowering offload_;
+  StageWriter writer_;
+  const bool overlaps_;  // a forward and a backward may run as one block
+  const bool differ_;    // no microbatch goes as another
   bool repeats_ = true;
+  std::vector<std::int64_t> backwards_left_;  // by chunk: microbatches without their backward
   std::map<BlockKind, std::vector<StepBlock>> written_;
   std::vector<OpIndex> step_begins_;
-  std::vector<ReadyGradient> ready_;  // of the chunk and microbatch whose backward is written
-  std::size_t ended_ = 0;             // how many are of units that are ended
-  OpIndex posted_after_ = kNone;      // when this step's receive may be posted, without overlap
-  OpIndex done_before_ = kNone;       // the last compute operation of the exchanging step before
-  OpIndex exchanged_ = kNone;         // the last compute operation of the latest exchanging step
 };
 
 }  // namespace trainyard

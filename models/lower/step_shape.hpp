@@ -23,6 +23,8 @@ struct ExpertSeat {
   std::int64_t replica = 0;
 };
 
+enum class Pass : std::uint8_t { Forward, Backward };
+
 // Which kernels of a backward: all, those of the input gradient, or the products of the weight
 // gradient that a zero-bubble schedule runs later. What the first gathered the second finds kept.
 enum class BackwardPart : std::uint8_t { Full, Input, Weight };

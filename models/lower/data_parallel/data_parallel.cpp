@@ -2,12 +2,39 @@
 
 #include "models/lower/data_parallel/bucketed.hpp"
 #include "models/lower/data_parallel/fully_sharded.hpp"
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 
 std::unique_ptr<DataParallel> make_data_parallel(const DataParallelParts& parts) {
   if (parts.plan.parallelism.zero_stage == 3) return std::make_unique<FullySharded>(parts);
   return std::make_unique<BucketedReplicas>(parts);
+}
+
+void UnitGradients::begin_backward() {
+  ready_.clear();
+  ended_ = 0;
+}
+
+void UnitGradients::add(const std::vector<ReadyGradient>& gradients) {
+  ready_.insert(ready_.end(), gradients.begin(), gradients.end());
+}
+
+// What the first microbatch leaves is kept as it is.
+void UnitGradients::end_unit(const UnitBackward& step) {
+  if (step.part != BackwardPart::Input && !step.first) {
+    const OpIndex sum =
+        gradients_.accumulate(weights_[step.place.chunk].all_parameters(step.place.unit));
+    if (sum != kNone)
+      for (std::size_t i = ended_; i < ready_.size(); ++i) ready_[i].op = sum;
+  }
+  ended_ = ready_.size();
+  replicas_.after_backward(step, ready_);
+}
+
+void UnitGradients::end_backward(std::size_t chunk) const {
+  const std::size_t entries = weights_[chunk].entries.size() + weights_[chunk].experts.size();
+  TY_CHECK(ready_.size() == entries, ready_.size(), entries);
 }
 
 }  // namespace trainyard

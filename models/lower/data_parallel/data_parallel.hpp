@@ -65,6 +65,30 @@ struct DataParallelParts {
   const std::vector<ChunkWeights>& chunks;
   const StageParameters& parameters;
 };
+// The gradients that the backward of one chunk and microbatch leaves, in the order they become
+// final, handed to the replicas unit by unit.
+class UnitGradients {
+ public:
+  // `weights` and `replicas` outlive this.
+  UnitGradients(const GradientLowering& gradients, const std::vector<ChunkWeights>& weights,
+                DataParallel& replicas)
+      : gradients_(gradients), weights_(weights), replicas_(replicas) {}
+
+  void begin_backward();
+  void add(const std::vector<ReadyGradient>& gradients);
+  // Behind the backward of a unit: adds its gradients to those of the microbatches before.
+  void end_unit(const UnitBackward& step);
+  // Behind the backward of the chunk. REQUIRES: each of its entries has its gradient.
+  void end_backward(std::size_t chunk) const;
+
+ private:
+  GradientLowering gradients_;
+  const std::vector<ChunkWeights>& weights_;
+  DataParallel& replicas_;
+  std::vector<ReadyGradient> ready_;
+  std::size_t ended_ = 0;  // how many are of units that are ended
+};
+
 // By the plan's zero_stage.
 [[nodiscard]] std::unique_ptr<DataParallel> make_data_parallel(const DataParallelParts& parts);
 

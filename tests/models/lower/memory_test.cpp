@@ -194,7 +194,7 @@ TEST(Memory, PlaceholdersAndLosses) {
   TrainingPlan plan;
   plan.architecture = load_architecture("llama3-70b");
   plan.training.sequence_length = 4096;
-  const LayerKind dense[] = {LayerKind::Dense};
+  const PlacedParts dense[] = {{.kind = LayerKind::Dense}};
   EXPECT_EQ(layer_placeholders(plan, dense), 0);
   plan.framework.gradient_placeholders = true;
   EXPECT_EQ(layer_placeholders(plan, dense), 2 * 8192 * (10'240 + 8192 + 3 * 28'672));

@@ -1,0 +1,30 @@
+// What a rank holds through the whole step: weights that it trains and weights that it does not,
+// what the framework takes. The state of what is trained is held by the data-parallel scheme
+// (hold_state in gradients.hpp).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/gradients.hpp"
+#include "models/lower/layer_memory.hpp"
+#include "models/lower/stage_layout.hpp"
+
+namespace trainyard {
+
+// Of every chunk of a pipeline rank, and of all of them together.
+[[nodiscard]] std::vector<ChunkWeights> stage_weights(const TrainingPlan& plan,
+                                                      const StageLayout& layout);
+[[nodiscard]] StageParameters stage_parameters(const TrainingPlan& plan, const StageLayout& layout,
+                                               const std::vector<ChunkWeights>& weights);
+
+// What a pipeline rank holds beside the state of what it trains.
+void hold_stage_memory(const TrainingPlan& plan, const std::vector<ChunkWeights>& weights,
+                       const StageParameters& parameters, ProgramBuilder& build);
+// The part of it that every rank holds: the framework's own, and a placeholder for each distinct
+// shape among the weights of these layers.
+void hold_framework(const TrainingPlan& plan, std::span<const PlacedParts> layers,
+                    ProgramBuilder& build);
+
+}  // namespace trainyard
