@@ -49,6 +49,18 @@ std::vector<Adapter> layer_adapters(const Architecture& a, const Training& train
   return adapters;
 }
 
+bool AdapterSet::on(const std::string& target) const { return contains(targets, target); }
+
+AdapterSet adapter_set(const Architecture& architecture, const Training& training,
+                       std::int64_t tensor) {
+  return {.rank = training.lora_rank,
+          .targets = training.lora_targets,
+          .dense = layer_adapters(architecture, training, tensor, LayerKind::Dense),
+          .experts = layer_adapters(architecture, training, tensor, LayerKind::Moe),
+          .frozen_bytes = frozen_bytes(training),
+          .dequantises = dequantises(training)};
+}
+
 std::int64_t adapter_parameters(const Architecture& architecture, const Training& training) {
   std::int64_t sum = 0;
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer)

@@ -34,6 +34,23 @@ struct Adapter {
 [[nodiscard]] std::vector<Adapter> layer_adapters(const Architecture& architecture,
                                                   const Training& training, std::int64_t tensor,
                                                   LayerKind kind = LayerKind::Dense);
+// The adapters of one tensor rank's layers, and how the frozen matrices beside them are kept.
+struct AdapterSet {
+  std::int64_t rank = 0;  // 0: there are none
+  std::vector<std::string> targets = {};
+  std::vector<Adapter> dense = {};    // of a layer without experts
+  std::vector<Adapter> experts = {};  // of a layer with experts
+  double frozen_bytes = 0.0;          // of a number of those matrices (frozen_bytes)
+  bool dequantises = false;
+  [[nodiscard]] bool any() const { return rank > 0; }
+  [[nodiscard]] const std::vector<Adapter>& of(LayerKind kind) const {
+    return kind == LayerKind::Moe ? experts : dense;
+  }
+  [[nodiscard]] bool on(const std::string& target) const;
+};
+[[nodiscard]] AdapterSet adapter_set(const Architecture& architecture, const Training& training,
+                                     std::int64_t tensor);
+
 // Of the whole model, undivided.
 [[nodiscard]] std::int64_t adapter_parameters(const Architecture& architecture,
                                               const Training& training);

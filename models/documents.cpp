@@ -24,27 +24,33 @@ void fill(std::int64_t sequence, const Documents& documents, Random random,
 
 }  // namespace
 
-std::vector<std::int64_t> microbatch_documents(const TrainingPlan& plan, const DocumentsOf& of) {
-  const Documents& documents = plan.documents;
-  const std::int64_t length = plan.training.sequence_length;
+DocumentDraw document_draw(const TrainingPlan& plan) {
+  return {.documents = plan.documents,
+          .seed = plan.seed,
+          .sequences = plan.training.micro_batch_size,
+          .length = plan.training.sequence_length};
+}
+
+std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw, const DocumentsOf& of) {
+  const Documents& documents = draw.documents;
   const std::int64_t replica = documents.independent_replicas ? of.replica : 0;
   std::vector<std::int64_t> lengths;
-  for (std::int64_t sequence = 0; sequence < plan.training.micro_batch_size; ++sequence) {
+  for (std::int64_t sequence = 0; sequence < draw.sequences; ++sequence) {
     if (documents.kind == DocumentKind::List) {
       lengths.insert(lengths.end(), documents.lengths.begin(), documents.lengths.end());
     } else if (documents.drawn()) {
       const auto number = [](std::int64_t of_stream) {
         return static_cast<std::uint64_t>(of_stream);
       };
-      fill(length, documents,
-           Random(plan.seed)
+      fill(draw.length, documents,
+           Random(draw.seed)
                .split("documents")
                .split(number(replica))
                .split(number(of.microbatch))
                .split(number(sequence)),
            lengths);
     } else {
-      lengths.push_back(length);
+      lengths.push_back(draw.length);
     }
   }
   return lengths;

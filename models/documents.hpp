@@ -1,7 +1,7 @@
 // Documents packed into the sequences of a microbatch: attention stays within a document, so that
 // its work follows from the sum of their squares.
 //
-//   microbatch_documents(plan, {.microbatch = 3, .replica = 0});   // {4096, 1024, 3072}
+//   microbatch_documents(document_draw(plan), {.microbatch = 3});   // {4096, 1024, 3072}
 //
 // Everything but attention works on tokens and does not see them. A sequence of s tokens in
 // documents of l_i has sum l_i (l_i + 1)/2 pairs of query and key instead of s (s + 1)/2: four of
@@ -33,13 +33,22 @@ struct Documents {
   bool operator==(const Documents&) const = default;
 };
 
+// What documents are drawn from, and for microbatches of which size.
+struct DocumentDraw {
+  const Documents& documents;
+  std::uint64_t seed = 0;
+  std::int64_t sequences = 1;
+  std::int64_t length = 0;  // of a sequence
+};
+[[nodiscard]] DocumentDraw document_draw(const TrainingPlan& plan);
+
 struct DocumentsOf {
   std::int64_t microbatch = 0;
   std::int64_t replica = 0;
 };
 // The lengths of all documents of a microbatch, sequence by sequence. One of the whole length for
 // each sequence where nothing is packed. The same for the same seed.
-[[nodiscard]] std::vector<std::int64_t> microbatch_documents(const TrainingPlan& plan,
+[[nodiscard]] std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw,
                                                              const DocumentsOf& of);
 
 // Pairs of query and key within the documents: sum l (l + 1)/2.

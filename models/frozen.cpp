@@ -4,27 +4,29 @@
 
 namespace trainyard {
 
-bool trains_embedding(const TrainingPlan& plan) {
-  return plan.training.lora_rank == 0 && !plan.training.frozen_embedding;
-}
+namespace {
 
-bool trains_head(const TrainingPlan& plan) {
-  return plan.training.lora_rank == 0 && !plan.training.frozen_head;
-}
-
-bool trains_layer(const TrainingPlan& plan, std::int64_t layer) {
-  return std::ranges::find(plan.training.frozen_layers, layer) == plan.training.frozen_layers.end();
-}
-
-std::int64_t first_trained(const TrainingPlan& plan) {
-  if (trains_embedding(plan)) return -1;
-  const std::int64_t layers = plan.architecture.layers;
+std::int64_t first_trained(const TrainedWeights& trained, std::int64_t layers) {
+  if (trained.embedding) return -1;
   for (std::int64_t layer = 0; layer < layers; ++layer)
-    if (trains_layer(plan, layer)) return layer;
-  return trains_head(plan) ? layers : layers + 1;
+    if (trained.layer(layer)) return layer;
+  return trained.head ? layers : layers + 1;
 }
 
-bool reaches(const TrainingPlan& plan, std::int64_t layer) { return layer >= first_trained(plan); }
+}  // namespace
+
+bool TrainedWeights::layer(std::int64_t number) const {
+  return std::ranges::find(frozen_layers, number) == frozen_layers.end();
+}
+
+TrainedWeights trained_weights(const TrainingPlan& plan) {
+  const Training& training = plan.training;
+  TrainedWeights trained{.embedding = training.lora_rank == 0 && !training.frozen_embedding,
+                         .head = training.lora_rank == 0 && !training.frozen_head,
+                         .frozen_layers = training.frozen_layers};
+  trained.first = first_trained(trained, plan.architecture.layers);
+  return trained;
+}
 
 bool freezes(const Training& training) {
   return training.frozen_embedding || training.frozen_head || !training.frozen_layers.empty();

@@ -18,19 +18,20 @@ std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
 }  // namespace
 
 std::int64_t AttentionCore::score_matrices() const {
-  return plan_.training.micro_batch_size * arch_.heads / shape_.tensor;
+  return options_.attention.microbatch.sequences * arch_.heads / shape_.tensor;
 }
 
 // Packed sequences are one kernel over all of their tokens, in which queries see their own document
 // alone.
 Attention AttentionCore::flash(bool backward) const {
-  const bool packed = plan_.documents.kind != DocumentKind::None;
-  const std::int64_t sequences = plan_.training.micro_batch_size;
-  const std::int64_t s = plan_.training.sequence_length * (packed ? sequences : 1);
+  const DocumentDraw& microbatch = options_.attention.microbatch;
+  const bool packed = microbatch.documents.kind != DocumentKind::None;
+  const std::int64_t sequences = options_.attention.microbatch.sequences;
+  const std::int64_t s = options_.attention.microbatch.length * (packed ? sequences : 1);
   const std::int64_t window = arch_.windowed(build_.tags().layer) ? arch_.window : s;
-  const auto documents = [this] {
+  const auto documents = [&] {
     return microbatch_documents(
-        plan_, {.microbatch = build_.tags().microbatch, .replica = shape_.replica});
+        microbatch, {.microbatch = build_.tags().microbatch, .replica = shape_.replica});
   };
   return {.batch = packed ? 1 : sequences,
           .query_heads = arch_.heads / shape_.tensor,
@@ -42,7 +43,7 @@ Attention AttentionCore::flash(bool backward) const {
           .pairs = packed ? document_pairs(documents()) : window_pairs(s, window),
           .causal = true,
           .backward = backward,
-          .dtype = plan_.recipe.attention.value_or(plan_.training.precision)};
+          .dtype = options_.attention.fused_dtype};
 }
 
 // Forward one kernel reads and writes each score; backward it reads the probabilities and their
@@ -50,7 +51,7 @@ Attention AttentionCore::flash(bool backward) const {
 // bytes or in fp32: to fp32 (w + 4), scaled (8), masked (8), softmax (8, backward 12), back (4 +
 // w).
 MemoryBound AttentionCore::softmax(bool backward) const {
-  const std::int64_t s = plan_.training.sequence_length;
+  const std::int64_t s = options_.attention.microbatch.length;
   const bool fused = softmax_fused(score_matrices());
   const std::int64_t one = (backward ? 3 : 2) * shape_.element;
   const std::int64_t five = 2 * (shape_.element + 4) + 8 + 8 + (backward ? 12 : 8);
@@ -71,15 +72,15 @@ Gemm AttentionCore::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, Ge
 }
 
 void AttentionCore::forward() {
-  if (plan_.parallelism.context > 1) {
-    ContextAttention(plan_, shape_, build_).forward();
+  if (options_.attention.context.ranks > 1) {
+    ContextAttention(arch_, options_.attention, shape_, build_).forward();
     return;
   }
-  if (plan_.training.attention != AttentionKind::Unfused) {
+  if (options_.attention.kind != AttentionKind::Unfused) {
     build_.compute("attention", flash(false));
     return;
   }
-  const std::int64_t s = plan_.training.sequence_length;
+  const std::int64_t s = options_.attention.microbatch.length;
   const std::int64_t scores = s * s * score_matrices();
   build_.compute("attention_scores", head_gemm(s, s, arch_.head_dim, GemmPass::Forward));
   build_.compute("attention_softmax", softmax(false));
@@ -94,16 +95,16 @@ void AttentionCore::forward() {
 // al., section 5). A fused kernel is run again as well, for no more than its log-sum-exp: so does
 // Megatron-LM, whose checkpoint stands round whatever computes the core.
 void AttentionCore::backward() {
-  if (tools_.again.core) tools_.repeat([this] { forward(); });
-  if (plan_.parallelism.context > 1) {
-    ContextAttention(plan_, shape_, build_).backward();
+  if (options_.again.core) tools_.repeat([this] { forward(); });
+  if (options_.attention.context.ranks > 1) {
+    ContextAttention(arch_, options_.attention, shape_, build_).backward();
     return;
   }
-  if (plan_.training.attention != AttentionKind::Unfused) {
+  if (options_.attention.kind != AttentionKind::Unfused) {
     build_.compute("attention_backward", flash(true));
     return;
   }
-  const std::int64_t s = plan_.training.sequence_length;
+  const std::int64_t s = options_.attention.microbatch.length;
   const std::int64_t d = arch_.head_dim;
   const std::int64_t scores = s * s * score_matrices();
   build_.compute("attention_values_dgrad", head_gemm(s, s, arch_.value_head(), GemmPass::DataGrad));

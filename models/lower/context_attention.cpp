@@ -23,52 +23,50 @@ std::int64_t traded_kv_heads(std::int64_t kv_heads, std::int64_t heads) {
   return std::max<std::int64_t>(1, kv_heads / heads);
 }
 
-ContextAttention::ContextAttention(const TrainingPlan& plan, const StepShape& shape,
-                                   ProgramBuilder& build)
-    : plan_(plan), shape_(shape), build_(build), context_(context_shape(plan.parallelism)) {
-  const Architecture& a = plan.architecture;
+ContextAttention::ContextAttention(const Architecture& a, const AttentionOptions& options,
+                                   const StepShape& shape, ProgramBuilder& build)
+    : options_(options.context), shape_(shape), build_(build) {
+  const DocumentDraw& microbatch = options.microbatch;
   const std::int64_t kv = a.latent() ? a.heads / shape.tensor : kv_heads_per_rank(a, shape.tensor);
-  cut_ = {.sequence = plan.training.sequence_length,
-          .ranks = context_.ring,
-          .split = plan.parallelism.context_split};
-  batch_ = plan.training.micro_batch_size;
-  if (plan.documents.kind != DocumentKind::None) {  // one kernel over all tokens
+  cut_ = {.sequence = microbatch.length, .ranks = options_.shape.ring, .split = options_.split};
+  batch_ = microbatch.sequences;
+  if (microbatch.documents.kind != DocumentKind::None) {  // one kernel over all tokens
     cut_.documents = microbatch_documents(
-        plan, {.microbatch = build.tags().microbatch, .replica = shape.replica});
+        microbatch, {.microbatch = build.tags().microbatch, .replica = shape.replica});
     cut_.packed = batch_;
     cut_.sequence *= batch_;
     batch_ = 1;
   }
-  query_heads_ = a.heads / shape.tensor / context_.heads;
-  kv_heads_ = traded_kv_heads(kv, context_.heads);
+  query_heads_ = a.heads / shape.tensor / options_.shape.heads;
+  kv_heads_ = traded_kv_heads(kv, options_.shape.heads);
   qk_ = a.head_dim;
   v_ = a.value_head();
   element_ = shape.element;
-  of_ring_ = context_.ring > 1 && plan.parallelism.context_exchange != ContextExchange::AllGather;
+  of_ring_ = options_.shape.ring > 1 && options_.exchange != ContextExchange::AllGather;
 }
 
 void ContextAttention::forward() {
-  if (context_.heads > 1) trade_inputs(false);
-  if (context_.ring == 1) {
+  if (options_.shape.heads > 1) trade_inputs(false);
+  if (options_.shape.ring == 1) {
     attend("attention", gathered_block(cut_, 0), false);  // all positions, some of the heads
-  } else if (plan_.parallelism.context_exchange == ContextExchange::AllGather) {
+  } else if (options_.exchange == ContextExchange::AllGather) {
     gathered_forward();
   } else {
     ring_forward();
   }
-  if (context_.heads > 1) trade_output(false);
+  if (options_.shape.heads > 1) trade_output(false);
 }
 
 void ContextAttention::backward() {
-  if (context_.heads > 1) trade_output(true);
-  if (context_.ring == 1) {
+  if (options_.shape.heads > 1) trade_output(true);
+  if (options_.shape.ring == 1) {
     attend("attention_backward", gathered_block(cut_, 0), true);
-  } else if (plan_.parallelism.context_exchange == ContextExchange::AllGather) {
+  } else if (options_.exchange == ContextExchange::AllGather) {
     gathered_backward();
   } else {
     ring_backward();
   }
-  if (context_.heads > 1) trade_inputs(true);
+  if (options_.shape.heads > 1) trade_inputs(true);
 }
 
 // Keys and values are copied into one buffer, which is what travels.
@@ -147,7 +145,7 @@ OpIndex ContextAttention::pass_on(std::string_view what, std::int64_t bytes, boo
   const Call call{.op = CollectiveOp::SendRecv,
                   .bytes = bytes,
                   .dtype = shape_.dtype,
-                  .algorithm = plan_.collectives.of(GroupKind::Context, CollectiveOp::SendRecv)};
+                  .algorithm = options_.collectives.of(GroupKind::Context, CollectiveOp::SendRecv)};
   const OpIndex ready = build_.last_compute();
   build_.send("send_" + std::string(what), Stream::SendContext,
               back ? Slot::SendContextBack : Slot::SendContext, call, {ready});
@@ -205,9 +203,9 @@ void ContextAttention::trade(std::string_view name, std::int64_t row_bytes) {
 // Before and after an exchange the heads are moved next to their destination, or to their place:
 // every element is read and written.
 void ContextAttention::trade_inputs(bool backward) {
-  const std::int64_t query = context_.heads * query_row_bytes();
-  const std::int64_t key = context_.heads * kv_heads_ * qk_ * element_;
-  const std::int64_t value = context_.heads * kv_heads_ * v_ * element_;
+  const std::int64_t query = options_.shape.heads * query_row_bytes();
+  const std::int64_t key = options_.shape.heads * kv_heads_ * qk_ * element_;
+  const std::int64_t value = options_.shape.heads * kv_heads_ * v_ * element_;
   const std::int64_t moved = 2 * shape_.tokens * (query + key + value);
   const std::string suffix = backward ? "_gradient_all_to_all" : "_all_to_all";
   memory_bound("heads_pack", MemoryBoundKind::Permute, moved);
@@ -218,7 +216,7 @@ void ContextAttention::trade_inputs(bool backward) {
 }
 
 void ContextAttention::trade_output(bool backward) {
-  const std::int64_t output = context_.heads * output_row_bytes();
+  const std::int64_t output = options_.shape.heads * output_row_bytes();
   memory_bound("output_pack", MemoryBoundKind::Permute, 2 * shape_.tokens * output);
   trade(backward ? "output_gradient_all_to_all" : "output_all_to_all", output);
   memory_bound("output_unpack", MemoryBoundKind::Permute, 2 * shape_.tokens * output);
@@ -245,7 +243,7 @@ OpIndex ContextAttention::context_collective(std::string_view name, CollectiveOp
   const Call call{.op = op,
                   .bytes = bytes,
                   .dtype = shape_.dtype,
-                  .algorithm = plan_.collectives.of(GroupKind::Context, op)};
+                  .algorithm = options_.collectives.of(GroupKind::Context, op)};
   return build_.collective(name, Stream::Context, Slot::Context, call, {build_.last_compute()});
 }
 

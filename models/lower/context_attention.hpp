@@ -24,7 +24,8 @@ namespace trainyard {
 class ContextAttention {
  public:
   // REQUIRES: fused attention and more than one context rank.
-  ContextAttention(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build);
+  ContextAttention(const Architecture& architecture, const AttentionOptions& options,
+                   const StepShape& shape, ProgramBuilder& build);
 
   void forward();
   void backward();
@@ -59,10 +60,9 @@ class ContextAttention {
   [[nodiscard]] std::int64_t output_row_bytes() const { return query_heads_ * v_ * element_; }
   [[nodiscard]] std::int64_t kv_row_bytes() const { return kv_heads_ * (qk_ + v_) * element_; }
 
-  const TrainingPlan& plan_;
+  const ContextOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
-  ContextShape context_;
   SequenceCut cut_;  // over the ring
   std::int64_t batch_ = 1;
   std::int64_t query_heads_ = 1;

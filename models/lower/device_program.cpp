@@ -13,8 +13,8 @@ namespace trainyard {
 
 namespace {
 
-StepShape shape_of(const TrainingPlan& plan, const ExpertRouting* routing) {
-  StepShape shape(plan);
+StepShape shape_with(const StepShape& anywhere, const ExpertRouting* routing) {
+  StepShape shape = anywhere;
   shape.routing = routing;
   return shape;
 }
@@ -27,9 +27,9 @@ std::vector<Segment> segments_on(const OperatorSplit& split, std::int64_t device
 }
 
 // Of one device, in the place of a pipeline rank and its stage.
-std::vector<ChunkWeights> weights_on(const TrainingPlan& plan, const OperatorSplit& split,
+std::vector<ChunkWeights> weights_on(const WeightOptions& options, const OperatorSplit& split,
                                      std::int64_t device) {
-  ChunkWeights weights = segment_weights(plan, segments_on(split, device));
+  ChunkWeights weights = segment_weights(options, segments_on(split, device));
   weights.rank = weights.stage = device;
   return {std::move(weights)};
 }
@@ -44,23 +44,23 @@ HeadParts head_parts(const Segment& segment) {
 
 }  // namespace
 
-DeviceLowering::DeviceLowering(const TrainingPlan& plan, const OperatorSplit& split,
+DeviceLowering::DeviceLowering(const LoweringOptions& options, const OperatorSplit& split,
                                const DevicePlace& place, Interner& interner)
-    : plan_(plan),
+    : options_(options),
       split_(split),
       device_(place.device),
-      shape_(shape_of(plan, place.routing)),
+      shape_(shape_with(options.shape, place.routing)),
       build_(interner, fmt::format("device {}", place.device),
              static_cast<std::uint32_t>(place.device)),
-      layer_(plan, shape_, build_),
-      ends_(plan, shape_, build_),
-      message_options_(message_options(plan)),
-      peers_(message_options_, shape_, build_),
-      weights_(weights_on(plan, split, device_)),
+      layer_(options.layer, shape_, build_),
+      ends_(options.ends, options.layer, shape_, build_),
+      peers_(options.messages, shape_, build_),
+      weights_(weights_on(options.weights, split, device_)),
       parameters_({.total = weights_.front().parameters(),
                    .experts = weights_.front().expert_parameters()}),
-      replicas_(make_data_parallel({plan_, shape_, build_, weights_, parameters_})),
-      gradients_(GradientLowering(plan_, shape_, build_), weights_, *replicas_),
+      replicas_(make_data_parallel({options.replicas, shape_, build_, weights_, parameters_})),
+      gradients_(GradientLowering(options.replicas.gradients, shape_, build_), weights_,
+                 *replicas_),
       forward_end_(split.segments.size(), kNone),
       backward_end_(split.segments.size(), kNone) {}
 
@@ -72,14 +72,14 @@ void DeviceLowering::hold_memory() {
   std::vector<PlacedParts> parts;
   for (const Segment& segment : segments_on(split_, device_))
     if (segment.layer >= 0)
-      parts.push_back({plan_.architecture.kind_of(segment.layer), layer_parts(segment)});
-  hold_framework(plan_, parts, build_);
+      parts.push_back({options_.layer.architecture.kind_of(segment.layer), layer_parts(segment)});
+  hold_framework(options_, parts, build_);
 }
 
 Program DeviceLowering::lower() {
   hold_memory();
   replicas_->begin_step();
-  for (std::int32_t microbatch = 0; microbatch < plan_.microbatches(); ++microbatch) {
+  for (std::int32_t microbatch = 0; microbatch < options_.replicas.microbatches; ++microbatch) {
     forward(microbatch);
     backward(microbatch);
   }
@@ -106,7 +106,7 @@ void DeviceLowering::backward(std::int32_t microbatch) {
   Tags tags{.part = StepPart::Backward, .microbatch = microbatch};
   UnitBackward step{.place = {.chunk = 0, .unit = weights_.front().units.size()},
                     .first = microbatch == 0,
-                    .last = microbatch + 1 == plan_.microbatches()};
+                    .last = microbatch + 1 == options_.replicas.microbatches};
   gradients_.begin_backward();
   for (std::size_t segment = split_.segments.size(); segment-- > 0;) {
     tags.layer = -1;
@@ -147,10 +147,10 @@ void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& st
 }
 
 LayerMemory DeviceLowering::memory_of(const Segment& segment) const {
-  const LayerKind kind = plan_.architecture.kind_of(segment.layer);
+  const LayerKind kind = options_.layer.architecture.kind_of(segment.layer);
   std::optional<std::int64_t> rows;
   if (kind == LayerKind::Moe) rows = shape_.routing->of({}).total();
-  return layer_memory(plan_, kind, rows, true, layer_parts(segment));
+  return layer_memory(options_.memory, kind, rows, true, layer_parts(segment));
 }
 
 std::int64_t DeviceLowering::borrowed_stream(const Segment& segment) const {
@@ -173,7 +173,7 @@ std::vector<ReadyGradient> DeviceLowering::segment_gradients(const Segment& segm
 // Gradients of one tensor that come from several devices: two are read and their sum written.
 void DeviceLowering::sum_gradients(std::size_t segment) {
   for (std::int64_t sum = split_.gradient_sums[segment]; sum > 0; --sum)
-    Elementwise(plan_, shape_, build_)
+    Elementwise(options_.layer.architecture, options_.layer.streaming, shape_, build_)
         .memory_bound("gradient_sum", MemoryBoundKind::Elementwise, 3 * shape_.message);
 }
 
@@ -196,7 +196,7 @@ void DeviceLowering::exchange_backward(std::size_t segment) {
 }
 
 std::int64_t DeviceLowering::bytes_of(const Transfer& transfer) const {
-  return split_.carries_logits(transfer) ? shape_.tokens * plan_.vocab() * shape_.element
+  return split_.carries_logits(transfer) ? shape_.tokens * options_.ends.vocab * shape_.element
                                          : shape_.message;
 }
 
@@ -221,11 +221,12 @@ void DeviceLowering::receive(const Transfer& transfer, Pass pass) {
                   .stream = forward ? Stream::RecvForward : Stream::RecvBackward,
                   .slot = peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
                   .bytes = bytes_of(transfer)},
-                 message_options_.overlap ? kNone : build_.last_compute());
+                 options_.messages.overlap ? kNone : build_.last_compute());
 }
 
 Workload operator_step(const TrainingPlan& plan) {
   const OperatorSplit split = operator_split(plan);
+  const LoweringOptions options = lowering_options(plan);
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
   Workload workload;
@@ -233,7 +234,7 @@ Workload operator_step(const TrainingPlan& plan) {
   workload.categories = category_names();
   Interner interner(workload);
   for (std::int64_t device = 0; device < plan.parallelism.pipeline; ++device) {
-    DeviceLowering lowering(plan, split,
+    DeviceLowering lowering(options, split,
                             {.device = device, .routing = routing ? &*routing : nullptr}, interner);
     workload.programs.push_back(lowering.lower());
   }

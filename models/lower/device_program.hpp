@@ -2,7 +2,7 @@
 // (operator_devices.hpp): its segments, microbatch after microbatch forward and backward, and what
 // it sends to and receives from the other devices in between.
 //
-//   DeviceLowering lowering(plan, split, {.device = 1}, interner);
+//   DeviceLowering lowering(options, split, {.device = 1}, interner);
 //   workload.programs.push_back(lowering.lower());
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/messages.hpp"
+#include "models/lower/options.hpp"
 #include "models/operator_devices.hpp"
 
 namespace trainyard {
@@ -26,9 +27,9 @@ struct DevicePlace {
 
 class DeviceLowering {
  public:
-  // `split` outlives the lowering.
-  DeviceLowering(const TrainingPlan& plan, const OperatorSplit& split, const DevicePlace& place,
-                 Interner& interner);
+  // `options` and `split` outlive the lowering.
+  DeviceLowering(const LoweringOptions& options, const OperatorSplit& split,
+                 const DevicePlace& place, Interner& interner);
 
   [[nodiscard]] Program lower();
 
@@ -51,14 +52,13 @@ class DeviceLowering {
   // Of the residual stream, held where no norm keeps it.
   [[nodiscard]] std::int64_t borrowed_stream(const Segment& segment) const;
 
-  const TrainingPlan& plan_;
+  const LoweringOptions& options_;
   const OperatorSplit& split_;
   const std::int64_t device_;
   const StepShape shape_;
   ProgramBuilder build_;
   LayerLowering layer_;
   EndLowering ends_;
-  const MessageOptions message_options_;
   PeerMessages peers_;
   const std::vector<ChunkWeights> weights_;  // one
   const StageParameters parameters_;

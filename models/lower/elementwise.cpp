@@ -26,26 +26,26 @@ OpIndex Elementwise::stream(std::string_view name, MemoryBoundKind kind, const S
 }
 
 void Elementwise::norm_forward(std::string_view name) {
-  stream(name, MemoryBoundKind::Norm, plan_.streaming.norm(arch_).forward,
+  stream(name, MemoryBoundKind::Norm, streaming_.norm(arch_).forward,
          shape_.local_tokens * arch_.hidden);
 }
 
 OpIndex Elementwise::norm_backward(std::string_view name) {
-  return stream(name, MemoryBoundKind::Norm, plan_.streaming.norm(arch_).backward,
+  return stream(name, MemoryBoundKind::Norm, streaming_.norm(arch_).backward,
                 shape_.local_tokens * arch_.hidden);
 }
 
 void Elementwise::activation_forward(std::string_view name, std::int64_t numbers) {
-  stream(name, MemoryBoundKind::Activation, plan_.streaming.activation_of(arch_).forward, numbers);
+  stream(name, MemoryBoundKind::Activation, streaming_.activation_of(arch_).forward, numbers);
 }
 
 void Elementwise::activation_backward(std::string_view name, std::int64_t numbers) {
-  stream(name, MemoryBoundKind::Activation, plan_.streaming.activation_of(arch_).backward, numbers);
+  stream(name, MemoryBoundKind::Activation, streaming_.activation_of(arch_).backward, numbers);
 }
 
 // Into the order of the ranks before a scatter, out of it after a gather.
 void Elementwise::copy_sequence(std::string_view name, std::int64_t bytes) {
-  if (!plan_.streaming.sequence_copies || !shape_.sequence_parallel) return;
+  if (!streaming_.sequence_copies || !shape_.sequence_parallel) return;
   memory_bound(std::string(name) + "_copy", MemoryBoundKind::Elementwise, 2 * bytes);
 }
 
@@ -53,8 +53,8 @@ void Elementwise::copy_sequence(std::string_view name, std::int64_t bytes) {
 // time, or all read at once.
 void Elementwise::join_input_gradients(std::string_view name) {
   const std::int64_t further = further_products(arch_, name);
-  if (!plan_.streaming.separate_products || further == 0) return;
-  const bool at_once = plan_.streaming.compiled;
+  if (!streaming_.separate_products || further == 0) return;
+  const bool at_once = streaming_.compiled;
   const StreamingPass pass{.narrow = at_once ? further + 2 : 3 * further,
                            .launches = at_once ? 1 : further};
   stream(std::string(name) + "_gradient_add", MemoryBoundKind::Elementwise, pass,
@@ -87,7 +87,7 @@ std::vector<ReadyGradient> Elementwise::residual_backward(std::string_view block
 ReadyGradient Elementwise::norm_back(std::string_view name, const NormBack& norm) {
   OpIndex op = build_.last_compute();
   if (norm.part != BackwardPart::Weight) {
-    StreamingPass pass = plan_.streaming.norm(arch_).backward;
+    StreamingPass pass = streaming_.norm(arch_).backward;
     if (norm.before_block) pass.narrow += 3;
     op = stream(name, MemoryBoundKind::Norm, pass, shape_.local_tokens * arch_.hidden);
   }

@@ -11,13 +11,15 @@
 
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
+#include "models/streaming_kernels.hpp"
 
 namespace trainyard {
 
 class Elementwise {
  public:
-  Elementwise(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
-      : plan_(plan), arch_(plan.architecture), shape_(shape), build_(build) {}
+  Elementwise(const Architecture& architecture, const StreamingKernels& streaming,
+              const StepShape& shape, ProgramBuilder& build)
+      : arch_(architecture), streaming_(streaming), shape_(shape), build_(build) {}
 
   OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
                        std::int64_t launches = 1);
@@ -44,8 +46,8 @@ class Elementwise {
   void copy_sequence(std::string_view name, std::int64_t bytes);
 
  private:
-  const TrainingPlan& plan_;
   const Architecture& arch_;
+  const StreamingKernels& streaming_;
   const StepShape& shape_;
   ProgramBuilder& build_;
 };

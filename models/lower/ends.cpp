@@ -1,76 +1,34 @@
 #include "models/lower/ends.hpp"
 
-#include "models/frozen.hpp"
-#include "models/lower/entries.hpp"
-#include "models/pipeline_shape.hpp"
-
 namespace trainyard {
 
-EndParameters end_parameters(const TrainingPlan& plan) {
-  const Architecture& a = plan.architecture;
-  const std::int64_t table = plan.vocab() / plan.parallelism.tensor * a.hidden;
-  EndParameters parameters;
-  parameters.embedding = table;
-  parameters.positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
-  parameters.final_norm = a.norm_width();
-  const bool shared = a.tied_embeddings && ends_on_one_rank(plan.parallelism);
-  parameters.head = shared ? 0 : table;
-  return parameters;
-}
-
-bool shares_embedding(const TrainingPlan& plan) {
-  const bool twice = plan.architecture.tied_embeddings || plan.training.mtp_layers > 0;
-  return twice && !ends_on_one_rank(plan.parallelism);
-}
-
-FurtherEntries further_entries(const TrainingPlan& plan) {
-  const Architecture& a = plan.architecture;
-  FurtherEntries entries;
-  entries.behind = {norm_entry(a)};
-  entries.before = {
-      {.tensors = {{.rows = a.hidden / plan.parallelism.tensor, .columns = 2 * a.hidden}}},
-      norm_entry(a),
-      norm_entry(a)};
-  if (shares_embedding(plan) && !a.tied_embeddings) {
-    const std::int64_t rows = end_parameters(plan).embedding / a.hidden;
-    entries.before.push_back({.tensors = {{.rows = rows, .columns = a.hidden}}});
-  }
-  return entries;
-}
-
-std::int64_t EndLowering::logits() const { return shape_.tokens * (plan_.vocab() / shape_.tensor); }
-
-HeadActivations EndLowering::head_memory() const {
-  return head_activations(plan_.architecture, activation_query(plan_), plan_.vocab());
-}
-
-std::int64_t EndLowering::embedding_memory() const {
-  return embedding_activations(plan_.architecture, activation_query(plan_));
+std::int64_t EndLowering::logits() const {
+  return shape_.tokens * (options_.vocab / shape_.tensor);
 }
 
 // Both normed halves with what they were made of, and the ids; the layer before keeps its output.
 std::int64_t EndLowering::further_memory() const {
-  return 4 * shape_.element * shape_.local_tokens * plan_.architecture.hidden + embedding_memory();
+  return 4 * shape_.element * shape_.local_tokens * arch_.hidden + options_.embedding_kept;
 }
 
 // Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor
 // group, adds positions and drops out.
 void EndLowering::embedding_forward() {
-  const std::int64_t hidden = plan_.architecture.hidden;
+  const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
-  build_.allocate(first, Category::Activations, embedding_memory());
+  build_.allocate(first, Category::Activations, options_.embedding_kept);
   tools_.tensor.join_partial_sums("embedding_join");
-  if (plan_.architecture.positions == Positions::Learned) {
+  if (arch_.positions == Positions::Learned) {
     tools_.elementwise.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
                                     3 * shape_.element * shape_.local_tokens * hidden);
   }
-  if (plan_.architecture.dropout) {
+  if (arch_.dropout) {
     tools_.elementwise.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
                                     (2 * shape_.element + 1) * shape_.local_tokens * hidden);
   }
-  if (!trains_embedding(plan_))  // nobody asks for it again
-    build_.release(build_.last_compute(), Category::Activations, embedding_memory());
+  if (!options_.trains_embedding)  // nobody asks for it again
+    build_.release(build_.last_compute(), Category::Activations, options_.embedding_kept);
 }
 
 // PyTorch makes the table's gradient whole: zeros as large as the table, into which the tokens'
@@ -79,14 +37,12 @@ void EndLowering::embedding_forward() {
 // are read and written, but where autograd keeps what it has made (sharded weights) or the
 // framework sums all gradients by itself (GradientLowering::accumulate).
 OpIndex EndLowering::table_gradient(std::string_view name) {
-  const std::int64_t table = end_parameters(plan_).embedding;
-  const std::int64_t rows = shape_.tokens * plan_.architecture.hidden;
-  const bool sharded = plan_.parallelism.zero_stage == 3;
-  const bool summed = !sharded && !plan_.gradient_passes.accumulate;
+  const std::int64_t table = options_.parameters.embedding;
+  const std::int64_t rows = shape_.tokens * arch_.hidden;
   const std::int64_t made = shape_.element * (table + 3 * rows);
-  const std::int64_t sum = summed ? (shape_.element + 2 * shape_.gradient) * table : 0;
+  const std::int64_t sum = options_.sums_table ? (shape_.element + 2 * shape_.gradient) * table : 0;
   const OpIndex op = tools_.elementwise.memory_bound(name, MemoryBoundKind::Embedding, made + sum);
-  if (sharded) return op;  // held among the gradients
+  if (options_.shards_table) return op;  // held among the gradients
   build_.allocate(op, Category::Workspace, shape_.element * table);
   build_.release(op, Category::Workspace, shape_.element * table);
   return op;
@@ -95,12 +51,12 @@ OpIndex EndLowering::table_gradient(std::string_view name) {
 std::vector<ReadyGradient> EndLowering::embedding_backward() {
   tools_.tensor.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last = table_gradient("embedding_backward");
-  build_.release(last, Category::Activations, embedding_memory());
+  build_.release(last, Category::Activations, options_.embedding_kept);
   return {{.op = last}};
 }
 
 void EndLowering::head_forward(const HeadParts& parts) {
-  const HeadActivations memory = head_memory();
+  const HeadActivations& memory = options_.head;
   if (parts.norm) {
     const OpIndex first = build_.next();
     tools_.elementwise.norm_forward("final_norm");
@@ -112,13 +68,13 @@ void EndLowering::head_forward(const HeadParts& parts) {
 }
 
 void EndLowering::matrix_forward(const HeadParts& parts) {
-  const HeadActivations memory = head_memory();
+  const HeadActivations& memory = options_.head;
   const OpIndex first = build_.next();
   if (!parts.norm) build_.allocate(first, Category::Activations, memory.head_input);
   tools_.tensor.gather_sequence("head_all_gather");
   const OpIndex head = build_.compute("head_gemm", Gemm{.m = shape_.tokens,
-                                                        .n = plan_.vocab() / shape_.tensor,
-                                                        .k = plan_.architecture.hidden,
+                                                        .n = options_.vocab / shape_.tensor,
+                                                        .k = arch_.hidden,
                                                         .batch = 1,
                                                         .dtype = shape_.dtype,
                                                         .pass = GemmPass::Forward,
@@ -135,18 +91,18 @@ void EndLowering::matrix_forward(const HeadParts& parts) {
 EndLowering::LossBytes EndLowering::loss_bytes() const {
   const std::int64_t e = shape_.element;
   const std::int64_t cast = e + 4;
-  if (plan_.training.fused_loss) return {.forward = 3 * e, .backward = e + 1};
-  if (loss_copies() == 1) return {.forward = cast + 4 + 8 + 8 + 4 + 8, .backward = 8 + cast};
+  if (options_.fused_loss) return {.forward = 3 * e, .backward = e + 1};
+  if (options_.loss_copies == 1) return {.forward = cast + 4 + 8 + 8 + 4 + 8, .backward = 8 + cast};
   return {.forward = cast + 16, .backward = 4 + 16 + cast};
 }
 
 void EndLowering::loss_forward(const HeadParts& parts) {
-  const HeadActivations memory = head_memory();
+  const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
       "cross_entropy", MemoryBoundKind::CrossEntropy, loss_bytes().forward * logits());
   if (!parts.matrix) build_.allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
   evaluate_metrics();
-  if (loss_copies() > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
+  if (options_.loss_copies > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
     build_.allocate(loss, Category::Workspace, memory.logits_fp32);
     build_.release(loss, Category::Workspace, memory.logits_fp32);
     build_.release(loss, Category::Logits, memory.logits);
@@ -158,7 +114,7 @@ void EndLowering::loss_forward(const HeadParts& parts) {
 // with the step's outputs, after its backward: here nothing waits for them either, and their copies
 // are no part of the peak.
 void EndLowering::evaluate_metrics() {
-  const std::int64_t metrics = plan_.streaming.loss_metrics;
+  const std::int64_t metrics = options_.loss_metrics;
   if (metrics == 0) return;
   constexpr std::int64_t kLaunches = 3;  // cast, log_softmax, the sum of the targets'
   tools_.elementwise.memory_bound("loss_metrics", MemoryBoundKind::CrossEntropy,
@@ -166,32 +122,28 @@ void EndLowering::evaluate_metrics() {
                                   metrics * kLaunches);
 }
 
-std::int64_t EndLowering::loss_copies() const {
-  return plan_.training.fused_loss ? 1 : plan_.framework.loss_copies;
-}
-
 // The gradient of the logits: of the fp32 ones, and from them of the 16-bit ones; fused it is there
 // and scaled.
 void EndLowering::loss_backward() {
-  const HeadActivations memory = head_memory();
+  const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
       "cross_entropy_backward", MemoryBoundKind::CrossEntropy, loss_bytes().backward * logits());
   build_.release(loss, Category::Logits, memory.logits_fp32);
-  if (loss_copies() == 1) return;
-  const std::int64_t beside = (loss_copies() - 1) * memory.logits_fp32;
+  if (options_.loss_copies == 1) return;
+  const std::int64_t beside = (options_.loss_copies - 1) * memory.logits_fp32;
   build_.allocate(loss, Category::Workspace, beside);
   build_.release(loss, Category::Workspace, beside);
   build_.allocate(build_.next(), Category::Logits, memory.logits);
 }
 
 std::int64_t EndLowering::head_workspace(BackwardPart part) const {
-  const std::int64_t hidden = plan_.architecture.hidden;
+  const std::int64_t hidden = arch_.hidden;
   const std::int64_t input = part == BackwardPart::Weight ? 0 : shape_.message;
   const bool again =
-      shape_.sequence_parallel && !plan_.streaming.keeps_gathered && part != BackwardPart::Input;
+      shape_.sequence_parallel && !options_.keeps_gathered && part != BackwardPart::Input;
   const std::int64_t gathered = again ? shape_.message : 0;
-  const bool placeholder = part != BackwardPart::Input && has_placeholders(plan_);
-  const std::int64_t weight = plan_.vocab() / shape_.tensor * hidden * shape_.element;
+  const bool placeholder = part != BackwardPart::Input && options_.placeholder;
+  const std::int64_t weight = options_.vocab / shape_.tensor * hidden * shape_.element;
   return input + gathered + (placeholder ? weight : 0);
 }
 
@@ -200,7 +152,7 @@ std::int64_t EndLowering::head_workspace(BackwardPart part) const {
 void EndLowering::reduce_loss() {
   const std::int64_t bytes = 4 * shape_.tokens;
   tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
-  if (plan_.training.fused_loss) {
+  if (options_.fused_loss) {
     tools_.tensor.collective(CollectiveOp::AllReduce, 2 * bytes, "loss_all_reduce", true);
     return;
   }
@@ -209,8 +161,8 @@ void EndLowering::reduce_loss() {
 }
 
 std::vector<ReadyGradient> EndLowering::head_backward(BackwardPart part, const HeadParts& parts) {
-  const HeadActivations memory = head_memory();
-  const bool trained = trains_head(plan_);
+  const HeadActivations& memory = options_.head;
+  const bool trained = options_.trains_head;
   if (part == BackwardPart::Weight && !trained) return {};
   const bool last = part != BackwardPart::Input || !trained;
   if (part != BackwardPart::Weight && parts.loss) loss_backward();
@@ -223,27 +175,27 @@ std::vector<ReadyGradient> EndLowering::head_backward(BackwardPart part, const H
   }
   if (last && parts.matrix) build_.release(norm, Category::Activations, memory.head_input);
   std::vector<ReadyGradient> ready;
-  if (trained && parts.matrix && end_parameters(plan_).head > 0) ready.push_back({.op = head});
+  if (trained && parts.matrix && options_.parameters.head > 0) ready.push_back({.op = head});
   if (trained && parts.norm) ready.push_back({.op = norm});
   return ready;
 }
 
 // Frees the logits where nothing reads them after it.
 OpIndex EndLowering::matrix_backward(BackwardPart part, const HeadParts& parts) {
-  const std::int64_t logits = head_memory().logits;
+  const std::int64_t logits = options_.head.logits;
   const OpIndex first = build_.next();
-  const OpIndex head = tools_.tensor.column_backward("head", plan_.vocab() / shape_.tensor, part);
+  const OpIndex head = tools_.tensor.column_backward("head", options_.vocab / shape_.tensor, part);
   const OpIndex end = build_.last_compute();
   build_.allocate(first, Category::Workspace, head_workspace(part));
   build_.release(end, Category::Workspace, head_workspace(part));
   if (!parts.loss) build_.allocate(first, Category::Logits, logits);  // their gradient has come
-  const bool last = part != BackwardPart::Input || !trains_head(plan_);
+  const bool last = part != BackwardPart::Input || !options_.trains_head;
   if (last) build_.release(end, Category::Logits, logits);
   return head;
 }
 
 void EndLowering::further_forward() {
-  const std::int64_t hidden = plan_.architecture.hidden;
+  const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "further_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
   build_.allocate(first, Category::Activations, further_memory());
@@ -260,7 +212,7 @@ void EndLowering::further_forward() {
 }
 
 std::vector<ReadyGradient> EndLowering::further_backward(BackwardPart part) {
-  const std::int64_t hidden = plan_.architecture.hidden;
+  const std::int64_t hidden = arch_.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
     build_.compute("further_projection_dgrad",
@@ -278,7 +230,7 @@ std::vector<ReadyGradient> EndLowering::further_backward(BackwardPart part) {
     last = table_gradient("further_embedding_backward");
     build_.release(last, Category::Activations, further_memory());
   }
-  return std::vector<ReadyGradient>(further_entries(plan_).before.size(), {.op = last});
+  return std::vector<ReadyGradient>(options_.further_entries, {.op = last});
 }
 
 }  // namespace trainyard

@@ -3,33 +3,34 @@
 // Shapes and collectives after reference 04 section 2 (Megatron-LM core/tensor_parallel).
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/layer_tools.hpp"
 
 namespace trainyard {
 
-// Parameters of one rank at the ends.
-struct EndParameters {
-  std::int64_t embedding = 0;   // word embedding, split over the vocabulary
-  std::int64_t positions = 0;   // learned positions, replicated; 0 for rotary
-  std::int64_t final_norm = 0;  // replicated
-  std::int64_t head = 0;        // split; 0 where it shares the embedding of the same rank
+// Of one rank and microbatch.
+struct EndOptions {
+  EndParameters parameters = {};
+  std::int64_t vocab = 0;  // of all tensor ranks, padded
+  bool trains_embedding = true;
+  bool trains_head = true;
+  HeadActivations head = {};
+  std::int64_t embedding_kept = 0;
+  // The embedding's gradient is added to that of the microbatches before; or it is kept sharded.
+  bool sums_table = true;
+  bool shards_table = false;
+  bool fused_loss = false;
+  std::int64_t loss_copies = 1;     // FrameworkMemory::loss_copies; 1 where the loss is fused
+  std::int64_t loss_metrics = 0;    // StreamingKernels::loss_metrics
+  bool keeps_gathered = false;      // StreamingKernels::keeps_gathered
+  bool placeholder = false;         // of the head's weight (layer_memory.hpp)
+  std::size_t further_entries = 0;  // before a layer of multi-token prediction
 };
-[[nodiscard]] EndParameters end_parameters(const TrainingPlan& plan);
-// First and last stage, on different ranks, both hold the embedding: as a tied head, or to read the
-// tokens that layers of multi-token prediction start from. Its gradients are summed over the two.
-[[nodiscard]] bool shares_embedding(const TrainingPlan& plan);
-// The parameters of such a layer beside an ordinary one, in backward order: behind it the norm
-// before the head; before it the projection, its two norms and a copy of the embedding, if any.
-struct FurtherEntries {
-  std::vector<GradientEntry> behind;
-  std::vector<GradientEntry> before;
-};
-[[nodiscard]] FurtherEntries further_entries(const TrainingPlan& plan);
 
 // What of the model's end stands on one device: all, unless it is split by hand.
 struct HeadParts {
@@ -40,8 +41,13 @@ struct HeadParts {
 
 class EndLowering {
  public:
-  EndLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
-      : plan_(plan), shape_(shape), build_(build), tools_(plan, shape, build) {}
+  EndLowering(const EndOptions& options, const LayerOptions& of_layer, const StepShape& shape,
+              ProgramBuilder& build)
+      : options_(options),
+        arch_(of_layer.architecture),
+        shape_(shape),
+        build_(build),
+        tools_(of_layer, shape, build) {}
 
   void embedding_forward();
   // Backward each returns its gradients in the order they become final.
@@ -64,12 +70,9 @@ class EndLowering {
   OpIndex matrix_backward(BackwardPart part, const HeadParts& parts);
   void reduce_loss();
   [[nodiscard]] std::int64_t logits() const;  // elements on this rank
-  [[nodiscard]] HeadActivations head_memory() const;
-  [[nodiscard]] std::int64_t embedding_memory() const;
   [[nodiscard]] std::int64_t further_memory() const;
   OpIndex table_gradient(std::string_view name);
   [[nodiscard]] std::int64_t head_workspace(BackwardPart part) const;
-  [[nodiscard]] std::int64_t loss_copies() const;
   struct LossBytes {
     std::int64_t forward = 0;
     std::int64_t backward = 0;
@@ -78,7 +81,8 @@ class EndLowering {
   void loss_backward();
   void evaluate_metrics();
 
-  const TrainingPlan& plan_;
+  const EndOptions& options_;
+  const Architecture& arch_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   LayerTools tools_;

@@ -37,10 +37,10 @@ void append(GradientEntry& entry, const GradientEntry& more) {
 // The matrices of a layer of one rank, by name.
 class Layer {
  public:
-  Layer(const TrainingPlan& plan, LayerKind kind)
-      : arch_(plan.architecture),
-        weights_(layer_weights(plan.architecture, kind)),
-        tensor_(plan.parallelism.tensor) {}
+  Layer(const WeightDivision& weights, LayerKind kind)
+      : arch_(weights.architecture),
+        weights_(layer_weights(weights.architecture, kind)),
+        tensor_(weights.tensor) {}
 
   [[nodiscard]] GradientEntry of(std::string_view name, std::int64_t parts = 1) const {
     const auto found = std::find_if(weights_.begin(), weights_.end(),
@@ -107,10 +107,10 @@ GradientEntry norm_entry(const Architecture& a) {
   return entry;
 }
 
-std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kind,
+std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKind kind,
                                          const LayerParts& parts) {
-  const Architecture& a = plan.architecture;
-  const Layer layer(plan, kind);
+  const Architecture& a = weights.architecture;
+  const Layer layer(weights, kind);
   Entries entries;
   if (parts.ffn && a.post_norms) entries.push_back(norm_entry(a));
   if (parts.ffn) add_feed_forward(a, kind, layer, entries);
@@ -119,22 +119,21 @@ std::vector<GradientEntry> layer_entries(const TrainingPlan& plan, LayerKind kin
   if (parts.attention) add_attention(a, layer, entries);
   if (parts.attention_norm) entries.push_back(norm_entry(a));
   if (!parts.whole()) return entries;
-  const LayerShard shard = layer_shard(a, plan.parallelism.tensor, {.kind = kind});
+  const LayerShard shard = layer_shard(a, weights.tensor, {.kind = kind});
   std::int64_t sum = 0;
   for (const GradientEntry& entry : entries) sum += entry.parameters();
   TY_CHECK(sum == shard.sharded + shard.replicated, sum, shard.sharded, shard.replicated);
   return entries;
 }
 
-std::vector<GradientEntry> expert_entries(const TrainingPlan& plan, LayerKind kind) {
+std::vector<GradientEntry> expert_entries(const WeightDivision& weights, LayerKind kind) {
   if (kind == LayerKind::Dense) return {};
-  const Parallelism& p = plan.parallelism;
   Entries entries;
-  for (const Weight& weight : layer_weights(plan.architecture, kind)) {
+  for (const Weight& weight : layer_weights(weights.architecture, kind)) {
     if (!weight.expert()) continue;
     GradientEntry all;
-    for (std::int64_t copy = 0; copy < weight.copies / p.expert; ++copy)
-      append(all, matrix_entry(weight, p.expert_tensor_size()));
+    for (std::int64_t copy = 0; copy < weight.copies / weights.expert; ++copy)
+      append(all, matrix_entry(weight, weights.expert_tensor));
     entries.insert(entries.begin(), all);
   }
   return entries;

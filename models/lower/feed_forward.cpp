@@ -28,10 +28,7 @@ class FeedForward : BlockWriter {
 
 // A layer that is checkpointed alone does not run its last product again.
 bool FeedForward::stops_early() const {
-  const Training& t = plan_.training;
-  const bool alone = t.recompute_method != "uniform" || t.recompute_num_layers == 1;
-  return plan_.streaming.recompute_stops_early && t.recompute == Recompute::Full && alone &&
-         build_.tags().part == StepPart::Recompute;
+  return options_.stops_early && build_.tags().part == StepPart::Recompute;
 }
 
 void FeedForward::forward() {
@@ -91,9 +88,9 @@ FeedForward::Weights FeedForward::weight_part() {
 
 FeedForward::Weights FeedForward::input_part(BackwardPart part) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  if (tools_.again.second_products) tools_.repeat([this] { second_products_again(); });
-  if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
-  if (tools_.again.feed_forward) tools_.repeat([this] { matrices(); });
+  if (options_.again.second_products) tools_.repeat([this] { second_products_again(); });
+  if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
+  if (options_.again.feed_forward) tools_.repeat([this] { matrices(); });
   const OpIndex down = tensor_.row_backward("ffn_down", local_ffn, part);
   elementwise_.activation_backward("ffn_activation_backward", shape_.tokens * local_ffn);
   const OpIndex up = tensor_.column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);

@@ -5,10 +5,7 @@
 #include <numeric>
 
 #include "models/architecture/memory.hpp"
-#include "models/lower/data_parallel/shards.hpp"
-#include "models/lower/layer_memory.hpp"
-#include "models/lower/offload.hpp"
-#include "models/rank_groups.hpp"
+#include "models/architecture/weights.hpp"
 
 namespace trainyard {
 
@@ -60,10 +57,7 @@ void GradientLowering::zero_gradients(std::int64_t local_parameters) {
 }
 
 OpIndex GradientLowering::accumulate(std::int64_t parameters) {
-  const Parallelism& p = plan_.parallelism;
-  if (!plan_.gradient_passes.accumulate || p.zero_stage == 3 || partitions_every_microbatch(p))
-    return kNone;
-  if (parameters == 0) return kNone;
+  if (!options_.accumulates || parameters == 0) return kNone;
   const std::int64_t moved = shape_.element + 2 * shape_.gradient;
   return build_.compute("gradient_accumulate", MemoryBound{.kind = MemoryBoundKind::GradAccumulate,
                                                            .bytes = moved * parameters,
@@ -73,9 +67,7 @@ OpIndex GradientLowering::accumulate(std::int64_t parameters) {
 // A host looks at what the search for NaN found before it goes on, as at the norm of the gradients.
 OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t replicas,
                                            OpIndex after) {
-  const Training& training = plan_.training;
-  const GradientPasses passes =
-      plan_.gradient_passes.with(training.gradient_average, training.gradient_check);
+  const GradientPasses& passes = options_.passes;
   if (passes.check == GradientCheck::On) {
     after = build_.compute("gradient_nan_check", MemoryBound{.kind = MemoryBoundKind::GradNorm,
                                                              .bytes = parameters * shape_.gradient,
@@ -98,25 +90,24 @@ void GradientLowering::finish(const StageParameters& parameters,
   const auto share = [](std::int64_t count, std::int64_t shards) {
     return (count + shards - 1) / shards;
   };
-  const std::int64_t local = share(parameters.total, optimizer_shards(plan_.parallelism)) +
-                             share(parameters.experts, expert_shards(plan_.parallelism));
+  const std::int64_t local =
+      share(parameters.total, options_.shards) + share(parameters.experts, options_.expert_shards);
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   unscale(local);
-  if (plan_.training.gradient_clipping) gradient_norm(local);
+  if (options_.optimizer.clips) gradient_norm(local);
   optimizer(local);
-  if (plan_.training.lora_rank == 0) orthogonalise(parameters);
+  orthogonalise(parameters);
 }
 
 // Gradients that several ranks hold a part of: norms under sequence parallelism, and a tied
 // embedding. Both wait for the reduction over replicas (Megatron-LM finalize_model_grads).
 void GradientLowering::finish_replicated(const StageParameters& parameters) {
-  const bool sharded = plan_.parallelism.zero_stage == 3;  // then joined shard by shard
-  const std::int64_t shards = sharded ? optimizer_shards(plan_.parallelism) : 1;
+  const std::int64_t shards = options_.shards_replicated ? options_.shards : 1;
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
     return Call{.op = CollectiveOp::AllReduce,
                 .bytes = (elements + shards - 1) / shards * held_bytes(),
-                .dtype = held_gradient(),
-                .algorithm = plan_.collectives.of(kind, CollectiveOp::AllReduce)};
+                .dtype = options_.held,
+                .algorithm = options_.collectives.of(kind, CollectiveOp::AllReduce)};
   };
   if (shape_.sequence_parallel && parameters.replicated > 0) {
     build_.wait_for(build_.collective("norm_gradient_all_reduce", Stream::Tensor, Slot::Tensor,
@@ -132,7 +123,7 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
 
 // torch.amp's check for overflow divides by the loss scale as it reads. bf16 needs no loss scale.
 void GradientLowering::unscale(std::int64_t local_parameters) {
-  if (plan_.training.precision != DataType::Fp16 || !plan_.gradient_passes.unscale) return;
+  if (!options_.unscales) return;
   build_.compute("gradient_unscale", MemoryBound{.kind = MemoryBoundKind::Optimizer,
                                                  .bytes = 2 * local_parameters * held_bytes(),
                                                  .launches = launches(local_parameters)});
@@ -145,59 +136,83 @@ void GradientLowering::gradient_norm(std::int64_t local_parameters) {
       build_.compute("gradient_norm", MemoryBound{.kind = MemoryBoundKind::GradNorm,
                                                   .bytes = local_parameters * held_bytes(),
                                                   .launches = launches(local_parameters)});
-  const Parallelism& p = plan_.parallelism;
-  const bool everyone = divides_experts(p, plan_.architecture);
-  const std::int64_t copy = p.zero_stage > 0 ? p.shard_size() * p.context : 1;
-  const std::int64_t holders = p.tensor * p.pipeline * (everyone ? p.data * p.context : copy);
-  if (holders == 1) return;
+  if (options_.norm_holders == 1) return;
   const Call call{.op = CollectiveOp::AllReduce,
                   .bytes = 4,
                   .dtype = DataType::Fp32,
-                  .algorithm = plan_.collectives.of(GroupKind::Other, CollectiveOp::AllReduce)};
+                  .algorithm = options_.collectives.of(GroupKind::Other, CollectiveOp::AllReduce)};
   build_.wait_for(
       build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));
 }
 
-// FSDP2 keeps sharded gradients as wide as the sharded weights, whatever they were reduced in: in
-// fp32 but for a recipe that says otherwise.
-DataType GradientLowering::held_gradient() const {
-  const bool fp32 = plan_.parallelism.zero_stage == 3 && !plan_.recipe.gradient_bytes;
-  return fp32 ? DataType::Fp32 : plan_.training.gradient_precision;
-}
-
 std::int64_t GradientLowering::held_bytes() const {
-  return static_cast<std::int64_t>(element_bytes(held_gradient()));
+  return static_cast<std::int64_t>(element_bytes(options_.held));
 }
 
 void GradientLowering::optimizer(std::int64_t local_parameters) {
-  if (plan_.offload.optimizer != OffloadedOptimizer::None) {
-    offloaded_optimizer(plan_, local_parameters, held_bytes(), build_);
+  const OptimizerOptions& step = options_.optimizer;
+  if (step.where != OffloadedOptimizer::None) {
+    offloaded_optimizer(step, local_parameters, held_bytes(), build_);
     return;
   }
-  const double clip =
-      plan_.training.gradient_clipping ? 2.0 * static_cast<double>(held_bytes()) : 0.0;
-  const double bytes = optimizer_step_bytes(state_recipe(plan_, 1)) + clip;
-  const std::string& name = plan_.training.optimizer;
-  build_.compute(name.starts_with("adam") ? "adam" : name,
+  const double clip = step.clips ? 2.0 * static_cast<double>(held_bytes()) : 0.0;
+  const double bytes = optimizer_step_bytes(step.state) + clip;
+  build_.compute(step.name.starts_with("adam") ? "adam" : step.name,
                  MemoryBound{.kind = MemoryBoundKind::Optimizer,
                              .bytes = std::llround(static_cast<double>(local_parameters) * bytes),
                              .launches = launches(local_parameters)});
 }
 
-void hold_state(const TrainingPlan& plan, const StageParameters& parameters, const HeldState& held,
-                ProgramBuilder& build) {
-  StateRecipe recipe = state_recipe(plan, optimizer_shards(plan.parallelism));
+// Muon's step on a matrix X of n x m, n the smaller: Newton-Schulz iterations X <- aX + (bA + cA A)
+// X with A = X X^T, three products each (Jordan et al. 2024). A rank of a sharded optimizer takes
+// whole matrices, as many as its share.
+void GradientLowering::orthogonalise(const StageParameters& parameters) {
+  const std::int64_t iterations = options_.orthogonalisations;
+  if (iterations == 0) return;
+  const WeightDivision& division = options_.division;
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch) {
+    build_.compute("orthogonalise", Gemm{.m = m,
+                                         .n = n,
+                                         .k = k,
+                                         .batch = batch,
+                                         .dtype = shape_.dtype,
+                                         .pass = GemmPass::Forward,
+                                         .accumulate_fp32 = false});
+  };
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
+    const std::int64_t layers = kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers;
+    if (layers == 0) continue;
+    for (const Weight& weight : layer_weights(division.architecture, kind)) {
+      const std::int64_t tensor = weight.expert() ? division.expert_tensor : division.tensor;
+      const std::int64_t shards = weight.expert() ? options_.expert_shards : options_.shards;
+      const std::int64_t copies = weight.expert() ? weight.copies / division.expert : 1;
+      const std::int64_t batch = (layers * copies + shards - 1) / shards * iterations;
+      const std::int64_t inputs = weight.inputs / (weight.split == Split::Row ? tensor : 1);
+      const std::int64_t outputs = weight.outputs / (weight.split == Split::Column ? tensor : 1);
+      const std::int64_t small = std::min(inputs, outputs);
+      const std::int64_t large = std::max(inputs, outputs);
+      product(small, small, large, batch);
+      product(small, small, small, batch);
+      product(small, large, small, batch);
+    }
+  }
+}
+
+void hold_state(const GradientOptions& options, const StageParameters& parameters,
+                const HeldState& held, ProgramBuilder& build) {
+  StateRecipe recipe = options.optimizer.state;
+  recipe.shards = options.shards;
   if (recipe.zero_stage == 2 && !held.gradients_sharded) recipe.zero_stage = 1;
   const auto hold = [&](std::int64_t count) {
     const StateBytes state = state_bytes(recipe, count);
     build.hold(Category::Weights, std::llround(state.weights));
     build.hold(Category::Gradients, std::llround(state.gradients));
-    const bool host = plan.offload.optimizer != OffloadedOptimizer::None;
+    const bool host = options.optimizer.where != OffloadedOptimizer::None;
     build.hold(host ? Category::Host : Category::OptimizerState,
                std::llround(state.master + state.first_moment + state.second_moment));
   };
   hold(parameters.total);
-  recipe.shards = expert_shards(plan.parallelism);
+  recipe.shards = options.expert_shards;
   hold(parameters.experts);
 }
 

@@ -10,8 +10,12 @@
 #include <span>
 #include <vector>
 
+#include "models/gradient_passes.hpp"
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/offload.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
+#include "models/plan.hpp"
 
 namespace trainyard {
 
@@ -45,10 +49,27 @@ struct StageParameters {
   std::int64_t shared_embedding = 0;  // tied table on first and last stage
 };
 
+// What happens to the gradients of one rank.
+struct GradientOptions {
+  WeightDivision division;
+  const CollectiveChoice& collectives;
+  OptimizerOptions optimizer = {};
+  GradientPasses passes = {};
+  bool accumulates = false;             // those of microbatches are added by a kernel of their own
+  bool unscales = false;                // a kernel takes the loss scale out of them
+  DataType held = DataType::Fp32;       // of a gradient once reduced
+  std::int64_t shards = 1;              // ranks that divide the optimizer state
+  std::int64_t expert_shards = 1;       // the same of a rank's experts
+  bool shards_replicated = false;       // what several ranks hold is joined shard by shard
+  std::int64_t norm_holders = 1;        // ranks whose gradients make up the norm
+  std::int64_t orthogonalisations = 0;  // Optimizer's; none of adapters
+};
+
 class GradientLowering {
  public:
-  GradientLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
-      : plan_(plan), shape_(shape), build_(build) {}
+  // The options outlive this.
+  GradientLowering(const GradientOptions& options, const StepShape& shape, ProgramBuilder& build)
+      : options_(options), shape_(shape), build_(build) {}
 
   void zero_gradients(std::int64_t local_parameters);
   // Adds those of one microbatch to those of the microbatches before; they are ready with the
@@ -68,10 +89,9 @@ class GradientLowering {
   void optimizer(std::int64_t local_parameters);
   // Muon's products for every matrix, dealt to the ranks that share the optimizer.
   void orthogonalise(const StageParameters& parameters);
-  [[nodiscard]] DataType held_gradient() const;  // once reduced
-  [[nodiscard]] std::int64_t held_bytes() const;
+  [[nodiscard]] std::int64_t held_bytes() const;  // of a gradient, once reduced
 
-  const TrainingPlan& plan_;
+  const GradientOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
 };
@@ -82,7 +102,7 @@ struct HeldState {
 };
 // Memory of weights, gradients and optimizer state, held for the whole step (reference 05 section
 // 1). With zero_stage 3 the weights are the fp32 master itself, and gradients are kept as wide.
-void hold_state(const TrainingPlan& plan, const StageParameters& parameters, const HeldState& held,
-                ProgramBuilder& build);
+void hold_state(const GradientOptions& options, const StageParameters& parameters,
+                const HeldState& held, ProgramBuilder& build);
 
 }  // namespace trainyard

@@ -47,7 +47,7 @@ class LatentAttention : BlockWriter {
 };
 
 void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass) {
-  const StreamingOperation& norm = plan_.streaming.rms_norm;
+  const StreamingOperation& norm = streaming_.rms_norm;
   elementwise_.stream(name, MemoryBoundKind::Norm,
                       pass == Pass::Forward ? norm.forward : norm.backward,
                       shape_.local_tokens * width);
@@ -72,7 +72,7 @@ std::int64_t LatentAttention::query_inputs() const {
 // head is put together from its own part and the shared one, or its gradient taken apart.
 void LatentAttention::heads(std::string_view rope, std::string_view assembly, Pass pass) {
   const std::int64_t heads = arch_.heads / shape_.tensor;
-  const StreamingOperation& turned = plan_.streaming.rotary;
+  const StreamingOperation& turned = streaming_.rotary;
   elementwise_.stream(rope, MemoryBoundKind::Rope,
                       pass == Pass::Forward ? turned.forward : turned.backward,
                       shape_.tokens * (heads + 1) * arch_.rope_dim);
@@ -129,7 +129,7 @@ OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, 
   if (part == BackwardPart::Weight) return wgrad();
   build_.compute(text + "_dgrad",
                  linear_.product(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
-  const bool overlap = plan_.parallelism.overlap_tensor;
+  const bool overlap = options_.tensor.overlaps;
   const CollectiveOp op = shape_.join_op();
   const OpIndex reduced = tensor_.collective(
       op, shape_.tokens * (up.width + up.beside) * shape_.element, text + "_dgrad_join", !overlap);
@@ -159,7 +159,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   const OpIndex projection =
       tensor_.row_backward("projection", arch_.output_width() / shape_.tensor, part);
   if (inputs) {
-    if (tools_.again.latent_up) tools_.repeat([this] { up_again(); });
+    if (options_.again.latent_up) tools_.repeat([this] { up_again(); });
     core_.backward();
     heads("rope_backward", "key_assembly_backward", Pass::Backward);
   }
@@ -168,7 +168,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
                                          .beside = arch_.rope_dim,
                                          .columns = key_value_columns(arch_, shape_.tensor)},
                                         part);
-  if (inputs && tools_.again.norms)
+  if (inputs && options_.again.norms)
     tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
   const OpIndex key_value_down =
       down_backward("key_value_down", arch_.kv_latent, arch_.rope_dim, part);

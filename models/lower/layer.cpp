@@ -3,7 +3,7 @@
 namespace trainyard {
 
 const LayerBlockKind& LayerLowering::block(LayerHalf half) const {
-  return layer_block_at(tools_.plan.architecture, half, tools_.build.tags().layer);
+  return layer_block_at(tools_.options.architecture, half, tools_.build.tags().layer);
 }
 
 void LayerLowering::forward(const ForwardMemory& memory, const LayerParts& parts) {

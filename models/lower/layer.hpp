@@ -18,8 +18,8 @@ namespace trainyard {
 
 class LayerLowering {
  public:
-  LayerLowering(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build)
-      : tools_(plan, shape, build) {}
+  LayerLowering(const LayerOptions& options, const StepShape& shape, ProgramBuilder& build)
+      : tools_(options, shape, build) {}
 
   // Bytes of a forward: what it keeps for its backward, and what it holds until its end.
   struct ForwardMemory {

@@ -1,4 +1,4 @@
-// What one layer keeps for its backward, per rank and microbatch, under the plan's recomputation.
+// What one layer keeps for its backward, per rank and microbatch, under what is computed again.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,22 @@
 #include <span>
 
 #include "models/architecture/memory.hpp"
+#include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_parts.hpp"
-#include "models/plan.hpp"
 
 namespace trainyard {
+
+struct MemoryOptions {
+  WeightDivision division;
+  ActivationQuery query = {};  // of a dense layer; those of experts are asked for in its words
+  AdapterSet adapters = {};
+  // Selective recomputation of more than the core.
+  bool rebuilds_modules = false;
+  // Bytes beside a forward of a number of the rows of experts (FrameworkMemory::expert_row_copies).
+  double row_copies = 0.0;
+  // Weight gradients leave placeholders (FrameworkMemory::gradient_placeholders).
+  bool placeholders = false;
+};
 
 struct LayerMemory {
   std::int64_t kept = 0;     // from forward to backward (under full recomputation its input alone)
@@ -35,12 +47,11 @@ struct LayerMemory {
   // All that its backward reads, whether it was kept or computed again.
   [[nodiscard]] std::int64_t everything() const { return kept + working; }
 };
-// The plan as the memory formulas ask for it.
-[[nodiscard]] ActivationQuery activation_query(const TrainingPlan& plan);
 // `trained`: false for a layer of frozen weights (models/frozen.hpp). `expert_rows`: rows that the
 // rank's experts work on; none: as many as its own tokens make. `parts`: of those alone; of a split
 // backward only the whole layer is known.
-[[nodiscard]] LayerMemory layer_memory(const TrainingPlan& plan, LayerKind kind = LayerKind::Dense,
+[[nodiscard]] LayerMemory layer_memory(const MemoryOptions& options,
+                                       LayerKind kind = LayerKind::Dense,
                                        std::optional<std::int64_t> expert_rows = {},
                                        bool trained = true, const LayerParts& parts = {});
 // A layer, or what stands here of it.
@@ -51,10 +62,7 @@ struct PlacedParts {
 // Tensors that stand in for weight gradients which kernels add to the accumulated ones themselves
 // (FrameworkMemory): one for each distinct shape among these layers. Llama-3 70B, t = 1:
 // 2 (10 240 + 8192 + 3 * 28 672) 8192 bytes, 1 632 MiB.
-[[nodiscard]] std::int64_t layer_placeholders(const TrainingPlan& plan,
+[[nodiscard]] std::int64_t layer_placeholders(const MemoryOptions& options,
                                               std::span<const PlacedParts> layers);
-[[nodiscard]] bool has_placeholders(const TrainingPlan& plan);
-// The plan's precision and optimizer, its state divided over so many shards.
-[[nodiscard]] StateRecipe state_recipe(const TrainingPlan& plan, std::int64_t shards);
 
 }  // namespace trainyard

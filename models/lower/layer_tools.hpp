@@ -3,24 +3,22 @@
 #pragma once
 
 #include "models/lower/elementwise.hpp"
+#include "models/lower/layer_options.hpp"
 #include "models/lower/linear_layers.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
 #include "models/lower/tensor_parallel.hpp"
-#include "models/recompute.hpp"
 
 namespace trainyard {
 
 struct LayerTools {
-  LayerTools(const TrainingPlan& training_plan, const StepShape& step, ProgramBuilder& builder)
-      : plan(training_plan),
+  LayerTools(const LayerOptions& of_layer, const StepShape& step, ProgramBuilder& builder)
+      : options(of_layer),
         shape(step),
         build(builder),
-        again(plan.training.recompute == Recompute::Selective ? recompute_modules(plan.training)
-                                                              : RecomputeModules{.core = false}),
-        elementwise(plan, shape, build),
-        linear(plan, shape, build, elementwise),
-        tensor(plan, shape, build, elementwise, linear) {}
+        elementwise(options.architecture, options.streaming, shape, build),
+        linear(options.products, shape, build, elementwise),
+        tensor(options.tensor, shape, build, elementwise, linear) {}
   LayerTools(const LayerTools&) = delete;  // its parts refer to each other
   LayerTools& operator=(const LayerTools&) = delete;
 
@@ -35,10 +33,9 @@ struct LayerTools {
     build.tag(tags);
   }
 
-  const TrainingPlan& plan;
+  const LayerOptions& options;
   const StepShape& shape;
   ProgramBuilder& build;
-  const RecomputeModules again;  // what a layer's backward runs again, none but under Selective
   Elementwise elementwise;
   LinearLayers linear;
   TensorParallel tensor;
@@ -51,8 +48,9 @@ class BlockWriter {
 
   explicit BlockWriter(LayerTools& tools)
       : tools_(tools),
-        plan_(tools.plan),
-        arch_(tools.plan.architecture),
+        options_(tools.options),
+        arch_(tools.options.architecture),
+        streaming_(tools.options.streaming),
         shape_(tools.shape),
         build_(tools.build),
         elementwise_(tools.elementwise),
@@ -60,8 +58,9 @@ class BlockWriter {
         tensor_(tools.tensor) {}
 
   LayerTools& tools_;
-  const TrainingPlan& plan_;
+  const LayerOptions& options_;
   const Architecture& arch_;
+  const StreamingKernels& streaming_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   Elementwise& elementwise_;

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <string>
 
-#include "models/frozen.hpp"
-
 namespace trainyard {
 
 namespace {
@@ -28,21 +26,18 @@ void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, cons
 }  // namespace
 
 Gemm LinearLayers::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
-  // Sharded weights have no gradient beside them to add to: autograd writes a new one.
-  const bool accumulates = pass == GemmPass::WeightGrad &&
-                           plan_.training.gradient_precision == DataType::Fp32 &&
-                           plan_.parallelism.zero_stage < 3 && !plan_.gradient_passes.accumulate;
   return {.m = m,
           .n = n,
           .k = k,
           .batch = 1,
-          .dtype = plan_.recipe.products.value_or(shape_.dtype),
+          .dtype = options_.recipe.products.value_or(shape_.dtype),
           .pass = pass,
-          .accumulate_fp32 = accumulates};
+          .accumulate_fp32 = options_.accumulates && pass == GemmPass::WeightGrad};
 }
 
 std::vector<Adapter> LinearLayers::adapters_here() const {
-  return trains_layer(plan_, build_.tags().layer) ? adapters_ : std::vector<Adapter>{};
+  return options_.trained.layer(build_.tags().layer) ? options_.adapters.dense
+                                                     : std::vector<Adapter>{};
 }
 
 void LinearLayers::adapters_forward(std::string_view name) {
@@ -78,8 +73,8 @@ OpIndex LinearLayers::adapters_wgrad(std::string_view name) {
 }
 
 void LinearLayers::dequantise(std::string_view name, std::int64_t parameters) {
-  if (!frozen() || !dequantises(plan_.training)) return;
-  const double bytes = frozen_bytes(plan_.training) + static_cast<double>(shape_.element);
+  if (!frozen() || !options_.adapters.dequantises) return;
+  const double bytes = options_.adapters.frozen_bytes + static_cast<double>(shape_.element);
   elementwise_.memory_bound(std::string(name) + "_dequantise", MemoryBoundKind::Cast,
                             std::llround(static_cast<double>(parameters) * bytes));
 }
@@ -91,9 +86,9 @@ void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::
                            Rows rows) {
   const std::string text(name);
   dequantise(name, parameters);
-  if (plan_.recipe.products != DataType::Fp8) return;
+  if (options_.recipe.products != DataType::Fp8) return;
   const bool shared = rows == Rows::Gathered && shape_.sequence_parallel && shape_.tensor > 1 &&
-                      plan_.recipe.sequence_wire == DataType::Fp8;
+                      options_.recipe.sequence_wire == DataType::Fp8;
   elementwise_.memory_bound(text + "_quantise", MemoryBoundKind::Cast,
                             shared ? elements / shape_.tensor * (shape_.element + 1) + 2 * elements
                                    : elements * (shape_.element + 2));

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "models/adapters.hpp"
 #include "models/lower/elementwise.hpp"
+#include "models/lower/layer_options.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
 
@@ -18,18 +18,14 @@ namespace trainyard {
 
 class LinearLayers {
  public:
-  LinearLayers(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
+  LinearLayers(const ProductOptions& options, const StepShape& shape, ProgramBuilder& build,
                Elementwise& elementwise)
-      : plan_(plan),
-        shape_(shape),
-        build_(build),
-        elementwise_(elementwise),
-        adapters_(layer_adapters(plan.architecture, plan.training, shape.tensor)) {}
+      : options_(options), shape_(shape), build_(build), elementwise_(elementwise) {}
 
   // m x k by k x n.
   [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
   // Adapters are trained, and no matrix itself.
-  [[nodiscard]] bool frozen() const { return plan_.training.lora_rank > 0; }
+  [[nodiscard]] bool frozen() const { return options_.adapters.any(); }
   // Writes out so many numbers of a frozen matrix that is kept in four bits.
   void dequantise(std::string_view name, std::int64_t parameters);
   // Writes what a product needs first: a frozen matrix kept in four bits is written out, and where
@@ -47,11 +43,10 @@ class LinearLayers {
   void adapters_back(std::string_view name, bool weights);
   [[nodiscard]] std::vector<Adapter> adapters_here() const;  // on the layer that the tags name
 
-  const TrainingPlan& plan_;
+  const ProductOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   Elementwise& elementwise_;
-  const std::vector<Adapter> adapters_;  // of one layer; empty where every weight is trained
 };
 
 }  // namespace trainyard

@@ -5,12 +5,11 @@
 #include <optional>
 #include <set>
 
-#include "models/context_shape.hpp"
 #include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/server_steps.hpp"
 #include "models/lower/device_program.hpp"
-#include "models/lower/ends.hpp"
+#include "models/lower/options.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
@@ -119,10 +118,14 @@ namespace {
 class StageRange {
  public:
   // `routing` is copied, for it remembers.
-  StageRange(const TrainingPlan& plan, const ScheduleLists& lists,
-             const std::vector<std::int64_t>& split, const std::optional<ExpertRouting>& routing,
+  StageRange(const LoweringOptions& options, const PipelineOptions& pipeline,
+             const ScheduleLists& lists, const std::optional<ExpertRouting>& routing,
              Microbatches microbatches)
-      : plan_(plan), lists_(lists), split_(split), routing_(routing), microbatches_(microbatches) {}
+      : options_(options),
+        pipeline_(pipeline),
+        lists_(lists),
+        routing_(routing),
+        microbatches_(microbatches) {}
 
   [[nodiscard]] SteppedWorkload lower(const Seating& seating, std::int64_t begin,
                                       std::int64_t end) const {
@@ -136,13 +139,13 @@ class StageRange {
   // What a stage does is the same everywhere but for the sizes.
   void add(std::int64_t stage, const Seating& seating, Interner& interner,
            SteppedWorkload& stepped) const {
-    const std::int64_t places = context_shape(plan_.parallelism).programs;
+    const std::int64_t places = pipeline_.ring_programs;
     const bool alone = places == 1 && seating.seats().size() == 1;
     TemplateWriter writer;
     ProgramSize size;
     for (std::int64_t place = 0; place < places; ++place) {
       for (const Seat& seat : seating.seats()) {
-        StageLowering lowering(plan_, split_,
+        StageLowering lowering(options_, pipeline_,
                                {.stage = stage,
                                 .ring_place = place,
                                 .seat = {.place = seat.place, .replica = seat.expert_replica},
@@ -164,9 +167,9 @@ class StageRange {
     for (Program& program : writer.take()) stepped.workload.programs.push_back(std::move(program));
   }
 
-  const TrainingPlan& plan_;
+  const LoweringOptions& options_;
+  const PipelineOptions& pipeline_;
   const ScheduleLists& lists_;
-  const std::vector<std::int64_t>& split_;
   const std::optional<ExpertRouting> routing_;
   Microbatches microbatches_;
 };
@@ -198,19 +201,20 @@ SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, s
 
 SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                             Microbatches microbatches) {
-  const std::vector<std::int64_t> split = layer_split(plan);
+  const LoweringOptions options = lowering_options(plan);
+  const PipelineOptions pipeline = pipeline_options(plan);
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
   const Seating seating(plan, routing ? &*routing : nullptr);
   SteppedWorkload stepped =
-      lower_stages(StageRange(plan, lists, split, routing, microbatches), seating,
+      lower_stages(StageRange(options, pipeline, lists, routing, microbatches), seating,
                    plan.parallelism.pipeline, worth_a_thread(plan, lists, seating.seats().size()));
   Workload& workload = stepped.workload;
   workload.streams = stream_names();
   workload.categories = category_names();
   drop_unused_names(workload);
   Architecture shared = plan.architecture;  // of groups it says who shares the embedding
-  shared.tied_embeddings = shares_embedding(plan);
+  shared.tied_embeddings = options.weights.shares_embedding;
   add_groups(plan.parallelism, shared, workload);
   if (plan.offload.any()) add_host_groups(workload);
   seat_ranks(seating, workload);

@@ -2,15 +2,6 @@
 
 namespace trainyard {
 
-MessageOptions message_options(const TrainingPlan& plan) {
-  const Parallelism& p = plan.parallelism;
-  return {.overlap = p.overlap_p2p,
-          .ring = p.interleave > 1,
-          .ranks = p.pipeline,
-          .algorithm = plan.collectives.of(GroupKind::Pipeline, CollectiveOp::SendRecv),
-          .gather_algorithm = plan.collectives.of(GroupKind::Tensor, CollectiveOp::AllGather)};
-}
-
 Call PeerMessages::call_of(const PeerMessage& message) const {
   return {.op = CollectiveOp::SendRecv,
           .bytes = message.bytes,

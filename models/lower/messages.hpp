@@ -23,7 +23,6 @@ struct MessageOptions {
   std::string algorithm = {};         // of a message: NCCL's send/recv, or "direct"
   std::string gather_algorithm = {};  // of the tensor group, that puts its shares together
 };
-[[nodiscard]] MessageOptions message_options(const TrainingPlan& plan);
 
 // A message's slot and stream, and what travels.
 struct PeerMessage {
@@ -62,9 +61,9 @@ class PeerMessages {
 // microbatches before it is used. A weight gradient exchanges nothing and holds up no receive.
 class StageMessages {
  public:
-  StageMessages(const TrainingPlan& plan, const StepShape& shape, const StageLayout& layout,
+  StageMessages(const MessageOptions& options, const StepShape& shape, const StageLayout& layout,
                 ProgramBuilder& build)
-      : options_(message_options(plan)),
+      : options_(options),
         shape_(shape),
         layout_(layout),
         build_(build),
@@ -88,7 +87,7 @@ class StageMessages {
   [[nodiscard]] bool receives_name_steps() const { return !options_.overlap; }
 
  private:
-  const MessageOptions options_;
+  const MessageOptions& options_;
   const StepShape& shape_;
   const StageLayout& layout_;
   ProgramBuilder& build_;

@@ -50,27 +50,28 @@ MoeLowering::MoeLowering(LayerTools& tools) : BlockWriter(tools) {
             .place = shape_.seat.place};
   rows_ = shape_.routing->of(query_);
   tokens_ = shape_.tokens / shape_.tensor;
-  inner_ = arch_.expert_ffn / plan_.parallelism.expert_tensor_size();
+  inner_ = arch_.expert_ffn / options_.experts.tensor;
   shared_ = arch_.shared_ffn / shape_.tensor;
 }
 
 Call MoeLowering::exchange(Way way, DataType precision) const {
-  const std::int64_t places = plan_.parallelism.expert;
+  const std::int64_t places = options_.experts.places;
   const RowBytes row = dispatch_row_bytes(arch_.hidden, precision);
-  if (plan_.experts.dispatcher == Dispatcher::AllGather) {
+  if (options_.experts.settings.dispatcher == Dispatcher::AllGather) {
     const CollectiveOp op =
         way == Way::ToExperts ? CollectiveOp::AllGather : CollectiveOp::ReduceScatter;
     return {.op = op,
             .bytes = tokens_ * places * (row.payload + row.scales),
             .dtype = precision,
-            .algorithm = plan_.collectives.of(GroupKind::Expert, op)};
+            .algorithm = options_.experts.collectives.of(GroupKind::Expert, op)};
   }
   const std::int64_t bytes = way == Way::ToExperts ? row.total() : row.payload + row.scales;
-  Call call{.op = CollectiveOp::AllToAll,
-            .bytes = rows_.sent * bytes,
-            .dtype = precision,
-            .algorithm = plan_.collectives.of(GroupKind::Expert, CollectiveOp::AllToAll)};
-  if (plan_.experts.dispatcher == Dispatcher::NodeLimited) {
+  Call call{
+      .op = CollectiveOp::AllToAll,
+      .bytes = rows_.sent * bytes,
+      .dtype = precision,
+      .algorithm = options_.experts.collectives.of(GroupKind::Expert, CollectiveOp::AllToAll)};
+  if (options_.experts.settings.dispatcher == Dispatcher::NodeLimited) {
     call.algorithm = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token, arch_.experts,
                                  arch_.groups_per_token, arch_.expert_groups);
   }
@@ -84,7 +85,7 @@ Call MoeLowering::exchange(Way way, DataType precision) const {
 }
 
 OpIndex MoeLowering::travel(std::string_view name, Way way, DataType precision) {
-  if (plan_.parallelism.expert == 1) return kNone;
+  if (options_.experts.places == 1) return kNone;
   if (shape_.routing->balanced()) {
     return build_.collective(name, Stream::Expert, Slot::Expert, exchange(way, precision),
                              {build_.last_compute()});
@@ -98,11 +99,11 @@ OpIndex MoeLowering::travel(std::string_view name, Way way, DataType precision) 
 }
 
 void MoeLowering::join_expert_tensor(std::string_view name, CollectiveOp op) {
-  if (plan_.parallelism.expert_tensor_size() == 1) return;
+  if (options_.experts.tensor == 1) return;
   const Call call{.op = op,
                   .bytes = rows_.total() * arch_.hidden * shape_.element,
                   .dtype = shape_.dtype,
-                  .algorithm = plan_.collectives.of(GroupKind::Expert, op)};
+                  .algorithm = options_.experts.collectives.of(GroupKind::Expert, op)};
   if (call.bytes == 0) return;
   build_.wait_for(
       build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
@@ -115,14 +116,14 @@ void MoeLowering::gather_tokens(std::string_view name, std::int64_t bytes_each) 
 
 // Rows arrive by sender; grouped products want them by expert.
 void MoeLowering::sort_rows(std::string_view name) {
-  if (plan_.parallelism.expert == 1 || rows_.received.size() == 1) return;
+  if (options_.experts.places == 1 || rows_.received.size() == 1) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
                             2 * shape_.element * rows_.total() * arch_.hidden);
 }
 
 // Reads the rows, writes a byte each.
 void MoeLowering::cast_rows(std::string_view name) {
-  if (plan_.experts.dispatch_precision != DataType::Fp8) return;
+  if (options_.experts.settings.dispatch_precision != DataType::Fp8) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + 1) * tokens_ * arch_.hidden);
 }
@@ -130,7 +131,7 @@ void MoeLowering::cast_rows(std::string_view name) {
 // Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
 // weight gradient: 2 bytes read, 1 + 1 written.
 void MoeLowering::quantise_rows(std::string_view name, std::int64_t width) {
-  if (plan_.recipe.products != DataType::Fp8) return;
+  if (!options_.experts.products_in_8_bits) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + 2) * rows_.total() * width);
 }
@@ -163,14 +164,14 @@ void MoeLowering::route() {
 OpIndex MoeLowering::grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass) {
   const Gemm one = linear_.product(1, n, k, pass);
   if (pass != GemmPass::WeightGrad) linear_.dequantise(name, std::ssize(rows_.received) * n * k);
-  return build_.compute(
-      name, GroupedGemm{.rows = rows_.received,
-                        .n = n,
-                        .k = k,
-                        .dtype = one.dtype,
-                        .pass = pass,
-                        .accumulate_fp32 = one.accumulate_fp32,
-                        .per_expert = plan_.experts.products != ExpertProducts::OneLaunch});
+  return build_.compute(name, GroupedGemm{.rows = rows_.received,
+                                          .n = n,
+                                          .k = k,
+                                          .dtype = one.dtype,
+                                          .pass = pass,
+                                          .accumulate_fp32 = one.accumulate_fp32,
+                                          .per_expert = options_.experts.settings.products !=
+                                                        ExpertProducts::OneLaunch});
 }
 
 void MoeLowering::elementwise(std::string_view name, std::int64_t bytes, std::int64_t launches) {
@@ -213,7 +214,7 @@ void MoeLowering::add_expert_biases_backward() {
 void MoeLowering::experts_forward() {
   sort_rows("expert_sort");
   join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
-  const bool arrive_in_8_bits = plan_.experts.dispatch_precision == DataType::Fp8;
+  const bool arrive_in_8_bits = options_.experts.settings.dispatch_precision == DataType::Fp8;
   if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
   activate_experts();
@@ -242,27 +243,28 @@ void MoeLowering::forward() {
   route();
   cast_rows("dispatch_cast");
   permute("permute");
-  const bool told = plan_.parallelism.expert > 1 &&
-                    plan_.experts.dispatcher != Dispatcher::AllGather &&
-                    !plan_.experts.pad_to_capacity;
+  const bool told = options_.experts.places > 1 &&
+                    options_.experts.settings.dispatcher != Dispatcher::AllGather &&
+                    !options_.experts.settings.pad_to_capacity;
   if (told) {
     // Everyone tells everyone how many rows of each expert it has.
     const Call counts{
         .op = CollectiveOp::AllGather,
-        .bytes = kFp32Bytes * arch_.experts * plan_.parallelism.expert,
+        .bytes = kFp32Bytes * arch_.experts * options_.experts.places,
         .dtype = DataType::Fp32,
-        .algorithm = plan_.collectives.of(GroupKind::Expert, CollectiveOp::AllGather)};
+        .algorithm = options_.experts.collectives.of(GroupKind::Expert, CollectiveOp::AllGather)};
     build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, counts,
                                       {build_.last_compute()}));
   }
-  const OpIndex dispatched = travel("dispatch", Way::ToExperts, plan_.experts.dispatch_precision);
-  if (plan_.experts.overlap_shared) shared_forward();
+  const OpIndex dispatched =
+      travel("dispatch", Way::ToExperts, options_.experts.settings.dispatch_precision);
+  if (options_.experts.settings.overlap_shared) shared_forward();
   build_.wait_for(dispatched);
   experts_forward();
   build_.wait_for(travel("combine", Way::ToTokens, shape_.dtype));
   permute("unpermute");
   gather_tokens("expert_output_all_gather", arch_.hidden * shape_.element);
-  if (!plan_.experts.overlap_shared) shared_forward();
+  if (!options_.experts.settings.overlap_shared) shared_forward();
   if (arch_.shared_ffn > 0) {
     elementwise_.memory_bound("shared_add", MemoryBoundKind::Elementwise,
                               3 * shape_.element * shape_.local_tokens * arch_.hidden);
@@ -275,10 +277,10 @@ void MoeLowering::experts_backward(BackwardPart part) {
   sort_rows("expert_unsort_backward");
   join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
   add_expert_biases_backward();
-  if (tools_.again.expert_activation && !tools_.again.experts) {
+  if (options_.again.expert_activation && !options_.again.experts) {
     tools_.repeat([this] { activate_experts(); });
   }
-  if (plan_.experts.dispatch_precision != DataType::Fp8)
+  if (options_.experts.settings.dispatch_precision != DataType::Fp8)
     quantise_rows("expert_down_quantise", arch_.hidden);
   grouped("expert_down_dgrad", inner_, arch_.hidden, GemmPass::DataGrad);
   if (full) down_ = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
@@ -292,7 +294,7 @@ void MoeLowering::experts_backward(BackwardPart part) {
 
 void MoeLowering::shared_backward(BackwardPart part) {
   if (arch_.shared_ffn == 0) return;
-  if (tools_.again.shared_experts && !tools_.again.experts) {
+  if (options_.again.shared_experts && !options_.again.experts) {
     tools_.repeat([this] { shared_forward(); });
   }
   shared_down_ = tensor_.row_backward("shared_down", shared_, part);
@@ -302,20 +304,20 @@ void MoeLowering::shared_backward(BackwardPart part) {
 
 std::vector<ReadyGradient> MoeLowering::backward(BackwardPart part) {
   if (part == BackwardPart::Weight) return weight_backward();
-  if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
-  if (tools_.again.experts) tools_.repeat([this] { forward(); });
+  if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
+  if (options_.again.experts) tools_.repeat([this] { forward(); });
   cast_rows("combine_gradient_cast");
   permute("unpermute_backward");
   const OpIndex combined =
-      travel("combine_backward", Way::ToExperts, plan_.experts.dispatch_precision);
-  if (plan_.experts.overlap_shared) shared_backward(part);
+      travel("combine_backward", Way::ToExperts, options_.experts.settings.dispatch_precision);
+  if (options_.experts.settings.overlap_shared) shared_backward(part);
   build_.wait_for(combined);
   experts_backward(part);
   build_.wait_for(travel("dispatch_backward", Way::ToTokens, shape_.dtype));
   permute("permute_backward");
   gather_tokens("expert_input_gradient_all_gather",
                 arch_.hidden * shape_.element + kFp32Bytes * arch_.experts_per_token);
-  if (!plan_.experts.overlap_shared) shared_backward(part);
+  if (!options_.experts.settings.overlap_shared) shared_backward(part);
   elementwise_.memory_bound(
       "router_top_k_backward", MemoryBoundKind::Softmax,
       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);

@@ -75,7 +75,9 @@ class MoeLowering : BlockWriter {
   // Biases of the down products, where they are kernels of their own.
   void add_expert_biases();
   void add_expert_biases_backward();
-  [[nodiscard]] bool fused() const { return plan_.experts.products == ExpertProducts::Fused; }
+  [[nodiscard]] bool fused() const {
+    return options_.experts.settings.products == ExpertProducts::Fused;
+  }
   void elementwise(std::string_view name, std::int64_t bytes, std::int64_t launches);
   void permute(std::string_view name);
   void shared_forward();

@@ -26,7 +26,7 @@ std::int64_t MultiHeadAttention::query_and_key_width() const {
 // Over each head of queries and of keys, where the model has such norms.
 void MultiHeadAttention::head_norms(std::string_view name, Pass pass) {
   if (!arch_.qk_norm) return;
-  const StreamingOperation& norm = plan_.streaming.rms_norm;
+  const StreamingOperation& norm = streaming_.rms_norm;
   const std::int64_t width = query_and_key_width();
   elementwise_.stream(name, MemoryBoundKind::Norm,
                       pass == Pass::Forward ? norm.forward : norm.backward, shape_.tokens * width);
@@ -34,7 +34,7 @@ void MultiHeadAttention::head_norms(std::string_view name, Pass pass) {
 
 void MultiHeadAttention::rotary(std::string_view name, Pass pass) {
   if (arch_.positions != Positions::Rotary) return;
-  const StreamingOperation& turned = plan_.streaming.rotary;
+  const StreamingOperation& turned = streaming_.rotary;
   const std::int64_t width = query_and_key_width();
   elementwise_.stream(name, MemoryBoundKind::Rope,
                       pass == Pass::Forward ? turned.forward : turned.backward,
@@ -44,14 +44,14 @@ void MultiHeadAttention::rotary(std::string_view name, Pass pass) {
 // Keys and values, each read once and written for all query heads; or their gradients, read for all
 // and written once.
 void MultiHeadAttention::repeat_heads(std::string_view name) {
-  if (!plan_.streaming.repeated_heads || arch_.heads == arch_.kv_heads) return;
+  if (!streaming_.repeated_heads || arch_.heads == arch_.kv_heads) return;
   const std::int64_t width = 2 * query_and_key_width();
   elementwise_.memory_bound(name, MemoryBoundKind::Elementwise,
                             shape_.element * shape_.tokens * width, 2);
 }
 
 void MultiHeadAttention::join_attention_gradients() {
-  if (!plan_.streaming.joined_gradients) return;
+  if (!streaming_.joined_gradients) return;
   const std::int64_t width = query_and_key_width() + kv_width_per_rank(arch_, shape_.tensor);
   elementwise_.memory_bound("qkv_gradient_join", MemoryBoundKind::Elementwise,
                             2 * shape_.element * shape_.tokens * width);
@@ -117,7 +117,7 @@ MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
   head_norms("qk_norm_backward", Pass::Backward);
   join_attention_gradients();
   scatter_head_gradients();
-  if (tools_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
+  if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
   const OpIndex qkv = tensor_.column_backward("qkv", qkv_width / shape_.tensor, part);
   return {projection, qkv};
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string>
 
-#include "models/lower/layer_memory.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -39,13 +38,13 @@ OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_
 void OffloadLowering::forward_enters(std::size_t chunk) {
   const std::vector<WeightUnit>& units = weights_[chunk].units;
   const auto first = std::ranges::find_if(units, &WeightUnit::is_layer);
-  if (fetches_weights() && first != units.end())
+  if (options_.fetches_weights && first != units.end())
     fetch_weights(chunk, static_cast<std::size_t>(first - units.begin()));
 }
 
 void OffloadLowering::backward_enters(std::size_t chunk, std::int64_t layers,
                                       std::int32_t microbatch, std::optional<std::size_t> first) {
-  if (fetches_weights() && first) fetch_weights(chunk, *first);
+  if (options_.fetches_weights && first) fetch_weights(chunk, *first);
   const auto found = held_.find({chunk, microbatch});
   if (found != held_.end()) fetch_ahead(found->second, layers);
 }
@@ -60,7 +59,7 @@ void OffloadLowering::forward_begins(const OffloadPlace& place) {
 
 void OffloadLowering::forward_ended(const OffloadPlace& place, std::int64_t kept) {
   weights_used();
-  const OffloadSettings& offload = plan_.offload;
+  const OffloadSettings& offload = options_.settings;
   if (offload.activation_layers > 0 && place.layer >= offload.activation_layers) return;
   const std::int64_t bytes = std::llround(offload.activations * static_cast<double>(kept));
   if (bytes == 0) return;
@@ -84,7 +83,7 @@ void OffloadLowering::fetch(Stored& stored) {
 // be several layers apart, in any case.
 void OffloadLowering::fetch_ahead(Held& held, std::int64_t layer) {
   const bool near = held.back().layer + 1 >= layer;
-  if (near || plan_.training.recompute == Recompute::Full) fetch(held.back());
+  if (near || options_.far_apart) fetch(held.back());
 }
 
 void OffloadLowering::backward_begins(const OffloadPlace& place) {
@@ -105,13 +104,10 @@ void OffloadLowering::backward_begins(const OffloadPlace& place) {
 
 // ---- weights
 
-bool OffloadLowering::fetches_weights() const {
-  return plan_.offload.weights && plan_.parallelism.zero_stage < 3;
-}
-
 void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
   if (fetched_.contains({chunk, unit})) return;
-  const std::int64_t bytes = unit_bytes(plan_, weights_[chunk], weights_[chunk].units[unit]);
+  const std::int64_t bytes =
+      unit_bytes(weight_options_, weights_[chunk], weights_[chunk].units[unit]);
   const OpIndex fetch = copy_from_host(build_, "weight_fetch", bytes, {build_.last_compute()});
   build_.allocate(fetch, Category::UnshardedWeights, bytes);
   fetched_[{chunk, unit}] = fetch;
@@ -120,7 +116,7 @@ void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
 // The layer's own, and those of the one that is used next.
 void OffloadLowering::weights_begin(std::size_t chunk, std::size_t unit,
                                     std::optional<std::size_t> next) {
-  if (!fetches_weights()) return;
+  if (!options_.fetches_weights) return;
   fetch_weights(chunk, unit);
   build_.wait_for(fetched_.at({chunk, unit}));
   in_use_ = {chunk, unit};
@@ -129,10 +125,10 @@ void OffloadLowering::weights_begin(std::size_t chunk, std::size_t unit,
 
 void OffloadLowering::weights_used() {
   const auto found = fetched_.find(in_use_);
-  if (!fetches_weights() || found == fetched_.end()) return;
+  if (!options_.fetches_weights || found == fetched_.end()) return;
   const ChunkWeights& weights = weights_[in_use_.first];
   build_.release(build_.last_compute(), Category::UnshardedWeights,
-                 unit_bytes(plan_, weights, weights.units[in_use_.second]));
+                 unit_bytes(weight_options_, weights, weights.units[in_use_.second]));
   fetched_.erase(found);
 }
 
@@ -142,34 +138,34 @@ namespace {
 
 // Gradients to the host, the CPU's step on them, new weights back: piece after piece, each part on
 // a stream of its own.
-void cpu_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>& pieces,
+void cpu_optimizer(const OptimizerOptions& options, const std::vector<std::int64_t>& pieces,
                    std::int64_t gradient, ProgramBuilder& build) {
-  const StateRecipe recipe = state_recipe(plan, 1);
+  const StateRecipe& recipe = options.state;
   const double each = optimizer_step_bytes(recipe);
-  const double rate = kCpuOptimizerShare * plan.host.bandwidth.value();
+  const double rate = kCpuOptimizerShare * options.host_bandwidth.value();
   TY_CHECK(rate > 0.0);
   const double weight = state_bytes_per_parameter(recipe).weights;
   for (const std::int64_t piece : pieces) {
     const OpIndex arrived =
         copy_to_host(build, "gradient_to_host", piece * gradient, {build.last_compute()});
     const OpIndex updated =
-        build.delay("cpu_" + plan.training.optimizer, Stream::HostWork,
+        build.delay("cpu_" + options.name, Stream::HostWork,
                     Seconds{static_cast<double>(piece) * each / rate}, {arrived});
-    if (plan.offload.weights) continue;  // they are there already
+    if (options.weights_on_host) continue;  // they are there already
     build.wait_for(copy_from_host(build, "weights_from_host",
                                   std::llround(weight * static_cast<double>(piece)), {updated}));
   }
 }
 
-void fetched_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>& pieces,
+void fetched_optimizer(const OptimizerOptions& options, const std::vector<std::int64_t>& pieces,
                        std::int64_t gradient, ProgramBuilder& build) {
-  const StateRecipe recipe = state_recipe(plan, 1);
+  const StateRecipe& recipe = options.state;
   const StateBytes state = state_bytes_per_parameter(recipe);
   // Weights that are their own master copy come, and leave, with the moments.
-  const bool masters = plan.offload.weights && state.master == 0.0;
+  const bool masters = options.weights_on_host && state.master == 0.0;
   const double kept =
       state.master + state.first_moment + state.second_moment + (masters ? state.weights : 0.0);
-  const double clip = plan.training.gradient_clipping ? 2.0 * static_cast<double>(gradient) : 0.0;
+  const double clip = options.clips ? 2.0 * static_cast<double>(gradient) : 0.0;
   const double step = optimizer_step_bytes(recipe) + clip;
   std::array<OpIndex, 2> stored{kNone, kNone};
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -181,26 +177,25 @@ void fetched_optimizer(const TrainingPlan& plan, const std::vector<std::int64_t>
     build.allocate(fetch, Category::OptimizerState, bytes);
     build.wait_for(fetch);
     const OpIndex update =
-        build.compute(plan.training.optimizer, MemoryBound{.kind = MemoryBoundKind::Optimizer,
-                                                           .bytes = std::llround(step * piece),
-                                                           .launches = 1});
+        build.compute(options.name, MemoryBound{.kind = MemoryBoundKind::Optimizer,
+                                                .bytes = std::llround(step * piece),
+                                                .launches = 1});
     stored[i % 2] = copy_to_host(build, "optimizer_state_store", bytes, {update});
     build.release(stored[i % 2], Category::OptimizerState, bytes);
-    if (plan.offload.weights && !masters)
+    if (options.weights_on_host && !masters)
       copy_to_host(build, "weight_store", std::llround(state.weights * piece), {update});
   }
 }
 
 }  // namespace
 
-void offloaded_optimizer(const TrainingPlan& plan, std::int64_t local, std::int64_t gradient,
+void offloaded_optimizer(const OptimizerOptions& options, std::int64_t local, std::int64_t gradient,
                          ProgramBuilder& build) {
   std::vector<std::int64_t> pieces;
   for (std::int64_t left = local; left > 0; left -= kPieceMost)
     pieces.push_back(std::min(left, kPieceMost));
-  plan.offload.optimizer == OffloadedOptimizer::Cpu
-      ? cpu_optimizer(plan, pieces, gradient, build)
-      : fetched_optimizer(plan, pieces, gradient, build);
+  options.where == OffloadedOptimizer::Cpu ? cpu_optimizer(options, pieces, gradient, build)
+                                           : fetched_optimizer(options, pieces, gradient, build);
 }
 
 }  // namespace trainyard

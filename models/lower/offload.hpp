@@ -21,14 +21,33 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/program_builder.hpp"
-#include "models/plan.hpp"
+#include "models/offload.hpp"
 
 namespace trainyard {
+
+struct OffloadOptions {
+  OffloadSettings settings = {};
+  bool fetches_weights = false;  // layer by layer: they are not sharded
+  bool far_apart = false;        // what layers keep is small, and may be several layers apart
+};
+
+// The optimizer's step on the parameters of one rank.
+struct OptimizerOptions {
+  std::string name = {};
+  StateRecipe state = {};
+  bool clips = true;  // it scales gradients as their norm says
+  OffloadedOptimizer where = OffloadedOptimizer::None;
+  bool weights_on_host = false;
+  BytesPerSecond host_bandwidth = {};
+};
 
 // One layer of one microbatch.
 struct OffloadPlace {
@@ -40,10 +59,10 @@ struct OffloadPlace {
 
 class OffloadLowering {
  public:
-  // `weights`: of the rank's chunks; outlive this.
-  OffloadLowering(const TrainingPlan& plan, const std::vector<ChunkWeights>& weights,
-                  ProgramBuilder& build)
-      : plan_(plan), weights_(weights), build_(build) {}
+  // `weights`: of the rank's chunks. All of it outlives this.
+  OffloadLowering(const OffloadOptions& options, const WeightOptions& weight_options,
+                  const std::vector<ChunkWeights>& weights, ProgramBuilder& build)
+      : options_(options), weight_options_(weight_options), weights_(weights), build_(build) {}
 
   // Before anything of a forward or backward step of a chunk: asks for what its first layer needs.
   void forward_enters(std::size_t chunk);
@@ -72,10 +91,10 @@ class OffloadLowering {
 
   void fetch(Stored& stored);
   void fetch_ahead(Held& held, std::int64_t layer);
-  [[nodiscard]] bool fetches_weights() const;
   void fetch_weights(std::size_t chunk, std::size_t unit);
 
-  const TrainingPlan& plan_;
+  const OffloadOptions& options_;
+  const WeightOptions& weight_options_;
   const std::vector<ChunkWeights>& weights_;
   ProgramBuilder& build_;
   std::map<std::pair<std::size_t, std::int32_t>, Held> held_;
@@ -93,7 +112,7 @@ OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_
 // The optimizer's step on `local` parameters whose state is in host memory, in pieces that pass
 // each other: by the CPU (gradients there, new weights back), or by the GPU with two pieces of
 // state at a time. `gradient`: bytes of a gradient as it is held.
-void offloaded_optimizer(const TrainingPlan& plan, std::int64_t local, std::int64_t gradient,
+void offloaded_optimizer(const OptimizerOptions& options, std::int64_t local, std::int64_t gradient,
                          ProgramBuilder& build);
 
 }  // namespace trainyard

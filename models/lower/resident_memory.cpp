@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/adapters.hpp"
 #include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
-#include "models/frozen.hpp"
-#include "models/lower/data_parallel/shards.hpp"
-#include "models/lower/ends.hpp"
 
 namespace trainyard {
 
@@ -16,12 +12,12 @@ namespace {
 
 // Parameters that stand on every tensor rank: of layers norms and the like, or beside adapters the
 // factors that are not divided.
-std::int64_t replicated_in_layer(const TrainingPlan& plan, LayerKind kind) {
-  const std::int64_t tensor = plan.parallelism.tensor;
-  if (plan.training.lora_rank == 0)
-    return layer_shard(plan.architecture, tensor, {.kind = kind}).replicated;
+std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind) {
+  const WeightDivision& division = options.weights.division;
+  if (!options.weights.adapters.any())
+    return layer_shard(division.architecture, division.tensor, {.kind = kind}).replicated;
   std::int64_t sum = 0;
-  for (const Adapter& adapter : layer_adapters(plan.architecture, plan.training, tensor, kind)) {
+  for (const Adapter& adapter : options.weights.adapters.of(kind)) {
     const bool row = adapter.target == "projection" || adapter.target == "down";
     sum += adapter.rank * (row ? adapter.outputs : adapter.inputs);
   }
@@ -29,11 +25,11 @@ std::int64_t replicated_in_layer(const TrainingPlan& plan, LayerKind kind) {
 }
 
 // The same of the ends of the model that the chunk has.
-std::int64_t replicated_in_ends(const TrainingPlan& plan, const StageChunk& chunk) {
-  const EndParameters ends = end_parameters(plan);
-  std::int64_t sum = 3 * chunk.further * plan.architecture.norm_width();
-  if (chunk.has_embedding && trains_embedding(plan)) sum += ends.positions;
-  if (chunk.has_head && trains_head(plan)) sum += ends.final_norm;
+std::int64_t replicated_in_ends(const LoweringOptions& options, const StageChunk& chunk) {
+  const WeightOptions& weights = options.weights;
+  std::int64_t sum = 3 * chunk.further * weights.division.architecture.norm_width();
+  if (chunk.has_embedding && weights.trained.embedding) sum += weights.ends.positions;
+  if (chunk.has_head && weights.trained.head) sum += weights.ends.final_norm;
   return sum;
 }
 
@@ -44,36 +40,37 @@ struct WeightBytes {
 
 // What is not trained: beside adapters the layers' matrices as they are kept and the rest in the
 // training precision; without adapters all as what is trained. Sharded where weights are.
-WeightBytes frozen_weights(const TrainingPlan& plan, const std::vector<ChunkWeights>& chunks) {
-  const Parallelism& p = plan.parallelism;
-  const double each = plan.training.lora_rank > 0
-                          ? element_bytes(plan.training.precision)
-                          : state_bytes_per_parameter(state_recipe(plan, 1)).weights;
+WeightBytes frozen_weights(const LoweringOptions& options,
+                           const std::vector<ChunkWeights>& chunks) {
+  const AdapterSet& adapters = options.weights.adapters;
+  const GradientOptions& gradients = options.replicas.gradients;
+  const double each = adapters.any() ? options.weights.element
+                                     : state_bytes_per_parameter(gradients.optimizer.state).weights;
   WeightBytes bytes;
   for (const ChunkWeights& weights : chunks) {
     for (const WeightUnit& unit : weights.units) {
       for (const Tensor& tensor : unit.frozen)
-        bytes.dense +=
-            frozen_element_bytes(plan, unit, tensor, each) * static_cast<double>(tensor.elements());
+        bytes.dense += frozen_element_bytes(adapters, unit, tensor, each) *
+                       static_cast<double>(tensor.elements());
       for (const Tensor& tensor : unit.frozen_experts)
-        bytes.experts +=
-            frozen_element_bytes(plan, unit, tensor, each) * static_cast<double>(tensor.elements());
+        bytes.experts += frozen_element_bytes(adapters, unit, tensor, each) *
+                         static_cast<double>(tensor.elements());
     }
   }
-  if (p.zero_stage < 3) return bytes;
-  return {.dense = bytes.dense / static_cast<double>(optimizer_shards(p)),
-          .experts = bytes.experts / static_cast<double>(expert_shards(p))};
+  if (options.replicas.parallelism.zero_stage < 3) return bytes;
+  return {.dense = bytes.dense / static_cast<double>(gradients.shards),
+          .experts = bytes.experts / static_cast<double>(gradients.expert_shards)};
 }
 
 // Of matrices in four bits one at a time is written out for its product: the largest.
-std::int64_t largest_matrix(const TrainingPlan& plan) {
-  const Parallelism& p = plan.parallelism;
+std::int64_t largest_matrix(const WeightDivision& division) {
+  const Architecture& a = division.architecture;
   std::int64_t largest = 0;
   for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-    if (kind == LayerKind::Moe && !plan.architecture.has_experts()) continue;
-    for (const Weight& weight : layer_weights(plan.architecture, kind)) {
-      const std::int64_t own = weight.copies / (weight.expert() ? p.expert : 1);
-      const std::int64_t ranks = weight.expert() ? p.expert_tensor_size() : p.tensor;
+    if (kind == LayerKind::Moe && !a.has_experts()) continue;
+    for (const Weight& weight : layer_weights(a, kind)) {
+      const std::int64_t own = weight.copies / (weight.expert() ? division.expert : 1);
+      const std::int64_t ranks = weight.expert() ? division.expert_tensor : division.tensor;
       largest = std::max(largest, own * split_parameters(weight, ranks));
     }
   }
@@ -81,42 +78,45 @@ std::int64_t largest_matrix(const TrainingPlan& plan) {
 }
 
 // Of the shards of weights that are gathered; what one rank has whole is not.
-double sharded_weights(const TrainingPlan& plan, const WeightBytes& frozen,
+double sharded_weights(const GradientOptions& gradients, const WeightBytes& frozen,
                        const StageParameters& parameters) {
-  const Parallelism& p = plan.parallelism;
   const auto trained = [&](std::int64_t count, std::int64_t shards) {
-    return state_bytes(state_recipe(plan, shards), count).weights;
+    StateRecipe recipe = gradients.optimizer.state;
+    recipe.shards = shards;
+    return state_bytes(recipe, count).weights;
   };
   double bytes = 0.0;
-  if (optimizer_shards(p) > 1)
-    bytes += trained(parameters.total, optimizer_shards(p)) + frozen.dense;
-  if (expert_shards(p) > 1) bytes += trained(parameters.experts, expert_shards(p)) + frozen.experts;
+  if (gradients.shards > 1) bytes += trained(parameters.total, gradients.shards) + frozen.dense;
+  if (gradients.expert_shards > 1)
+    bytes += trained(parameters.experts, gradients.expert_shards) + frozen.experts;
   return bytes;
 }
 
 // Weights that stand on the host: those of the layers, fetched whole for every use, or with ZeRO 3
 // all shards.
-std::int64_t weights_on_host(const TrainingPlan& plan, const std::vector<ChunkWeights>& chunks,
-                             const WeightBytes& frozen, const StageParameters& parameters) {
-  if (!plan.offload.weights) return 0;
-  if (plan.parallelism.zero_stage == 3)
-    return static_cast<std::int64_t>(sharded_weights(plan, frozen, parameters));
+std::int64_t weights_on_host(const LoweringOptions& options,
+                             const std::vector<ChunkWeights>& chunks, const WeightBytes& frozen,
+                             const StageParameters& parameters) {
+  if (!options.offload.settings.weights) return 0;
+  if (!options.offload.fetches_weights)
+    return static_cast<std::int64_t>(
+        sharded_weights(options.replicas.gradients, frozen, parameters));
   std::int64_t bytes = 0;
   for (const ChunkWeights& weights : chunks)
     for (const WeightUnit& unit : weights.units)
-      if (unit.is_layer()) bytes += unit_bytes(plan, weights, unit);
+      if (unit.is_layer()) bytes += unit_bytes(options.weights, weights, unit);
   return bytes;
 }
 
 }  // namespace
 
-std::vector<ChunkWeights> stage_weights(const TrainingPlan& plan, const StageLayout& layout) {
+std::vector<ChunkWeights> stage_weights(const LoweringOptions& options, const StageLayout& layout) {
   std::vector<ChunkWeights> all;
   for (const StageChunk& chunk : layout.chunks()) {
-    ChunkWeights weights = chunk_weights(plan, {.first_layer = chunk.first_layer,
-                                                .layers = chunk.layers,
-                                                .has_embedding = chunk.has_embedding,
-                                                .has_head = chunk.has_head});
+    ChunkWeights weights = chunk_weights(options.weights, {.first_layer = chunk.first_layer,
+                                                           .layers = chunk.layers,
+                                                           .has_embedding = chunk.has_embedding,
+                                                           .has_head = chunk.has_head});
     weights.number = chunk.place.chunk;
     weights.rank = chunk.place.rank;
     weights.stage = chunk.stage;
@@ -125,52 +125,53 @@ std::vector<ChunkWeights> stage_weights(const TrainingPlan& plan, const StageLay
   return all;
 }
 
-StageParameters stage_parameters(const TrainingPlan& plan, const StageLayout& layout,
+StageParameters stage_parameters(const LoweringOptions& options, const StageLayout& layout,
                                  const std::vector<ChunkWeights>& weights) {
   StageParameters parameters;
   for (const ChunkWeights& chunk : weights) {
     parameters.total += chunk.parameters();
     parameters.experts += chunk.expert_parameters();
   }
-  const bool adapted = plan.training.lora_rank > 0;
+  const TrainedWeights& trained = options.weights.trained;
   for (const StageChunk& chunk : layout.chunks()) {
     for (std::int64_t i = 0; i < chunk.layers + chunk.further; ++i) {
       const std::int32_t layer = chunk.in_model(i);
-      if (!trains_layer(plan, layer)) continue;
-      const LayerKind kind = plan.architecture.kind_of(layer);
+      if (!trained.layer(layer)) continue;
+      const LayerKind kind = options.layer.architecture.kind_of(layer);
       ++(kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers);
-      parameters.replicated += replicated_in_layer(plan, kind);
+      parameters.replicated += replicated_in_layer(options, kind);
     }
-    if (adapted) continue;
-    parameters.replicated += replicated_in_ends(plan, chunk);
-    if (shares_embedding(plan) && trains_embedding(plan) && (chunk.has_embedding || chunk.has_head))
-      parameters.shared_embedding = end_parameters(plan).embedding;
+    if (options.weights.adapters.any()) continue;
+    parameters.replicated += replicated_in_ends(options, chunk);
+    if (options.weights.shares_embedding && trained.embedding &&
+        (chunk.has_embedding || chunk.has_head))
+      parameters.shared_embedding = options.weights.ends.embedding;
   }
   return parameters;
 }
 
-void hold_framework(const TrainingPlan& plan, std::span<const PlacedParts> layers,
+void hold_framework(const LoweringOptions& options, std::span<const PlacedParts> layers,
                     ProgramBuilder& build) {
-  build.hold(Category::Framework, plan.framework.context_bytes + plan.framework.workspace_bytes);
-  const std::int64_t placeholders = layer_placeholders(plan, layers);
+  build.hold(Category::Framework, options.framework_bytes);
+  const std::int64_t placeholders = layer_placeholders(options.memory, layers);
   if (placeholders > 0) build.hold(Category::Workspace, placeholders);
 }
 
-void hold_stage_memory(const TrainingPlan& plan, const std::vector<ChunkWeights>& weights,
+void hold_stage_memory(const LoweringOptions& options, const std::vector<ChunkWeights>& weights,
                        const StageParameters& parameters, ProgramBuilder& build) {
-  const WeightBytes frozen = frozen_weights(plan, weights);
+  const WeightBytes frozen = frozen_weights(options, weights);
   build.hold(Category::Weights, std::llround(frozen.dense + frozen.experts));
-  if (plan.training.lora_rank > 0 && dequantises(plan.training))
-    build.hold(
-        Category::Workspace,
-        largest_matrix(plan) * static_cast<std::int64_t>(element_bytes(plan.training.precision)));
-  const std::int64_t on_host = weights_on_host(plan, weights, frozen, parameters);
+  const AdapterSet& adapters = options.weights.adapters;
+  if (adapters.any() && adapters.dequantises)
+    build.hold(Category::Workspace,
+               largest_matrix(options.weights.division) * options.shape.element);
+  const std::int64_t on_host = weights_on_host(options, weights, frozen, parameters);
   build.hold(Category::Weights, -on_host);
   build.hold(Category::Host, on_host);
   std::vector<PlacedParts> kinds;
   if (parameters.layers > 0) kinds.push_back({.kind = LayerKind::Dense});
   if (parameters.moe_layers > 0) kinds.push_back({.kind = LayerKind::Moe});
-  hold_framework(plan, kinds, build);
+  hold_framework(options, kinds, build);
 }
 
 }  // namespace trainyard

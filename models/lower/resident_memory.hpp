@@ -9,22 +9,24 @@
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/gradients.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "models/lower/stage_layout.hpp"
 
 namespace trainyard {
 
 // Of every chunk of a pipeline rank, and of all of them together.
-[[nodiscard]] std::vector<ChunkWeights> stage_weights(const TrainingPlan& plan,
+[[nodiscard]] std::vector<ChunkWeights> stage_weights(const LoweringOptions& options,
                                                       const StageLayout& layout);
-[[nodiscard]] StageParameters stage_parameters(const TrainingPlan& plan, const StageLayout& layout,
+[[nodiscard]] StageParameters stage_parameters(const LoweringOptions& options,
+                                               const StageLayout& layout,
                                                const std::vector<ChunkWeights>& weights);
 
 // What a pipeline rank holds beside the state of what it trains.
-void hold_stage_memory(const TrainingPlan& plan, const std::vector<ChunkWeights>& weights,
+void hold_stage_memory(const LoweringOptions& options, const std::vector<ChunkWeights>& weights,
                        const StageParameters& parameters, ProgramBuilder& build);
 // The part of it that every rank holds: the framework's own, and a placeholder for each distinct
 // shape among the weights of these layers.
-void hold_framework(const TrainingPlan& plan, std::span<const PlacedParts> layers,
+void hold_framework(const LoweringOptions& options, std::span<const PlacedParts> layers,
                     ProgramBuilder& build);
 
 }  // namespace trainyard

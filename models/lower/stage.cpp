@@ -6,9 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "models/context_shape.hpp"
 #include "models/expert_routing.hpp"
-#include "models/rank_groups.hpp"
 
 namespace trainyard {
 
@@ -18,42 +16,31 @@ namespace {
 // another step of its kind or not.
 constexpr std::size_t kMostWays = 8;
 
-std::string program_name(const TrainingPlan& plan, const StagePlace& place) {
-  if (context_shape(plan.parallelism).programs == 1) return fmt::format("stage {}", place.stage);
+std::string program_name(const PipelineOptions& pipeline, const StagePlace& place) {
+  if (pipeline.ring_programs == 1) return fmt::format("stage {}", place.stage);
   return fmt::format("stage {} ring {}", place.stage, place.ring_place);
 }
 
-StepShape shape_at(const TrainingPlan& plan, const StagePlace& place) {
-  StepShape shape(plan, place.ring_place);
+StepShape shape_at(const StepShape& anywhere, const StagePlace& place) {
+  StepShape shape = anywhere;
+  shape.ring_place = place.ring_place;
   shape.routing = place.routing;
   shape.seat = place.seat;
   shape.replica = place.replica;
   return shape;
 }
 
-// A forward and the backward after it run as one block only where experts have something to hide.
-// Where replicas exchange in between they do not: that names operations of the block later.
-bool overlaps_steps(const TrainingPlan& plan) {
-  if (plan.parallelism.zero_stage > 1) return false;
-  if (plan.offload.activations > 0.0 || plan.offload.weights) return false;
-  return divides_experts(plan.parallelism, plan.architecture);
-}
-
-bool microbatches_differ(const TrainingPlan& plan, const ExpertRouting* routing) {
-  if (plan.offload.any() || plan.documents.kind != DocumentKind::None) return true;
-  return routing != nullptr && routing->by_microbatch();
-}
-
 }  // namespace
 
-StageLowering::StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
+StageLowering::StageLowering(const LoweringOptions& options, const PipelineOptions& pipeline,
                              const StagePlace& place, Interner& interner)
-    : shape_(shape_at(plan, place)),
-      layout_(plan, split, place.stage),
-      build_(interner, program_name(plan, place), static_cast<std::uint32_t>(place.stage)),
-      writer_({plan, shape_, layout_, build_}),
-      overlaps_(overlaps_steps(plan)),
-      differ_(microbatches_differ(plan, place.routing)) {
+    : shape_(shape_at(options.shape, place)),
+      layout_(pipeline, place.stage),
+      build_(interner, program_name(pipeline, place), static_cast<std::uint32_t>(place.stage)),
+      writer_({options, shape_, layout_, build_}),
+      overlaps_(pipeline.overlaps_steps),
+      differ_(pipeline.microbatches_differ ||
+              (place.routing != nullptr && place.routing->by_microbatch())) {
   for (const StageChunk& chunk : layout_.chunks()) backwards_left_.push_back(chunk.microbatches);
 }
 

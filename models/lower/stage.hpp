@@ -23,8 +23,8 @@ struct StagePlace {
 
 class StageLowering {
  public:
-  // `split`: layers of every virtual stage (layer_split).
-  StageLowering(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
+  // The options outlive this.
+  StageLowering(const LoweringOptions& options, const PipelineOptions& pipeline,
                 const StagePlace& place, Interner& interner);
 
   // Makes room for a program of about that size.

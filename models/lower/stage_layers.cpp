@@ -1,17 +1,15 @@
 #include "models/lower/stage_layers.hpp"
 
-#include "models/frozen.hpp"
-
 namespace trainyard {
 
 StageLayers::StageLayers(const Parts& parts)
-    : parts_(parts), layer_(parts.plan, parts.shape, parts.build) {}
+    : parts_(parts), layer_(parts.options.layer, parts.shape, parts.build) {}
 
 // The experts' rows differ from layer to layer where routing is uneven.
 const LayerMemory& StageLayers::memory_of(const Tags& tags) {
-  const LayerKind kind = parts_.plan.architecture.kind_of(tags.layer);
+  const LayerKind kind = parts_.options.layer.architecture.kind_of(tags.layer);
   const bool experts = kind == LayerKind::Moe;
-  const bool trained = trains_layer(parts_.plan, tags.layer);
+  const bool trained = parts_.options.weights.trained.layer(tags.layer);
   const StepShape& shape = parts_.shape;
   const RoutingQuery query{.layer = tags.layer,
                            .microbatch = tags.microbatch,
@@ -22,7 +20,7 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
   if (fresh) {
     std::optional<std::int64_t> rows;
     if (experts) rows = shape.routing->of(query).total();
-    known->second = layer_memory(parts_.plan, kind, rows, trained);
+    known->second = layer_memory(parts_.options.memory, kind, rows, trained);
   }
   return known->second;
 }
@@ -31,7 +29,8 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
 std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memory) const {
   if (at.again.again) return at.layer == at.again.first ? memory.kept : 0;
   // Beside layers that are computed again as a whole, the others keep everything.
-  return parts_.plan.training.recompute == Recompute::Full ? memory.everything() : memory.kept;
+  return parts_.options.memory.query.recompute == Recompute::Full ? memory.everything()
+                                                                  : memory.kept;
 }
 
 // What no gradient will come back to keeps nothing: beside its output, the inner tensors of one
@@ -112,7 +111,7 @@ LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at,
 }
 
 std::vector<ReadyGradient> StageLayers::backward(const StageLayer& at, const UnitBackward& step) {
-  const bool trained = trains_layer(parts_.plan, at.chunk.in_model(at.layer));
+  const bool trained = parts_.options.weights.trained.layer(at.chunk.in_model(at.layer));
   const BackwardPart part = trained ? step.part : BackwardPart::Input;
   if (part != BackwardPart::Weight) begin_backward(at, step.place);
   std::vector<ReadyGradient> gradients = layer_.backward(part, backward_memory(at, part, trained));

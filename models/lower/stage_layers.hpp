@@ -17,6 +17,7 @@
 #include "models/lower/layer.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/offload.hpp"
+#include "models/lower/options.hpp"
 #include "models/lower/stage_layout.hpp"
 
 namespace trainyard {
@@ -32,7 +33,7 @@ class StageLayers {
  public:
   // All of it outlives this.
   struct Parts {
-    const TrainingPlan& plan;
+    const LoweringOptions& options;
     const StepShape& shape;
     const StageLayout& layout;
     ProgramBuilder& build;

@@ -2,43 +2,29 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
-
-#include "models/frozen.hpp"
-#include "models/pipeline_shape.hpp"
 
 namespace trainyard {
 
 namespace {
 
-StageChunk make_chunk(const TrainingPlan& plan, const PipelineShape& pipeline,
-                      const std::vector<std::int64_t>& split, const ChunkPlace& place) {
-  StageChunk chunk;
+StageChunk make_chunk(const PipelineOptions& options, const ChunkPlace& place) {
+  const std::int64_t stage = stage_of(options.shape, place);
+  StageChunk chunk{options.stages[static_cast<std::size_t>(stage)]};
   chunk.place = place;
-  chunk.stage = stage_of(pipeline, place);
-  const auto begin = split.begin();
-  chunk.first_layer = std::accumulate(begin, begin + chunk.stage, std::int64_t{0});
-  chunk.layers = split[static_cast<std::size_t>(chunk.stage)];
-  chunk.has_embedding = !place_before(pipeline, place).has_value();
-  chunk.has_head = !place_after(pipeline, place).has_value();
-  chunk.further = chunk.has_head ? plan.training.mtp_layers : 0;
-  chunk.units = recompute_units(
-      plan.training,
-      {.first = chunk.first_layer, .layers = chunk.layers, .further = chunk.further});
-  chunk.further_units.assign(chunk.units.end() - chunk.further, chunk.units.end());
-  chunk.units.erase(chunk.units.end() - chunk.further, chunk.units.end());
-  const MicrobatchRange microbatches = microbatches_of(pipeline, place.chunk);
+  chunk.stage = stage;
+  chunk.has_embedding = !place_before(options.shape, place).has_value();
+  chunk.has_head = !place_after(options.shape, place).has_value();
+  const MicrobatchRange microbatches = microbatches_of(options.shape, place.chunk);
   chunk.microbatches = microbatches.end - microbatches.begin;
   return chunk;
 }
 
 }  // namespace
 
-StageLayout::StageLayout(const TrainingPlan& plan, const std::vector<std::int64_t>& split,
-                         std::int64_t rank)
-    : pipeline_(pipeline_shape(plan)), first_trained_(first_trained(plan)) {
+StageLayout::StageLayout(const PipelineOptions& options, std::int64_t rank)
+    : pipeline_(options.shape), first_trained_(options.first_trained) {
   for (std::int64_t chunk = 0; chunk < pipeline_.chunks; ++chunk)
-    chunks_.push_back(make_chunk(plan, pipeline_, split, {.rank = rank, .chunk = chunk}));
+    chunks_.push_back(make_chunk(options, {.rank = rank, .chunk = chunk}));
 }
 
 bool StageLayout::comes_from_rank(const StageChunk& chunk) const {

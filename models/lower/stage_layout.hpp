@@ -1,7 +1,7 @@
 // Which layers and which ends of the model the chunks of a pipeline rank have, who comes before and
 // after them, and how far back their backward goes.
 //
-//   const StageLayout layout(plan, layer_split(plan), 3);
+//   const StageLayout layout(pipeline_options(plan), 3);
 //   layout.chunks().front().first_layer;
 #pragma once
 
@@ -9,24 +9,37 @@
 #include <optional>
 #include <vector>
 
-#include "models/plan.hpp"
 #include "models/recompute.hpp"
 #include "models/schedules/placement.hpp"
 
 namespace trainyard {
 
-// Consecutive layers of the model on one rank. Its weights have units: the embedding, each layer,
-// the head, each layer of multi-token prediction.
-struct StageChunk {
-  ChunkPlace place;
-  std::int64_t stage = 0;  // its virtual stage
+// The layers of a virtual stage.
+struct StageSpan {
   std::int64_t first_layer = 0;
   std::int64_t layers = 0;
-  std::int64_t further = 0;  // layers of multi-token prediction behind the head
+  std::int64_t further = 0;               // layers of multi-token prediction behind the head
+  std::vector<RecomputeUnit> units = {};  // its layers, as they are computed again
+  std::vector<RecomputeUnit> further_units = {};  // those of multi-token prediction
+};
+
+// How a model is cut into stages, and when which of their steps may be written or run as one.
+struct PipelineOptions {
+  PipelineShape shape = {};
+  std::vector<StageSpan> stages = {};  // every virtual stage
+  std::int64_t first_trained = -1;     // TrainedWeights::first
+  bool overlaps_steps = false;         // a forward and a backward, where the schedule pairs them
+  bool microbatches_differ = false;
+  std::int64_t ring_programs = 1;  // ContextShape::programs
+};
+
+// Consecutive layers of the model on one rank. Its weights have units: the embedding, each layer,
+// the head, each layer of multi-token prediction.
+struct StageChunk : StageSpan {
+  ChunkPlace place = {};
+  std::int64_t stage = 0;  // its virtual stage
   bool has_embedding = false;
   bool has_head = false;
-  std::vector<RecomputeUnit> units = {};          // its layers, as they are computed again
-  std::vector<RecomputeUnit> further_units = {};  // those of multi-token prediction
   std::int64_t microbatches = 0;
 
   [[nodiscard]] std::size_t number() const { return static_cast<std::size_t>(place.chunk); }
@@ -41,8 +54,7 @@ struct StageChunk {
 
 class StageLayout {
  public:
-  // `split`: layers of every virtual stage (layer_split).
-  StageLayout(const TrainingPlan& plan, const std::vector<std::int64_t>& split, std::int64_t rank);
+  StageLayout(const PipelineOptions& options, std::int64_t rank);
 
   [[nodiscard]] const std::vector<StageChunk>& chunks() const { return chunks_; }
   [[nodiscard]] const StageChunk& chunk(std::int32_t number) const {

@@ -1,6 +1,5 @@
 #include "models/lower/stage_writer.hpp"
 
-#include "models/frozen.hpp"
 #include "models/lower/resident_memory.hpp"
 
 namespace trainyard {
@@ -8,17 +7,19 @@ namespace trainyard {
 StageWriter::StageWriter(const Parts& parts)
     : parts_(parts),
       build_(parts.build),
-      weights_(stage_weights(parts.plan, parts.layout)),
-      parameters_(stage_parameters(parts.plan, parts.layout, weights_)),
-      replicas_(make_data_parallel({parts.plan, parts.shape, build_, weights_, parameters_})),
-      offload_(parts.plan, weights_, build_),
-      messages_(parts.plan, parts.shape, parts.layout, build_),
-      ends_(parts.plan, parts.shape, build_),
-      layers_({parts.plan, parts.shape, parts.layout, build_, *replicas_, offload_}),
-      gradients_(GradientLowering(parts.plan, parts.shape, build_), weights_, *replicas_) {}
+      weights_(stage_weights(parts.options, parts.layout)),
+      parameters_(stage_parameters(parts.options, parts.layout, weights_)),
+      replicas_(
+          make_data_parallel({parts.options.replicas, parts.shape, build_, weights_, parameters_})),
+      offload_(parts.options.offload, parts.options.weights, weights_, build_),
+      messages_(parts.options.messages, parts.shape, parts.layout, build_),
+      ends_(parts.options.ends, parts.options.layer, parts.shape, build_),
+      layers_({parts.options, parts.shape, parts.layout, build_, *replicas_, offload_}),
+      gradients_(GradientLowering(parts.options.replicas.gradients, parts.shape, build_), weights_,
+                 *replicas_) {}
 
 void StageWriter::begin() {
-  hold_stage_memory(parts_.plan, weights_, parameters_, build_);
+  hold_stage_memory(parts_.options, weights_, parameters_, build_);
   replicas_->begin_step();
 }
 
@@ -134,7 +135,8 @@ void StageWriter::layers_backward(const StageChunk& chunk, UnitBackward& step) {
       --step.place.unit;
       tag_layer(chunk.in_model(i));
       if (!parts_.layout.reaches(chunk, i)) continue;
-      if (step.part == BackwardPart::Weight && !trains_layer(parts_.plan, chunk.in_model(i)))
+      if (step.part == BackwardPart::Weight &&
+          !parts_.options.weights.trained.layer(chunk.in_model(i)))
         continue;
       replicas_->before_backward(step);
       gradients_.add(layers_.backward({chunk, *again, i}, step));
@@ -148,7 +150,7 @@ void StageWriter::layers_backward(const StageChunk& chunk, UnitBackward& step) {
 void StageWriter::leave_backward(const StageChunk& chunk, UnitBackward& step) {
   if (chunk.has_embedding) {
     --step.place.unit;
-    if (step.part == BackwardPart::Input || !trains_embedding(parts_.plan)) return;
+    if (step.part == BackwardPart::Input || !parts_.options.weights.trained.embedding) return;
     replicas_->before_backward(step);
     gradients_.add(ends_.embedding_backward());
     gradients_.end_unit(step);

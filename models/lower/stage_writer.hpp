@@ -2,7 +2,7 @@
 // backward. Joins the ends of the model, its layers, the messages between stages and what replicas
 // do around each.
 //
-//   StageWriter writer({plan, shape, layout, build});
+//   StageWriter writer({options, shape, layout, build});
 //   writer.begin();
 //   writer.forward({.kind = StepKind::Forward, .microbatch = 0, .chunk = 0});
 #pragma once
@@ -24,7 +24,7 @@ class StageWriter {
  public:
   // All of it outlives this.
   struct Parts {
-    const TrainingPlan& plan;
+    const LoweringOptions& options;
     const StepShape& shape;
     const StageLayout& layout;
     ProgramBuilder& build;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/plan.hpp"
+#include "sim/workload/kernel.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -31,8 +31,6 @@ enum class BackwardPart : std::uint8_t { Full, Input, Weight };
 
 // Sizes every part of the lowering needs, worked out once.
 struct StepShape {
-  explicit StepShape(const TrainingPlan& plan, std::int64_t ring_place = 0);
-
   // The collective that joins partial sums of the tensor ranks; with sequence parallelism each
   // keeps its own rows of the result.
   [[nodiscard]] CollectiveOp join_op() const {

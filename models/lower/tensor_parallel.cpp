@@ -12,7 +12,7 @@ OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::str
   const Call call{.op = op,
                   .bytes = bytes,
                   .dtype = wire.value_or(shape_.dtype),
-                  .algorithm = plan_.collectives.of(GroupKind::Tensor, op)};
+                  .algorithm = options_.collectives.of(GroupKind::Tensor, op)};
   if (op == CollectiveOp::ReduceScatter) elementwise_.copy_sequence(name, bytes);
   const OpIndex index =
       build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});
@@ -32,30 +32,29 @@ void TensorParallel::gather_sequence(std::string_view name) {
 
 OpIndex TensorParallel::gather_operand(std::string_view name, DataType product, bool blocking) {
   if (!shape_.sequence_parallel) return kNone;
-  const bool narrow = product == plan_.recipe.products && plan_.recipe.sequence_wire.has_value();
+  const bool narrow =
+      product == options_.recipe.products && options_.recipe.sequence_wire.has_value();
   if (!narrow) return collective(CollectiveOp::AllGather, shape_.message, name, blocking);
   return collective(CollectiveOp::AllGather, wire_bytes(), name, blocking,
-                    *plan_.recipe.sequence_wire);
+                    *options_.recipe.sequence_wire);
 }
 
 // Counts the bytes of all rows of an operand as they are gathered.
 std::int64_t TensorParallel::wire_bytes() const {
-  const DataType wire = plan_.recipe.sequence_wire.value_or(shape_.dtype);
+  const DataType wire = options_.recipe.sequence_wire.value_or(shape_.dtype);
   return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
 }
 
-bool TensorParallel::chunked() const {
-  return plan_.parallelism.chunked_tensor && shape_.sequence_parallel;
-}
+bool TensorParallel::chunked() const { return options_.in_pieces && shape_.sequence_parallel; }
 
 TensorPipeline TensorParallel::pipeline() const {
-  return {shape_, build_, plan_.collectives.of(GroupKind::Tensor, CollectiveOp::SendRecv)};
+  return {shape_, build_, options_.collectives.of(GroupKind::Tensor, CollectiveOp::SendRecv)};
 }
 
 void TensorParallel::column_forward(std::string_view gather, std::string_view name,
                                     const Gemm& product) {
   if (chunked()) {
-    const bool narrow = product.dtype == plan_.recipe.products;
+    const bool narrow = product.dtype == options_.recipe.products;
     pipeline().gather_then(name, product, narrow ? wire_bytes() : shape_.message);
     return;
   }
@@ -76,16 +75,16 @@ void TensorParallel::row_forward(std::string_view join, std::string_view name,
 // Gathers an operand of a weight gradient that each rank keeps a part of. With overlap the caller
 // waits for the result; without, this call does.
 OpIndex TensorParallel::gather_kept(std::string_view layer, std::string_view operand) {
-  const bool overlap = plan_.parallelism.overlap_tensor;
+  const bool overlap = options_.overlaps;
   const DataType type =
-      layer == "head" ? shape_.dtype : plan_.recipe.products.value_or(shape_.dtype);
+      layer == "head" ? shape_.dtype : options_.recipe.products.value_or(shape_.dtype);
   const std::string name = std::string(layer).append(operand).append("_all_gather");
   const OpIndex gathered = gather_operand(name, type, !overlap);
   return overlap ? gathered : kNone;
 }
 
 OpIndex TensorParallel::gather_input(std::string_view layer) {
-  return plan_.streaming.keeps_gathered ? kNone : gather_kept(layer, "_input");
+  return options_.keeps_gathered ? kNone : gather_kept(layer, "_input");
 }
 
 OpIndex TensorParallel::gather_gradient(std::string_view layer) {
@@ -94,15 +93,16 @@ OpIndex TensorParallel::gather_gradient(std::string_view layer) {
 
 OpIndex TensorParallel::column_wgrad(std::string_view name, std::int64_t outputs) {
   if (linear_.frozen()) return linear_.adapters_wgrad(name);
-  Gemm wgrad = linear_.product(outputs, arch_.hidden, shape_.tokens, GemmPass::WeightGrad);
+  Gemm wgrad = linear_.product(outputs, options_.hidden, shape_.tokens, GemmPass::WeightGrad);
   if (name == "head") wgrad.dtype = shape_.dtype;
   return build_.compute(std::string(name) + "_wgrad", wgrad);
 }
 
 OpIndex TensorParallel::row_wgrad(std::string_view name, std::int64_t inputs) {
   if (linear_.frozen()) return linear_.adapters_wgrad(name);
-  return build_.compute(std::string(name) + "_wgrad",
-                        linear_.product(arch_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+  return build_.compute(
+      std::string(name) + "_wgrad",
+      linear_.product(options_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
 }
 
 OpIndex TensorParallel::column_backward(std::string_view name, std::int64_t outputs,
@@ -112,11 +112,11 @@ OpIndex TensorParallel::column_backward(std::string_view name, std::int64_t outp
     return column_wgrad(name, outputs);
   }
   const std::string text(name);
-  const bool overlap = plan_.parallelism.overlap_tensor;
-  Gemm dgrad = linear_.product(shape_.tokens, arch_.hidden, outputs, GemmPass::DataGrad);
+  const bool overlap = options_.overlaps;
+  Gemm dgrad = linear_.product(shape_.tokens, options_.hidden, outputs, GemmPass::DataGrad);
   if (name == "head") dgrad.dtype = shape_.dtype;
   const OpIndex gathered = part == BackwardPart::Full ? gather_input(name) : kNone;
-  if (name != "head") linear_.prepare(name, arch_.hidden * outputs, shape_.tokens * outputs);
+  if (name != "head") linear_.prepare(name, options_.hidden * outputs, shape_.tokens * outputs);
   build_.compute(text + "_dgrad", dgrad);
   linear_.adapters_dgrad(name);
   elementwise_.join_input_gradients(name);
@@ -136,10 +136,10 @@ OpIndex TensorParallel::row_backward(std::string_view name, std::int64_t inputs,
     return row_wgrad(name, inputs);
   }
   const std::string text(name);
-  linear_.prepare(name, arch_.hidden * inputs, shape_.tokens * arch_.hidden,
+  linear_.prepare(name, options_.hidden * inputs, shape_.tokens * options_.hidden,
                   LinearLayers::Rows::Gathered);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",
-                 linear_.product(shape_.tokens, inputs, arch_.hidden, GemmPass::DataGrad));
+                 linear_.product(shape_.tokens, inputs, options_.hidden, GemmPass::DataGrad));
   linear_.adapters_dgrad(name);
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }

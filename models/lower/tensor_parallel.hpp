@@ -22,10 +22,9 @@ class TensorPipeline;
 
 class TensorParallel {
  public:
-  TensorParallel(const TrainingPlan& plan, const StepShape& shape, ProgramBuilder& build,
+  TensorParallel(const TensorOptions& options, const StepShape& shape, ProgramBuilder& build,
                  Elementwise& elementwise, LinearLayers& linear)
-      : plan_(plan),
-        arch_(plan.architecture),
+      : options_(options),
         shape_(shape),
         build_(build),
         elementwise_(elementwise),
@@ -40,7 +39,7 @@ class TensorParallel {
   // sequence.
   void join_partial_sums(std::string_view name);
   void gather_sequence(std::string_view name);  // nothing without sequence parallelism
-  // A product of gathered rows, or one whose result is joined; in pieces with `chunked_tensor`.
+  // A product of gathered rows, or one whose result is joined; in pieces with `in_pieces`.
   void column_forward(std::string_view gather, std::string_view name, const Gemm& product);
   void row_forward(std::string_view join, std::string_view name, const Gemm& product);
   // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication;
@@ -64,8 +63,7 @@ class TensorParallel {
   [[nodiscard]] bool chunked() const;
   [[nodiscard]] TensorPipeline pipeline() const;
 
-  const TrainingPlan& plan_;
-  const Architecture& arch_;
+  const TensorOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   Elementwise& elementwise_;

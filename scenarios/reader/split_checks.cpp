@@ -20,7 +20,7 @@ void check_frozen(JsonFile& file, const Scenario& scenario, const SoundSections&
                 fmt::format("there is no layer {} in {}", layer, plan.architecture.name),
                 fmt::format("layers are numbered 0 to {}", layers - 1));
   }
-  if (first_trained(plan) > layers)
+  if (trained_weights(plan).first > layers)
     file.report("/training/frozen_layers", "leaves nothing to train",
                 "leave a layer, the embedding or the head out of what is frozen");
   const bool ends_differ = plan.training.frozen_embedding != plan.training.frozen_head;

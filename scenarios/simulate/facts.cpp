@@ -36,8 +36,8 @@ double attention_share(const TrainingPlan& plan) {
   double sequences = 0.0;
   for (std::int64_t replica = 0; replica < plan.parallelism.data; ++replica) {
     for (std::int64_t microbatch = 0; microbatch < plan.microbatches(); ++microbatch) {
-      for (const std::int64_t length :
-           microbatch_documents(plan, {.microbatch = microbatch, .replica = replica}))
+      for (const std::int64_t length : microbatch_documents(
+               document_draw(plan), {.microbatch = microbatch, .replica = replica}))
         squares += static_cast<double>(length) * static_cast<double>(length);
       sequences += static_cast<double>(plan.training.micro_batch_size);
     }
@@ -73,15 +73,16 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
       parameters += static_cast<double>(adapter.parameters());
     return parameters;
   };
-  double sum = token.head * (trains_head(plan) ? 3.0 : 2.0);
+  const TrainedWeights weights = trained_weights(plan);
+  double sum = token.head * (weights.head ? 3.0 : 2.0);
   for (std::int64_t layer = 0; layer < plan.architecture.layers; ++layer) {
     const LayerKind kind = plan.architecture.kind_of(layer);
     const double linear = kind == LayerKind::Moe ? token.moe_layer : token.linear_layer;
     const double core =
         share * (plan.architecture.windowed(layer) ? token.window_layer : token.attention_layer);
-    const bool trained = trains_layer(plan, layer);
+    const bool trained = weights.layer(layer);
     sum += linear + core;
-    if (reaches(plan, layer)) sum += linear + 2.0 * core;
+    if (weights.reaches(layer)) sum += linear + 2.0 * core;
     if (trained) sum += adapted ? 6.0 * adapters(kind) : linear;
   }
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};

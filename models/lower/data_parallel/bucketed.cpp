@@ -12,12 +12,12 @@
 namespace trainyard {
 
 BucketedReplicas::BucketedReplicas(const DataParallelParts& parts)
-    : plan_(parts.plan),
+    : options_(parts.options),
       shape_(parts.shape),
       build_(parts.build),
       weights_(parts.chunks),
       parameters_(parts.parameters),
-      gradients_(parts.plan, parts.shape, parts.build),
+      gradients_(parts.options.gradients, parts.shape, parts.build),
       chunks_(parts.chunks.size()),
       reductions_(2, kNone) {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
@@ -27,7 +27,7 @@ BucketedReplicas::BucketedReplicas(const DataParallelParts& parts)
 }
 
 std::vector<Bucket> BucketedReplicas::buckets_of(const ChunkWeights& weights, bool experts) const {
-  const Parallelism& p = plan_.parallelism;
+  const Parallelism& p = options_.parallelism;
   const std::vector<GradientEntry>& entries = experts ? weights.experts : weights.entries;
   if (entries.empty()) return {};
   const std::int64_t replicas = experts ? expert_copies(p) : data_ranks(p);
@@ -55,8 +55,8 @@ std::vector<Bucket> BucketedReplicas::buckets_of(const ChunkWeights& weights, bo
 
 ShardSlots BucketedReplicas::slots_of(const Bucket& bucket) const {
   const bool experts = bucket.slot == Slot::ExpertData || bucket.slot == Slot::ExpertDataMirror;
-  return experts ? expert_shard_slots(plan_.parallelism, bucket.slot)
-                 : shard_slots(plan_.parallelism, bucket.slot);
+  return experts ? expert_shard_slots(options_.parallelism, bucket.slot)
+                 : shard_slots(options_.parallelism, bucket.slot);
 }
 
 // Where two directions share the ranks, both holders of a stage call for it at the same place of
@@ -64,7 +64,7 @@ ShardSlots BucketedReplicas::slots_of(const Bucket& bucket) const {
 std::vector<std::size_t> BucketedReplicas::chunk_order() const {
   std::vector<std::size_t> order(chunks_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  if (weight_copies(plan_.parallelism) == 1) return order;
+  if (weight_copies(options_.parallelism) == 1) return order;
   std::sort(order.begin(), order.end(),
             [this](std::size_t a, std::size_t b) { return weights_[a].stage < weights_[b].stage; });
   return order;
@@ -72,23 +72,23 @@ std::vector<std::size_t> BucketedReplicas::chunk_order() const {
 
 // No gradient outlives its bucket.
 bool BucketedReplicas::gradients_sharded() const {
-  const Parallelism& p = plan_.parallelism;
-  return partitions_every_microbatch(p) || (p.zero_stage == 2 && plan_.microbatches() == 1);
+  const Parallelism& p = options_.parallelism;
+  return partitions_every_microbatch(p) || (p.zero_stage == 2 && options_.microbatches == 1);
 }
 
 void BucketedReplicas::begin_step() {
-  hold_state(plan_, parameters_, {.gradients_sharded = gradients_sharded()}, build_);
-  if (plan_.parallelism.overlap_param_gather) gather_weights();
+  hold_state(options_.gradients, parameters_, {.gradients_sharded = gradients_sharded()}, build_);
+  if (options_.parallelism.overlap_param_gather) gather_weights();
   const auto share = [this](std::int64_t count, std::int64_t shards) {
     return gradients_sharded() ? (count + shards - 1) / shards : count;
   };
-  gradients_.zero_gradients(share(parameters_.total, optimizer_shards(plan_.parallelism)) +
-                            share(parameters_.experts, expert_shards(plan_.parallelism)));
+  gradients_.zero_gradients(share(parameters_.total, options_.gradients.shards) +
+                            share(parameters_.experts, options_.gradients.expert_shards));
 }
 
 // In the order of the forward pass: the last bucket holds the first layers.
 void BucketedReplicas::gather_weights() {
-  if (plan_.parallelism.zero_stage == 0) return;
+  if (options_.parallelism.zero_stage == 0) return;
   for (const std::size_t number : chunk_order()) {
     gather_share(chunks_[number].dense);
     gather_share(chunks_[number].experts);
@@ -96,7 +96,7 @@ void BucketedReplicas::gather_weights() {
 }
 
 void BucketedReplicas::gather_share(Share& share) {
-  if (plan_.parallelism.weight_exchange == WeightExchange::Broadcast) {
+  if (options_.parallelism.weight_exchange == WeightExchange::Broadcast) {
     share.gathers.assign(share.buckets.size(), broadcast(share));
     return;
   }
@@ -109,11 +109,11 @@ void BucketedReplicas::gather_share(Share& share) {
 OpIndex BucketedReplicas::gather(const Bucket& bucket) {
   const ShardSlots slots = slots_of(bucket);
   if (slots.shards == 1 || bucket.parameters == 0) return kNone;
-  const DataType wire = plan_.recipe.weight_wire.value_or(shape_.dtype);
+  const DataType wire = options_.weight_wire;
   const Call call{.op = CollectiveOp::AllGather,
                   .bytes = bucket.parameters * static_cast<std::int64_t>(element_bytes(wire)),
                   .dtype = wire,
-                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+                  .algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
   const OpIndex op = build_.collective("parameter_all_gather", Stream::Data, slots.shard, call,
@@ -130,12 +130,12 @@ OpIndex BucketedReplicas::broadcast(const Share& share) {
   if (parameters == 0) return kNone;
   const ShardSlots slots = slots_of(share.buckets.front());
   if (slots.shards == 1) return kNone;
-  const DataType wire = plan_.recipe.weight_wire.value_or(shape_.dtype);
+  const DataType wire = options_.weight_wire;
   const std::int64_t owned = (parameters + slots.shards - 1) / slots.shards;
   const Call call{.op = CollectiveOp::Broadcast,
                   .bytes = owned * static_cast<std::int64_t>(element_bytes(wire)),
                   .dtype = wire,
-                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::Broadcast)};
+                  .algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::Broadcast)};
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
   OpIndex last = build_.last_compute();
@@ -193,10 +193,9 @@ void BucketedReplicas::allocate_gradients(Share& share, std::size_t begin, std::
 // Buckets are reduced in the order in which room was made for them.
 void BucketedReplicas::wait_for_room(bool experts, std::size_t buckets) {
   std::deque<Held>& held = experts ? held_experts_ : held_;
-  const std::int64_t chosen = plan_.parallelism.gradient_buckets_in_flight;
-  const std::int64_t limit = chosen > 0 ? chosen : plan_.framework.gradient_buckets_in_flight;
   held.push_back({.unreduced = buckets});
-  while (static_cast<std::int64_t>(held.size()) > limit && held.front().unreduced == 0) {
+  while (static_cast<std::int64_t>(held.size()) > options_.buckets_in_flight &&
+         held.front().unreduced == 0) {
     build_.wait_for(held.front().reduction);
     held.pop_front();
   }
@@ -214,14 +213,14 @@ void BucketedReplicas::note_reduction(bool experts, OpIndex reduction) {
 // Starts the reduction of every bucket whose last gradient is final.
 void BucketedReplicas::after_backward(const UnitBackward& backward,
                                       const std::vector<ReadyGradient>& ready) {
-  const bool every = partitions_every_microbatch(plan_.parallelism);
+  const bool every = partitions_every_microbatch(options_.parallelism);
   if (backward.part == BackwardPart::Input || !(backward.last || every)) return;
   Chunk& chunk = chunks_[backward.place.chunk];
   enter(chunk);
-  if (plan_.parallelism.overlap_grad_reduce || every) {
+  if (options_.parallelism.overlap_grad_reduce || every) {
     const bool experts = reduce_ready(chunk.experts, ready);
     const bool dense = reduce_ready(chunk.dense, ready);
-    if (!plan_.parallelism.overlap_grad_reduce && (experts || dense))
+    if (!options_.parallelism.overlap_grad_reduce && (experts || dense))
       for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
   }
 }
@@ -264,8 +263,8 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   Call call{.op = op,
             .bytes = bucket.parameters * shape_.gradient,
-            .dtype = plan_.training.gradient_precision,
-            .algorithm = plan_.collectives.of(GroupKind::Data, op)};
+            .dtype = options_.gradient_wire,
+            .algorithm = options_.collectives.of(GroupKind::Data, op)};
   Tags tags = build_.tags();
   const Tags before = tags;
   tags.part = StepPart::GradSync;
@@ -281,7 +280,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   if (slots.shards > 1 && slots.replicas > 1) {
     call.op = CollectiveOp::AllReduce;
     call.bytes /= slots.shards;
-    call.algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
+    call.algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
     reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, slots.replica, call,
                                        {reductions_[0]});
   }
@@ -292,7 +291,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
 void BucketedReplicas::pass_over_unreduced() {
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
-  const Parallelism& p = plan_.parallelism;
+  const Parallelism& p = options_.parallelism;
   const std::int64_t parameters = (data_ranks(p) == 1 ? parameters_.total : 0) +
                                   (expert_copies(p) == 1 ? parameters_.experts : 0);
   if (parameters > 0) gradients_.before_reduction(parameters, 1, build_.last_compute());
@@ -300,13 +299,13 @@ void BucketedReplicas::pass_over_unreduced() {
 }
 
 void BucketedReplicas::end_step() {
-  const bool every = partitions_every_microbatch(plan_.parallelism);
-  if (!plan_.parallelism.overlap_grad_reduce && !every) {
+  const bool every = partitions_every_microbatch(options_.parallelism);
+  if (!options_.parallelism.overlap_grad_reduce && !every) {
     for (const std::size_t number : chunk_order()) reduce_rest(chunks_[number]);
   }
   pass_over_unreduced();
   gradients_.finish(parameters_, reductions_);
-  if (!plan_.parallelism.overlap_param_gather) gather_weights();
+  if (!options_.parallelism.overlap_param_gather) gather_weights();
 }
 
 }  // namespace trainyard

@@ -79,7 +79,7 @@ class BucketedReplicas final : public DataParallel {
   void reduce_rest(const Chunk& chunk);
   void pass_over_unreduced();
 
-  const TrainingPlan& plan_;
+  const ReplicaOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   const std::vector<ChunkWeights>& weights_;

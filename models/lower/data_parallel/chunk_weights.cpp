@@ -5,9 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "models/adapters.hpp"
-#include "models/frozen.hpp"
-#include "models/lower/ends.hpp"
 #include "models/lower/entries.hpp"
 
 namespace trainyard {
@@ -27,9 +24,9 @@ GradientEntry adapter_entry(const std::vector<Adapter>& adapters,
 }
 
 // The same places as the frozen matrices and norms have, of which nothing is trained.
-std::vector<GradientEntry> adapter_entries(const TrainingPlan& plan, LayerKind kind) {
-  const Architecture& a = plan.architecture;
-  const std::vector<Adapter> all = layer_adapters(a, plan.training, plan.parallelism.tensor, kind);
+std::vector<GradientEntry> adapter_entries(const WeightOptions& options, LayerKind kind) {
+  const Architecture& a = options.division.architecture;
+  const std::vector<Adapter>& all = options.adapters.of(kind);
   const std::size_t post_norm = a.post_norms ? 1 : 0;
   std::vector<GradientEntry> entries(post_norm);
   if (kind == LayerKind::Dense) {
@@ -72,37 +69,38 @@ void append_end(ChunkWeights& weights, const std::vector<GradientEntry>& entries
   append_unit(weights, std::move(unit), trained ? entries : std::vector<GradientEntry>{});
 }
 
-void append_layer(ChunkWeights& weights, const TrainingPlan& plan, std::int64_t layer) {
-  const LayerKind kind = plan.architecture.kind_of(layer);
-  WeightUnit unit{.layer = static_cast<std::int32_t>(layer), .reached = reaches(plan, layer)};
-  std::vector<GradientEntry> entries = layer_entries(plan, kind);
-  std::vector<GradientEntry> experts = expert_entries(plan, kind);
-  const bool trained = trains_layer(plan, layer);
-  const bool adapted = plan.training.lora_rank > 0;
+void append_layer(ChunkWeights& weights, const WeightOptions& options, std::int64_t layer) {
+  const LayerKind kind = options.division.architecture.kind_of(layer);
+  WeightUnit unit{.layer = static_cast<std::int32_t>(layer),
+                  .reached = options.trained.reaches(layer)};
+  std::vector<GradientEntry> entries = layer_entries(options.division, kind);
+  std::vector<GradientEntry> experts = expert_entries(options.division, kind);
+  const bool trained = options.trained.layer(layer);
+  const bool adapted = options.adapters.any();
   if (!trained || adapted) {
     unit.frozen = tensors_of(entries);
     unit.frozen_experts = tensors_of(experts);
-    entries = trained ? adapter_entries(plan, kind) : std::vector<GradientEntry>{};
+    entries = trained ? adapter_entries(options, kind) : std::vector<GradientEntry>{};
     experts.clear();
   }
   append_unit(weights, std::move(unit), entries, experts);
 }
 
-GradientEntry head_matrix_entry(const TrainingPlan& plan) {
-  const std::int64_t hidden = plan.architecture.hidden;
-  return {.tensors = {{.rows = end_parameters(plan).head / hidden, .columns = hidden}}};
+GradientEntry head_matrix_entry(const WeightOptions& options) {
+  const std::int64_t hidden = options.division.architecture.hidden;
+  return {.tensors = {{.rows = options.ends.head / hidden, .columns = hidden}}};
 }
 
-std::vector<GradientEntry> head_entries(const TrainingPlan& plan) {
+std::vector<GradientEntry> head_entries(const WeightOptions& options) {
   std::vector<GradientEntry> entries;
-  if (end_parameters(plan).head > 0) entries.push_back(head_matrix_entry(plan));
-  entries.push_back(norm_entry(plan.architecture));
+  if (options.ends.head > 0) entries.push_back(head_matrix_entry(options));
+  entries.push_back(norm_entry(options.division.architecture));
   return entries;
 }
 
-GradientEntry embedding_entry(const TrainingPlan& plan) {
-  const std::int64_t hidden = plan.architecture.hidden;
-  const EndParameters ends = end_parameters(plan);
+GradientEntry embedding_entry(const WeightOptions& options) {
+  const std::int64_t hidden = options.division.architecture.hidden;
+  const EndParameters ends = options.ends;
   GradientEntry entry;
   if (ends.positions > 0)
     entry.tensors.push_back({.rows = ends.positions / hidden, .columns = hidden});
@@ -111,15 +109,15 @@ GradientEntry embedding_entry(const TrainingPlan& plan) {
 }
 
 // A layer that predicts a token further ahead, with what stands around it.
-void append_further(ChunkWeights& weights, const TrainingPlan& plan, std::int64_t number) {
-  const std::int64_t layer = plan.architecture.layers + number;
-  const LayerKind kind = plan.architecture.kind_of(layer);
-  const FurtherEntries further = further_entries(plan);
+void append_further(ChunkWeights& weights, const WeightOptions& options, std::int64_t number) {
+  const std::int64_t layer = options.division.architecture.layers + number;
+  const LayerKind kind = options.division.architecture.kind_of(layer);
+  const FurtherEntries further = further_entries(options);
   std::vector<GradientEntry> entries = further.behind;
-  for (const GradientEntry& entry : layer_entries(plan, kind)) entries.push_back(entry);
+  for (const GradientEntry& entry : layer_entries(options.division, kind)) entries.push_back(entry);
   entries.insert(entries.end(), further.before.begin(), further.before.end());
   append_unit(weights, {.layer = static_cast<std::int32_t>(layer)}, entries,
-              expert_entries(plan, kind));
+              expert_entries(options.division, kind));
 }
 
 }  // namespace
@@ -155,57 +153,74 @@ std::int64_t ChunkWeights::expert_parameters() const {
   return sum;
 }
 
-double frozen_element_bytes(const TrainingPlan& plan, const WeightUnit& unit, const Tensor& tensor,
-                            double otherwise) {
-  const bool beside_adapters = plan.training.lora_rank > 0 && unit.is_layer() && tensor.columns > 1;
-  return beside_adapters ? frozen_bytes(plan.training) : otherwise;
+double frozen_element_bytes(const AdapterSet& adapters, const WeightUnit& unit,
+                            const Tensor& tensor, double otherwise) {
+  const bool beside_adapters = adapters.any() && unit.is_layer() && tensor.columns > 1;
+  return beside_adapters ? adapters.frozen_bytes : otherwise;
 }
 
-std::int64_t unit_bytes(const TrainingPlan& plan, const ChunkWeights& weights,
+std::int64_t unit_bytes(const WeightOptions& options, const ChunkWeights& weights,
                         const WeightUnit& unit) {
-  const double element = element_bytes(plan.training.precision);
+  const double element = options.element;
   double bytes =
       element * static_cast<double>(weights.parameters(unit) + weights.expert_parameters(unit));
   for (const Tensor& tensor : unit.frozen)
-    bytes +=
-        frozen_element_bytes(plan, unit, tensor, element) * static_cast<double>(tensor.elements());
+    bytes += frozen_element_bytes(options.adapters, unit, tensor, element) *
+             static_cast<double>(tensor.elements());
   for (const Tensor& tensor : unit.frozen_experts)
-    bytes +=
-        frozen_element_bytes(plan, unit, tensor, element) * static_cast<double>(tensor.elements());
+    bytes += frozen_element_bytes(options.adapters, unit, tensor, element) *
+             static_cast<double>(tensor.elements());
   return std::llround(bytes);
 }
 
-ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers) {
+FurtherEntries further_entries(const WeightOptions& options) {
+  const Architecture& a = options.division.architecture;
+  FurtherEntries entries;
+  entries.behind = {norm_entry(a)};
+  entries.before = {
+      {.tensors = {{.rows = a.hidden / options.division.tensor, .columns = 2 * a.hidden}}},
+      norm_entry(a),
+      norm_entry(a)};
+  if (options.shares_embedding && !a.tied_embeddings) {
+    const std::int64_t rows = options.ends.embedding / a.hidden;
+    entries.before.push_back({.tensors = {{.rows = rows, .columns = a.hidden}}});
+  }
+  return entries;
+}
+
+ChunkWeights chunk_weights(const WeightOptions& options, const ChunkLayers& layers) {
   ChunkWeights weights;
   if (layers.has_head) {
-    for (std::int64_t i = plan.training.mtp_layers; i-- > 0;) append_further(weights, plan, i);
-    append_end(weights, head_entries(plan), trains_head(plan), true);
+    for (std::int64_t i = options.further; i-- > 0;) append_further(weights, options, i);
+    append_end(weights, head_entries(options), options.trained.head, true);
   }
   for (std::int64_t i = layers.layers; i-- > 0;)
-    append_layer(weights, plan, layers.first_layer + i);
+    append_layer(weights, options, layers.first_layer + i);
   if (layers.has_embedding) {
-    const bool trained = trains_embedding(plan);
-    append_end(weights, {embedding_entry(plan)}, trained, trained);
+    const bool trained = options.trained.embedding;
+    append_end(weights, {embedding_entry(options)}, trained, trained);
   }
   std::ranges::reverse(weights.units);
   return weights;
 }
 
-ChunkWeights segment_weights(const TrainingPlan& plan, const std::vector<Segment>& segments) {
+ChunkWeights segment_weights(const WeightOptions& options, const std::vector<Segment>& segments) {
   ChunkWeights weights;
   for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
     if (segment->layer >= 0) {
-      const LayerKind kind = plan.architecture.kind_of(segment->layer);
+      const LayerKind kind = options.division.architecture.kind_of(segment->layer);
       const LayerParts parts = layer_parts(*segment);
-      append_unit(weights, {.layer = segment->layer}, layer_entries(plan, kind, parts),
-                  parts.ffn ? expert_entries(plan, kind) : std::vector<GradientEntry>{});
+      append_unit(
+          weights, {.layer = segment->layer}, layer_entries(options.division, kind, parts),
+          parts.ffn ? expert_entries(options.division, kind) : std::vector<GradientEntry>{});
       continue;
     }
     std::vector<GradientEntry> entries;
-    if (segment->holds(Operator::Embedding)) entries.push_back(embedding_entry(plan));
-    if (segment->holds(Operator::Head) && end_parameters(plan).head > 0)
-      entries.push_back(head_matrix_entry(plan));
-    if (segment->holds(Operator::FinalNorm)) entries.push_back(norm_entry(plan.architecture));
+    if (segment->holds(Operator::Embedding)) entries.push_back(embedding_entry(options));
+    if (segment->holds(Operator::Head) && options.ends.head > 0)
+      entries.push_back(head_matrix_entry(options));
+    if (segment->holds(Operator::FinalNorm))
+      entries.push_back(norm_entry(options.division.architecture));
     append_unit(weights, {}, entries);
   }
   std::ranges::reverse(weights.units);

@@ -1,6 +1,6 @@
 // The parameters of one model chunk, as gradients become final and as a framework names them.
 //
-//   for (const GradientEntry& entry : layer_entries(plan, LayerKind::Dense))   // entries.hpp
+//   for (const GradientEntry& entry : layer_entries(division, LayerKind::Dense))   // entries.hpp
 //     total += entry.parameters();
 #pragma once
 
@@ -8,10 +8,42 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/adapters.hpp"
+#include "models/architecture/architecture.hpp"
+#include "models/frozen.hpp"
 #include "models/operator_devices.hpp"
-#include "models/plan.hpp"
 
 namespace trainyard {
+
+// Over how many ranks the weights of a model are divided.
+struct WeightDivision {
+  const Architecture& architecture;
+  std::int64_t tensor = 1;
+  std::int64_t expert = 1;         // places that the experts are divided over
+  std::int64_t expert_tensor = 1;  // ranks that share an expert
+};
+
+// Parameters of one rank at the ends of the model.
+struct EndParameters {
+  std::int64_t embedding = 0;   // word embedding, split over the vocabulary
+  std::int64_t positions = 0;   // learned positions, replicated; 0 for rotary
+  std::int64_t final_norm = 0;  // replicated
+  std::int64_t head = 0;        // split; 0 where it shares the embedding of the same rank
+};
+
+// Which weights there are on one rank, and which of them are trained.
+struct WeightOptions {
+  WeightDivision division;
+  EndParameters ends = {};
+  // First and last stage, on different ranks, both hold the embedding: as a tied head, or to read
+  // the tokens that layers of multi-token prediction start from. Its gradients are summed over the
+  // two.
+  bool shares_embedding = false;
+  std::int64_t further = 0;  // layers of multi-token prediction
+  TrainedWeights trained = {};
+  AdapterSet adapters = {};
+  double element = 2.0;  // bytes of a number as kernels find it
+};
 
 // One parameter tensor of one rank, as PyTorch has it: sharding cuts its first dimension.
 struct Tensor {
@@ -58,12 +90,21 @@ struct ChunkWeights {
 
 // Bytes of a number of a frozen tensor: matrices of layers beside adapters are kept and travel as
 // training.frozen_weights says, all others in `otherwise` bytes.
-[[nodiscard]] double frozen_element_bytes(const TrainingPlan& plan, const WeightUnit& unit,
+[[nodiscard]] double frozen_element_bytes(const AdapterSet& adapters, const WeightUnit& unit,
                                           const Tensor& tensor, double otherwise);
 
 // Bytes of all weights of a unit as its kernels find them: experts, adapters and frozen ones too.
-[[nodiscard]] std::int64_t unit_bytes(const TrainingPlan& plan, const ChunkWeights& weights,
+[[nodiscard]] std::int64_t unit_bytes(const WeightOptions& options, const ChunkWeights& weights,
                                       const WeightUnit& unit);
+
+// The parameters of a layer of multi-token prediction beside an ordinary one, in backward order:
+// behind it the norm before the head; before it the projection, its two norms and a copy of the
+// embedding, if any.
+struct FurtherEntries {
+  std::vector<GradientEntry> behind;
+  std::vector<GradientEntry> before;
+};
+[[nodiscard]] FurtherEntries further_entries(const WeightOptions& options);
 
 // Where a chunk stands in the model.
 struct ChunkLayers {
@@ -73,10 +114,10 @@ struct ChunkLayers {
   bool has_head = false;
 };
 // `number`, `rank` and `stage` are left to the caller.
-[[nodiscard]] ChunkWeights chunk_weights(const TrainingPlan& plan, const ChunkLayers& layers);
+[[nodiscard]] ChunkWeights chunk_weights(const WeightOptions& options, const ChunkLayers& layers);
 // The same for what a device of a model split by hand holds, a unit a segment. REQUIRES: all of it
 // is trained.
-[[nodiscard]] ChunkWeights segment_weights(const TrainingPlan& plan,
+[[nodiscard]] ChunkWeights segment_weights(const WeightOptions& options,
                                            const std::vector<Segment>& segments);
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 namespace trainyard {
 
 std::unique_ptr<DataParallel> make_data_parallel(const DataParallelParts& parts) {
-  if (parts.plan.parallelism.zero_stage == 3) return std::make_unique<FullySharded>(parts);
+  if (parts.options.parallelism.zero_stage == 3) return std::make_unique<FullySharded>(parts);
   return std::make_unique<BucketedReplicas>(parts);
 }
 

@@ -57,9 +57,23 @@ class DataParallel {
   virtual void end_step() = 0;
 };
 
+// How replicas share weights, gradients and optimizer state.
+struct ReplicaOptions {
+  const Parallelism& parallelism;  // how far, in which groups, beside what
+  const CollectiveChoice& collectives;
+  GradientOptions gradients;
+  AdapterSet adapters = {};
+  DataType gradient_wire = DataType::Fp32;
+  DataType weight_wire = DataType::Bf16;  // of new weights
+  std::int64_t microbatches = 1;
+  std::int64_t model_layers = 0;
+  std::int64_t buckets_in_flight = 0;  // zero_stage 2: buckets that exist at once
+  bool fetches_shards = false;         // zero_stage 3: shards of weights stand on the host
+};
+
 // What a scheme is made from; all of it outlives the scheme.
 struct DataParallelParts {
-  const TrainingPlan& plan;
+  const ReplicaOptions& options;
   const StepShape& shape;
   ProgramBuilder& build;
   const std::vector<ChunkWeights>& chunks;

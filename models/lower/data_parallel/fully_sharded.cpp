@@ -33,14 +33,14 @@ std::size_t first_reached(const ChunkWeights& weights) {
 }  // namespace
 
 FullySharded::FullySharded(const DataParallelParts& parts)
-    : plan_(parts.plan),
+    : options_(parts.options),
       shape_(parts.shape),
       build_(parts.build),
       weights_(parts.chunks),
       parameters_(parts.parameters),
-      gradients_(parts.plan, parts.shape, parts.build),
-      slots_(shard_slots(parts.plan.parallelism, Slot::Data)),
-      expert_slots_(expert_shard_slots(parts.plan.parallelism, Slot::ExpertData)) {
+      gradients_(parts.options.gradients, parts.shape, parts.build),
+      slots_(shard_slots(parts.options.parallelism, Slot::Data)),
+      expert_slots_(expert_shard_slots(parts.options.parallelism, Slot::ExpertData)) {
   for (const ChunkWeights& weights : weights_) groups_.push_back(groups_of(weights));
   for (std::size_t chunk = 0; chunk < groups_.size(); ++chunk) {
     group_of_.emplace_back(weights_[chunk].units.size());
@@ -61,7 +61,7 @@ std::vector<FullySharded::Group> FullySharded::groups_of(const ChunkWeights& wei
   Group& root = groups.front();
   if (root.is_root() && root.first_unit != root.last_unit) root.ends_at = first_reached(weights);
   // Layers of multi-token prediction stand behind the head and use it once more.
-  const bool further = root.is_root() && weights.units.back().layer >= plan_.architecture.layers;
+  const bool further = root.is_root() && weights.units.back().layer >= options_.model_layers;
   if (further) root.forward_ends_at = weights.units.size() - 1;
   return groups;
 }
@@ -85,11 +85,12 @@ void FullySharded::append_unit(std::vector<Group>& groups, const ChunkWeights& w
                           std::int64_t shards) {
     double bytes = 0.0;
     for (const Tensor& tensor : tensors)
-      bytes += frozen_element_bytes(plan_, unit, tensor, static_cast<double>(otherwise)) *
-               static_cast<double>(padded(tensor, shards));
+      bytes +=
+          frozen_element_bytes(options_.adapters, unit, tensor, static_cast<double>(otherwise)) *
+          static_cast<double>(padded(tensor, shards));
     return std::llround(bytes);
   };
-  const std::int64_t kept = plan_.training.lora_rank > 0 ? shape_.element : kMasterBytes;
+  const std::int64_t kept = options_.adapters.any() ? shape_.element : kMasterBytes;
   group.dense.trained += trained;
   if (slots_.shards > 1) {
     group.dense.wire +=
@@ -114,32 +115,32 @@ FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
 }
 
 bool FullySharded::gives_back(const Group& group) const {
-  switch (plan_.parallelism.reshard_after_forward) {
+  switch (options_.parallelism.reshard_after_forward) {
     case Reshard::Always:
       return true;
     case Reshard::Never:
       return false;
     case Reshard::Auto:
-      return plan_.parallelism.pipeline == 1 && !group.is_root();
+      return options_.parallelism.pipeline == 1 && !group.is_root();
   }
   return false;
 }
 
 // In a pipeline the next microbatch's forward comes before this one's backward.
 bool FullySharded::keeps_between_microbatches() const {
-  return plan_.parallelism.pipeline > 1 &&
-         plan_.parallelism.reshard_after_forward != Reshard::Always;
+  return options_.parallelism.pipeline > 1 &&
+         options_.parallelism.reshard_after_forward != Reshard::Always;
 }
 
-void FullySharded::begin_step() { hold_state(plan_, parameters_, {}, build_); }
+void FullySharded::begin_step() { hold_state(options_.gradients, parameters_, {}, build_); }
 
 void FullySharded::gather_part(std::string_view name, Part& part, const ShardSlots& slots) {
   if (part.kept == part.wire) return;
-  const bool fetches = plan_.offload.weights && part.kept == 0;
+  const bool fetches = options_.fetches_shards && part.kept == 0;
   const Call call{.op = CollectiveOp::AllGather,
                   .bytes = part.wire,
                   .dtype = shape_.dtype,
-                  .algorithm = plan_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+                  .algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
   const OpIndex fetched =
       fetches ? copy_from_host(build_, "weight_shard_fetch", part.shard, {gather_after_}) : kNone;
   part.gather =
@@ -219,7 +220,7 @@ void FullySharded::before_forward(const UnitPlace& place) {
   }
   const std::size_t number = group_of_[place.chunk][place.unit];
   use(groups[number], false);
-  const auto ahead = static_cast<std::size_t>(plan_.parallelism.forward_prefetch);
+  const auto ahead = static_cast<std::size_t>(options_.parallelism.forward_prefetch);
   for (std::size_t next = number + 1; next < groups.size() && next <= number + ahead; ++next)
     gather(groups[next]);
 }
@@ -243,7 +244,7 @@ void FullySharded::after_again(const UnitPlace& place) {
 
 // The group that the backward needs next: one ahead.
 void FullySharded::gather_ahead(const UnitPlace& place) {
-  if (!plan_.parallelism.backward_prefetch || place.unit == 0) return;
+  if (!options_.parallelism.backward_prefetch || place.unit == 0) return;
   const UnitPlace before{.chunk = place.chunk, .unit = place.unit - 1};
   if (weights_[before.chunk].units[before.unit].reached) gather(group_at(before));
 }
@@ -253,7 +254,7 @@ void FullySharded::before_backward(const UnitBackward& backward) {
   if (backward.part != BackwardPart::Weight) {
     // Nothing is asked for ahead of the backward, nor without prefetch ahead of a unit's own.
     const bool enters = backward.place.unit + 1 == weights_[backward.place.chunk].units.size();
-    if (enters || !plan_.parallelism.backward_prefetch) gather_after_ = build_.last_compute();
+    if (enters || !options_.parallelism.backward_prefetch) gather_after_ = build_.last_compute();
     Group& root = groups_[backward.place.chunk].front();
     const bool further = root.forward_ends_at > root.last_unit;
     if (further && backward.place.unit > root.last_unit) use(root, true);
@@ -280,7 +281,7 @@ void FullySharded::after_backward(const UnitBackward& backward,
     if (&own == &root) break;
   }
   const bool last = place.unit == first_reached(weights_[place.chunk]);
-  if (!last || backward.part == BackwardPart::Input || plan_.parallelism.pipeline > 1) return;
+  if (!last || backward.part == BackwardPart::Input || options_.parallelism.pipeline > 1) return;
   build_.wait_for(reduce_scatter_);
   build_.wait_for(all_reduce_);
 }
@@ -290,7 +291,8 @@ void FullySharded::end_backward(Group& group, const UnitBackward& backward) {
   if (keeps ? backward.last : backward.part != BackwardPart::Weight || group.is_root())
     give_back(group, false);
   if (backward.part == BackwardPart::Input || group.trained() == 0) return;
-  const bool every = plan_.parallelism.reduce_every_microbatch && plan_.parallelism.pipeline == 1;
+  const bool every =
+      options_.parallelism.reduce_every_microbatch && options_.parallelism.pipeline == 1;
   if (!every && (!backward.last || group.accumulated > 0)) accumulate(group);
   if (!every && !backward.last) return;
   reduce(group);
@@ -342,8 +344,8 @@ void FullySharded::reduce_part(std::string_view name, const Part& part, const Sh
                                OpIndex after) {
   Call call{.op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce,
             .bytes = part.trained * shape_.gradient,
-            .dtype = plan_.training.gradient_precision};
-  call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
+            .dtype = options_.gradient_wire};
+  call.algorithm = options_.collectives.of(GroupKind::Data, call.op);
   build_.allocate(after, Category::Communication, call.bytes);
   const std::string text(name);
   reduce_scatter_ = build_.collective(text + std::string(to_string(call.op)), Stream::ReduceScatter,
@@ -352,7 +354,7 @@ void FullySharded::reduce_part(std::string_view name, const Part& part, const Sh
   if (slots.shards == 1 || slots.replicas == 1) return;
   call.op = CollectiveOp::AllReduce;
   call.bytes /= slots.shards;
-  call.algorithm = plan_.collectives.of(GroupKind::Data, call.op);
+  call.algorithm = options_.collectives.of(GroupKind::Data, call.op);
   all_reduce_ = build_.collective(text + "all_reduce", Stream::Replica, slots.replica, call,
                                   {reduce_scatter_});
 }

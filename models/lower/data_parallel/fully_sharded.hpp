@@ -92,7 +92,7 @@ class FullySharded final : public DataParallel {
   void accumulate(Group& group);
   void reduce(Group& group);
 
-  const TrainingPlan& plan_;
+  const ReplicaOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   const std::vector<ChunkWeights>& weights_;

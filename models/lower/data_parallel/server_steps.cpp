@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/lower.hpp"
+#include "models/lower/options.hpp"
 #include "models/lower/program_builder.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
@@ -30,10 +30,10 @@ void check(const Parallelism& p) {
 }
 
 std::int64_t parameters_of(const TrainingPlan& plan) {
-  return chunk_weights(plan, {.first_layer = 0,
-                              .layers = plan.architecture.layers,
-                              .has_embedding = true,
-                              .has_head = true})
+  return chunk_weights(weight_options(plan), {.first_layer = 0,
+                                              .layers = plan.architecture.layers,
+                                              .has_embedding = true,
+                                              .has_head = true})
       .parameters();
 }
 
@@ -56,7 +56,7 @@ class Splice {
     to_.kernels = step.kernels;
     to_.categories = step.categories;
     to_.names.insert(to_.names.end(), step.names.begin(), step.names.end());
-    const StateRecipe recipe = state_recipe(plan, 1);
+    const StateRecipe recipe = state_recipe(plan);
     const StateBytes state = state_bytes(recipe, part);
     state_ = std::llround(state.master + state.first_moment + state.second_moment);
     to_.kernels.push_back(

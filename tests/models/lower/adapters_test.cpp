@@ -9,6 +9,7 @@
 
 #include "models/architecture/flops.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
@@ -173,8 +174,8 @@ TEST(Adapters, FrozenExpertsKeepNoInputs) {
   TrainingPlan whole = plan;
   whole.training.lora_rank = 0;
   const std::int64_t rows = 128 * 2;
-  const std::int64_t saved = layer_memory(whole, LayerKind::Moe, rows).kept -
-                             layer_memory(plan, LayerKind::Moe, rows).kept;
+  const std::int64_t saved = layer_memory(memory_options(whole), LayerKind::Moe, rows).kept -
+                             layer_memory(memory_options(plan), LayerKind::Moe, rows).kept;
   EXPECT_EQ(saved, 2 * (rows * (256 + 128) + 128 * 256) - 2 * 128 * 8 * 2);
 }
 

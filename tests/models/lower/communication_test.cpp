@@ -7,6 +7,7 @@
 
 #include "models/lower/entries.hpp"
 #include "models/lower/layer.hpp"
+#include "models/lower/options.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -32,7 +33,7 @@ std::map<LayerOfMicrobatch, double> tensor_bytes(const TrainingPlan& plan) {
 
 void expect_units(const TrainingPlan& plan, double units) {
   const double t = static_cast<double>(plan.parallelism.tensor);
-  const double message = static_cast<double>(StepShape(plan).message);
+  const double message = static_cast<double>(step_shape(plan).message);
   const auto bytes = tensor_bytes(plan);
   EXPECT_EQ(std::ssize(bytes), plan.microbatches() * plan.architecture.layers);
   for (const auto& [where, sum] : bytes) {
@@ -81,7 +82,8 @@ TEST(TensorVolume, WeightsOfCopiedHeadsAreNotCopied) {
   const TrainingPlan cut = plan_of(small_llama(4), {.tensor = 16}, 4);
   const auto matrices = [](const TrainingPlan& plan) {
     std::int64_t sum = 0;
-    for (const GradientEntry& entry : layer_entries(plan, LayerKind::Dense))
+    for (const GradientEntry& entry :
+         layer_entries(weight_options(plan).division, LayerKind::Dense))
       for (const Tensor& tensor : entry.tensors)
         if (tensor.columns > 1) sum += tensor.rows * tensor.columns;
     return sum;
@@ -112,7 +114,7 @@ TEST(TensorVolume, Llama70BOnTheLinks) {
   plan.architecture = load_architecture("llama3-70b");
   plan.parallelism.tensor = 8;
   plan.training.sequence_length = 8192;
-  const std::int64_t message = StepShape(plan).message;
+  const std::int64_t message = step_shape(plan).message;
   EXPECT_EQ(message, 134'217'728);
   const Cluster cluster = testing::star(8);
   const CollectiveTransport transport(cluster);

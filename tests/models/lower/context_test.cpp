@@ -9,6 +9,7 @@
 #include "models/context_shape.hpp"
 #include "models/lower/context_attention.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
@@ -292,7 +293,8 @@ TEST(ContextParallel, AllMemoryComesBack) {
                                              plan.training.sequence_length *
                                              plan.architecture.output_width() * 2 / p.tensor
                                        : 0;
-    EXPECT_EQ(layer_memory(plan).kept * p.context, layer_memory(alone).kept + output);
+    EXPECT_EQ(layer_memory(memory_options(plan)).kept * p.context,
+              layer_memory(memory_options(alone)).kept + output);
   }
 }
 

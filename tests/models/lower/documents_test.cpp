@@ -54,10 +54,10 @@ TEST(Documents, DrawnOnesFillEverySequence) {
   for (const std::int64_t replica : {0, 1, 2}) {
     for (const std::int64_t microbatch : {0, 1, 2}) {
       const DocumentsOf of{.microbatch = microbatch, .replica = replica};
-      const auto lengths = microbatch_documents(plan, of);
+      const auto lengths = microbatch_documents(document_draw(plan), of);
       EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), 2 * 128);
       for (const std::int64_t length : lengths) EXPECT_GE(length, 1);
-      EXPECT_EQ(lengths, microbatch_documents(plan, of));
+      EXPECT_EQ(lengths, microbatch_documents(document_draw(plan), of));
       seen.insert(lengths);
     }
   }
@@ -68,7 +68,7 @@ TEST(Documents, DrawnOnesFillEverySequence) {
 TEST(Documents, DrawnOnesHaveTheirMean) {
   TrainingPlan plan = packed({.kind = DocumentKind::Lognormal, .mean_length = 200, .sigma = 0.5});
   plan.training.sequence_length = 1'000'000;
-  const auto lengths = microbatch_documents(plan, {});
+  const auto lengths = microbatch_documents(document_draw(plan), {});
   const double mean = 2e6 / static_cast<double>(lengths.size());
   EXPECT_NEAR(mean, 200.0, 0.02 * 200.0);
 }
@@ -83,8 +83,8 @@ TEST(Documents, ReplicasDrawTheirOwn) {
   for (const std::int64_t replica : {0, 1, 2})
     for (const std::int64_t microbatch : {0, 1, 2})
       wanted += 4 * 3.5 * 4.0 * 256.0 *
-                static_cast<double>(document_pairs(
-                    microbatch_documents(plan, {.microbatch = microbatch, .replica = replica})));
+                static_cast<double>(document_pairs(microbatch_documents(
+                    document_draw(plan), {.microbatch = microbatch, .replica = replica})));
   EXPECT_NEAR(attention_flops(workload), wanted, 1e-12 * wanted);
   const auto by_pairs = [](const Kernel& kernel) {
     const auto* attention = std::get_if<Attention>(&kernel);
@@ -96,8 +96,8 @@ TEST(Documents, ReplicasDrawTheirOwn) {
     double own = 0.0;
     for (const std::int64_t microbatch : {0, 1, 2})
       own += 2 * 4 *
-             static_cast<double>(document_pairs(
-                 microbatch_documents(plan, {.microbatch = microbatch, .replica = replica})));
+             static_cast<double>(document_pairs(microbatch_documents(
+                 document_draw(plan), {.microbatch = microbatch, .replica = replica})));
     slowest = std::max(slowest, own);
   }
   EXPECT_NEAR(step.timeline.makespan_s, slowest, 1e-9 * slowest);
@@ -130,8 +130,8 @@ TEST(Documents, BesideUnevenExperts) {
     double pairs = 0.0;
     for (const std::int64_t replica : {0, 1, 2, 3})
       for (const std::int64_t microbatch : {0, 1, 2})
-        pairs += static_cast<double>(document_pairs(
-            microbatch_documents(plan, {.microbatch = microbatch, .replica = replica})));
+        pairs += static_cast<double>(document_pairs(microbatch_documents(
+            document_draw(plan), {.microbatch = microbatch, .replica = replica})));
     const double wanted = 4 * 3.5 * 4.0 * 256.0 * pairs;
     EXPECT_NEAR(attention_flops(both), wanted, 1e-12 * wanted);
     const double folded = timed_step(plan).timeline.makespan_s;

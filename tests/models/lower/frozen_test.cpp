@@ -25,13 +25,14 @@ TrainingPlan frozen(std::vector<std::int64_t> layers, bool ends, const Paralleli
 }
 
 TEST(Frozen, HowFarTheBackwardGoes) {
-  EXPECT_EQ(first_trained(frozen({}, false, {})), -1);
-  EXPECT_EQ(first_trained(frozen({0, 1}, true, {})), 2);
-  EXPECT_EQ(first_trained(frozen({0, 1, 2, 3}, true, {})), 5);
+  EXPECT_EQ(trained_weights(frozen({}, false, {})).first, -1);
+  EXPECT_EQ(trained_weights(frozen({0, 1}, true, {})).first, 2);
+  EXPECT_EQ(trained_weights(frozen({0, 1, 2, 3}, true, {})).first, 5);
   const TrainingPlan middle = frozen({1}, false, {});
-  EXPECT_TRUE(reaches(middle, 0));
-  EXPECT_TRUE(reaches(middle, 1));
-  EXPECT_FALSE(trains_layer(middle, 1));
+  const TrainedWeights trained = trained_weights(middle);
+  EXPECT_TRUE(trained.reaches(0));
+  EXPECT_TRUE(trained.reaches(1));
+  EXPECT_FALSE(trained.layer(1));
 }
 
 // Per token and weight 2 forward, 2 for the input's gradient where one is needed, 2 for the

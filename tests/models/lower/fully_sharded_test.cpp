@@ -8,6 +8,7 @@
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/data_parallel/pytorch_buckets.hpp"
 #include "models/lower/entries.hpp"
+#include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
@@ -22,7 +23,7 @@ TrainingPlan sharded_plan(const Parallelism& parallelism, std::int64_t microbatc
 
 std::int64_t layer_bytes(const TrainingPlan& plan, std::int64_t element) {
   std::int64_t sum = 0;
-  for (const GradientEntry& entry : layer_entries(plan, LayerKind::Dense))
+  for (const GradientEntry& entry : layer_entries(weight_options(plan).division, LayerKind::Dense))
     sum += entry.parameters();
   return sum * element;
 }
@@ -144,7 +145,7 @@ TEST(FullySharded, FoldedIsUnfolded) {
 TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
   TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3}, 2);
   const std::int64_t layer = layer_bytes(plan, 2);
-  const ChunkWeights weights = chunk_weights(plan, {0, 4, true, true});
+  const ChunkWeights weights = chunk_weights(weight_options(plan), {0, 4, true, true});
   const std::int64_t root = weights.parameters() * 2 - 4 * layer;
   const Step step = timed_step(plan);
   std::int64_t whole = 0;
@@ -201,10 +202,10 @@ TEST(FullySharded, FurtherTokens) {
       std::int64_t trained = 0;
       const std::int64_t layers = 4 / pipeline;
       for (std::int64_t stage = 0; stage < pipeline; ++stage)
-        trained += chunk_weights(plan, {.first_layer = stage * layers,
-                                        .layers = layers,
-                                        .has_embedding = stage == 0,
-                                        .has_head = stage + 1 == pipeline})
+        trained += chunk_weights(weight_options(plan), {.first_layer = stage * layers,
+                                                        .layers = layers,
+                                                        .has_embedding = stage == 0,
+                                                        .has_head = stage + 1 == pipeline})
                        .parameters();
       EXPECT_EQ(reduced, times * 4 * trained);
     }
@@ -252,7 +253,8 @@ TEST(FullySharded, HoldsItsShareOfTheState) {
   const TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3, .shard = 2});
   const Workload workload = lower(plan);
   const auto resident = resident_bytes(workload, workload.programs[0]);
-  const std::int64_t parameters = chunk_weights(plan, {0, 4, true, true}).parameters();
+  const std::int64_t parameters =
+      chunk_weights(weight_options(plan), {0, 4, true, true}).parameters();
   EXPECT_EQ(std::accumulate(resident.begin(), resident.end(), std::int64_t{0}),
             parameters / 2 * 16);
 }
@@ -281,7 +283,7 @@ TEST(PytorchBuckets, OfGpt2) {
   TrainingPlan plan;
   plan.architecture = load_architecture("gpt2-small");
   plan.training.vocab_multiple = 1;
-  const ChunkWeights weights = chunk_weights(plan, {0, 12, true, true});
+  const ChunkWeights weights = chunk_weights(weight_options(plan), {0, 12, true, true});
   EXPECT_EQ(weights.parameters(), 124'439'808);
   const auto sizes = mebibytes(pytorch_buckets(weights.entries, pytorch_limits({}, 4)));
   ASSERT_EQ(sizes.size(), 13U);
@@ -317,7 +319,8 @@ TEST(Tensors, AddUpToTheParameters) {
           stage_shard(model, {.part = {.layers = model.layers, .first = true, .last = true},
                               .tensor = tensor,
                               .vocab = plan.vocab()});
-      EXPECT_EQ(chunk_weights(plan, {0, model.layers, true, true}).parameters(), shard.total())
+      EXPECT_EQ(chunk_weights(weight_options(plan), {0, model.layers, true, true}).parameters(),
+                shard.total())
           << model.name;
     }
   }
@@ -327,7 +330,7 @@ TEST(Tensors, AddUpToTheParameters) {
 TEST(Zero2, GradientsLiveAsLongAsTheirBucket) {
   TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 2}, 2);
   plan.parallelism.bucket_parameters = layer_bytes(plan, 1);
-  const std::int64_t all = chunk_weights(plan, {0, 4, true, true}).parameters() * 4;
+  const std::int64_t all = chunk_weights(weight_options(plan), {0, 4, true, true}).parameters() * 4;
   const auto peak = [&] {
     const Step step = timed_step(plan);
     std::int64_t most = 0;

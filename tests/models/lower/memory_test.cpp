@@ -9,6 +9,7 @@
 
 #include "models/lower/ends.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "models/schedules/schedule.hpp"
 #include "step.hpp"
 
@@ -49,11 +50,11 @@ struct Parts {
   std::int64_t product = 0;  // then, with its input's gradient, and the input gathered again
 };
 Parts parts_of(const TrainingPlan& plan) {
-  const ActivationQuery query = activation_query(plan);
+  const ActivationQuery query = memory_options(plan).query;
   const HeadActivations head = head_activations(plan.architecture, query, plan.vocab());
   const std::int64_t input = 2 * query.micro_batch * query.sequence_length *
                              plan.architecture.hidden * (query.sequence_parallel ? 2 : 1);
-  return {.layer = layer_memory(plan),
+  return {.layer = layer_memory(memory_options(plan)),
           .embedding = embedding_activations(plan.architecture, query),
           .head = head.total(),
           .product = head.total() - head.logits_fp32 + input};
@@ -195,11 +196,12 @@ TEST(Memory, PlaceholdersAndLosses) {
   plan.architecture = load_architecture("llama3-70b");
   plan.training.sequence_length = 4096;
   const PlacedParts dense[] = {{.kind = LayerKind::Dense}};
-  EXPECT_EQ(layer_placeholders(plan, dense), 0);
+  EXPECT_EQ(layer_placeholders(memory_options(plan), dense), 0);
   plan.framework.gradient_placeholders = true;
-  EXPECT_EQ(layer_placeholders(plan, dense), 2 * 8192 * (10'240 + 8192 + 3 * 28'672));
+  EXPECT_EQ(layer_placeholders(memory_options(plan), dense),
+            2 * 8192 * (10'240 + 8192 + 3 * 28'672));
   plan.training.gradient_precision = DataType::Bf16;  // nothing is added to wider gradients
-  EXPECT_EQ(layer_placeholders(plan, dense), 0);
+  EXPECT_EQ(layer_placeholders(memory_options(plan), dense), 0);
 
   TrainingPlan small = plan_of(small_llama(2), {}, 1);
   const std::int64_t logits = 128 * 2048;
@@ -223,7 +225,8 @@ TEST(Memory, PlaceholdersAndLosses) {
   EXPECT_EQ(
       peak_of({.gradient_placeholders = true}, true),
       2 * logits + gradient + 2 * 2048 * 256 +
-          layer_placeholders((small.framework = {.gradient_placeholders = true}, small), dense));
+          layer_placeholders(
+              memory_options((small.framework = {.gradient_placeholders = true}, small)), dense));
   EXPECT_EQ(peak_of({.loss_copies = 3}, false), 3 * 4 * logits);
 }
 

@@ -11,6 +11,7 @@
 #include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
 #include "models/lower/entries.hpp"
+#include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 
@@ -120,10 +121,10 @@ TEST(FurtherTokens, DeepSeekV3Module) {
   plan.architecture = load_architecture("deepseek-v3");
   plan.training.mtp_layers = 1;
   const ChunkWeights weights =
-      chunk_weights(plan, {.first_layer = 60, .layers = 1, .has_head = true});
+      chunk_weights(weight_options(plan), {.first_layer = 60, .layers = 1, .has_head = true});
   plan.training.mtp_layers = 0;
   const ChunkWeights without =
-      chunk_weights(plan, {.first_layer = 60, .layers = 1, .has_head = true});
+      chunk_weights(weight_options(plan), {.first_layer = 60, .layers = 1, .has_head = true});
   const std::int64_t module = weights.parameters() + weights.expert_parameters() -
                               without.parameters() - without.expert_parameters();
   const std::int64_t h = 7168;
@@ -382,12 +383,13 @@ TEST(MoeParameters, EntriesAddUpToTheModel) {
           [](std::int64_t all, const GradientEntry& entry) { return all + entry.parameters(); });
     };
     const LayerKind kind = LayerKind::Moe;
-    EXPECT_EQ(sum(layer_entries(plan, kind)) + sum(expert_entries(plan, kind)),
+    EXPECT_EQ(sum(layer_entries(weight_options(plan).division, kind)) +
+                  sum(expert_entries(weight_options(plan).division, kind)),
               layer_parameter_count(plan.architecture, kind))
         << name;
-    const std::int64_t all = sum(expert_entries(plan, kind));
+    const std::int64_t all = sum(expert_entries(weight_options(plan).division, kind));
     plan.parallelism.expert = 8;
-    EXPECT_EQ(8 * sum(expert_entries(plan, kind)), all) << name;
+    EXPECT_EQ(8 * sum(expert_entries(weight_options(plan).division, kind)), all) << name;
   }
 }
 

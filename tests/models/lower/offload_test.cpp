@@ -11,6 +11,7 @@
 #include "models/adapters.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"
@@ -64,7 +65,8 @@ TEST(Offload, ActivationsTravelBesideLayers) {
 TEST(Offload, EveryByteGoesAndComesBack) {
   TrainingPlan plan = offloaded({.activations = 0.5, .activation_layers = 3});
   const Workload workload = lower(plan);
-  const std::int64_t half = std::llround(0.5 * static_cast<double>(layer_memory(plan).kept));
+  const std::int64_t half =
+      std::llround(0.5 * static_cast<double>(layer_memory(memory_options(plan)).kept));
   EXPECT_EQ(copied(workload)[kToHost], 2 * 3 * half);
   EXPECT_EQ(copied(workload)[kFromHost], 2 * 3 * half);
   expect_returned(workload);
@@ -72,7 +74,7 @@ TEST(Offload, EveryByteGoesAndComesBack) {
   plan.training.recompute_num_layers = 2;
   plan.offload = {.activations = 1.0};
   const Workload checkpoints = lower(plan);
-  EXPECT_EQ(copied(checkpoints)[kToHost], 2 * 2 * layer_memory(plan).kept);
+  EXPECT_EQ(copied(checkpoints)[kToHost], 2 * 2 * layer_memory(memory_options(plan)).kept);
   expect_returned(checkpoints);
 }
 
@@ -96,7 +98,7 @@ TEST(Offload, TheGpuHoldsLess) {
     return std::pair{most.by_category[static_cast<std::size_t>(Category::Activations)],
                      host_memory_peak(step.workload, step.partition, step.timeline, 0)};
   };
-  const std::int64_t kept = layer_memory(offloaded({})).kept;
+  const std::int64_t kept = layer_memory(memory_options(offloaded({}))).kept;
   const auto [without, nothing] = peak(offloaded({}));
   const auto [with, on_host] = peak(offloaded({.activations = 1.0}));
   EXPECT_EQ(nothing, 0);
@@ -153,7 +155,8 @@ TEST(Offload, WeightsComeForEveryUse) {
   const TrainingPlan plan = offloaded({.weights = true});
   const Step step = played(plan, 0.5);
   const ChunkWeights weights =
-      chunk_weights(plan, {.first_layer = 0, .layers = 4, .has_embedding = true, .has_head = true});
+      chunk_weights(weight_options(plan),
+                    {.first_layer = 0, .layers = 4, .has_embedding = true, .has_head = true});
   std::int64_t layers = 0;
   for (const WeightUnit& unit : weights.units)
     if (unit.is_layer()) layers += 2 * weights.parameters(unit);
@@ -167,10 +170,11 @@ TEST(Offload, WeightsComeForEveryUse) {
 }
 
 std::int64_t bytes_of_layers(const TrainingPlan& plan, bool reached) {
-  const ChunkWeights weights = chunk_weights(plan, {0, 4, true, true});
+  const ChunkWeights weights = chunk_weights(weight_options(plan), {0, 4, true, true});
   std::int64_t bytes = 0;
   for (const WeightUnit& unit : weights.units)
-    if (unit.is_layer() && (unit.reached || !reached)) bytes += unit_bytes(plan, weights, unit);
+    if (unit.is_layer() && (unit.reached || !reached))
+      bytes += unit_bytes(weight_options(plan), weights, unit);
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/options.hpp"
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/progress.hpp"
@@ -77,7 +78,8 @@ TEST(ServerSteps, VolumeOfAWorker) {
   for (const Operation& op : workload.programs[workload.ranks[0].program].operations) {
     if (op.kind != OpKind::Compute) bytes[op.kind] += workload.calls[op.payload].bytes;
   }
-  const std::int64_t whole = chunk_weights(plan, {0, 4, true, true}).parameters() * 4;
+  const std::int64_t whole =
+      chunk_weights(weight_options(plan), {0, 4, true, true}).parameters() * 4;
   EXPECT_EQ(bytes[OpKind::Send], 5 * whole);
   EXPECT_EQ(bytes[OpKind::Recv], 5 * whole);
 }
@@ -91,7 +93,8 @@ TEST(ServerSteps, StateIsWithTheServers) {
   };
   EXPECT_EQ(of(0)[optimizer], 0);
   EXPECT_GT(of(0)[static_cast<std::size_t>(Category::Weights)], 0);
-  EXPECT_EQ(of(4)[optimizer], 12 * chunk_weights(workers(4), {0, 4, true, true}).parameters());
+  EXPECT_EQ(of(4)[optimizer],
+            12 * chunk_weights(weight_options(workers(4)), {0, 4, true, true}).parameters());
   for (const Program& program : workload.programs) {
     for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
   }

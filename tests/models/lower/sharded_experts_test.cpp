@@ -6,6 +6,7 @@
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/data_parallel/shards.hpp"
+#include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"
@@ -73,7 +74,8 @@ Sent sent_by_experts(const TrainingPlan& plan) {
 }
 
 std::int64_t expert_parameters(const TrainingPlan& plan) {
-  return chunk_weights(plan, {0, plan.architecture.layers, true, true}).expert_parameters();
+  return chunk_weights(weight_options(plan), {0, plan.architecture.layers, true, true})
+      .expert_parameters();
 }
 
 // s shards in r copies, E parameters, m microbatches: gathered m 2 (s-1)/s 2E with ZeRO 3 and
@@ -146,7 +148,8 @@ TEST(ShardedExperts, AllMemoryComesBackAndFoldedIsUnfolded) {
 // 16 bytes a parameter with ZeRO 3, divided among as many as share a copy.
 TEST(ShardedExperts, HoldTheirShareOfTheState) {
   const TrainingPlan plan = plan_with(3, 4);
-  const ChunkWeights weights = chunk_weights(plan, {0, plan.architecture.layers, true, true});
+  const ChunkWeights weights =
+      chunk_weights(weight_options(plan), {0, plan.architecture.layers, true, true});
   const Workload workload = lower(plan);
   const auto resident = resident_bytes(workload, workload.programs[0]);
   const auto state = resident[static_cast<std::size_t>(Category::Weights)] +

@@ -1,0 +1,307 @@
+#include "models/lower/options.hpp"
+
+#include <string>
+#include <vector>
+
+#include "models/context_shape.hpp"
+#include "models/lower/data_parallel/shards.hpp"
+#include "models/pipeline_shape.hpp"
+#include "models/rank_groups.hpp"
+#include "models/recompute.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// ---- layers
+
+ProductOptions product_options(const TrainingPlan& plan) {
+  // Sharded weights have no gradient beside them to add to: autograd writes a new one.
+  const bool whole = plan.parallelism.zero_stage < 3;
+  return {.recipe = plan.recipe,
+          .accumulates = whole && plan.training.gradient_precision == DataType::Fp32 &&
+                         !plan.gradient_passes.accumulate,
+          .adapters = adapter_set(plan.architecture, plan.training, plan.parallelism.tensor),
+          .trained = trained_weights(plan)};
+}
+
+AttentionOptions attention_options(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  return {.kind = plan.training.attention,
+          .fused_dtype = plan.recipe.attention.value_or(plan.training.precision),
+          .microbatch = document_draw(plan),
+          .context = {.collectives = plan.collectives,
+                      .ranks = p.context,
+                      .shape = context_shape(p),
+                      .exchange = p.context_exchange,
+                      .split = p.context_split}};
+}
+
+LayerOptions layer_options(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const Training& t = plan.training;
+  const bool alone = t.recompute_method != "uniform" || t.recompute_num_layers == 1;
+  return {.architecture = plan.architecture,
+          .streaming = plan.streaming,
+          .products = product_options(plan),
+          .tensor = {.recipe = plan.recipe,
+                     .collectives = plan.collectives,
+                     .hidden = plan.architecture.hidden,
+                     .overlaps = p.overlap_tensor,
+                     .in_pieces = p.chunked_tensor,
+                     .keeps_gathered = plan.streaming.keeps_gathered},
+          .attention = attention_options(plan),
+          .experts = {.settings = plan.experts,
+                      .collectives = plan.collectives,
+                      .places = p.expert,
+                      .tensor = p.expert_tensor_size(),
+                      .products_in_8_bits = plan.recipe.products == DataType::Fp8},
+          .again = t.recompute == Recompute::Selective ? recompute_modules(t)
+                                                       : RecomputeModules{.core = false},
+          .stops_early =
+              plan.streaming.recompute_stops_early && alone && t.recompute == Recompute::Full};
+}
+
+ActivationQuery activation_query(const TrainingPlan& plan) {
+  const Architecture& architecture = plan.architecture;
+  const KeptTensors norm = plan.streaming.norm(architecture).kept;
+  const KeptTensors activation = plan.streaming.activation_of(architecture).kept;
+  return {.tensor = plan.parallelism.tensor,
+          .sequence_parallel = plan.parallelism.sequence_parallel,
+          .context = plan.parallelism.context,
+          .micro_batch = plan.training.micro_batch_size,
+          .sequence_length = plan.training.sequence_length,
+          .recompute = plan.training.recompute,
+          .modules = recompute_modules(plan.training),
+          .attention = plan.training.attention,
+          .precision = plan.training.precision,
+          .expert_tensor = plan.parallelism.expert_tensor_size(),
+          .heads_traded = context_shape(plan.parallelism).heads > 1,
+          .fused_loss = plan.training.fused_loss,
+          .product_input = plan.recipe.product_input_bytes,
+          .activation_input = plan.recipe.activation_input_bytes,
+          .norm_kept_narrow = norm.narrow,
+          .norm_kept_wide = norm.wide,
+          .activation_kept_beside = activation.narrow - architecture.ffn_inputs() - 1,
+          .gathered_inputs = plan.streaming.keeps_gathered,
+          .repeated_heads = plan.streaming.repeated_heads,
+          .compiled = plan.streaming.compiled,
+          .attention_output = plan.recipe.attention_output_bytes};
+}
+
+// ---- the ends of the model, and the weights
+
+WeightDivision weight_division(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  return {.architecture = plan.architecture,
+          .tensor = p.tensor,
+          .expert = p.expert,
+          .expert_tensor = p.expert_tensor_size()};
+}
+
+EndParameters end_parameters(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const std::int64_t table = plan.vocab() / plan.parallelism.tensor * a.hidden;
+  const bool shared = a.tied_embeddings && ends_on_one_rank(plan.parallelism);
+  return {.embedding = table,
+          .positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0,
+          .final_norm = a.norm_width(),
+          .head = shared ? 0 : table};
+}
+
+EndOptions end_options(const TrainingPlan& plan, const LoweringOptions& known) {
+  const ActivationQuery& query = known.memory.query;
+  const bool sharded = plan.parallelism.zero_stage == 3;
+  const bool fused = plan.training.fused_loss;
+  return {.parameters = known.weights.ends,
+          .vocab = plan.vocab(),
+          .trains_embedding = known.weights.trained.embedding,
+          .trains_head = known.weights.trained.head,
+          .head = head_activations(plan.architecture, query, plan.vocab()),
+          .embedding_kept = embedding_activations(plan.architecture, query),
+          .sums_table = !sharded && !plan.gradient_passes.accumulate,
+          .shards_table = sharded,
+          .fused_loss = fused,
+          .loss_copies = fused ? 1 : plan.framework.loss_copies,
+          .loss_metrics = plan.streaming.loss_metrics,
+          .keeps_gathered = plan.streaming.keeps_gathered,
+          .placeholder = known.memory.placeholders,
+          .further_entries = further_entries(known.weights).before.size()};
+}
+
+// ---- gradients and what replicas share
+
+OptimizerOptions optimizer_options(const TrainingPlan& plan) {
+  return {.name = plan.training.optimizer,
+          .state = state_recipe(plan),
+          .clips = plan.training.gradient_clipping,
+          .where = plan.offload.optimizer,
+          .weights_on_host = plan.offload.weights,
+          .host_bandwidth = plan.host.bandwidth};
+}
+
+// With experts that are divided everyone has gradients of its own; else those of one copy say it.
+std::int64_t norm_holders(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const std::int64_t copy = p.zero_stage > 0 ? p.shard_size() * p.context : 1;
+  const bool everyone = divides_experts(p, plan.architecture);
+  return p.tensor * p.pipeline * (everyone ? p.data * p.context : copy);
+}
+
+GradientOptions gradient_options(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const Training& t = plan.training;
+  const bool sharded = p.zero_stage == 3;
+  // FSDP2 keeps sharded gradients as wide as the sharded weights, whatever they were reduced in: in
+  // fp32 but for a recipe that says otherwise.
+  const bool fp32 = sharded && !plan.recipe.gradient_bytes;
+  return {
+      .division = weight_division(plan),
+      .collectives = plan.collectives,
+      .optimizer = optimizer_options(plan),
+      .passes = plan.gradient_passes.with(t.gradient_average, t.gradient_check),
+      .accumulates = plan.gradient_passes.accumulate && !sharded && !partitions_every_microbatch(p),
+      .unscales = plan.gradient_passes.unscale && t.precision == DataType::Fp16,
+      .held = fp32 ? DataType::Fp32 : t.gradient_precision,
+      .shards = optimizer_shards(p),
+      .expert_shards = expert_shards(p),
+      .shards_replicated = sharded,
+      .norm_holders = norm_holders(plan),
+      .orthogonalisations = t.lora_rank == 0 ? plan.optimizer.orthogonalisations : 0};
+}
+
+ReplicaOptions replica_options(const TrainingPlan& plan, const AdapterSet& adapters) {
+  const std::int64_t chosen = plan.parallelism.gradient_buckets_in_flight;
+  return {.parallelism = plan.parallelism,
+          .collectives = plan.collectives,
+          .gradients = gradient_options(plan),
+          .adapters = adapters,
+          .gradient_wire = plan.training.gradient_precision,
+          .weight_wire = plan.recipe.weight_wire.value_or(plan.training.precision),
+          .microbatches = plan.microbatches(),
+          .model_layers = plan.architecture.layers,
+          .buckets_in_flight = chosen > 0 ? chosen : plan.framework.gradient_buckets_in_flight,
+          .fetches_shards = plan.offload.weights};
+}
+
+// ---- pipeline
+
+// All layers of a chunk, and behind them those of multi-token prediction.
+StageSpan stage_span(const TrainingPlan& plan, std::int64_t first, std::int64_t layers,
+                     std::int64_t further) {
+  StageSpan span{.first_layer = first, .layers = layers, .further = further};
+  span.units =
+      recompute_units(plan.training, {.first = first, .layers = layers, .further = further});
+  span.further_units.assign(span.units.end() - further, span.units.end());
+  span.units.erase(span.units.end() - further, span.units.end());
+  return span;
+}
+
+// A forward and the backward after it run as one block only where experts have something to hide.
+// Where replicas exchange in between they do not: that names operations of the block later.
+bool overlaps_steps(const TrainingPlan& plan) {
+  if (plan.parallelism.zero_stage > 1) return false;
+  if (plan.offload.activations > 0.0 || plan.offload.weights) return false;
+  return divides_experts(plan.parallelism, plan.architecture);
+}
+
+}  // namespace
+
+StepShape step_shape(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  StepShape shape;
+  shape.tokens = plan.training.micro_batch_size * (plan.training.sequence_length / p.context);
+  shape.tensor = p.tensor;
+  shape.sequence_parallel = p.sequence_parallel && shape.tensor > 1;
+  shape.local_tokens = shape.sequence_parallel ? shape.tokens / shape.tensor : shape.tokens;
+  shape.dtype = plan.training.precision;
+  shape.element = static_cast<std::int64_t>(element_bytes(shape.dtype));
+  shape.gradient = static_cast<std::int64_t>(element_bytes(plan.training.gradient_precision));
+  shape.message = shape.tokens * plan.architecture.hidden * shape.element;
+  const bool split = shape.sequence_parallel || (p.scatter_gather && shape.tensor > 1);
+  shape.boundary = split ? shape.message / shape.tensor : shape.message;
+  return shape;
+}
+
+WeightOptions weight_options(const TrainingPlan& plan) {
+  const bool twice = plan.architecture.tied_embeddings || plan.training.mtp_layers > 0;
+  return {.division = weight_division(plan),
+          .ends = end_parameters(plan),
+          .shares_embedding = twice && !ends_on_one_rank(plan.parallelism),
+          .further = plan.training.mtp_layers,
+          .trained = trained_weights(plan),
+          .adapters = adapter_set(plan.architecture, plan.training, plan.parallelism.tensor),
+          .element = element_bytes(plan.training.precision)};
+}
+
+MemoryOptions memory_options(const TrainingPlan& plan) {
+  const Training& t = plan.training;
+  // Half of the copies are on the way to the experts, the other half on the way back.
+  const double there = element_bytes(plan.experts.dispatch_precision);
+  const double back = element_bytes(t.precision);
+  return {
+      .division = weight_division(plan),
+      .query = activation_query(plan),
+      .adapters = adapter_set(plan.architecture, t, plan.parallelism.tensor),
+      .rebuilds_modules = t.recompute == Recompute::Selective &&
+                          t.recompute_modules != std::vector<std::string>{"core_attn"},
+      .row_copies = static_cast<double>(plan.framework.expert_row_copies) / 2.0 * (there + back),
+      .placeholders = plan.framework.gradient_placeholders && t.lora_rank == 0 &&
+                      t.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3};
+}
+
+StateRecipe state_recipe(const TrainingPlan& plan) {
+  // FSDP2's fp32 shard is the weight itself, and its gradients are as wide.
+  const bool fully = plan.parallelism.zero_stage == 3;
+  return {.precision = fully ? DataType::Fp32 : plan.training.precision,
+          .gradient_precision = fully ? DataType::Fp32 : plan.training.gradient_precision,
+          .fp32_gradient_copy = false,
+          .zero_stage = plan.parallelism.zero_stage,
+          .shards = 1,
+          .recipe = plan.recipe,
+          .optimizer = plan.optimizer};
+}
+
+LoweringOptions lowering_options(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const WeightOptions weights = weight_options(plan);
+  LoweringOptions options{
+      .shape = step_shape(plan),
+      .layer = layer_options(plan),
+      .ends = {},
+      .memory = memory_options(plan),
+      .weights = weights,
+      .replicas = replica_options(plan, weights.adapters),
+      .offload = {.settings = plan.offload,
+                  .fetches_weights = plan.offload.weights && p.zero_stage < 3,
+                  .far_apart = plan.training.recompute == Recompute::Full},
+      .messages = {.overlap = p.overlap_p2p,
+                   .ring = p.interleave > 1,
+                   .ranks = p.pipeline,
+                   .algorithm = plan.collectives.of(GroupKind::Pipeline, CollectiveOp::SendRecv),
+                   .gather_algorithm =
+                       plan.collectives.of(GroupKind::Tensor, CollectiveOp::AllGather)},
+      .framework_bytes = plan.framework.context_bytes + plan.framework.workspace_bytes};
+  options.ends = end_options(plan, options);
+  return options;
+}
+
+PipelineOptions pipeline_options(const TrainingPlan& plan) {
+  PipelineOptions options{
+      .shape = pipeline_shape(plan),
+      .first_trained = trained_weights(plan).first,
+      .overlaps_steps = overlaps_steps(plan),
+      .microbatches_differ = plan.offload.any() || plan.documents.kind != DocumentKind::None,
+      .ring_programs = context_shape(plan.parallelism).programs};
+  std::int64_t first = 0;
+  const std::vector<std::int64_t> split = layer_split(plan);
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    const bool last = stage + 1 == split.size();
+    options.stages.push_back(
+        stage_span(plan, first, split[stage], last ? plan.training.mtp_layers : 0));
+    first += split[stage];
+  }
+  return options;
+}
+
+}  // namespace trainyard
