@@ -63,9 +63,10 @@ void Elementwise::join_input_gradients(std::string_view name) {
 
 // Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under
 // dropout.
-void Elementwise::residual_forward(std::string_view block) {
+void Elementwise::residual_forward(std::string_view block, bool added) {
   const std::string text(block);
   if (arch_.post_norms) norm_forward(text + "_post_norm");
+  if (!added) return;
   const std::int64_t bytes = 3 * shape_.element + (arch_.dropout ? 1 : 0);
   memory_bound(text + "_residual", MemoryBoundKind::Elementwise,
                bytes * shape_.local_tokens * arch_.hidden);

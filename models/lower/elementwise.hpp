@@ -39,8 +39,8 @@ class Elementwise {
   void activation_forward(std::string_view name, std::int64_t numbers);
   void activation_backward(std::string_view name, std::int64_t numbers);
   // Behind a block, "attention" or "ffn": its output, normed where the model has post_norms, is
-  // added to what went round it.
-  void residual_forward(std::string_view block);
+  // added to what went round it; or only normed, where nothing reads the sum.
+  void residual_forward(std::string_view block, bool added);
   std::vector<ReadyGradient> residual_backward(std::string_view block, BackwardPart part);
   void join_input_gradients(std::string_view name);
   void copy_sequence(std::string_view name, std::int64_t bytes);

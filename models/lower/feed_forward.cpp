@@ -2,7 +2,6 @@
 #include <array>
 
 #include "models/lower/layer_block.hpp"
-#include "models/lower/multi_head_attention.hpp"
 
 namespace trainyard {
 
@@ -14,6 +13,7 @@ class FeedForward : BlockWriter {
 
   void forward();
   std::vector<ReadyGradient> backward(BackwardPart part);
+  void second_products();
 
  private:
   using Weights = std::array<OpIndex, 2>;  // where their gradients are final
@@ -22,21 +22,12 @@ class FeedForward : BlockWriter {
   void matrices();
   void up_forward();
   void down_forward();
-  void second_products_again();
-  [[nodiscard]] bool stops_early() const;
 };
 
-// A layer that is checkpointed alone does not run its last product again.
-bool FeedForward::stops_early() const {
-  return options_.stops_early && build_.tags().part == StepPart::Recompute;
-}
-
+// A layer that is checkpointed alone does not run its last product again, unless a norm reads it.
 void FeedForward::forward() {
   up_forward();
-  if (stops_early() && !arch_.post_norms) return;
-  down_forward();
-  if (!stops_early()) return elementwise_.residual_forward("ffn");
-  elementwise_.norm_forward("ffn_post_norm");
+  if (!tools_.ends_early() || arch_.post_norms) down_forward();
 }
 
 void FeedForward::matrices() {
@@ -63,12 +54,9 @@ void FeedForward::down_forward() {
                       linear_.product(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
 }
 
-// Runs all of a layer again but attention and the products whose outputs were kept: queries,
-// values, gate, down.
-void FeedForward::second_products_again() {
+// Up and the activation; gate and down were kept.
+void FeedForward::second_products() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  MultiHeadAttention(tools_).again_beside_core();
-  elementwise_.norm_forward("ffn_norm");
   tensor_.column_forward(
       "ffn_all_gather", "ffn_up_gemm",
       linear_.product(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
@@ -88,7 +76,6 @@ FeedForward::Weights FeedForward::weight_part() {
 
 FeedForward::Weights FeedForward::input_part(BackwardPart part) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  if (options_.again.second_products) tools_.repeat([this] { second_products_again(); });
   if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
   if (options_.again.feed_forward) tools_.repeat([this] { matrices(); });
   const OpIndex down = tensor_.row_backward("ffn_down", local_ffn, part);
@@ -98,7 +85,7 @@ FeedForward::Weights FeedForward::input_part(BackwardPart part) {
 }
 
 std::vector<ReadyGradient> FeedForward::backward(BackwardPart part) {
-  std::vector<ReadyGradient> ready = elementwise_.residual_backward("ffn", part);
+  std::vector<ReadyGradient> ready;
   for (const OpIndex op : part == BackwardPart::Weight ? weight_part() : input_part(part))
     ready.push_back({.op = op});
   return ready;
@@ -112,7 +99,9 @@ LayerBlockKind feed_forward_block() {
           .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
           .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
           .backward = [](LayerTools& tools,
-                         BackwardPart part) { return FeedForward(tools).backward(part); }};
+                         BackwardPart part) { return FeedForward(tools).backward(part); },
+          .second_products = [](LayerTools& tools) { FeedForward(tools).second_products(); },
+          .may_end_early = true};
 }
 
 }  // namespace trainyard

@@ -98,7 +98,6 @@ void LatentAttention::forward() {
                  linear_.product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
                                  GemmPass::Forward));
   tensor_.join_partial_sums("attention_join");
-  elementwise_.residual_forward("attention");
 }
 
 // Queries, keys and values once more from the latents that were kept, which are normed again.
@@ -154,7 +153,6 @@ OpIndex LatentAttention::down_backward(std::string_view name, std::int64_t width
 }
 
 std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
-  std::vector<ReadyGradient> ready = elementwise_.residual_backward("attention", part);
   const bool inputs = part != BackwardPart::Weight;
   const OpIndex projection =
       tensor_.row_backward("projection", arch_.output_width() / shape_.tensor, part);
@@ -186,6 +184,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
     elementwise_.memory_bound("latent_gradient_add", MemoryBoundKind::Elementwise,
                               3 * shape_.element * shape_.local_tokens * arch_.hidden);
   }
+  std::vector<ReadyGradient> ready;
   for (const OpIndex op : {projection, key_value, key_value_down, query})
     ready.push_back({.op = op});
   if (arch_.query_latent > 0) ready.push_back({.op = query_down});

@@ -6,13 +6,52 @@ const LayerBlockKind& LayerLowering::block(LayerHalf half) const {
   return layer_block_at(tools_.options.architecture, half, tools_.build.tags().layer);
 }
 
+namespace {
+
+std::string_view name_of(LayerHalf half) {
+  return half == LayerHalf::Attention ? "attention" : "ffn";
+}
+
+}  // namespace
+
+void LayerLowering::block_forward(LayerHalf half) {
+  const LayerBlockKind& kind = block(half);
+  kind.forward(tools_);
+  const bool added = !kind.may_end_early || !tools_.ends_early();
+  tools_.elementwise.residual_forward(name_of(half), added);
+}
+
+// All of a layer but attention and the products whose outputs were kept: queries, values, gate,
+// down.
+void LayerLowering::second_products_again() {
+  const LayerBlockKind& attention = block(LayerHalf::Attention);
+  const LayerBlockKind& ffn = block(LayerHalf::FeedForward);
+  if (!tools_.options.again.second_products) return;
+  if (attention.second_products == nullptr || ffn.second_products == nullptr) return;
+  tools_.repeat([&] {
+    tools_.elementwise.norm_forward("attention_norm");
+    attention.second_products(tools_);
+    tools_.elementwise.residual_forward("attention", true);
+    tools_.elementwise.norm_forward("ffn_norm");
+    ffn.second_products(tools_);
+  });
+}
+
+std::vector<ReadyGradient> LayerLowering::block_backward(LayerHalf half, BackwardPart part) {
+  std::vector<ReadyGradient> ready = tools_.elementwise.residual_backward(name_of(half), part);
+  if (half == LayerHalf::FeedForward && part != BackwardPart::Weight) second_products_again();
+  const std::vector<ReadyGradient> own = block(half).backward(tools_, part);
+  ready.insert(ready.end(), own.begin(), own.end());
+  return ready;
+}
+
 void LayerLowering::forward(const ForwardMemory& memory, const LayerParts& parts) {
   ProgramBuilder& build = tools_.build;
   const OpIndex first = build.next();
   if (parts.attention_norm) tools_.elementwise.norm_forward("attention_norm");
-  if (parts.attention) block(LayerHalf::Attention).forward(tools_);
+  if (parts.attention) block_forward(LayerHalf::Attention);
   if (parts.ffn_norm) tools_.elementwise.norm_forward("ffn_norm");
-  if (parts.ffn) block(LayerHalf::FeedForward).forward(tools_);
+  if (parts.ffn) block_forward(LayerHalf::FeedForward);
   build.allocate(first, Category::Activations, memory.kept);
   build.allocate(first, Category::Workspace, memory.beside);
   build.release(build.last_compute(), Category::Workspace, memory.beside);
@@ -37,11 +76,11 @@ std::vector<ReadyGradient> LayerLowering::blocks_backward(BackwardPart part,
                                                           const LayerParts& parts) {
   Elementwise& elementwise = tools_.elementwise;
   std::vector<ReadyGradient> ready;
-  if (parts.ffn) ready = block(LayerHalf::FeedForward).backward(tools_, part);
+  if (parts.ffn) ready = block_backward(LayerHalf::FeedForward, part);
   if (parts.ffn_norm)
     ready.push_back(elementwise.norm_back("ffn_norm_backward", {part, parts.ffn}));
   if (parts.attention) {
-    const auto own = block(LayerHalf::Attention).backward(tools_, part);
+    const auto own = block_backward(LayerHalf::Attention, part);
     ready.insert(ready.end(), own.begin(), own.end());
   }
   if (parts.attention_norm)

@@ -42,7 +42,10 @@ class LayerLowering {
 
  private:
   [[nodiscard]] const LayerBlockKind& block(LayerHalf half) const;
+  void block_forward(LayerHalf half);
+  std::vector<ReadyGradient> block_backward(LayerHalf half, BackwardPart part);
   std::vector<ReadyGradient> blocks_backward(BackwardPart part, const LayerParts& parts);
+  void second_products_again();
 
   LayerTools tools_;
 };

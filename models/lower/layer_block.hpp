@@ -19,12 +19,17 @@ struct LayerBlockKind {
   std::string_view name;
   LayerHalf half = LayerHalf::Attention;
   bool (*is_at)(const Architecture& architecture, std::int64_t layer) = nullptr;
-  // From the norm's output to the sum with what went round the block. The builder's tags name the
-  // layer, here and below.
+  // From the norm's output to what is added to what went round the block. The builder's tags name
+  // the layer, here and below.
   void (*forward)(LayerTools& tools) = nullptr;
-  // From the gradient of that sum to that of the norm's output; the gradients of weights in the
-  // order they become final (entries.hpp).
+  // From the gradient of that to that of the norm's output; the gradients of weights in the order
+  // they become final (entries.hpp).
   std::vector<ReadyGradient> (*backward)(LayerTools& tools, BackwardPart part) = nullptr;
+  // What of the forward runs again where every second product's output was kept
+  // (RecomputeModules::second_products); nullptr: the layer runs nothing again then.
+  void (*second_products)(LayerTools& tools) = nullptr;
+  // The forward leaves its last product out where LayerTools::ends_early.
+  bool may_end_early = false;
 };
 
 [[nodiscard]] std::span<const LayerBlockKind> layer_block_kinds();

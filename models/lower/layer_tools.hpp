@@ -22,6 +22,11 @@ struct LayerTools {
   LayerTools(const LayerTools&) = delete;  // its parts refer to each other
   LayerTools& operator=(const LayerTools&) = delete;
 
+  // A layer is computed again as a whole, and nothing reads what its last product makes.
+  [[nodiscard]] bool ends_early() const {
+    return options.stops_early && build.tags().part == StepPart::Recompute;
+  }
+
   // Runs what it is given as recomputation.
   template <typename Module>
   void repeat(const Module& module) {

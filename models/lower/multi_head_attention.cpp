@@ -1,8 +1,41 @@
-#include "models/lower/multi_head_attention.hpp"
+// Attention whose queries, keys and values come from one product, heads shared out to tensor ranks;
+// with fewer key-value heads than query heads where the model says so.
+#include <array>
+#include <string_view>
 
 #include "models/architecture/shard.hpp"
+#include "models/lower/attention_core.hpp"
+#include "models/lower/layer_block.hpp"
 
 namespace trainyard {
+
+namespace {
+
+class MultiHeadAttention : BlockWriter {
+ public:
+  explicit MultiHeadAttention(LayerTools& tools) : BlockWriter(tools), core_(tools) {}
+
+  void forward();
+  std::vector<ReadyGradient> backward(BackwardPart part);
+  void second_products();
+
+ private:
+  using Weights = std::array<OpIndex, 2>;  // where their gradients are final
+  Weights weight_part();
+  Weights input_part(BackwardPart part);
+  [[nodiscard]] std::int64_t query_and_key_width() const;  // of this rank's heads
+  void head_norms(std::string_view name, Pass pass);
+  void rotary(std::string_view name, Pass pass);
+  void repeat_heads(std::string_view name);
+  void join_attention_gradients();
+  // Where several tensor ranks have the same key-value head (architecture/shard.hpp): what the QKV
+  // product made of all heads comes to every rank, and backward their gradients are summed.
+  void gather_heads();
+  void scatter_head_gradients();
+  [[nodiscard]] std::int64_t all_heads_bytes() const;
+
+  AttentionCore core_;
+};
 
 std::int64_t MultiHeadAttention::all_heads_bytes() const {
   return shape_.tokens * (arch_.query_width() + 2 * arch_.kv_width()) * shape_.element;
@@ -76,14 +109,12 @@ void MultiHeadAttention::forward() {
   tensor_.row_forward("attention_join", "projection_gemm",
                       linear_.product(shape_.tokens, arch_.hidden,
                                       arch_.query_width() / shape_.tensor, GemmPass::Forward));
-  elementwise_.residual_forward("attention");
 }
 
-// The first half of a layer whose core's output was kept, with queries and values; the sum over the
-// tensor ranks was kept too, and what is gathered is gathered again.
-void MultiHeadAttention::again_beside_core() {
+// Of a block whose core's output was kept, with queries and values; the sum over the tensor ranks
+// was kept too, and what is gathered is gathered again.
+void MultiHeadAttention::second_products() {
   const std::int64_t keys = arch_.kv_width() / shape_.tensor;
-  elementwise_.norm_forward("attention_norm");
   tensor_.column_forward("attention_all_gather", "key_gemm",
                          linear_.product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
   gather_heads();
@@ -93,7 +124,6 @@ void MultiHeadAttention::again_beside_core() {
   build_.compute("projection_gemm",
                  linear_.product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
                                  GemmPass::Forward));
-  elementwise_.residual_forward("attention");
 }
 
 MultiHeadAttention::Weights MultiHeadAttention::weight_part() {
@@ -123,19 +153,23 @@ MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
 }
 
 std::vector<ReadyGradient> MultiHeadAttention::backward(BackwardPart part) {
-  std::vector<ReadyGradient> ready = elementwise_.residual_backward("attention", part);
+  std::vector<ReadyGradient> ready;
   for (const OpIndex op : part == BackwardPart::Weight ? weight_part() : input_part(part))
     ready.push_back({.op = op});
   return ready;
 }
 
+}  // namespace
+
 LayerBlockKind multi_head_attention_block() {
-  return {.name = "attention",
-          .half = LayerHalf::Attention,
-          .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
-          .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
-          .backward = [](LayerTools& tools,
-                         BackwardPart part) { return MultiHeadAttention(tools).backward(part); }};
+  return {
+      .name = "attention",
+      .half = LayerHalf::Attention,
+      .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+      .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
+      .backward = [](LayerTools& tools,
+                     BackwardPart part) { return MultiHeadAttention(tools).backward(part); },
+      .second_products = [](LayerTools& tools) { MultiHeadAttention(tools).second_products(); }};
 }
 
 }  // namespace trainyard

@@ -1,9 +1,9 @@
 // Experts behind tensor ranks that all hold the same tokens: each sends a share of the rows, and
-// the outputs are gathered (models/lower/moe.hpp).
+// the outputs are gathered (models/lower/expert_exchange.hpp).
 #include <gtest/gtest.h>
 
 #include "models/architecture/flops.hpp"
-#include "models/lower/moe.hpp"
+#include "models/lower/expert_exchange.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"

@@ -1,11 +1,11 @@
 // Biases and cut-off activations of experts, and attention within a window: the kernels that
-// GPT-OSS has beside those of other mixtures (models/lower/moe.hpp, attention_core.cpp).
+// GPT-OSS has beside those of other mixtures (models/lower/grouped_experts.hpp,
+// attention_core.cpp).
 #include <gtest/gtest.h>
 
 #include <variant>
 
 #include "models/architecture/flops.hpp"
-#include "models/lower/moe.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"
 

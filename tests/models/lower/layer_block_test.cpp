@@ -29,6 +29,14 @@ TEST(LayerBlock, ADenseModelAttendsWithHeadsAndHasNoExperts) {
   EXPECT_EQ(at(dense, LayerHalf::FeedForward, 0), "feed-forward");
 }
 
+// What the scenario reader says of second_products (/training/recompute_modules).
+TEST(LayerBlock, WhichProductIsEverySecondOneIsKnownOfDenseLayersWithOrdinaryAttention) {
+  std::set<std::string_view> known;
+  for (const LayerBlockKind& kind : layer_block_kinds())
+    if (kind.second_products) known.insert(kind.name);
+  EXPECT_EQ(known, (std::set<std::string_view>{"attention", "feed-forward"}));
+}
+
 // As DeepSeek-V3: latents everywhere, and experts behind the first three layers.
 TEST(LayerBlock, TheLayersOfOneModelDifferInTheirKinds) {
   Architecture mixture;

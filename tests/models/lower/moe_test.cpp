@@ -1,6 +1,6 @@
 // Experts and latent attention: shapes, FLOPs and bytes of all ranks together, balanced and uneven
 // loads, folded and unfolded runs, memory (reference 04 sections 5 and 6; oracles 60 and 69).
-#include "models/lower/moe.hpp"
+#include "models/lower/expert_exchange.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,149 @@
+#include "models/lower/expert_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/base/check.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::int64_t kScaledTogether = 128;  // numbers that share one scale in fp8
+
+// The matrix of the way back.
+std::vector<std::int64_t> transposed(const std::vector<std::int64_t>& matrix, std::size_t n) {
+  std::vector<std::int64_t> result(matrix.size());
+  for (std::size_t from = 0; from < n; ++from)
+    for (std::size_t to = 0; to < n; ++to) result[to * n + from] = matrix[from * n + to];
+  return result;
+}
+
+std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t n) {
+  std::int64_t largest = 0;
+  for (std::size_t from = 0; from < n; ++from) {
+    std::int64_t sum = 0;
+    for (std::size_t to = 0; to < n; ++to) sum += matrix[from * n + to];
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+}  // namespace
+
+RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision) {
+  RowBytes row{.payload = static_cast<std::int64_t>(element_bytes(precision)) * hidden,
+               .scales = 0,
+               .probability = kFp32Bytes};
+  if (precision == DataType::Fp8)
+    row.scales = (hidden + kScaledTogether - 1) / kScaledTogether * kFp32Bytes;
+  return row;
+}
+
+ExpertExchange::ExpertExchange(LayerTools& tools)
+    : BlockWriter(tools), settings_(options_.experts.settings) {
+  TY_CHECK(shape_.routing != nullptr);
+  query_ = {.layer = build_.tags().layer,
+            .microbatch = build_.tags().microbatch,
+            .replica = shape_.seat.replica,
+            .place = shape_.seat.place};
+  rows_ = shape_.routing->of(query_);
+  tokens_ = shape_.tokens / shape_.tensor;
+}
+
+Call ExpertExchange::exchange(Way way, DataType precision) const {
+  const std::int64_t places = options_.experts.places;
+  const RowBytes row = dispatch_row_bytes(arch_.hidden, precision);
+  if (settings_.dispatcher == Dispatcher::AllGather) {
+    const CollectiveOp op =
+        way == Way::ToExperts ? CollectiveOp::AllGather : CollectiveOp::ReduceScatter;
+    return {.op = op,
+            .bytes = tokens_ * places * (row.payload + row.scales),
+            .dtype = precision,
+            .algorithm = options_.experts.collectives.of(GroupKind::Expert, op)};
+  }
+  const std::int64_t bytes = way == Way::ToExperts ? row.total() : row.payload + row.scales;
+  Call call{
+      .op = CollectiveOp::AllToAll,
+      .bytes = rows_.sent * bytes,
+      .dtype = precision,
+      .algorithm = options_.experts.collectives.of(GroupKind::Expert, CollectiveOp::AllToAll)};
+  if (settings_.dispatcher == Dispatcher::NodeLimited) {
+    call.algorithm = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token, arch_.experts,
+                                 arch_.groups_per_token, arch_.expert_groups);
+  }
+  const std::vector<std::int64_t> between = shape_.routing->between(query_);
+  if (between.empty()) return call;
+  const auto n = static_cast<std::size_t>(places);
+  call.matrix = way == Way::ToExperts ? between : transposed(between, n);
+  for (std::int64_t& block : call.matrix) block *= bytes;
+  call.bytes = largest_row(call.matrix, n);
+  return call;
+}
+
+OpIndex ExpertExchange::travel(std::string_view name, Way way, DataType precision) {
+  if (options_.experts.places == 1) return kNone;
+  if (shape_.routing->balanced()) {
+    return build_.collective(name, Stream::Expert, Slot::Expert, exchange(way, precision),
+                             {build_.last_compute()});
+  }
+  // The matrix of a large group is long, and the same in all places and most microbatches.
+  const auto [layer, microbatch, replica] = shape_.routing->key_of(query_);
+  const CallKey key{layer, microbatch, replica, static_cast<std::int64_t>(way),
+                    static_cast<std::int64_t>(precision)};
+  return build_.collective(name, Stream::Expert, Slot::Expert, key,
+                           [&] { return exchange(way, precision); }, {build_.last_compute()});
+}
+
+void ExpertExchange::tell_counts() {
+  const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
+                    !settings_.pad_to_capacity;
+  if (!told) return;
+  const Call counts{
+      .op = CollectiveOp::AllGather,
+      .bytes = kFp32Bytes * arch_.experts * options_.experts.places,
+      .dtype = DataType::Fp32,
+      .algorithm = options_.experts.collectives.of(GroupKind::Expert, CollectiveOp::AllGather)};
+  build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, counts,
+                                    {build_.last_compute()}));
+}
+
+// Tokens on one side, their rows on the other: one is read and the other written.
+void ExpertExchange::permute(std::string_view name) {
+  elementwise_.memory_bound(name, MemoryBoundKind::Permute,
+                            shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
+}
+
+// Reads the rows, writes a byte each.
+void ExpertExchange::cast_rows(std::string_view name) {
+  if (settings_.dispatch_precision != DataType::Fp8) return;
+  elementwise_.memory_bound(name, MemoryBoundKind::Cast,
+                            (shape_.element + 1) * tokens_ * arch_.hidden);
+}
+
+// Rows arrive by sender; grouped products want them by expert.
+void ExpertExchange::sort_rows(std::string_view name) {
+  if (options_.experts.places == 1 || rows_.received.size() == 1) return;
+  elementwise_.memory_bound(name, MemoryBoundKind::Permute,
+                            2 * shape_.element * rows_.total() * arch_.hidden);
+}
+
+void ExpertExchange::join_expert_tensor(std::string_view name, CollectiveOp op) {
+  if (options_.experts.tensor == 1) return;
+  const Call call{.op = op,
+                  .bytes = rows_.total() * arch_.hidden * shape_.element,
+                  .dtype = shape_.dtype,
+                  .algorithm = options_.experts.collectives.of(GroupKind::Expert, op)};
+  if (call.bytes == 0) return;
+  build_.wait_for(
+      build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
+}
+
+void ExpertExchange::gather_tokens(std::string_view name, std::int64_t bytes_each) {
+  if (shape_.sequence_parallel) return;
+  tensor_.collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
+}
+
+}  // namespace trainyard
