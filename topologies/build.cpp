@@ -1,18 +1,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "sim/base/error.hpp"
-#include "sim/base/nearest.hpp"
 #include "topologies/custom_cluster.hpp"
 #include "topologies/draft.hpp"
 #include "topologies/fabric.hpp"
-#include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"
-#include "topologies/registry.hpp"
+#include "topologies/topology.hpp"
 #include "topologies/torus.hpp"
 
 namespace trainyard {
@@ -109,13 +109,14 @@ ClusterFacts facts_of(const ClusterSpec& spec) {
   std::string name = fmt::format("{} x {}", spec.nodes, spec.node.name);
   for (const OtherNodes& others : spec.others)
     name += fmt::format(" ({} of them {})", others.nodes.size(), others.node.name);
-  if (spec.nodes > 1) name += ", " + spec.fabric.kind;
+  if (spec.nodes > 1) name += fmt::format(", {}", fabric_entry(spec.fabric.kind).name);
   if (spec.nodes > 1 && spec.fabric.routing.kind != Routing::Kind::Ideal) {
     name += ", " + to_json(spec.fabric.routing)["kind"].get<std::string>();
   }
   if (!spec.faults.empty()) {
     name += fmt::format(", {} fault{}", spec.faults.size(), spec.faults.size() > 1 ? "s" : "");
   }
+  const auto* torus = std::get_if<Torus>(&spec.fabric.kind);
   return {.name = std::move(name),
           .node = spec.node.name,
           .gpu = spec.node.gpu,
@@ -126,11 +127,16 @@ ClusterFacts facts_of(const ClusterSpec& spec) {
           .latency = spec.node.latency,
           .routing = spec.fabric.routing,
           .fabric_reduces = spec.fabric.reduces,
-          .torus = spec.nodes > 1 && spec.fabric.kind == "torus" ? torus_dims(spec)
-                                                                 : std::vector<std::uint32_t>{},
+          .torus = spec.nodes > 1 && torus != nullptr ? torus_dims(*torus, spec.nodes)
+                                                      : std::vector<std::uint32_t>{},
           .node_torus = spec.node.scale_up == NodeSpec::ScaleUp::Torus
                             ? spec.node.scale_up_dims
                             : std::vector<std::uint32_t>{}};
+}
+
+void check_ratio(double oversubscription) {
+  if (oversubscription < 1.0)
+    refuse("/fabric", "oversubscription is at least 1", "1 is full bandwidth");
 }
 
 // A fabric spec made in code may hold what a file cannot.
@@ -152,30 +158,30 @@ void check(const ClusterSpec& spec) {
                        node.gpus),
            "the product of the dimensions is the number of GPUs");
   }
-  const FabricSpec& fabric = spec.fabric;
-  if (fabric.radix < 2) refuse("/fabric/radix", "a switch has at least 2 ports", "");
-  if (fabric.routing.flows_per_connection == 0) {
+  if (spec.fabric.routing.flows_per_connection == 0) {
     refuse("/fabric/routing/flows_per_connection", "a connection has at least one flow, not 0", "");
   }
-  for (const double ratio : {fabric.oversubscription, fabric.core_oversubscription}) {
-    if (ratio < 1.0) refuse("/fabric", "oversubscription is at least 1", "1 is full bandwidth");
-  }
-}
-
-DrawFabric drawing_of(const std::string& kind) {
-  if (const DrawFabric draw = fabric_drawing(kind)) return draw;
-  std::vector<std::string> names;
-  for (const FabricEntry& entry : fabrics()) names.emplace_back(entry.name);
-  refuse("/fabric/kind", fmt::format("there is no fabric \"{}\"", kind), suggestion(kind, names));
+  std::visit(
+      [](const auto& kind) {
+        if constexpr (requires { kind.radix; })
+          if (kind.radix < 2) refuse("/fabric/radix", "a switch has at least 2 ports", "");
+        if constexpr (requires { kind.oversubscription; }) check_ratio(kind.oversubscription);
+        if constexpr (requires { kind.core_oversubscription; })
+          check_ratio(kind.core_oversubscription);
+      },
+      spec.fabric.kind);
 }
 
 }  // namespace
+
+void draw_fabric(const ClusterSpec& spec, Draft& draft) {
+  std::visit([&](const auto& kind) { draw_fabric(kind, spec, draft); }, spec.fabric.kind);
+}
 
 Cluster build_cluster(const ClusterSpec& spec) {
   if (spec.custom) return build_custom(spec);
   check(spec);
   check_others(spec);
-  const DrawFabric draw_fabric = drawing_of(spec.fabric.kind);
   Draft draft;
   stamp_nodes(spec, draft);
   if (spec.nodes > 1) draw_fabric(spec, draft);
@@ -194,6 +200,35 @@ Cluster build_cluster(const ClusterSpec& spec) {
   describe_others(spec, facts);
   return build_with_faults(spec.faults, std::move(facts), std::move(wiring), std::move(draft.gpus),
                            std::move(nic_of_gpu));
+}
+
+// The cluster that was asked for last (shared_cluster() of topology.hpp).
+
+namespace {
+
+struct Kept {
+  std::mutex mutex;
+  ClusterSpec spec;
+  std::shared_ptr<const Cluster> cluster;
+};
+
+// Never taken down: at its end a process gives back its memory at once, a hundred thousand devices
+// one by one take longer.
+Kept& kept() {
+  static Kept& last = *new Kept;
+  return last;
+}
+
+}  // namespace
+
+std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec) {
+  Kept& last = kept();
+  const std::scoped_lock lock(last.mutex);
+  if (last.cluster && last.spec == spec) return last.cluster;
+  last.cluster.reset();  // two large clusters need not be in memory at once
+  last.cluster = std::make_shared<const Cluster>(build_cluster(spec));
+  last.spec = spec;
+  return last.cluster;
 }
 
 }  // namespace trainyard

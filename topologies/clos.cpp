@@ -53,11 +53,12 @@ std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind, std::string_vi
   return ids;
 }
 
-Wire switch_wire(const ClusterSpec& spec, LinkKind kind, std::uint32_t cables) {
+Wire switch_wire(const ClusterSpec& spec, Seconds hop_latency, LinkKind kind,
+                 std::uint32_t cables) {
   return {.kind = kind,
           .capacity = spec.node.nic * cables,
           .nominal = spec.node.nic_nominal * cables,
-          .latency = spec.fabric.hop_latency,
+          .latency = hop_latency,
           .cables = cables};
 }
 
@@ -68,21 +69,23 @@ Wire nic_wire(const ClusterSpec& spec) {
           .latency = spec.node.nic_latency};
 }
 
-bool join_two_tiers(const ClusterSpec& spec, const std::vector<DeviceId>& leaves,
-                    std::uint32_t leaf_uplinks, Draft& draft) {
+bool join_two_tiers(const ClusterSpec& spec, const Switches& switches,
+                    const std::vector<DeviceId>& leaves, std::uint32_t leaf_uplinks, Draft& draft) {
   const auto count = static_cast<std::uint32_t>(leaves.size());
   const std::uint32_t spines =
-      divisor_at_least(leaf_uplinks, ceil_divide(count * leaf_uplinks, spec.fabric.radix));
+      divisor_at_least(leaf_uplinks, ceil_divide(count * leaf_uplinks, switches.radix));
   if (spines == 0) return false;
-  const Wire wire = switch_wire(spec, LinkKind::LeafSpine, leaf_uplinks / spines);
+  const Wire wire =
+      switch_wire(spec, switches.hop_latency, LinkKind::LeafSpine, leaf_uplinks / spines);
   draft.blueprint.join(leaves, add_switches(draft, DeviceKind::SpineSwitch, "spine", spines), wire);
   return true;
 }
 
-bool join_three_tiers(const ClusterSpec& spec, const std::vector<std::vector<DeviceId>>& pods,
+bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
+                      double core_oversubscription, const std::vector<std::vector<DeviceId>>& pods,
                       std::uint32_t leaf_uplinks, Draft& draft) {
-  const std::uint32_t radix = spec.fabric.radix;
-  const double ratio = spec.fabric.core_oversubscription;
+  const std::uint32_t radix = switches.radix;
+  const double ratio = core_oversubscription;
   std::size_t largest = 0;
   for (const auto& leaves : pods) largest = std::max(largest, leaves.size());
   const auto leaves = static_cast<std::uint32_t>(largest);
@@ -99,8 +102,10 @@ bool join_three_tiers(const ClusterSpec& spec, const std::vector<std::vector<Dev
   for (std::uint32_t j = 0; j < spines; ++j) {
     cores.push_back(add_switches(draft, DeviceKind::CoreSwitch, "core", group));
   }
-  const Wire up = switch_wire(spec, LinkKind::LeafSpine, leaf_uplinks / spines);
-  const Wire core = switch_wire(spec, LinkKind::SpineCore, spine_uplinks / group);
+  const Wire up =
+      switch_wire(spec, switches.hop_latency, LinkKind::LeafSpine, leaf_uplinks / spines);
+  const Wire core =
+      switch_wire(spec, switches.hop_latency, LinkKind::SpineCore, spine_uplinks / group);
   for (const auto& pod : pods) {
     const auto pod_spines = add_switches(draft, DeviceKind::SpineSwitch, "spine", spines);
     draft.blueprint.join(pod, pod_spines, up);
@@ -108,6 +113,12 @@ bool join_three_tiers(const ClusterSpec& spec, const std::vector<std::vector<Dev
       draft.blueprint.join(std::span(&pod_spines[j], 1), cores[j], core);
   }
   return true;
+}
+
+// The bound that no network beats: every NIC on one crossbar, of as many ports as it takes.
+void draw_fabric(const SingleSwitch& /*fabric*/, const ClusterSpec& spec, Draft& draft) {
+  const DeviceId all = add_switches(draft, DeviceKind::LeafSwitch, "leaf", 1).front();
+  for (const DeviceId nic : draft.nics) draft.cable(nic, all, nic_wire(spec));
 }
 
 }  // namespace trainyard

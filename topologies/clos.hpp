@@ -2,7 +2,7 @@
 // tier needs, and the cables between two tiers.
 //
 //   std::uint32_t down = downlinks(64, 1.0);      // 32: half of the ports, the rest go up
-//   join_two_tiers(spec.fabric, wire, leaves, uplinks(down, 1.0), draft);
+//   join_two_tiers(spec, {.radix = 64}, leaves, uplinks(down, 1.0), draft);
 //
 // Cables are whole, so a ratio that ports cannot express is rounded in favour of bandwidth (more
 // uplinks). Parallel cables between two switches are one link with their joint capacity: ideal
@@ -34,18 +34,27 @@ namespace trainyard {
 [[nodiscard]] std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind,
                                                  std::string_view word, std::uint32_t count);
 
+// What the switches of a fabric are: their ports, and the time of a hop between two of them.
+struct Switches {
+  std::uint32_t radix = kUsualRadix;
+  Seconds hop_latency = kUsualHopLatency;
+};
+
 // A port between switches: the NIC's speed.
-[[nodiscard]] Wire switch_wire(const ClusterSpec& spec, LinkKind kind, std::uint32_t cables);
+[[nodiscard]] Wire switch_wire(const ClusterSpec& spec, Seconds hop_latency, LinkKind kind,
+                               std::uint32_t cables);
 [[nodiscard]] Wire nic_wire(const ClusterSpec& spec);
 
 // Spines over the leaves, each leaf to each spine. False when a spine has too few ports for the
 // leaves; nothing is drawn then.
-[[nodiscard]] bool join_two_tiers(const ClusterSpec& spec, const std::vector<DeviceId>& leaves,
-                                  std::uint32_t leaf_uplinks, Draft& draft);
+[[nodiscard]] bool join_two_tiers(const ClusterSpec& spec, const Switches& switches,
+                                  const std::vector<DeviceId>& leaves, std::uint32_t leaf_uplinks,
+                                  Draft& draft);
 
 // Every pod gets spines of its own, and cores join spine j of every pod. False when a core has too
 // few ports for the pods. REQUIRES: no pod has more leaves than a spine has downlinks.
-[[nodiscard]] bool join_three_tiers(const ClusterSpec& spec,
+[[nodiscard]] bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
+                                    double core_oversubscription,
                                     const std::vector<std::vector<DeviceId>>& pods,
                                     std::uint32_t leaf_uplinks, Draft& draft);
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "topologies/custom_cluster.hpp"
-#include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
+#include "topologies/fields.hpp"
 #include "topologies/node.hpp"
 
 namespace trainyard {

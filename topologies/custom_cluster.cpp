@@ -11,10 +11,9 @@
 
 #include "sim/base/check.hpp"
 #include "sim/cluster/blueprint.hpp"
-#include "topologies/fabric_json.hpp"
 #include "topologies/faults.hpp"
+#include "topologies/fields.hpp"
 #include "topologies/node.hpp"
-#include "topologies/positive.hpp"
 #include "topologies/torus.hpp"
 
 namespace trainyard {
@@ -46,11 +45,7 @@ class CustomReader {
     object_.ignore("description");
     spec_.node.gpu = object_.text("gpu");
     spec_.node.gpu_memory = gpu_memory(object_, "gpu_memory");
-    JsonObject latency = object_.object("collective_latency");
-    latency.ignore("source");
-    custom_.latency = {.launch = latency.time("launch"),
-                       .intra_step = latency.time("intra_step"),
-                       .inter_step = latency.time("inter_step")};
+    custom_.latency = read_latency(object_.object("collective_latency"));
     spec_.node.latency = custom_.latency;
     if (object_.has("routing")) spec_.fabric.routing = read_routing(object_.object("routing"));
     spec_.fabric.reduces = object_.boolean("reduces", false);
@@ -350,9 +345,7 @@ Json spelled_out(const Cluster& cluster) {
   const ClusterFacts& facts = cluster.facts();
   Json json = {
       {"name", facts.name}, {"gpu", facts.gpu}, {"gpu_memory", exact_text(facts.gpu_memory)}};
-  json["collective_latency"] = {{"launch", exact_text(facts.latency.launch)},
-                                {"intra_step", exact_text(facts.latency.intra_step)},
-                                {"inter_step", exact_text(facts.latency.inter_step)}};
+  json["collective_latency"] = to_json(facts.latency);
   if (facts.routing != Routing{}) json["routing"] = to_json(facts.routing);
   if (facts.fabric_reduces) json["reduces"] = true;
   if (!facts.torus.empty()) json["torus"] = facts.torus;

@@ -13,7 +13,6 @@
 
 #include "sim/base/error.hpp"
 #include "topologies/clos.hpp"
-#include "topologies/fabric.hpp"
 
 namespace trainyard {
 
@@ -26,8 +25,7 @@ struct Shape {
   std::uint32_t groups = 0;
 };
 
-Shape shape_of(const ClusterSpec& spec) {
-  const FabricSpec& fabric = spec.fabric;
+Shape shape_of(const Dragonfly& fabric, const ClusterSpec& spec) {
   const auto chosen = [](std::uint32_t wanted, std::uint32_t otherwise) {
     return wanted > 0 ? wanted : std::max(otherwise, 1U);
   };
@@ -62,8 +60,8 @@ Shape shape_of(const ClusterSpec& spec) {
   return shape;
 }
 
-void join_groups(const ClusterSpec& spec, const Shape& shape, const std::vector<DeviceId>& routers,
-                 Draft& draft) {
+void join_groups(const Dragonfly& fabric, const ClusterSpec& spec, const Shape& shape,
+                 const std::vector<DeviceId>& routers, Draft& draft) {
   if (shape.groups < 2) return;
   // Cables between two groups; group g keeps ports (d - 1) * cables .. d * cables - 1 for the group
   // d places on.
@@ -79,7 +77,8 @@ void join_groups(const ClusterSpec& spec, const Shape& shape, const std::vector<
         ++bundles[{router(a, b - a, cable), router(b, shape.groups - (b - a), cable)}];
       }
       for (const auto& [ends, count] : bundles) {
-        draft.cable(ends.first, ends.second, switch_wire(spec, LinkKind::Global, count));
+        draft.cable(ends.first, ends.second,
+                    switch_wire(spec, fabric.hop_latency, LinkKind::Global, count));
       }
     }
   }
@@ -87,19 +86,19 @@ void join_groups(const ClusterSpec& spec, const Shape& shape, const std::vector<
 
 }  // namespace
 
-void draw_dragonfly(const ClusterSpec& spec, Draft& draft) {
-  const Shape shape = shape_of(spec);
+void draw_fabric(const Dragonfly& fabric, const ClusterSpec& spec, Draft& draft) {
+  const Shape shape = shape_of(fabric, spec);
   const auto routers =
       add_switches(draft, DeviceKind::LeafSwitch, "router", shape.groups * shape.routers);
   for (std::size_t i = 0; i < draft.nics.size(); ++i) {
     draft.cable(draft.nics[i], routers[i / shape.nics], nic_wire(spec));
   }
-  const Wire local = switch_wire(spec, LinkKind::Local, 1);
+  const Wire local = switch_wire(spec, fabric.hop_latency, LinkKind::Local, 1);
   for (std::size_t a = 0; a < routers.size(); ++a) {
     const std::size_t group_end = (a / shape.routers + 1) * shape.routers;
     for (std::size_t b = a + 1; b < group_end; ++b) draft.cable(routers[a], routers[b], local);
   }
-  join_groups(spec, shape, routers, draft);
+  join_groups(fabric, spec, shape, routers, draft);
 }
 
 }  // namespace trainyard

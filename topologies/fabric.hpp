@@ -1,26 +1,120 @@
-// What a fabric is to build_cluster: a function that adds switches and cables over the NICs of a
-// draft. A new fabric is one such function in a file of its own and one row in registry.cpp.
+// The fabrics that join the nodes of a cluster, each with the parameters of its kind.
+//
+//   FabricSpec fabric{.kind = RailOptimized{.radix = 128}};
+//   FabricSpec same = read_fabric(cluster.object("fabric"));  // {"kind": "rail_optimized", ...}
+//
+// A new fabric is a structure here, its draw_fabric() (draft.hpp) in a file of its own, and a table
+// of its fields with a row in fabric.cpp.
 #pragma once
 
-#include "topologies/draft.hpp"
-#include "topologies/topology.hpp"
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/base/json_reader.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cluster/topology.hpp"
 
 namespace trainyard {
 
-// REQUIRES: draft.nics holds spec.nodes * spec.node.nics NICs, node by node. Throws InputError,
-// with a pointer relative to the cluster object, when the fabric cannot hold them.
-using DrawFabric = void (*)(const ClusterSpec& spec, Draft& draft);
+inline constexpr std::uint32_t kUsualRadix = 64;  // ports of a switch
+inline constexpr Seconds kUsualHopLatency{5e-7};  // a cable between switches and the one behind it
 
-void draw_single_switch(const ClusterSpec& spec, Draft& draft);
-void draw_rail_optimized(const ClusterSpec& spec, Draft& draft);
-void draw_fat_tree(const ClusterSpec& spec, Draft& draft);
-void draw_fat_tree3(const ClusterSpec& spec, Draft& draft);
-void draw_multi_plane(const ClusterSpec& spec, Draft& draft);
-void draw_dual_tor(const ClusterSpec& spec, Draft& draft);
-void draw_torus(const ClusterSpec& spec, Draft& draft);
-// Nodes along each dimension of a torus: those of the spec, or balanced ones. Throws InputError
-// where they do not hold the nodes.
-[[nodiscard]] std::vector<std::uint32_t> torus_dims(const ClusterSpec& spec);
-void draw_dragonfly(const ClusterSpec& spec, Draft& draft);
+// One switch with a port for every NIC.
+struct SingleSwitch {
+  bool operator==(const SingleSwitch&) const = default;
+};
+
+struct RailOptimized {
+  std::uint32_t radix = kUsualRadix;
+  double oversubscription = 1.0;       // downlink / uplink capacity of a leaf
+  double core_oversubscription = 1.0;  // the same one tier up, where there are three
+  std::uint32_t nodes_per_unit = 0;    // under one set of rail leaves; 0: as many as fit
+  Seconds hop_latency = kUsualHopLatency;
+  bool operator==(const RailOptimized&) const = default;
+};
+
+struct FatTree {
+  std::uint32_t radix = kUsualRadix;
+  double oversubscription = 1.0;
+  Seconds hop_latency = kUsualHopLatency;
+  bool operator==(const FatTree&) const = default;
+};
+
+struct FatTree3 {
+  std::uint32_t radix = kUsualRadix;
+  double oversubscription = 1.0;
+  double core_oversubscription = 1.0;
+  Seconds hop_latency = kUsualHopLatency;
+  bool operator==(const FatTree3&) const = default;
+};
+
+// Planes that each are such a fat-tree.
+struct MultiPlane : FatTree {
+  bool operator==(const MultiPlane&) const = default;
+};
+
+// Two planes that each are such a rail-optimised fabric.
+struct DualTor : RailOptimized {
+  bool operator==(const DualTor&) const = default;
+};
+
+struct Torus {
+  std::vector<std::uint32_t> dims = {};  // nodes along each dimension; empty: balanced
+  std::uint32_t dimensions = 3;          // where there are no dims
+  std::uint32_t cables = 0;  // between two neighbours, each of a NIC's rate; 0: a node's NICs
+  Seconds hop_latency = kUsualHopLatency;
+  bool operator==(const Torus&) const = default;
+};
+// Nodes along each dimension: those of the fabric, or balanced ones. Throws InputError where they
+// do not hold the nodes.
+[[nodiscard]] std::vector<std::uint32_t> torus_dims(const Torus& fabric, std::uint32_t nodes);
+
+struct Dragonfly {
+  std::uint32_t radix = kUsualRadix;
+  std::uint32_t nics_per_router = 0;    // p; 0: (radix + 1) / 4, as balance asks
+  std::uint32_t routers_per_group = 0;  // a; 0: 2 p
+  std::uint32_t global_links = 0;       // h, of one router; 0: p
+  Seconds hop_latency = kUsualHopLatency;
+  bool operator==(const Dragonfly&) const = default;
+};
+
+using FabricKind = std::variant<SingleSwitch, RailOptimized, FatTree, FatTree3, MultiPlane, DualTor,
+                                Torus, Dragonfly>;
+
+struct FabricSpec {
+  FabricKind kind = SingleSwitch{};
+  Routing routing = {};  // also of a custom cluster
+  bool reduces = false;  // its switches add what passes through them (SHARP); also of a custom one
+  bool operator==(const FabricSpec&) const = default;
+};
+
+// A row of the registry.
+struct FabricEntry {
+  std::string_view name;
+  std::string_view summary;
+  FabricKind defaults;
+  std::vector<std::string_view> keys;  // of the fields that it has and others may not have
+  FabricKind (*read)(JsonObject& object);
+  nlohmann::ordered_json (*write)(const FabricKind& kind);
+
+  [[nodiscard]] bool has(std::string_view key) const;
+};
+[[nodiscard]] std::span<const FabricEntry> fabrics();
+// nullptr when there is none of that name.
+[[nodiscard]] const FabricEntry* find_fabric(std::string_view name);
+[[nodiscard]] const FabricEntry& fabric_entry(const FabricKind& kind);
+
+// The "fabric" object of a cluster. A field that its kind does not have is reported.
+[[nodiscard]] FabricSpec read_fabric(JsonObject object);
+// With every field of its kind; reading it gives an equal spec.
+[[nodiscard]] nlohmann::ordered_json to_json(const FabricSpec& fabric);
+
+// The "routing" object: {"kind": "ecmp", "seed": 1, "flows_per_connection": 4}.
+[[nodiscard]] Routing read_routing(JsonObject object);
+[[nodiscard]] nlohmann::ordered_json to_json(const Routing& routing);
 
 }  // namespace trainyard

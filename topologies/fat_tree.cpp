@@ -8,7 +8,6 @@
 
 #include "sim/base/error.hpp"
 #include "topologies/clos.hpp"
-#include "topologies/fabric.hpp"
 
 namespace trainyard {
 
@@ -21,8 +20,8 @@ struct LeafPlan {
 };
 
 // Whole nodes on a leaf where one fits; else a node is split evenly over leaves of its own.
-LeafPlan plan_leaves(const ClusterSpec& spec) {
-  const FabricSpec& fabric = spec.fabric;
+template <class Tree>
+LeafPlan plan_leaves(const Tree& fabric, const ClusterSpec& spec) {
   const std::uint32_t down = downlinks(fabric.radix, fabric.oversubscription);
   if (down == 0) {
     throw InputError(Problem{
@@ -58,36 +57,37 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const LeafPlan& plan,
   return leaves;
 }
 
-[[noreturn]] void refuse(const ClusterSpec& spec, const LeafPlan& plan, std::uint32_t leaves_most,
-                         std::string_view tiers, std::string_view remedy) {
+[[noreturn]] void refuse(const ClusterSpec& spec, const LeafPlan& plan, std::uint32_t radix,
+                         std::uint32_t leaves_most, std::string_view tiers,
+                         std::string_view remedy) {
   const std::uint64_t nics = std::uint64_t{leaves_most} * plan.nics;
   throw InputError(Problem{"", "/nodes",
                            fmt::format("{} nodes do not fit: {} levels of {}-port switches hold {}",
-                                       spec.nodes, tiers, spec.fabric.radix, nics / spec.node.nics),
+                                       spec.nodes, tiers, radix, nics / spec.node.nics),
                            std::string(remedy)});
 }
 
 }  // namespace
 
-void draw_fat_tree(const ClusterSpec& spec, Draft& draft) {
-  const LeafPlan plan = plan_leaves(spec);
-  const std::uint32_t radix = spec.fabric.radix;
+void draw_fabric(const FatTree& fabric, const ClusterSpec& spec, Draft& draft) {
+  const LeafPlan plan = plan_leaves(fabric, spec);
+  const std::uint32_t radix = fabric.radix;
   if (plan.leaves > radix) {
-    refuse(spec, plan, radix, "two",
+    refuse(spec, plan, radix, radix, "two",
            "use fat_tree3, or raise fabric.radix or the oversubscription");
   }
   const std::vector<DeviceId> leaves = draw_leaves(spec, plan, draft);
-  if (!join_two_tiers(spec, leaves, plan.uplinks, draft)) {
-    refuse(spec, plan, radix, "two", "use fat_tree3, or raise fabric.radix");
+  if (!join_two_tiers(spec, {radix, fabric.hop_latency}, leaves, plan.uplinks, draft)) {
+    refuse(spec, plan, radix, radix, "two", "use fat_tree3, or raise fabric.radix");
   }
 }
 
-void draw_fat_tree3(const ClusterSpec& spec, Draft& draft) {
-  const LeafPlan plan = plan_leaves(spec);
-  const std::uint32_t radix = spec.fabric.radix;
-  const std::uint32_t pod = downlinks(radix, spec.fabric.core_oversubscription);
+void draw_fabric(const FatTree3& fabric, const ClusterSpec& spec, Draft& draft) {
+  const LeafPlan plan = plan_leaves(fabric, spec);
+  const std::uint32_t radix = fabric.radix;
+  const std::uint32_t pod = downlinks(radix, fabric.core_oversubscription);
   if (plan.leaves > pod * radix) {
-    refuse(spec, plan, pod * radix, "three", "raise fabric.radix or an oversubscription");
+    refuse(spec, plan, radix, pod * radix, "three", "raise fabric.radix or an oversubscription");
   }
   const std::vector<DeviceId> leaves = draw_leaves(spec, plan, draft);
   std::vector<std::vector<DeviceId>> pods;
@@ -96,8 +96,9 @@ void draw_fat_tree3(const ClusterSpec& spec, Draft& draft) {
     const std::size_t size = std::min<std::size_t>(pod, leaves.size() - begin);
     pods.emplace_back(from, from + static_cast<std::ptrdiff_t>(size));
   }
-  if (!join_three_tiers(spec, pods, plan.uplinks, draft)) {
-    refuse(spec, plan, pod * radix, "three", "raise fabric.radix or an oversubscription");
+  if (!join_three_tiers(spec, {radix, fabric.hop_latency}, fabric.core_oversubscription, pods,
+                        plan.uplinks, draft)) {
+    refuse(spec, plan, radix, pod * radix, "three", "raise fabric.radix or an oversubscription");
   }
 }
 

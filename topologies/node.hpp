@@ -24,10 +24,6 @@ void change_nics(JsonObject object, NodeSpec& node);
 // REQUIRES: 1 <= gpus <= node.gpus.
 [[nodiscard]] NodeSpec part_of(NodeSpec node, std::uint32_t gpus);
 
-// A list such as [2, 3]; `what` they number, for the message.
-[[nodiscard]] std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key,
-                                                      std::string_view what);
-
 // Of a GPU of the node, by local index.
 [[nodiscard]] GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu);
 // Empties mixed_gpus where they all are what the cluster says of every GPU.

@@ -13,7 +13,6 @@
 
 #include "sim/base/error.hpp"
 #include "topologies/clos.hpp"
-#include "topologies/fabric.hpp"
 
 namespace trainyard {
 
@@ -35,14 +34,13 @@ std::uint32_t servers_per_node(const NodeSpec& node) {
 }
 
 // Servers under one set of leaves: whole nodes, where a leaf has ports for one.
-std::uint32_t servers_per_unit(const FabricSpec& fabric, std::uint32_t of_node) {
+std::uint32_t servers_per_unit(const RailOptimized& fabric, std::uint32_t of_node) {
   if (fabric.nodes_per_unit > 0) return fabric.nodes_per_unit * of_node;
   const std::uint32_t most = downlinks(fabric.radix, fabric.oversubscription);
   return most >= of_node ? most / of_node * of_node : most;
 }
 
-Units divide(const ClusterSpec& spec) {
-  const FabricSpec& fabric = spec.fabric;
+Units divide(const RailOptimized& fabric, const ClusterSpec& spec) {
   const std::uint32_t of_node = servers_per_node(spec.node);
   Units units{.rails = spec.node.nics / of_node, .all_servers = spec.nodes * of_node};
   units.servers = servers_per_unit(fabric, of_node);
@@ -78,10 +76,10 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
 
 // Pods of one rail each: the leaves of that rail in a block of neighbouring units, blocks of equal
 // size.
-std::vector<std::vector<DeviceId>> pods_by_rail(const ClusterSpec& spec, const Units& units,
+std::vector<std::vector<DeviceId>> pods_by_rail(const RailOptimized& fabric, const Units& units,
                                                 const std::vector<DeviceId>& leaves) {
   const std::uint32_t rails = units.rails;
-  const std::uint32_t most = downlinks(spec.fabric.radix, spec.fabric.core_oversubscription);
+  const std::uint32_t most = downlinks(fabric.radix, fabric.core_oversubscription);
   const std::uint32_t blocks = (units.count + most - 1) / most;
   const std::uint32_t size = (units.count + blocks - 1) / blocks;
   std::vector<std::vector<DeviceId>> pods;
@@ -98,11 +96,11 @@ std::vector<std::vector<DeviceId>> pods_by_rail(const ClusterSpec& spec, const U
 
 }  // namespace
 
-void draw_rail_optimized(const ClusterSpec& spec, Draft& draft) {
-  const Units units = divide(spec);
+void draw_fabric(const RailOptimized& fabric, const ClusterSpec& spec, Draft& draft) {
+  const Units units = divide(fabric, spec);
   // Refused before anything is drawn: pods x one cable must fit a core.
-  const std::uint32_t radix = spec.fabric.radix;
-  const std::uint32_t most = downlinks(radix, spec.fabric.core_oversubscription);
+  const std::uint32_t radix = fabric.radix;
+  const std::uint32_t most = downlinks(radix, fabric.core_oversubscription);
   const std::uint64_t nodes_most =
       std::uint64_t{radix / units.rails} * most * units.servers / servers_per_node(spec.node);
   const bool two_tiers = units.count * units.rails <= radix;
@@ -113,9 +111,12 @@ void draw_rail_optimized(const ClusterSpec& spec, Draft& draft) {
                     spec.nodes, units.rails, radix, nodes_most),
         "raise fabric.radix or an oversubscription, or use fewer nodes"});
   }
+  const Switches switches{radix, fabric.hop_latency};
   const std::vector<DeviceId> leaves = draw_leaves(spec, units, draft);
-  if (join_two_tiers(spec, leaves, units.uplinks, draft)) return;
-  if (join_three_tiers(spec, pods_by_rail(spec, units, leaves), units.uplinks, draft)) return;
+  if (join_two_tiers(spec, switches, leaves, units.uplinks, draft)) return;
+  if (join_three_tiers(spec, switches, fabric.core_oversubscription,
+                       pods_by_rail(fabric, units, leaves), units.uplinks, draft))
+    return;
   throw InputError(Problem{"", "/fabric",
                            fmt::format("the pods of {} units and {} rails need cores of more than "
                                        "{} ports",

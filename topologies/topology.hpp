@@ -1,7 +1,8 @@
 // Clusters from descriptions: a node type (data) repeated and joined by a fabric (registry).
 //
-//   ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind =
-//   "rail_optimized"}}; Cluster cluster = build_cluster(spec);
+//   ClusterSpec spec{
+//       .node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind = RailOptimized{}}};
+//   Cluster cluster = build_cluster(spec);
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/cluster/cluster.hpp"
+#include "topologies/fabric.hpp"
 
 namespace trainyard {
 
@@ -67,26 +69,6 @@ struct NodeSpec {
   CollectiveLatency latency = {};  // of collective steps
   std::string source = {};  // of the figures; every number's own source stands in the data file
   bool operator==(const NodeSpec&) const = default;
-};
-
-struct FabricSpec {
-  std::string kind = "single_switch";  // a name of the fabric registry
-  std::uint32_t radix = 64;            // ports of a switch
-  double oversubscription = 1.0;       // downlink / uplink capacity of a leaf
-  double core_oversubscription = 1.0;  // the same one tier up (three-level)
-  std::uint32_t nodes_per_unit =
-      0;  // rail_optimized: nodes under one set of rail leaves; 0: as many as fit
-  Seconds hop_latency{5e-7};             // one cable between switches and the switch behind it
-  std::vector<std::uint32_t> dims = {};  // torus: nodes along each dimension; empty: balanced
-  std::uint32_t dimensions = 3;          // torus without dims
-  std::uint32_t cables =
-      0;  // torus: between two neighbours, each of a NIC's rate; 0: a node's NICs
-  std::uint32_t nics_per_router = 0;    // dragonfly p; 0: (radix + 1) / 4, as balance asks
-  std::uint32_t routers_per_group = 0;  // dragonfly a; 0: 2 p
-  std::uint32_t global_links = 0;       // dragonfly h, of one router; 0: p
-  Routing routing = {};                 // also of a custom cluster
-  bool reduces = false;  // its switches add what passes through them (SHARP); also of a custom one
-  bool operator==(const FabricSpec&) const = default;
 };
 
 // Something of a built cluster that is dead or slower than it should be.
@@ -145,15 +127,5 @@ struct ClusterSpec {
 // The same, built once for all who ask for it in a row: the check of a scenario, its bounds, its
 // run. The last one is kept. Any thread may ask; who asks while it is built waits.
 [[nodiscard]] std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec);
-
-struct FabricEntry {
-  std::string_view name = {};
-  std::string_view summary = {};
-  // Fields of FabricSpec that mean something for it; naming another one in a file is an error.
-  std::vector<std::string> fields = {};
-};
-// single_switch, rail_optimized, fat_tree (two levels), fat_tree3 (three levels), multi_plane,
-// dual_tor, torus, dragonfly.
-[[nodiscard]] std::span<const FabricEntry> fabrics();
 
 }  // namespace trainyard

@@ -1,9 +1,14 @@
 #include "topologies/torus.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
 #include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "topologies/clos.hpp"
 
 namespace trainyard {
 
@@ -57,6 +62,38 @@ std::vector<std::uint32_t> balanced_dims(std::uint32_t places, std::uint32_t cou
 
 std::uint64_t torus_places(std::span<const std::uint32_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), std::uint64_t{1}, std::multiplies<>{});
+}
+
+// A torus of nodes: each node has a router that its NICs hang on, and `cables` of a NIC's rate lead
+// to each neighbour. Routes are the shortest ones; at every router they part evenly over the
+// dimensions still to go, and where the target is half-way around a ring over both directions.
+//
+// A ring of n nodes with an exchange of S between every two: every directed link carries n^2 S / 8
+// (n even), so n = 8 takes at least 8 S / B (held by tests/topologies/torus_test.cpp).
+
+std::vector<std::uint32_t> torus_dims(const Torus& fabric, std::uint32_t nodes) {
+  if (fabric.dims.empty()) return balanced_dims(nodes, std::max(fabric.dimensions, 1U));
+  const std::uint64_t places = torus_places(fabric.dims);
+  if (places == nodes) return fabric.dims;
+  const auto count = static_cast<std::uint32_t>(fabric.dims.size());
+  throw InputError(Problem{
+      "", "/fabric/dims",
+      fmt::format("a torus of {} has {} places for {} nodes", fmt::join(fabric.dims, " x "), places,
+                  nodes),
+      fmt::format("for {} nodes use [{}]", nodes, fmt::join(balanced_dims(nodes, count), ", "))});
+}
+
+void draw_fabric(const Torus& fabric, const ClusterSpec& spec, Draft& draft) {
+  const std::vector<std::uint32_t> dims = torus_dims(fabric, spec.nodes);
+  const auto routers = add_switches(draft, DeviceKind::LeafSwitch, "router", spec.nodes);
+  for (std::size_t i = 0; i < draft.nics.size(); ++i) {
+    draft.cable(draft.nics[i], routers[i / spec.node.nics], nic_wire(spec));
+  }
+  const std::uint32_t cables = fabric.cables > 0 ? fabric.cables : spec.node.nics;
+  for (const TorusWire& wire : torus_wires(dims)) {
+    draft.cable(routers[wire.from], routers[wire.to],
+                switch_wire(spec, fabric.hop_latency, LinkKind::Local, cables * wire.times));
+  }
 }
 
 }  // namespace trainyard

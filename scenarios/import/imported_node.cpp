@@ -9,7 +9,6 @@
 #include "sim/base/error.hpp"
 #include "topologies/draft.hpp"
 #include "topologies/node.hpp"
-#include "topologies/registry.hpp"
 
 namespace trainyard {
 
@@ -101,7 +100,7 @@ void set_port_rates(const ImportedNode& node, Wiring& wiring) {
 }
 
 ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const NodeSpec& like) {
-  ClusterSpec spec{.node = like, .nodes = choice.nodes, .fabric = {.kind = choice.fabric}};
+  ClusterSpec spec{.node = like, .nodes = choice.nodes};
   spec.node.gpus = static_cast<std::uint32_t>(parts_of(node, DeviceKind::Gpu).size());
   spec.node.nics = static_cast<std::uint32_t>(node.ports.size());
   return spec;
@@ -140,7 +139,7 @@ NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
 Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
   const std::string gpu = choice.gpu.empty() ? node.gpu : choice.gpu;
   const NodeSpec like = node_with_gpu(gpu, node.file);
-  const ClusterSpec spec = spec_of(node, choice, like);
+  ClusterSpec spec = spec_of(node, choice, like);
   if (spec.node.gpus == 0) refuse(node.file, "has no GPU", "dump it on a machine with GPUs");
   if (choice.nodes > 1 && node.ports.empty())
     refuse(node.file, fmt::format("has no NIC to join {} nodes", choice.nodes),
@@ -150,11 +149,12 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
     add_copy(node, number, like, draft);
   std::vector<DeviceId> nic_of_gpu;
   if (!node.ports.empty()) {
-    const DrawFabric draw = fabric_drawing(choice.fabric);
-    if (draw == nullptr)
+    const FabricEntry* fabric = find_fabric(choice.fabric);
+    if (fabric == nullptr)
       refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
              "trainyard list fabrics");
-    draw(spec, draft);
+    spec.fabric.kind = fabric->defaults;
+    draw_fabric(spec, draft);
     const std::vector<std::size_t> numbers = nic_numbers(node);
     for (std::size_t i = 0; i < draft.gpus.size(); ++i)
       nic_of_gpu.push_back(

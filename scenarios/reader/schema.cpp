@@ -37,7 +37,7 @@ Json cluster_schema() {
   Json properties = Json::object();
   for (const FabricEntry& fabric : fabrics()) {
     kinds.push_back(fabric.name);
-    for (const std::string& key : fabric.fields) properties[key] = Json::object();
+    for (const std::string_view key : fabric.keys) properties[std::string(key)] = Json::object();
   }
   properties["reduces"] = {{"description", "its switches add what passes through them (SHARP)"},
                            {"type", "boolean"}};

@@ -120,14 +120,28 @@ struct OptionalFlopsRate {
   std::optional<FlopsPerSecond> Owner::*member;
 };
 
+// A value that only its owner can read, such as a list of NICs or an object within the object. The
+// schema leaves it open.
+template <class Owner>
+struct Own {
+  void (*read)(JsonObject& object, std::string_view key, Owner& owner);
+  nlohmann::ordered_json (*write)(const Owner& owner);  // null: left out
+};
+
 template <class Owner>
 struct Field {
   std::string_view key;
   std::string_view meaning;  // for editors; a phrase
   std::variant<Whole<Owner>, OptionalWhole<Owner>, Real<Owner>, Seed<Owner>, Flag<Owner>,
                Text<Owner>, Texts<Owner>, Wholes<Owner>, NamedWholes<Owner>, Choice<Owner>,
-               OptionalNumber<Owner>, OptionalTime<Owner>, OptionalFlopsRate<Owner>>
+               OptionalNumber<Owner>, OptionalTime<Owner>, OptionalFlopsRate<Owner>, Own<Owner>>
       kind;
+  // Asked after the fields before it were read. Where it says no, the field is unknown.
+  bool (*applies)(const Owner&) = nullptr;
+
+  [[nodiscard]] bool is_of(const Owner& owner) const {
+    return applies == nullptr || applies(owner);
+  }
 };
 
 namespace field {
@@ -219,6 +233,10 @@ void read(JsonObject& object, std::string_view key, const OptionalFlopsRate<Owne
           Owner& owner) {
   if (object.has(key)) owner.*kind.member = object.flops_rate(key);
 }
+template <class Owner>
+void read(JsonObject& object, std::string_view key, const Own<Owner>& kind, Owner& owner) {
+  kind.read(object, key, owner);
+}
 
 // --- writing: null where an optional field is absent ---
 
@@ -251,6 +269,10 @@ Json written(const OptionalTime<Owner>& kind, const Owner& owner) {
 template <class Owner>
 Json written(const OptionalFlopsRate<Owner>& kind, const Owner& owner) {
   return owner.*kind.member ? Json(exact_text(*(owner.*kind.member))) : Json();
+}
+template <class Owner>
+Json written(const Own<Owner>& kind, const Owner& owner) {
+  return kind.write(owner);
 }
 
 // --- the schema of one field, without its description ---
@@ -328,6 +350,10 @@ template <class Owner>
 Json schema(const OptionalFlopsRate<Owner>&, const Owner&) {
   return {{"type", "string"}, {"pattern", flops_rate_pattern()}};
 }
+template <class Owner>
+Json schema(const Own<Owner>&, const Owner&) {
+  return Json::object();
+}
 
 template <class Owner>
 bool is_required(const Field<Owner>& row) {
@@ -343,6 +369,7 @@ template <class Owner>
 [[nodiscard]] Owner read_fields(JsonObject& object, std::span<const Field<Owner>> rows,
                                 Owner owner) {
   for (const Field<Owner>& row : rows) {
+    if (!row.is_of(owner)) continue;
     std::visit([&](const auto& kind) { field::read(object, row.key, kind, owner); }, row.kind);
   }
   return owner;
@@ -354,6 +381,7 @@ template <class Owner>
                                                   const Owner& owner) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const Field<Owner>& row : rows) {
+    if (!row.is_of(owner)) continue;
     nlohmann::ordered_json value =
         std::visit([&](const auto& kind) { return field::written(kind, owner); }, row.kind);
     if (!value.is_null()) json[std::string(row.key)] = std::move(value);

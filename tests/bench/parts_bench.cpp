@@ -27,7 +27,7 @@ using namespace test;
 void cluster_build(benchmark::State& state) {
   const ClusterSpec spec{.node = load_node("dgx_h100"),
                          .nodes = static_cast<std::uint32_t>(state.range(0)),
-                         .fabric = {.kind = "rail_optimized", .radix = 128}};
+                         .fabric = {.kind = RailOptimized{.radix = 128}}};
   for (auto _ : state)
     state.counters["links"] = static_cast<double>(build_cluster(spec).links().size());
   state.counters["GPUs"] = static_cast<double>(gpu_count(spec));

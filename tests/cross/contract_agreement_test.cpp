@@ -79,7 +79,7 @@ RandomCase random_case(std::uint32_t seed) {
   ClusterSpec spec;
   spec.node = load_node(seed % 2 == 0 ? "dgx_a100_80gb" : "dgx_h100");
   spec.nodes = 2;
-  spec.fabric.kind = "rail_optimized";
+  spec.fabric.kind = RailOptimized{};
   result.cluster = std::make_unique<Cluster>(build_cluster(spec));
   result.partition = fold(*result.cluster, result.workload, CollectiveTransport(*result.cluster),
                           {.enabled = seed % 3 != 0, .drop_uncontended = seed % 4 != 3});

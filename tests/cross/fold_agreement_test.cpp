@@ -13,7 +13,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/workload/progress.hpp"
 #include "tests/sim/fold/slow_fold.hpp"
-#include "topologies/topology.hpp"
+#include "tests/topologies/clusters.hpp"
 
 namespace trainyard {
 namespace {
@@ -46,10 +46,8 @@ Cluster random_cluster(std::uint32_t seed, std::uint32_t nodes) {
   ClusterSpec spec;
   spec.node = load_node(node_types[random() % node_types.size()]);
   spec.nodes = nodes;
-  spec.fabric.kind = fabrics[random() % fabrics.size()];
-  spec.fabric.radix = 16;
-  spec.fabric.oversubscription = random() % 2 == 0 ? 1.0 : 3.0;
-  if (spec.fabric.kind == "single_switch") spec.fabric.oversubscription = 1.0;
+  const std::string& fabric = fabrics[random() % fabrics.size()];
+  spec.fabric.kind = fabric_named(fabric, 16, random() % 2 == 0 ? 1.0 : 3.0);
   // Every fifth seed has flows that a hash sends one way, every seventh a NIC that is dead or slow.
   if (seed % 5 == 3) {
     spec.fabric.routing = {
@@ -259,10 +257,9 @@ class LeafBorders : public testing::TestWithParam<std::uint32_t> {
     ClusterSpec spec;
     spec.node = load_node(seed % 2 == 0 ? "dgx_a100_80gb" : "dgx_h100");
     spec.nodes = 8;
-    spec.fabric.kind = seed % 3 == 0 ? "fat_tree3" : "fat_tree";
     oversubscription_ = seed % 4 < 2 ? 1.0 : 3.0;
-    spec.fabric.oversubscription = oversubscription_;
-    spec.fabric.radix = oversubscription_ > 1.0 ? 22 : 32;
+    spec.fabric.kind = fabric_named(seed % 3 == 0 ? "fat_tree3" : "fat_tree",
+                                    oversubscription_ > 1.0 ? 22 : 32, oversubscription_);
     cluster_ = std::make_unique<Cluster>(build_cluster(spec));
     workload_ = random_workload({.seed = seed, .ranks = 64, .events = 16});
   }
@@ -310,11 +307,10 @@ TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
     ClusterSpec spec;
     spec.node = load_node("dgx_a100_80gb");
     spec.nodes = 8;
-    spec.fabric.kind = "fat_tree";
-    spec.fabric.oversubscription = seed % 2 == 0 ? 1.0 : 3.0;
-    spec.fabric.radix = seed % 2 == 0 ? 32 : 22;
     // Distance would tell the ranks at a border from the others, whatever the links carry.
-    spec.fabric.hop_latency = {};
+    spec.fabric.kind = FatTree{.radix = seed % 2 == 0 ? 32U : 22U,
+                               .oversubscription = seed % 2 == 0 ? 1.0 : 3.0,
+                               .hop_latency = {}};
     const Cluster cluster = build_cluster(spec);
     const Workload workload = random_workload({.seed = seed, .ranks = 64, .events = 16});
     const CollectiveTransport transport(cluster);
@@ -343,7 +339,7 @@ TEST(EngineAgreement, WithoutContentionTheEnginesAreOne) {
     ClusterSpec spec;
     spec.node = load_node("dgx_a100_80gb");
     spec.nodes = 2;
-    spec.fabric.kind = seed % 2 == 0 ? "rail_optimized" : "fat_tree";
+    spec.fabric.kind = fabric_named(seed % 2 == 0 ? "rail_optimized" : "fat_tree");
     const Cluster cluster = build_cluster(spec);
     Workload workload = empty_workload();
     ProgramWriter program(workload, "everyone");

@@ -43,15 +43,15 @@ ClusterSpec random_spec(Draws& draws) {
   const Routing routing{
       .kind = draws.one_of<Routing::Kind>({Routing::Kind::Ideal, Routing::Kind::Ideal,
                                            Routing::Kind::Ecmp, Routing::Kind::RoundRobin})};
+  const std::uint32_t nodes = 2 + draws.below(30);
+  const auto fabric =
+      draws.one_of<std::string>({"single_switch", "rail_optimized", "rail_optimized", "fat_tree",
+                                 "fat_tree3", "multi_plane", "dual_tor", "torus", "dragonfly"});
+  const auto radix = draws.one_of<std::uint32_t>({4, 8, 16, 64});
+  const auto oversubscription = draws.one_of<double>({1.0, 1.0, 3.0});
   return {.node = std::move(node),
-          .nodes = 2 + draws.below(30),
-          .fabric = {.kind = draws.one_of<std::string>(
-                         {"single_switch", "rail_optimized", "rail_optimized", "fat_tree",
-                          "fat_tree3", "multi_plane", "dual_tor", "torus", "dragonfly"}),
-                     .radix = draws.one_of<std::uint32_t>({4, 8, 16, 64}),
-                     .oversubscription = draws.one_of<double>({1.0, 1.0, 3.0}),
-                     .nodes_per_unit = 0,
-                     .routing = routing}};
+          .nodes = nodes,
+          .fabric = {.kind = fabric_named(fabric, radix, oversubscription), .routing = routing}};
 }
 
 // Nothing where the fabric does not hold the nodes.

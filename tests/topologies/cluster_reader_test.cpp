@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/files.hpp"
 #include "tests/topologies/clusters.hpp"
@@ -35,13 +37,14 @@ TEST(ReadCluster, NodeByName) {
       "fabric": {"kind": "rail_optimized", "nodes_per_unit": 8, "hop_latency": "300 ns"}})");
   EXPECT_EQ(spec.node.gpu, "h100");
   EXPECT_EQ(gpu_count(spec), 128U);
-  EXPECT_EQ(spec.fabric.nodes_per_unit, 8U);
-  EXPECT_DOUBLE_EQ(spec.fabric.hop_latency.value(), 3e-7);
+  const auto& fabric = std::get<RailOptimized>(spec.fabric.kind);
+  EXPECT_EQ(fabric.nodes_per_unit, 8U);
+  EXPECT_DOUBLE_EQ(fabric.hop_latency.value(), 3e-7);
 }
 
 // Does a fabric without ports for its nodes say which file asks for it, and where?
 TEST(ReadCluster, WhatCannotBeBuiltIsAProblemOfTheFile) {
-  const ClusterSpec spec = nodes_of("dgx_h100", 64, {.kind = "fat_tree", .radix = 4});
+  const ClusterSpec spec = nodes_of("dgx_h100", 64, {.kind = FatTree{.radix = 4}});
   JsonFile file = JsonFile::parse("s.json", "{}");
   check_cluster_builds(file, "/cluster", spec);
   EXPECT_THAT(complaint([&] { file.finish(); }), HasSubstr("s.json: /cluster"));
@@ -55,7 +58,7 @@ TEST(ReadCluster, NodeInlineAndBack) {
   NodeSpec node = load_node("dgx_h100");
   node.name = "quiet";
   node.nic = BytesPerSecond{12.5e9};
-  ClusterSpec spec{.node = node, .nodes = 2, .fabric = {.kind = "fat_tree", .radix = 32}};
+  ClusterSpec spec{.node = node, .nodes = 2, .fabric = {.kind = FatTree{.radix = 32}}};
   const Json written = to_json(spec);
   const ClusterSpec again = read(written.dump());
   EXPECT_EQ(to_json(again), written);
@@ -65,10 +68,37 @@ TEST(ReadCluster, NodeInlineAndBack) {
 
 TEST(ReadCluster, EveryFabricReadsBack) {
   for (const FabricEntry& entry : fabrics()) {
-    const ClusterSpec spec = nodes_of("dgx_b200", 4, {.kind = std::string(entry.name)});
+    const ClusterSpec spec = nodes_of("dgx_b200", 4, {.kind = entry.defaults});
     const Json written = to_json(spec);
     EXPECT_EQ(written["node"], "dgx_b200");
     EXPECT_EQ(to_json(read(written.dump())), written);
+  }
+}
+
+TEST(ReadCluster, EveryFieldOfAFabricReadsBackAndNoOther) {
+  const std::map<std::string_view, Json> values = {
+      {"hop_latency", "1 us"},
+      {"dims", {2, 2}},
+      {"routing", {{"kind", "ecmp"}, {"seed", 7}, {"flows_per_connection", 2}}}};
+  const auto value = [&](std::string_view key) {
+    const auto found = values.find(key);
+    return found == values.end() ? Json(key.ends_with("oversubscription") ? Json(3.0) : Json(4))
+                                 : found->second;
+  };
+  std::set<std::string_view> keys;
+  for (const FabricEntry& entry : fabrics()) keys.insert(entry.keys.begin(), entry.keys.end());
+  EXPECT_EQ(keys.size(), 12U);
+  for (const FabricEntry& entry : fabrics()) {
+    Json fabric = {{"kind", entry.name}};
+    for (const std::string_view key : entry.keys) fabric[std::string(key)] = value(key);
+    const Json cluster = {{"node", "dgx_b200"}, {"nodes", 4}, {"fabric", fabric}};
+    EXPECT_EQ(to_json(read(cluster.dump()))["fabric"], fabric);
+    for (const std::string_view key : keys) {
+      if (entry.has(key)) continue;
+      Json other = cluster;
+      other["fabric"][std::string(key)] = value(key);
+      EXPECT_THAT(refusal(other.dump()), HasSubstr("means nothing to"));
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <variant>
 
 #include "sim/base/error.hpp"
 #include "topologies/topology.hpp"
@@ -9,12 +11,25 @@
 namespace trainyard {
 
 inline ClusterSpec nodes_of(const std::string& node, std::uint32_t nodes,
-                            FabricSpec fabric = {.kind = "single_switch"}) {
+                            FabricSpec fabric = {.kind = SingleSwitch{}}) {
   return {.node = load_node(node), .nodes = nodes, .fabric = std::move(fabric)};
 }
 
 inline Cluster h100s(std::uint32_t nodes) {
-  return build_cluster(nodes_of("dgx_h100", nodes, {.kind = "rail_optimized"}));
+  return build_cluster(nodes_of("dgx_h100", nodes, {.kind = RailOptimized{}}));
+}
+
+// The fabric of that name, its switches with so many ports and tapered so much where it has any.
+inline FabricKind fabric_named(std::string_view name, std::uint32_t radix = kUsualRadix,
+                               double oversubscription = 1.0) {
+  FabricKind fabric = find_fabric(name)->defaults;
+  std::visit(
+      [&](auto& kind) {
+        if constexpr (requires { kind.radix; }) kind.radix = radix;
+        if constexpr (requires { kind.oversubscription; }) kind.oversubscription = oversubscription;
+      },
+      fabric);
+  return fabric;
 }
 
 // What an InputError says, all its problems in lines; "" when nothing is thrown.

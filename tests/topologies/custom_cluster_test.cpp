@@ -85,7 +85,7 @@ class RoundTrip : public testing::TestWithParam<std::pair<std::string, std::stri
 
 TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
   const auto& [node, fabric] = GetParam();
-  const Cluster cluster = build_cluster(nodes_of(node, 3, {.kind = fabric}));
+  const Cluster cluster = build_cluster(nodes_of(node, 3, {.kind = fabric_named(fabric)}));
   const Json text = spelled_out(cluster);
   const Cluster again = build(text);
   EXPECT_EQ(spelled_out(again), text);

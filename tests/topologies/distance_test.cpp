@@ -63,7 +63,7 @@ void expect_shortest(const Cluster& cluster) {
 }
 
 ClusterSpec small(const std::string& kind) {
-  return nodes_of("dgx_h100", 12, {.kind = kind, .radix = 16});
+  return nodes_of("dgx_h100", 12, {.kind = fabric_named(kind, 16)});
 }
 
 class Distance : public testing::TestWithParam<std::string> {};
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(FatTrees, Distance,
 
 // Between all leaves of two halves there are more trunks than are kept.
 TEST(Trunk, IsTheSameWhenItIsAskedForAgain) {
-  const ClusterSpec spec = nodes_of("dgx_h100", 512, {.kind = "fat_tree3"});
+  const ClusterSpec spec = nodes_of("dgx_h100", 512, {.kind = FatTree3{}});
   const Cluster busy = build_cluster(spec);
   const Cluster fresh = build_cluster(spec);
   constexpr std::uint32_t kHalf = 2048;

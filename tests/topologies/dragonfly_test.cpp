@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-FabricSpec dragonfly(std::uint32_t radix) { return {.kind = "dragonfly", .radix = radix}; }
+FabricSpec dragonfly(std::uint32_t radix) { return {.kind = Dragonfly{.radix = radix}}; }
 
 // Kim et al. (ISCA'08): p = 4, a = 8, h = 4 make N = a p (a h + 1) = 1056 endpoints of 15-port
 // routers.
@@ -28,8 +28,7 @@ TEST(Dragonfly, BalancedSizesArePublishedOnes) {
 }
 
 TEST(Dragonfly, RefusesRoutersWithoutThePorts) {
-  FabricSpec fabric = dragonfly(16);
-  fabric.nics_per_router = 8;
+  const FabricSpec fabric{.kind = Dragonfly{.radix = 16, .nics_per_router = 8}};
   const std::string text = complaint([&] { (void)build_cluster(one_gpu_nodes(64, fabric)); });
   EXPECT_THAT(text, HasSubstr("/fabric/radix"));
   EXPECT_THAT(text, HasSubstr("needs 31 ports and has 16"));
@@ -56,8 +55,7 @@ TEST(Dragonfly, RoutesAreMinimal) {
 
 // Two groups of 8 routers share all of their 8 x h global cables.
 TEST(Dragonfly, BisectionOfTwoGroupsIsTheirGlobalCables) {
-  FabricSpec fabric = dragonfly(15);
-  fabric.global_links = 1;
+  const FabricSpec fabric{.kind = Dragonfly{.radix = 15, .global_links = 1}};
   const Cluster cluster = build_cluster(one_gpu_nodes(64, fabric));
   EXPECT_EQ(count_fabric(cluster).global_cables, 8U);
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 8 * 48.5e9);

@@ -17,7 +17,7 @@ namespace {
 Cluster hashed(std::uint32_t leaves, Routing routing) {
   // 16 ports: 8 nodes on a leaf, 8 uplinks.
   return build_cluster(
-      one_gpu_nodes(8 * leaves, {.kind = "fat_tree", .radix = 16, .routing = routing}));
+      one_gpu_nodes(8 * leaves, {.kind = FatTree{.radix = 16}, .routing = routing}));
 }
 
 // Flows on the fullest uplink when the 8 nodes of leaf a send to those of leaf b.
@@ -110,10 +110,9 @@ TEST(Ecmp, SeedDecidesAndNothingElse) {
 // Destinations dealt in turn: a shift by whole leaves meets no other flow, at any level.
 TEST(RoundRobin, ShiftsAreFreeOfCollisions) {
   for (const char* kind : {"fat_tree", "fat_tree3"}) {
-    const Cluster cluster =
-        build_cluster(one_gpu_nodes(128, {.kind = kind,
-                                          .radix = kind == std::string("fat_tree") ? 16U : 8U,
-                                          .routing = {.kind = Routing::Kind::RoundRobin}}));
+    const Cluster cluster = build_cluster(
+        one_gpu_nodes(128, {.kind = fabric_named(kind, kind == std::string("fat_tree") ? 16 : 8),
+                            .routing = {.kind = Routing::Kind::RoundRobin}}));
     for (const std::uint32_t by : {8U, 16U, 24U, 64U}) {
       std::vector<double> flows(cluster.links().size(), 0.0);
       for (std::uint32_t i = 0; i < 128; ++i)

@@ -25,7 +25,7 @@ constexpr auto kDevice = Fault::Part::Device;
 
 Cluster broken(std::vector<Fault> faults, const char* fabric = "rail_optimized",
                std::uint32_t nodes = 4) {
-  ClusterSpec spec = nodes_of("dgx_h100", nodes, {.kind = fabric});
+  ClusterSpec spec = nodes_of("dgx_h100", nodes, {.kind = fabric_named(fabric)});
   spec.faults = std::move(faults);
   return build_cluster(spec);
 }
@@ -122,7 +122,7 @@ TEST(Faults, PcieToTheNicMayBeSlow) {
 }
 
 TEST(Faults, DeadSpineLeavesTheOthers) {
-  ClusterSpec spec = one_gpu_nodes(64, {.kind = "fat_tree", .radix = 16});
+  ClusterSpec spec = one_gpu_nodes(64, {.kind = FatTree{.radix = 16}});
   const double whole = bisection_bandwidth(build_cluster(spec)).value();
   spec.faults = {{.part = kDevice, .device = "spine 0"}};
   const Cluster cluster = build_cluster(spec);
@@ -149,7 +149,7 @@ TEST(Faults, RefusesWhatCannotBeSurvived) {
   EXPECT_THAT(faulty_refusal(all), HasSubstr("/faults: they leave node 0 gpu 0 without a way"));
   EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "leaf 0"}}, "fat_tree"),
               HasSubstr("without a way to the network"));
-  ClusterSpec spec = one_gpu_nodes(8, {.kind = "fat_tree", .radix = 8});
+  ClusterSpec spec = one_gpu_nodes(8, {.kind = FatTree{.radix = 8}});
   spec.faults = {{.part = kLink, .from = "leaf 1", .to = "spine 0"}};
   EXPECT_THAT(complaint([&] { (void)build_cluster(spec); }),
               HasSubstr("cannot reach each other over the fabric"));
@@ -175,7 +175,7 @@ TEST(Faults, AreReadAndWritten) {
 }
 
 TEST(Faults, BreakACustomClusterToo) {
-  auto json = spelled_out(build_cluster(nodes_of("dgx_h100", 2, {.kind = "fat_tree"})));
+  auto json = spelled_out(build_cluster(nodes_of("dgx_h100", 2, {.kind = FatTree{}})));
   json["faults"] = {{{"device", "node 1 nic 3"}, {"dead", true}}};
   const Cluster cluster = build_cluster(read_faulty(json.dump()));
   EXPECT_EQ(nic_name(cluster, 11), "node 1 nic 0");

@@ -21,7 +21,7 @@ TEST(ExtraLatency, IsNothingAcrossOneSwitch) {
 // Reference 07 section 5: same rail in the same unit 1 switch, another rail or unit 3, beyond the
 // cores 5.
 TEST(ExtraLatency, GrowsWithSwitches) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, {.kind = "rail_optimized"}));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, {.kind = RailOptimized{}}));
   ASSERT_GT(count_fabric(cluster).cores, 0U);
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 8).value(), 0.0);
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 511 * 8).value(), 2 * kHop);
@@ -32,7 +32,7 @@ TEST(ExtraLatency, GrowsWithSwitches) {
 
 TEST(ExtraLatency, FollowsTheHopLatencyOfTheFabric) {
   const Cluster cluster = build_cluster(
-      one_gpu_nodes(64, {.kind = "fat_tree3", .radix = 8, .hop_latency = Seconds{2e-7}}));
+      one_gpu_nodes(64, {.kind = FatTree3{.radix = 8, .hop_latency = Seconds{2e-7}}}));
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), 0.0);
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 5).value(), 2 * 2e-7);
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 63).value(), 4 * 2e-7);
@@ -40,7 +40,7 @@ TEST(ExtraLatency, FollowsTheHopLatencyOfTheFabric) {
 
 TEST(ExtraLatency, OfATorusIsItsHops) {
   const Cluster cluster =
-      build_cluster(one_gpu_nodes(64, {.kind = "torus", .dims = {8, 8}, .cables = 1}));
+      build_cluster(one_gpu_nodes(64, {.kind = Torus{.dims = {8, 8}, .cables = 1}}));
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 1).value(), kHop);
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 7).value(), kHop);              // around
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4 * 8 + 4).value(), 8 * kHop);  // the farthest
@@ -61,7 +61,7 @@ TEST(ExtraLatency, OfATorusOfGpusIsItsFurtherHops) {
 // Two halls 100 km apart: 0.5 ms of fibre on the spine's cables (reference 07 section 8). The fast
 // spine does not help: half of the bytes go over the slow one.
 TEST(ExtraLatency, OfTheSlowestShortestPath) {
-  ClusterSpec spec = one_gpu_nodes(8, {.kind = "fat_tree", .radix = 8});
+  ClusterSpec spec = one_gpu_nodes(8, {.kind = FatTree{.radix = 8}});
   const Cluster level = build_cluster(spec);
   Wiring wiring = level.wiring();
   wiring.rewire([&](const Link& link) {
@@ -78,7 +78,7 @@ TEST(ExtraLatency, OfTheSlowestShortestPath) {
 
 // The same as adding up the links of a route that is one path.
 TEST(ExtraLatency, AgreesWithTheRouteItself) {
-  ClusterSpec spec = one_gpu_nodes(128, {.kind = "fat_tree3", .radix = 8});
+  ClusterSpec spec = one_gpu_nodes(128, {.kind = FatTree3{.radix = 8}});
   spec.fabric.routing.kind = Routing::Kind::Ecmp;
   const Cluster cluster = build_cluster(spec);
   for (std::uint32_t b = 1; b < 128; ++b) {

@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-FabricSpec planes(std::uint32_t radix = 64) { return {.kind = "multi_plane", .radix = radix}; }
-FabricSpec dual(std::uint32_t radix = 64) { return {.kind = "dual_tor", .radix = radix}; }
+FabricSpec planes(std::uint32_t radix = 64) { return {.kind = MultiPlane{{.radix = radix}}}; }
+FabricSpec dual(std::uint32_t radix = 64) { return {.kind = DualTor{{.radix = radix}}}; }
 
 // Eight planes of two levels of 64-port switches hold 8 x 2048 GPUs (reference: DeepSeek's
 // multi-plane fat-tree, up to 16 384 GPUs in two layers).
@@ -65,8 +65,7 @@ TEST(MultiPlane, GpusOnOneNicShareItsPlane) {
 // Alibaba HPN: 128 hosts with 8 rails, every NIC on two leaves of 128 downlinks: 1024 GPUs on 16
 // leaves.
 TEST(DualTor, CountsOfTheHpnSegment) {
-  FabricSpec fabric = dual(256);
-  fabric.nodes_per_unit = 128;
+  const FabricSpec fabric{.kind = DualTor{{.radix = 256, .nodes_per_unit = 128}}};
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 128, fabric));
   EXPECT_EQ(cluster.gpus().size(), 1024U);
   const FabricCount count = count_fabric(cluster);

@@ -12,8 +12,6 @@
 namespace trainyard {
 namespace {
 
-FabricSpec fabric_of(const std::string& kind) { return {.kind = kind}; }
-
 // Out minus in of every device that the route touches.
 std::map<DeviceId, double> balance(const Cluster& cluster, const Route& route) {
   std::map<DeviceId, double> net;
@@ -42,8 +40,7 @@ TEST_P(EveryFabric, ConservesFlowAtEveryDevice) {
   for (const Kind routing : {Kind::Ideal, Kind::Ecmp, Kind::RoundRobin}) {
     const Cluster cluster =
         build_cluster(nodes_of("dgx_h100", 12,
-                               {.kind = GetParam(),
-                                .radix = 16,
+                               {.kind = fabric_named(GetParam(), 16),
                                 .routing = {.kind = routing, .flows_per_connection = 3}}));
     for (std::uint32_t a = 0; a < 96; a += 5) {
       for (std::uint32_t b = 0; b < 96; ++b) {
@@ -66,8 +63,7 @@ TEST_P(EveryFabric, CountsTheSwitchesOfARoute) {
   for (const Routing::Kind routing : {Routing::Kind::Ideal, Routing::Kind::Ecmp}) {
     const Cluster cluster =
         build_cluster(nodes_of("dgx_h100", 12,
-                               {.kind = GetParam(),
-                                .radix = 16,
+                               {.kind = fabric_named(GetParam(), 16),
                                 .routing = {.kind = routing, .flows_per_connection = 3}}));
     // Global links count for three, and routers of a torus are switches or NICs.
     const bool told = GetParam() != "dragonfly" && GetParam() != "torus";
@@ -123,7 +119,7 @@ TEST(Route, BetweenNodesUsesTheOwnNic) {
 }
 
 TEST(Route, SpreadsOverAllSpines) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 64, fabric_of("rail_optimized")));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 64, {.kind = RailOptimized{}}));
   ASSERT_EQ(count_fabric(cluster).spines, 8U);
   int up = 0;
   for (const RouteHop& hop : cluster.router().route(0, 63 * 8)) {
@@ -135,7 +131,7 @@ TEST(Route, SpreadsOverAllSpines) {
 }
 
 TEST(Route, RailAlignedCrossesOneLeaf) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 32, fabric_of("rail_optimized")));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 32, {.kind = RailOptimized{}}));
   for (std::uint32_t a = 0; a < 8; ++a) {
     for (std::uint32_t b = 8; b < 16; ++b) {
       const Route route = cluster.router().route_rail_aligned(a, b);
@@ -155,7 +151,7 @@ TEST(Route, RailAlignedCrossesOneLeaf) {
 }
 
 TEST(Route, EqualRailsStayBelowTheCores) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, fabric_of("rail_optimized")));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, {.kind = RailOptimized{}}));
   ASSERT_EQ(count_fabric(cluster).cores, 64U);
   for (const RouteHop& hop : cluster.router().route_rail_aligned(0, 511 * 8 + 5)) {
     EXPECT_NE(cluster.link(hop.link).kind, LinkKind::SpineCore);
@@ -187,7 +183,7 @@ std::vector<std::uint32_t> shifted(std::uint32_t gpus, std::uint32_t by) {
 
 TEST(Route, PermutationTrafficRunsAtFullRate) {
   for (const char* kind : {"fat_tree", "rail_optimized", "fat_tree3"}) {
-    ClusterSpec spec = nodes_of("dgx_h100", 32, {.kind = kind, .radix = 32});
+    ClusterSpec spec = nodes_of("dgx_h100", 32, {.kind = fabric_named(kind, 32)});
     const Cluster cluster = build_cluster(spec);
     for (const std::uint32_t by : {8U, 13U, 64U, 128U, 200U}) {
       EXPECT_LE(worst_load(cluster, shifted(256, by)), 1.0 + 1e-12) << kind << " by " << by;
@@ -201,7 +197,7 @@ TEST(Route, PermutationTrafficRunsAtFullRate) {
 
 TEST(Route, OversubscribedUplinksCarryAsManyFlowsAsTheRatio) {
   const Cluster cluster = build_cluster(
-      nodes_of("dgx_h100", 48, {.kind = "fat_tree", .radix = 32, .oversubscription = 3.0}));
+      nodes_of("dgx_h100", 48, {.kind = FatTree{.radix = 32, .oversubscription = 3.0}}));
   // 24 NICs on a leaf, 8 uplinks; everybody sends half-way across.
   EXPECT_NEAR(worst_load(cluster, shifted(384, 192)), 3.0, 1e-12);
 }

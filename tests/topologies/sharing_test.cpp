@@ -101,7 +101,7 @@ TEST(Sharing, TwoGpusHalveTheirNic) {
 // that leaves its leaf). 24 NICs on a leaf with 8 uplinks, 48 nodes on 2 leaves: 24/47 of the bytes
 // cross.
 TEST(Sharing, OversubscribedAllToAllIsBoundedByTheUplinks) {
-  ClusterSpec spec = one_gpu_nodes(48, {.kind = "fat_tree", .radix = 32, .oversubscription = 3.0});
+  ClusterSpec spec = one_gpu_nodes(48, {.kind = FatTree{.radix = 32, .oversubscription = 3.0}});
   const Cluster cluster = build_cluster(spec);
   ASSERT_EQ(count_fabric(cluster).leaves, 2U);
   const double bytes = 1e6;  // from each to each
@@ -120,10 +120,10 @@ TEST(Sharing, OversubscribedAllToAllIsBoundedByTheUplinks) {
 
 // The same through the engine, smaller: 6 NICs over 2 uplinks, every GPU sends across.
 TEST(Sharing, OversubscribedExchangeTakesTheRatioAsLong) {
-  ClusterSpec spec = one_gpu_nodes(12, {.kind = "fat_tree", .radix = 8, .oversubscription = 3.0});
+  ClusterSpec spec =
+      one_gpu_nodes(12, {.kind = FatTree{.radix = 8, .oversubscription = 3.0, .hop_latency = {}}});
   spec.node.latency = {};
   spec.node.nic_latency = {};
-  spec.fabric.hop_latency = {};
   const Cluster cluster = build_cluster(spec);
   std::vector<Flow> flows;
   for (std::uint32_t i = 0; i < 12; ++i) flows.push_back({i, (i + 6) % 12, 97 * kGiga / 6});

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 FabricSpec torus(std::vector<std::uint32_t> dims, std::uint32_t cables = 1) {
-  return {.kind = "torus", .dims = std::move(dims), .cables = cables};
+  return {.kind = Torus{.dims = std::move(dims), .cables = cables}};
 }
 
 TEST(Torus, BalancedDimensionsHaveTheLeastSum) {
@@ -50,7 +50,7 @@ TEST(TorusFabric, CountsRoutersAndCables) {
   EXPECT_EQ(count.local_cables, 2U * 192U);
   EXPECT_EQ(count.leaf_spine_cables, 0U);
   // Without a number, as many cables as a node has NICs; without dimensions, three balanced ones.
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 27, {.kind = "torus"}));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 27, {.kind = Torus{}}));
   EXPECT_EQ(count_fabric(cluster).local_cables, 8U * 81U);
 }
 

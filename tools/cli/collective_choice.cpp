@@ -133,9 +133,10 @@ void check_shape(const MeasuredTimes& measured, const Cluster& cluster,
 
 ClusterSpec chosen_cluster(const StudyChoice& choice) {
   if (!choice.cluster.empty()) return read_cluster_file(choice.cluster);
-  std::vector<std::string> fabric_names;
-  for (const FabricEntry& fabric : fabrics()) fabric_names.emplace_back(fabric.name);
-  if (std::find(fabric_names.begin(), fabric_names.end(), choice.fabric) == fabric_names.end()) {
+  const FabricEntry* fabric = find_fabric(choice.fabric);
+  if (fabric == nullptr) {
+    std::vector<std::string> fabric_names;
+    for (const FabricEntry& known : fabrics()) fabric_names.emplace_back(known.name);
     refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
            suggestion(choice.fabric, fabric_names));
   }
@@ -143,7 +144,8 @@ ClusterSpec chosen_cluster(const StudyChoice& choice) {
   if (choice.nodes > kNodesMost)
     refuse("--nodes", fmt::format("{} are more than {}", choice.nodes, kNodesMost),
            "use as many as there are in a cluster");
-  return {.node = load_node(choice.node), .nodes = choice.nodes, .fabric = {.kind = choice.fabric}};
+  return {
+      .node = load_node(choice.node), .nodes = choice.nodes, .fabric = {.kind = fabric->defaults}};
 }
 
 std::optional<MeasuredTimes> chosen_measured(const StudyChoice& choice) {

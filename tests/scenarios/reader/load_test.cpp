@@ -15,7 +15,7 @@ TEST(LoadScenario, ReadsWhatIsGivenAndFillsInTheRest) {
   EXPECT_EQ(s.description, "a sample");
   EXPECT_EQ(s.plan.architecture.layers, 96);
   EXPECT_EQ(s.cluster.nodes, 8U);
-  EXPECT_EQ(s.cluster.fabric.kind, "rail_optimized");
+  EXPECT_EQ(s.cluster.fabric.kind, FabricKind(RailOptimized{}));
   EXPECT_EQ(s.plan.parallelism.tensor, 8);
   EXPECT_TRUE(s.plan.parallelism.sequence_parallel);
   EXPECT_EQ(s.plan.training.precision, DataType::Fp16);

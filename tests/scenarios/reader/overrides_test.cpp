@@ -32,7 +32,7 @@ TEST(Overrides, ValuesAreJsonAndBareWordsAreText) {
   EXPECT_EQ(s.plan.training.recompute, Recompute::Selective);
   EXPECT_FALSE(s.plan.parallelism.sequence_parallel);
   EXPECT_EQ(s.plan.training.precision, DataType::Bf16);
-  EXPECT_EQ(s.cluster.fabric.hop_latency, Seconds{7e-7});
+  EXPECT_EQ(std::get<RailOptimized>(s.cluster.fabric.kind).hop_latency, Seconds{7e-7});
   EXPECT_EQ(s.assumptions, std::vector<std::string>{"one"});
 }
 

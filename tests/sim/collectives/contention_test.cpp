@@ -168,7 +168,7 @@ TEST(Contention, AnAllToAllBesideAnAllReduceHalvesBoth) {
 // The GPUs of a dead rail share the NIC of another, whose PCIe link (48 GB/s) both rings cross:
 // those two take twice as long, the six others what they took.
 TEST(Contention, ADeadRailSlowsItselfAndItsHost) {
-  ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = "rail_optimized"}};
+  ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = RailOptimized{}}};
   spec.node.latency = {};
   spec.faults = {{.part = Fault::Part::Rail, .rail = 2}};
   const Cluster cluster = build_cluster(spec);

@@ -62,7 +62,7 @@ TEST(Levels, OfPartsOfATorusAreTheDimensionsTheyHave) {
 
 TEST(Levels, OfATorusOfNodesAreTheNodeAndTheDimensions) {
   const Levels levels =
-      all_levels(build_cluster(nodes_of("dgx_h100", 8, {.kind = "torus", .dims = {4, 2}})));
+      all_levels(build_cluster(nodes_of("dgx_h100", 8, {.kind = Torus{.dims = {4, 2}}})));
   EXPECT_THAT(levels.sizes, ElementsAre(8, 4, 2));
   EXPECT_THAT(levels.kinds,
               ElementsAre(LevelKind::Node, LevelKind::Dimension, LevelKind::Dimension));
@@ -72,7 +72,7 @@ TEST(Levels, OfATorusOfNodesAreTheNodeAndTheDimensions) {
 
 // Routers of 15 ports: 4 NICs each, 8 to a group.
 TEST(Levels, OfADragonflyAreRoutersAndGroups) {
-  const FabricSpec fabric{.kind = "dragonfly", .radix = 15};
+  const FabricSpec fabric{.kind = Dragonfly{.radix = 15}};
   EXPECT_THAT(all_levels(build_cluster(one_gpu_nodes(64, fabric))).sizes, ElementsAre(4, 8, 2));
   EXPECT_THAT(all_levels(build_cluster(nodes_of("dgx_h100", 8, fabric))).sizes,
               ElementsAre(8, 4, 2));
@@ -80,11 +80,11 @@ TEST(Levels, OfADragonflyAreRoutersAndGroups) {
 
 TEST(Levels, OfPlanesAndDualLeavesAreNodesAndPods) {
   EXPECT_THAT(
-      all_levels(build_cluster(nodes_of("dgx_h100", 16, {.kind = "multi_plane", .radix = 16})))
+      all_levels(build_cluster(nodes_of("dgx_h100", 16, {.kind = MultiPlane{{.radix = 16}}})))
           .sizes,
       ElementsAre(8, 8, 2));
   EXPECT_THAT(
-      all_levels(build_cluster(nodes_of("dgx_h100", 8, {.kind = "dual_tor", .nodes_per_unit = 4})))
+      all_levels(build_cluster(nodes_of("dgx_h100", 8, {.kind = DualTor{{.nodes_per_unit = 4}}})))
           .sizes,
       ElementsAre(8, 4, 2));
 }
@@ -123,7 +123,7 @@ void expect_agreement(const Cluster& cluster, CollectiveOp op, const char* name,
 }
 
 TEST(TorusLevels, AgreeStepByStep) {
-  const FabricSpec torus{.kind = "torus", .dims = {4, 2}, .cables = 1};
+  const FabricSpec torus{.kind = Torus{.dims = {4, 2}, .cables = 1}};
   for (const CollectiveOp op :
        {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
     expect_agreement(torus_of_gpus({4, 3}), op, "multi_level", {1 << 10, 12 << 20});
@@ -158,10 +158,10 @@ constexpr NamedRow kStepSynchronous[] = {
 // Sixteen nodes on four leaves under spines, and on eight under pods and cores: hops across leaves
 // and pods pass two and four switches more, at 2 us each.
 TEST(HopLatency, FluidAndStepwiseAgreeAcrossLeavesAndPods) {
-  for (const char* kind : {"fat_tree", "fat_tree3"}) {
-    const std::uint32_t radix = kind == std::string("fat_tree") ? 8 : 4;
-    const Cluster cluster = build_cluster(
-        one_gpu_nodes(16, {.kind = kind, .radix = radix, .hop_latency = Seconds{2e-6}}));
+  const FabricKind leaves = FatTree{.radix = 8, .hop_latency = Seconds{2e-6}};
+  const FabricKind pods = FatTree3{.radix = 4, .hop_latency = Seconds{2e-6}};
+  for (const FabricKind& fabric : {leaves, pods}) {
+    const Cluster cluster = build_cluster(one_gpu_nodes(16, {.kind = fabric}));
     ASSERT_GT(cluster.latency().extra(0, 15).value(), 3e-6);
     for (const NamedRow& row : kStepSynchronous)
       expect_agreement(cluster, row.op, row.name, {1 << 10, 1 << 22, std::int64_t{1} << 32});
@@ -170,8 +170,8 @@ TEST(HopLatency, FluidAndStepwiseAgreeAcrossLeavesAndPods) {
 
 // 15 steps of a pass at the slowest hop, that across leaves: 14 us and two cables of 2 us.
 TEST(HopLatency, OfARingIsThatOfItsSlowestHop) {
-  const Cluster cluster = build_cluster(
-      one_gpu_nodes(16, {.kind = "fat_tree", .radix = 8, .hop_latency = Seconds{2e-6}}));
+  const Cluster cluster =
+      build_cluster(one_gpu_nodes(16, {.kind = FatTree{.radix = 8, .hop_latency = Seconds{2e-6}}}));
   const std::vector<std::uint32_t> gpus = gpus_of(16);
   const auto phases = find_algorithm(CollectiveOp::AllGather, "ring")
                           ->phases({.cluster = cluster, .gpus = gpus}, Bytes{0.0});
@@ -183,7 +183,7 @@ TEST(HopLatency, OfARingIsThatOfItsSlowestHop) {
 // NCCL's model counts N-1 steps across the network a pass, messages wait for the slowest hop in
 // each; chunks climb a tree hop by hop. The row's bound says how far that is.
 TEST(HopLatency, RingsAndTreesOverNodesKeepTheirBound) {
-  ClusterSpec spec = nodes_of("dgx_h100", 4, {.kind = "rail_optimized"});
+  ClusterSpec spec = nodes_of("dgx_h100", 4, {.kind = RailOptimized{}});
   spec.node.gpus = spec.node.nics = spec.node.gpus_per_cpu = 2;
   spec.node.gpus_per_pcie_switch = 1;
   const Cluster cluster = build_cluster(spec);

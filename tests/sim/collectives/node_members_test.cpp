@@ -23,7 +23,7 @@ std::vector<LinkLoad> round(const GroupPlace& place, const Roles& roles) {
 }
 
 TEST(NodeMembers, LoadTheSameLinksOfAnotherNodeOfTheirPattern) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = "fat_tree"}));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const Roles gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const NodeMembers here(place, Roles{1, 3, 4});
@@ -42,7 +42,7 @@ TEST(NodeMembers, LoadTheSameLinksOfAnotherNodeOfTheirPattern) {
 }
 
 TEST(NodeMembers, AreNotLikeThoseInOtherPlacesOrInAnotherOrder) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = "fat_tree"}));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const Roles gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const NodeMembers here(place, Roles{1, 3, 4});

@@ -59,7 +59,7 @@ TEST(Sharp, GathersAndScattersClimbTreesOfSwitches) {
   for (const std::uint32_t nics : {4U, 2U}) {
     ClusterSpec spec = {.node = load_node("dgx_h100"),
                         .nodes = 4,
-                        .fabric = {.kind = "fat_tree", .radix = 2 * nics, .reduces = true}};
+                        .fabric = {.kind = FatTree{.radix = 2 * nics}, .reduces = true}};
     spec.node.gpus = 4;
     spec.node.nics = nics;
     const Cluster cluster = build_cluster(spec);
@@ -120,7 +120,7 @@ TEST(Sharp, RefusesWithARemedy) {
 // roots spread over the spines.
 TEST(Sharp, TreesOfAFatTree) {
   const Cluster cluster = build_cluster(
-      {.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = "fat_tree", .radix = 16}});
+      {.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = FatTree{.radix = 16}}});
   const auto gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const SharpPlan plan = sharp_plan(place, InNode::Direct);
@@ -139,7 +139,7 @@ TEST(Sharp, TreesOfAFatTree) {
 TEST(Sharp, NcclTakesAFabricThatReduces) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
                                          .nodes = 4,
-                                         .fabric = {.kind = "rail_optimized", .reduces = true}});
+                                         .fabric = {.kind = RailOptimized{}, .reduces = true}});
   const nccl::NcclTransport transport(cluster, {});
   const auto gpus = gpus_of(32);
   std::set<std::string> taken;
@@ -157,7 +157,7 @@ TEST(Sharp, NcclTakesAFabricThatReduces) {
 // One leaf for a rail: no switch above it takes part.
 TEST(Sharp, TreeOfARailIsItsLeaf) {
   const Cluster cluster = build_cluster(
-      {.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = "rail_optimized"}});
+      {.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = RailOptimized{}}});
   const auto rail = gpus_of(4, 8);
   const auto tree = reduction_tree({.cluster = cluster, .gpus = rail}, {0, 1, 2, 3}, 0);
   ASSERT_TRUE(tree.has_value());

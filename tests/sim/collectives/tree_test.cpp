@@ -113,7 +113,7 @@ TEST(Tree, LargeBuffersUseEveryRail) {
 
 // Nodes of a pattern are told by one of them: each edge loads what it would by itself.
 TEST(Tree, NodesOfAPatternAreLoadedAlike) {
-  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = "fat_tree"}));
+  const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const std::vector<Chain> chains = double_tree_chains(place, Bytes{4.0});

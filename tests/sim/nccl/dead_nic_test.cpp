@@ -14,7 +14,7 @@
 #include "sim/nccl/transport.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
 #include "tests/sim/collectives/test_workloads.hpp"
-#include "topologies/topology.hpp"
+#include "tests/topologies/clusters.hpp"
 
 namespace trainyard::nccl {
 namespace {
@@ -27,7 +27,7 @@ Cluster h100_nodes(std::uint32_t nodes, std::vector<Fault> faults,
   ClusterSpec spec;
   spec.node = load_node("dgx_h100");
   spec.nodes = nodes;
-  spec.fabric.kind = fabric;
+  spec.fabric.kind = fabric_named(fabric);
   spec.faults = std::move(faults);
   return build_cluster(spec);
 }

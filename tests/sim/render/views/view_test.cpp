@@ -15,7 +15,7 @@ using testing::StartsWith;
 
 TEST(TopologyTable, CountsWhatIsThere) {
   const std::string text =
-      topology_table(build_cluster(nodes_of("dgx_h100", 32, {.kind = "rail_optimized"})));
+      topology_table(build_cluster(nodes_of("dgx_h100", 32, {.kind = RailOptimized{}})));
   EXPECT_THAT(text, StartsWith("32 x dgx_h100, rail_optimized\n256 GPUs (h100, 79.65 GiB usable"));
   EXPECT_THAT(text, HasSubstr("gpu                256         8\n"));
   EXPECT_THAT(text, HasSubstr("spine                4         -\n"));
@@ -111,25 +111,24 @@ ClusterSpec with_fault(ClusterSpec spec, Fault fault) {
 
 std::vector<Fabric> drawn_fabrics() {
   const FabricSpec ecmp{
-      .kind = "fat_tree",
-      .radix = 8,
+      .kind = FatTree{.radix = 8},
       .routing = {.kind = Routing::Kind::Ecmp, .seed = 7, .flows_per_connection = 4}};
   return {
       // 8 NICs; two rings of four wires, four wires of two cables across.
       {"torus",
-       one_gpu_nodes(8, {.kind = "torus", .dims = {4, 2}, .cables = 1}),
+       one_gpu_nodes(8, {.kind = Torus{.dims = {4, 2}, .cables = 1}}),
        8 + 8 + 4,
        "router 7",
        {"8 x dgx_h100, torus", "between neighbours 16, between groups 0"}},
       // 64 NICs; two groups of 8 routers, 28 cables each; 32 global ones in bundles of 4.
       {"dragonfly",
-       one_gpu_nodes(64, {.kind = "dragonfly", .radix = 15}),
+       one_gpu_nodes(64, {.kind = Dragonfly{.radix = 15}}),
        64 + 56 + 8,
        "router 15",
        {"between neighbours 56, between groups 32", "global"}},
       // A leaf a plane.
       {"multi_plane",
-       nodes_of("dgx_h100", 4, {.kind = "multi_plane"}),
+       nodes_of("dgx_h100", 4, {.kind = MultiPlane{}}),
        32,
        "leaf 7",
        {"node to leaf 32, leaf to spine 0", "leaf                 8         -"}},
@@ -137,7 +136,7 @@ std::vector<Fabric> drawn_fabrics() {
       // four
       // spines.
       {"dual_tor",
-       nodes_of("dgx_h100", 4, {.kind = "dual_tor"}),
+       nodes_of("dgx_h100", 4, {.kind = DualTor{}}),
        64 + 2 * 8 * 4,
        "leaf 15",
        {"node to leaf 64, leaf to spine 512", "24.25 GB/s"}},
@@ -151,7 +150,7 @@ std::vector<Fabric> drawn_fabrics() {
        {"routing       ecmp, 4 flows per connection, seed 7", "fat_tree, ecmp"}},
       // The NICs of a rail have lost their leaf, which still has its four spines.
       {"dead rail",
-       with_fault(nodes_of("dgx_h100", 4, {.kind = "rail_optimized"}),
+       with_fault(nodes_of("dgx_h100", 4, {.kind = RailOptimized{}}),
                   {.part = Fault::Part::Rail, .rail = 2}),
        32 - 4 + 8 * 4,
        "leaf 7",
@@ -174,7 +173,7 @@ TEST(TopologyViews, DrawAndCountEveryKindOfFabric) {
 
 TEST(TopologyDot, CollapsesManyNodesAndSaysSo) {
   const std::string text =
-      topology_dot(build_cluster(nodes_of("dgx_h100", 65, {.kind = "fat_tree"})));
+      topology_dot(build_cluster(nodes_of("dgx_h100", 65, {.kind = FatTree{}})));
   EXPECT_THAT(text, HasSubstr("each node is one box: there are more than 64"));
   EXPECT_THAT(text, HasSubstr("[label=\"node 64\", shape=box3d];"));
   EXPECT_THAT(text, Not(HasSubstr("gpu")));

@@ -97,7 +97,7 @@ TEST_F(OwnMachine, RowsOfTrainingRunOnTheClusterBesideThem) {
   const Scenario s = scenario();
   EXPECT_EQ(s.cluster.nodes, 2U);
   EXPECT_EQ(s.cluster.node.gpu, "h200");
-  EXPECT_EQ(s.cluster.fabric.kind, "fat_tree");
+  EXPECT_TRUE(std::holds_alternative<FatTree>(s.cluster.fabric.kind));
   EXPECT_EQ(s.framework, "megatron_bridge");
   EXPECT_TRUE(s.plan.training.fused_loss) << "a default of that framework";
 }

@@ -7,13 +7,13 @@
 
 #include "sim/base/error.hpp"
 #include "topologies/clos.hpp"
-#include "topologies/fabric.hpp"
+#include "topologies/draft.hpp"
 
 namespace trainyard {
 
-void draw_multi_plane(const ClusterSpec& spec, Draft& draft) {
-  const std::uint32_t radix = spec.fabric.radix;
-  const std::uint32_t down = downlinks(radix, spec.fabric.oversubscription);
+void draw_fabric(const MultiPlane& fabric, const ClusterSpec& spec, Draft& draft) {
+  const std::uint32_t radix = fabric.radix;
+  const std::uint32_t down = downlinks(radix, fabric.oversubscription);
   const std::uint32_t leaves = down == 0 ? 0 : (spec.nodes + down - 1) / down;
   if (down == 0 || leaves > radix) {
     throw InputError(Problem{
@@ -30,14 +30,31 @@ void draw_multi_plane(const ClusterSpec& spec, Draft& draft) {
       const std::size_t nic = std::size_t{node} * spec.node.nics + plane;
       draft.cable(draft.nics[nic], switches[node / down], wire);
     }
-    if (leaves > 1 &&
-        !join_two_tiers(spec, switches, uplinks(down, spec.fabric.oversubscription), draft)) {
+    if (leaves > 1 && !join_two_tiers(spec, {radix, fabric.hop_latency}, switches,
+                                      uplinks(down, fabric.oversubscription), draft)) {
       throw InputError(
           Problem{"", "/fabric/radix",
                   fmt::format("spines of {} ports are too small for {} leaves", radix, leaves),
                   "raise radix"});
     }
   }
+}
+
+// Two leaves (top-of-rack switches) for every NIC, as Alibaba's HPN has them (Qian et al.,
+// SIGCOMM'24): each of a NIC's two ports has half of its rate and hangs on a leaf of its own plane,
+// and the planes meet nowhere but in the NICs. Each plane is rail-optimised. With one leaf dead a
+// NIC keeps half of its rate.
+//
+// HPN itself: 2 x 200 Gb/s a NIC, 8 rails, leaves of 128 downlinks at 200 Gb/s: 1024 GPUs in a unit
+// of 16 leaves.
+
+void draw_fabric(const DualTor& fabric, const ClusterSpec& spec, Draft& draft) {
+  constexpr int kPlanes = 2;
+  ClusterSpec plane = spec;
+  plane.node.nic = spec.node.nic / kPlanes;
+  plane.node.nic_nominal = spec.node.nic_nominal / kPlanes;
+  for (int i = 0; i < kPlanes; ++i)
+    draw_fabric(static_cast<const RailOptimized&>(fabric), plane, draft);
 }
 
 }  // namespace trainyard

@@ -1,0 +1,77 @@
+// Kinds of fields that the descriptions of hardware share, for rows of tables (sim/base/field.hpp).
+//
+//   {"radix", "ports of a switch", count<&FatTree::radix, 2>()},
+//   {"hop_latency", "of one cable", time<&FatTree::hop_latency>()},
+//
+// Hardware is there or left out: a wire without capacity is a wire left out, and a GPU without
+// memory none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/field.hpp"
+#include "sim/base/json_reader.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+inline constexpr std::int64_t kPartsMost = 65536;  // of a kind in a node, or ports of a switch
+
+template <auto member>
+struct MemberOf;
+template <class Class, class Value, Value Class::*member>
+struct MemberOf<member> {
+  using Owner = Class;
+};
+template <auto member>
+using OwnerOf = typename MemberOf<member>::Owner;
+
+// Of a field that is left out, the member's default stands, or it is reported.
+enum class Absent : bool { Default, Reported };
+
+// A number of parts.
+template <auto member, std::int64_t least = 1, Absent absent = Absent::Default,
+          std::int64_t most = kPartsMost>
+constexpr Own<OwnerOf<member>> count() {
+  using Owner = OwnerOf<member>;
+  return {[](JsonObject& object, std::string_view key, Owner& owner) {
+            IntegerRule rule{.least = least, .most = most};
+            if (absent == Absent::Default) rule.fallback = owner.*member;
+            owner.*member = static_cast<std::uint32_t>(object.integer(key, rule));
+          },
+          [](const Owner& owner) { return nlohmann::ordered_json(owner.*member); }};
+}
+
+template <auto member, Absent absent = Absent::Default>
+constexpr Own<OwnerOf<member>> time() {
+  using Owner = OwnerOf<member>;
+  return {[](JsonObject& object, std::string_view key, Owner& owner) {
+            owner.*member =
+                absent == Absent::Default ? object.time(key, owner.*member) : object.time(key);
+          },
+          [](const Owner& owner) { return nlohmann::ordered_json(exact_text(owner.*member)); }};
+}
+
+// The "collective_latency" object: launch, intra_step, inter_step.
+[[nodiscard]] CollectiveLatency read_latency(JsonObject object);
+[[nodiscard]] nlohmann::ordered_json to_json(const CollectiveLatency& latency);
+
+// As JsonObject::rate(); a zero is reported, with the remedy.
+[[nodiscard]] BytesPerSecond positive_rate(JsonObject& object, std::string_view key,
+                                           std::string_view remedy,
+                                           std::optional<BytesPerSecond> fallback = {});
+// As JsonObject::bytes(); a zero, which would stand for memory nobody knows, is reported.
+[[nodiscard]] Bytes gpu_memory(JsonObject& object, std::string_view key,
+                               std::optional<Bytes> fallback = {});
+
+// Sizes of the dimensions of a torus: [4, 4, 2]. Empty where what stands there was reported.
+[[nodiscard]] std::vector<std::uint32_t> read_dims(JsonObject& object, std::string_view key);
+
+// A list such as [2, 3]; `what` they number, for the message.
+[[nodiscard]] std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key,
+                                                      std::string_view what);
+
+}  // namespace trainyard
