@@ -14,7 +14,7 @@ nccl::Options nccl_options(const CollectiveChoice& choice) {
 }
 
 Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
-                     JoinGround* ground) {
+                     AlikePlaces* places) {
   const CollectiveChoice& choice = question.collectives;
   std::optional<CollectiveProfile> profile;
   if (!choice.profile.empty()) profile = read_collective_profile(choice.profile);
@@ -24,16 +24,13 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
   const FoldOptions options{.enabled = question.fold,
                             .drop_uncontended = true,
                             .order = lowered.order.get(),
-                            .ground = ground};
+                            .places = places};
   Folded folded;
   folded.partition = fold(cluster, *lowered.workload, transport, options);
   folded.carriers = carriers(*lowered.workload, folded.partition, transport);
   folded.approximations = nccl_approximations(*lowered.workload, cluster, chosen.nccl());
-  if (question.reasons) {
-    FoldOptions again = options;
-    again.ground = nullptr;
-    folded.reasons = fold_reasons(cluster, *lowered.workload, transport, again, folded.partition);
-  }
+  if (question.reasons)
+    folded.reasons = fold_reasons(cluster, *lowered.workload, transport, options, folded.partition);
   return folded;
 }
 

@@ -31,10 +31,10 @@ struct FoldQuestion {
   bool operator==(const FoldQuestion&) const = default;
 };
 
-// `ground`: of this cluster, used up; null: it is found. Throws InputError for a malformed profile
+// `places`: of this cluster; null: they are found. Throws InputError for a malformed profile
 // of collectives and RefusedCall for an algorithm that cannot run in its group.
 [[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,
-                                   const FoldQuestion& question, JoinGround* ground);
+                                   const FoldQuestion& question, AlikePlaces* places);
 
 [[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
 

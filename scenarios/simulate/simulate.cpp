@@ -15,9 +15,9 @@
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stopwatch.hpp"
 #include "sim/base/beside.hpp"
+#include "sim/contention/alike_places.hpp"
+#include "sim/contention/joint_graph.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/fold/join_ground.hpp"
-#include "sim/fold/joint_graph.hpp"
 
 namespace trainyard {
 
@@ -31,8 +31,7 @@ struct Step {
   std::shared_ptr<const Lowered> lowered = {};
   const Scenario* software = nullptr;  // null: it is not known
   std::string engine = {};
-  // Belongs to the cluster and is used up by the fold; nothing: the fold finds it.
-  std::optional<JoinGround> ground = {};
+  std::optional<AlikePlaces> places = {};  // of the cluster; nothing: the fold finds them
 };
 
 void check_stop(const SimulateOptions& options) {
@@ -52,7 +51,7 @@ Step lower(const Scenario& scenario, const std::shared_ptr<const Cluster>& clust
   Step step{.cluster = cluster, .software = &scenario, .engine = scenario.engine};
   const auto lower_it = [&] {
     return beside(
-        is_large(*cluster), [&] { step.ground.emplace(*cluster); },
+        is_large(*cluster), [&] { step.places.emplace(*cluster); },
         [&] { return lower_scenario(scenario, *cluster); });
   };
   // Stepwise collectives are spelled out in the workload, as NCCL chooses them on these links.
@@ -70,8 +69,8 @@ std::shared_ptr<const Folded> fold(Step& step, const SimulateOptions& options, M
       .reasons = options.fold_reasons};
   return memo.get<Folded>(
       [&] {
-        JoinGround* const ground = step.ground ? &*step.ground : nullptr;
-        return fold_workload(*step.lowered, *step.cluster, question, ground);
+        AlikePlaces* const places = step.places ? &*step.places : nullptr;
+        return fold_workload(*step.lowered, *step.cluster, question, places);
       },
       step.cluster, step.lowered, question);
 }
@@ -134,7 +133,7 @@ Result simulate(Step step, RunFacts facts, const SimulateOptions& options, Memo&
   std::vector<Cost> costs;
   std::shared_ptr<const Folded> folded;
   beside(
-      step.ground.has_value(),  // else this is no first simulation, and prices are known
+      step.places.has_value(),  // else this is no first simulation, and prices are known
       [&] { costs = price_kernels(*step.lowered, pricings, interferes, what_if); },
       [&] { folded = fold(step, options, memo); });
   check_stop(options);

@@ -8,7 +8,7 @@ namespace trainyard {
 
 double chain_seconds_alone(const Cluster& cluster, const Partition& partition,
                            const FlowClass& flow) {
-  double rate = flow.rate_without_company.value_or(flow.rate_cap_bytes_per_s);
+  double rate = flow.rate_alone.value_or(flow.rate_cap_bytes_per_s);
   for (const FlowClass::Weight& weight : flow.weights) {
     if (!weight.contended) continue;  // is in the cap, or cannot limit
     const Link& link = cluster.link(partition.links[weight.link_class].representative);

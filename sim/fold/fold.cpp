@@ -75,8 +75,8 @@ class Describer {
   Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
       : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
 
-  Partition described(const Cluster& cluster, const Contention& contention) {
-    LinkClasses links = classify_links(cluster, joint_, contention, of_.links, of_.shapes);
+  Partition described(const Cluster& cluster, const LinkLimits& limits) {
+    LinkClasses links = classify_links(cluster, joint_, limits, of_.links, of_.shapes);
     beside(
         is_large(cluster), [&] { describe_links(cluster, links); },
         [&] {
@@ -101,11 +101,11 @@ class Describer {
       if (link_class == result_.links.size()) {
         result_.links.push_back({.representative = joint_.links[i], .members = 0});
       }
-      result_.links[link_class].members += joint_.bundle_size[joint_.links[i]];
+      result_.links[link_class].members += joint_.parallel_links[joint_.links[i]];
     }
-    // The others of a bundle stand behind its lowest.
+    // Parallel links stand behind the lowest of them.
     for (LinkId link = 0; link < class_of.size(); ++link)
-      class_of[link] = class_of[joint_.bundle_of[link]];
+      class_of[link] = class_of[joint_.parallel_of[link]];
   }
 
   void describe_loads(std::vector<std::vector<ClassLoad>> loads) {
@@ -214,7 +214,7 @@ class Describer {
         continue;
       }
       const Key key{shape_class(group, chain), rounded_key(chain.payload_bytes),
-                    rounded_key(chain.rate_cap_bytes_per_s), company_key(chain)};
+                    rounded_key(chain.rate_cap_bytes_per_s), alone_key(chain)};
       const auto [entry, fresh] = known.try_emplace(key, distinct.size());
       if (fresh) {
         distinct.push_back(chain);
@@ -233,7 +233,7 @@ class Describer {
                    .members = chain.count * result_.groups[group_class].members,
                    .payload_bytes = chain.payload_bytes,
                    .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
-                   .rate_without_company = chain.rate_without_company,
+                   .rate_alone = chain.rate_alone,
                    .weights = {}};
     const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, chain);
     const double members = flow.members;
@@ -262,13 +262,14 @@ class Describer {
 
 Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
                const FoldOptions& options) {
-  const ClosedPhases priced = price_alone(cluster, workload, transport, options);
+  const Contention found =
+      find_contention(cluster, workload, transport, contention_options(options));
   std::optional<FoldingGraph> folding;
-  if (options.enabled) folding.emplace(cluster, workload, priced, Chains::InGroups);
-  VertexClasses classes = folding ? refined(*folding) : each_its_own(workload, priced.joint);
+  if (options.enabled) folding.emplace(cluster, workload, found, Chains::InGroups);
+  VertexClasses classes = folding ? refined(*folding) : each_its_own(workload, found.joint);
   folding.reset();
-  return Describer(workload, priced.joint, std::move(classes), options.enabled)
-      .described(cluster, priced.contention);
+  return Describer(workload, found.joint, std::move(classes), options.enabled)
+      .described(cluster, found.limits);
 }
 
 }  // namespace trainyard

@@ -8,12 +8,12 @@
 // total on K).
 //
 // With `drop_uncontended` only loads that can ever matter to another flow take part
-// (contention.hpp): links that can never fill, and links that a chain surely has to itself, tell no
-// ranks apart. What they would have limited is in the flow's rate cap, so times are the same, and
-// far fewer classes are needed: the rings of a step on a non-blocking fabric fold to one class per
-// pipeline stage, however the fabric lies around them. Such loads are still described, on classes
-// of links that carry exactly the same, so that bytes are right on every single link; weights with
-// `contended` false are for reports, never for prices.
+// (sim/contention/link_limits.hpp): links that can never fill, and links that a chain surely has to
+// itself, tell no ranks apart. What they would have limited is in the flow's rate cap, so times are
+// the same, and far fewer classes are needed: the rings of a step on a non-blocking fabric fold to
+// one class per pipeline stage, however the fabric lies around them. Such loads are still
+// described, on classes of links that carry exactly the same, so that bytes are right on every
+// single link; weights with `contended` false are for reports, never for prices.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@
 
 namespace trainyard {
 
+class AlikePlaces;
 class CallOrder;
-class JoinGround;
 
 struct RankClass {
   RankId representative = 0;
@@ -72,7 +72,7 @@ struct FlowClass {
   double rate_cap_bytes_per_s = 0.0;  // infinity: none
   // Set where the cap holds what other chains of the same phase take (closed_phases.hpp): the cap
   // without them, for engines that know no contention.
-  std::optional<double> rate_without_company = {};
+  std::optional<double> rate_alone = {};
   // What all members together put on any one link of a class, relative to payload_bytes.
   struct Weight {
     std::uint32_t link_class = 0;
@@ -108,7 +108,7 @@ struct FoldOptions {
   bool enabled = true;            // false: every rank, group and link is its own class
   bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
   CallOrder* order = nullptr;     // of this workload, known from folds before; null: it is found
-  JoinGround* ground = nullptr;   // of this cluster, used up by the fold; null: it is found
+  AlikePlaces* places = nullptr;  // of this cluster, known from before; null: they are found
 };
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.

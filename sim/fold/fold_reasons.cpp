@@ -30,10 +30,10 @@ constexpr std::size_t kMostCompared = 64;
 
 class ReasonSearch {
  public:
-  ReasonSearch(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced)
-      : folding_(cluster, workload, priced, Chains::Apart),
+  ReasonSearch(const Cluster& cluster, const Workload& workload, const Contention& found)
+      : folding_(cluster, workload, found, Chains::Apart),
         history_(refine_with_history(folding_.graph, folding_.colours)),
-        words_(cluster, workload, priced, folding_) {}
+        words_(cluster, workload, found, folding_) {}
 
   [[nodiscard]] std::uint32_t parting(RankId a, RankId b) const { return history_.parting(a, b); }
 
@@ -189,8 +189,9 @@ std::vector<ClassReason> fold_reasons(const Cluster& cluster, const Workload& wo
                                       const Transport& transport, const FoldOptions& options,
                                       const Partition& partition) {
   TY_CHECK(options.enabled);
-  const ClosedPhases priced = price_alone(cluster, workload, transport, options);
-  const ReasonSearch search(cluster, workload, priced);
+  const Contention found =
+      find_contention(cluster, workload, transport, contention_options(options));
+  const ReasonSearch search(cluster, workload, found);
   std::vector<ClassReason> reasons{{.rank_class = 0}};
   for (std::uint32_t rank_class = 1; rank_class < partition.ranks.size(); ++rank_class)
     reasons.push_back(reason_of(cluster, workload, partition, search, rank_class));

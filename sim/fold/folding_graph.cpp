@@ -1,8 +1,6 @@
 #include "sim/fold/folding_graph.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -59,7 +57,7 @@ void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t cal
   if (chain.shape >= keys.size()) keys.resize(chain.shape + std::size_t{1}, {kShape});
   keys[chain.shape].insert(keys[chain.shape].end(), {call, phase, rounded_key(chain.payload_bytes),
                                                      rounded_key(chain.rate_cap_bytes_per_s),
-                                                     company_key(chain), chain.count});
+                                                     alone_key(chain), chain.count});
 }
 
 // A shape is known by the chains that have it: by traffic, then by shape of the group.
@@ -115,7 +113,7 @@ void add_group_colours(Colours& colours, const Workload& workload, const JointGr
   }
 }
 
-// Links are of few wires, and most are in no bundle.
+// Links are of few wires, and most are parallel to none.
 std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster,
                                         const JointGraph& joint) {
   const Wiring& wiring = cluster.wiring();
@@ -126,7 +124,7 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   for (const LinkId id : joint.links) {
     const Wire& wire = wiring.wire(id);
     std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
-    const std::uint32_t size = joint.bundle_size[id];
+    const std::uint32_t size = joint.parallel_links[id];
     if (size == 1 && known != kNone) {
       result.push_back(known);
       continue;
@@ -139,26 +137,26 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   return result;
 }
 
-bool is_contended(const LinkCrossings::Crossing& crossing) { return crossing.contended != 0; }
+bool is_contended(const LinkUsers::User& user) { return user.contended != 0; }
 
 // Positions in JointGraph::links of those on which chains may meet, ascending.
-std::vector<std::uint32_t> contended_links(const ClosedPhases& priced) {
+std::vector<std::uint32_t> contended_links(const Contention& found) {
   std::vector<std::uint32_t> result;
-  for (std::uint32_t i = 0; i < priced.joint.links.size(); ++i)
-    if (std::ranges::any_of(priced.contention.crossings.of(priced.joint.links[i]), is_contended))
+  for (std::uint32_t i = 0; i < found.joint.links.size(); ++i)
+    if (std::ranges::any_of(found.limits.users.of(found.joint.links[i]), is_contended))
       result.push_back(i);
   return result;
 }
 
 // By kind, and those of shapes by link.
-std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingGraph& base) {
-  const JointGraph& joint = priced.joint;
-  const auto crossings = [&](std::uint32_t i) {
-    return priced.contention.crossings.of(joint.links[base.contended[i]]);
+std::vector<LabelledEdge> joint_edges(const Contention& found, const FoldingGraph& base) {
+  const JointGraph& joint = found.joint;
+  const auto users = [&](std::uint32_t i) {
+    return found.limits.users.of(joint.links[base.contended[i]]);
   };
   std::size_t meetings = 0;
   for (std::uint32_t i = 0; i < base.contended.size(); ++i)
-    meetings += static_cast<std::size_t>(std::ranges::count_if(crossings(i), is_contended));
+    meetings += static_cast<std::size_t>(std::ranges::count_if(users(i), is_contended));
   std::vector<LabelledEdge> edges;
   edges.reserve(joint.memberships.size() + (base.links - base.shapes) + meetings);
   for (const Membership& member : joint.memberships)
@@ -168,67 +166,28 @@ std::vector<LabelledEdge> joint_edges(const ClosedPhases& priced, const FoldingG
     if (here >= base.shapes) edges.push_back({base.groups + joint.group_of_shape[shape], here, 0});
   }
   for (std::uint32_t i = 0; i < base.contended.size(); ++i)
-    for (const LinkCrossings::Crossing& crossing : crossings(i))
-      if (is_contended(crossing))
-        edges.push_back({base.vertex_of_shape[crossing.shape], base.links + i, crossing.load});
+    for (const LinkUsers::User& user : users(i))
+      if (is_contended(user))
+        edges.push_back({base.vertex_of_shape[user.shape], base.links + i, user.load});
   return edges;
-}
-
-// What a chain's uncontended links allow becomes a cap of its own. Groups that do the same and
-// whose shapes may go as fast still do the same.
-void cap_chains(JointGraph& joint, const Contention& contention) {
-  std::vector<std::vector<GroupCall>> capped;
-  std::unordered_map<Key, std::uint32_t, KeyHash> known;
-  Key key;
-  for (GroupId group = 0; group < joint.traffic_of.size(); ++group) {
-    const auto rates =
-        std::span(contention.rate_alone).subspan(joint.first_shape[group], joint.shapes_of(group));
-    key.assign(1, joint.traffic_of[group]);
-    for (const double rate : rates) key.push_back(std::bit_cast<std::uint64_t>(rate));
-    auto place = known.find(key);
-    if (place == known.end()) {
-      place = known.emplace(key, vertices_of(capped)).first;
-      capped.push_back(joint.calls_of(group));
-      for (GroupCall& made : capped.back())
-        for (ShapedPhase& phase : made.phases)
-          for (ShapedChain& chain : phase.chains)
-            chain.rate_cap_bytes_per_s = std::min(chain.rate_cap_bytes_per_s, rates[chain.shape]);
-    }
-    joint.traffic_of[group] = place->second;
-  }
-  joint.traffic = std::move(capped);
 }
 
 }  // namespace
 
-ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
-                         const Transport& transport, const FoldOptions& options) {
-  JointGraph joint = join(cluster, workload, transport, options.ground);
-  if (!options.drop_uncontended) {
-    Contention all = all_contended(cluster, joint);
-    return {std::move(joint), std::move(all)};
-  }
-  std::optional<CallOrder> found_here;
-  CallOrder& order = options.order != nullptr ? *options.order : found_here.emplace(workload);
-  Contention found = find_contention(cluster, workload, joint, order);
-  cap_chains(joint, found);
-  return close_phases(cluster, std::move(joint), std::move(found));
-}
-
-std::uint64_t company_key(const ShapedChain& chain) {
-  return rounded_key(chain.rate_without_company.value_or(chain.rate_cap_bytes_per_s));
+std::uint64_t alone_key(const ShapedChain& chain) {
+  return rounded_key(chain.rate_alone.value_or(chain.rate_cap_bytes_per_s));
 }
 
 FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
-                           const ClosedPhases& priced, Chains chains)
+                           const Contention& found, Chains chains)
     : groups(vertices_of(workload.ranks)),
       shapes(groups + vertices_of(workload.groups)),
-      links(place_shapes(priced.joint, chains)),
-      contended(contended_links(priced)),
+      links(place_shapes(found.joint, chains)),
+      contended(contended_links(found)),
       end(links + vertices_of(contended)),
       graph(beside(
-          is_large(cluster), [&] { colour(cluster, workload, priced.joint); },
-          [&] { return LabelledGraph(end, joint_edges(priced, *this)); })) {}
+          is_large(cluster), [&] { colour(cluster, workload, found.joint); },
+          [&] { return LabelledGraph(end, joint_edges(found, *this)); })) {}
 
 // Returns the vertex after the last.
 std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains) {

@@ -6,8 +6,8 @@
 // known by their colour alone and are no vertices. The one shape of a group is where the group is:
 // the two are one vertex, unless chains are to be spoken of by themselves.
 //
-//   const ClosedPhases priced = price_alone(cluster, workload, transport, true);
-//   const FoldingGraph folding(cluster, workload, priced, Chains::InGroups);
+//   const Contention found = find_contention(cluster, workload, transport, {});
+//   const FoldingGraph folding(cluster, workload, found, Chains::InGroups);
 //   refine(folding.graph, folding.colours);
 #pragma once
 
@@ -15,26 +15,26 @@
 #include <vector>
 
 #include "sim/base/refinement.hpp"
-#include "sim/fold/closed_phases.hpp"
+#include "sim/contention/link_limits.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
 
-// The joint graph with what can be said of chains before any class is: rate caps where they are
-// alone, times where they meet only their own phase. Without `drop_uncontended` every load counts
-// as contended.
-[[nodiscard]] ClosedPhases price_alone(const Cluster& cluster, const Workload& workload,
-                                       const Transport& transport, const FoldOptions& options);
+[[nodiscard]] inline ContentionOptions contention_options(const FoldOptions& options) {
+  return {.drop_uncontended = options.drop_uncontended,
+          .order = options.order,
+          .places = options.places};
+}
 
-// What tells chains of one shape and phase apart: the rate they have without company.
-[[nodiscard]] std::uint64_t company_key(const ShapedChain& chain);
+// What tells chains of one shape and phase apart: the rate they have alone.
+[[nodiscard]] std::uint64_t alone_key(const ShapedChain& chain);
 
 // Whether a group's only shape is a vertex of its own.
 enum class Chains : std::uint8_t { InGroups, Apart };
 
 struct FoldingGraph {
-  FoldingGraph(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced,
+  FoldingGraph(const Cluster& cluster, const Workload& workload, const Contention& found,
                Chains chains);
 
   // First vertex of each kind: ranks from 0, then groups, shapes (with vertices of their own),

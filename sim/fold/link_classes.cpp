@@ -25,9 +25,9 @@ class LoadSums {
       : joint_(joint), shape_classes_(shape_classes), place_(classes, kNone) {}
 
   // By class; until the next link is asked for.
-  std::span<const Load> of(std::span<const LinkCrossings::Crossing> crossings) {
+  std::span<const Load> of(std::span<const LinkUsers::User> users) {
     sums_.clear();
-    for (const auto& [shape, load, contended] : crossings) {
+    for (const auto& [shape, load, contended] : users) {
       const std::uint32_t shape_class = shape_classes_[shape];
       std::uint32_t& place = place_[shape_class];
       if (place == kNone) {
@@ -91,18 +91,18 @@ class LoadLists {
 };
 
 // The number in `lists` of what is on each link in use, by link of the cluster. A link that another
-// stands for carries the same, and nobody meets on it. The lists of the upper half of the links are
+// implies carries the same, and nobody meets on it. The lists of the upper half of the links are
 // found apart and then joined, as if they had been found after those of the lower.
 std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGraph& joint,
-                                         const Contention& contention,
+                                         const LinkLimits& limits,
                                          const std::vector<std::uint32_t>& shape_classes,
                                          std::uint32_t classes, LoadLists& lists) {
-  std::vector<std::uint32_t> list_of(contention.stands.size(), kNone);
+  std::vector<std::uint32_t> list_of(limits.implied_by.size(), kNone);
   const auto take = [&](std::span<const LinkId> links, LoadLists& found) {
     LoadSums sums(joint, shape_classes, classes);
     for (const LinkId link : links)
-      if (contention.stands[link] == link)
-        list_of[link] = found.number(sums.of(contention.crossings.of(link)));
+      if (limits.implied_by[link] == link)
+        list_of[link] = found.number(sums.of(limits.users.of(link)));
   };
   const auto lower = std::span(joint.links).first(joint.links.size() / 2);
   const auto upper = std::span(joint.links).subspan(lower.size());
@@ -113,9 +113,9 @@ std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGrap
   for (std::uint32_t list = 0; list < of_upper.size(); ++list)
     joined.push_back(lists.number(of_upper.list(list)));
   for (const LinkId link : upper)
-    if (contention.stands[link] == link) list_of[link] = joined[list_of[link]];
+    if (limits.implied_by[link] == link) list_of[link] = joined[list_of[link]];
   for (const LinkId link : joint.links)
-    if (const LinkId other = contention.stands[link]; other != link)
+    if (const LinkId other = limits.implied_by[link]; other != link)
       list_of[link] = lists.uncontended(list_of[other]);
   return list_of;
 }
@@ -140,7 +140,7 @@ class ClassNames {
 }  // namespace
 
 LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
-                           const Contention& contention,
+                           const LinkLimits& limits,
                            const std::vector<std::uint32_t>& refined_links,
                            const std::vector<std::uint32_t>& shape_classes) {
   LinkClasses result;
@@ -151,7 +151,7 @@ LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
   result.loads_of_shape_class.resize(shape_class_count);
   LoadLists lists;
   const std::vector<std::uint32_t> list_of =
-      lists_by_link(cluster, joint, contention, shape_classes, shape_class_count, lists);
+      lists_by_link(cluster, joint, limits, shape_classes, shape_class_count, lists);
   result.of_link.reserve(joint.links.size());
   ClassNames names;
   for (std::size_t i = 0; i < joint.links.size(); ++i) {

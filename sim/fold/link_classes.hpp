@@ -4,15 +4,15 @@
 // contended or not, are one class. So a link class has one answer to "how many bytes", for reports
 // as well as for prices.
 //
-//   LinkClasses links = classify_links(cluster, joint, contention, refined_links, refined_shapes);
+//   LinkClasses links = classify_links(cluster, joint, limits, refined_links, refined_shapes);
 //   links.loads_of_shape_class[shape_class][0].together;
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "sim/fold/contention.hpp"
-#include "sim/fold/joint_graph.hpp"
+#include "sim/contention/joint_graph.hpp"
+#include "sim/contention/link_limits.hpp"
 
 namespace trainyard {
 
@@ -32,7 +32,7 @@ struct LinkClasses {
 
 // `refined_links` is by position in JointGraph::links, `shape_classes` by shape.
 [[nodiscard]] LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
-                                         const Contention& contention,
+                                         const LinkLimits& limits,
                                          const std::vector<std::uint32_t>& refined_links,
                                          const std::vector<std::uint32_t>& shape_classes);
 

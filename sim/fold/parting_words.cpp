@@ -145,7 +145,7 @@ std::string PartingWords::rate_text(const Use& use, std::uint32_t shape) const {
   std::optional<Link> slowest;
   for (const auto& [id, load] : joint_.shape(shape)) {
     const double left = cluster_.link(id).capacity.value() / joint_.loads[load];
-    if (contention_.slack[id] || left >= least) continue;
+    if (limits_.redundant[id] || left >= least) continue;
     least = left;
     slowest = cluster_.link(id);
   }
@@ -167,7 +167,7 @@ PartingWord PartingWords::of_chains(std::uint32_t a, std::uint32_t b) const {
       return {PartingCause::Chain, fmt::format("{} in {}, not {}", bytes_text(here[i]),
                                                call_text(here[i].call), bytes_text(there[i]))};
     }
-    if (company_key(x) == company_key(y) &&
+    if (alone_key(x) == alone_key(y) &&
         rounded_key(x.rate_cap_bytes_per_s) == rounded_key(y.rate_cap_bytes_per_s))
       continue;
     return {PartingCause::Chain, fmt::format("{} at {}, not {}", call_text(here[i].call),

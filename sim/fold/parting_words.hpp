@@ -37,12 +37,12 @@ struct PartingWord {
 // Refers to what it is made of.
 class PartingWords {
  public:
-  PartingWords(const Cluster& cluster, const Workload& workload, const ClosedPhases& priced,
+  PartingWords(const Cluster& cluster, const Workload& workload, const Contention& found,
                const FoldingGraph& folding)
       : cluster_(cluster),
         workload_(workload),
-        joint_(priced.joint),
-        contention_(priced.contention),
+        joint_(found.joint),
+        limits_(found.limits),
         folding_(folding) {}
 
   // "rank", "data group", "chain", "link".
@@ -76,7 +76,7 @@ class PartingWords {
   const Cluster& cluster_;
   const Workload& workload_;
   const JointGraph& joint_;
-  const Contention& contention_;
+  const LinkLimits& limits_;
   const FoldingGraph& folding_;
 };
 

@@ -1,7 +1,7 @@
 // Flows that start together and share links with nobody but each other.
 //
 // What they do to each other is settled when they start: rates are max-min fair until the first
-// ends, then anew for the rest (sim/fold/max_min.hpp). The same flows start together again in
+// ends, then anew for the rest (sim/contention/max_min.hpp). The same flows start together again in
 // every microbatch, so their ends are worked out once and are timers from then on. When a flow
 // comes that shares a link with one of them, the cohort is broken up: what is left of its flows
 // becomes company, which SimGrid prices.
@@ -27,7 +27,7 @@
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/pricing.hpp"
 #include "sim/engine/simgrid/platform.hpp"
-#include "sim/fold/max_min.hpp"
+#include "sim/contention/max_min.hpp"
 
 namespace trainyard {
 

@@ -181,7 +181,7 @@ class Folding {
     if (needed_s > transfer_s * kFull) return folded(bytes);
     for (FlowClass& flow : partition.flows) {
       flow.rate_cap_bytes_per_s = flow.payload_bytes / transfer_s;
-      if (flow.rate_without_company) flow.rate_without_company = flow.rate_cap_bytes_per_s;
+      if (flow.rate_alone) flow.rate_alone = flow.rate_cap_bytes_per_s;
     }
     for (auto& calls : partition.phases)
       for (auto& made : calls)

@@ -1,13 +1,12 @@
 // Are bundles the links that every route loads alike, and does one of them stand for all?
-#include "sim/cluster/link_bundles.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "sim/fold/joint_graph.hpp"
+#include "sim/cluster/link_bundles.hpp"
+#include "sim/contention/joint_graph.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 
@@ -26,7 +25,7 @@ std::size_t bundles_of(const Cluster& cluster) {
 
 // Three leaves of four nodes on two spines: 48 NVLinks, PCIe links and ports each way, and a pair
 // of links up and a pair down for each leaf.
-TEST(LinkBundles, PairTheLinksToEqualSpines) {
+TEST(ParallelLinks, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const LinkBundles& bundles = cluster.router().bundles();
   std::map<LinkId, std::vector<LinkId>> members;
@@ -58,14 +57,14 @@ TEST(LinkBundles, PairTheLinksToEqualSpines) {
   EXPECT_EQ(pairs, 6U);
 }
 
-TEST(LinkBundles, AreNoneBesideASlowLink) {
+TEST(ParallelLinks, AreNoneBesideASlowLink) {
   HandCluster shape{.nodes = 12};
   EXPECT_EQ(hand_cluster(shape).links().size() - bundles_of(hand_cluster(shape)), 6U);
   shape.speed = {{{"leaf 1", "spine 1"}, 0.5}};
   EXPECT_EQ(hand_cluster(shape).links().size(), bundles_of(hand_cluster(shape)));
 }
 
-TEST(LinkBundles, AreNoneWhereAHashChooses) {
+TEST(ParallelLinks, AreNoneWhereAHashChooses) {
   const Cluster ideal = hand_cluster({.nodes = 8});
   ClusterFacts facts = ideal.facts();
   facts.routing.kind = Routing::Kind::Ecmp;
@@ -73,24 +72,24 @@ TEST(LinkBundles, AreNoneWhereAHashChooses) {
   EXPECT_EQ(bundles_of(hashed), hashed.links().size());
 }
 
-// Of a shape, with all links of a bundle and of a row.
+// Of a shape, with all parallel links.
 std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape) {
   std::map<LinkId, double> loads;
-  for (LinkId link = 0; link < joint.bundle_of.size(); ++link) {
+  for (LinkId link = 0; link < joint.parallel_of.size(); ++link) {
     for (const auto& [lowest, load] : joint.shape(shape)) {
-      if (joint.row_of[joint.bundle_of[link]] == lowest) loads[link] = joint.loads[load];
+      if (joint.parallel_of[link] == lowest) loads[link] = joint.loads[load];
     }
   }
   return loads;
 }
 
-TEST(LinkBundles, LoseNothingInTheJointGraph) {
+TEST(ParallelLinks, LoseNothingInTheJointGraph) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload =
       training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
   const RingTransport transport(cluster);
   const JointGraph bundled = join(cluster, workload, transport);
-  const JointGraph plain = join_unbundled(cluster, workload, transport);
+  const JointGraph plain = join_link_by_link(cluster, workload, transport);
   EXPECT_LT(bundled.shape_loads.size(), plain.shape_loads.size());
   ASSERT_EQ(bundled.group_of_shape, plain.group_of_shape);
   for (std::uint32_t shape = 0; shape < plain.group_of_shape.size(); ++shape) {
@@ -124,12 +123,12 @@ class OneSpine final : public Transport {
   RingTransport ring_;
 };
 
-TEST(LinkBundles, HoldOnlyWhileLoadedAlike) {
+TEST(ParallelLinks, HoldOnlyWhileLoadedAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12});
   const JointGraph joint = join(cluster, workload, OneSpine(cluster));
-  for (LinkId link = 0; link < joint.bundle_of.size(); ++link)
-    EXPECT_EQ(joint.bundle_of[link], link);
+  for (LinkId link = 0; link < joint.parallel_of.size(); ++link)
+    EXPECT_EQ(joint.parallel_of[link], link);
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
-#include "sim/fold/joint_graph.hpp"
+#include "sim/contention/joint_graph.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "sim/base/beside.hpp"
 #include "sim/base/mixed.hpp"
-#include "sim/fold/group_shapes.hpp"
-#include "sim/fold/join_ground.hpp"
+#include "sim/contention/group_shapes.hpp"
 
 namespace trainyard {
 
@@ -21,11 +21,11 @@ class Joiner {
          AlikePlaces* places)
       : cluster_(cluster), workload_(workload), transport_(transport), places_(places) {}
 
-  // Nothing where a chain loads the links of a bundle or of a row unequally.
-  std::optional<JointGraph> joined(LinkStanding standing) {
-    joint_.bundle_of = std::move(standing.bundle_of);
-    joint_.bundle_size = std::move(standing.bundle_size);
-    joint_.row_of = std::move(standing.row_of);
+  // `parallel_of` is by link, as the graph's. Nothing where a chain loads parallel links unequally.
+  std::optional<JointGraph> joined(std::vector<LinkId> parallel_of) {
+    joint_.parallel_links.assign(parallel_of.size(), 0);
+    for (const LinkId lowest : parallel_of) ++joint_.parallel_links[lowest];
+    joint_.parallel_of = std::move(parallel_of);
     std::optional<GroupShapes> shapes;
     const GroupShapes::Given given{.cluster = cluster_,
                                    .workload = workload_,
@@ -98,7 +98,7 @@ class Joiner {
     std::vector<bool> used(cluster_.links().size(), false);
     for (const ShapeLoad& load : joint_.shape_loads) used[load.link] = true;
     for (LinkId link = 0; link < used.size(); ++link) {
-      if (used[joint_.row_of[link]]) joint_.links.push_back(link);
+      if (used[link]) joint_.links.push_back(link);
     }
   }
 
@@ -115,23 +115,23 @@ class Joiner {
 
 }  // namespace
 
-// Where a transport loads switches by name, or begins at a NIC, links are no longer alike.
+// Where a transport loads switches by name, parallel links are no longer alike.
 JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport,
-                JoinGround* ground) {
-  std::optional<JoinGround> found_here;
-  if (ground == nullptr) ground = &found_here.emplace(cluster);
-  Joiner rows(cluster, workload, transport, &ground->places());
-  if (auto joint = rows.joined(ground->take_standing())) return std::move(*joint);
-  Joiner bundles(cluster, workload, transport, &ground->places());
-  if (auto joint = bundles.joined(link_standing(cluster, Standing::Bundles)))
+                AlikePlaces* places) {
+  std::optional<AlikePlaces> found_here;
+  if (places == nullptr) places = &found_here.emplace(cluster);
+  Joiner joiner(cluster, workload, transport, places);
+  const LinkId links = cluster.wiring().link_count();
+  if (auto joint = joiner.joined(cluster.router().bundles().of_each(links)))
     return std::move(*joint);
-  return join_unbundled(cluster, workload, transport);
+  return join_link_by_link(cluster, workload, transport);
 }
 
-JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
-                          const Transport& transport) {
-  Joiner joiner(cluster, workload, transport, nullptr);
-  return joiner.joined(link_standing(cluster, Standing::None)).value();
+JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
+                             const Transport& transport) {
+  std::vector<LinkId> itself(cluster.wiring().link_count());
+  std::iota(itself.begin(), itself.end(), 0U);
+  return Joiner(cluster, workload, transport, nullptr).joined(std::move(itself)).value();
 }
 
 bool is_large(const Cluster& cluster) {

@@ -7,7 +7,7 @@
 // for: that takes as long as all else.
 //
 //   GroupShapes shapes({cluster, workload, transport, calls, &places, false}, joint);
-//   if (!shapes.write([] {})) ...;   // what stands for a bundle or a row does not
+//   if (!shapes.write([] {})) ...;   // parallel links are loaded unequally
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/fold/alike_places.hpp"
-#include "sim/fold/chain_shapes.hpp"
-#include "sim/fold/joint_graph.hpp"
+#include "sim/contention/alike_places.hpp"
+#include "sim/contention/chain_shapes.hpp"
+#include "sim/contention/joint_graph.hpp"
 #include "sim/workload/call_lists.hpp"
 
 namespace trainyard {
@@ -39,11 +39,11 @@ class GroupShapes {
     const GroupCalls& calls;
     AlikePlaces* places = nullptr;  // nullptr: every group is asked for, and told link by link
   };
-  // Reads the joint graph's bundles and rows. REQUIRES: all that is given outlives it.
+  // Reads of the joint graph which links are parallel. REQUIRES: all that is given outlives it.
   GroupShapes(const Given& given, JointGraph& joint);
 
-  // Writes the joint graph's traffic, shapes and loads; false where a chain loads the links of a
-  // bundle or of a row unequally. `meanwhile` is called once. REQUIRES: it asks for no routes.
+  // Writes the joint graph's traffic, shapes and loads; false where a chain loads parallel
+  // links unequally. `meanwhile` is called once. REQUIRES: it asks for no routes.
   [[nodiscard]] bool write(const std::function<void()>& meanwhile);
 
  private:

@@ -1,5 +1,5 @@
 // Which places of groups are alike, and whether a link of one is found again in another.
-#include "sim/fold/alike_places.hpp"
+#include "sim/contention/alike_places.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,21 +9,15 @@
 // Worked: chains of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then
 // 2 GB/s, the second ends at 2 s: caps of 1 and 1.5 GB/s.
 //
-//   auto [joint, contention] = close_phases(cluster, std::move(open), std::move(found));
+//   auto [joint, limits] = close_phases(cluster, std::move(open));
 #pragma once
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/fold/contention.hpp"
-#include "sim/fold/joint_graph.hpp"
+#include "sim/contention/link_limits.hpp"
 
 namespace trainyard {
 
-// The joint graph and its contention, with the phases of closed groups priced.
-struct ClosedPhases {
-  JointGraph joint;
-  Contention contention;
-};
-[[nodiscard]] ClosedPhases close_phases(const Cluster& cluster, JointGraph joint,
-                                        Contention contention);
+// The same with the phases of closed groups priced.
+[[nodiscard]] Contention close_phases(const Cluster& cluster, Contention open);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-#include "sim/fold/chain_shapes.hpp"
+#include "sim/contention/chain_shapes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,14 +19,7 @@ bool are_alike(double a, double b) {
 }  // namespace
 
 ChainShapes::ChainShapes(const Cluster& cluster, const JointGraph& joint, bool every_link)
-    : cluster_(cluster),
-      joint_(joint),
-      every_link_(every_link),
-      behind_(joint.row_of.size(), 0),
-      place_of_(joint.row_of.size(), kNone) {
-  for (LinkId link = 0; link < behind_.size(); ++link)
-    if (joint.row_of[link] != link) ++behind_[joint.row_of[link]];
-}
+    : cluster_(cluster), joint_(joint), every_link_(every_link) {}
 
 void ChainShapes::begin() {
   first_ = count();
@@ -57,56 +50,28 @@ ShapedPhase ChainShapes::shaped(const Phase& phase) {
   return result;
 }
 
-// What the chain puts on one link of each bundle and row. All its links must be loaded alike, or it
-// is none. As each link comes once, a row is whole where as many are loaded behind those that stand
-// for others as there are behind them.
+// Finds what the chain puts on the lowest of parallel links, all of which it must load alike.
 std::vector<ShapeLoad> ChainShapes::loads_of(std::span<const LinkLoad> loads, double payload) {
-  note_standing(loads);
   std::vector<ShapeLoad> shape;
-  std::size_t behind = 0;
-  std::size_t expected = 0;
   for (const LinkLoad& load : loads) {
+    TY_CHECK(load.link < joint_.parallel_of.size(), load.link, joint_.parallel_of.size());
     if (load.bytes <= 0.0) continue;
-    const LinkId lowest = joint_.bundle_of[load.link];
-    const LinkId stands = joint_.row_of[lowest];
-    if (stands != lowest) {
-      ++behind;
-      const std::uint32_t place = place_of_[stands];
-      if (place == kNone || !are_alike(loads[place].bytes, load.bytes)) hold_ = false;
-      continue;
-    }
-    expected += behind_[stands];
-    if (joint_.bundle_size[lowest] == 1 || meet(lowest, load))
+    const LinkId lowest = joint_.parallel_of[load.link];
+    if (joint_.parallel_links[lowest] == 1 || meet(lowest, load))
       shape.push_back({lowest, load_index(load.bytes / payload)});
   }
-  if (behind != expected) hold_ = false;
-  forget(loads);
+  for (const auto& [lowest, met] : met_)
+    if (met.links != joint_.parallel_links[lowest]) hold_ = false;
+  met_.clear();
   if (!std::ranges::is_sorted(shape, {}, &ShapeLoad::link))
     std::ranges::sort(shape, {}, &ShapeLoad::link);
   return shape;
 }
 
-// Where in the chain those are that stand for a row.
-void ChainShapes::note_standing(std::span<const LinkLoad> loads) {
-  for (std::uint32_t place = 0; place < loads.size(); ++place) {
-    const auto& [link, bytes, alike] = loads[place];
-    TY_CHECK(link < behind_.size(), link, behind_.size());
-    if (bytes > 0.0 && behind_[link] > 0) place_of_[link] = place;
-  }
-}
-
-void ChainShapes::forget(std::span<const LinkLoad> loads) {
-  for (const LinkLoad& load : loads)
-    if (behind_[load.link] > 0) place_of_[load.link] = kNone;
-  for (const auto& [lowest, met] : bundles_met_)
-    if (met.links != joint_.bundle_size[lowest]) hold_ = false;
-  bundles_met_.clear();
-}
-
-// Whether the chain at hand has not met the bundle before.
+// Whether the chain at hand has met none of the links parallel to that before.
 bool ChainShapes::meet(LinkId lowest, const LinkLoad& load) {
-  const auto [entry, first] = bundles_met_.try_emplace(lowest, BundleLoad{.bytes = load.bytes});
-  BundleLoad& met = entry->second;
+  const auto [entry, first] = met_.try_emplace(lowest, ParallelLoad{.bytes = load.bytes});
+  ParallelLoad& met = entry->second;
   met.links += load.alike;
   if (!are_alike(met.bytes, load.bytes)) hold_ = false;
   return first;

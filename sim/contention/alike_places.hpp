@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/fold/fabric_tree.hpp"
-#include "sim/fold/joint_graph.hpp"
+#include "sim/contention/fabric_tree.hpp"
+#include "sim/contention/joint_graph.hpp"
 
 namespace trainyard {
 

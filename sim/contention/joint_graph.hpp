@@ -5,9 +5,9 @@
 // group that load the same links in the same proportions share one *shape*, whatever their size, so
 // that a group with forty calls of the same ring keeps one list of links.
 //
-// Of a bundle of links that carry the same whatever is sent (link_bundles.hpp) only the lowest is
-// in a shape, and of a row (link_rows.hpp) the one with the least capacity; it stands for all.
-// Where a transport loads one of them by itself there are no rows, or no bundles either.
+// Of parallel links, which carry the same whatever is sent (sim/cluster/link_bundles.hpp), only the
+// lowest is in a shape; it stands for all. Where a transport loads one of them by itself, all links
+// are told one by one.
 //
 //   JointGraph joint = join(cluster, workload, transport);
 //   for (const GroupCall& made : joint.calls_of(group))
@@ -32,8 +32,8 @@ struct ShapedChain {
   std::uint32_t count = 1;
   double payload_bytes = 0.0;  // on the most loaded link of one chain
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();
-  // The cap as it is without the company of its own phase; set where that company is in the cap.
-  std::optional<double> rate_without_company = {};
+  // The cap that it has alone; set where the cap holds what other chains of its phase take.
+  std::optional<double> rate_alone = {};
 };
 
 struct ShapedPhase {
@@ -68,13 +68,12 @@ struct JointGraph {
   std::vector<std::uint32_t> traffic_of;        // [group]
   std::vector<std::uint32_t> first_shape;       // [group]: its shapes are in a row; and the end
   std::vector<GroupId> group_of_shape;
-  std::vector<std::size_t> shape_offsets;  // of each shape in shape_loads, and the end
-  std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
-  std::vector<double> loads;               // distinct relative loads, 0 < load <= 1
-  std::vector<LinkId> links;               // in use, ascending; of a bundle the lowest
-  std::vector<LinkId> bundle_of;           // by link of the cluster: the lowest of its bundle
-  std::vector<std::uint32_t> bundle_size;  // by link of the cluster, of the lowest of a bundle
-  std::vector<LinkId> row_of;              // by link of the cluster: the one in shapes for its row
+  std::vector<std::size_t> shape_offsets;     // of each shape in shape_loads, and the end
+  std::vector<ShapeLoad> shape_loads;         // sorted by link within a shape
+  std::vector<double> loads;                  // distinct relative loads, 0 < load <= 1
+  std::vector<LinkId> links;                  // in use, ascending; of parallel ones the lowest
+  std::vector<LinkId> parallel_of;            // by link of the cluster: the lowest parallel to it
+  std::vector<std::uint32_t> parallel_links;  // by link of the cluster that is the lowest: how many
 
   [[nodiscard]] const std::vector<GroupCall>& calls_of(GroupId group) const {
     return traffic[traffic_of[group]];
@@ -88,17 +87,16 @@ struct JointGraph {
   }
 };
 
-class JoinGround;
+class AlikePlaces;
 
-// `ground` is the cluster's, found beforehand (join_ground.hpp), and is used up; without one it is
-// found here. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of
-// the cluster.
+// `places` are the cluster's, found beforehand; without them they are found here. REQUIRES: the
+// workload is valid (validate in workload.hpp) and its ranks' GPUs are of the cluster.
 [[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
-                              const Transport& transport, JoinGround* ground = nullptr);
+                              const Transport& transport, AlikePlaces* places = nullptr);
 
 // The same with every link by itself: to hold join() against.
-[[nodiscard]] JointGraph join_unbundled(const Cluster& cluster, const Workload& workload,
-                                        const Transport& transport);
+[[nodiscard]] JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
+                                           const Transport& transport);
 
 // Whether what is done for every link takes far longer than it takes to start a thread (some 50
 // us): from 8 192 GPUs on.

@@ -1,5 +1,5 @@
 // Do groups in places alike load what they would if each were asked for by itself?
-#include "sim/fold/group_shapes.hpp"
+#include "sim/contention/group_shapes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ Loads asked_loads(const JointGraph& joint, const Workload& workload, const Trans
     for (const Phase& phase : transport.phases(workload.calls[made.call], gpus))
       for (const Chain& chain : phase.chains)
         for (const LinkLoad& load : chain.loads)
-          if (joint.row_of[joint.bundle_of[load.link]] == load.link)
+          if (joint.parallel_of[load.link] == load.link)
             loads[{made.call, load.link}] += load.bytes;
   return loads;
 }

@@ -1,4 +1,4 @@
-#include "sim/fold/max_min.hpp"
+#include "sim/contention/max_min.hpp"
 
 #include <algorithm>
 

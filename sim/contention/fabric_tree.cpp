@@ -1,4 +1,4 @@
-#include "sim/fold/fabric_tree.hpp"
+#include "sim/contention/fabric_tree.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "sim/fold/slack_links.hpp"
+#include "sim/contention/non_blocking.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -49,9 +49,9 @@ struct Below {
   double bound = 0.0;  // sum of the bounds of the links in use
 };
 
-class SlackSearch {
+class NonBlockingSearch {
  public:
-  SlackSearch(const Cluster& cluster, const JointGraph& joint)
+  NonBlockingSearch(const Cluster& cluster, const JointGraph& joint)
       : cluster_(cluster),
         joint_(joint),
         lifts_(cluster.links().size(), false),
@@ -67,17 +67,18 @@ class SlackSearch {
   std::vector<bool> searched() {
     const auto shapes = static_cast<std::uint32_t>(joint_.group_of_shape.size());
     for (std::uint32_t shape = 0; shape < shapes; ++shape) look_at(shape);
-    std::vector<bool> slack(places_.size(), false);
+    std::vector<bool> found(places_.size(), false);
     // Tier by tier: the bounds below a switch are final when its own links are decided.
     for (std::uint32_t lower = 1; lower <= 2; ++lower) {
       for (const Candidate& candidate : candidates_)
-        if (candidate.tier == lower && is_slack(candidate)) slack[candidate.link] = true;
+        if (candidate.tier == lower && is_non_blocking(candidate)) found[candidate.link] = true;
     }
-    return slack;
+    return found;
   }
 
  private:
-  // Where a link adds to what passes below a switch, and its number among those that may be slack.
+  // Where a link adds to what passes below a switch, and its number among those that may be
+  // non-blocking.
   struct Place {
     std::uint32_t over = kNone;  // kNone: not between tiers
     std::uint32_t candidate = kNone;
@@ -96,9 +97,8 @@ class SlackSearch {
   void add(LinkId id, const Strand& link) {
     const Lift lift = lift_of(cluster_, link);
     if (lift.lower_tier == kNoTier) return;
-    Place& place = places_[joint_.row_of[id]];
-    if (place.over != kNone) return;  // a second of the row adds nothing
-    lifts_[joint_.row_of[id]] = true;
+    Place& place = places_[id];
+    lifts_[id] = true;
     place.over = under(lift.up ? link.to : link.from, lift.up);
     below_[place.over].bound += cluster_.wiring().wires()[link.wire].capacity.value();
     if (lift.lower_tier == 0) return;
@@ -138,8 +138,8 @@ class SlackSearch {
     for (const Use& use : added_) below_[use.of].load = 0.0;
   }
 
-  // A slack link hands on its own bound.
-  bool is_slack(const Candidate& candidate) {
+  // A non-blocking link hands on its own bound.
+  bool is_non_blocking(const Candidate& candidate) {
     const double capacity = cluster_.wiring().wire(candidate.link).capacity.value();
     const double bound = candidate.ratio * below_[candidate.below].bound;
     const bool holds = bound <= capacity * (1.0 + kRounding);  // not where nothing is below
@@ -150,7 +150,7 @@ class SlackSearch {
 
   const Cluster& cluster_;
   const JointGraph& joint_;
-  std::vector<bool> lifts_;                 // by link that stands for its row: between tiers?
+  std::vector<bool> lifts_;                 // by link: between tiers?
   std::vector<Place> places_;               // of these
   std::vector<std::uint32_t> first_below_;  // by device; kNone: nothing leads up from below
   std::vector<Below> below_;
@@ -161,8 +161,8 @@ class SlackSearch {
 
 }  // namespace
 
-std::vector<bool> slack_links(const Cluster& cluster, const JointGraph& joint) {
-  return SlackSearch(cluster, joint).searched();
+std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& joint) {
+  return NonBlockingSearch(cluster, joint).searched();
 }
 
 }  // namespace trainyard

@@ -1,12 +1,12 @@
-// What chains put on links, as shapes of the joint graph (joint_graph.hpp): of a bundle or a row
-// the one link that stands for it, each load relative to the most loaded link, and of a group's
-// chains those that are alike once.
+// What chains put on links, as shapes of the joint graph (joint_graph.hpp): of parallel links the
+// lowest, each load relative to the most loaded link, and of a group's chains those that are alike
+// once.
 //
-//   ChainShapes shapes(cluster, joint, false);   // joint knows its bundles and rows
+//   ChainShapes shapes(cluster, joint, false);   // joint knows parallel links
 //   shapes.begin();                       // a group
 //   ShapedPhase made = shapes.shaped(phase);
 //   shapes.shape(0);                      // of the first group the first
-//   if (!shapes.hold()) ...;              // a bundle or a row is none
+//   if (!shapes.hold()) ...;              // parallel links are loaded unequally
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "sim/cluster/transport.hpp"
-#include "sim/fold/joint_graph.hpp"
+#include "sim/contention/joint_graph.hpp"
 
 namespace trainyard {
 
 class ChainShapes {
  public:
-  // Reads the joint graph's bundles and rows alone. With `every_link` bundles are told link by
-  // link. REQUIRES: both outlive it.
+  // Reads of the joint graph which links are parallel. With `every_link` they are told one by one.
+  // REQUIRES: both outlive it.
   ChainShapes(const Cluster& cluster, const JointGraph& joint, bool every_link);
 
   // What follows is of another group.
@@ -42,20 +42,18 @@ class ChainShapes {
   // As JointGraph::loads.
   [[nodiscard]] const std::vector<double>& loads() const { return loads_; }
 
-  // Whether all chains so far load the links of a bundle alike, and those of a row.
+  // Whether all chains so far load parallel links alike.
   [[nodiscard]] bool hold() const { return hold_; }
 
  private:
-  // What a chain puts on a bundle.
-  struct BundleLoad {
+  // What a chain puts on parallel links.
+  struct ParallelLoad {
     double bytes = 0.0;  // on each link
     std::uint32_t links = 0;
   };
 
   [[nodiscard]] std::uint32_t shape_of(const Chain& chain, double payload);
   [[nodiscard]] std::vector<ShapeLoad> loads_of(std::span<const LinkLoad> loads, double payload);
-  void note_standing(std::span<const LinkLoad> loads);
-  void forget(std::span<const LinkLoad> loads);
   [[nodiscard]] bool meet(LinkId lowest, const LinkLoad& load);
   [[nodiscard]] std::uint32_t load_index(double load);
 
@@ -63,12 +61,8 @@ class ChainShapes {
   const JointGraph& joint_;
   bool every_link_ = false;
   bool hold_ = true;
-  std::vector<std::uint8_t> behind_;  // by link, for how many others of its row it stands
-  // Of the chain at hand: the place of those that stand for a row (kNone in between), by link; and
-  // the bundles met so far, by lowest link.
-  std::vector<std::uint32_t> place_of_;
-  std::unordered_map<LinkId, BundleLoad> bundles_met_;
-  std::vector<std::size_t> offsets_ = {0};  // of shapes in shape_loads_, and the end
+  std::unordered_map<LinkId, ParallelLoad> met_;  // of the chain at hand, by the lowest of them
+  std::vector<std::size_t> offsets_ = {0};        // of shapes in shape_loads_, and the end
   std::vector<ShapeLoad> shape_loads_;
   std::vector<double> loads_;
   std::uint32_t first_ = 0;                                            // shape of the group

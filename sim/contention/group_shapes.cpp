@@ -1,4 +1,4 @@
-#include "sim/fold/group_shapes.hpp"
+#include "sim/contention/group_shapes.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -184,10 +184,9 @@ void GroupShapes::tell(Pattern& pattern) {
   }
 }
 
-// Does the hop cross all of a bundle, told by its lowest link, or a link that stands for its row?
+// Does the hop cross all of the links parallel to it, told by the lowest?
 bool GroupShapes::is_in_shapes(const RouteHop& hop) const {
-  return joint_.bundle_of[hop.link] == hop.link && joint_.bundle_size[hop.link] == hop.alike &&
-         joint_.row_of[hop.link] == hop.link;
+  return joint_.parallel_of[hop.link] == hop.link && joint_.parallel_links[hop.link] == hop.alike;
 }
 
 void GroupShapes::lay_out() {
@@ -233,8 +232,7 @@ std::vector<GroupId> GroupShapes::filled() {
   return all;
 }
 
-// False where bundles do not match those of the pattern. (Rows do: they lie within nodes alike,
-// ports included.)
+// False where parallel links do not match those of the pattern.
 bool GroupShapes::fill(GroupId group) {
   const Pattern& pattern = patterns_[pattern_of_[group]];
   const std::uint32_t first = joint_.first_shape[group];

@@ -1,4 +1,4 @@
-#include "sim/fold/alike_places.hpp"
+#include "sim/contention/alike_places.hpp"
 
 #include <algorithm>
 #include <bit>

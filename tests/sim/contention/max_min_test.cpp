@@ -1,5 +1,5 @@
 // Do flows that start together get max-min fair rates until each has ended?
-#include "sim/fold/max_min.hpp"
+#include "sim/contention/max_min.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,138 @@
+// Of links in series the one that implies the others: on ways written by hand, and in whole steps.
+#include "sim/contention/series_links.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/workload/call_order.hpp"
+#include "tests/sim/cluster/hand_cluster.hpp"
+#include "tests/sim/contention/hand_shapes.hpp"
+#include "tests/sim/workload/hand_workload.hpp"
+
+namespace trainyard::test {
+namespace {
+
+// The way of a message from node to node: GPU, NIC, leaf, NIC, GPU over 64, 50, 50 and 64 GB/s.
+class SeriesLinks : public testing::Test {
+ protected:
+  SeriesLinks() {
+    for (const RouteHop& hop : cluster_.router().route(0, 4)) way_.push_back(hop.link);
+  }
+
+  [[nodiscard]] std::vector<LinkId> implied(const JointGraph& joint,
+                                            std::vector<LinkId> redundant = {}) const {
+    std::vector<bool> is_redundant(cluster_.links().size(), false);
+    for (const LinkId link : redundant) is_redundant[link] = true;
+    const std::vector<LinkId> implied_by =
+        series_links(cluster_, joint, LinkUsers(joint), is_redundant);
+    std::vector<LinkId> result;
+    for (LinkId link = 0; link < implied_by.size(); ++link)
+      if (implied_by[link] != link) result.push_back(link);
+    return result;
+  }
+
+  [[nodiscard]] std::vector<LinkId> sorted(std::vector<LinkId> links) const {
+    std::ranges::sort(links);
+    return links;
+  }
+
+  Cluster cluster_ = hand_cluster({.nodes = 2});
+  std::vector<LinkId> way_;
+};
+
+// The two ports join at a leaf, where other ways part.
+TEST_F(SeriesLinks, ThePortImpliesTheWayToIt) {
+  ASSERT_EQ(way_.size(), 4U);
+  const std::vector<LinkId> links = sorted(way_);
+  std::vector<ShapeLoad> all;
+  for (const LinkId link : links) all.push_back({link, 0});
+  EXPECT_EQ(implied(shapes_on({all, all}, {1.0}, links)), sorted({way_[0], way_[3]}));
+}
+
+TEST_F(SeriesLinks, AChainOnOneOfThemAloneTellsThemApart) {
+  const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
+  const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
+  EXPECT_EQ(implied(shapes_on({both}, {1.0}, pair)), std::vector<LinkId>{way_[0]});
+  EXPECT_TRUE(implied(shapes_on({both, {{way_[1], 0}}}, {1.0}, pair)).empty());
+  EXPECT_TRUE(implied(shapes_on({both, {{way_[0], 0}}}, {1.0}, pair)).empty());
+}
+
+TEST_F(SeriesLinks, SoDoesAnotherLoad) {
+  const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
+  const std::vector<ShapeLoad> uneven = {{pair[0], 0}, {pair[1], 1}};
+  EXPECT_TRUE(implied(shapes_on({uneven}, {1.0, 0.5}, pair)).empty());
+}
+
+TEST_F(SeriesLinks, ARedundantLinkImpliesNone) {
+  const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
+  const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
+  EXPECT_TRUE(implied(shapes_on({both}, {1.0}, pair), {way_[1]}).empty());
+}
+
+// The links that others imply, in a step of tensor groups within nodes and data groups between
+// them.
+std::vector<Link> implied_links(const Cluster& cluster, const Transport& transport) {
+  const Workload workload = training_step({.tensor = 4, .data = 12});
+  CallOrder order(workload);
+  const JointGraph joint = join(cluster, workload, transport);
+  const LinkLimits limits = limit_links(cluster, workload, joint, order);
+  std::vector<Link> implied;
+  for (const LinkId link : joint.links) {
+    if (limits.implied_by[link] == link) continue;
+    EXPECT_TRUE(limits.redundant[link]);
+    implied.push_back(cluster.link(link));
+  }
+  return implied;
+}
+
+// GPU to NIC (64 GB/s) and NIC to leaf (50 GB/s), both ways, for each of 48 GPUs.
+TEST_F(SeriesLinks, AreFoundInAWholeStep) {
+  const Cluster cluster = hand_cluster({.nodes = 12});
+  const std::vector<Link> implied = implied_links(cluster, RingTransport(cluster));
+  EXPECT_EQ(implied.size(), 96U);
+  for (const Link& link : implied) EXPECT_EQ(link.kind, LinkKind::Pcie);
+}
+
+// A port of 50 GB/s behind 20 GB/s of PCIe on the way out; on the way in it stays the narrowest.
+TEST_F(SeriesLinks, TheNarrowestImpliesTheOthers) {
+  HandCluster shape{.nodes = 12};
+  shape.speed = {{{"node 0 gpu 1", "node 0 nic 1"}, 0.3125}};
+  const Cluster cluster = hand_cluster(shape);
+  std::size_t ports = 0;
+  for (const Link& link : implied_links(cluster, RingTransport(cluster))) {
+    if (link.kind != LinkKind::NicPort) continue;
+    ++ports;
+    EXPECT_EQ(cluster.name(link.from), "node 0 nic 1");
+  }
+  EXPECT_EQ(ports, 1U);
+}
+
+// One whose ways begin and end at NICs.
+class FromNics final : public Transport {
+ public:
+  explicit FromNics(const Cluster& cluster) : cluster_(cluster), ring_(cluster) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override {
+    std::vector<Phase> phases = ring_.phases(call, gpus);
+    for (Phase& phase : phases)
+      for (Chain& chain : phase.chains)
+        std::erase_if(chain.loads, [&](const LinkLoad& load) {
+          return cluster_.link(load.link).kind == LinkKind::Pcie;
+        });
+    return phases;
+  }
+
+ private:
+  const Cluster& cluster_;
+  RingTransport ring_;
+};
+
+TEST_F(SeriesLinks, AreNoneWhereWaysBeginAtANic) {
+  const Cluster cluster = hand_cluster({.nodes = 12});
+  EXPECT_TRUE(implied_links(cluster, FromNics(cluster)).empty());
+}
+
+}  // namespace
+}  // namespace trainyard::test
