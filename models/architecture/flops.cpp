@@ -28,26 +28,11 @@ double linear_flops(const Architecture& architecture, LayerKind kind) {
   return sum;
 }
 
-// The part of a matrix's product that the modules compute again: of keys and values the keys, of
-// gate and up the latter.
-double repeated_part(const Architecture& a, LayerKind kind, const Weight& weight,
-                     const RecomputeModules& again) {
-  const auto starts = [&](std::string_view prefix) { return weight.name.starts_with(prefix); };
-  if (again.second_products) {
-    if (weight.name == "projection") return 1.0;
-    return weight.name == "key_value" || weight.name == "up" ? 0.5 : 0.0;
-  }
-  bool whole = false;
-  if (kind == LayerKind::Dense && (weight.name == "up" || weight.name == "down")) {
-    whole = again.feed_forward;
-  } else if (starts("shared_")) {
-    whole = again.experts || again.shared_experts;
-  } else if (starts("expert_") || weight.name == "router") {
-    whole = again.experts;
-  } else if (again.latent_up && a.latent()) {
-    whole = weight.name == "key_value" || (weight.name == "query" && a.query_latent > 0);
-  }
-  return whole ? 1.0 : 0.0;
+// The part of a matrix's product that the modules compute again.
+double repeated_part(const Weight& weight, const RecomputeModules& again) {
+  if (again.second_products) return weight.second_product;
+  const auto runs = [&](bool RecomputeModules::*module) { return module && again.*module; };
+  return std::ranges::any_of(weight.modules, runs) ? 1.0 : 0.0;
 }
 
 // The matrices of the modules that run again, of all layers, for one token.
@@ -59,7 +44,7 @@ double repeated_linear(const Architecture& a, const TokenFlops& token,
         number(kind == LayerKind::Moe ? token.moe_layers : token.layers - token.moe_layers);
     if (layers == 0.0) continue;
     for (const Weight& weight : layer_weights(a, kind)) {
-      sum += repeated_part(a, kind, weight, again) * layers * 2.0 * number(weight.active) *
+      sum += repeated_part(weight, again) * layers * 2.0 * number(weight.active) *
              number(weight.inputs) * number(weight.outputs);
     }
   }

@@ -85,20 +85,17 @@ std::int64_t normed_latents(const Architecture& a, const Sizes& sizes) {
   return sizes.outside(sizes.entering(a.query_latent + a.kv_latent));
 }
 
-// Q, K, V and the projection's input, per token, divided by heads; and what is kept on the way.
+// Q, K, V and the projection's input, per token, divided by heads; and latents, where there are
+// any, on the way.
 std::int64_t attention_bytes(const Architecture& a, const ActivationQuery& query,
                              const Sizes& sizes) {
   const std::int64_t output = output_bytes(a, query, sizes);
-  if (a.latent()) {
-    const std::int64_t latents = a.query_latent + a.kv_latent + a.rope_dim;
-    const std::int64_t heads = 2 * a.query_width() + a.output_width();
-    return sizes.outside(sizes.element * latents) + normed_latents(a, sizes) +
-           sizes.inside(sizes.element * heads) + output;
-  }
-  const std::int64_t kv = query.repeated_heads
-                              ? a.query_width()
-                              : kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
-  return sizes.inside(sizes.element * (a.query_width() + 2 * kv)) + output;
+  const std::int64_t latents = a.query_latent + a.kv_latent + a.rope_dim;
+  const bool repeated = query.repeated_heads && latents == 0;
+  const std::int64_t kv =
+      repeated ? 2 * a.query_width() : key_value_width_per_rank(a, query.tensor) * query.tensor;
+  return sizes.outside(sizes.element * latents) + normed_latents(a, sizes) +
+         sizes.inside(sizes.element * (a.query_width() + kv)) + output;
 }
 
 std::int64_t expert_rows(const Architecture& a, const ActivationQuery& query, const Sizes& sizes) {

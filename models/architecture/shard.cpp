@@ -7,8 +7,21 @@
 
 namespace trainyard {
 
+namespace {
+
+// From latents every query head gets keys and values of its own.
+std::int64_t key_heads(const Architecture& a) { return a.latent() ? a.heads : a.kv_heads; }
+
+}  // namespace
+
 std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t tensor) {
-  return std::max<std::int64_t>(1, architecture.kv_heads / tensor);
+  return std::max<std::int64_t>(1, key_heads(architecture) / tensor);
+}
+
+std::int64_t key_value_width_per_rank(const Architecture& architecture, std::int64_t tensor) {
+  const std::int64_t value =
+      architecture.latent() ? architecture.value_head() : architecture.head_dim;
+  return kv_heads_per_rank(architecture, tensor) * (architecture.head_dim + value);
 }
 
 std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t tensor) {
@@ -16,7 +29,7 @@ std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t te
 }
 
 bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor) {
-  return !architecture.latent() && tensor > architecture.kv_heads;
+  return tensor > key_heads(architecture);
 }
 
 LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,

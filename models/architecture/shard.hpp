@@ -35,6 +35,9 @@ struct LayerShardQuery {
 [[nodiscard]] std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t tensor);
 // Their width, of keys or of values: kv_heads_per_rank * head_dim.
 [[nodiscard]] std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t tensor);
+// Width of keys and values together, as a rank's attention works on them.
+[[nodiscard]] std::int64_t key_value_width_per_rank(const Architecture& architecture,
+                                                    std::int64_t tensor);
 // Whether several tensor ranks have the same key-value head.
 [[nodiscard]] bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor);
 

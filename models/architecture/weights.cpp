@@ -1,107 +1,149 @@
 #include "models/architecture/weights.hpp"
 
-#include <algorithm>
-
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 namespace {
 
-void add_attention(const Architecture& a, std::vector<Weight>& weights) {
+using Modules = std::array<bool RecomputeModules::*, 2>;
+
+// Of keys and values kept together the values' product was kept, of gate and up the gate's.
+constexpr double kHalf = 0.5;
+
+std::vector<Weight> attention(const Architecture& a) {
   const bool bias = a.biases || a.qkv_biases;
-  weights.push_back({.name = "query",
-                     .inputs = a.hidden,
-                     .outputs = a.query_width(),
-                     .split = Split::Column,
-                     .units = a.heads,
-                     .bias = bias});
-  weights.push_back({.name = "key_value",
-                     .inputs = a.hidden,
-                     .outputs = 2 * a.kv_width(),
-                     .split = Split::Column,
-                     .units = 2 * a.kv_width(),  // a head may be cut (shard.hpp)
-                     .bias = bias});
+  const std::int64_t norm = a.qk_norm ? a.head_dim : 0;
+  return {{.name = "query",
+           .inputs = a.hidden,
+           .outputs = a.query_width(),
+           .split = Split::Column,
+           .units = a.heads,
+           .bias = bias,
+           .vector = norm},
+          {.name = "key_value",
+           .inputs = a.hidden,
+           .outputs = 2 * a.kv_width(),
+           .split = Split::Column,
+           .units = 2 * a.kv_width(),  // a head may be cut (shard.hpp)
+           .bias = bias,
+           .joined = true,
+           .parts = 2,
+           .vector = norm,
+           .second_product = kHalf}};
 }
 
 // The down-projections stand on every tensor rank; heads are divided.
-void add_latent_attention(const Architecture& a, std::vector<Weight>& weights) {
-  if (a.query_latent > 0)
-    weights.push_back({.name = "query_down", .inputs = a.hidden, .outputs = a.query_latent});
+std::vector<Weight> latent_attention(const Architecture& a) {
+  constexpr Modules kUp{&RecomputeModules::latent_up};
+  const bool compressed = a.query_latent > 0;
+  std::vector<Weight> weights;
+  if (compressed)
+    weights.push_back({.name = "query_down",
+                       .inputs = a.hidden,
+                       .outputs = a.query_latent,
+                       .vector = a.query_latent});
   weights.push_back({.name = "query",
-                     .inputs = a.query_latent > 0 ? a.query_latent : a.hidden,
+                     .inputs = compressed ? a.query_latent : a.hidden,
                      .outputs = a.query_width(),
                      .split = Split::Column,
-                     .units = a.heads});
-  weights.push_back(
-      {.name = "key_value_down", .inputs = a.hidden, .outputs = a.kv_latent + a.rope_dim});
+                     .units = a.heads,
+                     .modules = compressed ? kUp : Modules{}});
+  weights.push_back({.name = "key_value_down",
+                     .inputs = a.hidden,
+                     .outputs = a.kv_latent + a.rope_dim,
+                     .vector = a.kv_latent});
   weights.push_back({.name = "key_value",
                      .inputs = a.kv_latent,
                      .outputs = a.heads * (a.head_dim - a.rope_dim + a.value_head()),
                      .split = Split::Column,
-                     .units = a.heads});
+                     .units = a.heads,
+                     .modules = kUp});
+  return weights;
 }
 
-struct FeedForward {
+struct FeedForwardWeights {
   std::string_view up;
   std::string_view down;
   std::int64_t width = 0;
   std::int64_t copies = 1;
   std::int64_t active = 1;
+  Modules modules = {};
+  double second_product = 0.0;  // of the way up
 };
 
-void add_feed_forward(const Architecture& a, const FeedForward& part,
-                      std::vector<Weight>& weights) {
-  weights.push_back({.name = part.up,
-                     .inputs = a.hidden,
-                     .outputs = a.ffn_inputs() * part.width,
-                     .split = Split::Column,
-                     .units = part.width,
-                     .bias = a.biases,
-                     .copies = part.copies,
-                     .active = part.active});
-  weights.push_back({.name = part.down,
-                     .inputs = part.width,
-                     .outputs = a.hidden,
-                     .split = Split::Row,
-                     .units = part.width,
-                     .bias = a.biases,
-                     .copies = part.copies,
-                     .active = part.active});
+std::vector<Weight> feed_forward(const Architecture& a, const FeedForwardWeights& part) {
+  return {{.name = part.up,
+           .inputs = a.hidden,
+           .outputs = a.ffn_inputs() * part.width,
+           .split = Split::Column,
+           .units = part.width,
+           .bias = a.biases,
+           .copies = part.copies,
+           .active = part.active,
+           .parts = a.ffn_inputs(),
+           .modules = part.modules,
+           .second_product = part.second_product},
+          {.name = part.down,
+           .inputs = part.width,
+           .outputs = a.hidden,
+           .split = Split::Row,
+           .units = part.width,
+           .bias = a.biases,
+           .copies = part.copies,
+           .active = part.active,
+           .modules = part.modules}};
+}
+
+void append(std::vector<Weight>& weights, const std::vector<Weight>& more) {
+  weights.insert(weights.end(), more.begin(), more.end());
+}
+
+std::vector<Weight> experts(const Architecture& a) {
+  constexpr Modules kRouted{&RecomputeModules::experts};
+  constexpr Modules kShared{&RecomputeModules::experts, &RecomputeModules::shared_experts};
+  std::vector<Weight> weights{{.name = "router",
+                               .inputs = a.hidden,
+                               .outputs = a.experts,
+                               .vector = a.router_bias ? a.experts : 0,
+                               .modules = kRouted}};
+  append(weights, feed_forward(a, {.up = "expert_up",
+                                   .down = "expert_down",
+                                   .width = a.expert_ffn,
+                                   .copies = a.experts,
+                                   .active = a.experts_per_token,
+                                   .modules = kRouted}));
+  if (a.shared_ffn > 0)
+    append(weights, feed_forward(a, {.up = "shared_up",
+                                     .down = "shared_down",
+                                     .width = a.shared_ffn,
+                                     .modules = kShared}));
+  return weights;
 }
 
 }  // namespace
 
 std::vector<Weight> layer_weights(const Architecture& a, LayerKind kind) {
-  std::vector<Weight> weights;
-  a.latent() ? add_latent_attention(a, weights) : add_attention(a, weights);
+  std::vector<Weight> weights = a.latent() ? latent_attention(a) : attention(a);
   weights.push_back({.name = "projection",
                      .inputs = a.output_width(),
                      .outputs = a.hidden,
                      .split = Split::Row,
                      .units = a.heads,
-                     .bias = a.biases});
-  if (kind == LayerKind::Dense) {
-    add_feed_forward(a, {.up = "up", .down = "down", .width = a.ffn}, weights);
-    return weights;
-  }
-  weights.push_back({.name = "router", .inputs = a.hidden, .outputs = a.experts});
-  add_feed_forward(a,
-                   {.up = "expert_up",
-                    .down = "expert_down",
-                    .width = a.expert_ffn,
-                    .copies = a.experts,
-                    .active = a.experts_per_token},
-                   weights);
-  if (a.shared_ffn > 0)
-    add_feed_forward(a, {.up = "shared_up", .down = "shared_down", .width = a.shared_ffn}, weights);
+                     .bias = a.biases,
+                     .second_product = 1.0});
+  append(weights, kind == LayerKind::Moe
+                      ? experts(a)
+                      : feed_forward(a, {.up = "up",
+                                         .down = "down",
+                                         .width = a.ffn,
+                                         .modules = {&RecomputeModules::feed_forward},
+                                         .second_product = kHalf}));
   return weights;
 }
 
 std::int64_t layer_vectors(const Architecture& a, LayerKind kind) {
   std::int64_t numbers = a.norms() * a.norm_width();
-  if (a.qk_norm) numbers += 2 * a.head_dim;
-  if (a.latent()) numbers += a.query_latent + a.kv_latent;
-  if (kind == LayerKind::Moe && a.router_bias) numbers += a.experts;
+  for (const Weight& weight : layer_weights(a, kind)) numbers += weight.vector;
   return numbers;
 }
 

@@ -1,15 +1,17 @@
-// The weight matrices of one layer: the one list that parameters, FLOPs and shards are counted
-// from.
+// The weight matrices of one layer: the one list that parameters, FLOPs, shards, gradients and the
+// inputs that products keep are counted from. A kind of block of a layer adds its own.
 //
 //   for (const Weight& weight : layer_weights(a, LayerKind::Dense))
 //     flops_per_token += 2 * weight.active * weight.inputs * weight.outputs;
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
+#include "models/architecture/settings.hpp"
 
 namespace trainyard {
 
@@ -27,6 +29,13 @@ struct Weight {
   bool bias = false;       // one number an output
   std::int64_t copies = 1;  // experts
   std::int64_t active = 1;  // of them, those that one token meets
+  bool joined = false;      // one product with the matrix before it, of the same input
+  std::int64_t parts = 1;   // equal tensors along the outputs that a framework keeps it as
+  std::int64_t vector = 0;  // numbers trained beside it: the gain of a norm, a router's bias
+  // Modules whose recomputation runs the product again, and how much of it runs again where the
+  // outputs of every second product are kept.
+  std::array<bool RecomputeModules::*, 2> modules = {};
+  double second_product = 0.0;
   [[nodiscard]] bool expert() const { return copies > 1; }
   [[nodiscard]] std::int64_t parameters() const { return inputs * outputs + (bias ? outputs : 0); }
 };

@@ -27,7 +27,6 @@ ContextAttention::ContextAttention(const Architecture& a, const AttentionOptions
                                    const StepShape& shape, ProgramBuilder& build)
     : options_(options.context), shape_(shape), build_(build) {
   const DocumentDraw& microbatch = options.microbatch;
-  const std::int64_t kv = a.latent() ? a.heads / shape.tensor : kv_heads_per_rank(a, shape.tensor);
   cut_ = {.sequence = microbatch.length, .ranks = options_.shape.ring, .split = options_.split};
   batch_ = microbatch.sequences;
   if (microbatch.documents.kind != DocumentKind::None) {  // one kernel over all tokens
@@ -38,7 +37,7 @@ ContextAttention::ContextAttention(const Architecture& a, const AttentionOptions
     batch_ = 1;
   }
   query_heads_ = a.heads / shape.tensor / options_.shape.heads;
-  kv_heads_ = traded_kv_heads(kv, options_.shape.heads);
+  kv_heads_ = traded_kv_heads(kv_heads_per_rank(a, shape.tensor), options_.shape.heads);
   qk_ = a.head_dim;
   v_ = a.value_head();
   element_ = shape.element;

@@ -1,7 +1,8 @@
 #include "models/lower/entries.hpp"
 
 #include <algorithm>
-#include <string_view>
+#include <ranges>
+#include <span>
 
 #include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
@@ -34,69 +35,36 @@ void append(GradientEntry& entry, const GradientEntry& more) {
   entry.tensors.insert(entry.tensors.end(), more.tensors.begin(), more.tensors.end());
 }
 
-// The matrices of a layer of one rank, by name.
-class Layer {
- public:
-  Layer(const WeightDivision& weights, LayerKind kind)
-      : arch_(weights.architecture),
-        weights_(layer_weights(weights.architecture, kind)),
-        tensor_(weights.tensor) {}
-
-  [[nodiscard]] GradientEntry of(std::string_view name, std::int64_t parts = 1) const {
-    const auto found = std::find_if(weights_.begin(), weights_.end(),
-                                    [&](const Weight& weight) { return weight.name == name; });
-    TY_CHECK(found != weights_.end(), name);
-    return matrix_entry(*found, tensor_, parts);
+// Matrices that one product multiplies, the last one first, with the vectors beside them. Norms
+// over heads come behind the product of several, so before it here. With biases such a product has
+// one matrix.
+GradientEntry product_entry(std::span<const Weight> weights, const WeightDivision& division) {
+  GradientEntry vectors;
+  GradientEntry matrices;
+  for (const Weight& weight : std::views::reverse(weights)) {
+    if (weight.vector > 0) vectors.tensors.push_back({.rows = weight.vector});
+    append(matrices, matrix_entry(weight, division.tensor, weight.parts));
   }
-  // With a vector beside it that has as many numbers.
-  [[nodiscard]] GradientEntry with(std::string_view name, std::int64_t numbers) const {
-    GradientEntry entry = of(name);
-    if (numbers > 0) entry.tensors.push_back({.rows = numbers});
-    return entry;
+  if (weights.size() > 1 && division.architecture.biases) {
+    std::int64_t rows = 0;
+    for (const Tensor& tensor : matrices.tensors) rows += tensor.columns > 1 ? tensor.rows : 0;
+    matrices.tensors = {{.rows = rows}, {.rows = rows, .columns = weights.front().inputs}};
   }
-  [[nodiscard]] GradientEntry qkv() const {
-    GradientEntry entry = of("key_value", 2);
-    append(entry, of("query"));
-    if (arch_.biases) {  // one matrix for all three
-      std::int64_t rows = 0;
-      for (const Tensor& tensor : entry.tensors) rows += tensor.columns > 1 ? tensor.rows : 0;
-      entry.tensors = {{.rows = rows}, {.rows = rows, .columns = arch_.hidden}};
-    }
-    // Norms over heads come behind the products, so before them here.
-    if (arch_.qk_norm)
-      entry.tensors.insert(entry.tensors.begin(), 2, Tensor{.rows = arch_.head_dim});
-    return entry;
-  }
-
- private:
-  const Architecture& arch_;
-  std::vector<Weight> weights_;
-  std::int64_t tensor_;
-};
-
-void add_attention(const Architecture& a, const Layer& layer, Entries& entries) {
-  entries.push_back(layer.of("projection"));
-  if (!a.latent()) {
-    entries.push_back(layer.qkv());
-    return;
-  }
-  entries.push_back(layer.of("key_value"));
-  entries.push_back(layer.with("key_value_down", a.kv_latent));
-  entries.push_back(layer.of("query"));
-  if (a.query_latent > 0) entries.push_back(layer.with("query_down", a.query_latent));
+  GradientEntry entry = weights.size() > 1 ? vectors : matrices;
+  append(entry, weights.size() > 1 ? matrices : vectors);
+  return entry;
 }
 
-void add_feed_forward(const Architecture& a, LayerKind kind, const Layer& layer, Entries& entries) {
-  if (kind == LayerKind::Dense) {
-    entries.push_back(layer.of("down"));
-    entries.push_back(layer.of("up", a.ffn_inputs()));
-    return;
+// Of the products of one block, the last one first.
+void add_products(std::span<const Weight> weights, const WeightDivision& division,
+                  Entries& entries) {
+  while (!weights.empty()) {
+    std::size_t first = weights.size() - 1;
+    while (weights[first].joined) --first;
+    const std::span<const Weight> product = weights.subspan(first);
+    if (!product.front().expert()) entries.push_back(product_entry(product, division));
+    weights = weights.first(first);
   }
-  if (a.shared_ffn > 0) {
-    entries.push_back(layer.of("shared_down"));
-    entries.push_back(layer.of("shared_up", a.ffn_inputs()));
-  }
-  entries.push_back(layer.with("router", a.router_bias ? a.experts : 0));
 }
 
 }  // namespace
@@ -110,13 +78,16 @@ GradientEntry norm_entry(const Architecture& a) {
 std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKind kind,
                                          const LayerParts& parts) {
   const Architecture& a = weights.architecture;
-  const Layer layer(weights, kind);
+  const std::vector<Weight> matrices = layer_weights(a, kind);
+  const auto projection = std::ranges::find(matrices, "projection", &Weight::name);
+  const auto attention = static_cast<std::size_t>(projection - matrices.begin()) + 1;
+  const std::span all(matrices);
   Entries entries;
   if (parts.ffn && a.post_norms) entries.push_back(norm_entry(a));
-  if (parts.ffn) add_feed_forward(a, kind, layer, entries);
+  if (parts.ffn) add_products(all.subspan(attention), weights, entries);
   if (parts.ffn_norm) entries.push_back(norm_entry(a));
   if (parts.attention && a.post_norms) entries.push_back(norm_entry(a));
-  if (parts.attention) add_attention(a, layer, entries);
+  if (parts.attention) add_products(all.first(attention), weights, entries);
   if (parts.attention_norm) entries.push_back(norm_entry(a));
   if (!parts.whole()) return entries;
   const LayerShard shard = layer_shard(a, weights.tensor, {.kind = kind});

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
@@ -21,41 +22,30 @@ struct ProductWidths {
   std::int64_t rows = 0;    // of its experts
 };
 
-void add_attention(const Architecture& a, std::int64_t tensor, ProductWidths& widths) {
-  widths.tokens += a.output_width() / tensor;
-  widths.local += a.hidden;
-  if (!a.latent()) {
-    widths.inputs += a.hidden;
-    widths.tokens += (a.query_width() + 2 * a.kv_width()) / tensor;
-    return;
+// A matrix that all ranks have works on the rank's own part of the sequence, as do the inputs of a
+// column-parallel one and the outputs of a row-parallel one.
+ProductWidths product_widths(const WeightDivision& division, LayerKind kind) {
+  ProductWidths widths;
+  for (const Weight& weight : layer_weights(division.architecture, kind)) {
+    const std::int64_t ranks = weight.expert() ? division.expert_tensor : division.tensor;
+    const bool column = weight.split == Split::Column;
+    const std::int64_t inside = (column ? weight.outputs : weight.inputs) / ranks;
+    const std::int64_t outside = column ? weight.inputs : weight.outputs;
+    if (weight.expert()) {
+      widths.rows += inside + outside;
+    } else if (weight.split == Split::None) {
+      widths.local += weight.inputs + weight.outputs;
+    } else {
+      widths.tokens += inside;
+      if (!weight.joined) (column ? widths.inputs : widths.local) += outside;
+    }
   }
-  const std::int64_t key_values = a.heads * (a.head_dim - a.rope_dim + a.value_head());
-  const std::int64_t query_inputs = a.query_latent > 0 ? a.query_latent : a.hidden;
-  widths.tokens += (a.query_width() + key_values) / tensor;
-  widths.inputs += query_inputs + a.kv_latent;
-  widths.local += a.hidden + a.kv_latent + a.rope_dim;
-  if (a.query_latent > 0) widths.local += a.hidden + a.query_latent;
-}
-
-void add_feed_forward(const Architecture& a, std::int64_t inner, ProductWidths& widths) {
-  widths.inputs += a.hidden;
-  widths.tokens += (a.ffn_inputs() + 1) * inner;
-  widths.local += a.hidden;
+  return widths;
 }
 
 std::int64_t held_for_weights(const MemoryOptions& options, LayerKind kind, std::int64_t rows) {
-  const Architecture& a = options.division.architecture;
   const ActivationQuery& query = options.query;
-  ProductWidths widths;
-  add_attention(a, query.tensor, widths);
-  if (kind == LayerKind::Dense) {
-    add_feed_forward(a, a.ffn / query.tensor, widths);
-  } else {
-    if (a.shared_ffn > 0) add_feed_forward(a, a.shared_ffn / query.tensor, widths);
-    widths.local += a.hidden + a.experts;
-    widths.rows =
-        2 * a.hidden + (a.ffn_inputs() + 1) * a.expert_ffn / options.division.expert_tensor;
-  }
+  const ProductWidths widths = product_widths(options.division, kind);
   const std::int64_t tokens = query.micro_batch * (query.sequence_length / query.context);
   const std::int64_t local = query.sequence_parallel ? tokens / query.tensor : tokens;
   // Both sides of a product as it reads them: in 8 bits where it multiplies in 8 bits.
@@ -106,8 +96,7 @@ std::int64_t gradient_workspace(const MemoryOptions& options, LayerKind kind, st
   everything.expert_rows = rows;
   everything.recompute = Recompute::None;
   const LayerActivations kept = layer_activations(a, everything);
-  const std::int64_t key_values = a.latent() ? (a.query_width() + a.output_width()) / query.tensor
-                                             : 2 * kv_width_per_rank(a, query.tensor);
+  const std::int64_t key_values = key_value_width_per_rank(a, query.tensor);
   // The gradients of all heads, before they are reduced and scattered.
   const std::int64_t gathered_heads =
       replicates_kv_heads(a, query.tensor) ? a.query_width() + 2 * a.kv_width() : 0;
@@ -165,6 +154,12 @@ std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, st
   return dense || rebuilt ? kept : kept - frozen_expert_inputs(options, rows);
 }
 
+// Parameters of a tensor that stands in for the gradient of one rank's part of a matrix.
+std::int64_t placeholder(const WeightDivision& division, const Weight& weight) {
+  if (weight.split == Split::None) return weight.parameters();
+  return split_parameters(weight, weight.expert() ? division.expert_tensor : division.tensor);
+}
+
 }  // namespace
 
 std::int64_t layer_placeholders(const MemoryOptions& options, std::span<const PlacedParts> layers) {
@@ -172,19 +167,18 @@ std::int64_t layer_placeholders(const MemoryOptions& options, std::span<const Pl
   const Architecture& a = options.division.architecture;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // inputs, parameters
   for (const auto& [kind, parts] : layers) {
-    std::int64_t queries = 0;  // of one matrix with keys and values
+    std::int64_t product = 0;  // of matrices that are multiplied together
     bool attention = true;     // its weights come first, the projection last
-    for (const Weight& weight : layer_weights(a, kind)) {
+    const std::vector<Weight> weights = layer_weights(a, kind);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const Weight& weight = weights[i];
       const bool here = attention ? parts.attention : parts.ffn;
       if (weight.name == "projection") attention = false;
       if (!here || weight.name == "router") continue;  // that is an ordinary product
-      const std::int64_t ranks =
-          weight.expert() ? options.division.expert_tensor : options.division.tensor;
-      const bool whole = weight.split == Split::None;
-      const std::int64_t own = whole ? weight.parameters() : split_parameters(weight, ranks);
-      const bool opens = weight.name == "query" && !a.latent();
-      if (!opens) shapes.emplace(weight.inputs, own + queries);
-      queries = opens ? own : 0;
+      product += placeholder(options.division, weight);
+      if (i + 1 < weights.size() && weights[i + 1].joined) continue;
+      shapes.emplace(weight.inputs, product);
+      product = 0;
     }
   }
   std::int64_t numbers = 0;
