@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "models/architecture/memory.hpp"
 #include "models/architecture/weights.hpp"
@@ -18,36 +17,6 @@ std::int64_t launches(std::int64_t parameters) {
 }
 
 }  // namespace
-
-std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64_t limit,
-                                 std::int64_t replicas) {
-  std::vector<Bucket> buckets;
-  Bucket open;
-  const std::int64_t multiple = std::lcm(replicas, std::int64_t{128});
-  const auto close = [&](std::size_t end) {
-    open.end = end;
-    open.parameters = (open.parameters + multiple - 1) / multiple * multiple;
-    buckets.push_back(open);
-    open = {.begin = end, .end = end, .parameters = 0};
-  };
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    open.parameters += sizes[i];
-    if (limit > 0 && open.parameters >= limit) close(i + 1);
-  }
-  if (open.begin < sizes.size()) close(sizes.size());
-  return buckets;
-}
-
-bool partitions_every_microbatch(const Parallelism& p) {
-  return p.zero_stage == 2 && p.reduce_every_microbatch;
-}
-
-std::int64_t bucket_limit(const Parallelism& p, std::int64_t stage, std::int64_t chunk) {
-  if (!partitions_every_microbatch(p) && (!p.overlap_grad_reduce || stage > 0 || chunk > 0))
-    return 0;
-  return p.bucket_parameters > 0 ? p.bucket_parameters
-                                 : std::max<std::int64_t>(40'000'000, 1'000'000 * p.replicas());
-}
 
 void GradientLowering::zero_gradients(std::int64_t local_parameters) {
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});

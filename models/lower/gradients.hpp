@@ -1,9 +1,5 @@
-// What happens to gradients: Megatron's buckets, the norm, the optimizer step, the state they leave
-// behind. Who reduces them and when is said in data_parallel/.
-//
-// Bucket rules are Megatron-LM's (reference 03 section 3): parameters in the order their gradients
-// become final, a bucket closes at max(40e6, 1e6*d) parameters, and there is one bucket per model
-// chunk on pipeline ranks after the first, on chunks after the first, and without overlap.
+// What happens to gradients: their sum over microbatches, the norm, the optimizer step, the state
+// they leave behind. Who reduces them and when is said in data_parallel/.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +7,7 @@
 #include <vector>
 
 #include "models/gradient_passes.hpp"
+#include "models/lower/data_parallel/buckets.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/offload.hpp"
 #include "models/lower/program_builder.hpp"
@@ -18,26 +15,6 @@
 #include "models/plan.hpp"
 
 namespace trainyard {
-
-// Gradients of one chunk reduced together: entries [begin, end) of its parameters in backward
-// order.
-struct Bucket {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::int64_t parameters = 0;  // padded to a multiple of lcm(d, 128)
-  Slot slot = Slot::Data;       // the group of its stage
-};
-
-// `sizes`: parameters in backward order. `limit` 0: one bucket.
-[[nodiscard]] std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes,
-                                               std::int64_t limit, std::int64_t replicas);
-// ZeRO 2 as DeepSpeed runs it: a rank keeps its share alone after every microbatch.
-[[nodiscard]] bool partitions_every_microbatch(const Parallelism& parallelism);
-// The limit of a chunk of a pipeline rank; 0: one bucket. ZeRO 2 gives gradients back bucket by
-// bucket, so it has several on every rank, beside computation or not (DeepSpeed's
-// reduce_bucket_size).
-[[nodiscard]] std::int64_t bucket_limit(const Parallelism& parallelism, std::int64_t stage,
-                                        std::int64_t chunk);
 
 // What one rank keeps and what the end of the step must do with it.
 struct StageParameters {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_block.hpp"
-#include "models/lower/layer_parts.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
 

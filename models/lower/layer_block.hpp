@@ -23,7 +23,7 @@ struct LayerBlockKind {
   // the layer, here and below.
   void (*forward)(LayerTools& tools) = nullptr;
   // From the gradient of that to that of the norm's output; the gradients of weights in the order
-  // they become final (entries.hpp).
+  // they become final (chunk_weights.hpp).
   std::vector<ReadyGradient> (*backward)(LayerTools& tools, BackwardPart part) = nullptr;
   // What of the forward runs again where every second product's output was kept
   // (RecomputeModules::second_products); nullptr: the layer runs nothing again then.

@@ -7,7 +7,6 @@
 
 #include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer_parts.hpp"
 
 namespace trainyard {
 

@@ -174,8 +174,8 @@ Experts::Final Experts::weight_part() {
   return {.grouped = grouped, .shared = shared, .router = router_.weight_backward()};
 }
 
-// In the order of layer_entries (entries.hpp), those of experts marked as such. Beside adapters
-// nothing of it is trained: the entries are empty, and final with whatever came last.
+// In the order of layer_entries (chunk_weights.hpp), those of experts marked as such. Beside
+// adapters nothing of it is trained: the entries are empty, and final with whatever came last.
 std::vector<ReadyGradient> Experts::backward(BackwardPart part) {
   const Final final_at = part == BackwardPart::Weight ? weight_part() : input_part(part);
   const bool frozen = linear_.frozen();

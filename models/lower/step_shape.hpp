@@ -11,7 +11,7 @@ namespace trainyard {
 class ExpertRouting;
 
 // A weight gradient that has become final at the end of that operation; how many parameters it is
-// of stands in entries.hpp.
+// of stands in chunk_weights.hpp.
 struct ReadyGradient {
   OpIndex op = kNone;
   bool expert = false;  // reduced over the replicas of the experts

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-#include "models/lower/data_parallel/pytorch_buckets.hpp"
+#include "models/lower/data_parallel/buckets.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/pipeline_shape.hpp"
 

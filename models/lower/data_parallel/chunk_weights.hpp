@@ -1,6 +1,6 @@
 // The parameters of one model chunk, as gradients become final and as a framework names them.
 //
-//   for (const GradientEntry& entry : layer_entries(division, LayerKind::Dense))   // entries.hpp
+//   for (const GradientEntry& entry : layer_entries(division, LayerKind::Dense))
 //     total += entry.parameters();
 #pragma once
 
@@ -57,6 +57,39 @@ struct GradientEntry {
   std::vector<Tensor> tensors;
   [[nodiscard]] std::int64_t parameters() const;
 };
+
+// The parts of a transformer layer that stand on one device: all four, unless the model is split by
+// hand (operator_devices.hpp).
+struct LayerParts {
+  bool attention_norm = true;
+  bool attention = true;  // with the residual addition
+  bool ffn_norm = true;
+  bool ffn = true;  // likewise; the experts of a layer that has them
+  [[nodiscard]] bool whole() const { return attention_norm && attention && ffn_norm && ffn; }
+};
+
+// REQUIRES: a segment of a layer.
+[[nodiscard]] inline LayerParts layer_parts(const Segment& segment) {
+  return {.attention_norm = segment.holds(Operator::AttentionNorm),
+          .attention = segment.holds(Operator::Attention),
+          .ffn_norm = segment.holds(Operator::FeedForwardNorm),
+          .ffn = segment.holds(Operator::FeedForward)};
+}
+
+// The parameters of a layer as its gradients become final: the one list that buckets are cut from
+// and that the lowering of a backward follows. Of one tensor rank, in backward order; gradients
+// that are reduced over the replicas of the model.
+// A model with biases has one tensor for queries, keys and values, as GPT-2; others have three, and
+// a gated one two for gate and up, as Llama.
+[[nodiscard]] std::vector<GradientEntry> layer_entries(const WeightDivision& weights,
+                                                       LayerKind kind,
+                                                       const LayerParts& parts = {});
+// Of the rank's experts, reduced over their own replicas: down, up. Empty for a dense layer.
+[[nodiscard]] std::vector<GradientEntry> expert_entries(const WeightDivision& weights,
+                                                        LayerKind kind);
+
+// Gain, and for LayerNorm shift; of a module the one listed last is ready first.
+[[nodiscard]] GradientEntry norm_entry(const Architecture& architecture);
 
 // The embedding, a layer, the head, or a layer of multi-token prediction behind it: entries [begin,
 // end) of its chunk.

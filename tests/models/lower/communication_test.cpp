@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "models/lower/entries.hpp"
+#include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer.hpp"
 #include "models/lower/options.hpp"
 #include "step.hpp"

@@ -5,9 +5,8 @@
 #include <numeric>
 
 #include "models/architecture/shard.hpp"
+#include "models/lower/data_parallel/buckets.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/data_parallel/pytorch_buckets.hpp"
-#include "models/lower/entries.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"

@@ -1,7 +1,5 @@
 // Experts and latent attention: shapes, FLOPs and bytes of all ranks together, balanced and uneven
 // loads, folded and unfolded runs, memory (reference 04 sections 5 and 6; oracles 60 and 69).
-#include "models/lower/expert_exchange.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +8,8 @@
 #include "models/architecture/flops.hpp"
 #include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
-#include "models/lower/entries.hpp"
+#include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/expert_exchange.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
