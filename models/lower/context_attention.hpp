@@ -13,63 +13,49 @@
 // heads of a rank these are copied first. Hierarchical: that within `heads` ranks, a ring between.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 
 #include "models/context_shape.hpp"
+#include "models/lower/layer_options.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
 
 namespace trainyard {
 
+// A rank's part of a sequence, once heads have been traded.
+struct SequencePart {
+  SequenceCut cut;  // over the ring
+  std::int64_t batch = 1;
+  std::int64_t query_heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t qk = 1;  // of a head of queries and keys
+  std::int64_t v = 1;   // of a head of values
+  std::int64_t element = 2;
+  bool of_ring = false;  // keys and values come round in blocks
+
+  // Bytes of one position, and of the keys and values of one ring step.
+  [[nodiscard]] std::int64_t query_row_bytes() const { return query_heads * qk * element; }
+  [[nodiscard]] std::int64_t output_row_bytes() const { return query_heads * v * element; }
+  [[nodiscard]] std::int64_t kv_row_bytes() const { return kv_heads * (qk + v) * element; }
+  [[nodiscard]] std::int64_t step_bytes() const { return cut.local() * batch * kv_row_bytes(); }
+};
+
+// The core for a whole microbatch. REQUIRES: fused attention and more than one context rank.
 class ContextAttention {
  public:
-  // REQUIRES: fused attention and more than one context rank.
   ContextAttention(const Architecture& architecture, const AttentionOptions& options,
                    const StepShape& shape, ProgramBuilder& build);
 
-  void forward();
-  void backward();
-
-  // Bytes of the keys and values of one ring step.
-  [[nodiscard]] std::int64_t ring_step_bytes() const { return local() * kv_row_bytes(); }
+  void forward() { write(Pass::Forward); }
+  void backward() { write(Pass::Backward); }
 
  private:
-  void ring_forward();
-  void ring_backward();
-  void pack_keys();
-  void join_output(const AttentionBlock& block, bool first);
-  void join_gradients(const AttentionBlock& block, OpIndex arrived, bool first);
-  void gathered_forward();
-  void gathered_backward();
-  // Q, K and V trade heads for positions, and the output back; or their gradients, the other way.
-  void trade(std::string_view name, std::int64_t row_bytes);
-  void trade_inputs(bool backward);
-  void trade_output(bool backward);
-  void gather_keys(std::string_view part);
-  OpIndex attend(std::string_view name, const AttentionBlock& block, bool backward);
-  // Sends to the next rank (back: to the one before) and receives as much; the receive.
-  OpIndex pass_on(std::string_view what, std::int64_t bytes, bool back);
-  OpIndex context_collective(std::string_view name, CollectiveOp op, std::int64_t bytes);
-  void memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
-                    std::int64_t launches = 1);
-
-  [[nodiscard]] std::int64_t local() const { return cut_.local() * batch_; }  // rows of this rank
-  // Of one position, on this rank once heads have been traded.
-  [[nodiscard]] std::int64_t query_row_bytes() const { return query_heads_ * qk_ * element_; }
-  bool of_ring_ = false;  // keys and values come round in blocks
-  [[nodiscard]] std::int64_t output_row_bytes() const { return query_heads_ * v_ * element_; }
-  [[nodiscard]] std::int64_t kv_row_bytes() const { return kv_heads_ * (qk_ + v_) * element_; }
+  void write(Pass pass);
 
   const ContextOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
-  SequenceCut cut_;  // over the ring
-  std::int64_t batch_ = 1;
-  std::int64_t query_heads_ = 1;
-  std::int64_t kv_heads_ = 1;
-  std::int64_t qk_ = 1;
-  std::int64_t v_ = 1;
-  std::int64_t element_ = 2;
+  SequencePart part_;
 };
 
 // Key-value heads of one rank after a trade among `heads` ranks: each gets a share, or one that

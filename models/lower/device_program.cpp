@@ -130,9 +130,9 @@ void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place)
         {.kept = memory.kept, .beside = memory.forward_workspace + borrowed_stream(segment)},
         layer_parts(segment));
   } else if (is_head(segment)) {
-    ends_.head_forward(head_parts(segment));
+    ends_.head.forward(head_parts(segment));
   } else {
-    ends_.embedding_forward();
+    ends_.embedding.forward();
   }
   replicas_->after_forward(place);
   forward_end_[number] = build_.last_compute();
@@ -161,8 +161,8 @@ std::int64_t DeviceLowering::borrowed_stream(const Segment& segment) const {
 
 std::vector<ReadyGradient> DeviceLowering::segment_gradients(const Segment& segment) {
   if (segment.layer < 0)
-    return is_head(segment) ? ends_.head_backward(BackwardPart::Full, head_parts(segment))
-                            : ends_.embedding_backward();
+    return is_head(segment) ? ends_.head.backward(BackwardPart::Full, head_parts(segment))
+                            : ends_.embedding.backward();
   const LayerMemory memory = memory_of(segment);
   return layer_.backward(
       BackwardPart::Full,

@@ -58,7 +58,7 @@ class DeviceLowering {
   const StepShape shape_;
   ProgramBuilder build_;
   LayerLowering layer_;
-  EndLowering ends_;
+  ModelEnds ends_;
   PeerMessages peers_;
   const std::vector<ChunkWeights> weights_;  // one
   const StageParameters parameters_;

@@ -2,18 +2,16 @@
 
 namespace trainyard {
 
-std::int64_t EndLowering::logits() const {
-  return shape_.tokens * (options_.vocab / shape_.tensor);
-}
+std::int64_t Head::logits() const { return shape_.tokens * (options_.vocab / shape_.tensor); }
 
 // Both normed halves with what they were made of, and the ids; the layer before keeps its output.
-std::int64_t EndLowering::further_memory() const {
+std::int64_t FurtherInput::kept() const {
   return 4 * shape_.element * shape_.local_tokens * arch_.hidden + options_.embedding_kept;
 }
 
 // Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor
 // group, adds positions and drops out.
-void EndLowering::embedding_forward() {
+void Embedding::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
@@ -36,7 +34,7 @@ void EndLowering::embedding_forward() {
 // writes it, so nothing fuses its sum with that of the microbatches before: it is read, and they
 // are read and written, but where autograd keeps what it has made (sharded weights) or the
 // framework sums all gradients by itself (GradientLowering::accumulate).
-OpIndex EndLowering::table_gradient(std::string_view name) {
+OpIndex EndWriter::table_gradient(std::string_view name) {
   const std::int64_t table = options_.parameters.embedding;
   const std::int64_t rows = shape_.tokens * arch_.hidden;
   const std::int64_t made = shape_.element * (table + 3 * rows);
@@ -48,14 +46,14 @@ OpIndex EndLowering::table_gradient(std::string_view name) {
   return op;
 }
 
-std::vector<ReadyGradient> EndLowering::embedding_backward() {
+std::vector<ReadyGradient> Embedding::backward() {
   tools_.tensor.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last = table_gradient("embedding_backward");
   build_.release(last, Category::Activations, options_.embedding_kept);
   return {{.op = last}};
 }
 
-void EndLowering::head_forward(const HeadParts& parts) {
+void Head::forward(const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   if (parts.norm) {
     const OpIndex first = build_.next();
@@ -67,7 +65,7 @@ void EndLowering::head_forward(const HeadParts& parts) {
   if (parts.loss) loss_forward(parts);
 }
 
-void EndLowering::matrix_forward(const HeadParts& parts) {
+void Head::matrix_forward(const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   const OpIndex first = build_.next();
   if (!parts.norm) build_.allocate(first, Category::Activations, memory.head_input);
@@ -88,7 +86,7 @@ void EndLowering::matrix_forward(const HeadParts& parts) {
 // scaled (8) and cast back. PyTorch's: cast, then log_softmax, which reads a long row three times
 // and writes it (16); backward a gradient of zeros (4), of which and of the log-probabilities first
 // the sum and then the gradient is made (16), and cast back.
-EndLowering::LossBytes EndLowering::loss_bytes() const {
+Head::LossBytes Head::loss_bytes() const {
   const std::int64_t e = shape_.element;
   const std::int64_t cast = e + 4;
   if (options_.fused_loss) return {.forward = 3 * e, .backward = e + 1};
@@ -96,7 +94,7 @@ EndLowering::LossBytes EndLowering::loss_bytes() const {
   return {.forward = cast + 16, .backward = 4 + 16 + cast};
 }
 
-void EndLowering::loss_forward(const HeadParts& parts) {
+void Head::loss_forward(const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
       "cross_entropy", MemoryBoundKind::CrossEntropy, loss_bytes().forward * logits());
@@ -113,7 +111,7 @@ void EndLowering::loss_forward(const HeadParts& parts) {
 // Each casts the logits to fp32 and takes PyTorch's log_softmax of them, forward alone. They come
 // with the step's outputs, after its backward: here nothing waits for them either, and their copies
 // are no part of the peak.
-void EndLowering::evaluate_metrics() {
+void Head::evaluate_metrics() {
   const std::int64_t metrics = options_.loss_metrics;
   if (metrics == 0) return;
   constexpr std::int64_t kLaunches = 3;  // cast, log_softmax, the sum of the targets'
@@ -124,7 +122,7 @@ void EndLowering::evaluate_metrics() {
 
 // The gradient of the logits: of the fp32 ones, and from them of the 16-bit ones; fused it is there
 // and scaled.
-void EndLowering::loss_backward() {
+void Head::loss_backward() {
   const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
       "cross_entropy_backward", MemoryBoundKind::CrossEntropy, loss_bytes().backward * logits());
@@ -136,7 +134,7 @@ void EndLowering::loss_backward() {
   build_.allocate(build_.next(), Category::Logits, memory.logits);
 }
 
-std::int64_t EndLowering::head_workspace(BackwardPart part) const {
+std::int64_t Head::workspace(BackwardPart part) const {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t input = part == BackwardPart::Weight ? 0 : shape_.message;
   const bool again =
@@ -149,7 +147,7 @@ std::int64_t EndLowering::head_workspace(BackwardPart part) const {
 
 // The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each, the last
 // two together where the loss is fused (Megatron-LM's cross_entropy_loss_fusion).
-void EndLowering::reduce_loss() {
+void Head::reduce_loss() {
   const std::int64_t bytes = 4 * shape_.tokens;
   tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
   if (options_.fused_loss) {
@@ -160,7 +158,7 @@ void EndLowering::reduce_loss() {
   tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
-std::vector<ReadyGradient> EndLowering::head_backward(BackwardPart part, const HeadParts& parts) {
+std::vector<ReadyGradient> Head::backward(BackwardPart part, const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   const bool trained = options_.trains_head;
   if (part == BackwardPart::Weight && !trained) return {};
@@ -181,24 +179,24 @@ std::vector<ReadyGradient> EndLowering::head_backward(BackwardPart part, const H
 }
 
 // Frees the logits where nothing reads them after it.
-OpIndex EndLowering::matrix_backward(BackwardPart part, const HeadParts& parts) {
+OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
   const std::int64_t logits = options_.head.logits;
   const OpIndex first = build_.next();
   const OpIndex head = tools_.tensor.column_backward("head", options_.vocab / shape_.tensor, part);
   const OpIndex end = build_.last_compute();
-  build_.allocate(first, Category::Workspace, head_workspace(part));
-  build_.release(end, Category::Workspace, head_workspace(part));
+  build_.allocate(first, Category::Workspace, workspace(part));
+  build_.release(end, Category::Workspace, workspace(part));
   if (!parts.loss) build_.allocate(first, Category::Logits, logits);  // their gradient has come
   const bool last = part != BackwardPart::Input || !options_.trains_head;
   if (last) build_.release(end, Category::Logits, logits);
   return head;
 }
 
-void EndLowering::further_forward() {
+void FurtherInput::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "further_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
-  build_.allocate(first, Category::Activations, further_memory());
+  build_.allocate(first, Category::Activations, kept());
   tools_.tensor.join_partial_sums("further_embedding_join");
   tools_.elementwise.norm_forward("further_token_norm");
   tools_.elementwise.norm_forward("further_hidden_norm");
@@ -211,7 +209,7 @@ void EndLowering::further_forward() {
   tools_.tensor.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
 }
 
-std::vector<ReadyGradient> EndLowering::further_backward(BackwardPart part) {
+std::vector<ReadyGradient> FurtherInput::backward(BackwardPart part) {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
@@ -228,7 +226,7 @@ std::vector<ReadyGradient> EndLowering::further_backward(BackwardPart part) {
         "further_projection_wgrad",
         tools_.linear.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
     last = table_gradient("further_embedding_backward");
-    build_.release(last, Category::Activations, further_memory());
+    build_.release(last, Category::Activations, kept());
   }
   return std::vector<ReadyGradient>(options_.further_entries, {.op = last});
 }

@@ -39,53 +39,85 @@ struct HeadParts {
   bool loss = true;
 };
 
-class EndLowering {
+// The tools that the writers of the ends share.
+class EndWriter {
  public:
-  EndLowering(const EndOptions& options, const LayerOptions& of_layer, const StepShape& shape,
-              ProgramBuilder& build)
+  // All of it outlives this.
+  EndWriter(const EndOptions& options, const LayerOptions& of_layer, const StepShape& shape,
+            ProgramBuilder& build)
       : options_(options),
         arch_(of_layer.architecture),
         shape_(shape),
         build_(build),
         tools_(of_layer, shape, build) {}
 
-  void embedding_forward();
-  // Backward each returns its gradients in the order they become final.
-  std::vector<ReadyGradient> embedding_backward();
-  // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits until `head_backward`.
-  // Logits, or their gradient, that go to another device are the caller's to free.
-  void head_forward(const HeadParts& parts = {});
-  // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
-  // them the product holds its input's gradient, the input it gathers again where the sequence is
-  // split, and a placeholder of its weight (layer_memory.hpp).
-  std::vector<ReadyGradient> head_backward(BackwardPart part, const HeadParts& parts = {});
-  // Before a layer of multi-token prediction: the next token's embedding and what the layer before
-  // made, each normed, side by side through a projection of 2h to h.
-  void further_forward();
-  std::vector<ReadyGradient> further_backward(BackwardPart part);
-
- private:
-  void matrix_forward(const HeadParts& parts);
-  void loss_forward(const HeadParts& parts);
-  OpIndex matrix_backward(BackwardPart part, const HeadParts& parts);
-  void reduce_loss();
-  [[nodiscard]] std::int64_t logits() const;  // elements on this rank
-  [[nodiscard]] std::int64_t further_memory() const;
+ protected:
   OpIndex table_gradient(std::string_view name);
-  [[nodiscard]] std::int64_t head_workspace(BackwardPart part) const;
-  struct LossBytes {
-    std::int64_t forward = 0;
-    std::int64_t backward = 0;
-  };
-  [[nodiscard]] LossBytes loss_bytes() const;
-  void loss_backward();
-  void evaluate_metrics();
 
   const EndOptions& options_;
   const Architecture& arch_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   LayerTools tools_;
+};
+
+// Each backward returns its gradients in the order they become final.
+class Embedding : EndWriter {
+ public:
+  using EndWriter::EndWriter;
+  void forward();
+  std::vector<ReadyGradient> backward();
+};
+
+// Final norm, head, vocabulary-parallel cross-entropy. Holds the logits from forward to backward;
+// those that go to another device, or their gradient, are the caller's to free.
+class Head : EndWriter {
+ public:
+  using EndWriter::EndWriter;
+  void forward(const HeadParts& parts = {});
+  // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
+  // them the product holds its input's gradient, the input it gathers again where the sequence is
+  // split, and a placeholder of its weight (layer_memory.hpp).
+  std::vector<ReadyGradient> backward(BackwardPart part, const HeadParts& parts = {});
+
+ private:
+  void matrix_forward(const HeadParts& parts);
+  void loss_forward(const HeadParts& parts);
+  OpIndex matrix_backward(BackwardPart part, const HeadParts& parts);
+  void loss_backward();
+  void reduce_loss();
+  void evaluate_metrics();
+  [[nodiscard]] std::int64_t logits() const;  // elements on this rank
+  [[nodiscard]] std::int64_t workspace(BackwardPart part) const;
+  struct LossBytes {
+    std::int64_t forward = 0;
+    std::int64_t backward = 0;
+  };
+  [[nodiscard]] LossBytes loss_bytes() const;
+};
+
+// Before a layer of multi-token prediction: the next token's embedding and what the layer before
+// made, each normed, side by side through a projection of 2h to h.
+class FurtherInput : EndWriter {
+ public:
+  using EndWriter::EndWriter;
+  void forward();
+  std::vector<ReadyGradient> backward(BackwardPart part);
+
+ private:
+  [[nodiscard]] std::int64_t kept() const;
+};
+
+struct ModelEnds {
+  ModelEnds(const EndOptions& options, const LayerOptions& of_layer, const StepShape& shape,
+            ProgramBuilder& build)
+      : embedding(options, of_layer, shape, build),
+        head(options, of_layer, shape, build),
+        further(options, of_layer, shape, build) {}
+
+  Embedding embedding;
+  Head head;
+  FurtherInput further;
 };
 
 }  // namespace trainyard

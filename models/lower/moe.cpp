@@ -9,9 +9,9 @@ namespace {
 
 // Scores of all experts, then the best K. In the precision of training, whatever the recipe
 // multiplies the others in.
-class Router : BlockWriter {
+class ExpertRouter : BlockWriter {
  public:
-  explicit Router(LayerTools& tools) : BlockWriter(tools) {}
+  explicit ExpertRouter(LayerTools& tools) : BlockWriter(tools) {}
 
   void forward();
   void backward();
@@ -21,7 +21,7 @@ class Router : BlockWriter {
   [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 };
 
-Gemm Router::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+Gemm ExpertRouter::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
   Gemm gemm = linear_.product(m, n, k, pass);
   gemm.dtype = shape_.dtype;
   return gemm;
@@ -29,7 +29,7 @@ Gemm Router::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pa
 
 // Reads the scores, writes them as fp32 probabilities and reads those, writes a number and an index
 // for each of the K.
-void Router::forward() {
+void ExpertRouter::forward() {
   build_.compute("router_gemm",
                  product(shape_.local_tokens, arch_.experts, arch_.hidden, GemmPass::Forward));
   elementwise_.memory_bound(
@@ -38,7 +38,7 @@ void Router::forward() {
                              2 * kFp32Bytes * arch_.experts_per_token));
 }
 
-void Router::backward() {
+void ExpertRouter::backward() {
   elementwise_.memory_bound(
       "router_top_k_backward", MemoryBoundKind::Softmax,
       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
@@ -46,7 +46,7 @@ void Router::backward() {
                  product(shape_.local_tokens, arch_.hidden, arch_.experts, GemmPass::DataGrad));
 }
 
-OpIndex Router::weight_backward() {
+OpIndex ExpertRouter::weight_backward() {
   return build_.compute("router_wgrad", product(arch_.experts, arch_.hidden, shape_.local_tokens,
                                                 GemmPass::WeightGrad));
 }
@@ -123,7 +123,7 @@ class Experts : BlockWriter {
   Final weight_part();
 
   const ExpertSettings& settings_;
-  Router router_;
+  ExpertRouter router_;
   ExpertExchange exchange_;
   GroupedExperts grouped_;
   SharedExperts shared_;

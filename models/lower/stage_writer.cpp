@@ -36,7 +36,7 @@ void StageWriter::forward(const ScheduleStep& step) {
   offload_.forward_enters(place.chunk);
   if (chunk.has_embedding) {
     replicas_->before_forward(place);
-    ends_.embedding_forward();
+    ends_.embedding.forward();
     replicas_->after_forward(place);
     ++place.unit;
   } else {
@@ -64,16 +64,16 @@ void StageWriter::layers_forward(const StageChunk& chunk, UnitPlace& place) {
 // made and each with the head once more (DeepSeek-AI 2412.19437 section 2.2).
 void StageWriter::head_forward(const StageChunk& chunk, UnitPlace& place) {
   replicas_->before_forward(place);
-  ends_.head_forward();
+  ends_.head.forward();
   replicas_->after_forward(place);
   for (std::int64_t i = 0; i < chunk.further; ++i) {
     ++place.unit;
     tag_layer(chunk.in_model(chunk.layers + i));
     replicas_->before_forward(place);
-    ends_.further_forward();
+    ends_.further.forward();
     layers_.further_forward(
         {chunk, chunk.further_units[static_cast<std::size_t>(i)], chunk.layers + i});
-    ends_.head_forward();
+    ends_.head.forward();
     replicas_->after_forward(place);
   }
   tag_layer(-1);
@@ -107,10 +107,10 @@ void StageWriter::further_backward(const StageChunk& chunk, UnitBackward& step) 
     tag_layer(chunk.in_model(chunk.layers + i));
     replicas_->before_backward(step);
     // The head's own gradient is final with the model's backward of it, the norm's before it here.
-    gradients_.add({ends_.head_backward(step.part).back()});
+    gradients_.add({ends_.head.backward(step.part).back()});
     gradients_.add(layers_.backward(
         {chunk, chunk.further_units[static_cast<std::size_t>(i)], chunk.layers + i}, step));
-    gradients_.add(ends_.further_backward(step.part));
+    gradients_.add(ends_.further.backward(step.part));
     gradients_.end_unit(step);
   }
   tag_layer(-1);
@@ -121,7 +121,7 @@ void StageWriter::enter_backward(const StageChunk& chunk, UnitBackward& step) {
   if (chunk.has_head) {
     --step.place.unit;
     replicas_->before_backward(step);
-    gradients_.add(ends_.head_backward(step.part));
+    gradients_.add(ends_.head.backward(step.part));
     gradients_.end_unit(step);
   } else if (step.part != BackwardPart::Weight) {
     messages_.receive(chunk, Pass::Backward);
@@ -152,7 +152,7 @@ void StageWriter::leave_backward(const StageChunk& chunk, UnitBackward& step) {
     --step.place.unit;
     if (step.part == BackwardPart::Input || !parts_.options.weights.trained.embedding) return;
     replicas_->before_backward(step);
-    gradients_.add(ends_.embedding_backward());
+    gradients_.add(ends_.embedding.backward());
     gradients_.end_unit(step);
   } else if (step.part != BackwardPart::Weight && parts_.layout.hands_on(chunk)) {
     messages_.send(chunk, Pass::Backward);

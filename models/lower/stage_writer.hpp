@@ -62,7 +62,7 @@ class StageWriter {
   std::unique_ptr<DataParallel> replicas_;
   OffloadLowering offload_;
   StageMessages messages_;
-  EndLowering ends_;
+  ModelEnds ends_;
   StageLayers layers_;
   UnitGradients gradients_;
 };
