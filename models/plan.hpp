@@ -186,6 +186,11 @@ struct CollectiveChoice {
     }
     return kStandard;
   }
+  // The operation for groups of the kind, by the algorithm chosen for them.
+  [[nodiscard]] Call call(GroupKind kind, CollectiveOp op, std::int64_t bytes,
+                          DataType dtype) const {
+    return make_call(op, bytes, dtype, of(kind, op));
+  }
   // What nobody chose: whatever NCCL chooses for the group and the size.
   static constexpr const char* kStandard = "nccl";
 

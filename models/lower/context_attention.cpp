@@ -53,10 +53,7 @@ OpIndex SharedSequence::attend(std::string_view name, const AttentionBlock& bloc
 
 OpIndex SharedSequence::context_collective(std::string_view name, CollectiveOp op,
                                            std::int64_t bytes) {
-  const Call call{.op = op,
-                  .bytes = bytes,
-                  .dtype = shape_.dtype,
-                  .algorithm = options_.collectives.of(GroupKind::Context, op)};
+  const Call call = options_.collectives.call(GroupKind::Context, op, bytes, shape_.dtype);
   return build_.collective(name, Stream::Context, Slot::Context, call, {build_.last_compute()});
 }
 
@@ -153,10 +150,8 @@ void RingAttention::backward() {
 }
 
 OpIndex RingAttention::pass_on(std::string_view what, std::int64_t bytes, bool back) {
-  const Call call{.op = CollectiveOp::SendRecv,
-                  .bytes = bytes,
-                  .dtype = shape_.dtype,
-                  .algorithm = options_.collectives.of(GroupKind::Context, CollectiveOp::SendRecv)};
+  const Call call =
+      options_.collectives.call(GroupKind::Context, CollectiveOp::SendRecv, bytes, shape_.dtype);
   const OpIndex ready = build_.last_compute();
   build_.send("send_" + std::string(what), Stream::SendContext,
               back ? Slot::SendContextBack : Slot::SendContext, call, {ready});

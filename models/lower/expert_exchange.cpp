@@ -59,13 +59,11 @@ Call ExpertExchange::exchange(Way way, DataType precision) const {
   if (settings_.dispatcher == Dispatcher::AllGather) {
     const CollectiveOp op =
         way == Way::ToExperts ? CollectiveOp::AllGather : CollectiveOp::ReduceScatter;
-    return {.op = op,
-            .bytes = tokens_ * places * (row.payload + row.scales),
-            .dtype = precision,
-            .algorithm = options_.experts.collectives.of(GroupKind::Expert, op)};
+    return options_.experts.collectives.call(
+        GroupKind::Expert, op, tokens_ * places * (row.payload + row.scales), precision);
   }
   const std::int64_t bytes = way == Way::ToExperts ? row.total() : row.payload + row.scales;
-  Call call{
+  CollectiveCall call{
       .op = CollectiveOp::AllToAll,
       .bytes = rows_.sent * bytes,
       .dtype = precision,
@@ -101,11 +99,9 @@ void ExpertExchange::tell_counts() {
   const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
                     !settings_.pad_to_capacity;
   if (!told) return;
-  const Call counts{
-      .op = CollectiveOp::AllGather,
-      .bytes = kFp32Bytes * arch_.experts * options_.experts.places,
-      .dtype = DataType::Fp32,
-      .algorithm = options_.experts.collectives.of(GroupKind::Expert, CollectiveOp::AllGather)};
+  const Call counts = options_.experts.collectives.call(
+      GroupKind::Expert, CollectiveOp::AllGather,
+      kFp32Bytes * arch_.experts * options_.experts.places, DataType::Fp32);
   build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, counts,
                                     {build_.last_compute()}));
 }
@@ -132,11 +128,9 @@ void ExpertExchange::sort_rows(std::string_view name) {
 
 void ExpertExchange::join_expert_tensor(std::string_view name, CollectiveOp op) {
   if (options_.experts.tensor == 1) return;
-  const Call call{.op = op,
-                  .bytes = rows_.total() * arch_.hidden * shape_.element,
-                  .dtype = shape_.dtype,
-                  .algorithm = options_.experts.collectives.of(GroupKind::Expert, op)};
-  if (call.bytes == 0) return;
+  const std::int64_t bytes = rows_.total() * arch_.hidden * shape_.element;
+  if (bytes == 0) return;
+  const Call call = options_.experts.collectives.call(GroupKind::Expert, op, bytes, shape_.dtype);
   build_.wait_for(
       build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
 }

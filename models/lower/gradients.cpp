@@ -73,10 +73,9 @@ void GradientLowering::finish(const StageParameters& parameters,
 void GradientLowering::finish_replicated(const StageParameters& parameters) {
   const std::int64_t shards = options_.shards_replicated ? options_.shards : 1;
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
-    return Call{.op = CollectiveOp::AllReduce,
-                .bytes = (elements + shards - 1) / shards * held_bytes(),
-                .dtype = options_.held,
-                .algorithm = options_.collectives.of(kind, CollectiveOp::AllReduce)};
+    return options_.collectives.call(kind, CollectiveOp::AllReduce,
+                                     (elements + shards - 1) / shards * held_bytes(),
+                                     options_.held);
   };
   if (shape_.sequence_parallel && parameters.replicated > 0) {
     build_.wait_for(build_.collective("norm_gradient_all_reduce", Stream::Tensor, Slot::Tensor,
@@ -106,10 +105,8 @@ void GradientLowering::gradient_norm(std::int64_t local_parameters) {
                                                   .bytes = local_parameters * held_bytes(),
                                                   .launches = launches(local_parameters)});
   if (options_.norm_holders == 1) return;
-  const Call call{.op = CollectiveOp::AllReduce,
-                  .bytes = 4,
-                  .dtype = DataType::Fp32,
-                  .algorithm = options_.collectives.of(GroupKind::Other, CollectiveOp::AllReduce)};
+  const Call call =
+      options_.collectives.call(GroupKind::Other, CollectiveOp::AllReduce, 4, DataType::Fp32);
   build_.wait_for(
       build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));
 }

@@ -3,10 +3,8 @@
 namespace trainyard {
 
 Call PeerMessages::call_of(const PeerMessage& message) const {
-  return {.op = CollectiveOp::SendRecv,
-          .bytes = message.bytes,
-          .dtype = shape_.dtype,
-          .algorithm = options_.algorithm};
+  return TransferCall{
+      .bytes = message.bytes, .dtype = shape_.dtype, .algorithm = options_.algorithm};
 }
 
 OpIndex PeerMessages::send(const PeerMessage& message, OpIndex after) {
@@ -47,10 +45,10 @@ void StageMessages::receive(const StageChunk& chunk, Pass pass) {
   if (shape_.boundary == shape_.message || shape_.sequence_parallel) return;
   // Scatter/gather: each tensor rank received its share and the group puts them together again
   // (Narayanan et al. 2104.04473 section 4.1).
-  const Call gather{.op = CollectiveOp::AllGather,
-                    .bytes = shape_.message,
-                    .dtype = shape_.dtype,
-                    .algorithm = options_.gather_algorithm};
+  const CollectiveCall gather{.op = CollectiveOp::AllGather,
+                              .bytes = shape_.message,
+                              .dtype = shape_.dtype,
+                              .algorithm = options_.gather_algorithm};
   build_.wait_for(build_.collective("scatter_gather_all_gather", Stream::Tensor, Slot::Tensor,
                                     gather, {message}));
 }

@@ -13,24 +13,23 @@ namespace {
 
 constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // parameters of one piece of state
 
-OpIndex host_copy(ProgramBuilder& build, std::string_view name, const char* direction,
+OpIndex host_copy(ProgramBuilder& build, std::string_view name, HostDirection direction,
                   std::int64_t bytes, ProgramBuilder::After after) {
-  const bool leaves = direction == kToHost;
+  const bool leaves = direction == HostDirection::ToHost;
   return build.collective(name, leaves ? Stream::StoreHost : Stream::FetchHost, Slot::Host,
-                          {.op = CollectiveOp::HostCopy, .bytes = bytes, .algorithm = direction},
-                          after);
+                          HostCopyCall{.direction = direction, .bytes = bytes}, after);
 }
 
 }  // namespace
 
 OpIndex copy_to_host(ProgramBuilder& build, std::string_view name, std::int64_t bytes,
                      ProgramBuilder::After after) {
-  return host_copy(build, name, kToHost, bytes, after);
+  return host_copy(build, name, HostDirection::ToHost, bytes, after);
 }
 
 OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_t bytes,
                        ProgramBuilder::After after) {
-  return host_copy(build, name, kFromHost, bytes, after);
+  return host_copy(build, name, HostDirection::FromHost, bytes, after);
 }
 
 // ---- activations

@@ -9,10 +9,8 @@ namespace trainyard {
 OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
                                    bool blocking, std::optional<DataType> wire) {
   if (shape_.tensor == 1) return kNone;
-  const Call call{.op = op,
-                  .bytes = bytes,
-                  .dtype = wire.value_or(shape_.dtype),
-                  .algorithm = options_.collectives.of(GroupKind::Tensor, op)};
+  const Call call =
+      options_.collectives.call(GroupKind::Tensor, op, bytes, wire.value_or(shape_.dtype));
   if (op == CollectiveOp::ReduceScatter) elementwise_.copy_sequence(name, bytes);
   const OpIndex index =
       build_.collective(name, Stream::Tensor, Slot::Tensor, call, {build_.last_compute()});

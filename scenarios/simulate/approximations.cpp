@@ -227,7 +227,7 @@ Approximations nccl_approximations(const Workload& workload, const Cluster& clus
   Approximations found;
   const auto calls = static_cast<std::uint64_t>(
       std::count_if(workload.calls.begin(), workload.calls.end(),
-                    [](const Call& call) { return call.algorithm == nccl::kNcclName; }));
+                    [](const Call& call) { return algorithm_of(call) == nccl::kNcclName; }));
   if (calls == 0) return {};
   if (!transport.host()) {
     found.push_back(

@@ -39,7 +39,7 @@ std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Wo
     losses[group_class].assign(calls.size(), 0.0);
     for (std::uint32_t call = 0; call < calls.size(); ++call) {
       if (calls[call].empty()) continue;  // the class never makes it
-      const CollectiveOp op = workload.calls[call].op;
+      const CollectiveOp op = op_of(workload.calls[call]);
       if (op == CollectiveOp::HostCopy) continue;  // copy engines, which hold no SMs
       if (exchange_sms > 0 && group.kind == GroupKind::Expert && op == CollectiveOp::AllToAll)
         continue;
@@ -58,7 +58,7 @@ std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Wo
 
 bool exchanges_rows(const Workload& workload) {
   return std::any_of(workload.calls.begin(), workload.calls.end(),
-                     [](const Call& call) { return call.op == CollectiveOp::AllToAll; }) &&
+                     [](const Call& call) { return op_of(call) == CollectiveOp::AllToAll; }) &&
          std::any_of(workload.groups.begin(), workload.groups.end(),
                      [](const Group& group) { return group.kind == GroupKind::Expert; });
 }

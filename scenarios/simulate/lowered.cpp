@@ -36,9 +36,11 @@ Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster) {
 std::size_t footprint(const Lowered& lowered) {
   const Workload& workload = *lowered.workload;
   std::size_t bytes = workload.kernels.size() * sizeof(Kernel);
-  for (const Call& call : workload.calls)
-    bytes += sizeof(Call) + call.matrix.size() * sizeof(std::int64_t) +
-             call.relay.size() * sizeof(RelayHop);
+  for (const Call& call : workload.calls) {
+    bytes += sizeof(Call) + matrix_of(call).size() * sizeof(std::int64_t);
+    if (const auto* relay = std::get_if<RelayCall>(&call))
+      bytes += relay->hops.size() * sizeof(RelayHop);
+  }
   for (const Group& group : workload.groups)
     bytes += sizeof(Group) + group.members.size() * sizeof(RankId);
   for (const Rank& rank : workload.ranks)

@@ -129,16 +129,17 @@ class RankExport {
     const Call& call = view_.workload.calls.at(op.payload);
     const GroupId group = rank_.slots.at(op.slot).group;
     const std::vector<RankId>& members = view_.workload.groups.at(group).members;
-    if (call.op == CollectiveOp::HostCopy) {
-      node.type = call.algorithm == kFromHost ? NodeType::MemLoad : NodeType::MemStore;
-      node.attributes["tensor_size"] = static_cast<std::uint64_t>(call.bytes);
+    if (const auto* copy = std::get_if<HostCopyCall>(&call)) {
+      const bool leaves = copy->direction == HostDirection::ToHost;
+      node.type = leaves ? NodeType::MemStore : NodeType::MemLoad;
+      node.attributes["tensor_size"] = static_cast<std::uint64_t>(copy->bytes);
       return;
     }
     node.attributes["pg_name"] = group_name(group);
     node.attributes["comm_size"] = input_bytes(call, members.size());
     if (op.kind == OpKind::Collective) {
       node.type = NodeType::Collective;
-      node.attributes["comm_type"] = collective_number(call.op);
+      node.attributes["comm_type"] = collective_number(op_of(call));
       return;
     }
     node.type = op.kind == OpKind::Send ? NodeType::Send : NodeType::Recv;

@@ -55,8 +55,9 @@ std::string collective_words(std::int64_t number) {
 std::string group_name(GroupId group) { return fmt::format("{}", std::uint64_t{group} + 1); }
 
 std::int64_t input_bytes(const Call& call, std::size_t members) {
-  return call.op == CollectiveOp::AllGather ? call.bytes / static_cast<std::int64_t>(members)
-                                            : call.bytes;
+  const std::int64_t bytes = bytes_of(call);
+  return op_of(call) == CollectiveOp::AllGather ? bytes / static_cast<std::int64_t>(members)
+                                                : bytes;
 }
 
 GroupKind kind_of(const std::string& description) {

@@ -55,7 +55,7 @@ struct Carrier {
 // A call that its algorithm cannot carry in the place of its group.
 struct RefusedCall : RunError {
   RefusedCall(const RunError& why, const Group& group, const Call& call)
-      : RunError(why), kind(group.kind), op(call.op), algorithm(call.algorithm) {}
+      : RunError(why), kind(group.kind), op(op_of(call)), algorithm(algorithm_of(call)) {}
   GroupKind kind;
   CollectiveOp op;
   std::string algorithm;
@@ -73,7 +73,8 @@ class Transport {
   // The algorithm's name, and what was chosen where the name leaves a choice.
   [[nodiscard]] virtual Carrier carrier(const Call& call,
                                         std::span<const std::uint32_t> /*gpus*/) const {
-    return {.algorithm = call.algorithm, .label = call.algorithm};
+    const std::string name(algorithm_of(call));
+    return {.algorithm = name, .label = name};
   }
   [[nodiscard]] std::string label(const Call& call, std::span<const std::uint32_t> gpus) const {
     return carrier(call, gpus).label;

@@ -38,17 +38,18 @@ double bytes_of(const Message& message, const Cut& cut, double bytes,
 
 std::int64_t whole_bytes_of(const Message& message, const Cut& cut, const Call& call) {
   const std::uint32_t pieces = pieces_of_buffer(cut);
-  if (call.matrix.empty() && message.scattered.empty())
-    return edge(call.bytes, pieces, message.piece_end) -
-           edge(call.bytes, pieces, message.piece_begin);
+  const std::span<const std::int64_t> matrix = matrix_of(call);
+  if (matrix.empty() && message.scattered.empty())
+    return edge(bytes_of(call), pieces, message.piece_end) -
+           edge(bytes_of(call), pieces, message.piece_begin);
   std::int64_t sum = 0;
   for (std::uint32_t i = 0; i < message.piece_count(); ++i) {
     const std::uint32_t piece = message.piece(i);
-    if (call.matrix.empty()) {
-      sum += edge(call.bytes, pieces, piece + 1) - edge(call.bytes, pieces, piece);
+    if (matrix.empty()) {
+      sum += edge(bytes_of(call), pieces, piece + 1) - edge(bytes_of(call), pieces, piece);
     } else {
       const std::uint32_t parts = pieces_of_block(cut);
-      const std::int64_t block = call.matrix[piece / parts];
+      const std::int64_t block = matrix[piece / parts];
       sum += edge(block, parts, piece % parts + 1) - edge(block, parts, piece % parts);
     }
   }

@@ -26,7 +26,8 @@ namespace trainyard {
 struct GroupPlace {
   const Cluster& cluster;
   std::span<const std::uint32_t> gpus;
-  std::span<const std::int64_t> matrix = {};  // Call::matrix; empty: all members send alike
+  std::span<const std::int64_t> matrix =
+      {};  // CollectiveCall::matrix; empty: all members send alike
 };
 
 // One message. It carries what its sender held at the start, with the messages of `after` (by

@@ -140,9 +140,11 @@ void Expansion::start() {
   to_.groups = from_.groups;
 }
 
+// A relay is a step already.
 bool is_played(const Workload& workload, const Operation& op) {
-  return op.kind == OpKind::Collective &&
-         workload.calls.at(op.payload).op != CollectiveOp::HostCopy;
+  if (op.kind != OpKind::Collective) return false;
+  const Call& call = workload.calls.at(op.payload);
+  return std::holds_alternative<CollectiveCall>(call) || std::holds_alternative<TransferCall>(call);
 }
 
 void Expansion::expand_rank(RankId number) {

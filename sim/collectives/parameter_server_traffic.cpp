@@ -160,8 +160,7 @@ void Builder::name_tables() {
 }
 
 std::uint32_t Builder::call(std::int64_t bytes) {
-  const Call made{
-      .op = CollectiveOp::SendRecv, .bytes = bytes, .dtype = traffic_.dtype, .algorithm = "direct"};
+  const Call made = TransferCall{.bytes = bytes, .dtype = traffic_.dtype};
   const auto known = std::ranges::find(workload_.calls, made);
   if (known != workload_.calls.end())
     return static_cast<std::uint32_t>(known - workload_.calls.begin());

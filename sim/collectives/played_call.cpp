@@ -9,16 +9,15 @@ namespace trainyard {
 
 // Members can do as others only where all pieces weigh the same in whole bytes.
 PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& call) {
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
-  Call named = call;
-  if (algorithm_of_) named.algorithm = algorithm_of_(call, gpus);
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
+  const Call named = algorithm_of_ ? with_algorithm(call, algorithm_of_(call, gpus)) : call;
   const CollectiveAlgorithm& algorithm = select_algorithm(named, place);
-  const Bytes bytes{static_cast<double>(call.bytes)};
-  const Cut cut{.op = call.op,
+  const Bytes bytes{static_cast<double>(bytes_of(call))};
+  const Cut cut{.op = op_of(call),
                 .ranks = static_cast<std::uint32_t>(gpus.size()),
                 .pieces = algorithm.pieces(place)};
   TurnedMessages turned;
-  if (call.bytes % cut.pieces == 0) turned = algorithm.turned_messages(place, bytes);
+  if (bytes_of(call) % cut.pieces == 0) turned = algorithm.turned_messages(place, bytes);
   if (turned.turn() > 0) return play_turned(named, call, cut, std::move(turned));
   PlayedCall played;
   played.messages = algorithm.messages(place, bytes);
@@ -87,19 +86,17 @@ void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cu
     }
     if (keys[index] != index) continue;
     const Relay& relay = played.relays.at(index);
-    Call one = relay_call(played.messages, relay, parties, cut, call);
-    if (!seen.emplace(message.channel, relay.members).second) one.algorithm = kRelayOn;
+    RelayCall one = relay_call(played.messages, relay, parties, cut, call);
+    one.follows = !seen.emplace(message.channel, relay.members).second;
     played.calls[index] = known_call(one);
     for (const std::uint32_t role : relay.members) played.of_role[role].push_back(index);
   }
 }
 
 std::uint32_t CallPlayer::step_call(const Call& call, std::int64_t bytes, bool goes_on) {
-  const Call step{.op = CollectiveOp::SendRecv,
-                  .bytes = bytes,
-                  .dtype = call.dtype,
-                  .algorithm = goes_on ? kStepOn : kStep};
-  return known_call(step);
+  return known_call(TransferCall{.bytes = bytes,
+                                 .dtype = dtype_of(call),
+                                 .kind = goes_on ? MessageKind::FollowingStep : MessageKind::Step});
 }
 
 std::uint32_t CallPlayer::known_call(const Call& call) {

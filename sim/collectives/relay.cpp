@@ -57,9 +57,9 @@ std::vector<Relay> relays_of(std::span<const Message> messages, std::span<const 
   return relays;
 }
 
-Call relay_call(std::span<const Message> messages, const Relay& relay,
-                std::span<const DeviceId> parties, const Cut& cut, const Call& call) {
-  Call made{.op = relay.op, .bytes = 0, .dtype = call.dtype, .algorithm = kRelay};
+RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
+                     std::span<const DeviceId> parties, const Cut& cut, const Call& call) {
+  RelayCall made{.op = relay.op, .dtype = dtype_of(call)};
   const auto end = [&](std::uint32_t role) {
     const auto members = static_cast<std::uint32_t>(relay.members.size());
     if (role >= cut.ranks) return members + parties[role - cut.ranks];
@@ -68,19 +68,19 @@ Call relay_call(std::span<const Message> messages, const Relay& relay,
   };
   for (const std::uint32_t index : relay.messages) {
     const std::int64_t bytes = whole_bytes_of(messages[index], cut, call);
-    made.relay.push_back(
+    made.hops.push_back(
         {.from = end(messages[index].from), .to = end(messages[index].to), .bytes = bytes});
     made.bytes = std::max(made.bytes, bytes);
   }
   return made;
 }
 
-std::vector<Phase> relay_phases(const Call& call, const GroupPlace& place) {
+std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) {
   const SwitchRoutes routes(place);
   LoadSum loads(place.cluster);
   Phase phase;
   bool across = false;
-  for (const RelayHop& hop : call.relay) {
+  for (const RelayHop& hop : call.hops) {
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
     if (!routes.is_rank(hop.from)) continue;
     const DeviceId party = hop.to - routes.end_of(0);
@@ -88,7 +88,7 @@ std::vector<Phase> relay_phases(const Call& call, const GroupPlace& place) {
   }
   std::vector<std::uint32_t> members(place.gpus.size());
   std::iota(members.begin(), members.end(), 0U);
-  if (call.algorithm != kRelayOn)
+  if (!call.follows)
     phase.latency =
         across ? fabric_latency(place, members) : place.cluster.facts().latency.intra_step;
   if (Chain chain = loads.take(); !chain.loads.empty()) phase.chains.push_back(std::move(chain));

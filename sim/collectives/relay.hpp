@@ -18,11 +18,6 @@
 
 namespace trainyard {
 
-inline constexpr const char* kRelay = "relay";
-// What follows a relay between the same ranks on the same channel: its latency is hidden behind
-// what went before.
-inline constexpr const char* kRelayOn = "relay_on";
-
 // Messages that meet in switches, ascending.
 struct Relay {
   std::uint32_t key =
@@ -41,12 +36,12 @@ struct Relay {
                                            std::span<const std::uint32_t> keys,
                                            std::uint32_t ranks);
 
-// The relay as a call of its members: Call::relay set, sizes in whole bytes.
-[[nodiscard]] Call relay_call(std::span<const Message> messages, const Relay& relay,
-                              std::span<const DeviceId> parties, const Cut& cut, const Call& call);
+// The relay as a call of its members, with sizes in whole bytes.
+[[nodiscard]] RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
+                                   std::span<const DeviceId> parties, const Cut& cut,
+                                   const Call& call);
 
-// The phases of a call with Call::relay set.
-[[nodiscard]] std::vector<Phase> relay_phases(const Call& call, const GroupPlace& place);
+[[nodiscard]] std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place);
 
 // What some messages put on links, as one flow. `parties` as CollectiveAlgorithm says.
 [[nodiscard]] Chain chain_of(const GroupPlace& place, std::span<const DeviceId> parties,

@@ -15,8 +15,9 @@ namespace trainyard {
 namespace {
 
 std::string_view wanted_name(const Call& call) {
-  if (call.op != CollectiveOp::SendRecv) return call.algorithm;
-  return call.algorithm == kStep || call.algorithm == kStepOn ? kStep : "direct";
+  const auto* transfer = std::get_if<TransferCall>(&call);
+  if (transfer == nullptr) return algorithm_of(call);
+  return transfer->kind == MessageKind::Whole ? "direct" : "step";
 }
 
 // Names of the operation's algorithms that would take the group.
@@ -43,15 +44,15 @@ std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
 
 const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& place) {
   const std::string_view name = wanted_name(call);
-  const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
+  const CollectiveOp op = op_of(call);
+  const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
   if (algorithm == nullptr)
     throw RunError(fmt::format("{} of {}: there is no algorithm \"{}\" (choose one of: {})",
-                               to_string(call.op), describe(place.gpus), name,
-                               willing_names(call.op, place)));
+                               to_string(op), describe(place.gpus), name,
+                               willing_names(op, place)));
   if (const auto reason = algorithm->refusal(place))
-    throw RunError(fmt::format("{} of {} cannot use \"{}\": {} (choose one of: {})",
-                               to_string(call.op), describe(place.gpus), name, *reason,
-                               willing_names(call.op, place)));
+    throw RunError(fmt::format("{} of {} cannot use \"{}\": {} (choose one of: {})", to_string(op),
+                               describe(place.gpus), name, *reason, willing_names(op, place)));
   return *algorithm;
 }
 
@@ -59,9 +60,10 @@ namespace {
 
 // One flow over the links between a GPU and its CPU's memory.
 //   T = latency of the links + S/B      48 GB over PCIe 5 at 48 GB/s: 1 s and about a microsecond
-std::vector<Phase> host_copy(const Call& call, const Cluster& cluster, std::uint32_t gpu) {
-  const Route route = call.algorithm == kToHost ? cluster.router().route_to_host(gpu)
-                                                : cluster.router().route_from_host(gpu);
+std::vector<Phase> host_copy(const HostCopyCall& call, const Cluster& cluster, std::uint32_t gpu) {
+  const Route route = call.direction == HostDirection::ToHost
+                          ? cluster.router().route_to_host(gpu)
+                          : cluster.router().route_from_host(gpu);
   if (route.empty())
     throw RunError(
         fmt::format("GPU {} has no way to the memory of a CPU (give its node a CPU on PCIe or "
@@ -79,13 +81,16 @@ std::vector<Phase> host_copy(const Call& call, const Cluster& cluster, std::uint
 
 std::vector<Phase> CollectiveTransport::phases(const Call& call,
                                                std::span<const std::uint32_t> gpus) const {
-  if (call.op == CollectiveOp::HostCopy) return host_copy(call, cluster_, gpus.front());
+  if (const auto* copy = std::get_if<HostCopyCall>(&call))
+    return host_copy(*copy, cluster_, gpus.front());
   if (gpus.size() <= 1) return {};
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
-  if (!call.relay.empty()) return relay_phases(call, place);
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
+  if (const auto* relay = std::get_if<RelayCall>(&call)) return relay_phases(*relay, place);
   const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
-  std::vector<Phase> phases = algorithm.phases(place, Bytes{static_cast<double>(call.bytes)});
-  if (call.op == CollectiveOp::SendRecv && call.algorithm == kStepOn) phases.front().latency = {};
+  std::vector<Phase> phases = algorithm.phases(place, Bytes{static_cast<double>(bytes_of(call))});
+  const auto* transfer = std::get_if<TransferCall>(&call);
+  if (transfer != nullptr && transfer->kind == MessageKind::FollowingStep)
+    phases.front().latency = {};
   return phases;
 }
 

@@ -125,8 +125,8 @@ const GroupShapes::CallKinds& GroupShapes::kinds_of(std::uint32_t list) {
   kinds.known = true;
   for (const std::uint32_t index : given_.calls.lists.list(list)) {
     const Call& call = given_.workload.calls[index];
-    kinds.names_switches = kinds.names_switches || !call.relay.empty();
-    kinds.only_messages = kinds.only_messages && call.op == CollectiveOp::SendRecv;
+    kinds.names_switches = kinds.names_switches || std::holds_alternative<RelayCall>(call);
+    kinds.only_messages = kinds.only_messages && op_of(call) == CollectiveOp::SendRecv;
   }
   return kinds;
 }

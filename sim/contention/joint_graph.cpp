@@ -90,7 +90,7 @@ class Joiner {
   [[nodiscard]] bool sends(GroupId group) const {
     const std::vector<std::uint32_t>& calls = group_calls_.lists.list(group_calls_.of_group[group]);
     return std::ranges::any_of(calls, [&](std::uint32_t call) {
-      return workload_.calls[call].op == CollectiveOp::SendRecv;
+      return op_of(workload_.calls[call]) == CollectiveOp::SendRecv;
     });
   }
 

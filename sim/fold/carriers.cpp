@@ -16,7 +16,7 @@ Carriers carriers(const Workload& workload, const Partition& partition,
     for (std::uint32_t call = 0; call < calls.size(); ++call) {
       if (calls[call].empty()) continue;  // never made, or a group of one
       Carrier carrier = transport.carrier(workload.calls.at(call), gpus);
-      if (carrier.label == workload.calls.at(call).algorithm) continue;
+      if (carrier.label == algorithm_of(workload.calls.at(call))) continue;
       table.emplace(std::pair{group_class, call}, std::move(carrier));
     }
   }
@@ -27,7 +27,7 @@ Carrier carrier_of(const Carriers& carriers, const Workload& workload, std::uint
                    std::uint32_t call) {
   const auto found = carriers.find({group_class, call});
   if (found != carriers.end()) return found->second;
-  const std::string& name = workload.calls.at(call).algorithm;
+  const std::string name(algorithm_of(workload.calls.at(call)));
   return {.algorithm = name, .label = name};
 }
 

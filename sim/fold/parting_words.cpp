@@ -71,8 +71,8 @@ std::string PartingWords::members(GroupId group) const {
 }
 
 std::string PartingWords::call_text(std::uint32_t call) const {
-  return fmt::format("{} of {}", to_string(workload_.calls[call].op),
-                     to_text(Bytes{static_cast<double>(workload_.calls[call].bytes)}));
+  return fmt::format("{} of {}", to_string(op_of(workload_.calls[call])),
+                     to_text(Bytes{static_cast<double>(bytes_of(workload_.calls[call]))}));
 }
 
 // Where the calls of two groups at one place differ.

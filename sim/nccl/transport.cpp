@@ -101,21 +101,22 @@ const Communicator& NcclTransport::communicator_like(std::span<const std::uint32
 }
 
 bool NcclTransport::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {
-  return call.algorithm == kNcclName && gpus.size() > 1;
+  return algorithm_of(call) == kNcclName && gpus.size() > 1;
 }
 
 std::optional<Choice> NcclTransport::choice(const Call& call,
                                             std::span<const std::uint32_t> gpus) const {
-  if (!chooses(call, gpus) || !is_tuned(call.op)) return {};
+  if (!chooses(call, gpus) || !is_tuned(op_of(call))) return {};
   const Communicator& comm = communicator(gpus);
-  const bool eight_bit_float = call.dtype == DataType::Fp8;
+  const bool eight_bit_float = dtype_of(call) == DataType::Fp8;
   const Machine* pace = machine(gpus);
-  const Question question{&comm, call.op, call.bytes, eight_bit_float,
+  const Question question{&comm, op_of(call), bytes_of(call), eight_bit_float,
                           pace ? pace->network.latency_us : 0.0};
   const auto known = chosen_.find(question);
   if (known != chosen_.end()) return known->second;
-  const auto bytes = static_cast<double>(call.bytes);
-  Choice made = choose(comm, {.op = call.op, .bytes = bytes, .eight_bit_float = eight_bit_float});
+  const auto bytes = static_cast<double>(bytes_of(call));
+  Choice made =
+      choose(comm, {.op = op_of(call), .bytes = bytes, .eight_bit_float = eight_bit_float});
   if (pace) made.prediction = machine_time(*pace, comm, made, bytes);
   return chosen_.emplace(question, made).first->second;
 }
@@ -132,12 +133,10 @@ const Machine* NcclTransport::machine(std::span<const std::uint32_t> gpus) const
 
 std::vector<Phase> NcclTransport::exchange(const Call& call,
                                            std::span<const std::uint32_t> gpus) const {
-  Call direct = call;
-  direct.algorithm = "direct";
-  std::vector<Phase> phases = others_.phases(direct, gpus);
+  std::vector<Phase> phases = others_.phases(with_algorithm(call, "direct"), gpus);
   if (!machine_ || phases.size() != 1) return phases;
-  const auto bytes = static_cast<double>(call.bytes);
-  const Prediction price = exchange_time(*machine(gpus), communicator(gpus), call.op, bytes);
+  const auto bytes = static_cast<double>(bytes_of(call));
+  const Prediction price = exchange_time(*machine(gpus), communicator(gpus), op_of(call), bytes);
   Phase& phase = phases.front();
   phase.latency = Seconds{price.latency_us * 1e-6};
   double busiest = 0.0;
@@ -150,37 +149,36 @@ std::vector<Phase> NcclTransport::exchange(const Call& call,
 
 // Depends on the size of the group, not on its place: one answer for all groups of a kind.
 Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gpus) const {
-  Call played = call;
-  const auto [entry, fresh] = stand_ins_.try_emplace({call.op, call.bytes, gpus.size()});
+  const CollectiveOp op = op_of(call);
+  const auto [entry, fresh] = stand_ins_.try_emplace({op, bytes_of(call), gpus.size()});
   if (fresh) {
     std::optional<Seconds> best;
-    const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = call.matrix};
+    const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
     for (const std::string_view name : {"ring", "tree", "chain", "direct"}) {
-      const CollectiveAlgorithm* algorithm = find_algorithm(call.op, name);
+      const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
       if (algorithm == nullptr || algorithm->refusal(place) || (best && name == "direct")) continue;
-      played.algorithm = name;
+      const Call played = with_algorithm(call, std::string(name));
       const Seconds time = time_alone(cluster_, others_.phases(played, gpus));
       if (best && time >= *best) continue;
       best = time;
       entry->second = name;
     }
   }
-  played.algorithm = entry->second;
-  return played;
+  return with_algorithm(call, entry->second);
 }
 
 std::vector<Phase> NcclTransport::phases(const Call& call,
                                          std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.phases(call, gpus);
-  if (!is_tuned(call.op)) return exchange(call, gpus);
+  if (!is_tuned(op_of(call))) return exchange(call, gpus);
   if (!host_ && options_.stands_in) return others_.phases(stand_in(call, gpus), gpus);
   return lower({.cluster = cluster_, .gpus = gpus}, *choice(call, gpus),
-               static_cast<double>(call.bytes));
+               static_cast<double>(bytes_of(call)));
 }
 
 Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.carrier(call, gpus);
-  if (!host_ && (options_.stands_in || !is_tuned(call.op)))
+  if (!host_ && (options_.stands_in || !is_tuned(op_of(call))))
     return others_.carrier(stand_in(call, gpus), gpus);
   if (const auto chosen = choice(call, gpus))
     return {.algorithm = std::string(to_string(chosen->method.algorithm)),
@@ -196,9 +194,9 @@ Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> 
 
 std::string NcclTransport::stepwise_name(const Call& call,
                                          std::span<const std::uint32_t> gpus) const {
-  if (!chooses(call, gpus)) return call.algorithm;
-  if (!is_tuned(call.op)) return "direct";
-  if (!host_ && options_.stands_in) return stand_in(call, gpus).algorithm;
+  if (!chooses(call, gpus)) return std::string(algorithm_of(call));
+  if (!is_tuned(op_of(call))) return "direct";
+  if (!host_ && options_.stands_in) return std::string(algorithm_of(stand_in(call, gpus)));
   const Choice chosen = *choice(call, gpus);
   const auto name = stepwise_algorithm(chosen, communicator(gpus).nodes > 1);
   if (name) return *name;
@@ -207,7 +205,7 @@ std::string NcclTransport::stepwise_name(const Call& call,
       fmt::format("{} of {}: NCCL takes {}, in which switches take part and which cannot be "
                   "played message by message (exclude it with NCCL_ALGO=^{}, in a scenario "
                   "\"collectives\": {{\"nccl\": {{\"algo\": \"^{}\"}}}}, or use the fluid model)",
-                  to_string(call.op), describe(gpus), algorithm, algorithm, algorithm));
+                  to_string(op_of(call)), describe(gpus), algorithm, algorithm, algorithm));
 }
 
 }  // namespace trainyard::nccl

@@ -30,8 +30,8 @@ Sums& row_of(const RunView& view, GroupId id, std::uint32_t index, std::map<Key,
   const Group& group = view.workload.groups.at(id);
   const Call& call = view.workload.calls.at(index);
   Carrier carrier = view.carrier(id, index);
-  Sums& sums = rows[{group.kind, call.op, carrier.label, group.members.size()}];
-  sums.requested = call.algorithm;
+  Sums& sums = rows[{group.kind, op_of(call), carrier.label, group.members.size()}];
+  sums.requested = algorithm_of(call);
   sums.carrier = std::move(carrier);
   return sums;
 }
@@ -68,7 +68,7 @@ void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows
              .call = op.payload,
              .sums = sums,
              .calls = calls,
-             .bytes = calls * static_cast<double>(view.workload.calls[op.payload].bytes)};
+             .bytes = calls * static_cast<double>(bytes_of(view.workload.calls[op.payload]))};
     }
     met.sums->count += met.calls;
     met.sums->bytes += met.bytes;

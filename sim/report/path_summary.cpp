@@ -67,7 +67,7 @@ class PathNames {
   [[nodiscard]] std::string call_name(std::uint32_t group_class, std::uint32_t call) const {
     const GroupId group = view_.partition.groups[group_class].representative;
     return fmt::format("{} {} on {}", to_string(view_.workload.groups[group].kind),
-                       to_string(view_.workload.calls[call].op), medium(group_class, call));
+                       to_string(op_of(view_.workload.calls[call])), medium(group_class, call));
   }
   // The network where the call touches it, else NVLink where it uses that.
   [[nodiscard]] std::string_view medium(std::uint32_t group_class, std::uint32_t call) const {

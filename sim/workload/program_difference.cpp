@@ -13,9 +13,9 @@ namespace {
 
 std::string call_text(const Workload& workload, const Operation& op) {
   const Call& call = workload.calls[op.payload];
-  return fmt::format("{} of {} on {}{}", to_string(call.op),
-                     to_text(Bytes{static_cast<double>(call.bytes)}), workload.slots[op.slot],
-                     call.matrix.empty() ? "" : ", unevenly");
+  return fmt::format("{} of {} on {}{}", to_string(op_of(call)),
+                     to_text(Bytes{static_cast<double>(bytes_of(call))}), workload.slots[op.slot],
+                     matrix_of(call).empty() ? "" : ", unevenly");
 }
 
 std::string work_text(const Workload& workload, const Program& program, const Operation& op) {

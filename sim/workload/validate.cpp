@@ -108,7 +108,7 @@ class OperationCheck {
   }
 
   void call(const Operation& op, const std::string& at) {
-    const CollectiveOp made = workload_.calls[op.payload].op;
+    const CollectiveOp made = op_of(workload_.calls[op.payload]);
     if ((op.kind == OpKind::Collective) != (made == CollectiveOp::SendRecv)) return;
     faults_.add(at + "/call",
                 fmt::format("a {} operation cannot make call {}, which is {}", to_string(op.kind),
@@ -174,7 +174,7 @@ std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t si
 }
 
 // A byte matrix by itself; whether it fits the groups that use it is checked with the ranks.
-void check_matrix(const Call& call, const std::string& at, Faults& faults) {
+void check_matrix(const CollectiveCall& call, const std::string& at, Faults& faults) {
   const std::vector<std::int64_t>& matrix = call.matrix;
   if (call.op != CollectiveOp::AllToAll) {
     faults.add(at, fmt::format("{} has no byte matrix", to_string(call.op)),
@@ -204,11 +204,12 @@ void check_matrix(const Call& call, const std::string& at, Faults& faults) {
 void check_tables(const Workload& workload, Faults& faults) {
   for (std::size_t i = 0; i < workload.calls.size(); ++i) {
     const Call& call = workload.calls[i];
-    if (call.bytes < 0) {
+    if (bytes_of(call) < 0) {
       faults.add(fmt::format("/calls/{}/bytes", i),
-                 fmt::format("{} bytes cannot be sent", call.bytes));
+                 fmt::format("{} bytes cannot be sent", bytes_of(call)));
     }
-    if (!call.matrix.empty()) check_matrix(call, fmt::format("/calls/{}/matrix", i), faults);
+    if (!matrix_of(call).empty())
+      check_matrix(std::get<CollectiveCall>(call), fmt::format("/calls/{}/matrix", i), faults);
   }
   for (std::size_t i = 0; i < workload.delays.size(); ++i) {
     const double delay = workload.delays[i].value();
@@ -282,12 +283,12 @@ void check_use(const Workload& workload, RankId rank, const SlotUse& use, Faults
 void check_matrix_sizes(const Workload& workload, RankId rank, Faults& faults) {
   const Rank& it = workload.ranks[rank];
   for (const Operation& op : workload.programs[it.program].operations) {
-    if (op.kind != OpKind::Collective || workload.calls[op.payload].matrix.empty()) continue;
+    if (op.kind != OpKind::Collective || matrix_of(workload.calls[op.payload]).empty()) continue;
     if (op.slot >= it.slots.size() || it.slots[op.slot].role != 0) continue;  // once per group
     const GroupId group = it.slots[op.slot].group;
     if (group >= workload.groups.size()) continue;
     const std::size_t members = workload.groups[group].members.size();
-    const std::size_t numbers = workload.calls[op.payload].matrix.size();
+    const std::size_t numbers = matrix_of(workload.calls[op.payload]).size();
     if (numbers == members * members) continue;
     faults.add(fmt::format("/calls/{}/matrix", op.payload),
                fmt::format("{} numbers for the {} members of group {}", numbers, members, group),
@@ -327,8 +328,8 @@ std::string described_call(const Workload& workload, RankId rank, OpIndex op) {
   const std::uint32_t program = workload.ranks[rank].program;
   const Operation& operation = workload.programs[program].operations[op];
   const Call& call = workload.calls[operation.payload];
-  return fmt::format("rank {} makes {} of {} bytes ({}, {}) in {}", rank, to_string(call.op),
-                     call.bytes, to_string(call.dtype), call.algorithm,
+  return fmt::format("rank {} makes {} of {} bytes ({}, {}) in {}", rank, to_string(op_of(call)),
+                     bytes_of(call), to_string(dtype_of(call)), algorithm_of(call),
                      describe(workload, program, op));
 }
 

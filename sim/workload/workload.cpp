@@ -61,28 +61,6 @@ std::string_view to_string(StepPart part) {
   return "";
 }
 
-std::string_view to_string(CollectiveOp op) {
-  switch (op) {
-    case CollectiveOp::AllReduce:
-      return "all_reduce";
-    case CollectiveOp::AllGather:
-      return "all_gather";
-    case CollectiveOp::ReduceScatter:
-      return "reduce_scatter";
-    case CollectiveOp::Broadcast:
-      return "broadcast";
-    case CollectiveOp::Reduce:
-      return "reduce";
-    case CollectiveOp::AllToAll:
-      return "all_to_all";
-    case CollectiveOp::SendRecv:
-      return "send_recv";
-    case CollectiveOp::HostCopy:
-      return "host_copy";
-  }
-  return "";
-}
-
 std::string_view to_string(GroupKind kind) {
   switch (kind) {
     case GroupKind::Tensor:

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/workload/call.hpp"
 #include "sim/workload/kernel.hpp"
 #include "sim/workload/operation.hpp"
 #include "sim/workload/operation_list.hpp"
@@ -32,44 +33,6 @@ namespace trainyard {
 
 using RankId = std::uint32_t;
 using GroupId = std::uint32_t;
-
-enum class CollectiveOp : std::uint8_t {
-  AllReduce,
-  AllGather,
-  ReduceScatter,
-  Broadcast,
-  Reduce,
-  AllToAll,
-  SendRecv,
-  HostCopy  // between a GPU and the memory of its CPU: a group of one rank
-};
-[[nodiscard]] std::string_view to_string(CollectiveOp op);
-
-// A part of a call that leads through switches that reduce or copy. Ends are roles of the group
-// and, beyond them, switches: the number of members plus the vertex in the cluster's graph.
-struct RelayHop {
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::int64_t bytes = 0;
-  auto operator<=>(const RelayHop&) const = default;
-};
-
-// One kind of communication of one size; operations refer to it by index. `bytes` is the nccl-tests
-// size: the whole buffer (for all_gather and reduce_scatter the gathered one), the message for
-// send_recv. An uneven all_to_all says in `matrix` what each of its n members sends each other one;
-// `bytes` is then the largest row sum (what the busiest member sends, its own part included).
-struct Call {
-  CollectiveOp op = CollectiveOp::AllReduce;
-  std::int64_t bytes = 0;
-  DataType dtype = DataType::Bf16;
-  std::string algorithm =
-      "ring";  // a name of the collective registry; of a host_copy its direction
-  std::vector<std::int64_t> matrix = {};  // n*n bytes, [from role * n + to role]; empty: all equal
-  // What goes into switches and out of them as one flow (a step of a larger collective); the
-  // algorithm is then "relay", or "relay_on" for what follows it in one stream.
-  std::vector<RelayHop> relay = {};
-  auto operator<=>(const Call&) const = default;
-};
 
 // Bytes allocated (positive) or freed (negative) when the operation starts or ends.
 struct MemoryEffect {
@@ -161,9 +124,6 @@ struct Rank {
   std::string label = {};               // "dp0 pp1 tp4", for traces
 };
 
-// Directions of a host_copy, as Call::algorithm.
-inline constexpr const char* kToHost = "to_host";
-inline constexpr const char* kFromHost = "from_host";
 // The memory category that stands in the memory of a rank's CPU and not in its GPU's.
 inline constexpr std::string_view kHostCategory = "host_memory";
 

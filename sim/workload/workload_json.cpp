@@ -27,13 +27,15 @@ std::string table(const std::string& indent, std::string_view key,
 }
 
 Json call_json(const Call& call) {
-  Json json{{"op", to_string(call.op)},
-            {"bytes", call.bytes},
-            {"dtype", to_string(call.dtype)},
-            {"algorithm", call.algorithm}};
-  if (!call.matrix.empty()) json["matrix"] = call.matrix;
-  for (const RelayHop& hop : call.relay)
-    json["relay"].push_back({{"from", hop.from}, {"to", hop.to}, {"bytes", hop.bytes}});
+  Json json{{"op", to_string(op_of(call))},
+            {"bytes", bytes_of(call)},
+            {"dtype", to_string(dtype_of(call))},
+            {"algorithm", algorithm_of(call)}};
+  if (const std::span matrix = matrix_of(call); !matrix.empty())
+    json["matrix"] = std::vector(matrix.begin(), matrix.end());
+  if (const auto* relay = std::get_if<RelayCall>(&call))
+    for (const RelayHop& hop : relay->hops)
+      json["relay"].push_back({{"from", hop.from}, {"to", hop.to}, {"bytes", hop.bytes}});
   return json;
 }
 

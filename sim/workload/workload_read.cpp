@@ -60,25 +60,60 @@ std::vector<std::int64_t> read_matrix(JsonObject& object) {
   return bytes;
 }
 
-std::vector<RelayHop> read_relay(JsonObject& object) {
-  std::vector<RelayHop> relay;
-  if (!object.has("relay")) return relay;
+std::vector<RelayHop> read_hops(JsonObject& object) {
+  std::vector<RelayHop> hops;
+  if (!object.has("relay")) return hops;
   const auto end = [](JsonObject& hop, std::string_view key) {
     return static_cast<std::uint32_t>(hop.integer(key, {.least = 0, .most = 1LL << 31}));
   };
   for (JsonObject& hop : object.objects("relay"))
-    relay.push_back(
+    hops.push_back(
         {.from = end(hop, "from"), .to = end(hop, "to"), .bytes = read_size(hop, "bytes", 0)});
-  return relay;
+  return hops;
+}
+
+Call read_transfer(std::int64_t bytes, DataType dtype, std::string algorithm) {
+  TransferCall call{.bytes = bytes, .dtype = dtype, .algorithm = std::move(algorithm)};
+  for (const MessageKind kind : {MessageKind::Step, MessageKind::FollowingStep}) {
+    const TransferCall step{.bytes = bytes, .dtype = dtype, .kind = kind};
+    if (algorithm_of(step) == call.algorithm) return step;
+  }
+  return call;
+}
+
+Call read_host_copy(JsonObject& object, std::int64_t bytes, DataType dtype) {
+  const std::string to_host(to_string(HostDirection::ToHost));
+  const std::string from_host(to_string(HostDirection::FromHost));
+  const bool leaves = object.choice("algorithm", {to_host, from_host}) == to_host;
+  return HostCopyCall{.direction = leaves ? HostDirection::ToHost : HostDirection::FromHost,
+                      .bytes = bytes,
+                      .dtype = dtype};
 }
 
 Call read_call(JsonObject& object) {
-  return {.op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::HostCopy),
-          .bytes = read_size(object, "bytes", 0),
-          .dtype = read_enumerator(object, "dtype", DataType::Fp8, std::optional(DataType::Bf16)),
-          .algorithm = object.text("algorithm", "ring"),
-          .matrix = read_matrix(object),
-          .relay = read_relay(object)};
+  const auto op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::HostCopy);
+  const std::int64_t bytes = read_size(object, "bytes", 0);
+  const auto dtype = read_enumerator(object, "dtype", DataType::Fp8, std::optional(DataType::Bf16));
+  std::vector<std::int64_t> matrix = read_matrix(object);
+  std::vector<RelayHop> hops = read_hops(object);
+  const bool collective =
+      op != CollectiveOp::SendRecv && op != CollectiveOp::HostCopy && hops.empty();
+  if (!matrix.empty() && !collective)
+    object.report("matrix", fmt::format("{} has no byte matrix", to_string(op)),
+                  "only all_to_all may be uneven");
+  if (op == CollectiveOp::HostCopy) return read_host_copy(object, bytes, dtype);
+  if (!hops.empty()) {
+    const bool follows = object.choice("algorithm", {"relay", "relay_on"}, "relay") == "relay_on";
+    return RelayCall{
+        .op = op, .bytes = bytes, .dtype = dtype, .hops = std::move(hops), .follows = follows};
+  }
+  std::string algorithm = object.text("algorithm", "ring");
+  if (op == CollectiveOp::SendRecv) return read_transfer(bytes, dtype, std::move(algorithm));
+  return CollectiveCall{.op = op,
+                        .bytes = bytes,
+                        .dtype = dtype,
+                        .algorithm = std::move(algorithm),
+                        .matrix = std::move(matrix)};
 }
 
 class WorkloadReader {

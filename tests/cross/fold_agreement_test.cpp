@@ -352,10 +352,11 @@ TEST(EngineAgreement, WithoutContentionTheEnginesAreOne) {
       if (random() % 2 == 0) {
         program.compute("kernel", 64 + static_cast<std::int64_t>(random() % 1000), after);
       } else {
-        program.collective("network", "all",
-                           {.op = ops[random() % ops.size()],
-                            .bytes = 1 + static_cast<std::int64_t>(random() % 100'000'000)},
-                           after);
+        program.collective(
+            "network", "all",
+            CollectiveCall{.op = ops[random() % ops.size()],
+                           .bytes = 1 + static_cast<std::int64_t>(random() % 100'000'000)},
+            after);
       }
     }
     std::vector<RankId> everyone;

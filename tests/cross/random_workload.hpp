@@ -123,7 +123,8 @@ class RandomWorkload {
         {CollectiveOp::AllToAll, "pairwise"},  {CollectiveOp::AllToAll, "direct"},
         {CollectiveOp::AllReduce, "tree"}};
     const auto& [op, algorithm] = kinds[draw(static_cast<std::uint32_t>(kinds.size()))];
-    const Call call{.op = op, .bytes = 1'048'576LL * (1 + draw(64)), .algorithm = algorithm};
+    const CollectiveCall call{
+        .op = op, .bytes = 1'048'576LL * (1 + draw(64)), .algorithm = algorithm};
     const std::string slot = over_tensor ? "tensor" : "data";
     each_program(stage, [&](ProgramWriter& program, std::size_t, const auto& after) {
       program.collective(slot, slot, call, after);
@@ -146,7 +147,8 @@ class RandomWorkload {
     if (size == 1) return;
     constexpr std::int64_t kPiece = 262'144;
     constexpr std::uint32_t kPieces = 16;
-    Call call{.op = CollectiveOp::AllToAll, .bytes = kPieces * kPiece, .algorithm = "direct"};
+    CollectiveCall call{
+        .op = CollectiveOp::AllToAll, .bytes = kPieces * kPiece, .algorithm = "direct"};
     call.matrix.assign(std::size_t{size} * size, 0);
     for (std::uint32_t from = 0; from < size; ++from) {
       for (std::uint32_t piece = 0; piece < kPieces; ++piece) {

@@ -120,7 +120,7 @@ TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
 TEST_F(Chakra, SizesFollowTheConvention) {
   const auto bytes = [&](std::int64_t type, const Conventions& how) {
     const RankTrace trace{.nodes = {collective(1, type, 100)}};
-    return imported({trace, trace, trace, trace}, how).workload.calls.at(0).bytes;
+    return bytes_of(imported({trace, trace, trace, trace}, how).workload.calls.at(0));
   };
   constexpr std::int64_t kAllReduce = 0, kAllGather = 2, kReduceScatter = 7;
   EXPECT_EQ(bytes(kAllReduce, {}), 100);

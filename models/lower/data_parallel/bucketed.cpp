@@ -110,10 +110,9 @@ OpIndex BucketedReplicas::gather(const Bucket& bucket) {
   const ShardSlots slots = slots_of(bucket);
   if (slots.shards == 1 || bucket.parameters == 0) return kNone;
   const DataType wire = options_.weight_wire;
-  const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = bucket.parameters * static_cast<std::int64_t>(element_bytes(wire)),
-                  .dtype = wire,
-                  .algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+  const Call call = options_.collectives.call(
+      GroupKind::Data, CollectiveOp::AllGather,
+      bucket.parameters * static_cast<std::int64_t>(element_bytes(wire)), wire);
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
   const OpIndex op = build_.collective("parameter_all_gather", Stream::Data, slots.shard, call,
@@ -132,10 +131,9 @@ OpIndex BucketedReplicas::broadcast(const Share& share) {
   if (slots.shards == 1) return kNone;
   const DataType wire = options_.weight_wire;
   const std::int64_t owned = (parameters + slots.shards - 1) / slots.shards;
-  const Call call{.op = CollectiveOp::Broadcast,
-                  .bytes = owned * static_cast<std::int64_t>(element_bytes(wire)),
-                  .dtype = wire,
-                  .algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::Broadcast)};
+  const Call call =
+      options_.collectives.call(GroupKind::Data, CollectiveOp::Broadcast,
+                                owned * static_cast<std::int64_t>(element_bytes(wire)), wire);
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::ParamSync});
   OpIndex last = build_.last_compute();
@@ -261,27 +259,25 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   if (bucket.parameters == 0) return;  // of frozen weights
   const ShardSlots slots = slots_of(bucket);
   const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
-  Call call{.op = op,
-            .bytes = bucket.parameters * shape_.gradient,
-            .dtype = options_.gradient_wire,
-            .algorithm = options_.collectives.of(GroupKind::Data, op)};
+  const std::int64_t bytes = bucket.parameters * shape_.gradient;
+  const DataType wire = options_.gradient_wire;
   Tags tags = build_.tags();
   const Tags before = tags;
   tags.part = StepPart::GradSync;
   build_.tag(tags);
   after = gradients_.before_reduction(bucket.parameters, slots.shards * slots.replicas, after);
-  reductions_[0] = build_.collective("gradient_" + std::string(to_string(op)), Stream::Data,
-                                     slots.shard, call, {after});
+  reductions_[0] =
+      build_.collective("gradient_" + std::string(to_string(op)), Stream::Data, slots.shard,
+                        options_.collectives.call(GroupKind::Data, op, bytes, wire), {after});
   if (gradients_sharded()) {
-    build_.release(reductions_[0], Category::Gradients, call.bytes);
+    build_.release(reductions_[0], Category::Gradients, bytes);
     note_reduction(bucket.slot == Slot::ExpertData || bucket.slot == Slot::ExpertDataMirror,
                    reductions_[0]);
   }
   if (slots.shards > 1 && slots.replicas > 1) {
-    call.op = CollectiveOp::AllReduce;
-    call.bytes /= slots.shards;
-    call.algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::AllReduce);
-    reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, slots.replica, call,
+    const Call rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,
+                                                bytes / slots.shards, wire);
+    reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, slots.replica, rest,
                                        {reductions_[0]});
   }
   build_.tag(before);

@@ -137,16 +137,14 @@ void FullySharded::begin_step() { hold_state(options_.gradients, parameters_, {}
 void FullySharded::gather_part(std::string_view name, Part& part, const ShardSlots& slots) {
   if (part.kept == part.wire) return;
   const bool fetches = options_.fetches_shards && part.kept == 0;
-  const Call call{.op = CollectiveOp::AllGather,
-                  .bytes = part.wire,
-                  .dtype = shape_.dtype,
-                  .algorithm = options_.collectives.of(GroupKind::Data, CollectiveOp::AllGather)};
+  const Call call =
+      options_.collectives.call(GroupKind::Data, CollectiveOp::AllGather, part.wire, shape_.dtype);
   const OpIndex fetched =
       fetches ? copy_from_host(build_, "weight_shard_fetch", part.shard, {gather_after_}) : kNone;
   part.gather =
       build_.collective(name, Stream::AllGather, part.kept > 0 ? slots.reshard : slots.shard, call,
                         {fetches ? fetched : gather_after_});
-  build_.allocate(part.gather, Category::Communication, call.bytes);
+  build_.allocate(part.gather, Category::Communication, part.wire);
   if (!fetches) return;
   build_.allocate(fetched, Category::Communication, part.shard);
   build_.release(part.gather, Category::Communication, part.shard);
@@ -342,20 +340,19 @@ void FullySharded::reduce(Group& group) {
 // From a buffer that is filled by `after`; what copies have shards of they then add up among them.
 void FullySharded::reduce_part(std::string_view name, const Part& part, const ShardSlots& slots,
                                OpIndex after) {
-  Call call{.op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce,
-            .bytes = part.trained * shape_.gradient,
-            .dtype = options_.gradient_wire};
-  call.algorithm = options_.collectives.of(GroupKind::Data, call.op);
-  build_.allocate(after, Category::Communication, call.bytes);
+  const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
+  const std::int64_t bytes = part.trained * shape_.gradient;
+  const DataType wire = options_.gradient_wire;
+  build_.allocate(after, Category::Communication, bytes);
   const std::string text(name);
-  reduce_scatter_ = build_.collective(text + std::string(to_string(call.op)), Stream::ReduceScatter,
-                                      slots.shard, call, {after});
-  build_.release(reduce_scatter_, Category::Communication, call.bytes);
+  reduce_scatter_ =
+      build_.collective(text + std::string(to_string(op)), Stream::ReduceScatter, slots.shard,
+                        options_.collectives.call(GroupKind::Data, op, bytes, wire), {after});
+  build_.release(reduce_scatter_, Category::Communication, bytes);
   if (slots.shards == 1 || slots.replicas == 1) return;
-  call.op = CollectiveOp::AllReduce;
-  call.bytes /= slots.shards;
-  call.algorithm = options_.collectives.of(GroupKind::Data, call.op);
-  all_reduce_ = build_.collective(text + "all_reduce", Stream::Replica, slots.replica, call,
+  const Call rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,
+                                              bytes / slots.shards, wire);
+  all_reduce_ = build_.collective(text + "all_reduce", Stream::Replica, slots.replica, rest,
                                   {reduce_scatter_});
 }
 

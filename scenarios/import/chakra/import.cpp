@@ -186,7 +186,8 @@ class Importer {
     op["kind"] = to_string(OpKind::Collective);
     op["call"] = {{"op", to_string(CollectiveOp::HostCopy)},
                   {"bytes", integer(node.attributes, "tensor_size").value_or(0)},
-                  {"algorithm", node.type == NodeType::MemLoad ? kFromHost : kToHost}};
+                  {"algorithm", to_string(node.type == NodeType::MemLoad ? HostDirection::FromHost
+                                                                         : HostDirection::ToHost)}};
     return op;
   }
 

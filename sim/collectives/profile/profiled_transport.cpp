@@ -54,13 +54,14 @@ ProfiledTransport::ProfiledTransport(const Cluster& cluster, const Transport& ot
 
 const MeasuredCurve* ProfiledTransport::curve(const Call& call,
                                               std::span<const std::uint32_t> gpus) const {
-  if (call.algorithm != nccl::kNcclName || gpus.size() <= 1 || call.bytes <= 0) return nullptr;
-  if (!call.matrix.empty()) return nullptr;  // nccl-tests sends alike to all
+  if (algorithm_of(call) != nccl::kNcclName || gpus.size() <= 1 || bytes_of(call) <= 0)
+    return nullptr;
+  if (!matrix_of(call).empty()) return nullptr;  // nccl-tests sends alike to all
   const Placement placement = placement_of({.cluster = cluster_, .gpus = gpus});
-  return profile_.find({.op = call.op,
+  return profile_.find({.op = op_of(call),
                         .ranks = static_cast<std::uint32_t>(gpus.size()),
                         .nodes = static_cast<std::uint32_t>(placement.nodes.size()),
-                        .dtype = call.dtype});
+                        .dtype = dtype_of(call)});
 }
 
 std::vector<Chain> ProfiledTransport::chains(const Call& call,
@@ -69,8 +70,7 @@ std::vector<Chain> ProfiledTransport::chains(const Call& call,
   try {
     phases = other_.phases(call, gpus);
   } catch (const RunError&) {
-    Call plain = call;
-    plain.algorithm = plain_algorithm(call.op);
+    const Call plain = with_algorithm(call, plain_algorithm(op_of(call)));
     phases = CollectiveTransport(cluster_).phases(plain, gpus);
   }
   std::vector<Chain> chains;
@@ -83,7 +83,7 @@ std::vector<Phase> ProfiledTransport::phases(const Call& call,
                                              std::span<const std::uint32_t> gpus) const {
   const MeasuredCurve* measured = curve(call, gpus);
   if (measured == nullptr) return other_.phases(call, gpus);
-  const CurveTime time = measured->at(static_cast<double>(call.bytes));
+  const CurveTime time = measured->at(static_cast<double>(bytes_of(call)));
   const double total_s = time.latency_s + time.transfer_s;
   Phase phase{.latency = {}, .chains = chains(call, gpus)};
   // Bytes take as long as the links need, also where the fit sees none of it.
@@ -97,7 +97,7 @@ std::vector<Phase> ProfiledTransport::phases(const Call& call,
 Carrier ProfiledTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
   const MeasuredCurve* measured = curve(call, gpus);
   if (measured == nullptr) return other_.carrier(call, gpus);
-  const bool within = measured->at(static_cast<double>(call.bytes)).measured_range;
+  const bool within = measured->at(static_cast<double>(bytes_of(call))).measured_range;
   return {.algorithm = std::string(nccl::kNcclName),
           .label = "profile: " + name_ + (within ? "" : ", beyond the sizes measured")};
 }

@@ -196,16 +196,16 @@ ShownSlice ClassTrace::communication(OpIndex index) {
   const MessageElements elements = message_elements(call, ranks);
   const CallTexts& texts = call_texts(op);
   common_arguments(op);
-  arguments_.push_back({"Collective name", kineto_collective_name(op.kind, call.op)});
+  arguments_.push_back({"Collective name", kineto_collective_name(op.kind, op_of(call))});
   arguments_.push_back({"In msg nelems", elements.in});
   arguments_.push_back({"Out msg nelems", elements.out});
   arguments_.push_back({"Group size", static_cast<std::int64_t>(ranks)});
-  arguments_.push_back({"dtype", kineto_dtype(call.dtype)});
+  arguments_.push_back({"dtype", kineto_dtype(dtype_of(call))});
   group_arguments(op.slot);
   ShownSlice slice = slice_of(index, "kernel");
   arguments_.push_back({"operation", slice.name});
   arguments_.push_back({"algorithm", std::string_view(texts.algorithm)});
-  arguments_.push_back({"bytes", static_cast<std::int64_t>(call.bytes)});
+  arguments_.push_back({"bytes", bytes_of(call)});
   if (op.kind != OpKind::Collective) {
     arguments_.push_back({"Src Rank", RankValue{What::Source, op.slot}});
     arguments_.push_back({"Dst Rank", RankValue{What::Destination, op.slot}});

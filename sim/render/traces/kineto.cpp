@@ -26,13 +26,13 @@ std::string_view nccl_dtype(DataType dtype) {
 
 // The kernel's stem; the reducing ones carry the operator and the type.
 std::string nccl_stem(const Call& call) {
-  switch (call.op) {
+  switch (op_of(call)) {
     case CollectiveOp::AllReduce:
-      return fmt::format("AllReduce_Sum_{}", nccl_dtype(call.dtype));
+      return fmt::format("AllReduce_Sum_{}", nccl_dtype(dtype_of(call)));
     case CollectiveOp::ReduceScatter:
-      return fmt::format("ReduceScatter_Sum_{}", nccl_dtype(call.dtype));
+      return fmt::format("ReduceScatter_Sum_{}", nccl_dtype(dtype_of(call)));
     case CollectiveOp::Reduce:
-      return fmt::format("Reduce_Sum_{}", nccl_dtype(call.dtype));
+      return fmt::format("Reduce_Sum_{}", nccl_dtype(dtype_of(call)));
     case CollectiveOp::AllGather:
       return "AllGather";
     case CollectiveOp::Broadcast:
@@ -53,9 +53,9 @@ std::string in_capitals(std::string text) {
 }  // namespace
 
 std::string nccl_kernel_name(const Call& call, const Carrier& carrier) {
-  if (call.op == CollectiveOp::HostCopy)
-    return call.algorithm == kToHost ? "Memcpy DtoH (Device -> Pinned)"
-                                     : "Memcpy HtoD (Pinned -> Device)";
+  if (const auto* copy = std::get_if<HostCopyCall>(&call))
+    return copy->direction == HostDirection::ToHost ? "Memcpy DtoH (Device -> Pinned)"
+                                                    : "Memcpy HtoD (Pinned -> Device)";
   const std::string stem = nccl_stem(call);
   if (stem.empty()) return "ncclDevKernel_SendRecv";
   return fmt::format("ncclDevKernel_{}_{}_{}", stem, in_capitals(carrier.algorithm),
@@ -102,11 +102,11 @@ std::string_view kineto_dtype(DataType dtype) {
 }
 
 MessageElements message_elements(const Call& call, std::uint64_t ranks) {
-  const auto all =
-      static_cast<std::int64_t>(static_cast<double>(call.bytes) / element_bytes(call.dtype));
+  const auto all = static_cast<std::int64_t>(static_cast<double>(bytes_of(call)) /
+                                             element_bytes(dtype_of(call)));
   const std::int64_t share = all / static_cast<std::int64_t>(ranks);
-  if (call.op == CollectiveOp::AllGather) return {.in = share, .out = all};
-  if (call.op == CollectiveOp::ReduceScatter) return {.in = all, .out = share};
+  if (op_of(call) == CollectiveOp::AllGather) return {.in = share, .out = all};
+  if (op_of(call) == CollectiveOp::ReduceScatter) return {.in = all, .out = share};
   return {.in = all, .out = all};
 }
 

@@ -99,7 +99,7 @@ class Drawer {
                     to_string(op.kind), workload_.streams[op.stream]);
     if (communicates(op.kind)) {
       const Call& call = workload_.calls[op.payload];
-      label += fmt::format("\n{} {} bytes, {}", to_string(call.op), call.bytes,
+      label += fmt::format("\n{} {} bytes, {}", to_string(op_of(call)), bytes_of(call),
                            workload_.slots[op.slot]);
     }
     return {std::move(label), std::string(colour_of(op.part)), false};

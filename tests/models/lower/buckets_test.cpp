@@ -84,7 +84,7 @@ Sizes reduced_elements(const TrainingPlan& plan, std::size_t stage) {
     if (!view.name.starts_with("gradient_") ||
         view.op.stream != static_cast<std::uint8_t>(Stream::Data))
       return;
-    elements.push_back(workload.calls[view.op.payload].bytes / 4);
+    elements.push_back(bytes_of(workload.calls[view.op.payload]) / 4);
   });
   return elements;
 }
@@ -129,7 +129,7 @@ TrainingPlan four_buckets() {
 Step overlap_step(const TrainingPlan& plan, double reduction) {
   const std::int64_t bucket = plan.parallelism.bucket_parameters * 4;
   const CallTransport transport([=](const Call& call) {
-    return call.op == CollectiveOp::AllReduce && call.bytes >= bucket ? reduction : 0.0;
+    return op_of(call) == CollectiveOp::AllReduce && bytes_of(call) >= bucket ? reduction : 0.0;
   });
   return replay(lower(plan), transport, core_seconds(0.0, 1.0));
 }
@@ -167,7 +167,7 @@ TEST(WeightGather, RunsAheadOfTheForward) {
   const std::int64_t bucket = plan.parallelism.bucket_parameters * 2;
   const auto run = [&](double gather, double forward) {
     const CallTransport transport([=](const Call& call) {
-      return call.op == CollectiveOp::AllGather && call.bytes >= bucket ? gather : 0.0;
+      return op_of(call) == CollectiveOp::AllGather && bytes_of(call) >= bucket ? gather : 0.0;
     });
     return replay(lower(plan), transport, core_seconds(forward, 0.0)).timeline.makespan_s;
   };
@@ -188,7 +188,7 @@ Step partitioned_step(std::int64_t in_flight, double reduction) {
   plan.training.global_batch_size = 16;
   const std::int64_t bucket = plan.parallelism.bucket_parameters * 4;
   const CallTransport transport([=](const Call& call) {
-    return call.op == CollectiveOp::ReduceScatter && call.bytes >= bucket ? reduction : 0.0;
+    return op_of(call) == CollectiveOp::ReduceScatter && bytes_of(call) >= bucket ? reduction : 0.0;
   });
   return replay(lower(plan), transport, core_seconds(1.0, 1.0));
 }
@@ -256,7 +256,8 @@ TEST(BucketsInFlight, OfOneLayerCountAsOne) {
   const std::int64_t whole = 4 * plan.parallelism.bucket_parameters;
   plan.parallelism.bucket_parameters /= 4;
   const CallTransport transport([](const Call& call) {
-    return call.op == CollectiveOp::ReduceScatter ? 1e-6 * static_cast<double>(call.bytes) : 0.0;
+    return op_of(call) == CollectiveOp::ReduceScatter ? 1e-6 * static_cast<double>(bytes_of(call))
+                                                      : 0.0;
   });
   const Step step = replay(lower(plan), transport, core_seconds(1.0, 1.0));
   EXPECT_GT(bucket_bytes(step), whole);

@@ -123,7 +123,7 @@ TEST(TensorVolume, Llama70BOnTheLinks) {
                                                  {CollectiveOp::AllGather, 117'440'512.0},
                                                  {CollectiveOp::ReduceScatter, 117'440'512.0}};
   for (const auto& [op, bytes] : wanted) {
-    const auto phases = transport.phases({.op = op, .bytes = message}, gpus);
+    const auto phases = transport.phases(CollectiveCall{.op = op, .bytes = message}, gpus);
     const auto loads = testing::bytes_on_links(cluster, phases);
     for (const Link& link : cluster.links()) {
       if (link.kind != LinkKind::NvLink) continue;
@@ -144,7 +144,7 @@ Messages messages_of(const TrainingPlan& plan) {
   Messages messages;
   for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
     for_each_operation(workload, workload.programs[program], [&](const OperationView& view) {
-      const auto bytes = [&] { return workload.calls[view.op.payload].bytes; };
+      const auto bytes = [&] { return bytes_of(workload.calls[view.op.payload]); };
       if (view.op.kind == OpKind::Send || view.op.kind == OpKind::Recv) {
         messages.sizes.insert(bytes());
         messages.sends[program] += view.op.kind == OpKind::Send ? 1 : 0;
@@ -195,7 +195,7 @@ TEST(TensorVolume, TheLossReducesThreeNumbersOfEveryToken) {
     std::int64_t calls = 0;
     for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
       if (!view.name.starts_with("loss_")) return;
-      bytes += workload.calls[view.op.payload].bytes;
+      bytes += bytes_of(workload.calls[view.op.payload]);
       ++calls;
     });
     EXPECT_EQ(bytes, 3 * 12 * 128);

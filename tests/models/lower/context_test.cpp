@@ -156,8 +156,8 @@ std::map<std::string, std::int64_t> sent_by_name(const Workload& workload, StepP
     if (group.kind != GroupKind::Context) return;
     const Call& call = workload.calls[view.op.payload];
     const auto n = static_cast<std::int64_t>(group.members.size());
-    const bool whole = call.op == CollectiveOp::SendRecv;
-    bytes[std::string(view.name)] += whole ? call.bytes : call.bytes / n * (n - 1);
+    const bool whole = op_of(call) == CollectiveOp::SendRecv;
+    bytes[std::string(view.name)] += whole ? bytes_of(call) : bytes_of(call) / n * (n - 1);
   });
   return bytes;
 }
@@ -188,7 +188,7 @@ TEST(ContextTraffic, OneRingStepIsTheLocalKeysAndValues) {
       << "keys and values but for the last step, their gradients but for the first";
   std::set<std::int64_t> sizes;
   for (const Call& call : ring.calls) {
-    if (call.op == CollectiveOp::SendRecv) sizes.insert(call.bytes);
+    if (op_of(call) == CollectiveOp::SendRecv) sizes.insert(bytes_of(call));
   }
   EXPECT_EQ(sizes, (std::set<std::int64_t>{33'554'432, 67'108'864}));
   const Workload split = lower(long_plan({.tensor = 8, .context = 4}));
@@ -301,8 +301,9 @@ TEST(ContextParallel, AllMemoryComesBack) {
 double seconds_of(const Kernel& kernel) { return flops(kernel).value() * 1e-12; }
 
 double linked_makespan(const TrainingPlan& plan, double bytes_per_s, bool fold = true) {
-  const CallTransport transport(
-      [bytes_per_s](const Call& call) { return static_cast<double>(call.bytes) / bytes_per_s; });
+  const CallTransport transport([bytes_per_s](const Call& call) {
+    return static_cast<double>(bytes_of(call)) / bytes_per_s;
+  });
   return replay(lower(plan), transport, seconds_of, {.engine = "ideal", .fold = fold})
       .timeline.makespan_s;
 }
@@ -310,7 +311,8 @@ double linked_makespan(const TrainingPlan& plan, double bytes_per_s, bool fold =
 // Only what goes round the ring takes time, and the products.
 double ring_makespan(const TrainingPlan& plan, double bytes_per_s) {
   const CallTransport transport([bytes_per_s](const Call& call) {
-    return call.op == CollectiveOp::SendRecv ? static_cast<double>(call.bytes) / bytes_per_s : 0.0;
+    return op_of(call) == CollectiveOp::SendRecv ? static_cast<double>(bytes_of(call)) / bytes_per_s
+                                                 : 0.0;
   });
   return replay(lower(plan), transport, seconds_of).timeline.makespan_s;
 }

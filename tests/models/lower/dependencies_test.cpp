@@ -60,7 +60,7 @@ double scattered(std::int64_t seed) {
 
 Step scattered_step(const TrainingPlan& plan) {
   const CallTransport transport([](const Call& call) {
-    return scattered(call.bytes * 8 + static_cast<std::int64_t>(call.op));
+    return scattered(bytes_of(call) * 8 + static_cast<std::int64_t>(op_of(call)));
   });
   const KernelSeconds seconds = [](const Kernel& kernel) {
     return scattered(static_cast<std::int64_t>(hbm_bytes(kernel).value()));

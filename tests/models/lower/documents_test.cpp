@@ -220,7 +220,7 @@ TEST(Documents, TrafficOfContextRanksIsThatOfAllTokens) {
     const Workload workload = lower(packed(documents, parallelism));
     std::int64_t bytes = 0;
     for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
-      if (view.op.kind != OpKind::Compute) bytes += workload.calls[view.op.payload].bytes;
+      if (view.op.kind != OpKind::Compute) bytes += bytes_of(workload.calls[view.op.payload]);
     });
     return bytes;
   };

@@ -25,7 +25,7 @@ std::vector<Parallelism> duplicate_layouts() {
 std::int64_t bytes_of(const Workload& workload, std::string_view name) {
   std::int64_t bytes = 0;
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
-    if (view.name == name) bytes += workload.calls[view.op.payload].bytes;
+    if (view.name == name) bytes += bytes_of(workload.calls[view.op.payload]);
   });
   return bytes;
 }

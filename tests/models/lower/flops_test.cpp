@@ -179,7 +179,7 @@ TEST(ExecutedFlops, EightBitProductsKeepTheirNumber) {
   for (const Program& program : workload.programs) {
     for_each_operation(workload, program, [&](const OperationView& view) {
       if (view.name == "parameter_all_gather") {
-        EXPECT_EQ(workload.calls[view.op.payload].dtype, DataType::Fp8);
+        EXPECT_EQ(dtype_of(workload.calls[view.op.payload]), DataType::Fp8);
       }
       if (view.op.kind != OpKind::Compute) return;
       const auto* gemm = std::get_if<Gemm>(&workload.kernels[program.kernel_of(view.op)]);

@@ -60,7 +60,7 @@ TEST(Frozen, NeitherStateNorReductionNorLeak) {
   const auto reduced = [](const Workload& workload) {
     std::int64_t bytes = 0;
     for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
-      if (view.name == "gradient_all_reduce") bytes += workload.calls[view.op.payload].bytes;
+      if (view.name == "gradient_all_reduce") bytes += bytes_of(workload.calls[view.op.payload]);
     });
     return bytes;
   };
@@ -106,8 +106,8 @@ Moved moved_by(const Workload& workload) {
   for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
     if (view.op.kind != OpKind::Collective) return;
     const Call& call = workload.calls[view.op.payload];
-    if (view.name == "weight_all_gather") moved.gathered += call.bytes, ++moved.gathers;
-    if (view.name == "gradient_reduce_scatter") moved.reduced += call.bytes;
+    if (view.name == "weight_all_gather") moved.gathered += bytes_of(call), ++moved.gathers;
+    if (view.name == "gradient_reduce_scatter") moved.reduced += bytes_of(call);
   });
   return moved;
 }

@@ -39,8 +39,9 @@ double sharded_makespan(const TrainingPlan& plan, const Durations& seconds) {
   const std::int64_t gathered = layer_bytes(plan, 2);
   const std::int64_t reduced = layer_bytes(plan, 4);
   const CallTransport transport([=](const Call& call) {
-    if (call.op == CollectiveOp::AllGather && call.bytes == gathered) return seconds.gather;
-    if (call.op == CollectiveOp::ReduceScatter && call.bytes == reduced) return seconds.reduce;
+    if (op_of(call) == CollectiveOp::AllGather && bytes_of(call) == gathered) return seconds.gather;
+    if (op_of(call) == CollectiveOp::ReduceScatter && bytes_of(call) == reduced)
+      return seconds.reduce;
     return 0.0;
   });
   return replay(lower(plan), transport, core_seconds(seconds.forward, seconds.backward))
@@ -179,7 +180,7 @@ TEST(FullySharded, FurtherTokens) {
         for_each_operation(step.workload, program, [&](const OperationView& view) {
           if (view.name == "weight_all_gather") ++gathers;
           if (view.name == "gradient_reduce_scatter")
-            reduced += step.workload.calls[view.op.payload].bytes;
+            reduced += bytes_of(step.workload.calls[view.op.payload]);
         });
       }
       // Six layers and the root or, on two stages, both of its parts.

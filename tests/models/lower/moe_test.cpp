@@ -248,14 +248,14 @@ TEST(Dispatch, RowsLeaveAsTheyArrive) {
   EXPECT_EQ(first.size(), 2U * 3U);
   for (std::size_t program = 1; program < 4; ++program)
     EXPECT_EQ(dispatches(workload, program), first);
-  EXPECT_EQ(first.front().bytes, 256 * dispatch_row_bytes(256, DataType::Bf16).total());
+  EXPECT_EQ(bytes_of(first.front()), 256 * dispatch_row_bytes(256, DataType::Bf16).total());
 }
 
 double expert_makespan(const TrainingPlan& plan, bool fold = true) {
   Workload workload = lower(plan);
   for (Call& call : workload.calls)
-    if (call.algorithm == "nccl")
-      call.algorithm = call.op == CollectiveOp::AllToAll ? "direct" : "ring";
+    if (algorithm_of(call) == "nccl")
+      call = with_algorithm(call, op_of(call) == CollectiveOp::AllToAll ? "direct" : "ring");
   const auto gpus = static_cast<std::uint32_t>(std::max<std::size_t>(2, workload.ranks.size()));
   Cluster cluster = testing::star(gpus);
   const CollectiveTransport transport(cluster);
@@ -326,7 +326,7 @@ TEST(ShardedExperts, MoveOverTheirOwnReplicas) {
     std::vector<std::int64_t> bytes;
     const Workload workload = lower(plan);
     for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
-      if (view.name == name) bytes.push_back(workload.calls[view.op.payload].bytes);
+      if (view.name == name) bytes.push_back(trainyard::bytes_of(workload.calls[view.op.payload]));
     });
     return bytes;
   };

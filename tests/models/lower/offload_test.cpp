@@ -31,16 +31,16 @@ TrainingPlan offloaded(const OffloadSettings& offload, std::int64_t microbatches
 // Copies take `copy` seconds each, a layer 1 s forward and 2 s backward.
 Step played(const TrainingPlan& plan, double copy) {
   const CallTransport transport(
-      [copy](const Call& call) { return call.op == CollectiveOp::HostCopy ? copy : 0.0; });
+      [copy](const Call& call) { return op_of(call) == CollectiveOp::HostCopy ? copy : 0.0; });
   return replay(lower(plan), transport, core_seconds(1.0, 2.0));
 }
 
-std::map<std::string, std::int64_t> copied(const Workload& workload) {
-  std::map<std::string, std::int64_t> bytes;
+std::map<HostDirection, std::int64_t> copied(const Workload& workload) {
+  std::map<HostDirection, std::int64_t> bytes;
   for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
     if (view.op.kind != OpKind::Collective) return;
-    const Call& call = workload.calls[view.op.payload];
-    if (call.op == CollectiveOp::HostCopy) bytes[call.algorithm] += call.bytes;
+    const auto* copy = std::get_if<HostCopyCall>(&workload.calls[view.op.payload]);
+    if (copy != nullptr) bytes[copy->direction] += copy->bytes;
   });
   return bytes;
 }
@@ -67,14 +67,15 @@ TEST(Offload, EveryByteGoesAndComesBack) {
   const Workload workload = lower(plan);
   const std::int64_t half =
       std::llround(0.5 * static_cast<double>(layer_memory(memory_options(plan)).kept));
-  EXPECT_EQ(copied(workload)[kToHost], 2 * 3 * half);
-  EXPECT_EQ(copied(workload)[kFromHost], 2 * 3 * half);
+  EXPECT_EQ(copied(workload)[HostDirection::ToHost], 2 * 3 * half);
+  EXPECT_EQ(copied(workload)[HostDirection::FromHost], 2 * 3 * half);
   expect_returned(workload);
   plan.training.recompute = Recompute::Full;
   plan.training.recompute_num_layers = 2;
   plan.offload = {.activations = 1.0};
   const Workload checkpoints = lower(plan);
-  EXPECT_EQ(copied(checkpoints)[kToHost], 2 * 2 * layer_memory(memory_options(plan)).kept);
+  EXPECT_EQ(copied(checkpoints)[HostDirection::ToHost],
+            2 * 2 * layer_memory(memory_options(plan)).kept);
   expect_returned(checkpoints);
 }
 
@@ -126,8 +127,8 @@ TEST(Offload, TheCpuStepsAtThePaceOfItsMemory) {
   const Step step = played(plan, 1.0);
   EXPECT_NEAR(step.timeline.makespan_s, 24.0 + 1.0 + 4.0 + 1.0, 1e-9 * 30.0);
   const auto count = static_cast<std::int64_t>(parameters);
-  EXPECT_EQ(copied(step.workload)[kToHost], 4 * count);    // fp32 gradients
-  EXPECT_EQ(copied(step.workload)[kFromHost], 2 * count);  // bf16 weights
+  EXPECT_EQ(copied(step.workload)[HostDirection::ToHost], 4 * count);    // fp32 gradients
+  EXPECT_EQ(copied(step.workload)[HostDirection::FromHost], 2 * count);  // bf16 weights
   EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), 12 * count);
   const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
   EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 0);
@@ -144,8 +145,8 @@ TEST(Offload, StateIsFetchedUpdatedAndStored) {
   const Step step = played(plan, 1.0);
   EXPECT_DOUBLE_EQ(step.timeline.makespan_s, 24.0 + 1.0 + 1.0);
   const std::int64_t count = parameter_count(plan.architecture);
-  EXPECT_EQ(copied(step.workload)[kToHost], 12 * count);
-  EXPECT_EQ(copied(step.workload)[kFromHost], 12 * count);
+  EXPECT_EQ(copied(step.workload)[HostDirection::ToHost], 12 * count);
+  EXPECT_EQ(copied(step.workload)[HostDirection::FromHost], 12 * count);
   expect_returned(step.workload);
 }
 
@@ -160,7 +161,7 @@ TEST(Offload, WeightsComeForEveryUse) {
   std::int64_t layers = 0;
   for (const WeightUnit& unit : weights.units)
     if (unit.is_layer()) layers += 2 * weights.parameters(unit);
-  EXPECT_EQ(copied(step.workload)[kFromHost], 2 * 2 * layers);
+  EXPECT_EQ(copied(step.workload)[HostDirection::FromHost], 2 * 2 * layers);
   expect_returned(step.workload);
   std::int64_t most = 0;
   for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
@@ -198,7 +199,8 @@ TEST(Offload, AllWeightsOfALayerCome) {
     const Step step = played(plan, 0.5);
     expect_returned(step.workload);
     const std::int64_t all = bytes_of_layers(plan, false);
-    EXPECT_EQ(copied(step.workload)[kFromHost], 2 * (all + bytes_of_layers(plan, true)));
+    EXPECT_EQ(copied(step.workload)[HostDirection::FromHost],
+              2 * (all + bytes_of_layers(plan, true)));
     EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), all);
     const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
     EXPECT_GT(resident[static_cast<std::size_t>(Category::Weights)], 0) << "embedding and head";
@@ -232,7 +234,7 @@ TEST(Offload, AGroupThatIsComputedAgainReadsItsWeightsOnceMore) {
     const std::int64_t layer = bytes_of_layers(plan, false) / 4;
     std::int64_t fetched = 0;
     for_each_operation(step.workload, step.workload.programs[0], [&](const OperationView& view) {
-      if (view.name == "weight_fetch") fetched += step.workload.calls[view.op.payload].bytes;
+      if (view.name == "weight_fetch") fetched += bytes_of(step.workload.calls[view.op.payload]);
     });
     EXPECT_EQ(fetched, uses * layer) << together;
     for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
@@ -258,8 +260,8 @@ TEST(Offload, ShardsComeBeforeTheyAreGathered) {
     const std::int64_t all = parameter_count(plan.architecture);
     const std::int64_t layers = bytes_of_layers(plan, false) / 2;
     const std::int64_t uses = all - layers + (reshard > 0 ? 1 : 2) * layers;
-    EXPECT_EQ(copied(step.workload)[kFromHost], 2 * 4 * uses / 4);
-    EXPECT_EQ(copied(step.workload)[kToHost], 4 * all / 4);
+    EXPECT_EQ(copied(step.workload)[HostDirection::FromHost], 2 * 4 * uses / 4);
+    EXPECT_EQ(copied(step.workload)[HostDirection::ToHost], 4 * all / 4);
     const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
     EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)], 0);
     EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), (4 + 8) * all / 4);
@@ -272,7 +274,7 @@ TEST(Offload, ShardsAreUpdatedOnTheGpu) {
   plan.offload.optimizer = OffloadedOptimizer::Fetch;
   const Workload workload = lower(plan);
   expect_returned(workload);
-  EXPECT_EQ(copied(workload)[kToHost], 12 * parameter_count(plan.architecture) / 4);
+  EXPECT_EQ(copied(workload)[HostDirection::ToHost], 12 * parameter_count(plan.architecture) / 4);
 }
 
 TEST(Offload, ShardsOfExpertsAndFrozenWeightsComeToo) {
@@ -288,7 +290,7 @@ TEST(Offload, ShardsOfExpertsAndFrozenWeightsComeToo) {
     const auto resident = resident_bytes(workload, workload.programs[0]);
     EXPECT_NEAR(static_cast<double>(resident[static_cast<std::size_t>(Category::Weights)]), 0.0,
                 2.0);
-    EXPECT_GT(copied(workload)[kFromHost], 0);
+    EXPECT_GT(copied(workload)[HostDirection::FromHost], 0);
   }
 }
 

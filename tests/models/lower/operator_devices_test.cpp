@@ -43,7 +43,7 @@ double seconds_of(const Kernel& kernel) {
 
 CallTransport linear_transport() {
   return CallTransport(
-      [](const Call& call) { return 1e-6 + 1e-9 * static_cast<double>(call.bytes); });
+      [](const Call& call) { return 1e-6 + 1e-9 * static_cast<double>(bytes_of(call)); });
 }
 
 Step run(const TrainingPlan& plan, const Replay& how = {}) {
@@ -222,8 +222,9 @@ TEST(OperatorSplit, ReplicasReduceDeviceByDevice) {
   std::map<std::uint32_t, std::int64_t> reduced;
   for (const Program& program : workload.programs)
     for (const Operation& op : program.operations)
-      if (op.kind == OpKind::Collective && workload.calls[op.payload].op == CollectiveOp::AllReduce)
-        reduced[program.stage] += workload.calls[op.payload].bytes;
+      if (op.kind == OpKind::Collective &&
+          op_of(workload.calls[op.payload]) == CollectiveOp::AllReduce)
+        reduced[program.stage] += bytes_of(workload.calls[op.payload]);
   const std::int64_t mlp = 3 * (3 * 256 * 512 + 256);  // gate, up, down and the norm
   const std::int64_t attention = 3 * (256 * (256 + 2 * 128) + 256 * 256 + 256);
   EXPECT_EQ(reduced[1], 4 * mlp);

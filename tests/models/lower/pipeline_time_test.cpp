@@ -18,7 +18,7 @@ using namespace test;
 Step run(const PipelineCase& shape, double transfer = 0.0, const std::string& engine = "ideal") {
   const double chunks = static_cast<double>(shape.chunks);
   const CallTransport transport(
-      [=](const Call& call) { return call.op == CollectiveOp::SendRecv ? transfer : 0.0; });
+      [=](const Call& call) { return op_of(call) == CollectiveOp::SendRecv ? transfer : 0.0; });
   return replay(lower(pipeline_plan(shape)), transport, core_seconds(1.0 / chunks, 2.0 / chunks),
                 {.engine = engine});
 }
@@ -170,7 +170,7 @@ TEST(PipelineTime, LowerBounds) {
 // (The experts take no time here, so exchanges of both sides often meet.)
 TEST(OverlappedExchanges, HideUnderTheOtherMicrobatch) {
   const CallTransport transport(
-      [](const Call& call) { return call.op == CollectiveOp::AllToAll ? 0.2 : 0.0; });
+      [](const Call& call) { return op_of(call) == CollectiveOp::AllToAll ? 0.2 : 0.0; });
   for (const Parallelism& parallelism :
        {Parallelism{.data = 4, .expert = 4, .expert_tensor = 1}, Parallelism{.pipeline = 2,
                                                                  .interleave = 2,

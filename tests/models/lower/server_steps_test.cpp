@@ -76,7 +76,7 @@ TEST(ServerSteps, VolumeOfAWorker) {
   ASSERT_NO_THROW(check_progress(workload, ""));
   std::map<OpKind, std::int64_t> bytes;
   for (const Operation& op : workload.programs[workload.ranks[0].program].operations) {
-    if (op.kind != OpKind::Compute) bytes[op.kind] += workload.calls[op.payload].bytes;
+    if (op.kind != OpKind::Compute) bytes[op.kind] += bytes_of(workload.calls[op.payload]);
   }
   const std::int64_t whole =
       chunk_weights(weight_options(plan), {0, 4, true, true}).parameters() * 4;

@@ -66,9 +66,9 @@ Sent sent_by_experts(const TrainingPlan& plan) {
       return;
     const Call& call = workload.calls[view.op.payload];
     const double each = sent(call, std::ssize(group_of(workload, 0, slot)));
-    if (call.op == CollectiveOp::AllGather) bytes.gathered += each;
-    if (call.op == CollectiveOp::ReduceScatter) bytes.scattered += each;
-    if (call.op == CollectiveOp::AllReduce) bytes.added_up += each;
+    if (op_of(call) == CollectiveOp::AllGather) bytes.gathered += each;
+    if (op_of(call) == CollectiveOp::ReduceScatter) bytes.scattered += each;
+    if (op_of(call) == CollectiveOp::AllReduce) bytes.added_up += each;
   });
   return bytes;
 }

@@ -64,9 +64,9 @@ TEST(ShardedVolume, BroadcastsOfEveryOwner) {
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
     if (view.name != "parameter_broadcast") return;
     const Call& call = workload.calls[view.op.payload];
-    EXPECT_EQ(call.op, CollectiveOp::Broadcast);
+    EXPECT_EQ(op_of(call), CollectiveOp::Broadcast);
     ++calls;
-    bytes += call.bytes;
+    bytes += bytes_of(call);
   });
   EXPECT_EQ(calls, 64);
   EXPECT_EQ(bytes, 2 * 8'030'261'248);
@@ -182,9 +182,9 @@ TEST(ShardedVolume, ParameterServers) {
     if (view.op.slot != static_cast<std::uint16_t>(Slot::Data)) return;
     if (view.op.kind != OpKind::Collective) return;
     const Call& call = workload.calls[view.op.payload];
-    EXPECT_EQ(call.algorithm, "parameter_server:4");
-    const CollectiveAlgorithm* algorithm = find_algorithm(call.op, call.algorithm);
-    const auto bytes = Bytes{static_cast<double>(call.bytes)};
+    EXPECT_EQ(algorithm_of(call), "parameter_server:4");
+    const CollectiveAlgorithm* algorithm = find_algorithm(op_of(call), algorithm_of(call));
+    const auto bytes = Bytes{static_cast<double>(bytes_of(call))};
     for (const Message& message : algorithm->messages({cluster, gpus}, bytes)) {
       given[message.from] += message.bytes;
       taken[message.to] += message.bytes;

@@ -35,7 +35,7 @@ Workload written_out(Workload workload) {
 
 Step played(Workload workload, bool folded) {
   const CallTransport transport(
-      [](const Call& call) { return 1e-9 * static_cast<double>(call.bytes); });
+      [](const Call& call) { return 1e-9 * static_cast<double>(bytes_of(call)); });
   return replay(std::move(workload), transport,
                 [](const Kernel& kernel) { return 1e-6 + 1e-12 * flops(kernel).value(); },
                 {.fold = folded});

@@ -64,8 +64,8 @@ inline Architecture small_moe(std::int64_t layers) {
 // Bytes that a rank of a group of n sends in a ring.
 inline double sent(const Call& call, std::int64_t n) {
   const double share = static_cast<double>(n - 1) / static_cast<double>(n);
-  const double passes = call.op == CollectiveOp::AllReduce ? 2.0 : 1.0;
-  return passes * share * static_cast<double>(call.bytes);
+  const double passes = op_of(call) == CollectiveOp::AllReduce ? 2.0 : 1.0;
+  return passes * share * static_cast<double>(bytes_of(call));
 }
 
 // Algorithms whose times follow from the links alone, and so scale with them.
@@ -196,7 +196,7 @@ inline Step replay(Workload workload, const Transport& transport, const KernelSe
 // Kernels and messages both take a while, so that everything overlaps that can.
 inline Step timed_step(const TrainingPlan& plan, bool folded = true) {
   const CallTransport transport(
-      [](const Call& call) { return 1e-9 * static_cast<double>(call.bytes); });
+      [](const Call& call) { return 1e-9 * static_cast<double>(bytes_of(call)); });
   return replay(lower(plan), transport, [](const Kernel&) { return 1e-3; }, {.fold = folded});
 }
 

@@ -17,8 +17,9 @@ TrainingPlan chunked_plan(std::int64_t tensor, bool chunked) {
 
 double transfer_makespan(const TrainingPlan& plan, const KernelSeconds& kernel, double message,
                          const Replay& how = {}) {
-  const CallTransport transport(
-      [message](const Call& call) { return call.op == CollectiveOp::SendRecv ? message : 0.0; });
+  const CallTransport transport([message](const Call& call) {
+    return op_of(call) == CollectiveOp::SendRecv ? message : 0.0;
+  });
   return replay(lower(plan), transport, kernel, how).timeline.makespan_s;
 }
 
@@ -60,9 +61,9 @@ TEST(TensorPipeline, ThePiecesAreTheWhole) {
       for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
         if (view.op.kind == OpKind::Compute || view.op.kind == OpKind::Recv) return;
         const Call& call = workload.calls[view.op.payload];
-        if (call.op == CollectiveOp::SendRecv) bytes += call.bytes;
-        if (call.op == CollectiveOp::AllGather || call.op == CollectiveOp::ReduceScatter) {
-          bytes += call.bytes / t * (t - 1);
+        if (op_of(call) == CollectiveOp::SendRecv) bytes += bytes_of(call);
+        if (op_of(call) == CollectiveOp::AllGather || op_of(call) == CollectiveOp::ReduceScatter) {
+          bytes += bytes_of(call) / t * (t - 1);
         }
       });
       return bytes;

@@ -23,7 +23,7 @@ double copied_bytes(const ScenarioRun& run) {
     for (const Operation& op : run.workload->programs[rank.program].operations) {
       if (op.kind != OpKind::Collective) continue;
       const Call& call = run.workload->calls[op.payload];
-      if (call.op == CollectiveOp::HostCopy) bytes += static_cast<double>(call.bytes);
+      if (op_of(call) == CollectiveOp::HostCopy) bytes += static_cast<double>(bytes_of(call));
     }
   }
   return bytes;
@@ -59,19 +59,18 @@ TEST(Offloaded, CopiesTravelOnThePcieLinksThatThereAre) {
 // One copy alone: 48 GB/s on PCIe 5, 450 GB/s chip to chip, each with the latency of its links; two
 // GPUs of one PCIe switch share the link to their CPU.
 TEST(Offloaded, ACopyTakesWhatItsLinksAllow) {
-  const auto phase = [](const char* node, const char* direction) {
+  const auto phase = [](const char* node, HostDirection direction) {
     const Cluster cluster = build_cluster({.node = load_node(node)});
     const std::uint32_t gpu = 5;
     const auto phases = CollectiveTransport(cluster).phases(
-        {.op = CollectiveOp::HostCopy, .bytes = 48'000'000'000, .algorithm = direction},
-        std::span(&gpu, 1));
+        HostCopyCall{.direction = direction, .bytes = 48'000'000'000}, std::span(&gpu, 1));
     EXPECT_EQ(phases.size(), 1U);
     double slowest = 0.0;
     for (const LinkLoad& load : phases[0].chains.at(0).loads)
       slowest = std::max(slowest, load.bytes / cluster.link(load.link).capacity.value());
     return slowest;
   };
-  for (const char* direction : {kToHost, kFromHost}) {
+  for (const HostDirection direction : {HostDirection::ToHost, HostDirection::FromHost}) {
     EXPECT_DOUBLE_EQ(phase("dgx_h100", direction), 1.0);
     EXPECT_DOUBLE_EQ(phase("gb200_nvl72", direction), 48.0 / 450.0);
   }

@@ -110,8 +110,8 @@ class RingTransport final : public Transport {
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override {
     if (gpus.size() < 2) return {};
-    const auto bytes = static_cast<double>(call.bytes);
-    if (call.op == CollectiveOp::SendRecv) {
+    const auto bytes = static_cast<double>(bytes_of(call));
+    if (op_of(call) == CollectiveOp::SendRecv) {
       return {{Seconds{4e-6}, {chain({{gpus[0], gpus[1]}}, bytes)}}};
     }
     std::vector<std::pair<std::uint32_t, std::uint32_t>> forward;
@@ -121,12 +121,12 @@ class RingTransport final : public Transport {
       backward.emplace_back(gpus[(i + 1) % gpus.size()], gpus[i]);
     }
     const auto n = static_cast<double>(gpus.size());
-    const double rounds = call.op == CollectiveOp::AllReduce ? 2.0 * (n - 1.0) : n - 1.0;
+    const double rounds = op_of(call) == CollectiveOp::AllReduce ? 2.0 * (n - 1.0) : n - 1.0;
     const double sent = rounds / n * bytes;
-    if (call.algorithm == "two_rings") {
+    if (algorithm_of(call) == "two_rings") {
       return {{Seconds{1e-6 * rounds}, {chain(forward, sent / 2), chain(backward, sent / 2)}}};
     }
-    if (call.algorithm == "two_phases") {
+    if (algorithm_of(call) == "two_phases") {
       return {{Seconds{1e-6 * n}, {chain(forward, sent / 2)}},
               {Seconds{1e-6 * n}, {chain(forward, sent / 2)}}};
     }

@@ -39,8 +39,8 @@ std::int64_t row_sum(const Matrix& matrix, std::uint32_t ranks, std::uint32_t fr
   return sum;
 }
 
-Call uneven_call(const Matrix& matrix, std::uint32_t ranks, const char* name) {
-  Call call{.op = CollectiveOp::AllToAll, .algorithm = name, .matrix = matrix};
+CollectiveCall uneven_call(const Matrix& matrix, std::uint32_t ranks, const char* name) {
+  CollectiveCall call{.op = CollectiveOp::AllToAll, .algorithm = name, .matrix = matrix};
   for (std::uint32_t from = 0; from < ranks; ++from)
     call.bytes = std::max(call.bytes, row_sum(matrix, ranks, from));
   return call;
@@ -238,8 +238,8 @@ TEST(UnevenAllToAll, StepsCarryTheMatrix) {
     std::int64_t sent = 0;
     std::int64_t received = 0;
     for (const Operation& op : stepwise.programs[rank].operations) {
-      if (op.kind == OpKind::Send) sent += stepwise.calls[op.payload].bytes;
-      if (op.kind == OpKind::Recv) received += stepwise.calls[op.payload].bytes;
+      if (op.kind == OpKind::Send) sent += bytes_of(stepwise.calls[op.payload]);
+      if (op.kind == OpKind::Recv) received += bytes_of(stepwise.calls[op.payload]);
     }
     std::int64_t column = 0;
     for (std::uint32_t from = 0; from < 5; ++from)

@@ -32,9 +32,8 @@ Workload at_once(const std::vector<Traffic>& all, std::uint32_t ranks) {
     const bool sends = traffic.op == CollectiveOp::SendRecv;
     workload.streams.push_back("stream " + std::to_string(i));
     workload.slots.push_back("group " + std::to_string(i));
-    workload.calls.push_back({.op = traffic.op,
-                              .bytes = static_cast<std::int64_t>(traffic.bytes),
-                              .algorithm = traffic.algorithm});
+    workload.calls.push_back(make_call(traffic.op, static_cast<std::int64_t>(traffic.bytes),
+                                       DataType::Bf16, traffic.algorithm));
     workload.groups.push_back({.members = traffic.gpus});
     for (std::uint32_t role = 0; role < traffic.gpus.size(); ++role) {
       Rank& rank = workload.ranks[traffic.gpus[role]];

@@ -320,7 +320,7 @@ TEST(Msccl, AnAllToAllInChunks) {
                 .value_or(""),
             "");
   Workload workload = one_collective(gpus, CollectiveOp::AllToAll, 30, file.path().c_str());
-  workload.calls[0].matrix = {0, 30, 11, 0};
+  std::get<CollectiveCall>(workload.calls[0]).matrix = {0, 30, 11, 0};
   EXPECT_RELATIVE(engine_us(cluster, expand_collectives(workload, cluster), {}),
                   5.0 + 1e6 * 30 / 1e11);
 }

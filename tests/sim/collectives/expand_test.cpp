@@ -16,7 +16,7 @@ std::int64_t sent_bytes(const Workload& workload, const Program& program) {
   std::int64_t bytes = 0;
   for (const Operation& op : program.operations) {
     if (op.kind == OpKind::Send) {
-      bytes += workload.calls.at(op.payload).bytes;
+      bytes += bytes_of(workload.calls.at(op.payload));
     }
   }
   return bytes;
@@ -117,7 +117,7 @@ TEST(Expand, NoByteIsLostOrAdded) {
     for (const Program& program : stepwise.programs) {
       sent += sent_bytes(stepwise, program);
       for (const Operation& operation : program.operations)
-        if (operation.kind == OpKind::Recv) received += stepwise.calls[operation.payload].bytes;
+        if (operation.kind == OpKind::Recv) received += bytes_of(stepwise.calls[operation.payload]);
     }
     EXPECT_EQ(sent, (kRanks - 1) * kPrime) << to_string(op) << " " << name;
     EXPECT_EQ(received, sent) << to_string(op) << " " << name;

@@ -236,7 +236,7 @@ TEST(ParameterServerTraffic, PartsAddUpToTheWhole) {
       {.workers = {0}, .servers = {1, 2, 3}, .bytes = 1000, .staleness = {}});
   std::int64_t pushed = 0;
   for (const Operation& op : workload.programs[workload.ranks[0].program].operations)
-    if (op.kind == OpKind::Send) pushed += workload.calls[op.payload].bytes;
+    if (op.kind == OpKind::Send) pushed += bytes_of(workload.calls[op.payload]);
   EXPECT_EQ(pushed, 1000);
 }
 

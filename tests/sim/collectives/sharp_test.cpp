@@ -146,7 +146,7 @@ TEST(Sharp, NcclTakesAFabricThatReduces) {
   for (const CollectiveOp op :
        {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
     for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 26, 1LL << 33}) {
-      const Call call{.op = op, .bytes = bytes, .algorithm = "nccl"};
+      const CollectiveCall call{.op = op, .bytes = bytes, .algorithm = "nccl"};
       EXPECT_FALSE(transport.phases(call, gpus).front().chains.empty());
       taken.insert(transport.stepwise_name(call, gpus));
     }

@@ -156,10 +156,9 @@ TEST(SwitchStepwise, APassIsOneCallOfItsMembers) {
   for (const Operation& op : made.programs[0].operations) {
     if (op.kind != OpKind::Collective) continue;
     ++passes;
-    const Call& call = made.calls[op.payload];
-    EXPECT_EQ(call.algorithm, kRelay);
+    const auto& call = std::get<RelayCall>(made.calls[op.payload]);
     EXPECT_EQ(call.op, CollectiveOp::Reduce);
-    EXPECT_EQ(call.relay.size(), 5U);
+    EXPECT_EQ(call.hops.size(), 5U);
     EXPECT_EQ(call.bytes, 1000);
   }
   EXPECT_EQ(passes, 4U);

@@ -19,7 +19,7 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
   workload.categories = {"buffer"};
   workload.slots = {"everyone"};
   workload.kernels = {MemoryBound{.bytes = 1000}};
-  workload.calls = {{.op = op, .bytes = bytes, .algorithm = name}};
+  workload.calls = {make_call(op, bytes, DataType::Bf16, name)};
   Program program;
   program.name = "all";
   const OpIndex before = program.append({});

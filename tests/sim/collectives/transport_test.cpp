@@ -27,8 +27,8 @@ TEST(Transport, AGroupOfOneDoesNothing) {
   const Cluster cluster = star(2);
   const std::vector<std::uint32_t> alone{1};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
-    const Call call{
-        .op = algorithm->op(), .bytes = 1 << 20, .algorithm = std::string(algorithm->name())};
+    const Call call =
+        make_call(algorithm->op(), 1 << 20, DataType::Bf16, std::string(algorithm->name()));
     EXPECT_TRUE(CollectiveTransport(cluster).phases(call, alone).empty());
   }
 }
@@ -37,7 +37,8 @@ TEST(Transport, AsksTheAlgorithmOfTheCall) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const CollectiveTransport transport(cluster);
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1 << 30, .algorithm = "two_shot"};
+  const CollectiveCall call{
+      .op = CollectiveOp::AllReduce, .bytes = 1 << 30, .algorithm = "two_shot"};
   EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, gpus)), 18800.481920);
 }
 
@@ -49,18 +50,18 @@ TEST(Transport, AMessageIsAMessageWhateverTheAlgorithm) {
   const std::vector<std::uint32_t> near{0, 1};
   const std::vector<std::uint32_t> far{0, 2};
   for (const char* name : {"ring", "direct", "hierarchical"}) {
-    const Call call{.op = CollectiveOp::SendRecv, .bytes = 1000000, .algorithm = name};
+    const TransferCall call{.bytes = 1000000, .algorithm = name};
     EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, near)), 3.0 + 5.0 + 10.0);
     EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, far)), 3.0 + 14.0 + 20.0);
   }
-  const Call step{.op = CollectiveOp::SendRecv, .bytes = 1000000, .algorithm = "step"};
+  const TransferCall step{.bytes = 1000000, .kind = MessageKind::Step};
   EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(step, far)), 14.0 + 20.0);
 }
 
 TEST(Transport, AMessageBetweenRailsLeavesOnTheReceiversRail) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
   const std::vector<std::uint32_t> gpus{0, 3};  // local members 0 and 1
-  const Call call{.op = CollectiveOp::SendRecv, .bytes = 100};
+  const TransferCall call{.bytes = 100};
   const auto bytes = bytes_on_links(cluster, CollectiveTransport(cluster).phases(call, gpus));
   for (const Link& link : cluster.links()) {
     if (link.kind != LinkKind::NicPort || bytes[link.id] == 0.0) continue;
@@ -74,15 +75,19 @@ TEST(Transport, RefusalsNameTheGroupAndTheRemedy) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const std::vector<std::uint32_t> uneven{0, 1, 2, 4};
   EXPECT_THAT(
-      error_of(cluster, {.op = CollectiveOp::AllReduce, .bytes = 8, .algorithm = "hierarchical"},
-               uneven),
+      error_of(
+          cluster,
+          CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 8, .algorithm = "hierarchical"},
+          uneven),
       StartsWith(
           "all_reduce of 4 ranks on GPUs 0, 1, 2, 4 cannot use \"hierarchical\": hierarchical "
           "needs "
           "the same number of ranks on every node, here 1 to 3 (choose one of: ring, "
           "bidirectional_ring, recursive_doubling, halving_doubling, one_shot, two_shot, tree"));
   EXPECT_THAT(
-      error_of(cluster, {.op = CollectiveOp::AllGather, .bytes = 8, .algorithm = "rign"}, uneven),
+      error_of(cluster,
+               CollectiveCall{.op = CollectiveOp::AllGather, .bytes = 8, .algorithm = "rign"},
+               uneven),
       StartsWith("all_gather of 4 ranks on GPUs 0, 1, 2, 4: there is no algorithm \"rign\" (choose "
                  "one of: "
                  "ring, direct, pat"));

@@ -49,10 +49,13 @@ Loads asked_loads(const JointGraph& joint, const Workload& workload, const Trans
 Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
-  program.collective("sum", "tensor", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
-  program.collective("pass", "pipeline", {.op = CollectiveOp::SendRecv, .bytes = 3'000'000});
-  program.collective("gather", "data", {.op = CollectiveOp::AllGather, .bytes = 5'000'000});
-  program.collective("norm", "world", {.op = CollectiveOp::AllReduce, .bytes = 7'000'000});
+  program.collective("sum", "tensor",
+                     CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
+  program.collective("pass", "pipeline", TransferCall{.bytes = 3'000'000});
+  program.collective("gather", "data",
+                     CollectiveCall{.op = CollectiveOp::AllGather, .bytes = 5'000'000});
+  program.collective("norm", "world",
+                     CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 7'000'000});
   for (RankId rank = 0; rank < nodes * gpus_per_node; ++rank)
     workload.ranks.push_back({.program = 0, .gpu = rank, .slots = {}});
   const auto join = [&](const Gpus& members) {

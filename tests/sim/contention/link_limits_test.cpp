@@ -17,7 +17,7 @@ namespace {
 TEST(CallOrder, AStreamIsInOrderAndADependencyOrdersStreams) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
+  const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
   const OpIndex first = program.collective("a", "tensor", call);
   program.collective("b", "data", call, {first});
   program.collective("c", "model", call);
@@ -33,7 +33,7 @@ TEST(CallOrder, AStreamIsInOrderAndADependencyOrdersStreams) {
 TEST(CallOrder, AllCallsMustBeInOrder) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
+  const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
   const OpIndex first = program.collective("a", "tensor", call);
   program.collective("a", "tensor", call);
   program.collective("b", "data", call, {first});

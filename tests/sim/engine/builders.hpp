@@ -34,7 +34,7 @@ class TableTransport final : public Transport {
   std::map<std::string, PhasesByPlace> table;
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override {
-    return table.at(call.algorithm)(gpus);
+    return table.at(std::string(algorithm_of(call)))(gpus);
   }
 };
 
@@ -109,12 +109,9 @@ class Script {
   }
   std::uint32_t call_by_place(CollectiveOp op, PhasesByPlace phases) {
     const auto index = static_cast<std::uint32_t>(workload_.calls.size());
-    Call call;
-    call.op = op;
-    call.bytes = 1;
-    call.algorithm = std::to_string(index);
-    transport_.table[call.algorithm] = std::move(phases);
-    workload_.calls.push_back(call);
+    const std::string name = std::to_string(index);
+    transport_.table[name] = std::move(phases);
+    workload_.calls.push_back(make_call(op, 1, DataType::Bf16, name));
     return index;
   }
 

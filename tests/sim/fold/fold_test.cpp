@@ -182,7 +182,8 @@ TEST(Fold, ADifferentProgramIsADifferentClass) {
   for (const std::int64_t m : {1024, 2048}) {
     ProgramWriter program(workload, "m " + std::to_string(m));
     const OpIndex op = program.compute("work", m);
-    program.collective("data", "data", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000}, {op});
+    program.collective("data", "data",
+                       CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1'000'000}, {op});
   }
   for (std::uint32_t gpu = 0; gpu < 4; ++gpu) add_rank(workload, gpu == 2 ? 1 : 0, gpu);
   add_group(workload, GroupKind::Data, {0, 1, 2, 3}, {"data"});
@@ -197,8 +198,10 @@ TEST(Fold, ADifferentProgramIsADifferentClass) {
 TEST(Fold, TwoSlotsToOneGroupAreOneParty) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "both");
-  program.collective("data", "first", {.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
-  program.collective("data", "second", {.op = CollectiveOp::AllGather, .bytes = 1'000'000});
+  program.collective("data", "first",
+                     CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1'000'000});
+  program.collective("data", "second",
+                     CollectiveCall{.op = CollectiveOp::AllGather, .bytes = 1'000'000});
   for (std::uint32_t gpu = 0; gpu < 4; ++gpu) add_rank(workload, 0, gpu);
   add_group(workload, GroupKind::Data, {0, 1, 2, 3}, {"first"});
   for (Rank& rank : workload.ranks) rank.slots[1] = rank.slots[0];

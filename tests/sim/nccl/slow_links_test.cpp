@@ -73,7 +73,7 @@ double all_reduce_us(const Nodes& some, double rate, bool machine, std::int64_t 
   Options options;
   options.machine = machine;
   const NcclTransport transport(cluster, options);
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
+  const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
   return time_us(cluster, transport.phases(call, gpus_of(8 * some.nodes)));
 }
 

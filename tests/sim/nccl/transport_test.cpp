@@ -157,7 +157,7 @@ void expect_no_longer(const NcclTransport& slower, const NcclTransport& faster,
   for (const CollectiveOp op :
        {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
     for (std::int64_t bytes = 1 << 10; bytes <= 1LL << 30; bytes *= 2) {
-      const Call call{.op = op, .bytes = bytes, .algorithm = "nccl"};
+      const CollectiveCall call{.op = op, .bytes = bytes, .algorithm = "nccl"};
       const Choice before = *slower.choice(call, gpus);
       const Choice after = *faster.choice(call, gpus);
       const auto size = static_cast<double>(bytes);
@@ -193,7 +193,7 @@ TEST(NcclTransport, FasterLinksTakeNoCallLonger) {
 TEST(NcclTransport, LargeCallsFollowTheLink) {
   const Cluster real = faster_links("dgx_h100", 1, 1.0);
   const Cluster twice = faster_links("dgx_h100", 1, 2.0);
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1LL << 33, .algorithm = "nccl"};
+  const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1LL << 33, .algorithm = "nccl"};
   for (const bool machine : {true, false}) {
     Options options;
     options.machine = machine;
@@ -238,22 +238,24 @@ TEST(NcclTransport, OtherAlgorithmsAreTheRegistrys) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclTransport transport(cluster, {});
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "two_shot"};
+  const CollectiveCall call{
+      .op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "two_shot"};
   EXPECT_EQ(transport.label(call, gpus), "two_shot");
   EXPECT_DOUBLE_EQ(time_of(cluster, transport.phases(call, gpus)),
                    time_of(cluster, CollectiveTransport(cluster).phases(call, gpus)));
   const std::vector<std::uint32_t> pair{0, 1};
-  const Call message{.op = CollectiveOp::SendRecv, .bytes = 1 << 20, .algorithm = "nccl"};
+  const TransferCall message{.bytes = 1 << 20, .algorithm = "nccl"};
   EXPECT_EQ(transport.label(message, pair), "nccl: 32 channels, 32 a peer");
   EXPECT_FALSE(transport.choice(message, pair).has_value());
   EXPECT_EQ(transport.phases(message, pair).size(), 1U);
-  EXPECT_TRUE(transport.phases({.algorithm = "nccl"}, std::vector<std::uint32_t>{3}).empty());
+  EXPECT_TRUE(
+      transport.phases(CollectiveCall{.algorithm = "nccl"}, std::vector<std::uint32_t>{3}).empty());
 }
 
 TEST(NcclTransport, OtherGpusAreRefusedUnlessSaid) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const Call call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "nccl"};
+  const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "nccl"};
   EXPECT_THROW((void)NcclTransport(cluster, {}).phases(call, gpus), RunError);
   EXPECT_EQ(NcclTransport(cluster, {.sm = 80}).phases(call, gpus).size(), 1U);
 }
@@ -265,15 +267,15 @@ TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
   const NcclTransport transport(cluster, {.stands_in = true});
   EXPECT_FALSE(transport.host().has_value());
   for (const std::int64_t bytes : {256LL, 1LL << 20, 1LL << 30}) {
-    Call call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
+    const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
     const double chosen = time_of(cluster, transport.phases(call, gpus));
     const std::string name = transport.carrier(call, gpus).algorithm;
     EXPECT_EQ(transport.label(call, gpus), name);
     EXPECT_EQ(transport.stepwise_name(call, gpus), name);
     double quickest = std::numeric_limits<double>::infinity();
     for (const char* other : {"ring", "tree"}) {
-      call.algorithm = other;
-      quickest = std::min(quickest, time_of(cluster, transport.phases(call, gpus)));
+      const Call played = with_algorithm(call, other);
+      quickest = std::min(quickest, time_of(cluster, transport.phases(played, gpus)));
     }
     EXPECT_DOUBLE_EQ(chosen, quickest) << bytes;
   }
@@ -281,7 +283,7 @@ TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
        std::vector<std::pair<CollectiveOp, std::string>>{{CollectiveOp::AllGather, "ring"},
                                                          {CollectiveOp::Broadcast, "chain"},
                                                          {CollectiveOp::AllToAll, "direct"}})
-    EXPECT_EQ(transport.carrier({.op = op, .bytes = 1 << 20, .algorithm = "nccl"}, gpus).algorithm,
+    EXPECT_EQ(transport.carrier(make_call(op, 1 << 20, DataType::Bf16, "nccl"), gpus).algorithm,
               name);
 }
 
@@ -290,7 +292,7 @@ TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
 TEST(NcclTransport, TheReleaseDecides) {
   const Cluster cluster = nodes_of("dgx_b200", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const Call call{.bytes = 1 << 20, .algorithm = "nccl"};
+  const CollectiveCall call{.bytes = 1 << 20, .algorithm = "nccl"};
   const auto choice = [&](const char* version) {
     return *NcclTransport(cluster, {.version = version}).choice(call, gpus);
   };
@@ -309,17 +311,23 @@ TEST(NcclTransport, SaysWhatCarriesACall) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclTransport transport(cluster, {});
-  const Carrier large = transport.carrier({.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
+  const Carrier large =
+      transport.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
   EXPECT_EQ(large.algorithm, "NVLS");
   EXPECT_EQ(large.protocol, "Simple");
   EXPECT_EQ(large.channels, 16U);
   EXPECT_EQ(large.label, "nccl: NVLS/Simple, 16 channels");
-  const Carrier named = transport.carrier({.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
+  const Carrier named =
+      transport.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
   EXPECT_EQ(named.label, "ring");
   EXPECT_TRUE(named.protocol.empty());
-  EXPECT_EQ(transport.stepwise_name({.bytes = 1 << 10, .algorithm = "nccl"}, gpus), "ring");
-  EXPECT_EQ(transport.stepwise_name({.bytes = 1 << 30, .algorithm = "one_shot"}, gpus), "one_shot");
-  EXPECT_EQ(transport.stepwise_name({.bytes = 1LL << 30, .algorithm = "nccl"}, gpus), "nvls");
+  EXPECT_EQ(transport.stepwise_name(CollectiveCall{.bytes = 1 << 10, .algorithm = "nccl"}, gpus),
+            "ring");
+  EXPECT_EQ(
+      transport.stepwise_name(CollectiveCall{.bytes = 1 << 30, .algorithm = "one_shot"}, gpus),
+      "one_shot");
+  EXPECT_EQ(transport.stepwise_name(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus),
+            "nvls");
 }
 
 TEST(NcclTransport, WhatCanBePlayedStepByStep) {

@@ -157,7 +157,7 @@ TEST(ResultJson, CollectivesSayWhatCarriedThem) {
   SmallRun small;
   small.run.partition.class_of_group.assign(small.run.workload.groups.size(), 0);
   for (std::uint32_t call = 0; call < small.run.workload.calls.size(); ++call)
-    if (small.run.workload.calls[call].op == CollectiveOp::AllReduce)
+    if (op_of(small.run.workload.calls[call]) == CollectiveOp::AllReduce)
       small.carriers[{0, call}] = {.algorithm = "Tree",
                                    .protocol = "LL",
                                    .channels = 2,

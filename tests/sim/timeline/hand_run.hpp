@@ -46,9 +46,9 @@ class HandRun {
     workload.names = {"work"};
     workload.categories = {"weights", "activations"};
     workload.kernels = {Gemm{.m = 8, .n = 8, .k = 8}, MemoryBound{.bytes = 1000}};
-    workload.calls = {Call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20},
-                      Call{.op = CollectiveOp::SendRecv, .bytes = 1 << 10},
-                      Call{.op = CollectiveOp::AllGather, .bytes = 1 << 20}};
+    workload.calls = {CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1 << 20},
+                      TransferCall{.bytes = 1 << 10},
+                      CollectiveCall{.op = CollectiveOp::AllGather, .bytes = 1 << 20}};
     workload.delays = {Seconds{1e-3}};
     for (std::uint16_t kind = 0; kind <= static_cast<std::uint16_t>(GroupKind::Other); ++kind) {
       workload.slots.emplace_back(to_string(static_cast<GroupKind>(kind)));

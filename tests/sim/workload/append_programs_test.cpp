@@ -26,7 +26,7 @@ Program three(std::uint32_t kernel, std::uint32_t call, std::uint32_t delay) {
 Workload first() {
   return {.names = {"gemm", "reduce"},
           .kernels = {product(1), product(2)},
-          .calls = {{.bytes = 10}},
+          .calls = {CollectiveCall{.bytes = 10}},
           .delays = {Seconds{1.0}},
           .programs = {three(1, 0, 0)}};
 }
@@ -34,7 +34,7 @@ Workload first() {
 Workload second() {
   return {.names = {"reduce", "gather"},
           .kernels = {product(3), product(1), product(4)},
-          .calls = {{.bytes = 20}, {.bytes = 10}},
+          .calls = {CollectiveCall{.bytes = 20}, CollectiveCall{.bytes = 10}},
           .delays = {Seconds{2.0}, Seconds{1.0}},
           .programs = {three(0, 0, 0), three(1, 1, 1)}};
 }
@@ -44,7 +44,8 @@ TEST(AppendPrograms, NumbersAreThoseOfOneWriter) {
   append_programs(joined, second());
   EXPECT_THAT(joined.names, ElementsAre("gemm", "reduce", "gather"));
   EXPECT_THAT(joined.kernels, ElementsAre(product(1), product(2), product(3), product(4)));
-  EXPECT_THAT(joined.calls, ElementsAre(Call{.bytes = 10}, Call{.bytes = 20}));
+  EXPECT_THAT(joined.calls,
+              ElementsAre(Call{CollectiveCall{.bytes = 10}}, Call{CollectiveCall{.bytes = 20}}));
   EXPECT_THAT(joined.delays, ElementsAre(Seconds{1.0}, Seconds{2.0}));
   std::vector<std::vector<std::uint32_t>> numbers;
   for (const Program& program : joined.programs) {

@@ -42,19 +42,17 @@ class ProgramWriter {
   }
   OpIndex send(const std::string& stream, const std::string& slot, std::int64_t bytes,
                std::vector<OpIndex> after = {}) {
-    return communicate(OpKind::Send, stream, slot, {.op = CollectiveOp::SendRecv, .bytes = bytes},
-                       std::move(after));
+    return communicate(OpKind::Send, stream, slot, TransferCall{.bytes = bytes}, std::move(after));
   }
   OpIndex receive(const std::string& stream, const std::string& slot, std::int64_t bytes,
                   std::vector<OpIndex> after = {}) {
-    return communicate(OpKind::Recv, stream, slot, {.op = CollectiveOp::SendRecv, .bytes = bytes},
-                       std::move(after));
+    return communicate(OpKind::Recv, stream, slot, TransferCall{.bytes = bytes}, std::move(after));
   }
 
  private:
   OpIndex communicate(OpKind kind, const std::string& stream, const std::string& slot, Call call,
                       std::vector<OpIndex> after) {
-    const std::string name(kind == OpKind::Collective ? to_string(call.op) : to_string(kind));
+    const std::string name(kind == OpKind::Collective ? to_string(op_of(call)) : to_string(kind));
     return add({.kind = kind,
                 .slot = static_cast<std::uint16_t>(interned(workload_.slots, slot)),
                 .payload = interned(workload_.calls, call)},
@@ -135,7 +133,7 @@ class StepWriter {
     ProgramWriter program(workload_, "stage " + std::to_string(stage), stage);
     const bool first = stage == 0;
     const bool last = stage + 1 == shape_.stages;
-    const Call reduce{.op = CollectiveOp::AllReduce, .bytes = 8'000'000};
+    const CollectiveCall reduce{.op = CollectiveOp::AllReduce, .bytes = 8'000'000};
     for (const bool forward : {true, false}) {
       for (std::uint32_t i = 0; i < shape_.microbatches; ++i) {
         const std::string slot_in = forward ? "from previous" : "gradient from next";
@@ -151,9 +149,9 @@ class StepWriter {
     const auto done = static_cast<OpIndex>(workload_.programs[stage].operations.size() - 1);
     for (std::uint32_t bucket = 0; shape_.data > 1 && bucket < shape_.buckets; ++bucket) {
       program.collective("data", "data",
-                         {.op = CollectiveOp::AllReduce,
-                          .bytes = 64'000'000 + bucket * 1000,
-                          .algorithm = shape_.algorithm},
+                         CollectiveCall{.op = CollectiveOp::AllReduce,
+                                        .bytes = 64'000'000 + bucket * 1000,
+                                        .algorithm = shape_.algorithm},
                          {done});
     }
   }

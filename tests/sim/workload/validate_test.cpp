@@ -12,7 +12,7 @@ namespace {
 using namespace test;
 using testing::HasSubstr;
 
-const Call kReduce{.op = CollectiveOp::AllReduce, .bytes = 1024};
+const CollectiveCall kReduce{.op = CollectiveOp::AllReduce, .bytes = 1024};
 
 // The problems of a workload, one per line; empty when it is fine.
 std::string problems_of(const Workload& workload) {
@@ -124,14 +124,14 @@ Workload two_programs(const std::vector<Call>& first, const std::vector<Call>& s
 }
 
 TEST(Validate, NamesCallsThatDoNotMatch) {
-  const Call gather{.op = CollectiveOp::AllGather, .bytes = 1024};
+  const CollectiveCall gather{.op = CollectiveOp::AllGather, .bytes = 1024};
   EXPECT_EQ(
       problems_of(two_programs({kReduce, kReduce}, {kReduce, gather})),
       "step.json: /groups/0: call 2 of the group does not match: rank 0 makes all_reduce of "
       "1024 bytes (bf16, ring) in operation 1 \"all_reduce\" of program 0 \"a\", but rank 1 "
       "makes all_gather of 1024 bytes (bf16, ring) in operation 1 \"all_gather\" of program 1 "
       "\"b\" (all members make the same calls in the same order)\n");
-  const Call larger{.op = CollectiveOp::AllReduce, .bytes = 2048};
+  const CollectiveCall larger{.op = CollectiveOp::AllReduce, .bytes = 2048};
   EXPECT_THAT(problems_of(two_programs({kReduce}, {larger})),
               HasSubstr("all_reduce of 2048 bytes"));
 }
@@ -221,7 +221,7 @@ TEST(Progress, CollectivesInAnotherOrderDeadlock) {
 // Two ranks and an uneven all_to_all: 0 sends 7 and keeps 3, 1 sends 5.
 Workload uneven_pair() {
   Workload workload = pair();
-  workload.calls[0] = {
+  workload.calls[0] = CollectiveCall{
       .op = CollectiveOp::AllToAll, .bytes = 10, .algorithm = "direct", .matrix = {3, 7, 5, 0}};
   return workload;
 }
@@ -230,7 +230,7 @@ TEST(Validate, AcceptsAByteMatrix) { EXPECT_EQ(problems_of(uneven_pair()), ""); 
 
 TEST(Validate, OnlyAnAllToAllHasAByteMatrix) {
   Workload workload = uneven_pair();
-  workload.calls[0].op = CollectiveOp::AllGather;
+  std::get<CollectiveCall>(workload.calls[0]).op = CollectiveOp::AllGather;
   EXPECT_EQ(problems_of(workload),
             "step.json: /calls/0/matrix: all_gather has no byte matrix (only all_to_all may be "
             "uneven)\n");
@@ -238,14 +238,15 @@ TEST(Validate, OnlyAnAllToAllHasAByteMatrix) {
 
 TEST(Validate, AByteMatrixFitsItsGroupAndItsBytes) {
   Workload workload = uneven_pair();
-  workload.calls[0].matrix[2] = -5;
+  std::vector<std::int64_t>& matrix = std::get<CollectiveCall>(workload.calls[0]).matrix;
+  matrix[2] = -5;
   EXPECT_EQ(problems_of(workload), "step.json: /calls/0/matrix/2: -5 bytes cannot be sent\n");
-  workload.calls[0].matrix = {3, 7, 5};
+  matrix = {3, 7, 5};
   EXPECT_THAT(problems_of(workload), HasSubstr("/calls/0/matrix: 3 numbers are no square"));
-  workload.calls[0].matrix = {3, 8, 5, 0};
+  matrix = {3, 8, 5, 0};
   EXPECT_THAT(problems_of(workload),
               HasSubstr("/calls/0/matrix: the busiest member sends 11 bytes, but bytes is 10"));
-  workload.calls[0].matrix = {3, 7, 0, 5, 0, 0, 0, 0, 0};
+  matrix = {3, 7, 0, 5, 0, 0, 0, 0, 0};
   EXPECT_EQ(problems_of(workload),
             "step.json: /calls/0/matrix: 9 numbers for the 2 members of group 0 (give 4 of "
             "them)\n");
@@ -255,7 +256,7 @@ TEST(Validate, AByteMatrixFitsItsGroupAndItsBytes) {
 TEST(Validate, MembersMustAgreeOnTheMatrix) {
   Workload workload = uneven_pair();
   workload.calls.push_back(workload.calls[0]);
-  workload.calls[1].matrix = {4, 6, 5, 0};
+  std::get<CollectiveCall>(workload.calls[1]).matrix = {4, 6, 5, 0};
   workload.programs.push_back(workload.programs[0]);
   workload.programs[1].operations.edit()[1].payload = 1;
   workload.ranks[1].program = 1;

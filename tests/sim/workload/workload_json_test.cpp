@@ -50,7 +50,8 @@ TEST(WorkloadJson, ReadsTheExampleOfThePage) {
   EXPECT_EQ(workload.kernels[0], Kernel(Gemm{.m = 4096, .n = 4096, .k = 4096}));
   EXPECT_EQ(workload.kernels[1],
             Kernel(MemoryBound{.kind = MemoryBoundKind::Optimizer, .bytes = 268435456}));
-  EXPECT_EQ(workload.calls[0], (Call{.op = CollectiveOp::AllReduce, .bytes = 33554432}));
+  EXPECT_EQ(workload.calls[0],
+            (Call{CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 33554432}}));
   EXPECT_EQ(program.operations[1].stream, 1U);
   EXPECT_THAT(program.dependencies_of(1), ElementsAre(0U));
   EXPECT_THAT(program.dependencies_of(2), ElementsAre(1U));
@@ -244,7 +245,7 @@ TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
       example(), R"({"op": "all_reduce", "bytes": "32 MiB", "algorithm": "ring"})",
       R"({"op": "all_to_all", "bytes": 30, "algorithm": "direct", "matrix": [0, 30, 10, 5]})");
   const Workload workload = parse_workload("step.json", uneven);
-  EXPECT_THAT(workload.calls[0].matrix, ElementsAre(0, 30, 10, 5));
+  EXPECT_THAT(matrix_of(workload.calls[0]), ElementsAre(0, 30, 10, 5));
   const std::string written = to_json(workload);
   EXPECT_THAT(written, HasSubstr("\"matrix\":[0,30,10,5]"));
   EXPECT_EQ(parse_workload("again.json", written).calls, workload.calls);
@@ -271,6 +272,36 @@ TEST(WorkloadJson, RefusesSizesThatCannotBeCounted) {
       {"kind": "delay", "name": "x", "delay": "1 s", "memory": [)" +
                           effects + R"(]}]}], "ranks": [{"program": 0, "gpu": 0}]})"),
               HasSubstr("/programs/0/operations: allocate and free more than 2^63 bytes"));
+}
+
+// A host copy, a step of a collective and a relay by switches are calls of their own kinds; their
+// word stands under "algorithm".
+TEST(WorkloadJson, EachKindOfCallKeepsItsWord) {
+  const Workload workload = parse_workload("step.json", R"({"calls": [
+      {"op": "host_copy", "bytes": 8, "algorithm": "from_host"},
+      {"op": "send_recv", "bytes": 4, "algorithm": "step_on"},
+      {"op": "reduce", "bytes": 2, "algorithm": "relay_on",
+       "relay": [{"from": 0, "to": 9, "bytes": 2}]}],
+      "programs": [{"operations": []}], "ranks": [{"program": 0, "gpu": 0}]})");
+  EXPECT_THAT(workload.calls,
+              ElementsAre(Call{HostCopyCall{.direction = HostDirection::FromHost, .bytes = 8}},
+                          Call{TransferCall{.bytes = 4, .kind = MessageKind::FollowingStep}},
+                          Call{RelayCall{.op = CollectiveOp::Reduce,
+                                         .bytes = 2,
+                                         .hops = {{.from = 0, .to = 9, .bytes = 2}},
+                                         .follows = true}}));
+  EXPECT_EQ(parse_workload("again.json", to_json(workload)).calls, workload.calls);
+}
+
+TEST(WorkloadJson, AHostCopySaysItsDirection) {
+  try {
+    (void)parse_workload("step.json",
+                         R"({"calls": [{"op": "host_copy", "bytes": 8, "algorithm": "ring"}]})");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/calls/0/algorithm"));
+    EXPECT_THAT(error.what(), HasSubstr("to_host, from_host"));
+  }
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class KnownPhases final : public Transport {
       : transport_(transport), bytes_(bytes), known_(known) {}
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override {
-    return call.bytes == bytes_ ? known_ : transport_.phases(call, gpus);
+    return bytes_of(call) == bytes_ ? known_ : transport_.phases(call, gpus);
   }
   [[nodiscard]] Carrier carrier(const Call& call,
                                 std::span<const std::uint32_t> gpus) const override {
@@ -104,11 +104,7 @@ class Folding {
   }
 
  private:
-  [[nodiscard]] Call call(std::int64_t bytes) const {
-    Call made = lone_.call;
-    made.bytes = bytes;
-    return made;
-  }
+  [[nodiscard]] Call call(std::int64_t bytes) const { return with_bytes(lone_.call, bytes); }
   [[nodiscard]] Partition folded(std::int64_t bytes) {
     return fold(lone_.cluster, lone_.workload_of(call(bytes)),
                 KnownPhases(lone_.transport.get(), bytes, phases(bytes)),

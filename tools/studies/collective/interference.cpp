@@ -84,9 +84,9 @@ class Joined {
     streams_.push_back(free_stream(added.members));
     const std::uint32_t slot = streams_.back() - 1U;
     for (std::uint32_t role = 0; role < added.members.size(); ++role) {
-      const OpKind kind = call.op != CollectiveOp::SendRecv ? OpKind::Collective
-                          : role == 0                       ? OpKind::Send
-                                                            : OpKind::Recv;
+      const OpKind kind = op_of(call) != CollectiveOp::SendRecv ? OpKind::Collective
+                          : role == 0                           ? OpKind::Send
+                                                                : OpKind::Recv;
       const RankId rank = added.members[role];
       parts_[rank].emplace_back(streams_.back(), made, kind);
       std::vector<SlotBinding>& slots = workload_.ranks[rank].slots;
@@ -147,11 +147,11 @@ class Runs {
     std::vector<GroupRow> rows;
     for (const GroupClass& same : partition.groups) {
       const std::size_t first = same.representative;
-      rows.push_back({.op = calls_[first].op,
-                      .algorithm = calls_[first].algorithm,
+      rows.push_back({.op = op_of(calls_[first]),
+                      .algorithm = std::string(algorithm_of(calls_[first])),
                       .groups = same.members,
                       .ranks = question_.groups[first].gpus,
-                      .bytes = calls_[first].bytes,
+                      .bytes = bytes_of(calls_[first]),
                       .alone_s = alone_s(first),
                       .together_s = ends[first],
                       .shared = shared(first, ends)});
@@ -166,10 +166,8 @@ class Runs {
   };
 
   [[nodiscard]] Call call(const CollectiveGroup& group, std::int64_t bytes) const {
-    return {.op = group.op,
-            .bytes = group.bytes.value_or(bytes),
-            .dtype = question_.dtype,
-            .algorithm = group.algorithm.empty() ? question_.algorithm : group.algorithm};
+    return make_call(group.op, group.bytes.value_or(bytes), question_.dtype,
+                     group.algorithm.empty() ? question_.algorithm : group.algorithm);
   }
   [[nodiscard]] Partition folded(const Workload& workload) const {
     return fold(cluster_, workload, transport_.get(), {.drop_uncontended = true});

@@ -88,7 +88,7 @@ class AlgorithmRuns {
 
  private:
   [[nodiscard]] Call call(std::int64_t bytes) const {
-    return {.op = question_.op, .bytes = bytes, .dtype = question_.dtype, .algorithm = algorithm_};
+    return make_call(question_.op, bytes, question_.dtype, algorithm_);
   }
 
   [[nodiscard]] std::optional<std::string> refusal() const {

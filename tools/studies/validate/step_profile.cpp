@@ -157,7 +157,7 @@ StepProfile step_profile(const Result& run, std::uint32_t rank) {
     const bool computes = operation.kind == OpKind::Compute;
     kernels.push_back(
         {.kind = computes ? class_of(run.workload->kernels[program.kernel_of(operation)])
-                          : class_of(run.workload->calls[operation.payload].op),
+                          : class_of(op_of(run.workload->calls[operation.payload])),
          .time = {computes ? times.start_s[op] : times.ready_s[op], times.end_s[op]}});
   }
   return profile_of(kernels, run.timeline.makespan_s, 1);

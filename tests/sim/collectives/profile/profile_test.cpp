@@ -120,7 +120,7 @@ TEST(ProfiledTransport, ACallAloneTakesItsMeasuredTime) {
   for (const std::string engine : {"ideal", "simgrid"}) {
     for (const RunRow& row : profile.runs[0].rows) {
       if (row.in_place) continue;
-      const Call call{.bytes = row.bytes, .dtype = DataType::Fp32, .algorithm = "nccl"};
+      const CollectiveCall call{.bytes = row.bytes, .dtype = DataType::Fp32, .algorithm = "nccl"};
       EXPECT_NEAR(time_of(cluster, transport, call, 8, engine), row.time_us * 1e-6,
                   kAgreement * row.time_us * 1e-6)
           << row.bytes;
@@ -135,13 +135,13 @@ TEST(ProfiledTransport, LeavesOtherCallsAlone) {
   const ProfiledTransport transport(cluster, nccl, profile, "p.json");
   const std::vector<std::uint32_t> node{0, 1, 2, 3, 4, 5, 6, 7};
   const std::vector<std::uint32_t> rail{0, 8};
-  const Call call{.bytes = 1 << 20, .algorithm = "nccl"};
+  const CollectiveCall call{.bytes = 1 << 20, .algorithm = "nccl"};
   EXPECT_EQ(transport.label(call, node), "profile: p.json");
-  EXPECT_EQ(transport.label({.bytes = 1 << 30, .algorithm = "nccl"}, node),
+  EXPECT_EQ(transport.label(CollectiveCall{.bytes = 1 << 30, .algorithm = "nccl"}, node),
             "profile: p.json, beyond the sizes measured");
   EXPECT_EQ(transport.label(call, rail), nccl.label(call, rail));
-  EXPECT_EQ(transport.label({.bytes = 1 << 20, .algorithm = "ring"}, node), "ring");
-  const Call gather{.op = CollectiveOp::AllGather, .bytes = 1 << 20, .algorithm = "nccl"};
+  EXPECT_EQ(transport.label(CollectiveCall{.bytes = 1 << 20, .algorithm = "ring"}, node), "ring");
+  const CollectiveCall gather{.op = CollectiveOp::AllGather, .bytes = 1 << 20, .algorithm = "nccl"};
   EXPECT_EQ(transport.curve(gather, node), nullptr);
 }
 
@@ -153,7 +153,7 @@ TEST(ProfiledTransport, LinksAreNeverFasterThanTheyAre) {
   const CollectiveProfile profile = make_collective_profile({run}, "");
   const nccl::NcclTransport nccl(cluster, {});
   const ProfiledTransport transport(cluster, nccl, profile, "p.json");
-  const Call call{.bytes = 1 << 26, .dtype = DataType::Fp32, .algorithm = "nccl"};
+  const CollectiveCall call{.bytes = 1 << 26, .dtype = DataType::Fp32, .algorithm = "nccl"};
   // NVLS moves at least S over each GPU's links.
   const double least_s = double{1 << 26} / load_node("dgx_h100").nvlink.value();
   EXPECT_GE(time_of(cluster, transport, call, 8, "simgrid"), least_s);
@@ -165,7 +165,7 @@ TEST(ProfiledTransport, NeedsNoModelOfTheGpu) {
   const nccl::NcclTransport nccl(cluster, {});
   const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
   const ProfiledTransport transport(cluster, nccl, profile, "p.json");
-  const Call call{.bytes = 1 << 20, .dtype = DataType::Fp32, .algorithm = "nccl"};
+  const CollectiveCall call{.bytes = 1 << 20, .dtype = DataType::Fp32, .algorithm = "nccl"};
   EXPECT_NEAR(time_of(cluster, transport, call, 8, "simgrid"), 12e-6 + (1 << 20) / 1e11,
               kAgreement * 23e-6);
 }

@@ -275,16 +275,18 @@ TEST(ChromeTrace, DirectoryHoldsOneFilePerRank) {
 }
 
 TEST(Kineto, ElementsFollowTheOperation) {
-  const Call gather{.op = CollectiveOp::AllGather, .bytes = 1024, .dtype = DataType::Bf16};
+  const CollectiveCall gather{
+      .op = CollectiveOp::AllGather, .bytes = 1024, .dtype = DataType::Bf16};
   EXPECT_EQ(message_elements(gather, 8).in, 64);
   EXPECT_EQ(message_elements(gather, 8).out, 512);
-  const Call scatter{.op = CollectiveOp::ReduceScatter, .bytes = 1024, .dtype = DataType::Fp32};
+  const CollectiveCall scatter{
+      .op = CollectiveOp::ReduceScatter, .bytes = 1024, .dtype = DataType::Fp32};
   EXPECT_EQ(message_elements(scatter, 8).in, 256);
   EXPECT_EQ(message_elements(scatter, 8).out, 32);
   EXPECT_EQ(nccl_kernel_name(gather, {.algorithm = "ring"}), "ncclDevKernel_AllGather_RING_SIMPLE");
   EXPECT_EQ(nccl_kernel_name(gather, {.algorithm = "NVLS", .protocol = "LL128", .channels = 16}),
             "ncclDevKernel_AllGather_NVLS_LL128");
-  EXPECT_EQ(nccl_kernel_name({.op = CollectiveOp::AllToAll}, {.algorithm = "direct"}),
+  EXPECT_EQ(nccl_kernel_name(CollectiveCall{.op = CollectiveOp::AllToAll}, {.algorithm = "direct"}),
             "ncclDevKernel_SendRecv");
 }
 
