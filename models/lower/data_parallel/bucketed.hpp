@@ -13,12 +13,81 @@
 #pragma once
 
 #include <deque>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 
 namespace trainyard {
+
+// New weights, which their owners give to everyone that holds them.
+class WeightGathers {
+ public:
+  WeightGathers(const ReplicaOptions& options, const StepShape& shape, ProgramBuilder& build)
+      : options_(options), shape_(shape), build_(build) {}
+
+  // The operation for each bucket behind which its weights are there; kNone where they are already.
+  std::vector<OpIndex> gather(std::span<const Bucket> buckets);
+
+ private:
+  OpIndex gather(const Bucket& bucket);
+  OpIndex broadcast(std::span<const Bucket> buckets);
+
+  const ReplicaOptions& options_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+};
+
+// Weights of a chunk with the same replicas, all but the experts' or those, in buckets.
+class BucketShare {
+ public:
+  BucketShare(bool experts, std::vector<Bucket> buckets)
+      : experts_(experts), buckets_(std::move(buckets)) {}
+
+  [[nodiscard]] bool experts() const { return experts_; }
+  [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  void gathered_by(std::vector<OpIndex> gathers) { gathers_ = std::move(gathers); }
+  // The next computation waits for the weights of an entry.
+  void wait_for(std::size_t entry, ProgramBuilder& build) const;
+  // Another microbatch fills the buckets from the first one on.
+  void restart();
+  // The buckets that the gradients of entries [begin, end), which come next, are the first to fill.
+  [[nodiscard]] std::vector<Bucket> opened_by(std::size_t begin, std::size_t end);
+  // Buckets that are filled with these gradients, and behind which operation each is.
+  struct Filled {
+    Bucket bucket;
+    OpIndex at = kNone;
+  };
+  [[nodiscard]] std::vector<Filled> filled_by(const std::vector<ReadyGradient>& ready);
+
+ private:
+  bool experts_ = false;
+  std::vector<Bucket> buckets_;
+  std::vector<OpIndex> gathers_ = {};  // one for each bucket, where weights are gathered
+  // State of the current microbatch.
+  std::size_t next_ = 0;             // the bucket that is filled
+  std::size_t opened_ = 0;           // zero_stage 2: buckets that room was made for
+  std::vector<OpIndex> final_ = {};  // finished gradients of these weights
+  std::size_t seen_ = 0;             // entries of `ready` that are in final_
+};
+
+// Room for the buckets that exist at once (zero_stage 2): they are reduced in the order in which it
+// was made for them.
+class BucketRoom {
+ public:
+  // For so many buckets in front of one unit; waits until no more than `limit` units have some.
+  void make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build);
+  void reduced(OpIndex reduction);
+
+ private:
+  struct Held {
+    std::size_t unreduced = 0;  // whose reduction is not issued yet
+    OpIndex reduction = kNone;  // the latest of the others
+  };
+  std::deque<Held> held_;  // oldest first
+};
 
 class BucketedReplicas final : public DataParallel {
  public:
@@ -37,44 +106,17 @@ class BucketedReplicas final : public DataParallel {
   void end_step() override;
 
  private:
-  // Weights with the same replicas: all but the experts', or those.
-  struct Share {
-    bool experts = false;
-    std::vector<Bucket> buckets = {};
-    std::vector<OpIndex> gathers = {};  // one for each bucket, where weights are gathered
-    // State of the current microbatch.
-    std::size_t next = 0;             // the bucket that is filled
-    std::size_t held = 0;             // zero_stage 2: buckets that room was made for
-    std::vector<OpIndex> final = {};  // finished gradients of these weights
-    std::size_t seen = 0;             // entries of `ready` that are in `final`
-  };
-  // Buckets for which room was made in front of one unit, until they are reduced.
-  struct Held {
-    std::size_t unreduced = 0;  // whose reduction is not issued yet
-    OpIndex reduction = kNone;  // the latest of the others
-  };
   struct Chunk {
-    Share dense;
-    Share experts = {.experts = true};
+    BucketShare dense;
+    BucketShare experts;
     bool entered = false;          // its first forward has been written
     std::int32_t microbatch = -1;  // the one whose backward was written last
   };
 
-  [[nodiscard]] std::vector<Bucket> buckets_of(const ChunkWeights& weights, bool experts) const;
-  [[nodiscard]] ShardSlots slots_of(const Bucket& bucket) const;
-  [[nodiscard]] std::vector<std::size_t> chunk_order() const;
   [[nodiscard]] bool gradients_sharded() const;
   void gather_weights();
-  void gather_share(Share& share);
-  OpIndex gather(const Bucket& bucket);
-  OpIndex broadcast(const Share& share);
   void enter(Chunk& chunk);
-  void wait_for(const Share& share, std::size_t entry);
-  void allocate_gradients(Share& share, std::size_t begin, std::size_t end);
-  void wait_for_room(bool experts, std::size_t buckets);
-  void note_reduction(bool experts, OpIndex reduction);
-  // Whether there was a bucket to reduce.
-  bool reduce_ready(Share& share, const std::vector<ReadyGradient>& ready);
+  void hold_opened(BucketShare& share, std::size_t begin, std::size_t end);
   void reduce(const Bucket& bucket, OpIndex after);
   void reduce_rest(const Chunk& chunk);
   void pass_over_unreduced();
@@ -86,9 +128,10 @@ class BucketedReplicas final : public DataParallel {
   const StageParameters& parameters_;
   GradientLowering gradients_;
   std::vector<Chunk> chunks_;
+  std::vector<std::size_t> order_;   // of the chunks, in which all of their holders call
   std::vector<OpIndex> reductions_;  // the latest of each stream
-  std::deque<Held> held_;            // zero_stage 2, oldest first
-  std::deque<Held> held_experts_;
+  BucketRoom room_;
+  BucketRoom expert_room_;
 };
 
 }  // namespace trainyard
