@@ -33,7 +33,7 @@ struct Documents {
   bool operator==(const Documents&) const = default;
 };
 
-// What documents are drawn from, and for microbatches of which size.
+// The source of a microbatch's documents, and its size.
 struct DocumentDraw {
   const Documents& documents;
   std::uint64_t seed = 0;

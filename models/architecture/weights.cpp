@@ -7,7 +7,7 @@ namespace {
 
 using Modules = std::array<bool RecomputeModules::*, 2>;
 
-// Of keys and values kept together the values' product was kept, of gate and up the gate's.
+// The values' half of one product was kept, and the gate's half of another.
 constexpr double kHalf = 0.5;
 
 std::vector<Weight> attention(const Architecture& a) {

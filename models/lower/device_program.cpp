@@ -26,7 +26,7 @@ std::vector<Segment> segments_on(const OperatorSplit& split, std::int64_t device
   return own;
 }
 
-// Of one device, in the place of a pipeline rank and its stage.
+// The weights of one device, which stands in the place of a pipeline rank and its stage.
 std::vector<ChunkWeights> weights_on(const WeightOptions& options, const OperatorSplit& split,
                                      std::int64_t device) {
   ChunkWeights weights = segment_weights(options, segments_on(split, device));

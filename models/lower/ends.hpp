@@ -13,7 +13,7 @@
 
 namespace trainyard {
 
-// Of one rank and microbatch.
+// The ends of the model on one rank, for one microbatch.
 struct EndOptions {
   EndParameters parameters = {};
   std::int64_t vocab = 0;  // of all tensor ranks, padded

@@ -1,5 +1,5 @@
-// What happens to gradients: their sum over microbatches, the norm, the optimizer step, the state
-// they leave behind. Who reduces them and when is said in data_parallel/.
+// The way of gradients: their sum over microbatches, the norm, the optimizer step, the state they
+// leave behind. Who reduces them and when is said in data_parallel/.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct StageParameters {
   std::int64_t shared_embedding = 0;  // tied table on first and last stage
 };
 
-// What happens to the gradients of one rank.
+// How the gradients of one rank are added up, and its weights stepped.
 struct GradientOptions {
   WeightDivision division;
   const CollectiveChoice& collectives;

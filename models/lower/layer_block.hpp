@@ -25,7 +25,7 @@ struct LayerBlockKind {
   // From the gradient of that to that of the norm's output; the gradients of weights in the order
   // they become final (chunk_weights.hpp).
   std::vector<ReadyGradient> (*backward)(LayerTools& tools, BackwardPart part) = nullptr;
-  // What of the forward runs again where every second product's output was kept
+  // Runs again what was not kept of the forward where every second product's output was
   // (RecomputeModules::second_products); nullptr: the layer runs nothing again then.
   void (*second_products)(LayerTools& tools) = nullptr;
   // The forward leaves its last product out where LayerTools::ends_early.

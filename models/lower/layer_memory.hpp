@@ -1,4 +1,5 @@
-// What one layer keeps for its backward, per rank and microbatch, under what is computed again.
+// The memory of one layer, per rank and microbatch: what it keeps for its backward and what it
+// holds meanwhile.
 #pragma once
 
 #include <cstdint>

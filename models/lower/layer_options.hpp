@@ -1,5 +1,5 @@
-// What the writers of a layer's blocks read of how a model is trained, by idea. Made once for all
-// programs of a step (options.hpp).
+// The choices of training that the writers of a layer's blocks read, by idea. They are made once
+// for all programs of a step (options.hpp).
 #pragma once
 
 #include <cstdint>

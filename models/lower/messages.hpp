@@ -38,9 +38,10 @@ class PeerMessages {
   PeerMessages(const MessageOptions& options, const StepShape& shape, ProgramBuilder& build)
       : options_(options), shape_(shape), build_(build) {}
 
-  // Sends once `after` is done; what is computed next waits for the message without overlap.
+  // Sends once `after` is done. Without overlap the next computation waits for the message.
   OpIndex send(const PeerMessage& message, OpIndex after);
-  // What is computed next waits for it. `posted_after`: the earliest operation; kNone: at once.
+  // The next computation waits for it. `posted_after`: the operation behind which it may be posted;
+  // kNone: at once.
   OpIndex receive(const PeerMessage& message, OpIndex posted_after);
 
  private:

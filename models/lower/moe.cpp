@@ -51,7 +51,7 @@ OpIndex ExpertRouter::weight_backward() {
                                                 GemmPass::WeightGrad));
 }
 
-// Those that every token sees; none in most models.
+// The experts that every token sees; most models have none.
 class SharedExperts : BlockWriter {
  public:
   explicit SharedExperts(LayerTools& tools)

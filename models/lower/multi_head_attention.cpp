@@ -111,8 +111,8 @@ void MultiHeadAttention::forward() {
                                       arch_.query_width() / shape_.tensor, GemmPass::Forward));
 }
 
-// Of a block whose core's output was kept, with queries and values; the sum over the tensor ranks
-// was kept too, and what is gathered is gathered again.
+// The core's output was kept, with queries and values; the sum over the tensor ranks was kept too,
+// and what is gathered is gathered again.
 void MultiHeadAttention::second_products() {
   const std::int64_t keys = arch_.kv_width() / shape_.tensor;
   tensor_.column_forward("attention_all_gather", "key_gemm",

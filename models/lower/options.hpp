@@ -1,5 +1,5 @@
-// What each part of the lowering reads of a training plan, worked out once for all programs of a
-// step. The parts say in their own headers what they read; this is the only place that looks it up.
+// The choices that each part of the lowering reads, worked out from a training plan once for all
+// programs of a step. A part says in its own header what it reads; only this file looks it up.
 //
 //   const LoweringOptions options = lowering_options(plan);
 //   StageLowering stage(options, pipeline_options(plan), {.stage = 3}, interner);

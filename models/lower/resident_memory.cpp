@@ -38,8 +38,8 @@ struct WeightBytes {
   double experts = 0.0;
 };
 
-// What is not trained: beside adapters the layers' matrices as they are kept and the rest in the
-// training precision; without adapters all as what is trained. Sharded where weights are.
+// Weights that are not trained: beside adapters the layers' matrices as they are kept and the rest
+// in the training precision; without adapters all as what is trained. Sharded where weights are.
 WeightBytes frozen_weights(const LoweringOptions& options,
                            const std::vector<ChunkWeights>& chunks) {
   const AdapterSet& adapters = options.weights.adapters;
@@ -62,7 +62,7 @@ WeightBytes frozen_weights(const LoweringOptions& options,
           .experts = bytes.experts / static_cast<double>(gradients.expert_shards)};
 }
 
-// Of matrices in four bits one at a time is written out for its product: the largest.
+// Matrices in four bits are written out one at a time for their products: the largest one.
 std::int64_t largest_matrix(const WeightDivision& division) {
   const Architecture& a = division.architecture;
   std::int64_t largest = 0;
@@ -77,7 +77,7 @@ std::int64_t largest_matrix(const WeightDivision& division) {
   return largest;
 }
 
-// Of the shards of weights that are gathered; what one rank has whole is not.
+// The shards of weights that are gathered; a weight that one rank has whole is not among them.
 double sharded_weights(const GradientOptions& gradients, const WeightBytes& frozen,
                        const StageParameters& parameters) {
   const auto trained = [&](std::int64_t count, std::int64_t shards) {

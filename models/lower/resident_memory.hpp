@@ -1,6 +1,6 @@
-// What a rank holds through the whole step: weights that it trains and weights that it does not,
-// what the framework takes. The state of what is trained is held by the data-parallel scheme
-// (hold_state in gradients.hpp).
+// The memory that a rank holds through the whole step: weights that it trains and weights that it
+// does not, and the framework's own. The state of what is trained is held by the data-parallel
+// scheme (hold_state in gradients.hpp).
 #pragma once
 
 #include <span>
@@ -14,14 +14,14 @@
 
 namespace trainyard {
 
-// Of every chunk of a pipeline rank, and of all of them together.
+// The weights of every chunk of a pipeline rank, and the parameters of all of them together.
 [[nodiscard]] std::vector<ChunkWeights> stage_weights(const LoweringOptions& options,
                                                       const StageLayout& layout);
 [[nodiscard]] StageParameters stage_parameters(const LoweringOptions& options,
                                                const StageLayout& layout,
                                                const std::vector<ChunkWeights>& weights);
 
-// What a pipeline rank holds beside the state of what it trains.
+// Holds all that a pipeline rank has beside the state of the weights it trains.
 void hold_stage_memory(const LoweringOptions& options, const std::vector<ChunkWeights>& weights,
                        const StageParameters& parameters, ProgramBuilder& build);
 // The part of it that every rank holds: the framework's own, and a placeholder for each distinct

@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-// What stands before a step differs in few ways: with and without a message on its way, behind
+// The surroundings of a step differ in few ways: with and without a message on its way, behind
 // another step of its kind or not.
 constexpr std::size_t kMostWays = 8;
 

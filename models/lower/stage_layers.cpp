@@ -25,7 +25,7 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
   return known->second;
 }
 
-// What the layer keeps from its forward to its backward.
+// Bytes that the layer keeps from its forward to its backward.
 std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memory) const {
   if (at.again.again) return at.layer == at.again.first ? memory.kept : 0;
   // Beside layers that are computed again as a whole, the others keep everything.
@@ -33,8 +33,8 @@ std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memor
                                                                   : memory.kept;
 }
 
-// What no gradient will come back to keeps nothing: beside its output, the inner tensors of one
-// layer at a time.
+// A layer that no gradient will come back to keeps nothing: it holds its inner tensors until its
+// end.
 void StageLayers::forward(const StageLayer& at, const UnitPlace& place) {
   const Tags& tags = parts_.build.tags();
   const OffloadPlace stored{
@@ -80,7 +80,7 @@ void StageLayers::compute_again(const StageLayer& at) {
   build.tag(before);
 }
 
-// What its kernels read from the host, and the forward once more if it has to be.
+// Brings what its kernels read from the host, and runs the forward once more if it has to.
 void StageLayers::begin_backward(const StageLayer& at, const UnitPlace& place) {
   const RecomputeUnit& again = at.again;
   const bool begins = at.layer == again.first + again.layers - 1;

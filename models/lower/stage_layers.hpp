@@ -58,8 +58,8 @@ class StageLayers {
 
   const Parts parts_;
   LayerLowering layer_;
-  // Of one layer and microbatch, by what it depends on: has it experts, which rows do they get, is
-  // it trained?
+  // The memory of one layer and microbatch by what it depends on: has it experts, which rows do
+  // they get, is it trained?
   std::map<std::tuple<bool, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
 };
 

@@ -54,7 +54,7 @@ bool StageLayout::hands_on(const StageChunk& chunk) const {
   return !chunk.has_embedding && reaches(chunk, -1);
 }
 
-// What is computed again begins with its first layer.
+// Layers that are computed again together begin with the first one.
 std::optional<std::size_t> StageLayout::used_first(const StageChunk& chunk,
                                                    const RecomputeUnit& again) const {
   const std::int64_t last = again.first + again.layers - 1;

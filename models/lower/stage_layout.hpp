@@ -43,7 +43,7 @@ struct StageChunk : StageSpan {
   std::int64_t microbatches = 0;
 
   [[nodiscard]] std::size_t number() const { return static_cast<std::size_t>(place.chunk); }
-  // Of a layer of the chunk: its number in the model, and the unit of its weights.
+  // The number in the model of a layer of the chunk, and the unit of its weights.
   [[nodiscard]] std::int32_t in_model(std::int64_t layer) const {
     return static_cast<std::int32_t>(first_layer + layer);
   }

@@ -36,7 +36,7 @@ class StageWriter {
   };
   explicit StageWriter(const Parts& parts);
 
-  // What is there before the first step, and what comes after the last one.
+  // Before the first step, and behind the last one.
   void begin();
   void end() { replicas_->end_step(); }
   void forward(const ScheduleStep& step);

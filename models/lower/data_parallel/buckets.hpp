@@ -46,8 +46,8 @@ struct BucketLimits {
   std::int64_t first = 0;
   std::int64_t others = 0;
 };
-// Of gradients of so many bytes. Where `bucket_parameters` is given it holds for all of them, and
-// without overlap there is one bucket.
+// The limits for gradients of so many bytes. Where `bucket_parameters` is given it holds for all of
+// them, and without overlap there is one bucket.
 [[nodiscard]] BucketLimits pytorch_limits(const Parallelism& parallelism,
                                           std::int64_t gradient_bytes);
 // `entries` in backward order. A bucket's entries are those it has a tensor of, so that two buckets

@@ -58,7 +58,7 @@ GradientEntry product_entry(std::span<const Weight> weights, const WeightDivisio
   return entry;
 }
 
-// Of the products of one block, the last one first.
+// Adds an entry for every product of one block, the last one first.
 void add_products(std::span<const Weight> weights, const WeightDivision& division,
                   Entries& entries) {
   while (!weights.empty()) {

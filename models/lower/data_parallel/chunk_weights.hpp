@@ -84,7 +84,8 @@ struct LayerParts {
 [[nodiscard]] std::vector<GradientEntry> layer_entries(const WeightDivision& weights,
                                                        LayerKind kind,
                                                        const LayerParts& parts = {});
-// Of the rank's experts, reduced over their own replicas: down, up. Empty for a dense layer.
+// The same for the rank's experts, reduced over their own replicas: down, up. Empty for a dense
+// layer.
 [[nodiscard]] std::vector<GradientEntry> expert_entries(const WeightDivision& weights,
                                                         LayerKind kind);
 

@@ -20,7 +20,7 @@ void UnitGradients::add(const std::vector<ReadyGradient>& gradients) {
   ready_.insert(ready_.end(), gradients.begin(), gradients.end());
 }
 
-// What the first microbatch leaves is kept as it is.
+// The first microbatch's gradients are kept as they are.
 void UnitGradients::end_unit(const UnitBackward& step) {
   if (step.part != BackwardPart::Input && !step.first) {
     const OpIndex sum =

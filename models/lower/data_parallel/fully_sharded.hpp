@@ -25,6 +25,7 @@
 // them: 4P/s bytes (tests/models/lower/offload_test.cpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -34,6 +35,95 @@
 #include "models/lower/data_parallel/shards.hpp"
 
 namespace trainyard {
+
+enum class ShardedWeights : std::uint8_t { Sharded, Gathered, Whole };
+
+// Weights with the same replicas: the experts of a group, or all else.
+struct ShardedPart {
+  std::int64_t trained = 0;  // parameters, each tensor's rows padded to a multiple of the shards
+  std::int64_t wire = 0;     // bytes of all, frozen ones included, as gathered; 0: held whole
+  std::int64_t shard = 0;    // bytes of this rank's part, as it is kept
+  std::int64_t kept = 0;     // bytes that outlive the forward; all: the backward gathers nothing
+  OpIndex gather = kNone;
+};
+
+// Weights that are gathered, and whose gradients are reduced, together.
+struct ShardedGroup {
+  std::int32_t layer = -1;
+  std::size_t first_unit = 0;  // units that it holds
+  std::size_t last_unit = 0;
+  std::size_t forward_ends_at = 0;          // the unit whose forward is the last to need it
+  std::optional<std::size_t> ends_at = {};  // the unit whose backward is the last to need it
+  ShardedPart dense = {};
+  ShardedPart experts = {};
+  ShardedWeights weights = ShardedWeights::Sharded;
+  std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
+  std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
+  [[nodiscard]] bool is_root() const { return layer < 0; }
+  [[nodiscard]] std::int64_t trained() const { return dense.trained + experts.trained; }
+  [[nodiscard]] std::int64_t wire() const { return dense.wire + experts.wire; }
+};
+
+// Over how many ranks weights are divided: those of experts, and all others.
+struct ShardGroups {
+  ShardSlots dense;
+  ShardSlots experts;
+};
+
+// Brings weights from their shards, and gives them back.
+class ShardGathers {
+ public:
+  // All of it outlives this.
+  ShardGathers(const ReplicaOptions& options, const ShardGroups& slots, const StepShape& shape,
+               ProgramBuilder& build)
+      : options_(options), slots_(slots), shape_(shape), build_(build) {}
+
+  // The next gathers wait for all that has been computed.
+  void wait_for_computation() { gather_after_ = build_.last_compute(); }
+  // Brings the whole of a group into a buffer, and its experts, who have replicas of their own,
+  // into another one behind it.
+  void gather(ShardedGroup& group);
+  // The next compute operation finds the group's weights.
+  void use(ShardedGroup& group, Pass pass);
+  // `keeps`: the part that the backward starts from stays.
+  void give_back(ShardedGroup& group, bool keeps);
+
+ private:
+  void gather_part(std::string_view name, ShardedPart& part, const ShardSlots& slots);
+  [[nodiscard]] std::int64_t take(ShardedPart& part);
+
+  const ReplicaOptions& options_;
+  const ShardGroups& slots_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  OpIndex copied_out_ = kNone;    // the latest copy out of a gathered buffer
+  OpIndex gather_after_ = kNone;  // what the next gather waits for
+};
+
+// Adds gradients up and reduces them to shards.
+class ShardReductions {
+ public:
+  ShardReductions(const ReplicaOptions& options, const ShardGroups& slots, const StepShape& shape,
+                  ProgramBuilder& build)
+      : options_(options), slots_(slots), shape_(shape), build_(build) {}
+
+  // Adds this microbatch's gradients to those kept, which are as wide as what is reduced.
+  void accumulate(ShardedGroup& group);
+  void reduce(ShardedGroup& group);
+  // The latest of each stream.
+  [[nodiscard]] std::array<OpIndex, 2> latest() const { return {reduce_scatter_, all_reduce_}; }
+
+ private:
+  void reduce_part(std::string_view name, const ShardedPart& part, const ShardSlots& slots,
+                   OpIndex after);
+
+  const ReplicaOptions& options_;
+  const ShardGroups& slots_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  OpIndex reduce_scatter_ = kNone;
+  OpIndex all_reduce_ = kNone;
+};
 
 class FullySharded final : public DataParallel {
  public:
@@ -50,47 +140,12 @@ class FullySharded final : public DataParallel {
   void end_step() override;
 
  private:
-  enum class Weights : std::uint8_t { Sharded, Gathered, Whole };
-  // What has the same replicas: the experts of a group, or all else.
-  struct Part {
-    std::int64_t trained = 0;  // parameters, each tensor's rows padded to a multiple of the shards
-    std::int64_t wire = 0;     // bytes of all, frozen ones included, as gathered; 0: held whole
-    std::int64_t shard = 0;    // bytes of this rank's part, as it is kept
-    std::int64_t kept = 0;     // bytes that outlive the forward; all: the backward gathers nothing
-    OpIndex gather = kNone;
-  };
-  struct Group {
-    std::int32_t layer = -1;
-    std::size_t first_unit = 0;  // units that it holds
-    std::size_t last_unit = 0;
-    std::size_t forward_ends_at = 0;          // the unit whose forward is the last to need it
-    std::optional<std::size_t> ends_at = {};  // the unit whose backward is the last to need it
-    Part dense = {};
-    Part experts = {};
-    Weights weights = Weights::Sharded;
-    std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
-    std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
-    [[nodiscard]] bool is_root() const { return layer < 0; }
-    [[nodiscard]] std::int64_t trained() const { return dense.trained + experts.trained; }
-    [[nodiscard]] std::int64_t wire() const { return dense.wire + experts.wire; }
-  };
-
-  [[nodiscard]] std::vector<Group> groups_of(const ChunkWeights& weights) const;
-  void append_unit(std::vector<Group>& groups, const ChunkWeights& weights, std::size_t unit) const;
+  using Group = ShardedGroup;
   [[nodiscard]] Group& group_at(const UnitPlace& place);
   [[nodiscard]] bool gives_back(const Group& group) const;
   [[nodiscard]] bool keeps_between_microbatches() const;
-  void gather(Group& group);
-  void gather_part(std::string_view name, Part& part, const ShardSlots& slots);
-  void reduce_part(std::string_view name, const Part& part, const ShardSlots& slots, OpIndex after);
-  void use(Group& group, bool backward);
-  [[nodiscard]] std::int64_t take(Part& part);
-  // `keeps`: the part that the backward starts from stays.
-  void give_back(Group& group, bool keeps);
   void gather_ahead(const UnitPlace& place);
   void end_backward(Group& group, const UnitBackward& backward);
-  void accumulate(Group& group);
-  void reduce(Group& group);
 
   const ReplicaOptions& options_;
   const StepShape& shape_;
@@ -98,14 +153,11 @@ class FullySharded final : public DataParallel {
   const std::vector<ChunkWeights>& weights_;
   const StageParameters& parameters_;
   GradientLowering gradients_;
-  ShardSlots slots_;
-  ShardSlots expert_slots_;
+  const ShardGroups slots_;
+  ShardGathers gathers_;
+  ShardReductions reductions_;
   std::vector<std::vector<Group>> groups_;          // by chunk; in forward order
   std::vector<std::vector<std::size_t>> group_of_;  // by chunk and unit
-  OpIndex copied_out_ = kNone;                      // the latest copy out of a gathered buffer
-  OpIndex gather_after_ = kNone;                    // what the next gather waits for
-  OpIndex reduce_scatter_ = kNone;
-  OpIndex all_reduce_ = kNone;
 };
 
 }  // namespace trainyard
