@@ -98,7 +98,7 @@ Timeline play(const Result& result, const Step& step, const Interference& losses
              .communication_loss = losses.communication,
              .hosts = step.lowered->hosts,
              .contract = options.contract,
-             .traffic = options.figures,
+             .record = options.figures,
              .known = step.lowered->known.get()});
 }
 
@@ -194,9 +194,16 @@ RunView Result::view() const {
 
 Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   const Stopwatch stopwatch;
-  const auto run = [&](const Scenario& paced) { return simulate_as_planned(paced, options, memo); };
-  Result result =
-      scenario.plan.servers.run_ahead() ? simulate_at_own_pace(scenario, run) : run(scenario);
+  Result result;
+  if (scenario.plan.servers.run_ahead()) {
+    SimulateOptions recorded = options;
+    recorded.figures = true;  // the ends of steps say how many each worker makes
+    result = simulate_at_own_pace(scenario, [&](const Scenario& paced) {
+      return simulate_as_planned(paced, recorded, memo);
+    });
+  } else {
+    result = simulate_as_planned(scenario, options, memo);
+  }
   if (options.timing) stopwatch.record(result.facts);
   return result;
 }

@@ -35,9 +35,10 @@ struct SimulateOptions {
   bool contract = true;       // false: every operation has events of its own
   bool interference = true;   // false: communication never slows computation
   bool fold_reasons = false;  // say why ranks are not of one class. REQUIRES: fold
-  bool figures = true;        // false: times alone, without peaks of memory and use of links
-  bool breakdowns = false;    // Result::breakdowns are found beside the peaks of memory
-  bool timing = false;        // wall time and memory of the run itself go into the facts
+  // false: the step time alone, without the times of operations, peaks of memory and use of links
+  bool figures = true;
+  bool breakdowns = false;  // Result::breakdowns are found beside the peaks of memory
+  bool timing = false;      // wall time and memory of the run itself go into the facts
   std::function<void(double)> progress = {};  // is told the fraction done, now and then
   std::stop_token stop = {};                  // a stop ends the simulation soon by Cancelled
   WhatIf what_if = {};                        // what is not as the scenario says

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/base/check.hpp"
+#include "sim/engine/deadlock.hpp"
 #include "sim/engine/ideal/ideal.hpp"
 #include "sim/engine/known_programs.hpp"
 #include "sim/engine/simgrid/simgrid_engine.hpp"
@@ -21,11 +22,21 @@ std::span<const EngineEntry> engines() {
 }
 
 Timeline Engine::run(const EngineInput& input) const {
-  if (input.known != nullptr) return play(input);
-  KnownPrograms own(input.workload);
-  EngineInput knowing = input;
-  knowing.known = &own;
-  return play(knowing);
+  if (input.known == nullptr) {
+    KnownPrograms own(input.workload);
+    EngineInput knowing = input;
+    knowing.known = &own;
+    return run(knowing);
+  }
+  try {
+    return play(input);
+  } catch (const Deadlock&) {
+    if (input.record) throw;
+    // The times say who waits for whom.
+    EngineInput recorded = input;
+    recorded.record = true;
+    return play(recorded);
+  }
 }
 
 std::unique_ptr<Engine> make_engine(std::string_view name) {

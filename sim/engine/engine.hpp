@@ -61,8 +61,9 @@ struct EngineInput {
   // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
   std::span<const HostLane> hosts = {};
   bool contract = true;  // false: every operation has events of its own
-  // false: Timeline::flows and ::links stay empty, which take as long as much of a run.
-  bool traffic = true;
+  // false: the timeline holds its end and its counters alone. Times of operations and flows take as
+  // long as much of a run.
+  bool record = true;
   KnownPrograms* known = nullptr;  // from runs of the same workload before, and for those to come
 };
 // For engines: what a call takes of its members' computation, rounded to 2^-40 so that losses add

@@ -58,12 +58,15 @@ class Replay final : public CompletionSink {
   struct ClassView {
     const OperationList* operations = nullptr;
     const ProgramStretches* stretches = nullptr;
-    double* ready_s = nullptr;
-    double* start_s = nullptr;
-    double* end_s = nullptr;
+    OpTimes* times = nullptr;  // null: nobody reads them
   };
 
   void add_class(std::uint32_t rank_class);
+  void make_room_for_times();
+  // Writes down that the operation is ready, starts or ends now.
+  void note(std::vector<double> OpTimes::*what, std::uint32_t rank_class, OpIndex op) {
+    if (OpTimes* const times = views_[rank_class].times) (times->*what)[op] = pricing_.now();
+  }
   [[nodiscard]] bool issued(std::uint32_t rank_class, OpIndex op);
   void begin(std::uint32_t rank_class, OpIndex op);
   void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
@@ -118,8 +121,6 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
       busy_(input.partition, input.communication_loss) {
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
-  timeline_.classes.resize(input.partition.ranks.size());
-  if (input.traffic) timeline_.flows.reserve(input.known->flows);
   std::vector<const Successors*> successors;
   for (std::uint32_t rank_class = 0; rank_class < input.partition.ranks.size(); ++rank_class) {
     add_class(rank_class);
@@ -127,6 +128,7 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
     successors.push_back(&flights_.of_program(program).successors);
   }
   waiting_.emplace(successors);
+  if (input.record) make_room_for_times();
   for (const FlowClass& flow : input.partition.flows) moves_.push_back(flow.payload_bytes > 0.0);
 }
 
@@ -134,27 +136,31 @@ void Replay::add_class(std::uint32_t rank_class) {
   const std::uint32_t program = input_.partition.ranks[rank_class].program;
   const KnownProgram& known = flights_.of_program(program);
   const OperationList& operations = input_.workload.programs[program].operations;
-  OpTimes& times = timeline_.classes[rank_class];
-  times.ready_s.assign(operations.size(), kNotYet);
-  times.start_s.assign(operations.size(), kNotYet);
-  times.end_s.assign(operations.size(), kNotYet);
-  views_.push_back({.operations = &operations,
-                    .stretches = &known.stretches,
-                    .ready_s = times.ready_s.data(),
-                    .start_s = times.start_s.data(),
-                    .end_s = times.end_s.data()});
+  views_.push_back({.operations = &operations, .stretches = &known.stretches});
   operations_ += operations.size();
   for (const OpIndex head : known.successors.heads) ready_.push(operation_token(rank_class, head));
+}
+
+void Replay::make_room_for_times() {
+  timeline_.flows.reserve(input_.known->flows);
+  timeline_.classes.resize(views_.size());
+  for (std::size_t rank_class = 0; rank_class < views_.size(); ++rank_class) {
+    ClassView& view = views_[rank_class];
+    view.times = &timeline_.classes[rank_class];
+    for (auto what : {&OpTimes::ready_s, &OpTimes::start_s, &OpTimes::end_s})
+      (view.times->*what).assign(view.operations->size(), kNotYet);
+  }
 }
 
 Timeline Replay::run() {
   pricing_.run(*this);
   if (finished_ < operations_) {
     if (input_.stop.stop_requested()) throw Cancelled("the simulation was stopped");
-    throw Deadlock(deadlock_text(input_, meetings_, timeline_, pricing_.now()));
+    throw Deadlock(input_.record ? deadlock_text(input_, meetings_, timeline_, pricing_.now())
+                                 : "operations remain that can never start");
   }
   PricingRecord record = pricing_.record();
-  if (input_.traffic) {
+  if (input_.record) {
     boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), earlier);
     input_.known->flows = timeline_.flows.size();
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
@@ -181,7 +187,7 @@ void Replay::completed(Token token) {
   if (flow_class == kNone) {
     call.latency_passed = true;
   } else {
-    if (input_.traffic)
+    if (input_.record)
       timeline_.flows.push_back({flow_class, call.flows_started_s, pricing_.now()});
     if (--call.flows_left > 0) return;
     call.latency_passed = false;
@@ -231,7 +237,7 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   if (view.stretches->begins_with(op)) return begin_stretch(rank_class, op);
   if (!issued(rank_class, op)) return;
   const Operation& operation = (*view.operations)[op];
-  view.ready_s[op] = pricing_.now();
+  note(&OpTimes::ready_s, rank_class, op);
   switch (operation.kind) {
     case OpKind::Compute: {
       busy_.started(rank_class);
@@ -254,14 +260,14 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
 void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
   TY_CHECK(seconds >= 0.0 && seconds < std::numeric_limits<double>::infinity(), seconds, rank_class,
            op);
-  views_[rank_class].start_s[op] = pricing_.now();
+  note(&OpTimes::start_s, rank_class, op);
   if (seconds > 0.0) return pricing_.start_delay(operation_token(rank_class, op), seconds);
   finish(rank_class, op);
 }
 
 void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
   if (input_.compute_loss.empty() || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
-  views_[rank_class].start_s[op] = pricing_.now();
+  note(&OpTimes::start_s, rank_class, op);
   slowed_.start(rank_class, op, seconds, pricing_.now());
 }
 
@@ -313,7 +319,7 @@ void Replay::pass_stretch(std::uint32_t rank_class, std::uint32_t ticket) {
 
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
-  view.end_s[op] = pricing_.now();
+  note(&OpTimes::end_s, rank_class, op);
   timeline_.makespan_s = pricing_.now();
   if ((*view.operations)[op].kind == OpKind::Compute) busy_.ended(rank_class);
   release(rank_class, op);
@@ -350,7 +356,7 @@ void Replay::begin_call(const Meetings::Meeting& meeting) {
   }
   std::uint32_t call = kNone;
   for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) {
-    views_[rank_class].start_s[op] = pricing_.now();
+    note(&OpTimes::start_s, rank_class, op);
     if (call == kNone) call = (*views_[rank_class].operations)[op].payload;
   });
   calls_[live_call] = {.meeting = meeting,

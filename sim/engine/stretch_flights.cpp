@@ -183,6 +183,18 @@ StretchTimes StretchFlights::times_of(const Flight& flight, StretchTimes storage
 
 std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
   Flight& flight = flights_[rank_class];
+  const std::size_t operations = flight.shape->pieces.size();
+  if (input_.record) record(rank_class, timeline);
+  for (const auto& [flow_class, flows] : flight.priced->flows_of_class)
+    pricing_.passed(flow_class, flows);
+  flight.shape = nullptr;
+  flight.times = nullptr;
+  ++timeline.counters.stretches;
+  return operations;
+}
+
+void StretchFlights::record(std::uint32_t rank_class, Timeline& timeline) const {
+  const Flight& flight = flights_[rank_class];
   const std::vector<StretchShape::Piece>& pieces = flight.shape->pieces;
   TY_CHECK(flight.head + pieces.back().offset < timeline.classes[rank_class].end_s.size(),
            flight.head, pieces.size());
@@ -195,18 +207,10 @@ std::size_t StretchFlights::land(std::uint32_t rank_class, Timeline& timeline) {
     ready_s[offset] = start_s[offset];
     end_s[offset] = flight.start_s + flight.times->end_s[piece];
   }
-  if (input_.traffic) {
-    for (const auto& [piece, flow] : flight.priced->flows) {
-      const double from_s = start_s[pieces[piece].offset];
-      timeline.flows.push_back({flow.flow_class, from_s + flow.start_s, from_s + flow.end_s});
-    }
+  for (const auto& [piece, flow] : flight.priced->flows) {
+    const double from_s = start_s[pieces[piece].offset];
+    timeline.flows.push_back({flow.flow_class, from_s + flow.start_s, from_s + flow.end_s});
   }
-  for (const auto& [flow_class, flows] : flight.priced->flows_of_class)
-    pricing_.passed(flow_class, flows);
-  flight.shape = nullptr;
-  flight.times = nullptr;
-  ++timeline.counters.stretches;
-  return pieces.size();
 }
 
 }  // namespace trainyard

@@ -129,6 +129,8 @@ class StretchFlights {
                                                       std::uint32_t call) const;
   [[nodiscard]] PricedShape& priced(std::uint32_t rank_class, std::uint32_t shape);
   [[nodiscard]] PieceCost cost(std::uint32_t rank_class, const StretchShape::Piece& piece);
+  // Adds the times of all its operations and flows.
+  void record(std::uint32_t rank_class, Timeline& timeline) const;
   void plan(Flight& flight);
   [[nodiscard]] const StretchTimes* planned(Flight& flight);
   [[nodiscard]] StretchTimes times_of(const Flight& flight, StretchTimes storage);

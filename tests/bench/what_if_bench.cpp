@@ -2,6 +2,8 @@
 // GPT-3 175B on 1 024 A100s with another network, other kernels, other numbers of microbatches.
 #include <benchmark/benchmark.h>
 
+#include <optional>
+
 #include "scenarios/simulate/simulate.hpp"
 #include "shipped.hpp"
 
@@ -33,13 +35,27 @@ void network_rates(benchmark::State& state) {
 void kernel_factors(benchmark::State& state) {
   what_ifs(state, [](Scenario&, WhatIf& what_if, double factor) { what_if.gemm = 1.0 / factor; });
 }
+// No number comes twice: after 64 of them a fresh memo learns the scenario as it is.
 void microbatches(benchmark::State& state) {
-  what_ifs(state, [](Scenario& scenario, WhatIf&, double factor) {
-    Training& training = scenario.plan.training;
-    const std::int64_t step = training.micro_batch_size * scenario.plan.parallelism.data;
-    training.global_batch_size +=
-        step * static_cast<std::int64_t>(100.0 * (factor - 1.0)) % (64 * step);
-  });
+  constexpr std::int64_t kNumbers = 64;
+  const Scenario scenario = gpt3_on_1024();
+  const std::int64_t one = scenario.plan.training.micro_batch_size * scenario.plan.parallelism.data;
+  const SimulateOptions options{.figures = false};
+  std::optional<Memo> memo;
+  std::int64_t more = kNumbers;
+  for (auto _ : state) {
+    if (more == kNumbers) {
+      state.PauseTiming();
+      more = 0;
+      benchmark::DoNotOptimize(simulate(scenario, options, memo.emplace()).timeline.makespan_s);
+      state.ResumeTiming();
+    }
+    Scenario changed = scenario;
+    changed.plan.training.global_batch_size += one * ++more;
+    benchmark::DoNotOptimize(simulate(changed, options, *memo).timeline.makespan_s);
+  }
+  state.counters["simulations"] =
+      benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
 BENCHMARK(network_rates)->Unit(benchmark::kMillisecond)->MinTime(2.0);

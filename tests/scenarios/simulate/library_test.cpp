@@ -27,16 +27,19 @@ TEST(Library, AMemoChangesNoDigitOfAResult) {
   EXPECT_EQ(first.memory_peaks.front().bytes, again.memory_peaks.front().bytes);
 }
 
-TEST(Library, TimesAloneAreThoseOfAWholeResult) {
+TEST(Library, AStepTimeAloneIsThatOfAWholeResult) {
   const Scenario scenario = pipeline();
   const Result whole = simulate(scenario);
-  const Result times = simulate(scenario, {.figures = false});
-  EXPECT_NEAR(times.timeline.makespan_s, whole.timeline.makespan_s,
+  const Result alone = simulate(scenario, {.figures = false});
+  EXPECT_NEAR(alone.timeline.makespan_s, whole.timeline.makespan_s,
               1e-12 * whole.timeline.makespan_s);
+  EXPECT_EQ(alone.timeline.counters.operations, whole.timeline.counters.operations);
   EXPECT_FALSE(whole.timeline.flows.empty());
-  EXPECT_TRUE(times.timeline.flows.empty());
-  EXPECT_TRUE(times.timeline.links.empty());
-  EXPECT_TRUE(times.memory_peaks.empty());
+  EXPECT_FALSE(whole.timeline.classes.empty());
+  EXPECT_TRUE(alone.timeline.flows.empty());
+  EXPECT_TRUE(alone.timeline.links.empty());
+  EXPECT_TRUE(alone.timeline.classes.empty());
+  EXPECT_TRUE(alone.memory_peaks.empty());
 }
 
 TEST(Library, AChangedScenarioIsSimulatedAnew) {

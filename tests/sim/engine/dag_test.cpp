@@ -220,6 +220,21 @@ TEST(Dag, WithoutOneHalfTheOtherRemains) {  // oracle 80
   }
 }
 
+TEST(Dag, ARunThatRecordsNothingEndsAtTheSameInstant) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    Dag dag = DagWriter(seed, {}).write();
+    const Partition partition = dag.script.fold_it(false);
+    EngineInput input{dag.script.cluster(), dag.script.workload(), partition,
+                      dag.script.kernel_seconds()};
+    const Timeline recorded = make_engine("ideal")->run(input);
+    input.record = false;
+    const Timeline bare = make_engine("ideal")->run(input);
+    ASSERT_EQ(bare.makespan_s, recorded.makespan_s);
+    ASSERT_EQ(bare.counters.events, recorded.counters.events);
+    ASSERT_TRUE(bare.classes.empty());
+  }
+}
+
 TEST(Dag, RunsAreEqualToTheLastBit) {  // oracle 76
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     Dag dag = DagWriter(seed, {}).write();

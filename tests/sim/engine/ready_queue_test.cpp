@@ -6,6 +6,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/engine/deadlock.hpp"
 #include "tests/sim/engine/builders.hpp"
 
 namespace trainyard::test {
@@ -152,6 +153,23 @@ TEST(Deadlock, NamesWhoWaitsForWhomAndWhereThatOneIs) {
               "which is at recv \"gradient\" of microbatch 0\n"
               "  stage 0 (rank 0): recv \"gradient\" of microbatch 0 waits for stage 1 (rank 1), "
               "which is at recv \"activation\" of microbatch 0");
+  }
+}
+
+// Times say who waits for whom, so the engine plays again where it has not written them down.
+TEST(Deadlock, IsExplainedWhereNothingIsRecorded) {
+  Script script = crossed_receives();
+  const Partition partition = script.fold_it(false);
+  for (const EngineEntry& entry : engines()) {
+    const auto engine = entry.make();
+    EngineInput input{script.cluster(), script.workload(), partition, script.kernel_seconds()};
+    input.record = false;
+    try {
+      static_cast<void>(engine->run(input));
+      ADD_FAILURE() << entry.name;
+    } catch (const Deadlock& error) {
+      EXPECT_EQ(std::string(error.what()), deadlock_of(script, *engine));
+    }
   }
 }
 
