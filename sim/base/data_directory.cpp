@@ -23,9 +23,14 @@ bool holds_data(const fs::path& folder) {
   return fs::is_directory(folder / "models" / "data", error);
 }
 
-fs::path installed_directory() {
+// The data that were installed with the program, or those of its sources; empty: neither is there.
+fs::path own_directory() {
   const fs::path program = program_file();
-  return program.empty() ? program : program.parent_path().parent_path() / "share" / "trainyard";
+  const fs::path installed =
+      program.empty() ? program : program.parent_path().parent_path() / "share" / "trainyard";
+  if (holds_data(installed)) return installed;
+  const fs::path source = TRAINYARD_SOURCE_DIRECTORY;
+  return holds_data(source) ? source : fs::path();
 }
 
 bool is_path(const std::string& text) {
@@ -41,8 +46,9 @@ fs::path data_directory() {
         Problem{chosen, "", "holds no models/data",
                 "TRAINYARD_DATA must name the folder that holds models/ and topologies/"});
   }
-  if (const fs::path installed = installed_directory(); holds_data(installed)) return installed;
-  if (const fs::path source = TRAINYARD_SOURCE_DIRECTORY; holds_data(source)) return source;
+  // A program does not move while it runs, and is asked for data very often.
+  static const fs::path kOwn = own_directory();
+  if (!kOwn.empty()) return kOwn;
   throw InputError(Problem{"", "", "the data files of trainyard are not found",
                            "set TRAINYARD_DATA to the folder that holds models/ and topologies/"});
 }

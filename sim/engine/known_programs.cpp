@@ -18,7 +18,7 @@ constexpr std::size_t kWorthAThread = 10'000;
 MayJoin members(const Program& program, const ProgramCalls& calls,
                 const std::vector<bool>& joinable) {
   return [&](OpIndex op) {
-    const std::uint32_t collective = calls.collective_of[op];
+    const std::uint32_t collective = calls.collective_of(op);
     return collective == kNone ? !communicates(program.operations[op].kind) : joinable[collective];
   };
 }
@@ -52,7 +52,7 @@ const ProgramCalls& KnownPrograms::calls(std::uint32_t program) {
 
 const ProgramCalls& KnownPrograms::its_calls(std::uint32_t program) {
   std::unique_ptr<const ProgramCalls>& known = calls_.at(template_of_.at(program));
-  if (!known) known = std::make_unique<const ProgramCalls>(calls_of(workload_.programs[program]));
+  if (!known) known = std::make_unique<const ProgramCalls>(workload_.programs[program].operations);
   return *known;
 }
 
@@ -62,7 +62,7 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(std::uint32_t program) 
   if (known && !known->contracted) return known;
   if (Known other = as_another(program, false, {})) return known = std::move(other);
   KnownProgram fresh;
-  fresh.successors = successors(workload_.programs[program]);
+  fresh.successors = Successors(workload_.programs[program]);
   known = std::make_shared<const KnownProgram>(std::move(fresh));
   return known;
 }
@@ -84,7 +84,7 @@ std::vector<KnownPrograms::Known> KnownPrograms::contract(
     result.stretches = orders_ != nullptr
                            ? find_stretches(program, may_join, orders_->of(fresh[i]->program))
                            : find_stretches(program, may_join, ProgramOrder(program));
-    result.successors = successors(program, result.stretches);
+    result.successors = Successors(program, result.stretches);
   });
   std::vector<Known> result;
   for (KnownProgram& known : found)

@@ -24,30 +24,30 @@ Meetings::Meetings(const Partition& partition, KnownPrograms& known) : partition
 }
 
 void Meetings::open_doors(std::uint32_t rank_class, const ProgramCalls& made) {
-  for (std::size_t slot = 0; slot < made.by_slot.size(); ++slot) {
+  for (std::size_t slot = 0; slot < made.slots(); ++slot) {
     Door& door = doors_[rank_class].emplace_back();
-    if (made.by_slot[slot].empty()) continue;
+    if (made.by_slot(slot).empty()) continue;
     const SlotPlace place = partition_.places.at(rank_class).at(slot);
     TY_CHECK(place.group_class < calls_.size(), rank_class, slot);
-    door = {place.group_class, place.party, made.place_in_slot.data()};
+    door = {place.group_class, place.party, &made};
     std::span<const OpIndex>& calls = calls_[place.group_class].at(place.party);
     if (calls.empty()) {
-      calls = made.by_slot[slot];
+      calls = made.by_slot(slot);
       continue;
     }
     std::vector<OpIndex>& joined = joined_.emplace_back();
-    std::ranges::merge(calls, made.by_slot[slot], std::back_inserter(joined));
+    std::ranges::merge(calls, made.by_slot(slot), std::back_inserter(joined));
     calls = joined;
     for (Door& other : doors_[rank_class])
       if (other.group_class == place.group_class && other.party == place.party)
-        other.ordinals = nullptr;
+        other.calls = nullptr;
   }
 }
 
 Meetings::Meeting Meetings::meeting_of(std::uint32_t rank_class, OpIndex op,
                                        std::uint16_t slot) const {
   const Door& door = doors_[rank_class][slot];
-  if (door.ordinals != nullptr) return {door.group_class, door.ordinals[op]};
+  if (door.calls != nullptr) return {door.group_class, door.calls->ordinal(op, slot)};
   const std::span<const OpIndex> calls = calls_[door.group_class][door.party];
   const auto found = std::lower_bound(calls.begin(), calls.end(), op);
   return {door.group_class, static_cast<std::uint32_t>(found - calls.begin())};

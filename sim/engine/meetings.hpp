@@ -48,8 +48,9 @@ class Meetings {
   struct Door {
     std::uint32_t group_class = kNone;
     std::uint32_t party = kNone;
-    // The ordinal by operation; null where the party calls through other slots too.
-    const std::uint32_t* ordinals = nullptr;
+    // Those of the program, which number its calls; null where the party calls through other slots
+    // too.
+    const ProgramCalls* calls = nullptr;
   };
   void open_doors(std::uint32_t rank_class, const ProgramCalls& made);
 

@@ -1,43 +1,51 @@
 #include "sim/engine/program_calls.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
 
 #include "sim/workload/call_sequences.hpp"
 
 namespace trainyard {
 
-ProgramCalls calls_of(const Program& program) {
-  ProgramCalls result;
-  result.collective_of.assign(program.operations.size(), kNone);
-  result.place_in_slot.assign(program.operations.size(), kNone);
-  std::unordered_map<std::uint64_t, std::uint32_t> known;  // by slot and call
-  std::vector<std::uint32_t>
-      last_of_slot;  // in result.collectives; a slot mostly does the same again
-  OpIndex next = 0;
-  for (const Operation& operation : program.operations) {
-    const OpIndex op = next++;
-    if (!communicates(operation.kind)) continue;
-    const std::uint16_t slot = operation.slot;
-    if (slot >= result.by_slot.size()) {
-      result.by_slot.resize(slot + std::size_t{1});
-      last_of_slot.resize(slot + std::size_t{1}, kNone);
-    }
-    std::vector<OpIndex>& calls = result.by_slot[slot];
-    result.place_in_slot[op] = static_cast<std::uint32_t>(calls.size());
-    calls.push_back(op);
-    if (operation.kind != OpKind::Collective) continue;
-    std::uint32_t& last = last_of_slot[slot];
-    if (last == kNone || result.collectives[last].call != operation.payload) {
-      const auto [entry, fresh] =
-          known.try_emplace(std::uint64_t{slot} << 32U | operation.payload,
-                            static_cast<std::uint32_t>(result.collectives.size()));
-      if (fresh) result.collectives.push_back({slot, operation.payload});
-      last = entry->second;
-    }
-    result.collective_of[op] = last;
+ProgramCalls::ProgramCalls(const OperationList& operations)
+    : operations_(operations),
+      collective_(operations.written().size(), kNone),
+      place_in_block_(operations.written().size(), kNone) {
+  std::size_t slots = 0;
+  for (const Operation& operation : operations.written())
+    if (communicates(operation.kind)) slots = std::max<std::size_t>(slots, operation.slot + 1U);
+  by_slot_.resize(slots);
+  std::vector<std::optional<std::vector<BlockCall>>> known(operations.blocks().size());
+  for (const Instance& instance : operations.instances()) {
+    std::optional<std::vector<BlockCall>>& calls = known[instance.block];
+    if (!calls) calls = read_block(operations.block_of(instance));
+    for (const std::vector<OpIndex>& made : by_slot_)
+      calls_before_.push_back(static_cast<std::uint32_t>(made.size()));
+    for (const BlockCall& call : *calls) by_slot_[call.slot].push_back(instance.first + call.place);
   }
-  return result;
+}
+
+std::vector<ProgramCalls::BlockCall> ProgramCalls::read_block(const Block& block) {
+  std::vector<BlockCall> calls;
+  std::vector<std::uint32_t> made(by_slot_.size(), 0);
+  for (OpIndex place = 0; place < block.count; ++place) {
+    const OpIndex written = block.begin + place;
+    const Operation& operation = operations_.written()[written];
+    if (!communicates(operation.kind)) continue;
+    calls.push_back({operation.slot, place});
+    place_in_block_[written] = made[operation.slot]++;
+    if (operation.kind == OpKind::Collective) collective_[written] = collective(operation);
+  }
+  return calls;
+}
+
+std::uint32_t ProgramCalls::collective(const Operation& operation) {
+  const auto known = std::ranges::find_if(collectives_, [&](const Collective& other) {
+    return other.slot == operation.slot && other.call == operation.payload;
+  });
+  const auto number = static_cast<std::uint32_t>(known - collectives_.begin());
+  if (known == collectives_.end()) collectives_.push_back({operation.slot, operation.payload});
+  return number;
 }
 
 }  // namespace trainyard

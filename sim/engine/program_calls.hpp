@@ -1,29 +1,66 @@
 // What a program calls, whoever its partners turn out to be: found once, it serves every rank class
 // and every fold of the workload.
 //
-//   ProgramCalls calls = calls_of(program);
-//   calls.by_slot[2];     // the operations that communicate through slot 2, in order
+//   ProgramCalls calls(program.operations);
+//   calls.by_slot(2);     // the operations that communicate through slot 2, in order
+//   calls.ordinal(op);    // the place of a communication among those of its slot
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "sim/workload/workload.hpp"
+#include "sim/workload/operation_list.hpp"
 
 namespace trainyard {
 
-struct ProgramCalls {
+class ProgramCalls {
+ public:
   // A collective that the program makes, once or often.
   struct Collective {
     std::uint16_t slot = 0;
     std::uint32_t call = 0;
   };
-  std::vector<Collective> collectives;        // distinct
-  std::vector<std::uint32_t> collective_of;   // by operation; kNone: no collective
-  std::vector<std::vector<OpIndex>> by_slot;  // communication, in issue order
-  std::vector<std::uint32_t> place_in_slot;   // by operation, in by_slot; kNone: no communication
-};
 
-[[nodiscard]] ProgramCalls calls_of(const Program& program);
+  explicit ProgramCalls(const OperationList& operations);
+
+  // Those that differ, in the order in which they first come.
+  [[nodiscard]] std::span<const Collective> collectives() const { return collectives_; }
+  // Its number among them; kNone: it is no collective.
+  [[nodiscard]] std::uint32_t collective_of(OpIndex op) const {
+    return collective_[written(operations_.position_of(op))];
+  }
+  [[nodiscard]] std::size_t slots() const { return by_slot_.size(); }
+  [[nodiscard]] const std::vector<OpIndex>& by_slot(std::size_t slot) const {
+    return by_slot_[slot];
+  }
+  // REQUIRES: the operation communicates through the slot.
+  [[nodiscard]] std::uint32_t ordinal(OpIndex op, std::uint16_t slot) const {
+    const OperationList::Position position = operations_.position_of(op);
+    return calls_before_[position.instance * by_slot_.size() + slot] +
+           place_in_block_[written(position)];
+  }
+
+ private:
+  // The communications of a block, in issue order.
+  struct BlockCall {
+    std::uint16_t slot = 0;
+    OpIndex place = 0;
+  };
+
+  [[nodiscard]] OpIndex written(const OperationList::Position& position) const {
+    const Instance& instance = operations_.instances()[position.instance];
+    return operations_.block_of(instance).begin + position.place;
+  }
+  [[nodiscard]] std::vector<BlockCall> read_block(const Block& block);
+  [[nodiscard]] std::uint32_t collective(const Operation& operation);
+
+  OperationList operations_;
+  std::vector<Collective> collectives_;
+  std::vector<std::uint32_t> collective_;      // by operation written
+  std::vector<std::uint32_t> place_in_block_;  // by operation written, among those of its slot
+  std::vector<std::vector<OpIndex>> by_slot_;
+  std::vector<std::uint32_t> calls_before_;  // [instance][slot]
+};
 
 }  // namespace trainyard

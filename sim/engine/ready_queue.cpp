@@ -138,7 +138,8 @@ void Replay::add_class(std::uint32_t rank_class) {
   const OperationList& operations = input_.workload.programs[program].operations;
   views_.push_back({.operations = &operations, .stretches = &known.stretches});
   operations_ += operations.size();
-  for (const OpIndex head : known.successors.heads) ready_.push(operation_token(rank_class, head));
+  for (const OpIndex head : known.successors.heads())
+    ready_.push(operation_token(rank_class, head));
 }
 
 void Replay::make_room_for_times() {

@@ -49,7 +49,7 @@ StretchFlights::StretchFlights(const EngineInput& input, Pricing& pricing)
 std::vector<bool> StretchFlights::joinable(std::uint32_t program,
                                            std::span<const std::uint32_t> rank_classes) {
   std::vector<bool> result;
-  for (const auto& [slot, call] : input_.known->calls(program).collectives) {
+  for (const auto& [slot, call] : input_.known->calls(program).collectives()) {
     result.push_back(std::ranges::all_of(rank_classes, [&](std::uint32_t rank_class) {
       return closed_call(input_.partition.places[rank_class][slot].group_class, call) != nullptr;
     }));
@@ -123,7 +123,7 @@ void StretchFlights::start(std::uint32_t rank_class, OpIndex head, double now) {
   Flight& flight = flights_[rank_class];
   TY_CHECK(flight.shape == nullptr, rank_class, flight.head, head);
   const ProgramStretches& stretches = stretches_of(rank_class);
-  const std::uint32_t shape = stretches.shape_of[head];
+  const std::uint32_t shape = stretches.shape_of(head);
   flight.head = head;
   flight.shape = &stretches.shapes[shape];
   flight.priced = &priced(rank_class, shape);

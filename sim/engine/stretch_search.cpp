@@ -16,8 +16,7 @@ class StretchSearch {
         operations_(program.operations),
         may_join_(may_join),
         order_(order),
-        computations_(order.columns()),
-        number_(operations_.size(), kNone) {
+        computations_(operations_.blocks().size()) {
     list_computations();
   }
 
@@ -34,7 +33,7 @@ class StretchSearch {
         continue;
       }
       Searched fresh{.instance = number, .tried = {}};
-      result[number] = {.as = number, .stretches = search(instances[number], fresh)};
+      result[number] = {.as = number, .stretches = search(number, fresh)};
       known.push_back(std::move(fresh));
     }
     return result;
@@ -52,14 +51,41 @@ class StretchSearch {
     std::vector<Tried> tried;
   };
 
+  // The computations of a block, and those on their streams around an instance of it.
+  using Places = std::vector<std::vector<OpIndex>>;  // by column, ascending
+  struct Around {
+    std::vector<OpIndex> before = {};  // by column, the last one; kNone
+    std::vector<OpIndex> after = {};   // the first one; kNone
+  };
+
   void list_computations() {
-    OpIndex next = 0;
-    for (const Operation& operation : operations_) {
-      const OpIndex op = next++;
-      if (operation.kind == OpKind::Compute) computations_[order_.column(op)].push_back(op);
+    const std::span<const Instance> instances = operations_.instances();
+    around_.resize(instances.size());
+    std::vector<OpIndex> nearest(order_.columns(), kNone);
+    for (std::size_t i = 0; i < instances.size(); ++i) {
+      Places& places = computations_[instances[i].block];
+      if (places.empty()) places = computations_of(instances[i]);
+      around_[i].before = nearest;
+      for (std::size_t column = 0; column < places.size(); ++column)
+        if (!places[column].empty()) nearest[column] = instances[i].first + places[column].back();
     }
-    const auto in_use = [](const std::vector<OpIndex>& stream) { return !stream.empty(); };
-    in_turn_ = std::ranges::count_if(computations_, in_use) <= 1;
+    in_turn_ = std::ranges::count_if(nearest, [](OpIndex op) { return op != kNone; }) <= 1;
+    std::ranges::fill(nearest, kNone);
+    for (std::size_t i = instances.size(); i-- > 0;) {
+      const Places& places = computations_[instances[i].block];
+      around_[i].after = nearest;
+      for (std::size_t column = 0; column < places.size(); ++column)
+        if (!places[column].empty()) nearest[column] = instances[i].first + places[column].front();
+    }
+  }
+
+  [[nodiscard]] Places computations_of(const Instance& instance) const {
+    Places places(order_.columns());
+    const Block& block = operations_.block_of(instance);
+    for (OpIndex place = 0; place < block.count; ++place)
+      if (operations_.written()[block.begin + place].kind == OpKind::Compute)
+        places[order_.column(instance.first + place)].push_back(place);
+    return places;
   }
 
   // Whether a search would go as it did in that instance of the block: what operations wait for
@@ -79,20 +105,24 @@ class StretchSearch {
       for (std::size_t i = 0; i < outside.size(); ++i)
         if (done(outside[i], first + tried.head) != done(old_outside[i], old_first + tried.head))
           return false;
-      return computes_alone_to(first + tried.last) == tried.alone;
+      return computes_alone_to(number, first + tried.last) == tried.alone;
     };
     return std::ranges::all_of(other.tried, alike);
   }
 
-  std::vector<std::vector<OpIndex>> search(const Instance& instance, Searched& searched) {
+  std::vector<std::vector<OpIndex>> search(std::uint32_t number, Searched& searched) {
+    const Instance& instance = operations_.instances()[number];
+    const OpIndex count = operations_.block_of(instance).count;
+    first_ = instance.first;
+    head_of_.assign(count, kNone);
     std::vector<std::vector<OpIndex>> stretches;
-    const OpIndex end = instance.first + operations_.block_of(instance).count;
+    const OpIndex end = instance.first + count;
     for (OpIndex op = instance.first; op < end; ++op) {
       if (operations_[op].kind != OpKind::Compute || !may_join_(op)) continue;
-      if (!computes_alone_from(op)) continue;
+      if (!computes_alone_from(number, op)) continue;
       std::vector<OpIndex> members = grown(op, end);
       const OpIndex last = members.back();
-      const bool alone = computes_alone_to(last);
+      const bool alone = computes_alone_to(number, last);
       searched.tried.push_back({op - instance.first, last - instance.first, alone});
       if (members.size() < 2 || !alone) continue;
       op = last;
@@ -101,25 +131,35 @@ class StretchSearch {
     return stretches;
   }
 
-  // Every computation issued earlier has ended when `head` starts.
-  [[nodiscard]] bool computes_alone_from(OpIndex head) const {
-    return std::ranges::all_of(computations_, [&](const std::vector<OpIndex>& stream) {
-      const auto at = std::ranges::lower_bound(stream, head);
-      return at == stream.begin() || order_.before(*(at - 1), head);
-    });
+  // Every computation issued earlier has ended when `head` of the instance starts.
+  [[nodiscard]] bool computes_alone_from(std::uint32_t number, OpIndex head) const {
+    const Instance& instance = operations_.instances()[number];
+    const Places& places = computations_[instance.block];
+    for (std::size_t column = 0; column < places.size(); ++column) {
+      const auto at = std::ranges::lower_bound(places[column], head - instance.first);
+      const OpIndex before = at == places[column].begin() ? around_[number].before[column]
+                                                          : instance.first + *(at - 1);
+      if (before != kNone && !order_.before(before, head)) return false;
+    }
+    return true;
   }
-  // No computation issued later starts before `last` has ended.
-  [[nodiscard]] bool computes_alone_to(OpIndex last) const {
-    return std::ranges::all_of(computations_, [&](const std::vector<OpIndex>& stream) {
-      const auto next = std::ranges::upper_bound(stream, last);
-      return next == stream.end() || order_.before(last, *next);
-    });
+  // No computation issued later starts before `last` of the instance has ended.
+  [[nodiscard]] bool computes_alone_to(std::uint32_t number, OpIndex last) const {
+    const Instance& instance = operations_.instances()[number];
+    const Places& places = computations_[instance.block];
+    for (std::size_t column = 0; column < places.size(); ++column) {
+      const auto next = std::ranges::upper_bound(places[column], last - instance.first);
+      const OpIndex after =
+          next == places[column].end() ? around_[number].after[column] : instance.first + *next;
+      if (after != kNone && !order_.before(last, after)) return false;
+    }
+    return true;
   }
 
   // From the head to the last operation that comes after all others.
   std::vector<OpIndex> grown(OpIndex head, OpIndex end) {
     std::vector<OpIndex> members = {head};
-    number_[head] = head;
+    head_of_[head - first_] = head;
     tails_ = {head};
     std::size_t kept = 1;
     for (OpIndex op = head + 1; op < end && members.size() < kMostPieces; ++op) {
@@ -128,7 +168,7 @@ class StretchSearch {
         if (operations_[op].kind == OpKind::Compute) break;
         continue;
       }
-      number_[op] = head;
+      head_of_[op - first_] = head;
       members.push_back(op);
       if (comes_last(op)) kept = members.size();
     }
@@ -141,7 +181,7 @@ class StretchSearch {
     bool inside = false;
     bool outside = false;
     for_each_input(program_, order_, op, [&](OpIndex input) {
-      if (number_[input] == head) {
+      if (input >= first_ && head_of_[input - first_] == head) {
         inside = true;
       } else if (!order_.before(input, head)) {
         outside = true;
@@ -171,10 +211,12 @@ class StretchSearch {
   const OperationList& operations_;
   const MayJoin& may_join_;
   const ProgramOrder& order_;
-  bool in_turn_ = true;                             // all computations, on one stream
-  std::vector<std::vector<OpIndex>> computations_;  // by stream
-  std::vector<OpIndex> number_;                     // by operation: head of the stretch tried last
-  std::vector<OpIndex> tails_;  // the last member on each stream, of the stretch being grown
+  bool in_turn_ = true;               // all computations, on one stream
+  std::vector<Places> computations_;  // by block
+  std::vector<Around> around_;        // by instance
+  OpIndex first_ = 0;                 // operation of the instance that is being searched
+  std::vector<OpIndex> head_of_;      // by its places: the head of the stretch tried last
+  std::vector<OpIndex> tails_;        // the last member on each stream, of the stretch being grown
 };
 
 }  // namespace

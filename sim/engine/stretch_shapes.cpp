@@ -29,15 +29,14 @@ class ShapeWriter {
         order_(order),
         instances_(program.operations.instances()),
         found_(found),
-        variants_(found.size()),
-        piece_(program.operations.size(), kNone),
-        seen_(program.operations.size(), 0) {
-    result_.shape_of.assign(program.operations.size(), kAlone);
+        searched_(found.size()) {
+    result_.operations = program.operations;
+    result_.variant_of.assign(found.size(), kNone);
   }
 
   ProgramStretches written() {
-    for (const InstanceStretches& instance : found_)
-      for (const std::vector<OpIndex>& members : instance.stretches) mark(members);
+    for (std::uint32_t number = 0; number < found_.size(); ++number)
+      if (found_[number].as == number) mark(number);
     for (std::uint32_t number = 0; number < instances_.size(); ++number) find_seen(number);
     std::ranges::sort(awaited_);
     const auto rest = std::ranges::unique(awaited_);
@@ -47,34 +46,47 @@ class ShapeWriter {
   }
 
  private:
-  // Shapes of an instance's stretches, which follow from what later instances wait for.
-  struct Variant {
-    std::vector<OpIndex> awaited;  // members, by their places in the block
-    std::vector<std::uint32_t> shapes;
+  // An instance that was searched.
+  struct Searched {
+    ProgramStretches::Variant within;  // by place; kWithin, and kAlone for heads too
+    std::vector<std::uint32_t> piece;  // by place: its number in its stretch; kNone
+    // By place: 1 where one outside its stretch, but of its instance, waits for it.
+    std::vector<std::uint8_t> seen;
+    // Variants follow from what later instances wait for: members, by their places.
+    std::vector<std::pair<std::vector<OpIndex>, std::uint32_t>> variants;
   };
 
-  void mark(const std::vector<OpIndex>& members) {
-    for (std::uint32_t i = 0; i < members.size(); ++i) {
-      result_.shape_of[members[i]] = kWithin;
-      piece_[members[i]] = i;
+  void mark(std::uint32_t number) {
+    const OpIndex first = instances_[number].first;
+    const OpIndex count = program_.operations.block_of(instances_[number]).count;
+    Searched& own = searched_[number];
+    own = {.within = ProgramStretches::Variant(count, kAlone),
+           .piece = std::vector<std::uint32_t>(count, kNone),
+           .seen = std::vector<std::uint8_t>(count, 0),
+           .variants = {}};
+    for (const std::vector<OpIndex>& members : found_[number].stretches) {
+      for (std::uint32_t i = 0; i < members.size(); ++i) {
+        own.within[members[i] - first] = kWithin;
+        own.piece[members[i] - first] = i;
+      }
+      own.within[members.front() - first] = kAlone;
     }
-    result_.shape_of[members.front()] = kAlone;
   }
 
   // What a later member of a stretch waits for outside comes before its head: nobody needs to tell
   // it.
   void find_seen(std::uint32_t number) {
     const Instance& instance = instances_[number];
-    const OpIndex searched = instances_[found_[number].as].first;
+    Searched& as = searched_[found_[number].as];
     const std::span<const OpIndex> outside = order_.outside_of(number);
     for (const BlockEntries::Edge& edge : order_.entries_of(instance.block).edges)
-      if (outside[edge.entry] != kNone && result_.shape_of[searched + edge.place] != kWithin)
+      if (outside[edge.entry] != kNone && as.within[edge.place] != kWithin)
         awaited_.push_back(outside[edge.entry]);
     if (found_[number].as != number) return;
     for (OpIndex op = instance.first; op < end_of(instance); ++op) {
-      if (result_.shape_of[op] == kWithin) continue;
+      if (as.within[op - instance.first] == kWithin) continue;
       for_each_input(program_, order_, op, [&](OpIndex input) {
-        if (input >= instance.first) seen_[input] = 1;
+        if (input >= instance.first) as.seen[input - instance.first] = 1;
       });
     }
   }
@@ -85,50 +97,44 @@ class ShapeWriter {
 
   void write(std::uint32_t number) {
     const std::uint32_t as = found_[number].as;
-    const InstanceStretches& found = found_[as];
-    if (found.stretches.empty()) return;
-    const Instance& instance = instances_[number];
-    const OpIndex searched = instances_[as].first;
-    const std::vector<std::uint32_t>& shapes = variant(instance, as).shapes;
-    std::uint32_t* const own = result_.shape_of.data() + instance.first;
-    if (number != as)
-      std::copy_n(result_.shape_of.data() + searched, program_.operations.block_of(instance).count,
-                  own);
-    for (std::size_t i = 0; i < shapes.size(); ++i)
-      own[found.stretches[i].front() - searched] = shapes[i];
-    result_.stretches += static_cast<std::uint32_t>(shapes.size());
+    const std::size_t stretches = found_[as].stretches.size();
+    if (stretches == 0) return;
+    result_.variant_of[number] = variant(instances_[number], as);
+    result_.stretches += static_cast<std::uint32_t>(stretches);
   }
 
-  [[nodiscard]] const Variant& variant(const Instance& instance, std::uint32_t as) {
-    const OpIndex searched = instances_[as].first;
+  [[nodiscard]] std::uint32_t variant(const Instance& instance, std::uint32_t as) {
+    first_ = instances_[as].first;
+    own_ = &searched_[as];
     std::vector<OpIndex> awaited;
     for (auto op = std::ranges::lower_bound(awaited_, instance.first);
          op != awaited_.end() && *op < end_of(instance); ++op)
-      if (piece_[*op - instance.first + searched] != kNone) awaited.push_back(*op - instance.first);
-    std::vector<Variant>& known = variants_[as];
-    const auto same = std::ranges::find(known, awaited, &Variant::awaited);
-    if (same != known.end()) return *same;
-    Variant fresh;
-    const std::vector<std::uint8_t> within(seen_.begin() + searched,
-                                           seen_.begin() + end_of(instances_[as]));
-    for (const OpIndex place : awaited) seen_[searched + place] = 1;
+      if (own_->piece[*op - instance.first] != kNone) awaited.push_back(*op - instance.first);
+    for (const auto& [known, number] : own_->variants)
+      if (known == awaited) return number;
+    const std::vector<std::uint8_t> seen = own_->seen;
+    for (const OpIndex place : awaited) own_->seen[place] = 1;
+    ProgramStretches::Variant fresh = own_->within;
     for (const std::vector<OpIndex>& members : found_[as].stretches)
-      fresh.shapes.push_back(shape_of(members));
-    std::ranges::copy(within, seen_.begin() + searched);
-    fresh.awaited = std::move(awaited);
-    return known.emplace_back(std::move(fresh));
+      fresh[members.front() - first_] = shape_of(members);
+    own_->seen = seen;
+    const auto number = static_cast<std::uint32_t>(result_.variants.size());
+    result_.variants.push_back(std::move(fresh));
+    own_->variants.emplace_back(std::move(awaited), number);
+    return number;
   }
 
   // Stretches follow one another: what lies between a stretch's ends and has a number is its own.
   template <class Visit>
   void for_each_piece_before(OpIndex op, OpIndex head, const Visit& visit) const {
     for_each_input(program_, order_, op, [&](OpIndex input) {
-      if (input >= head && piece_[input] != kNone) visit(piece_[input]);
+      if (input < head) return;
+      if (const std::uint32_t piece = own_->piece[input - first_]; piece != kNone) visit(piece);
     });
   }
 
   [[nodiscard]] bool is_seen(OpIndex op, const std::vector<OpIndex>& members) const {
-    return seen_[op] != 0 || op == members.back();
+    return own_->seen[op - first_] != 0 || op == members.back();
   }
 
   std::uint32_t shape_of(const std::vector<OpIndex>& members) {
@@ -185,11 +191,10 @@ class ShapeWriter {
   const ProgramOrder& order_;
   const std::span<const Instance> instances_;
   const std::vector<InstanceStretches>& found_;
-  std::vector<std::vector<Variant>> variants_;  // by instance searched
-  std::vector<std::uint32_t> piece_;            // by operation of those: its number in its stretch
-  std::vector<std::uint8_t> seen_;  // by operation of those: 1 where one outside its stretch, but
-                                    // of its instance, waits for it
-  std::vector<OpIndex> awaited_;    // by operations of later instances
+  std::vector<Searched> searched_;  // by instance; empty: it goes as another
+  OpIndex first_ = 0;               // operation of the searched instance at hand
+  Searched* own_ = nullptr;
+  std::vector<OpIndex> awaited_;  // by operations of later instances
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   ProgramStretches result_;
 };

@@ -13,7 +13,7 @@
 // looked for in one microbatch of a kind (stretch_search.hpp).
 //
 //   ProgramStretches stretches = find_stretches(program, may_join);
-//   stretches.shape_of[op];   // the shape of the stretch that begins with op
+//   stretches.shape_of(op);   // the shape of the stretch that begins with op
 #pragma once
 
 #include <cstdint>
@@ -50,16 +50,24 @@ inline constexpr std::uint32_t kAlone = kNone;       // no part of a stretch
 inline constexpr std::uint32_t kWithin = kNone - 1;  // of a stretch that began before
 
 struct ProgramStretches {
-  std::vector<StretchShape> shapes;
-  std::vector<std::uint32_t> shape_of;  // by operation; kAlone, kWithin
+  // The stretches of an instance of a block, which others of the block may have too: by place the
+  // shape of the one that begins there; kAlone, kWithin.
+  using Variant = std::vector<std::uint32_t>;
+
+  OperationList operations = {};
+  std::vector<StretchShape> shapes = {};
+  std::vector<Variant> variants = {};
+  std::vector<std::uint32_t> variant_of = {};  // by instance; kNone: it has no stretch
   std::uint32_t stretches = 0;
 
-  [[nodiscard]] bool begins_with(OpIndex op) const {
-    return !shape_of.empty() && shape_of[op] < kWithin;
+  // The shape of the stretch that begins with the operation; kAlone, kWithin.
+  [[nodiscard]] std::uint32_t shape_of(OpIndex op) const {
+    if (stretches == 0) return kAlone;
+    const OperationList::Position position = operations.position_of(op);
+    const std::uint32_t variant = variant_of[position.instance];
+    return variant == kNone ? kAlone : variants[variant][position.place];
   }
-  [[nodiscard]] bool within(OpIndex op) const {
-    return !shape_of.empty() && shape_of[op] == kWithin;
-  }
+  [[nodiscard]] bool begins_with(OpIndex op) const { return shape_of(op) < kWithin; }
 };
 
 // Whether an operation may be a member. REQUIRES: of operations that are alike in kind, slot and

@@ -1,5 +1,6 @@
 #include "sim/engine/successors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <numeric>
@@ -10,63 +11,129 @@
 namespace trainyard {
 namespace {
 
-// An operation that waits by itself, outside stretches or at the head of one.
-struct Waiting {
-  OpIndex op = 0;
-  OpIndex previous = kNone;  // on its stream
+// Where the operations of a block stand on their streams.
+struct BlockStreams {
+  std::vector<OpIndex> previous;  // by place: the one before it on its stream, in the block; kNone
+  std::vector<std::pair<std::uint8_t, OpIndex>> last;  // stream and place
 };
 
-std::vector<Waiting> waiting_of(const Program& program, const ProgramStretches& stretches) {
-  std::vector<Waiting> result;
-  std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream{};
-  last_on_stream.fill(kNone);
-  OpIndex op = 0;
-  for (const Operation& operation : program.operations) {
-    const OpIndex previous = std::exchange(last_on_stream[operation.stream], op);
-    if (!stretches.within(op)) result.push_back({op, previous});
-    ++op;
-  }
+using LastOnStream = std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1>;
+
+BlockStreams streams_of(std::span<const Operation> operations) {
+  BlockStreams result;
+  LastOnStream last{};
+  last.fill(kNone);
+  for (OpIndex place = 0; place < operations.size(); ++place)
+    result.previous.push_back(std::exchange(last[operations[place].stream], place));
+  for (std::size_t stream = 0; stream < last.size(); ++stream)
+    if (last[stream] != kNone)
+      result.last.emplace_back(static_cast<std::uint8_t>(stream), last[stream]);
   return result;
 }
 
-// Calls visit(from) for all that an operation waits for.
-template <class Visit>
-void for_each_awaited(const Program& program, const Waiting& to, const Visit& visit) {
-  if (to.previous != kNone) visit(to.previous);
-  for (const OpIndex before : program.dependencies_of(to.op)) {
-    TY_CHECK(before < to.op, program.name, before, to.op);
-    visit(before);
+// Numbers the operations of a variant that stand outside its stretches or are seen from there.
+std::vector<std::uint32_t> numbered(const ProgramStretches::Variant& variant,
+                                    const std::vector<StretchShape>& shapes) {
+  std::vector<bool> has_edges(variant.size(), false);
+  for (OpIndex place = 0; place < variant.size(); ++place) {
+    if (variant[place] != kWithin) has_edges[place] = true;
+    if (variant[place] >= kWithin) continue;
+    for (const StretchShape::Piece& piece : shapes[variant[place]].pieces)
+      if (piece.seen) has_edges[place + piece.offset] = true;
   }
+  std::vector<std::uint32_t> numbers;
+  std::uint32_t next = 0;
+  for (const bool has : has_edges) numbers.push_back(has ? next++ : kNone);
+  return numbers;
 }
 
 }  // namespace
 
-Successors successors(const Program& program, const ProgramStretches& stretches) {
-  const std::vector<Waiting> waiting = waiting_of(program, stretches);
-  const std::size_t count = program.operations.size();
-  Successors result;
+Successors::Successors(const Program& program, const ProgramStretches& stretches)
+    : operations_(program.operations) {
+  number_operations(stretches);
+  const std::vector<Waiting> all = waiting(stretches);
+  const auto for_each_awaited = [&](const Waiting& to, const auto& visit) {
+    if (to.previous != kNone) visit(to.previous);
+    for (const OpIndex before : operations_.dependencies_of(to.op)) {
+      TY_CHECK(before < to.op, program.name, before, to.op);
+      visit(before);
+    }
+  };
   // Counted two places on, the lists begin one place on; writing them moves that to their own.
-  result.begin.assign(count + 2, 0);
-  for (const Waiting& to : waiting) {
+  begin_.assign(first_number_.back() + 2, 0);
+  for (const Waiting& to : all) {
     std::uint32_t edges = 0;
-    for_each_awaited(program, to, [&](OpIndex from) {
-      ++result.begin[from + 2];
+    for_each_awaited(to, [&](OpIndex from) {
+      ++begin_[number_of(from) + 2];
       ++edges;
     });
-    edges == 0 ? result.heads.push_back(to.op) : result.waits_for.push_back(edges);
+    edges == 0 ? heads_.push_back(to.op) : waits_for_.push_back(edges);
   }
-  std::partial_sum(result.begin.begin(), result.begin.end(), result.begin.begin());
-  result.edges.resize(result.begin.back());
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  edges_.resize(begin_.back());
   std::uint32_t counter = 0;
-  for (const Waiting& to : waiting) {
+  for (const Waiting& to : all) {
     bool waits = false;
-    for_each_awaited(program, to, [&](OpIndex from) {
-      result.edges[result.begin[from + 1]++] = {to.op, counter};
+    for_each_awaited(to, [&](OpIndex from) {
+      edges_[begin_[number_of(from) + 1]++] = {to.op, counter};
       waits = true;
     });
     if (waits) ++counter;
   }
-  result.begin.pop_back();
+  begin_.pop_back();
+}
+
+void Successors::number_operations(const ProgramStretches& stretches) {
+  variant_of_ = stretches.variant_of;
+  for (const ProgramStretches::Variant& variant : stretches.variants)
+    numbers_.push_back(numbered(variant, stretches.shapes));
+  std::vector<std::uint32_t> count;  // by variant
+  for (const std::vector<std::uint32_t>& numbers : numbers_)
+    count.push_back(static_cast<std::uint32_t>(
+        std::ranges::count_if(numbers, [](std::uint32_t number) { return number != kNone; })));
+  variant_of_.resize(operations_.instances().size(), kNone);
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < variant_of_.size(); ++i) {
+    first_number_.push_back(next);
+    const std::uint32_t variant = variant_of_[i];
+    next +=
+        variant == kNone ? operations_.block_of(operations_.instances()[i]).count : count[variant];
+  }
+  first_number_.push_back(next);
+}
+
+std::uint32_t Successors::number_of(OpIndex op) const {
+  const OperationList::Position position = operations_.position_of(op);
+  const std::uint32_t first = first_number_[position.instance];
+  const std::uint32_t variant = variant_of_[position.instance];
+  if (variant == kNone) return first + position.place;
+  const std::uint32_t number = numbers_[variant][position.place];
+  TY_CHECK(number != kNone, op);
+  return first + number;
+}
+
+std::vector<Successors::Waiting> Successors::waiting(const ProgramStretches& stretches) const {
+  std::vector<Waiting> result;
+  std::vector<BlockStreams> streams(operations_.blocks().size());
+  LastOnStream last{};
+  last.fill(kNone);
+  for (std::size_t i = 0; i < variant_of_.size(); ++i) {
+    const Instance& instance = operations_.instances()[i];
+    const Block& block = operations_.block_of(instance);
+    const std::span<const Operation> written =
+        operations_.written().subspan(block.begin, block.count);
+    BlockStreams& own = streams[instance.block];
+    if (own.previous.empty()) own = streams_of(written);
+    const std::uint32_t variant = variant_of_[i];
+    for (OpIndex place = 0; place < block.count; ++place) {
+      if (variant != kNone && stretches.variants[variant][place] == kWithin) continue;
+      const OpIndex previous = own.previous[place];
+      result.push_back({instance.first + place, previous == kNone ? last[written[place].stream]
+                                                                  : instance.first + previous});
+    }
+    for (const auto& [stream, place] : own.last) last[stream] = instance.first + place;
+  }
   return result;
 }
 

@@ -5,8 +5,8 @@
 // only a count of what an operation still waits for; operations that wait for nothing, or stand
 // within a stretch, need none.
 //
-//   Successors next = successors(program);
-//   std::vector<std::uint32_t> left = next.waits_for;
+//   Successors next(program);
+//   std::vector<std::uint32_t> left = next.waits_for();
 //   for (const Successors::Edge& edge : next.of(7)) --left[edge.counter];
 #pragma once
 
@@ -19,23 +19,48 @@
 
 namespace trainyard {
 
-struct Successors {
+class Successors {
+ public:
   struct Edge {
     OpIndex operation = 0;
     std::uint32_t counter = 0;
   };
-  std::vector<std::uint32_t> begin;  // by operation, one more than there are operations
-  std::vector<Edge> edges;
-  std::vector<std::uint32_t> waits_for;  // by counter: how many edges lead to its operation
-  std::vector<OpIndex> heads;            // to which none leads
 
+  Successors() = default;
+  // Operations within a stretch follow from its head: they wait for nothing here, and nobody has to
+  // tell them.
+  explicit Successors(const Program& program, const ProgramStretches& stretches = {});
+
+  // REQUIRES: the operation stands outside stretches, begins one, or is seen from outside.
   [[nodiscard]] std::span<const Edge> of(OpIndex op) const {
-    return std::span(edges).subspan(begin[op], begin[op + 1] - begin[op]);
+    const std::uint32_t number = number_of(op);
+    return std::span(edges_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
   }
-};
+  // By counter: how many edges lead to its operation.
+  [[nodiscard]] const std::vector<std::uint32_t>& waits_for() const { return waits_for_; }
+  // Operations to which no edge leads, ascending.
+  [[nodiscard]] const std::vector<OpIndex>& heads() const { return heads_; }
 
-// Operations within a stretch follow from its head: they wait for nothing here, and nobody has to
-// tell them.
-[[nodiscard]] Successors successors(const Program& program, const ProgramStretches& stretches = {});
+ private:
+  // An operation that waits by itself, outside stretches or at the head of one.
+  struct Waiting {
+    OpIndex op = 0;
+    OpIndex previous = kNone;  // on its stream
+  };
+
+  void number_operations(const ProgramStretches& stretches);
+  [[nodiscard]] std::vector<Waiting> waiting(const ProgramStretches& stretches) const;
+  [[nodiscard]] std::uint32_t number_of(OpIndex op) const;
+
+  OperationList operations_;
+  // Only those that have edges are numbered: where there are no stretches, all.
+  std::vector<std::vector<std::uint32_t>> numbers_;  // [variant of an instance][place]; kNone
+  std::vector<std::uint32_t> variant_of_;            // by instance
+  std::vector<std::uint32_t> first_number_;          // by instance, and their end
+  std::vector<std::uint32_t> begin_;                 // by number, and their end
+  std::vector<Edge> edges_;
+  std::vector<std::uint32_t> waits_for_;
+  std::vector<OpIndex> heads_;
+};
 
 }  // namespace trainyard

@@ -17,7 +17,7 @@ class WaitCounters {
   // REQUIRES: what `of_class` points to outlives this.
   explicit WaitCounters(std::span<const Successors* const> of_class) {
     for (const Successors* successors : of_class)
-      classes_.push_back({.successors = successors, .left = successors->waits_for});
+      classes_.push_back({.successors = successors, .left = successors->waits_for()});
   }
 
   // `op` has ended: tells `ready` of every operation that waits for nothing else.

@@ -117,6 +117,17 @@ class OperationList {
   [[nodiscard]] std::span<const OpIndex> bindings_of(const Instance& instance) const {
     return std::span(content().bindings).subspan(instance.bindings, block_of(instance).inputs);
   }
+  // Where an operation stands: in which instance, and at which place of its block.
+  struct Position {
+    std::uint32_t instance = 0;
+    OpIndex place = 0;
+  };
+  // REQUIRES: op < size().
+  [[nodiscard]] Position position_of(OpIndex op) const {
+    const Instance& instance = instance_of(op);
+    return {static_cast<std::uint32_t>(&instance - shared_->content.instances.data()),
+            op - instance.first};
+  }
   // The operations of all blocks, each written once.
   [[nodiscard]] std::span<const Operation> written() const { return content().operations; }
   [[nodiscard]] const Content& content() const;

@@ -34,37 +34,30 @@ ProgramOrder::ProgramOrder(const Program& program)
 void ProgramOrder::number_columns() {
   std::array<std::uint16_t, 256> column{};
   column.fill(kUnused);
-  column_.resize(list_.size());
-  instance_of_.reserve(list_.size());
+  const std::span<const Operation> written = list_.written();
+  column_.resize(written.size());
   const std::span<const Instance> instances = list_.instances();
   for (std::uint32_t number = 0; number < instances.size(); ++number) {
-    const Instance& instance = instances[number];
-    const Block& block = list_.block_of(instance);
-    instance_of_.insert(instance_of_.end(), block.count, number);
-    std::uint8_t* const own = column_.data() + instance.first;
-    if (std::uint32_t& known = first_of_[instance.block]; known != kNone) {
-      std::memcpy(own, column_.data() + instances[known].first, block.count);
-      continue;
-    } else {
-      known = number;
-    }
-    const std::span<const Operation> written = list_.written().subspan(block.begin, block.count);
-    for (OpIndex i = 0; i < block.count; ++i) {
+    std::uint32_t& first = first_of_[instances[number].block];
+    if (first != kNone) continue;
+    first = number;
+    const Block& block = list_.block_of(instances[number]);
+    for (OpIndex i = block.begin; i < block.begin + block.count; ++i) {
       std::uint16_t& of_stream = column[written[i].stream];
       if (of_stream == kUnused) of_stream = static_cast<std::uint16_t>(columns_++);
-      own[i] = static_cast<std::uint8_t>(of_stream);
+      column_[i] = static_cast<std::uint8_t>(of_stream);
     }
-    find_entries(instance.block, instance.first);
+    find_entries(instances[number].block);
   }
 }
 
-void ProgramOrder::find_entries(std::uint32_t block, OpIndex first) {
+void ProgramOrder::find_entries(std::uint32_t block) {
   const Block& it = list_.blocks()[block];
   const OperationList::Content& content = list_.content();
   BlockEntries& entries = entries_[block];
   entries.count = it.inputs;
   for (OpIndex place = 0; place < it.count; ++place) {
-    const std::uint8_t column = column_[first + place];
+    const std::uint8_t column = column_[it.begin + place];
     const auto known = std::ranges::find(entries.streams, column, &BlockEntries::StreamUse::column);
     if (known != entries.streams.end()) {
       known->last = place;
@@ -96,14 +89,16 @@ void ProgramOrder::place_instances() {
   places_.reserve(instances.size());
   std::size_t rows = 0;
   for (const Instance& instance : instances) {
+    const OpIndex written = list_.block_of(instance).begin;
     const std::uint32_t first = first_of_[instance.block];
     const bool again = first < places_.size() && entries_[instance.block].count <= kMostEntries;
     if (again) {
       places_.push_back({.first = instance.first,
+                         .written = written,
                          .shift = instance.first - instances[first].first,
                          .rows = places_[first].rows});
     } else {
-      places_.push_back({.first = instance.first, .rows = rows});
+      places_.push_back({.first = instance.first, .written = written, .rows = rows});
       rows += list_.block_of(instance).count;
     }
   }
@@ -123,16 +118,17 @@ void ProgramOrder::write_rows(std::uint32_t instance) {
   const OpIndex end = first + list_.block_of(list_.instances()[instance]).count;
   for (OpIndex op = first; op < end; ++op) {
     OpIndex* const row = rows + (op - first) * stride_;
-    OpIndex& previous = last[column_[op]];
+    const std::uint8_t column = column_[places_[instance].written + (op - first)];
+    OpIndex& previous = last[column];
     if (previous != kNone && previous >= first) {
       copy(row, rows + (previous - first) * stride_);
-      row[column_[op]] = previous + 1;
+      row[column] = previous + 1;
     } else if (previous != kNone) {
       raise_past(row, previous);
     }
     previous = op;
     for (const OpIndex input : list_.dependencies_of(op)) {
-      OpIndex& own = row[column_[input]];
+      OpIndex& own = row[this->column(input)];
       if (own > input) continue;  // and with it all that comes before it
       if (input < first) {
         raise_past(row, input);
@@ -187,8 +183,9 @@ void ProgramOrder::write_entered(std::uint32_t instance) {
 }
 
 void ProgramOrder::write_after(OpIndex op, std::span<OpIndex> row) const {
-  const Place& place = places_[instance_of_[op]];
-  const std::size_t own = place.rows + (op - place.first);
+  const OperationList::Position position = list_.position_of(op);
+  const Place& place = places_[position.instance];
+  const std::size_t own = place.rows + position.place;
   const OpIndex* const known = rows_.data() + own * stride_;
   if (place.shift == 0) {
     std::copy_n(known, row.size(), row.begin());
@@ -202,9 +199,11 @@ void ProgramOrder::write_after(OpIndex op, std::span<OpIndex> row) const {
 
 // Makes `row` come after an operation of an earlier instance, and after all that this comes after.
 void ProgramOrder::raise_past(OpIndex* row, OpIndex op) const {
+  const OperationList::Position position = list_.position_of(op);
   for (std::size_t column = 0; column < columns_; ++column)
-    row[column] = std::max(row[column], after(op, column));
-  row[column_[op]] = std::max(row[column_[op]], op + 1);
+    row[column] = std::max(row[column], after(position, column));
+  OpIndex& own = row[column_of(position)];
+  own = std::max(own, op + 1);
 }
 
 void ProgramOrder::copy(OpIndex* __restrict row, const OpIndex* __restrict other) const {

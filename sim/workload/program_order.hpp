@@ -46,25 +46,24 @@ class ProgramOrder {
 
   // Of an operation with itself: false.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
-    return after(then, column_[first]) > first;
+    return after(then, column(first)) > first;
   }
   // Streams in use have columns, counted from 0.
   [[nodiscard]] std::size_t columns() const { return columns_; }
-  [[nodiscard]] std::uint8_t column(OpIndex op) const { return column_[op]; }
+  [[nodiscard]] std::uint8_t column(OpIndex op) const { return column_of(list_.position_of(op)); }
   // One past the last operation of a column that `op` comes after, 0 where there is none.
   [[nodiscard]] OpIndex after(OpIndex op, std::size_t column) const {
-    const Place& place = places_[instance_of_[op]];
-    const std::size_t row = place.rows + (op - place.first);
-    const OpIndex known = rows_[row * stride_ + column];
-    if (place.shift == 0 || known > place.first - place.shift) return known + place.shift;
-    return entered_[(place.entered + way_[row]) * stride_ + column];
+    return after(list_.position_of(op), column);
   }
   // The same by column. REQUIRES: `row` has as many places.
   void write_after(OpIndex op, std::span<OpIndex> row) const;
   // The one before it on its stream; kNone: it is the first.
-  [[nodiscard]] OpIndex previous(OpIndex op) const { return after(op, column_[op]) - 1; }
+  [[nodiscard]] OpIndex previous(OpIndex op) const {
+    const OperationList::Position position = list_.position_of(op);
+    return after(position, column_of(position)) - 1;
+  }
 
-  [[nodiscard]] std::size_t operations() const { return column_.size(); }
+  [[nodiscard]] std::size_t operations() const { return list_.size(); }
   // Operations that have rows of their own: those of first instances.
   [[nodiscard]] std::size_t rows() const { return way_.size(); }
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
@@ -82,6 +81,7 @@ class ProgramOrder {
   // An instance as it looks for its order.
   struct Place {
     OpIndex first = 0;
+    OpIndex written = 0;      // of its block, among the operations written
     OpIndex shift = 0;        // from the instance whose rows hold for it; 0: its own
     std::size_t rows = 0;     // of its first operation
     std::size_t entered = 0;  // its rows in entered_, where it is shifted
@@ -90,8 +90,19 @@ class ProgramOrder {
   using Entries = std::uint64_t;
   static constexpr std::uint32_t kMostEntries = 64;
 
+  [[nodiscard]] std::uint8_t column_of(const OperationList::Position& position) const {
+    return column_[places_[position.instance].written + position.place];
+  }
+  [[nodiscard]] OpIndex after(const OperationList::Position& position, std::size_t column) const {
+    const Place& place = places_[position.instance];
+    const std::size_t row = place.rows + position.place;
+    const OpIndex known = rows_[row * stride_ + column];
+    if (place.shift == 0 || known > place.first - place.shift) return known + place.shift;
+    return entered_[(place.entered + way_[row]) * stride_ + column];
+  }
+
   void number_columns();
-  void find_entries(std::uint32_t block, OpIndex first);
+  void find_entries(std::uint32_t block);
   void find_outside();
   void place_instances();
   void write_rows(std::uint32_t instance);
@@ -105,8 +116,7 @@ class ProgramOrder {
   OperationList list_;
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;                  // columns, in whole steps of kAtOnce
-  std::vector<std::uint8_t> column_;        // by operation, of its stream
-  std::vector<std::uint32_t> instance_of_;  // by operation
+  std::vector<std::uint8_t> column_;        // by operation written, of its stream
   std::vector<std::uint32_t> first_of_;     // by block: its first instance; kNone: it has none
   std::vector<BlockEntries> entries_;       // by block
   std::vector<OpIndex> outside_;            // of all instances
