@@ -24,10 +24,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/contention/max_min.hpp"
 #include "sim/engine/link_ledger.hpp"
 #include "sim/engine/pricing.hpp"
 #include "sim/engine/simgrid/platform.hpp"
-#include "sim/contention/max_min.hpp"
 
 namespace trainyard {
 
