@@ -173,6 +173,18 @@ struct Training {
 };
 
 // Which algorithm each collective of each kind of group uses ("nccl", "ring", "hierarchical", ...).
+// An algorithm by name, and the field of the scenario that chose it, as a JSON pointer.
+struct ChosenAlgorithm {
+  std::string name = {};
+  std::string field = {};
+};
+
+// A call, and the field of the scenario that chose its algorithm.
+struct ChosenCall {
+  Call call = {};
+  std::string field = {};
+};
+
 struct CollectiveChoice {
   std::map<GroupKind, std::map<CollectiveOp, std::string>> algorithm;
   nccl::Settings nccl = {};  // for what is left to NCCL
@@ -186,13 +198,24 @@ struct CollectiveChoice {
     }
     return kStandard;
   }
+  [[nodiscard]] ChosenAlgorithm chosen(GroupKind kind, CollectiveOp op) const {
+    ChosenAlgorithm chosen{.name = of(kind, op), .field = kNcclField};
+    if (chosen.name == kStandard) return chosen;
+    chosen.field = "/collectives/";
+    chosen.field.append(to_string(kind)).append("/").append(to_string(op));
+    return chosen;
+  }
   // The operation for groups of the kind, by the algorithm chosen for them.
-  [[nodiscard]] Call call(GroupKind kind, CollectiveOp op, std::int64_t bytes,
-                          DataType dtype) const {
-    return make_call(op, bytes, dtype, of(kind, op));
+  [[nodiscard]] ChosenCall call(GroupKind kind, CollectiveOp op, std::int64_t bytes,
+                                DataType dtype) const {
+    ChosenAlgorithm made = chosen(kind, op);
+    return {.call = make_call(op, bytes, dtype, std::move(made.name)),
+            .field = std::move(made.field)};
   }
   // What nobody chose: whatever NCCL chooses for the group and the size.
   static constexpr const char* kStandard = "nccl";
+  // What bounds NCCL's choice holds for every group, so it may leave one nothing to choose.
+  static constexpr const char* kNcclField = "/collectives/nccl";
 
   bool operator==(const CollectiveChoice&) const = default;
 };

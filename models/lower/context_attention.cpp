@@ -53,7 +53,7 @@ OpIndex SharedSequence::attend(std::string_view name, const AttentionBlock& bloc
 
 OpIndex SharedSequence::context_collective(std::string_view name, CollectiveOp op,
                                            std::int64_t bytes) {
-  const Call call = options_.collectives.call(GroupKind::Context, op, bytes, shape_.dtype);
+  const ChosenCall call = options_.collectives.call(GroupKind::Context, op, bytes, shape_.dtype);
   return build_.collective(name, Stream::Context, Slot::Context, call, {build_.last_compute()});
 }
 
@@ -150,7 +150,7 @@ void RingAttention::backward() {
 }
 
 OpIndex RingAttention::pass_on(std::string_view what, std::int64_t bytes, bool back) {
-  const Call call =
+  const ChosenCall call =
       options_.collectives.call(GroupKind::Context, CollectiveOp::SendRecv, bytes, shape_.dtype);
   const OpIndex ready = build_.last_compute();
   build_.send("send_" + std::string(what), Stream::SendContext,

@@ -53,7 +53,7 @@ ExpertExchange::ExpertExchange(LayerTools& tools)
   tokens_ = shape_.tokens / shape_.tensor;
 }
 
-Call ExpertExchange::exchange(Way way, DataType precision) const {
+ChosenCall ExpertExchange::exchange(Way way, DataType precision) const {
   const std::int64_t places = options_.experts.places;
   const RowBytes row = dispatch_row_bytes(arch_.hidden, precision);
   if (settings_.dispatcher == Dispatcher::AllGather) {
@@ -63,22 +63,24 @@ Call ExpertExchange::exchange(Way way, DataType precision) const {
         GroupKind::Expert, op, tokens_ * places * (row.payload + row.scales), precision);
   }
   const std::int64_t bytes = way == Way::ToExperts ? row.total() : row.payload + row.scales;
-  CollectiveCall call{
-      .op = CollectiveOp::AllToAll,
-      .bytes = rows_.sent * bytes,
-      .dtype = precision,
-      .algorithm = options_.experts.collectives.of(GroupKind::Expert, CollectiveOp::AllToAll)};
+  ChosenAlgorithm algorithm =
+      options_.experts.collectives.chosen(GroupKind::Expert, CollectiveOp::AllToAll);
   if (settings_.dispatcher == Dispatcher::NodeLimited) {
-    call.algorithm = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token, arch_.experts,
-                                 arch_.groups_per_token, arch_.expert_groups);
+    algorithm = {.name = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token,
+                                     arch_.experts, arch_.groups_per_token, arch_.expert_groups),
+                 .field = "/experts/dispatcher"};
   }
+  CollectiveCall call{.op = CollectiveOp::AllToAll,
+                      .bytes = rows_.sent * bytes,
+                      .dtype = precision,
+                      .algorithm = std::move(algorithm.name)};
   const std::vector<std::int64_t> between = shape_.routing->between(query_);
-  if (between.empty()) return call;
+  if (between.empty()) return {.call = std::move(call), .field = std::move(algorithm.field)};
   const auto n = static_cast<std::size_t>(places);
   call.matrix = way == Way::ToExperts ? between : transposed(between, n);
   for (std::int64_t& block : call.matrix) block *= bytes;
   call.bytes = largest_row(call.matrix, n);
-  return call;
+  return {.call = std::move(call), .field = std::move(algorithm.field)};
 }
 
 OpIndex ExpertExchange::travel(std::string_view name, Way way, DataType precision) {
@@ -99,7 +101,7 @@ void ExpertExchange::tell_counts() {
   const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
                     !settings_.pad_to_capacity;
   if (!told) return;
-  const Call counts = options_.experts.collectives.call(
+  const ChosenCall counts = options_.experts.collectives.call(
       GroupKind::Expert, CollectiveOp::AllGather,
       kFp32Bytes * arch_.experts * options_.experts.places, DataType::Fp32);
   build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, counts,
@@ -130,7 +132,8 @@ void ExpertExchange::join_expert_tensor(std::string_view name, CollectiveOp op) 
   if (options_.experts.tensor == 1) return;
   const std::int64_t bytes = rows_.total() * arch_.hidden * shape_.element;
   if (bytes == 0) return;
-  const Call call = options_.experts.collectives.call(GroupKind::Expert, op, bytes, shape_.dtype);
+  const ChosenCall call =
+      options_.experts.collectives.call(GroupKind::Expert, op, bytes, shape_.dtype);
   build_.wait_for(
       build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
 }

@@ -56,7 +56,7 @@ class ExpertExchange : BlockWriter {
   void gather_tokens(std::string_view name, std::int64_t bytes_each);
 
  private:
-  [[nodiscard]] Call exchange(Way way, DataType precision) const;
+  [[nodiscard]] ChosenCall exchange(Way way, DataType precision) const;
 
   const ExpertSettings& settings_;
   RoutingQuery query_;       // this layer and microbatch at this place

@@ -105,7 +105,7 @@ void GradientLowering::gradient_norm(std::int64_t local_parameters) {
                                                   .bytes = local_parameters * held_bytes(),
                                                   .launches = launches(local_parameters)});
   if (options_.norm_holders == 1) return;
-  const Call call =
+  const ChosenCall call =
       options_.collectives.call(GroupKind::Other, CollectiveOp::AllReduce, 4, DataType::Fp32);
   build_.wait_for(
       build_.collective("gradient_norm_all_reduce", Stream::Other, Slot::Model, call, {norm}));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/base/check.hpp"
+
 namespace trainyard {
 
 std::uint16_t Interner::name(std::string_view text) {
@@ -36,6 +38,12 @@ std::uint32_t Interner::call(const CallKey& key, const std::function<Call()>& ma
   const auto [entry, fresh] = calls_by_key_.try_emplace(key, kNone);
   if (fresh) entry->second = number_of(make(), workload_.calls, calls_);
   return entry->second;
+}
+
+void Interner::note_choice(std::uint16_t slot, CollectiveOp op, const std::string& field) {
+  if (field.empty()) return;
+  const auto [known, fresh] = workload_.chosen_fields.try_emplace({slot, op}, field);
+  TY_CHECK(known->second == field, slot);
 }
 
 std::uint32_t Interner::delay(Seconds time) {

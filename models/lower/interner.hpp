@@ -31,6 +31,9 @@ class Interner {
   // For one that takes long to make: the first time that the key comes.
   [[nodiscard]] std::uint32_t call(const CallKey& key, const std::function<Call()>& make);
   [[nodiscard]] std::uint32_t delay(Seconds time);
+  // Notes the field that chose the algorithm of an operation's calls through the slot. REQUIRES:
+  // one field for all of them.
+  void note_choice(std::uint16_t slot, CollectiveOp op, const std::string& field);
 
  private:
   struct TextHash {

@@ -2,9 +2,11 @@
 
 namespace trainyard {
 
-Call PeerMessages::call_of(const PeerMessage& message) const {
-  return TransferCall{
-      .bytes = message.bytes, .dtype = shape_.dtype, .algorithm = options_.algorithm};
+ChosenCall PeerMessages::call_of(const PeerMessage& message) const {
+  return {.call = TransferCall{.bytes = message.bytes,
+                               .dtype = shape_.dtype,
+                               .algorithm = options_.algorithm.name},
+          .field = options_.algorithm.field};
 }
 
 OpIndex PeerMessages::send(const PeerMessage& message, OpIndex after) {
@@ -45,10 +47,11 @@ void StageMessages::receive(const StageChunk& chunk, Pass pass) {
   if (shape_.boundary == shape_.message || shape_.sequence_parallel) return;
   // Scatter/gather: each tensor rank received its share and the group puts them together again
   // (Narayanan et al. 2104.04473 section 4.1).
-  const CollectiveCall gather{.op = CollectiveOp::AllGather,
-                              .bytes = shape_.message,
-                              .dtype = shape_.dtype,
-                              .algorithm = options_.gather_algorithm};
+  const ChosenCall gather{.call = CollectiveCall{.op = CollectiveOp::AllGather,
+                                                 .bytes = shape_.message,
+                                                 .dtype = shape_.dtype,
+                                                 .algorithm = options_.gather_algorithm.name},
+                          .field = options_.gather_algorithm.field};
   build_.wait_for(build_.collective("scatter_gather_all_gather", Stream::Tensor, Slot::Tensor,
                                     gather, {message}));
 }

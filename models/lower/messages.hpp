@@ -20,8 +20,8 @@ struct MessageOptions {
   bool overlap = true;  // computation does not wait for a message that it does not need
   bool ring = false;    // several chunks a rank, so that the last rank hands over to the first
   std::int64_t ranks = 1;
-  std::string algorithm = {};         // of a message: NCCL's send/recv, or "direct"
-  std::string gather_algorithm = {};  // of the tensor group, that puts its shares together
+  ChosenAlgorithm algorithm = {};         // of a message: NCCL's send/recv, or "direct"
+  ChosenAlgorithm gather_algorithm = {};  // of the tensor group, that puts its shares together
 };
 
 // A message's slot and stream, and what travels.
@@ -45,7 +45,7 @@ class PeerMessages {
   OpIndex receive(const PeerMessage& message, OpIndex posted_after);
 
  private:
-  [[nodiscard]] Call call_of(const PeerMessage& message) const;
+  [[nodiscard]] ChosenCall call_of(const PeerMessage& message) const;
 
   const MessageOptions& options_;
   const StepShape& shape_;

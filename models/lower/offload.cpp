@@ -16,8 +16,9 @@ constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // parameters of on
 OpIndex host_copy(ProgramBuilder& build, std::string_view name, HostDirection direction,
                   std::int64_t bytes, ProgramBuilder::After after) {
   const bool leaves = direction == HostDirection::ToHost;
-  return build.collective(name, leaves ? Stream::StoreHost : Stream::FetchHost, Slot::Host,
-                          HostCopyCall{.direction = direction, .bytes = bytes}, after);
+  return build.collective(
+      name, leaves ? Stream::StoreHost : Stream::FetchHost, Slot::Host,
+      {.call = HostCopyCall{.direction = direction, .bytes = bytes}, .field = "/offload"}, after);
 }
 
 }  // namespace

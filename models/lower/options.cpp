@@ -278,9 +278,10 @@ LoweringOptions lowering_options(const TrainingPlan& plan) {
       .messages = {.overlap = p.overlap_p2p,
                    .ring = p.interleave > 1,
                    .ranks = p.pipeline,
-                   .algorithm = plan.collectives.of(GroupKind::Pipeline, CollectiveOp::SendRecv),
+                   .algorithm =
+                       plan.collectives.chosen(GroupKind::Pipeline, CollectiveOp::SendRecv),
                    .gather_algorithm =
-                       plan.collectives.of(GroupKind::Tensor, CollectiveOp::AllGather)},
+                       plan.collectives.chosen(GroupKind::Tensor, CollectiveOp::AllGather)},
       .framework_bytes = plan.framework.context_bytes + plan.framework.workspace_bytes};
   options.ends = end_options(plan, options);
   return options;

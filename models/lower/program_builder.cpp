@@ -45,16 +45,25 @@ std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
 }
 
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
-                                   const Call& call, After after) {
-  return append(OpKind::Collective, stream, interner_.name(name), slot, interner_.call(call),
+                                   const ChosenCall& call, After after) {
+  return append(OpKind::Collective, stream, interner_.name(name), slot, number_of(slot, call),
                 with_waits(after));
 }
 
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
-                                   const CallKey& key, const std::function<Call()>& make,
+                                   const CallKey& key, const std::function<ChosenCall()>& make,
                                    After after) {
-  return append(OpKind::Collective, stream, interner_.name(name), slot, interner_.call(key, make),
-                with_waits(after));
+  const std::uint32_t number = interner_.call(key, [&] {
+    ChosenCall made = make();
+    interner_.note_choice(static_cast<std::uint16_t>(slot), op_of(made.call), made.field);
+    return std::move(made.call);
+  });
+  return append(OpKind::Collective, stream, interner_.name(name), slot, number, with_waits(after));
+}
+
+std::uint32_t ProgramBuilder::number_of(Slot slot, const ChosenCall& call) {
+  interner_.note_choice(static_cast<std::uint16_t>(slot), op_of(call.call), call.field);
+  return interner_.call(call.call);
 }
 
 OpIndex ProgramBuilder::delay(std::string_view name, Stream stream, Seconds time, After after) {
@@ -62,15 +71,15 @@ OpIndex ProgramBuilder::delay(std::string_view name, Stream stream, Seconds time
                 after);
 }
 
-OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot, const Call& call,
-                             After after) {
-  return append(OpKind::Send, stream, interner_.name(name), slot, interner_.call(call),
+OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot,
+                             const ChosenCall& call, After after) {
+  return append(OpKind::Send, stream, interner_.name(name), slot, number_of(slot, call),
                 with_waits(after));
 }
 
-OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot, const Call& call,
-                             After after) {
-  return append(OpKind::Recv, stream, interner_.name(name), slot, interner_.call(call), after);
+OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot,
+                             const ChosenCall& call, After after) {
+  return append(OpKind::Recv, stream, interner_.name(name), slot, number_of(slot, call), after);
 }
 
 OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, Slot slot,

@@ -62,14 +62,16 @@ class ProgramBuilder {
   // The last compute operation as an input stands for the compute stream as it is now: the
   // communication then also starts after all that the next compute operation waits for, as after an
   // event recorded there.
-  OpIndex collective(std::string_view name, Stream stream, Slot slot, const Call& call,
+  OpIndex collective(std::string_view name, Stream stream, Slot slot, const ChosenCall& call,
                      After after);
   OpIndex collective(std::string_view name, Stream stream, Slot slot, const CallKey& key,
-                     const std::function<Call()>& make, After after);
+                     const std::function<ChosenCall()>& make, After after);
   // Work of the CPU, which takes the time given.
   OpIndex delay(std::string_view name, Stream stream, Seconds time, After after);
-  OpIndex send(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
-  OpIndex recv(std::string_view name, Stream stream, Slot slot, const Call& call, After after);
+  OpIndex send(std::string_view name, Stream stream, Slot slot, const ChosenCall& call,
+               After after);
+  OpIndex recv(std::string_view name, Stream stream, Slot slot, const ChosenCall& call,
+               After after);
 
   // The number the next operation will have.
   [[nodiscard]] OpIndex next() const {
@@ -106,6 +108,8 @@ class ProgramBuilder {
   [[nodiscard]] Program take();
 
  private:
+  // The call's number; notes which field chose its algorithm.
+  [[nodiscard]] std::uint32_t number_of(Slot slot, const ChosenCall& call);
   OpIndex append(OpKind kind, Stream stream, std::uint16_t name, Slot slot, std::uint32_t payload,
                  std::span<const OpIndex> after);
   [[nodiscard]] std::vector<OpIndex> with_waits(After after) const;

@@ -9,7 +9,7 @@ namespace trainyard {
 OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
                                    bool blocking, std::optional<DataType> wire) {
   if (shape_.tensor == 1) return kNone;
-  const Call call =
+  const ChosenCall call =
       options_.collectives.call(GroupKind::Tensor, op, bytes, wire.value_or(shape_.dtype));
   if (op == CollectiveOp::ReduceScatter) elementwise_.copy_sequence(name, bytes);
   const OpIndex index =
@@ -46,7 +46,7 @@ std::int64_t TensorParallel::wire_bytes() const {
 bool TensorParallel::chunked() const { return options_.in_pieces && shape_.sequence_parallel; }
 
 TensorPipeline TensorParallel::pipeline() const {
-  return {shape_, build_, options_.collectives.of(GroupKind::Tensor, CollectiveOp::SendRecv)};
+  return {shape_, build_, options_.collectives.chosen(GroupKind::Tensor, CollectiveOp::SendRecv)};
 }
 
 void TensorParallel::column_forward(std::string_view gather, std::string_view name,

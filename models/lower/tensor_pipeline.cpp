@@ -47,7 +47,9 @@ OpIndex TensorPipeline::piece(std::string_view name, const Gemm& product) {
 }
 
 OpIndex TensorPipeline::pass_on(std::string_view name, std::int64_t bytes, OpIndex after) {
-  const Call call = TransferCall{.bytes = bytes, .dtype = shape_.dtype, .algorithm = algorithm_};
+  const ChosenCall call{
+      .call = TransferCall{.bytes = bytes, .dtype = shape_.dtype, .algorithm = algorithm_.name},
+      .field = algorithm_.field};
   const std::string text(name);
   build_.send(text + "_send", Stream::SendTensor, Slot::SendTensor, call, {after});
   return build_.recv(text + "_recv", Stream::RecvTensor, Slot::RecvTensor, call, {});

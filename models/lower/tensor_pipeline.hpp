@@ -25,7 +25,7 @@ class TensorPipeline {
  public:
   // `algorithm` is that of the pieces' send_recv. REQUIRES: sequence parallelism over more than one
   // rank.
-  TensorPipeline(const StepShape& shape, ProgramBuilder& build, std::string algorithm)
+  TensorPipeline(const StepShape& shape, ProgramBuilder& build, ChosenAlgorithm algorithm)
       : shape_(shape), build_(build), algorithm_(std::move(algorithm)) {}
 
   // The product over all rows of an input of which every rank holds T/t, all of it `input_bytes`;
@@ -41,7 +41,7 @@ class TensorPipeline {
 
   const StepShape& shape_;
   ProgramBuilder& build_;
-  std::string algorithm_;
+  ChosenAlgorithm algorithm_;
 };
 
 }  // namespace trainyard

@@ -5,18 +5,10 @@
 #include <string>
 
 #include "sim/base/error.hpp"
-#include "sim/collectives/collective.hpp"
-#include "sim/nccl/transport.hpp"
 
 namespace trainyard {
 
 namespace {
-
-bool is_chosen(const CollectiveChoice& choice, const RefusedCall& refused) {
-  const auto group = choice.algorithm.find(refused.kind);
-  return group != choice.algorithm.end() && group->second.contains(refused.op) &&
-         find_algorithm(refused.op, refused.algorithm) != nullptr;
-}
 
 // Who has waited longest, and for whom: the first line below the headline.
 std::string longest_wait(const std::string& deadlock) {
@@ -30,19 +22,14 @@ std::string longest_wait(const std::string& deadlock) {
 }  // namespace
 
 void name_refused_choice(const Scenario& scenario, const RefusedCall& refused) {
-  // What bounds NCCL's choice holds for every group, so it may leave one nothing to choose.
-  if (refused.algorithm == nccl::kNcclName)
-    throw InputError({.file = scenario.file,
-                      .pointer = "/collectives/nccl",
-                      .problem = refused.what(),
-                      .hint = "an algorithm of one operation alone stands in its group: "
-                              "{\"data\": {\"all_reduce\": \"tree\"}}"});
-  if (!is_chosen(scenario.plan.collectives, refused)) return;
-  throw InputError(
-      {.file = scenario.file,
-       .pointer = fmt::format("/collectives/{}/{}", to_string(refused.kind), to_string(refused.op)),
-       .problem = refused.what(),
-       .hint = {}});
+  if (refused.field.empty()) return;
+  throw InputError({.file = scenario.file,
+                    .pointer = refused.field,
+                    .problem = refused.what(),
+                    .hint = refused.field == CollectiveChoice::kNcclField
+                                ? "an algorithm of one operation alone stands in its group: "
+                                  "{\"data\": {\"all_reduce\": \"tree\"}}"
+                                : ""});
 }
 
 void refuse_blocked_sends(const Scenario& scenario, const Deadlock& deadlock) {

@@ -15,8 +15,8 @@
 
 namespace trainyard {
 
-// Throws InputError where the scenario chose the algorithm that refused its group, or left NCCL
-// none to choose; does nothing otherwise.
+// Throws InputError at the field that chose the algorithm, as the call carries it; does nothing
+// where no field did.
 void name_refused_choice(const Scenario& scenario, const RefusedCall& refused);
 
 // Throws InputError where the messages between the scenario's stages block: zero-bubble schedules

@@ -52,13 +52,12 @@ struct Carrier {
   std::string label = {};      // all of it: "nccl: NVLS/Simple, 16 channels"; "ring"
 };
 
-// A call that its algorithm cannot carry in the place of its group.
+// A call that its algorithm cannot carry in the place of its group, and the field of the scenario
+// that chose the algorithm (empty: no scenario did).
 struct RefusedCall : RunError {
-  RefusedCall(const RunError& why, const Group& group, const Call& call)
-      : RunError(why), kind(group.kind), op(op_of(call)), algorithm(algorithm_of(call)) {}
-  GroupKind kind;
-  CollectiveOp op;
-  std::string algorithm;
+  RefusedCall(const RunError& why, const Workload& workload, GroupId group, std::uint32_t call)
+      : RunError(why), field(chosen_field(workload, group, workload.calls.at(call))) {}
+  std::string field;
 };
 
 // What it answers depends on where the group stands and not on its name: in places alike

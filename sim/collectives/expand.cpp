@@ -138,6 +138,7 @@ void Expansion::start() {
   to_.calls = from_.calls;
   to_.delays = from_.delays;
   to_.groups = from_.groups;
+  to_.chosen_fields = from_.chosen_fields;
 }
 
 // A relay is a step already.
@@ -325,7 +326,7 @@ const PlayedCall& Expansion::played(GroupId group, std::uint32_t call) {
     try {
       entry->second = player_.play(gpus, from_.calls.at(call));
     } catch (const RunError& refusal) {
-      throw RefusedCall(refusal, from_.groups.at(group), from_.calls.at(call));
+      throw RefusedCall(refusal, from_, group, call);
     }
   }
   return entry->second;

@@ -141,7 +141,7 @@ GroupShapes::Asked GroupShapes::asked_for(GroupId group) {
       for (const Phase& phase : given_.transport.phases(given_.workload.calls[call], gpus))
         made.phases.push_back(shapes_.shaped(phase));
     } catch (const RunError& refusal) {
-      throw RefusedCall(refusal, given_.workload.groups[group], given_.workload.calls[call]);
+      throw RefusedCall(refusal, given_.workload, group, call);
     }
     asked.calls.push_back(std::move(made));
   }

@@ -56,6 +56,7 @@ void append_programs(Workload& workload, Workload more) {
                       .kernels = joined(workload.kernels, std::move(more.kernels)),
                       .calls = joined(workload.calls, std::move(more.calls)),
                       .delays = joined(workload.delays, std::move(more.delays))};
+  workload.chosen_fields.merge(more.chosen_fields);
   const std::vector<std::uint32_t> templates = program_templates(more.programs);
   for (std::size_t i = 0; i < templates.size(); ++i) {
     Program& program = more.programs[i];

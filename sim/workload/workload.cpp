@@ -61,6 +61,18 @@ std::string_view to_string(StepPart part) {
   return "";
 }
 
+std::string chosen_field(const Workload& workload, GroupId group, const Call& call) {
+  const std::vector<RankId>& members = workload.groups.at(group).members;
+  if (members.empty()) return {};
+  const std::vector<SlotBinding>& slots = workload.ranks.at(members.front()).slots;
+  for (std::uint16_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot].group != group) continue;
+    const auto chosen = workload.chosen_fields.find({slot, op_of(call)});
+    if (chosen != workload.chosen_fields.end()) return chosen->second;
+  }
+  return {};
+}
+
 std::string_view to_string(GroupKind kind) {
   switch (kind) {
     case GroupKind::Tensor:

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -138,7 +139,14 @@ struct Workload {
   std::vector<Group> groups = {};
   std::vector<Program> programs = {};
   std::vector<Rank> ranks = {};
+  // By slot and operation: the field of the scenario that chose the algorithm of such calls, as a
+  // JSON pointer ("/collectives/data/all_reduce"). It stands beside the calls, so that equal calls
+  // that are chosen in different places stay one.
+  std::map<std::pair<std::uint16_t, CollectiveOp>, std::string> chosen_fields = {};
 };
+
+// The field that chose the algorithm of the group's call; empty where no scenario did.
+[[nodiscard]] std::string chosen_field(const Workload& workload, GroupId group, const Call& call);
 
 // Throws InputError naming the first few faults: an index out of range, a dependency on a later
 // operation, members that call a group differently often or with different sizes, a missing rank.

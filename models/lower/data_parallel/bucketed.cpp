@@ -77,7 +77,7 @@ OpIndex WeightGathers::gather(const Bucket& bucket) {
   const ShardSlots slots = slots_of(options_.parallelism, bucket);
   if (slots.shards == 1 || bucket.parameters == 0) return kNone;
   const DataType wire = options_.weight_wire;
-  const Call call = options_.collectives.call(
+  const ChosenCall call = options_.collectives.call(
       GroupKind::Data, CollectiveOp::AllGather,
       bucket.parameters * static_cast<std::int64_t>(element_bytes(wire)), wire);
   const Tags before = build_.tags();
@@ -98,7 +98,7 @@ OpIndex WeightGathers::broadcast(std::span<const Bucket> buckets) {
   if (slots.shards == 1) return kNone;
   const DataType wire = options_.weight_wire;
   const std::int64_t owned = (parameters + slots.shards - 1) / slots.shards;
-  const Call call =
+  const ChosenCall call =
       options_.collectives.call(GroupKind::Data, CollectiveOp::Broadcast,
                                 owned * static_cast<std::int64_t>(element_bytes(wire)), wire);
   const Tags before = build_.tags();
@@ -289,8 +289,8 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
     (of_experts(bucket) ? expert_room_ : room_).reduced(reductions_[0]);
   }
   if (slots.shards > 1 && slots.replicas > 1) {
-    const Call rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,
-                                                bytes / slots.shards, wire);
+    const ChosenCall rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,
+                                                      bytes / slots.shards, wire);
     reductions_[1] = build_.collective("gradient_all_reduce", Stream::Replica, slots.replica, rest,
                                        {reductions_[0]});
   }

@@ -109,7 +109,7 @@ std::vector<ShardedGroup> groups_of(const ChunkWeights& weights,
 void ShardGathers::gather_part(std::string_view name, ShardedPart& part, const ShardSlots& slots) {
   if (part.kept == part.wire) return;
   const bool fetches = options_.fetches_shards && part.kept == 0;
-  const Call call =
+  const ChosenCall call =
       options_.collectives.call(GroupKind::Data, CollectiveOp::AllGather, part.wire, shape_.dtype);
   const OpIndex fetched =
       fetches ? copy_from_host(build_, "weight_shard_fetch", part.shard, {gather_after_}) : kNone;
@@ -234,8 +234,8 @@ void ShardReductions::reduce_part(std::string_view name, const ShardedPart& part
                         options_.collectives.call(GroupKind::Data, op, bytes, wire), {after});
   build_.release(reduce_scatter_, Category::Communication, bytes);
   if (slots.shards == 1 || slots.replicas == 1) return;
-  const Call rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,
-                                              bytes / slots.shards, wire);
+  const ChosenCall rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,
+                                                    bytes / slots.shards, wire);
   all_reduce_ = build_.collective(text + "all_reduce", Stream::Replica, slots.replica, rest,
                                   {reduce_scatter_});
 }

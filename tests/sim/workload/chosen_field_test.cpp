@@ -1,0 +1,31 @@
+// An error about a call names the field that chose its algorithm: the call's own, although an equal
+// call of another group may be chosen elsewhere.
+#include <gtest/gtest.h>
+
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+namespace {
+
+Workload two_groups() {
+  return {.calls = {CollectiveCall{.bytes = 10}, CollectiveCall{.op = CollectiveOp::AllGather}},
+          .groups = {{.members = {0}}, {.kind = GroupKind::Data, .members = {0}}},
+          .ranks = {{.slots = {{.group = 0}, {.group = 1}}}},
+          .chosen_fields = {{{0, CollectiveOp::AllReduce}, "/collectives/tensor/all_reduce"},
+                            {{1, CollectiveOp::AllReduce}, "/collectives/data/all_reduce"}}};
+}
+
+TEST(ChosenField, IsThatOfTheGroupsSlot) {
+  const Workload workload = two_groups();
+  EXPECT_EQ(chosen_field(workload, 0, workload.calls[0]), "/collectives/tensor/all_reduce");
+  EXPECT_EQ(chosen_field(workload, 1, workload.calls[0]), "/collectives/data/all_reduce");
+}
+
+TEST(ChosenField, IsEmptyWhereNobodyChose) {
+  const Workload workload = two_groups();
+  EXPECT_EQ(chosen_field(workload, 1, workload.calls[1]), "");
+  EXPECT_EQ(chosen_field({.groups = {{}}}, 0, workload.calls[0]), "");
+}
+
+}  // namespace
+}  // namespace trainyard
