@@ -30,11 +30,25 @@ Signature signature(const std::vector<LinkSet::User>& users) {
   return result;
 }
 
-std::vector<std::vector<LinkSet::User>> contended_users(const Partition& partition) {
+// By link class; those of which one weight is uncontended.
+std::vector<bool> uncontended_links(const Partition& partition) {
+  std::vector<bool> result(partition.links.size(), false);
+  for (const FlowClass& flow : partition.flows)
+    for (const FlowClass::Weight& weight : flow.weights)
+      if (!weight.contended) result.at(weight.link_class) = true;
+  return result;
+}
+
+// By link class, the users whose weights count.
+std::vector<std::vector<LinkSet::User>> users_of_links(const Partition& partition, LinkUses uses) {
+  std::vector<bool> uncontended;
+  if (uses == LinkUses::OfUncontended) uncontended = uncontended_links(partition);
   std::vector<std::vector<LinkSet::User>> users(partition.links.size());
   for (std::uint32_t flow = 0; flow < partition.flows.size(); ++flow) {
     for (const FlowClass::Weight& weight : partition.flows[flow].weights) {
-      if (!weight.contended) continue;
+      const bool counts =
+          uses == LinkUses::Contended ? weight.contended : uncontended[weight.link_class];
+      if (!counts) continue;
       TY_CHECK(weight.weight > 0.0 && weight.chain_load > 0.0, flow, weight.link_class,
                weight.weight);
       users.at(weight.link_class).push_back({flow, weight.weight, weight.chain_load});
@@ -50,8 +64,8 @@ double tightness(const std::vector<LinkSet::User>& users, double capacity) {
 
 }  // namespace
 
-LinkSets merge_links(const Cluster& cluster, const Partition& partition) {
-  std::vector<std::vector<LinkSet::User>> users = contended_users(partition);
+LinkSets merge_links(const Cluster& cluster, const Partition& partition, LinkUses uses) {
+  std::vector<std::vector<LinkSet::User>> users = users_of_links(partition, uses);
   LinkSets result;
   result.set_of_class.assign(users.size(), kNone);
   result.relative_use.assign(users.size(), 1.0);

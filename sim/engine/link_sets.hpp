@@ -3,7 +3,9 @@
 // Two link classes crossed by the same flow classes, with weights in the same proportions, are busy
 // at the same moments, and the utilisation of one is always the same multiple of the other's. Only
 // the tightest of them can hold a flow back. Such classes form one set, priced and watched once: a
-// ring over 16 alike links costs what one link costs. Only contended weights count (fold.hpp).
+// ring over 16 alike links costs what one link costs. For prices only contended weights count
+// (fold.hpp). This is done once classes are known: before, links loaded alike by chance would tell
+// apart what is symmetric.
 //
 //   LinkSets sets = merge_links(cluster, partition);
 //   for (const LinkSets::Share& share : sets.of_flow[flow]) load(share.set, share.weight);
@@ -35,11 +37,18 @@ struct LinkSets {
     double weight = 1.0;  // on the set's tightest class
   };
   std::vector<LinkSet> sets;
-  std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no contended flow
+  std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no weight on it counts
   std::vector<double> relative_use;         // utilisation of a class / that of its set's tightest
   PackedLists<Share> of_flow;               // by flow class
 };
 
-[[nodiscard]] LinkSets merge_links(const Cluster& cluster, const Partition& partition);
+// Which weights count.
+enum class LinkUses : std::uint8_t {
+  Contended,     // those that are priced
+  OfUncontended  // all on link classes of which one weight is uncontended
+};
+
+[[nodiscard]] LinkSets merge_links(const Cluster& cluster, const Partition& partition,
+                                   LinkUses uses = LinkUses::Contended);
 
 }  // namespace trainyard

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <utility>
 
-#include "sim/base/packed_lists.hpp"
+#include "sim/engine/link_sets.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,50 +15,22 @@ struct Crossing {
   double rate = 0.0;
 };
 
-// Link classes crossed by the same flows are busy together and, up to a factor, equally full: one
-// meter serves them all.
+// One set of links.
 struct Meter {
   bool idle = true;
   Crossing next = {};                // of those alive, the one that ends first
   std::vector<Crossing> later = {};  // the others, the last to end first
   double busy_since_s = 0.0;
   double busy_s = 0.0;
-  double rate = 0.0;  // bytes/s on one link, of the meter's first class
+  double rate = 0.0;  // bytes/s on one link of the set's tightest class
   double peak = 0.0;
-};
-
-struct Share {
-  std::uint32_t meter = 0;
-  double weight = 0.0;
 };
 
 class Sweep {
  public:
-  explicit Sweep(const Partition& partition) : meter_of_class_(partition.links.size(), kNone) {
-    std::vector<bool> watched(partition.links.size(), false);
-    for (const FlowClass& flow : partition.flows) {
-      for (const FlowClass::Weight& weight : flow.weights) {
-        if (!weight.contended) watched[weight.link_class] = true;
-      }
-    }
-    std::vector<std::vector<std::pair<std::uint32_t, double>>> users(partition.links.size());
-    for (std::uint32_t flow = 0; flow < partition.flows.size(); ++flow) {
-      for (const FlowClass::Weight& weight : partition.flows[flow].weights) {
-        if (watched[weight.link_class]) users[weight.link_class].emplace_back(flow, weight.weight);
-      }
-    }
-    std::map<std::vector<std::pair<std::uint32_t, double>>, std::uint32_t> known;
-    for (std::uint32_t link_class = 0; link_class < users.size(); ++link_class) {
-      if (!watched[link_class]) continue;
-      const auto [entry, fresh] = known.try_emplace(std::move(users[link_class]),
-                                                    static_cast<std::uint32_t>(meters_.size()));
-      meter_of_class_[link_class] = entry->second;
-      if (fresh) meters_.emplace_back();
-    }
-    shares_ = {partition.flows.size(), [&known](const auto& put) {
-                 for (const auto& [crossing, meter] : known)
-                   for (const auto& [flow, weight] : crossing) put(flow, {meter, weight});
-               }};
+  Sweep(const Cluster& cluster, const Partition& partition)
+      : sets_(merge_links(cluster, partition, LinkUses::OfUncontended)),
+        meters_(sets_.sets.size()) {
     for (const FlowClass& flow : partition.flows) payloads_.push_back(flow.payload_bytes);
   }
 
@@ -67,11 +38,11 @@ class Sweep {
   // overlap.
   void run(std::span<const FlowSpan> flows) {
     for (const FlowSpan& span : flows) {
-      const std::span<const Share> shares = shares_[span.flow_class];
+      const std::span<const LinkSets::Share> shares = sets_.of_flow[span.flow_class];
       if (shares.empty() || span.end_s <= span.start_s) continue;
       const double rate = payloads_[span.flow_class] / (span.end_s - span.start_s);
-      for (const Share& share : shares) {
-        Meter& meter = meters_[share.meter];
+      for (const LinkSets::Share& share : shares) {
+        Meter& meter = meters_[share.set];
         const Crossing crossing{span.end_s, share.weight * rate};
         if (!meter.idle && meter.later.empty() && meter.next.end_s <= span.start_s) {
           relieve(meter, span.start_s, crossing);
@@ -85,9 +56,15 @@ class Sweep {
       while (!meter.idle) end_next(meter);
   }
 
-  [[nodiscard]] const Meter* meter(std::uint32_t link_class) const {
-    const std::uint32_t meter = meter_of_class_[link_class];
-    return meter == kNone ? nullptr : &meters_[meter];
+  // `use` of the link class, where one of its weights is uncontended with what was swept.
+  [[nodiscard]] LinkUse joined(std::uint32_t link_class, LinkUse use) const {
+    const std::uint32_t number = sets_.set_of_class[link_class];
+    if (number == kNone) return use;
+    const double peak = meters_[number].peak * sets_.relative_use[link_class] /
+                        sets_.sets[number].capacity_bytes_per_s;
+    use.busy_s = meters_[number].busy_s;
+    use.peak_utilisation = std::max(use.peak_utilisation, std::min(1.0, peak));
+    return use;
   }
 
  private:
@@ -129,27 +106,19 @@ class Sweep {
     }
   }
 
-  std::vector<Meter> meters_;
-  PackedLists<Share> shares_;                  // by flow class
-  std::vector<double> payloads_;               // by flow class
-  std::vector<std::uint32_t> meter_of_class_;  // by link class; kNone: an engine watched it
+  LinkSets sets_;
+  std::vector<Meter> meters_;     // by set
+  std::vector<double> payloads_;  // by flow class
 };
 
 }  // namespace
 
 std::vector<LinkUse> with_uncontended(const Cluster& cluster, const Partition& partition,
                                       std::span<const FlowSpan> flows, std::vector<LinkUse> use) {
-  Sweep sweep(partition);
+  Sweep sweep(cluster, partition);
   sweep.run(flows);
-  for (std::uint32_t link_class = 0; link_class < use.size(); ++link_class) {
-    const Meter* meter = sweep.meter(link_class);
-    if (meter == nullptr) continue;
-    const double capacity =
-        cluster.link(partition.links[link_class].representative).capacity.value();
-    LinkUse& link = use[link_class];
-    link.busy_s = meter->busy_s;
-    link.peak_utilisation = std::max(link.peak_utilisation, std::min(1.0, meter->peak / capacity));
-  }
+  for (std::uint32_t link_class = 0; link_class < use.size(); ++link_class)
+    use[link_class] = sweep.joined(link_class, use[link_class]);
   return use;
 }
 
