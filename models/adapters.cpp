@@ -70,8 +70,6 @@ std::int64_t adapter_parameters(const Architecture& architecture, const Training
   return sum;
 }
 
-std::vector<std::string> frozen_formats() { return {"as_trained", "nf4"}; }
-
 double frozen_bytes(const Training& training) {
   if (!dequantises(training)) return element_bytes(training.precision);
   constexpr double kBlock = 64.0;
@@ -80,6 +78,6 @@ double frozen_bytes(const Training& training) {
   return (4.0 + 8.0 / kBlock + 32.0 / (kBlock * kBlocks)) / kBitsPerByte;
 }
 
-bool dequantises(const Training& training) { return training.frozen_weights == "nf4"; }
+bool dequantises(const Training& training) { return training.frozen_weights == FrozenFormat::Nf4; }
 
 }  // namespace trainyard

@@ -55,7 +55,6 @@ struct AdapterSet {
 [[nodiscard]] std::int64_t adapter_parameters(const Architecture& architecture,
                                               const Training& training);
 
-[[nodiscard]] std::vector<std::string> frozen_formats();
 // Bytes of one frozen parameter: as it is trained, or in NF4, 4 bits with an 8-bit constant for
 // each block of 64 and a 32-bit one for each 256 of those: 0.5 + (8/64 + 32/(64 * 256))/8.
 [[nodiscard]] double frozen_bytes(const Training& training);

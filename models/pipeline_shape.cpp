@@ -15,7 +15,7 @@ namespace {
 double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const std::int64_t chunks =
-      plan.training.recompute_method == "layers" ? 1 : p.pipeline * p.interleave;
+      plan.training.recompute_method == RecomputeMethod::Layers ? 1 : p.pipeline * p.interleave;
   const std::int64_t layers = std::max<std::int64_t>(1, plan.architecture.layers / chunks);
   double again = 0.0;
   for (const RecomputeUnit& unit : recompute_units(plan.training, {.layers = layers})) {

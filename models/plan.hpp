@@ -140,7 +140,7 @@ struct Training {
   // Selective: which modules, in Megatron-LM's words (models/recompute.hpp).
   std::vector<std::string> recompute_modules = {"core_attn"};
   // Full: which layers and how many to a checkpoint (models/recompute.hpp).
-  std::string recompute_method = "uniform";
+  RecomputeMethod recompute_method = RecomputeMethod::Uniform;
   std::int64_t recompute_num_layers = 1;            // of uniform, block and every
   std::optional<double> recompute_fraction = {};    // of "fraction"
   std::vector<std::int64_t> recompute_layers = {};  // of "layers", counted from 0
@@ -150,7 +150,7 @@ struct Training {
   std::int64_t lora_rank = 0;
   std::vector<std::string> lora_targets = {"query", "key", "value", "projection",
                                            "gate",  "up",  "down"};
-  std::string frozen_weights = "as_trained";  // or "nf4": of the layers' matrices, with adapters
+  FrozenFormat frozen_weights = FrozenFormat::AsTrained;  // of the layers' matrices, with adapters
   // Whose weights are not trained at all (models/frozen.hpp).
   std::vector<std::int64_t> frozen_layers = {};
   bool frozen_embedding = false;

@@ -34,8 +34,8 @@ std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span)
   const std::int64_t count = span.layers + span.further;
   std::vector<bool> chosen(static_cast<std::size_t>(count), false);
   if (training.recompute != Recompute::Full) return chosen;
-  const std::string& method = training.recompute_method;
-  if (method == "layers") {
+  const RecomputeMethod method = training.recompute_method;
+  if (method == RecomputeMethod::Layers) {
     for (const std::int64_t layer : training.recompute_layers)
       if (layer >= span.first && layer < span.first + count)
         chosen[static_cast<std::size_t>(layer - span.first)] = true;
@@ -43,10 +43,10 @@ std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span)
   }
   const std::int64_t n = training.recompute_num_layers;
   TY_CHECK(n > 0, n);
-  const std::int64_t step = method == "every" ? n : 1;
+  const std::int64_t step = method == RecomputeMethod::Every ? n : 1;
   std::int64_t end = count;
-  if (method == "block") end = std::min(n, span.layers);
-  if (method == "fraction")
+  if (method == RecomputeMethod::Block) end = std::min(n, span.layers);
+  if (method == RecomputeMethod::Fraction)
     end = layers_of_fraction(training.recompute_fraction.value_or(1), count);
   for (std::int64_t place = 0; place < end; place += step)
     chosen[static_cast<std::size_t>(place)] = true;
@@ -57,8 +57,8 @@ std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span)
 
 std::vector<RecomputeUnit> recompute_units(const Training& training, const LayerSpan& span) {
   const std::vector<bool> chosen = chosen_layers(training, span);
-  const bool grouped =
-      training.recompute == Recompute::Full && training.recompute_method == "uniform";
+  const bool grouped = training.recompute == Recompute::Full &&
+                       training.recompute_method == RecomputeMethod::Uniform;
   std::vector<RecomputeUnit> units;
   for (std::int64_t place = 0; place < span.layers + span.further;) {
     const bool groups = grouped && place < span.layers;
@@ -89,10 +89,6 @@ std::vector<std::string> recompute_module_names() {
   std::vector<std::string> names;
   for (const auto& [name, member] : kModules) names.emplace_back(name);
   return names;
-}
-
-std::vector<std::string> recompute_method_names() {
-  return {"uniform", "block", "every", "fraction", "layers"};
 }
 
 RecomputeModules recompute_modules(const Training& training) {

@@ -23,8 +23,16 @@
 #include <vector>
 
 #include "models/plan.hpp"
+#include "sim/base/words.hpp"
 
 namespace trainyard {
+
+inline constexpr Words<RecomputeMethod, 5> kRecomputeMethods{
+    {{RecomputeMethod::Uniform, "uniform"},
+     {RecomputeMethod::Block, "block"},
+     {RecomputeMethod::Every, "every"},
+     {RecomputeMethod::Fraction, "fraction"},
+     {RecomputeMethod::Layers, "layers"}}};
 
 // Consecutive layers of a chunk. `again`: they keep the first one's input and are computed again
 // together; else each keeps what its modules keep.
@@ -51,7 +59,6 @@ struct LayerSpan {
 
 // "core_attn" and its like; what the scenario reader offers.
 [[nodiscard]] std::vector<std::string> recompute_module_names();
-[[nodiscard]] std::vector<std::string> recompute_method_names();
 // REQUIRES: the names are known.
 [[nodiscard]] RecomputeModules recompute_modules(const Training& training);
 

@@ -8,6 +8,10 @@ namespace trainyard {
 // None keeps every activation. Selective drops what some modules of a layer keep (RecomputeModules)
 // and runs those modules again in the backward pass. Full keeps only the input of each layer.
 enum class Recompute : std::uint8_t { None, Selective, Full };
+// Which layers of Recompute::Full (models/recompute.hpp).
+enum class RecomputeMethod : std::uint8_t { Uniform, Block, Every, Fraction, Layers };
+// How the matrices of frozen layers are kept beside adapters (models/adapters.hpp).
+enum class FrozenFormat : std::uint8_t { AsTrained, Nf4 };
 
 // The modules that Selective runs again, as Megatron-LM's --recompute-modules names them
 // (megatron/core/transformer/transformer_config.py):

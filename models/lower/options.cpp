@@ -40,7 +40,7 @@ AttentionOptions attention_options(const TrainingPlan& plan) {
 LayerOptions layer_options(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const Training& t = plan.training;
-  const bool alone = t.recompute_method != "uniform" || t.recompute_num_layers == 1;
+  const bool alone = t.recompute_method != RecomputeMethod::Uniform || t.recompute_num_layers == 1;
   return {.architecture = plan.architecture,
           .streaming = plan.streaming,
           .products = product_options(plan),

@@ -35,6 +35,11 @@ struct AppliedDefault {
   bool operator==(const AppliedDefault&) const = default;
 };
 
+enum class Defaults : std::uint8_t { Framework, Ideal };
+
+// Collectives as flows, or message by message.
+enum class CollectiveModel : std::uint8_t { Fluid, Stepwise };
+
 struct Scenario {
   std::string file;  // where it was read from, for messages
   std::string description;
@@ -45,14 +50,14 @@ struct Scenario {
   std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
   // Where fields that the file leaves out come from: "framework" (its practices, defaults.hpp) or
   // "ideal" (the values of this structure).
-  std::string defaults = "framework";
+  Defaults defaults = Defaults::Framework;
   std::vector<AppliedDefault> applied_defaults = {};
   std::string host = "none";  // models/hosts, a file, or "none"
   HostCosts host_costs = {};  // read from it
   std::string engine = "simgrid";
-  std::string collective_model = "fluid";  // or "stepwise"
-  bool interference = true;                // communication takes SMs from computation beside it
-  bool stragglers = false;                 // replicas wait for the last of them
+  CollectiveModel collective_model = CollectiveModel::Fluid;
+  bool interference = true;  // communication takes SMs from computation beside it
+  bool stragglers = false;   // replicas wait for the last of them
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;

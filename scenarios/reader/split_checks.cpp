@@ -89,7 +89,7 @@ void check_servers(JsonFile& file, const Scenario& scenario, const SoundSections
     refuse("servers", "experts that servers hold are not modelled", "take a dense model");
   if (plan.offload.any())
     refuse("servers", "is not modelled together with /offload", "leave one of them out");
-  if (scenario.collective_model == "stepwise")
+  if (scenario.collective_model == CollectiveModel::Stepwise)
     refuse("servers", "messages are all there is: nothing can be played step by step",
            "set /collective_model to \"fluid\"");
 }

@@ -59,11 +59,14 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-std::vector<std::string> collective_model_names() { return {"fluid", "stepwise"}; }
+constexpr Words<CollectiveModel, 2> kCollectiveModels{
+    {{CollectiveModel::Fluid, "fluid"}, {CollectiveModel::Stepwise, "stepwise"}}};
+constexpr Words<Defaults, 2> kDefaults{
+    {{Defaults::Framework, "framework"}, {Defaults::Ideal, "ideal"}}};
+constexpr Words<FrozenFormat, 2> kFrozenFormats{
+    {{FrozenFormat::AsTrained, "as_trained"}, {FrozenFormat::Nf4, "nf4"}}};
 
 std::vector<std::string> framework_names() { return data_names("models/frameworks"); }
-
-std::vector<std::string> default_names() { return {"framework", "ideal"}; }
 
 std::vector<std::string> recipe_names() { return data_names("models/recipes"); }
 std::vector<std::string> optimizer_names() { return data_names("models/optimizers"); }
@@ -89,7 +92,7 @@ const Field<T> kTraining[] = {
      "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
      "of every chunk (block), each so-many-th (every), the first recompute_fraction of every chunk "
      "(fraction), or the listed recompute_layers (layers)",
-     name_of<T, &T::recompute_method, recompute_method_names>()},
+     word_of<T, &T::recompute_method, kRecomputeMethods>()},
     {"recompute_num_layers", "uniform, block and every: see recompute_method",
      Whole<T>{&T::recompute_num_layers}},
     {"recompute_fraction", "fraction: of each chunk's layers, rounded down; 0: none, 1: all",
@@ -105,7 +108,7 @@ const Field<T> kTraining[] = {
      "when left out",
      Texts<T>{&T::lora_targets}},
     {"frozen_weights", "how the layers' matrices are kept beside adapters: as_trained, or nf4",
-     name_of<T, &T::frozen_weights, frozen_formats>()},
+     word_of<T, &T::frozen_weights, kFrozenFormats>()},
     {"optimizer", "bytes of its state and traffic of its step (models/optimizers)",
      name_of<T, &T::optimizer, optimizer_names>()},
     {"frozen_layers", "layers whose weights are not trained, counted from 0",
@@ -251,12 +254,12 @@ const Field<S> kRun[] = {
     {"defaults",
      "what fields have that are left out: what runs of the framework have, or the ideal (a host "
      "that issues in no time, replicas that keep pace)",
-     name_of<S, &S::defaults, default_names>()},
+     word_of<S, &S::defaults, kDefaults>()},
     {"host", "how the CPU issues kernels: a name of `trainyard list hosts`, a file, or none",
      Text<S>{&S::host}},
     {"engine", "what prices communication", name_of<S, &S::engine, engine_names>()},
     {"collective_model", "collectives as flows, or message by message",
-     name_of<S, &S::collective_model, collective_model_names>()},
+     word_of<S, &S::collective_model, kCollectiveModels>()},
     {"interference", "communication takes SMs from the computation beside it",
      Flag<S>{&S::interference}},
     {"stragglers", "replicas wait for the last of them, which is the later the more there are",

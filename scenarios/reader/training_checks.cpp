@@ -30,19 +30,21 @@ void check_second_products(JsonFile& file, const Scenario& scenario, const Sound
 
 // A field that only one method reads. Where nothing is computed again as a whole, a run says that
 // it has no effect: sweeps and searches leave it beside other recomputation.
-void check_method_field(JsonFile& file, const Training& training, const std::string& method,
+void check_method_field(JsonFile& file, const Training& training, RecomputeMethod method,
                         bool given) {
   if (training.recompute != Recompute::Full) return;
-  const std::string field = "recompute_" + method;
+  const std::string_view word = word_for(kRecomputeMethods, method);
+  const std::string field = fmt::format("recompute_{}", word);
   if (given && training.recompute_method != method)
     file.report("/training/" + field,
-                fmt::format("is read with recompute_method \"{}\", which here is \"{}\"", method,
-                            training.recompute_method),
-                fmt::format("set recompute_method to \"{}\", or leave {} out", method, field));
+                fmt::format("is read with recompute_method \"{}\", which here is \"{}\"", word,
+                            word_for(kRecomputeMethods, training.recompute_method)),
+                fmt::format("set recompute_method to \"{}\", or leave {} out", word, field));
   if (!given && training.recompute_method == method)
-    file.report("/training/" + field, "is missing, but recompute_method asks for it",
-                fmt::format("say which {}, or choose recompute_method from uniform, block, every",
-                            method == "layers" ? "layers" : "fraction of the layers"));
+    file.report(
+        "/training/" + field, "is missing, but recompute_method asks for it",
+        fmt::format("say which {}, or choose recompute_method from uniform, block, every",
+                    method == RecomputeMethod::Layers ? "layers" : "fraction of the layers"));
 }
 
 void check_listed_layers(JsonFile& file, const Scenario& scenario) {
@@ -72,8 +74,8 @@ double one_of(std::int64_t layers) {
 void check_recomputed_fraction(JsonFile& file, const Scenario& scenario) {
   const Training& training = scenario.plan.training;
   const double fraction = training.recompute_fraction.value_or(0.0);
-  if (training.recompute != Recompute::Full || training.recompute_method != "fraction" ||
-      fraction == 0.0)
+  if (training.recompute != Recompute::Full ||
+      training.recompute_method != RecomputeMethod::Fraction || fraction == 0.0)
     return;
   const std::vector<bool> again = recomputed_layers(scenario.plan);
   if (std::ranges::find(again, true) != again.end()) return;
@@ -97,8 +99,9 @@ void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSe
                 fmt::format("choose from {}", fmt::join(known, ", ")));
   }
   check_second_products(file, scenario, sound);
-  check_method_field(file, training, "fraction", training.recompute_fraction.has_value());
-  check_method_field(file, training, "layers", !training.recompute_layers.empty());
+  check_method_field(file, training, RecomputeMethod::Fraction,
+                     training.recompute_fraction.has_value());
+  check_method_field(file, training, RecomputeMethod::Layers, !training.recompute_layers.empty());
   if (sound.model) check_listed_layers(file, scenario);
 }
 

@@ -58,7 +58,7 @@ std::size_t footprint(const Lowered& lowered) {
 
 Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
   Workload workload = lower(scenario.plan);
-  if (scenario.collective_model != "stepwise") return workload;
+  if (scenario.collective_model != CollectiveModel::Stepwise) return workload;
   const nccl::NcclTransport transport(cluster, nccl_options(scenario.plan.collectives));
   return expand_collectives(workload, cluster, [&](const Call& call, auto gpus) {
     return transport.stepwise_name(call, gpus);

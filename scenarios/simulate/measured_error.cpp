@@ -63,7 +63,7 @@ std::string to_text(const RunKind& kind) {
 }
 
 std::optional<MeasuredError> measured_error(const Scenario& scenario) {
-  if (scenario.defaults == "ideal") return std::nullopt;
+  if (scenario.defaults == Defaults::Ideal) return std::nullopt;
   const RunKind kind = kind_of(scenario);
   std::optional<MeasuredError> of_generation;
   for (const Entry& entry : read_table()) {

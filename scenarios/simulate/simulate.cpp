@@ -55,7 +55,7 @@ Step lower(const Scenario& scenario, const std::shared_ptr<const Cluster>& clust
         [&] { return lower_scenario(scenario, *cluster); });
   };
   // Stepwise collectives are spelled out in the workload, as NCCL chooses them on these links.
-  const bool stepwise = scenario.collective_model == "stepwise";
+  const bool stepwise = scenario.collective_model == CollectiveModel::Stepwise;
   step.lowered = memo.get<Lowered>(lower_it, scenario.plan, scenario.host_costs, scenario.cluster,
                                    stepwise ? cluster : nullptr);
   return step;

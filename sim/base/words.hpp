@@ -18,6 +18,13 @@ namespace trainyard {
 template <class Enum, std::size_t count>
 using Words = std::array<std::pair<Enum, std::string_view>, count>;
 
+template <class Enum, std::size_t count>
+constexpr std::string_view word_for(const Words<Enum, count>& words, Enum value) {
+  for (const auto& [known, word] : words)
+    if (known == value) return word;
+  return {};
+}
+
 template <const auto& words>
 std::vector<std::string> all_words() {
   std::vector<std::string> all;
@@ -29,13 +36,7 @@ std::vector<std::string> all_words() {
 template <class Owner, auto member, const auto& words>
 constexpr Choice<Owner> word_of() {
   return {.choices = all_words<words>,
-          .get =
-              [](const Owner& owner) {
-                for (const auto& [value, word] : words) {
-                  if (value == owner.*member) return std::string(word);
-                }
-                return std::string();
-              },
+          .get = [](const Owner& owner) { return std::string(word_for(words, owner.*member)); },
           .set =
               [](Owner& owner, const std::string& chosen) {
                 for (const auto& [value, word] : words) {

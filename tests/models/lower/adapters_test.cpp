@@ -32,7 +32,7 @@ TEST(Adapters, ParametersOfLlama3) {
 TEST(Adapters, FourBitsAndTheirConstants) {
   Training training;
   EXPECT_EQ(frozen_bytes(training), 2.0);
-  training.frozen_weights = "nf4";
+  training.frozen_weights = FrozenFormat::Nf4;
   EXPECT_DOUBLE_EQ(frozen_bytes(training), 0.515869140625);
   EXPECT_NEAR(frozen_bytes(training) * 70.55e9, 36.39456787e9, 36.4);
 }
@@ -62,7 +62,7 @@ TEST(Adapters, FrozenMatricesHaveNoWeightGradient) {
                             "down_adapter_in_dgrad", "adam"}) {
     EXPECT_TRUE(names.contains(there)) << there;
   }
-  plan.training.frozen_weights = "nf4";
+  plan.training.frozen_weights = FrozenFormat::Nf4;
   names = kernels(plan);
   EXPECT_TRUE(names.contains("qkv_dequantise"));
   EXPECT_FALSE(names.contains("head_dequantise"));
@@ -130,7 +130,7 @@ TEST(Adapters, ExpertsStayFrozen) {
   for (const char* there :
        {"expert_up_dgrad", "router_dgrad", "query_adapter_in", "value_adapter_out_wgrad"})
     EXPECT_TRUE(names.contains(there)) << there;
-  plan.training.frozen_weights = "nf4";
+  plan.training.frozen_weights = FrozenFormat::Nf4;
   names = kernels(plan);
   for (const char* there : {"expert_up_gemm_dequantise", "expert_down_dgrad_dequantise",
                             "shared_up_dequantise", "qkv_dequantise"})

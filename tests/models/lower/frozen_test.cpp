@@ -183,7 +183,7 @@ TEST(FrozenShards, AdaptersAreReducedAndFourBitsGathered) {
   const auto whole = moved_by(lower(plan));
   EXPECT_EQ(whole.gathered, 2 * (root + 2 * (4 * layer.total() + trained)));
   EXPECT_EQ(whole.reduced, 4 * trained);
-  plan.training.frozen_weights = "nf4";
+  plan.training.frozen_weights = FrozenFormat::Nf4;
   const Workload workload = lower(plan);
   expect_all_back(workload);
   const double matrices = frozen_bytes(plan.training) * static_cast<double>(4 * layer.sharded);

@@ -183,7 +183,7 @@ std::int64_t bytes_of_layers(const TrainingPlan& plan, bool reached) {
 // and again where a gradient comes by.
 TEST(Offload, AllWeightsOfALayerCome) {
   std::vector<TrainingPlan> plans;
-  for (const char* format : {"as_trained", "nf4"}) {
+  for (const FrozenFormat format : {FrozenFormat::AsTrained, FrozenFormat::Nf4}) {
     plans.push_back(offloaded({.weights = true}));
     plans.back().training.lora_rank = 8;
     plans.back().training.frozen_weights = format;
@@ -213,7 +213,7 @@ TEST(Offload, BytesOfALayer) {
   const std::int64_t layer = bytes_of_layers(plan, false) / 4;
   EXPECT_EQ(layer, 2 * (256 * (256 + 2 * 128) + 256 * 256 + 3 * 256 * 512 + 2 * 256));
   plan.training.lora_rank = 8;
-  plan.training.frozen_weights = "nf4";
+  plan.training.frozen_weights = FrozenFormat::Nf4;
   const std::int64_t matrices = layer / 2 - 2 * 256;
   const std::int64_t adapters = adapter_parameters(plan.architecture, plan.training) / 4;
   EXPECT_NEAR(static_cast<double>(bytes_of_layers(plan, false)) / 4.0,
@@ -283,7 +283,7 @@ TEST(Offload, ShardsOfExpertsAndFrozenWeightsComeToo) {
   experts.offload.weights = true;
   TrainingPlan adapted = infinity(0);
   adapted.training.lora_rank = 8;
-  adapted.training.frozen_weights = "nf4";
+  adapted.training.frozen_weights = FrozenFormat::Nf4;
   for (const TrainingPlan& plan : {experts, adapted}) {
     const Workload workload = lower(plan);
     expect_returned(workload);

@@ -21,7 +21,7 @@ namespace {
 
 using namespace test;
 
-Training full(const std::string& method, std::int64_t layers) {
+Training full(RecomputeMethod method, std::int64_t layers) {
   Training training;
   training.recompute = Recompute::Full;
   training.recompute_method = method;
@@ -31,23 +31,23 @@ Training full(const std::string& method, std::int64_t layers) {
 
 TEST(RecomputeUnits, UniformGroupsBlockHeadsEverySoMany) {
   using Units = std::vector<RecomputeUnit>;
-  EXPECT_EQ(recompute_units(full("uniform", 4), {.layers = 10}),
+  EXPECT_EQ(recompute_units(full(RecomputeMethod::Uniform, 4), {.layers = 10}),
             (Units{{0, 4, true}, {4, 4, true}, {8, 2, true}}));
-  EXPECT_EQ(recompute_units(full("block", 2), {.layers = 4}),
+  EXPECT_EQ(recompute_units(full(RecomputeMethod::Block, 2), {.layers = 4}),
             (Units{{0, 1, true}, {1, 1, true}, {2, 1, false}, {3, 1, false}}));
-  EXPECT_EQ(recompute_units(full("every", 2), {.layers = 3}),
+  EXPECT_EQ(recompute_units(full(RecomputeMethod::Every, 2), {.layers = 3}),
             (Units{{0, 1, true}, {1, 1, false}, {2, 1, true}}));
   EXPECT_EQ(recompute_units(Training{}, {.layers = 2}), (Units{{0, 1, false}, {1, 1, false}}));
 }
 
 Training fraction(double of_each_chunk) {
-  Training training = full("fraction", 1);
+  Training training = full(RecomputeMethod::Fraction, 1);
   training.recompute_fraction = of_each_chunk;
   return training;
 }
 
 Training listed(std::vector<std::int64_t> layers) {
-  Training training = full("layers", 1);
+  Training training = full(RecomputeMethod::Layers, 1);
   training.recompute_layers = std::move(layers);
   return training;
 }
@@ -57,15 +57,15 @@ TEST(RecomputeUnits, AFractionIsTheFirstLayersOfAChunkRoundedDown) {
     EXPECT_EQ(recompute_units(fraction(0.0), {.layers = layers}),
               recompute_units(Training{}, {.layers = layers}));
     EXPECT_EQ(recompute_units(fraction(1.0), {.layers = layers}),
-              recompute_units(full("uniform", 1), {.layers = layers}));
+              recompute_units(full(RecomputeMethod::Uniform, 1), {.layers = layers}));
     for (std::int64_t k = 1; k <= layers; ++k) {
       const double share = static_cast<double>(k) / static_cast<double>(layers);
       EXPECT_EQ(recompute_units(fraction(share), {.layers = layers}),
-                recompute_units(full("block", k), {.layers = layers}))
+                recompute_units(full(RecomputeMethod::Block, k), {.layers = layers}))
           << k << " of " << layers;
       EXPECT_EQ(recompute_units(fraction(share - 0.001), {.layers = layers}),
                 k == 1 ? recompute_units(Training{}, {.layers = layers})
-                       : recompute_units(full("block", k - 1), {.layers = layers}))
+                       : recompute_units(full(RecomputeMethod::Block, k - 1), {.layers = layers}))
           << "less than " << k << " of " << layers;
     }
   }
@@ -86,11 +86,11 @@ TEST(RecomputeUnits, AListCountsLayersOfTheWholeModel) {
 TEST(RecomputeUnits, FurtherLayersAreCountedBehindTheLastChunk) {
   using Units = std::vector<RecomputeUnit>;
   const LayerSpan last{.first = 6, .layers = 3, .further = 2};
-  EXPECT_EQ(recompute_units(full("uniform", 4), last),
+  EXPECT_EQ(recompute_units(full(RecomputeMethod::Uniform, 4), last),
             (Units{{0, 3, true}, {3, 1, true}, {4, 1, true}}));
   EXPECT_EQ(recompute_units(listed({8, 10}), last),
             (Units{{0, 1, false}, {1, 1, false}, {2, 1, true}, {3, 1, false}, {4, 1, true}}));
-  EXPECT_EQ(recompute_units(full("block", 4), last),
+  EXPECT_EQ(recompute_units(full(RecomputeMethod::Block, 4), last),
             (Units{{0, 1, true}, {1, 1, true}, {2, 1, true}, {3, 1, false}, {4, 1, false}}));
 }
 
@@ -257,7 +257,7 @@ TEST(RecomputedLayers, UniformHoldsCheckpointsAndOneGroup) {
   const std::int64_t ids = activation_peak(plan) - 16 * none.kept;  // of the embedding
   EXPECT_GE(ids, 0);
   for (const std::int64_t n : {1, 2, 4, 8, 16}) {
-    plan.training = full("uniform", n);
+    plan.training = full(RecomputeMethod::Uniform, n);
     plan.training.sequence_length = 128;
     const std::int64_t wanted = 16 / n * input + n * none.kept - input;
     const std::int64_t beside = activation_peak(plan) - wanted;
@@ -268,12 +268,13 @@ TEST(RecomputedLayers, UniformHoldsCheckpointsAndOneGroup) {
 
 // A whole layer again costs its forward; block and every leave the others alone.
 TEST(RecomputedLayers, OnlyTheChosenRunAgain) {
-  for (const auto& [method, layers] : {std::pair{"block", 3}, {"every", 2}}) {
+  for (const auto& [method, layers] :
+       {std::pair{RecomputeMethod::Block, 3}, {RecomputeMethod::Every, 2}}) {
     TrainingPlan plan = one_rank(small_llama(6));
     plan.training = full(method, layers);
     plan.training.sequence_length = 128;
-    EXPECT_EQ(repeated(plan)["attention"], 3) << method;
-    EXPECT_EQ(recomputed_layers(plan), method == std::string("block")
+    EXPECT_EQ(repeated(plan)["attention"], 3) << word_for(kRecomputeMethods, method);
+    EXPECT_EQ(recomputed_layers(plan), method == RecomputeMethod::Block
                                            ? (std::vector<bool>{1, 1, 1, 0, 0, 0})
                                            : (std::vector<bool>{1, 0, 1, 0, 1, 0}));
     const Workload workload = lower(plan);
@@ -305,12 +306,13 @@ TrainingPlan interleaved() {
 TEST(RecomputedLayers, NamedInAnyWayAreTheSameProgram) {
   const TrainingPlan plan = interleaved();
   const auto text = [&plan](const Training& training) { return printed(with(plan, training)); };
-  EXPECT_EQ(text(listed({0, 3, 6, 9})), text(full("block", 1)));
-  EXPECT_EQ(text(listed({9, 8, 6, 5, 3, 2, 0, 11})), text(full("every", 2)));
-  EXPECT_EQ(text(listed({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})), text(full("uniform", 1)));
-  EXPECT_EQ(text(full("every", 1)), text(full("uniform", 1)));
-  EXPECT_EQ(text(fraction(1.0)), text(full("uniform", 1)));
-  EXPECT_EQ(text(fraction(2.0 / 3.0)), text(full("block", 2)));
+  EXPECT_EQ(text(listed({0, 3, 6, 9})), text(full(RecomputeMethod::Block, 1)));
+  EXPECT_EQ(text(listed({9, 8, 6, 5, 3, 2, 0, 11})), text(full(RecomputeMethod::Every, 2)));
+  EXPECT_EQ(text(listed({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})),
+            text(full(RecomputeMethod::Uniform, 1)));
+  EXPECT_EQ(text(full(RecomputeMethod::Every, 1)), text(full(RecomputeMethod::Uniform, 1)));
+  EXPECT_EQ(text(fraction(1.0)), text(full(RecomputeMethod::Uniform, 1)));
+  EXPECT_EQ(text(fraction(2.0 / 3.0)), text(full(RecomputeMethod::Block, 2)));
   EXPECT_EQ(text(fraction(0.0)), text(Training{}));
   EXPECT_NE(text(listed({0})), text(listed({1})));
 }
@@ -336,7 +338,8 @@ TEST(RecomputedLayers, CostTimeAndSaveMemoryOneByOne) {
   std::vector<std::int64_t> layers;
   double flops = executed_flops(lower(plan)).value();
   std::int64_t peak = activation_peak(plan);
-  const double whole = executed_flops(lower(with(plan, full("uniform", 1)))).value() - flops;
+  const double whole =
+      executed_flops(lower(with(plan, full(RecomputeMethod::Uniform, 1)))).value() - flops;
   for (const std::int64_t layer : {5, 0, 7, 2, 1, 6, 3, 4}) {
     layers.push_back(layer);
     const TrainingPlan more = with(plan, listed(layers));

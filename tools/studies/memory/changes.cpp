@@ -25,11 +25,11 @@ bool recompute_modules_of(Knobs& knobs, Words modules) {
 bool recompute_layers(Knobs& knobs, std::int64_t every) {
   Training& t = knobs.training;
   const bool all = t.recompute == Recompute::Full &&
-                   (t.recompute_method == "uniform" ||
-                    (t.recompute_method == "every" && t.recompute_num_layers == 1));
+                   (t.recompute_method == RecomputeMethod::Uniform ||
+                    (t.recompute_method == RecomputeMethod::Every && t.recompute_num_layers == 1));
   if (all || (t.recompute == Recompute::Full && every > 1)) return false;
   t.recompute = Recompute::Full;
-  t.recompute_method = every > 1 ? "every" : "uniform";
+  t.recompute_method = every > 1 ? RecomputeMethod::Every : RecomputeMethod::Uniform;
   t.recompute_num_layers = every;
   t.recompute_fraction.reset();
   t.recompute_layers.clear();
@@ -39,7 +39,8 @@ bool recompute_layers(Knobs& knobs, std::int64_t every) {
 // One checkpoint for so many layers, where each has its own.
 bool recompute_groups(Knobs& knobs, std::int64_t layers) {
   Training& t = knobs.training;
-  const bool single = t.recompute == Recompute::Full && t.recompute_method == "uniform" &&
+  const bool single = t.recompute == Recompute::Full &&
+                      t.recompute_method == RecomputeMethod::Uniform &&
                       t.recompute_num_layers < layers;
   if (single) t.recompute_num_layers = layers;
   return single;

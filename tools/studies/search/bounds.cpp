@@ -90,7 +90,7 @@ struct Bounder::Machine {
         times(*cluster, transport,
               scenario.cluster.faults.empty() && !scenario.cluster.custom &&
                   scenario.plan.collectives.profile.empty() &&
-                  scenario.collective_model == "fluid") {}
+                  scenario.collective_model == CollectiveModel::Fluid) {}
 
   // Prices kernels as a run does (scenarios/simulate/kernel_pricing.hpp, which searches may not
   // include): with the same stragglers and the same passes beside a block of a context ring.

@@ -275,19 +275,19 @@ std::vector<double> numbers_in(std::string text) {
 // "full (block, 5 layers)", "full (fraction, 0.5)", "full (layers, 0 3 7)": a method of full
 // recomputation, and of which layers. False where it is none of them.
 bool add_recompute_method(const std::string& said, Json& training) {
-  for (const std::string& method : recompute_method_names()) {
-    const std::string begins = "full (" + method + ", ";
+  for (const auto& [method, word] : kRecomputeMethods) {
+    const std::string begins = fmt::format("full ({}, ", word);
     if (!said.starts_with(begins) || !said.ends_with(")")) continue;
     const std::vector<double> numbers =
         numbers_in(said.substr(begins.size(), said.size() - begins.size() - 1));
     const bool whole = std::ranges::all_of(numbers, [](double number) {
       return number >= 0.0 && number < kLayersMost && number == std::floor(number);
     });
-    const bool listed = method == "layers";
-    const bool fraction = method == "fraction";
+    const bool listed = method == RecomputeMethod::Layers;
+    const bool fraction = method == RecomputeMethod::Fraction;
     if (numbers.empty() || (numbers.size() > 1 && !listed) || (!whole && !fraction)) return false;
     training["recompute"] = "full";
-    training["recompute_method"] = method;
+    training["recompute_method"] = word;
     if (fraction) training["recompute_fraction"] = numbers.front();
     if (listed)
       training["recompute_layers"] = std::vector<std::int64_t>(numbers.begin(), numbers.end());

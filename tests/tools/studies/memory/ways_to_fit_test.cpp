@@ -105,7 +105,7 @@ TEST(WaysToFit, ChangesOfRecomputedLayersLeaveNothingOfTheOldChoice) {
       std::vector<Override> overrides = part;
       for (Override& one : difference(scenario, knobs)) overrides.push_back(std::move(one));
       const Training now = load_scenario(kFile, overrides).plan.training;
-      EXPECT_EQ(now.recompute_method, "uniform");
+      EXPECT_EQ(now.recompute_method, RecomputeMethod::Uniform);
       EXPECT_FALSE(now.recompute_fraction.has_value());
       EXPECT_TRUE(now.recompute_layers.empty());
       ++changed;

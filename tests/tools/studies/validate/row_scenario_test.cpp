@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "models/host/host_costs.hpp"
+#include "models/recompute.hpp"
 #include "scenarios/reader/scenario_document.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -241,7 +242,7 @@ TEST(RowScenario, TakesEveryMethodOfFullRecomputation) {
     row["recompute"] = std::string("full (") + method + ", 2 layers)";
     const Training training = scenario_of(row).plan.training;
     EXPECT_EQ(training.recompute, Recompute::Full) << method;
-    EXPECT_EQ(training.recompute_method, method);
+    EXPECT_EQ(word_for(kRecomputeMethods, training.recompute_method), method);
     EXPECT_EQ(training.recompute_num_layers, 2) << method;
   }
 }
@@ -251,12 +252,12 @@ TEST(RowScenario, TakesAFractionOrAListOfRecomputedLayers) {
   row["recompute"] = "full (fraction, 0.5)";
   Training training = scenario_of(row).plan.training;
   EXPECT_EQ(training.recompute, Recompute::Full);
-  EXPECT_EQ(training.recompute_method, "fraction");
+  EXPECT_EQ(training.recompute_method, RecomputeMethod::Fraction);
   EXPECT_EQ(training.recompute_fraction, 0.5);
   row["recompute"] = "full (layers, 0, 3 and 95)";
   training = scenario_of(row).plan.training;
   EXPECT_EQ(training.recompute, Recompute::Full);
-  EXPECT_EQ(training.recompute_method, "layers");
+  EXPECT_EQ(training.recompute_method, RecomputeMethod::Layers);
   EXPECT_EQ(training.recompute_layers, (std::vector<std::int64_t>{0, 3, 95}));
   for (const char* said : {"full (block, many layers)", "full (layers, 1.5)",
                            "full (layers, 1e300)", "full (fraction, 1e999)",
@@ -284,7 +285,7 @@ TEST(RowScenario, SaysWhatSelectiveIsTakenFor) {
   row["parallel"] = {{"tp", 8}, {"dp", 8}, {"zero_stage", 3}};
   const Scenario titan = scenario_of(row);
   EXPECT_EQ(titan.plan.training.recompute, Recompute::Full);
-  EXPECT_EQ(titan.plan.training.recompute_method, "every");
+  EXPECT_EQ(titan.plan.training.recompute_method, RecomputeMethod::Every);
   EXPECT_EQ(titan.plan.training.recompute_num_layers, 2);
   EXPECT_TRUE(assumes(titan, "every second layer is checkpointed"));
 }
