@@ -256,7 +256,6 @@ TEST(RowScenario, TakesAFractionOrAListOfRecomputedLayers) {
   EXPECT_EQ(training.recompute_fraction, 0.5);
   row["recompute"] = "full (layers, 0, 3 and 95)";
   training = scenario_of(row).plan.training;
-  EXPECT_EQ(training.recompute, Recompute::Full);
   EXPECT_EQ(training.recompute_method, RecomputeMethod::Layers);
   EXPECT_EQ(training.recompute_layers, (std::vector<std::int64_t>{0, 3, 95}));
   for (const char* said : {"full (block, many layers)", "full (layers, 1.5)",
