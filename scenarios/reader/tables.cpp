@@ -300,8 +300,7 @@ std::vector<CollectiveOp> chosen_operations() {
 std::vector<std::string> algorithm_names(CollectiveOp op) {
   std::vector<std::string> names{std::string(nccl::kNcclName)};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
-    const bool chosen = algorithm->name() != "step";  // part of a larger collective
-    if (algorithm->op() == op && chosen) names.emplace_back(algorithm->name());
+    if (algorithm->op() == op && !algorithm->is_part()) names.emplace_back(algorithm->name());
   }
   return names;
 }

@@ -98,6 +98,13 @@ class CollectiveAlgorithm {
       std::string_view argument) const;
   // Held for every row by tests/sim/collectives/fluid_stepwise_test.cpp.
   [[nodiscard]] virtual FluidBound fluid_bound(const GroupPlace& place) const;
+  // A message of a larger collective ("step"), which nobody chooses by name.
+  [[nodiscard]] virtual bool is_part() const { return false; }
+  // Members serve the others: another way to train, which only a scenario chooses.
+  [[nodiscard]] virtual bool has_servers() const { return false; }
+  // The textbook's own, with which others of its operation are compared: a ring, or one partner
+  // after the other.
+  [[nodiscard]] virtual bool is_plain() const { return false; }
   // Why it cannot run on this group ("hierarchical needs the same number of ranks on every node"),
   // or nothing.
   [[nodiscard]] virtual std::optional<std::string> refusal(const GroupPlace& place) const = 0;

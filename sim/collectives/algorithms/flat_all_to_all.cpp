@@ -30,6 +30,7 @@ class FlatAllToAll final : public CollectiveAlgorithm {
   explicit FlatAllToAll(bool in_rounds) : in_rounds_(in_rounds) {}
   std::string_view name() const override { return in_rounds_ ? "pairwise" : "direct"; }
   CollectiveOp op() const override { return CollectiveOp::AllToAll; }
+  bool is_plain() const override { return in_rounds_; }
   std::string_view summary() const override {
     return in_rounds_ ? "one partner per round, n-1 rounds"
                       : "all messages at once, one flow per sender";

@@ -35,6 +35,7 @@ class ParameterServer final : public CollectiveAlgorithm {
       : servers_(servers), name_(std::move(name)) {}
   std::string_view name() const override { return name_; }
   CollectiveOp op() const override { return CollectiveOp::AllReduce; }
+  bool has_servers() const override { return true; }
   std::string_view summary() const override {
     return "gradients pushed to k members and pulled back (:k, one if left out; :k-dedicated where "
            "the last k only serve)";

@@ -13,6 +13,7 @@ class RingCollective final : public CollectiveAlgorithm {
                 .all_gather = op != CollectiveOp::ReduceScatter} {}
   std::string_view name() const override { return "ring"; }
   CollectiveOp op() const override { return op_; }
+  bool is_plain() const override { return true; }
   std::string_view summary() const override {
     if (op_ == CollectiveOp::AllGather) return "every member's part goes round a ring";
     if (op_ == CollectiveOp::ReduceScatter) return "sums go round a ring and end at their owners";

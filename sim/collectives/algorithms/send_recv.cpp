@@ -12,6 +12,7 @@ class SendRecv final : public CollectiveAlgorithm {
   explicit SendRecv(bool launches) : launches_(launches) {}
   std::string_view name() const override { return launches_ ? "direct" : "step"; }
   CollectiveOp op() const override { return CollectiveOp::SendRecv; }
+  bool is_part() const override { return !launches_; }
   std::string_view summary() const override {
     return launches_ ? "one message, on the receiver's rail between nodes"
                      : "one message of a collective played step by step: no launch of its own";

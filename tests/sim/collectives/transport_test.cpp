@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "sim/base/error.hpp"
 #include "test_clusters.hpp"
@@ -20,6 +21,23 @@ std::string error_of(const Cluster& cluster, const Call& call,
     return error.what();
   }
   return "";
+}
+
+// An operation has one plain algorithm at most, and a search needs it where it may choose.
+TEST(Registry, OperationsOfASearchHaveAPlainAlgorithm) {
+  std::map<CollectiveOp, int> plain;
+  std::vector<std::string_view> parts, with_servers;
+  for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
+    if (algorithm->is_plain()) ++plain[algorithm->op()];
+    if (algorithm->is_part()) parts.push_back(algorithm->name());
+    if (algorithm->has_servers()) with_servers.push_back(algorithm->name());
+  }
+  EXPECT_EQ(plain, (std::map<CollectiveOp, int>{{CollectiveOp::AllReduce, 1},
+                                                {CollectiveOp::AllGather, 1},
+                                                {CollectiveOp::ReduceScatter, 1},
+                                                {CollectiveOp::AllToAll, 1}}));
+  EXPECT_EQ(parts, (std::vector<std::string_view>{"step"}));
+  EXPECT_EQ(with_servers, (std::vector<std::string_view>{"parameter_server"}));
 }
 
 // Oracle 13.

@@ -152,7 +152,7 @@ std::string CollectiveRow::bottleneck() const {
 std::vector<std::string> study_algorithms(CollectiveOp op) {
   std::vector<std::string> names;
   for (const CollectiveAlgorithm* algorithm : collective_algorithms())
-    if (algorithm->op() == op && algorithm->name() != "step") names.emplace_back(algorithm->name());
+    if (algorithm->op() == op && !algorithm->is_part()) names.emplace_back(algorithm->name());
   names.emplace_back(nccl::kNcclName);
   return names;
 }

@@ -29,6 +29,7 @@ struct Try {
   std::size_t layout = 0;  // index into the best
   std::string what;        // kPlacement or the kind of group
   std::vector<Override> changes;
+  bool plain = false;  // it names the plain algorithm (CollectiveAlgorithm::is_plain)
 };
 
 void apply(TrainingPlan& plan, const Try& change, const std::vector<CollectiveOp>& ops,
@@ -74,7 +75,7 @@ std::vector<std::string> algorithms_of(const std::vector<CollectiveOp>& ops) {
   std::vector<std::string> names{CollectiveChoice::kStandard};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
     const std::string name(algorithm->name());
-    if (algorithm->op() != ops.front() || name == "parameter_server") continue;
+    if (algorithm->op() != ops.front() || algorithm->has_servers()) continue;
     const bool all = std::ranges::all_of(
         ops, [&](CollectiveOp op) { return find_algorithm(op, name) != nullptr; });
     if (all) names.push_back(name);
@@ -121,7 +122,9 @@ void add_algorithms(std::size_t number, const FoundLayout& found, GroupKind kind
     const bool same = std::ranges::all_of(
         ops, [&](CollectiveOp op) { return plan.collectives.of(kind, op) == name; });
     if (same) continue;
-    Try change{.layout = number, .what = group, .changes = {}};
+    const CollectiveAlgorithm* algorithm = find_algorithm(ops.front(), name);
+    const bool plain = algorithm != nullptr && algorithm->is_plain();
+    Try change{.layout = number, .what = group, .changes = {}, .plain = plain};
     for (const CollectiveOp op : ops)
       change.changes.push_back(
           {.path = "collectives." + group + "." + std::string(to_string(op)), .value = name});
@@ -145,12 +148,6 @@ Tries single_changes(const std::vector<FoundLayout>& best) {
       add_algorithms(i, best[i], kind, all);
   }
   return all;
-}
-
-// A ring, or for all_to_all one partner at a time.
-bool is_plain(const Try& change) {
-  return change.what != kPlacement &&
-         (change.changes.front().value == "ring" || change.changes.front().value == "pairwise");
 }
 
 bool gains(double step_time_s, const FoundLayout& found) {
@@ -235,7 +232,7 @@ class Refining {
   void note(Outcome outcome) {
     const Place place{outcome.change->layout, outcome.change->what};
     const double seconds = outcome.found.figures.step_time_s;
-    if (is_plain(*outcome.change)) plain_s_[place] = seconds;
+    if (outcome.change->plain) plain_s_[place] = seconds;
     const auto known = gains_.find(place);
     if (known == gains_.end()) {
       gains_.emplace(place, std::move(outcome));
