@@ -102,6 +102,7 @@ std::vector<Weight> experts(const Architecture& a) {
   constexpr Modules kRouted{&RecomputeModules::experts};
   constexpr Modules kShared{&RecomputeModules::experts, &RecomputeModules::shared_experts};
   std::vector<Weight> weights{{.name = "router",
+                               .part = WeightPart::Router,
                                .inputs = a.hidden,
                                .outputs = a.experts,
                                .vector = a.router_bias ? a.experts : 0,
@@ -131,6 +132,7 @@ std::vector<Weight> layer_weights(const Architecture& a, LayerKind kind) {
                      .units = a.heads,
                      .bias = a.biases,
                      .second_product = 1.0});
+  for (Weight& weight : weights) weight.part = WeightPart::Attention;
   append(weights, kind == LayerKind::Moe
                       ? experts(a)
                       : feed_forward(a, {.up = "up",

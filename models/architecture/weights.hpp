@@ -20,8 +20,11 @@ namespace trainyard {
 // and then over their own tensor group.
 enum class Split : std::uint8_t { Column, Row, None };
 
+enum class WeightPart : std::uint8_t { Attention, Router, FeedForward };
+
 struct Weight {
   std::string_view name = {};  // "query", "key_value", "projection", "up", "down", "router" ...
+  WeightPart part = WeightPart::FeedForward;
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
   Split split = Split::None;

@@ -168,13 +168,11 @@ std::int64_t layer_placeholders(const MemoryOptions& options, std::span<const Pl
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // inputs, parameters
   for (const auto& [kind, parts] : layers) {
     std::int64_t product = 0;  // of matrices that are multiplied together
-    bool attention = true;     // its weights come first, the projection last
     const std::vector<Weight> weights = layer_weights(a, kind);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const Weight& weight = weights[i];
-      const bool here = attention ? parts.attention : parts.ffn;
-      if (weight.name == "projection") attention = false;
-      if (!here || weight.name == "router") continue;  // that is an ordinary product
+      const bool here = weight.part == WeightPart::Attention ? parts.attention : parts.ffn;
+      if (!here || weight.part == WeightPart::Router) continue;  // that is an ordinary product
       product += placeholder(options.division, weight);
       if (i + 1 < weights.size() && weights[i + 1].joined) continue;
       shapes.emplace(weight.inputs, product);

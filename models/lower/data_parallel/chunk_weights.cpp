@@ -82,8 +82,8 @@ std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKin
                                          const LayerParts& parts) {
   const Architecture& a = weights.architecture;
   const std::vector<Weight> matrices = layer_weights(a, kind);
-  const auto projection = std::ranges::find(matrices, "projection", &Weight::name);
-  const auto attention = static_cast<std::size_t>(projection - matrices.begin()) + 1;
+  const auto attention =
+      static_cast<std::size_t>(std::ranges::count(matrices, WeightPart::Attention, &Weight::part));
   const std::span all(matrices);
   Entries entries;
   if (parts.ffn && a.post_norms) entries.push_back(norm_entry(a));

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "models/architecture/flops.hpp"
 #include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 
@@ -73,6 +75,21 @@ TEST(Layers, KindsAddUp) {
 }
 
 // P = 12Lh^2(1 + 13/(12h) + (V+s)/(12Lh)) leaves the final norm out: 2h less than counted.
+// Attention first, then a router where there are experts, then the feed-forward part.
+TEST(Layers, WeightsStandPartByPart) {
+  for (const auto& [name, attention] : {std::pair{"llama3-8b", 3}, {"deepseek-v3", 5}}) {
+    const Architecture a = load_architecture(name);
+    for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
+      if (kind == LayerKind::Moe && !a.has_experts()) continue;
+      const std::vector<Weight> weights = layer_weights(a, kind);
+      EXPECT_TRUE(std::ranges::is_sorted(weights, {}, &Weight::part)) << name;
+      EXPECT_EQ(std::ranges::count(weights, WeightPart::Attention, &Weight::part), attention);
+      EXPECT_EQ(std::ranges::count(weights, WeightPart::Router, &Weight::part),
+                kind == LayerKind::Moe ? 1 : 0);
+    }
+  }
+}
+
 TEST(Parameters, GptFormula) {
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
