@@ -75,7 +75,8 @@ Optimizer load_optimizer(const std::string& name) {
   const Optimizer optimizer{.first_moment_bytes = bytes(root, "first_moment_bytes", 0.0),
                             .second_moment_bytes = bytes(root, "second_moment_bytes", 0.0),
                             .orthogonalisations = root.integer(
-                                "orthogonalisations", {.fallback = 0, .least = 0, .most = 100})};
+                                "orthogonalisations", {.fallback = 0, .least = 0, .most = 100}),
+                            .step = root.text("step", name)};
   file.finish();
   return optimizer;
 }

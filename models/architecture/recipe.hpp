@@ -47,6 +47,7 @@ struct Optimizer {
   // Muon: the momentum of every matrix is made orthogonal by so many Newton-Schulz iterations
   // (Jordan et al. 2024).
   std::int64_t orthogonalisations = 0;
+  std::string step = "adam";  // the name of its step's kernel: of all kinds of Adam "adam"
 
   bool operator==(const Optimizer&) const = default;
 };

@@ -123,7 +123,7 @@ void GradientLowering::optimizer(std::int64_t local_parameters) {
   }
   const double clip = step.clips ? 2.0 * static_cast<double>(held_bytes()) : 0.0;
   const double bytes = optimizer_step_bytes(step.state) + clip;
-  build_.compute(step.name.starts_with("adam") ? "adam" : step.name,
+  build_.compute(step.name,
                  MemoryBound{.kind = MemoryBoundKind::Optimizer,
                              .bytes = std::llround(static_cast<double>(local_parameters) * bytes),
                              .launches = launches(local_parameters)});

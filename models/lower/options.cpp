@@ -132,7 +132,7 @@ EndOptions end_options(const TrainingPlan& plan, const LoweringOptions& known) {
 // ---- gradients and what replicas share
 
 OptimizerOptions optimizer_options(const TrainingPlan& plan) {
-  return {.name = plan.training.optimizer,
+  return {.name = plan.optimizer.step,
           .state = state_recipe(plan),
           .clips = plan.training.gradient_clipping,
           .where = plan.offload.optimizer,

@@ -9,6 +9,7 @@ namespace {
 class GPipe final : public Schedule {
  public:
   [[nodiscard]] std::string_view name() const override { return "gpipe"; }
+  [[nodiscard]] bool is_searched() const override { return false; }
   [[nodiscard]] std::string_view summary() const override {
     return "all forwards, then all backwards in reverse; holds every microbatch";
   }

@@ -47,6 +47,7 @@ class Interleaved1F1B final : public Schedule {
   }
   [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
   [[nodiscard]] bool takes_any_chunks() const override { return true; }
+  [[nodiscard]] bool is_one_f_one_b() const override { return true; }
   [[nodiscard]] bool may_overlap_pairs(std::int64_t /*stages*/) const override { return true; }
 
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {

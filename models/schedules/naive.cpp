@@ -26,6 +26,7 @@ class Naive final : public Schedule {
     return result;
   }
   [[nodiscard]] bool one_microbatch_at_a_time() const override { return true; }
+  [[nodiscard]] bool is_searched() const override { return false; }
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ class OneForwardOneBackward final : public Schedule {
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     return refuse_chunks(name(), shape);
   }
+  [[nodiscard]] bool is_one_f_one_b() const override { return true; }
   // On several stages every block would wait for the whole block of its neighbour.
   [[nodiscard]] bool may_overlap_pairs(std::int64_t stages) const override { return stages == 1; }
   [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,

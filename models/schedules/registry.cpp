@@ -24,6 +24,10 @@ const Schedule* find_schedule(std::string_view name) {
   return nullptr;
 }
 
+const Schedule& one_f_one_b(std::int64_t chunks) {
+  return chunks > 1 ? interleaved_1f1b_schedule() : one_f_one_b_schedule();
+}
+
 namespace {
 
 std::vector<ScheduleStep> with_overlapped_pairs(const std::vector<ScheduleStep>& steps) {

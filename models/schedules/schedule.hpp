@@ -62,11 +62,17 @@ class Schedule {
       const PipelineShape& shape) const;
   // naive: a microbatch enters only when the one before has left (the rank blocks on its sends).
   [[nodiscard]] virtual bool one_microbatch_at_a_time() const { return false; }
+  // 1f1b or interleaved_1f1b: one_f_one_b() of some number of chunks.
+  [[nodiscard]] virtual bool is_one_f_one_b() const { return false; }
+  // A layout search tries it without being asked.
+  [[nodiscard]] virtual bool is_searched() const { return true; }
 };
 
 [[nodiscard]] std::span<const Schedule* const> schedules();
 // nullptr when there is none of that name.
 [[nodiscard]] const Schedule* find_schedule(std::string_view name);
+// 1F1B of so many chunks on a rank: "1f1b" of one, "interleaved_1f1b" of several.
+[[nodiscard]] const Schedule& one_f_one_b(std::int64_t chunks);
 
 // A schedule by name, or a user's own from the file of that name where it ends in ".json" (format:
 // schedule_file.hpp). Empty when there is none of that name; InputError for a file at fault.

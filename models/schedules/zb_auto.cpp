@@ -12,6 +12,7 @@ namespace {
 class ZbAuto final : public Schedule {
  public:
   [[nodiscard]] std::string_view name() const override { return "zb_auto"; }
+  [[nodiscard]] bool is_searched() const override { return false; }
   [[nodiscard]] std::string_view summary() const override {
     return "split backward planned with the steps' times under a limit of activations held";
   }

@@ -7,6 +7,7 @@
 #include "models/frozen.hpp"
 #include "models/operator_devices.hpp"
 #include "models/rank_groups.hpp"
+#include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 
@@ -19,7 +20,8 @@ void check_parallelism(JsonFile& file, const Parallelism& p) {
   const auto refuse = [&](const char* field, const std::string& problem, const char* hint) {
     file.report(std::string("/parallelism/") + field, problem, hint);
   };
-  if (p.schedule != "naive")
+  const Schedule* schedule = find_schedule(p.schedule);
+  if (schedule == nullptr || !schedule->one_microbatch_at_a_time())
     refuse(
         "schedule",
         fmt::format("is {}; a model split by operator_devices has one microbatch in it at a time",

@@ -123,6 +123,14 @@ TEST(State, RecipesAndOptimizers) {
   }
 }
 
+// The kernel of every kind of Adam is Adam's; any other optimizer has one of its own name.
+TEST(State, StepOfAnOptimizer) {
+  for (const char* name : {"adam", "adam_8bit", "adam_16bit_moments"})
+    EXPECT_EQ(load_optimizer(name).step, "adam") << name;
+  for (const char* name : {"sgd", "sgd_momentum", "muon"})
+    EXPECT_EQ(load_optimizer(name).step, name);
+}
+
 TEST(State, TrafficOfAStep) {
   EXPECT_DOUBLE_EQ(optimizer_step_bytes({}), 30.0);
   EXPECT_DOUBLE_EQ(optimizer_step_bytes({.precision = DataType::Fp32}), 28.0);

@@ -329,6 +329,23 @@ TEST(Schedules, ThoseThatMayOverlapPairsAreLegalWithThem) {
                                              "interleaved_1f1b on 4"}));
 }
 
+TEST(Schedules, OneForwardOneBackwardTakesAnyNumberOfChunks) {
+  for (const std::int64_t chunks : {1, 2, 3}) {
+    const Schedule& schedule = one_f_one_b(chunks);
+    EXPECT_TRUE(schedule.is_one_f_one_b()) << chunks;
+    EXPECT_EQ(schedule.refusal({.stages = 4, .microbatches = 8, .chunks = chunks}), std::nullopt);
+  }
+  std::vector<std::string_view> alike, one_at_a_time, unsearched;
+  for (const Schedule* schedule : schedules()) {
+    if (schedule->is_one_f_one_b()) alike.push_back(schedule->name());
+    if (schedule->one_microbatch_at_a_time()) one_at_a_time.push_back(schedule->name());
+    if (!schedule->is_searched()) unsearched.push_back(schedule->name());
+  }
+  EXPECT_EQ(alike, (std::vector<std::string_view>{"1f1b", "interleaved_1f1b"}));
+  EXPECT_EQ(one_at_a_time, (std::vector<std::string_view>{"naive"}));
+  EXPECT_EQ(unsearched, (std::vector<std::string_view>{"naive", "gpipe", "zb_auto"}));
+}
+
 TEST(Schedules, Refusals) {
   const Schedule& interleaved = named("interleaved_1f1b");
   EXPECT_EQ(*interleaved.refusal({.stages = 4, .microbatches = 8}),

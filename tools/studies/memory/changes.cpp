@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "models/schedules/schedule.hpp"
 #include "scenarios/reader/tables.hpp"
 
 namespace trainyard {
@@ -68,10 +69,15 @@ bool trade(Knobs& knobs, std::int64_t Parallelism::*dimension) {
   return true;
 }
 
+bool is_one_f_one_b(const Parallelism& p) {
+  const Schedule* schedule = find_schedule(p.schedule);
+  return schedule != nullptr && schedule->is_one_f_one_b();
+}
+
 bool one_chunk(Knobs& knobs) {
   Parallelism& p = knobs.parallelism;
-  if (p.schedule != "interleaved_1f1b" || p.interleave == 1) return false;
-  p.schedule = "1f1b";
+  if (!is_one_f_one_b(p) || p.interleave == 1) return false;
+  p.schedule = one_f_one_b(1).name();
   p.interleave = 1;
   return true;
 }
@@ -79,16 +85,20 @@ bool one_chunk(Knobs& knobs) {
 // Schedules that give a microbatch's activations back sooner, at the cost of bubbles.
 bool controlled_schedule(Knobs& knobs, const char* name) {
   Parallelism& p = knobs.parallelism;
-  if (p.pipeline == 1 || (p.schedule != "1f1b" && p.schedule != "interleaved_1f1b")) return false;
+  if (p.pipeline == 1 || !is_one_f_one_b(p)) return false;
   p.schedule = name;
   p.interleave = 2;
   return true;
 }
 
+// The same step with smaller moments.
 bool smaller_states(Knobs& knobs, const std::string& name) {
-  std::string& now = knobs.training.optimizer;
-  if (now != "adam" && !(now == "adam_16bit_moments" && name == "adam_8bit")) return false;
-  now = name;
+  const auto moments = [](const Optimizer& o) {
+    return o.first_moment_bytes + o.second_moment_bytes;
+  };
+  const Optimizer now = load_optimizer(knobs.training.optimizer), next = load_optimizer(name);
+  if (next.step != now.step || moments(next) >= moments(now)) return false;
+  knobs.training.optimizer = name;
   return true;
 }
 

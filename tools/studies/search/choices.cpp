@@ -59,12 +59,6 @@ std::int64_t split_layers(const TrainingPlan& plan) {
          std::int64_t{p.loss_in_split};
 }
 
-bool is_usual(const Schedule& schedule) {
-  constexpr std::array<std::string_view, 5> kNot{"naive", "gpipe", "1f1b", "interleaved_1f1b",
-                                                 "zb_auto"};
-  return std::ranges::find(kNot, schedule.name()) == kNot.end();
-}
-
 }  // namespace
 
 Choices::Choices(const TrainingPlan& plan, std::int64_t gpus_per_node,
@@ -129,13 +123,14 @@ std::vector<ScheduleChoice> Choices::schedules(const TrainingPlan& plan) const {
     return all;
   }
   for (const std::int64_t count : named_chunks.value_or(even))
-    all.push_back({count > 1 ? "interleaved_1f1b" : "1f1b", count});
+    all.push_back({std::string(one_f_one_b(count).name()), count});
   if (stages == 1) return all;
   for (const Schedule* schedule : trainyard::schedules()) {
+    if (schedule->is_one_f_one_b() || !schedule->is_searched()) continue;
     const std::int64_t chunks = schedule->usual_chunks();
     const bool wanted =
         !named_chunks || std::ranges::find(*named_chunks, chunks) != named_chunks->end();
-    if (is_usual(*schedule) && wanted) all.push_back({std::string(schedule->name()), chunks});
+    if (wanted) all.push_back({std::string(schedule->name()), chunks});
   }
   return all;
 }

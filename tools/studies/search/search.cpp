@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "tools/studies/search/candidates.hpp"
 #include "tools/studies/search/refine.hpp"
@@ -185,8 +186,8 @@ std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std:
 // fits and is not far from the best.
 bool is_plain(const Layout& layout, const Scenario& scenario) {
   const Parallelism& p = layout.plan.parallelism;
-  return layout.plan.training.micro_batch_size == 1 && p.schedule == "1f1b" && p.zero_stage <= 1 &&
-         p.context == scenario.plan.parallelism.context;
+  return layout.plan.training.micro_batch_size == 1 && p.schedule == one_f_one_b(1).name() &&
+         p.zero_stage <= 1 && p.context == scenario.plan.parallelism.context;
 }
 
 // How far a layout is from the one that the scenario names: doublings and halvings of its sizes,
@@ -341,7 +342,7 @@ std::string layout_name(const Layout& layout) {
                                                                        : "full";
   std::string text = fmt::format("TP {}, PP {}", p.tensor, p.pipeline);
   if (p.interleave > 1) text += fmt::format(" x {}", p.interleave);
-  if (p.schedule != (p.interleave > 1 ? "interleaved_1f1b" : "1f1b")) text += " " + p.schedule;
+  if (p.schedule != one_f_one_b(p.interleave).name()) text += " " + p.schedule;
   if (p.context > 1) text += fmt::format(", CP {}", p.context);
   if (p.expert > 1) text += fmt::format(", EP {}", p.expert);
   if (layout.plan.architecture.has_experts() && p.tensor > 1)
@@ -354,8 +355,11 @@ std::string layout_name(const Layout& layout) {
 std::string row_name(const Layout& layout) {
   Layout row = layout;
   Parallelism& p = row.plan.parallelism;
-  if (p.schedule == "interleaved_1f1b") p.schedule = "1f1b";
-  if (p.schedule == "1f1b") p.interleave = 1;
+  const Schedule* schedule = find_schedule(p.schedule);
+  if (schedule != nullptr && schedule->is_one_f_one_b()) {
+    p.schedule = one_f_one_b(1).name();
+    p.interleave = 1;
+  }
   return layout_name(row);
 }
 
