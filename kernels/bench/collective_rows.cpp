@@ -7,6 +7,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
 
 namespace trainyard::bench {
 
@@ -16,12 +17,13 @@ using Json = nlohmann::ordered_json;
 
 Json row_json(const CollectiveRun& run, const CollectiveRow& row) {
   const double algbw = static_cast<double>(row.bytes) / row.time_us * 1e-3;
-  return {{"op", run.op},
+  const double factor = bus_bandwidth_factor(run.op, static_cast<std::uint64_t>(run.ranks));
+  return {{"op", word_for(kCollectiveOperations, run.op)},
           {"dtype", "float"},
           {"size_bytes", row.bytes},
           {"time_us", row.time_us},
           {"algbw_GBps", algbw},
-          {"busbw_GBps", algbw * bus_factor(run.op, run.ranks)},
+          {"busbw_GBps", run.ranks > 1 ? algbw * factor : 0.0},
           {"in_place", row.in_place}};
 }
 
@@ -32,7 +34,7 @@ Json run_json(const CollectiveRun& run) {
   if (!run.forced.empty()) notes.push_back("forced: " + run.forced);
   return {{"file",
            run.forced.empty() ? "trainyard-profile-nccl" : "trainyard-profile-nccl, " + run.forced},
-          {"op", run.op},
+          {"op", word_for(kCollectiveOperations, run.op)},
           {"gpu", run.gpu},
           {"ranks", run.ranks},
           {"nodes", run.nodes},
@@ -43,20 +45,6 @@ Json run_json(const CollectiveRun& run) {
 }
 
 }  // namespace
-
-const std::vector<std::string>& collective_operations() {
-  static const std::vector<std::string> operations = {
-      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "send_recv"};
-  return operations;
-}
-
-double bus_factor(std::string_view op, std::int64_t ranks) {
-  TY_CHECK(ranks > 0, ranks);
-  const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  if (op == "all_reduce") return 2.0 * others;
-  if (op == "all_gather" || op == "reduce_scatter" || op == "alltoall") return others;
-  return 1.0;
-}
 
 std::vector<std::int64_t> size_steps(std::int64_t least, std::int64_t most, std::int64_t factor) {
   TY_CHECK(least > 0 && factor > 1, least, factor);

@@ -1,7 +1,7 @@
 // What the NCCL profiler writes: the schema of collective profiles, as `trainyard import
 // nccl-tests` does, so that `trainyard collective --profile` reads both.
 //
-//   CollectiveRun run{.op = "all_reduce", .gpu = "NVIDIA H200", .ranks = 8, .nodes = 1};
+//   CollectiveRun run{.op = CollectiveOp::AllReduce, .gpu = "NVIDIA H200", .ranks = 8, .nodes = 1};
 //   run.rows.push_back({.bytes = 1048576, .time_us = 23.9});
 //   write_file("nccl.json", collective_json({run}, provenance).dump(1));
 #pragma once
@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "sim/base/words.hpp"
+#include "sim/workload/call.hpp"
 
 namespace trainyard::bench {
 
@@ -21,7 +23,7 @@ struct CollectiveRow {
 };
 
 struct CollectiveRun {
-  std::string op;  // of collective_operations
+  CollectiveOp op = CollectiveOp::AllReduce;
   std::string gpu;
   std::int64_t ranks = 0;
   std::int64_t nodes = 1;
@@ -30,12 +32,15 @@ struct CollectiveRun {
   std::vector<CollectiveRow> rows;
 };
 
-[[nodiscard]] const std::vector<std::string>& collective_operations();
-
-// busbw / algbw of an operation (nccl-tests, doc/PERFORMANCE.md): all_reduce 2(n-1)/n; all_gather,
-// reduce_scatter and alltoall (n-1)/n; broadcast, reduce and send_recv 1. all_reduce, 8
-// ranks: 1.75.
-[[nodiscard]] double bus_factor(std::string_view op, std::int64_t ranks);
+// As nccl-tests name them.
+inline constexpr Words<CollectiveOp, 7> kCollectiveOperations{
+    {{CollectiveOp::AllReduce, "all_reduce"},
+     {CollectiveOp::AllGather, "all_gather"},
+     {CollectiveOp::ReduceScatter, "reduce_scatter"},
+     {CollectiveOp::Broadcast, "broadcast"},
+     {CollectiveOp::Reduce, "reduce"},
+     {CollectiveOp::AllToAll, "alltoall"},
+     {CollectiveOp::SendRecv, "send_recv"}}};
 
 // From the least to the most, each `factor` times the last: 8, 16 ... 8589934592 has 31.
 [[nodiscard]] std::vector<std::int64_t> size_steps(std::int64_t least, std::int64_t most,

@@ -57,7 +57,7 @@ CommandLine<CollectiveOptions> read_collective_options(int count, char** values)
   app.add_option("--out", options.out, "The profile to write (JSON)")->required();
   app.add_option("--op", options.operations, "Only these operations")
       ->delimiter(',')
-      ->check(CLI::IsMember(collective_operations()));
+      ->check(CLI::IsMember(all_words<kCollectiveOperations>()));
   app.add_option("--min", options.least, "Least size")->capture_default_str();
   app.add_option("--max", options.most, "Largest size")->capture_default_str();
   app.add_option("--factor", options.factor, "From one size to the next")
@@ -69,7 +69,7 @@ CommandLine<CollectiveOptions> read_collective_options(int count, char** values)
   app.add_option("--id-file", options.id_file, "On a shared file system, for several nodes");
   line.exit_code = parsed(app, count, values);
   if (line.exit_code) return line;
-  if (options.operations.empty()) options.operations = collective_operations();
+  if (options.operations.empty()) options.operations = all_words<kCollectiveOperations>();
   (void)read_bytes("--min", options.least);
   (void)read_bytes("--max", options.most);
   return line;

@@ -135,7 +135,7 @@ class Node {
 
   // Microseconds of one operation of that many bytes: of the slowest rank of this node, back to
   // back, the median of some repeats.
-  [[nodiscard]] double time_us(const std::string& op, std::int64_t bytes) const {
+  [[nodiscard]] double time_us(CollectiveOp op, std::int64_t bytes) const {
     const int iterations = bytes > large_bytes ? large_iterations : small_iterations;
     for (int i = 0; i < warm_ups; ++i) queue(op, bytes, ncclFloat32);
     wait();
@@ -157,7 +157,7 @@ class Node {
   }
 
   // Every rank sends bytes of the value number + 1; what must arrive is known.
-  void verify(const std::string& op) const {
+  void verify(CollectiveOp op) const {
     const std::int64_t block = 4096;
     const std::int64_t bytes = block * ranks();
     for_each([&](const Rank& r) {
@@ -170,24 +170,34 @@ class Node {
       for (int other = 0; other < ranks(); ++other) {
         const int expected = expected_byte(op, r.number, other);
         if (expected < 0) continue;
-        const std::int64_t at = op == "reduce_scatter" ? 0 : other * block + block / 2;
+        const std::int64_t at = op == CollectiveOp::ReduceScatter ? 0 : other * block + block / 2;
         unsigned char got = 0;
         check(cudaMemcpy(&got, r.receive.at(at), 1, cudaMemcpyDeviceToHost), "reading a result");
         if (got != expected)
-          throw RunError(fmt::format("{}: rank {} holds {} in block {}, not {}", op, r.number, got,
-                                     other, expected));
+          throw RunError(fmt::format("{}: rank {} holds {} in block {}, not {}",
+                                     word_for(kCollectiveOperations, op), r.number, got, other,
+                                     expected));
       }
   }
 
  private:
   // The value in a rank's block `other`; -1: this rank receives nothing there.
-  [[nodiscard]] int expected_byte(const std::string& op, int rank, int other) const {
+  [[nodiscard]] int expected_byte(CollectiveOp op, int rank, int other) const {
     const int n = ranks();
-    if (op == "all_reduce" || op == "reduce_scatter") return n * (n + 1) / 2 % 256;
-    if (op == "all_gather" || op == "alltoall") return other + 1;
-    if (op == "broadcast") return 1;
-    if (op == "reduce") return rank == 0 ? n * (n + 1) / 2 % 256 : -1;
-    return (rank + n - 1) % n + 1;  // send_recv: from the rank before
+    switch (op) {
+      case CollectiveOp::AllReduce:
+      case CollectiveOp::ReduceScatter:
+        return n * (n + 1) / 2 % 256;
+      case CollectiveOp::AllGather:
+      case CollectiveOp::AllToAll:
+        return other + 1;
+      case CollectiveOp::Broadcast:
+        return 1;
+      case CollectiveOp::Reduce:
+        return rank == 0 ? n * (n + 1) / 2 % 256 : -1;
+      default:
+        return (rank + n - 1) % n + 1;  // send_recv: from the rank before
+    }
   }
 
   static void record(const Event& event, const Rank& r) {
@@ -220,29 +230,32 @@ class Node {
     }
   }
 
-  void call(const std::string& op, const Rank& r, std::size_t count, ncclDataType_t type) const {
+  void call(CollectiveOp op, const Rank& r, std::size_t count, ncclDataType_t type) const {
     const ncclComm_t c = r.communicator.get();
     const cudaStream_t s = r.stream.get();
     const std::size_t block = count / static_cast<std::size_t>(ranks());
     const void* from = r.send.get();
     void* into = r.receive.get();
-    if (op == "all_reduce")
-      check(ncclAllReduce(from, into, count, type, ncclSum, c, s), op);
-    else if (op == "all_gather")
-      check(ncclAllGather(from, into, block, type, c, s), op);
-    else if (op == "reduce_scatter")
-      check(ncclReduceScatter(from, into, block, type, ncclSum, c, s), op);
-    else if (op == "broadcast")
-      check(ncclBroadcast(from, into, count, type, 0, c, s), op);
-    else if (op == "reduce")
-      check(ncclReduce(from, into, count, type, ncclSum, 0, c, s), op);
-    else if (op == "alltoall")
-      exchange(r, block, type, 0, ranks() - 1);
-    else
-      exchange(r, count, type, 1, 1);
+    const std::string_view doing = word_for(kCollectiveOperations, op);
+    switch (op) {
+      case CollectiveOp::AllReduce:
+        return check(ncclAllReduce(from, into, count, type, ncclSum, c, s), doing);
+      case CollectiveOp::AllGather:
+        return check(ncclAllGather(from, into, block, type, c, s), doing);
+      case CollectiveOp::ReduceScatter:
+        return check(ncclReduceScatter(from, into, block, type, ncclSum, c, s), doing);
+      case CollectiveOp::Broadcast:
+        return check(ncclBroadcast(from, into, count, type, 0, c, s), doing);
+      case CollectiveOp::Reduce:
+        return check(ncclReduce(from, into, count, type, ncclSum, 0, c, s), doing);
+      case CollectiveOp::AllToAll:
+        return exchange(r, block, type, 0, ranks() - 1);
+      default:
+        return exchange(r, count, type, 1, 1);
+    }
   }
 
-  void queue(const std::string& op, std::int64_t bytes, ncclDataType_t type) const {
+  void queue(CollectiveOp op, std::int64_t bytes, ncclDataType_t type) const {
     const auto count = static_cast<std::size_t>(bytes / (type == ncclFloat32 ? 4 : 1));
     check(ncclGroupStart(), "queueing");
     for (const Rank& r : ranks_) call(op, r, count, type);
@@ -266,7 +279,8 @@ std::vector<CollectiveRun> measure_all(const CollectiveOptions& options, const s
   std::vector<CollectiveRun> runs;
   const auto sizes = size_steps(read_bytes("--min", options.least),
                                 read_bytes("--max", options.most), options.factor);
-  for (const std::string& op : options.operations) {
+  for (const auto& [op, word] : kCollectiveOperations) {
+    if (std::ranges::find(options.operations, word) == options.operations.end()) continue;
     node.verify(op);
     CollectiveRun run{.op = op,
                       .gpu = gpu,
@@ -278,7 +292,7 @@ std::vector<CollectiveRun> measure_all(const CollectiveOptions& options, const s
     for (const std::int64_t bytes : sizes) {
       // Blocks of all ranks must be whole floats.
       if (bytes < 4 * node.ranks()) continue;
-      if (isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\033[K{} {} {} B", forced, op, bytes);
+      if (isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\033[K{} {} {} B", forced, word, bytes);
       run.rows.push_back({.bytes = bytes, .time_us = node.time_us(op, bytes), .in_place = false});
     }
     if (node.place().node == 0) runs.push_back(std::move(run));
