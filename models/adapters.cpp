@@ -1,55 +1,47 @@
 #include "models/adapters.hpp"
 
-#include <algorithm>
-
 namespace trainyard {
 
 namespace {
 
 struct Target {
-  std::string name;
+  bool AdapterTargets::*target;
+  std::string_view kernel;
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
   bool row_parallel = false;
 };
 
 std::vector<Target> targets(const Architecture& a, LayerKind kind) {
-  std::vector<Target> all = {{"query", a.hidden, a.query_width()},
-                             {"key", a.hidden, a.kv_width()},
-                             {"value", a.hidden, a.kv_width()},
-                             {"projection", a.output_width(), a.hidden, true}};
+  using T = AdapterTargets;
+  std::vector<Target> all = {{&T::query, "qkv", a.hidden, a.query_width()},
+                             {&T::key, "qkv", a.hidden, a.kv_width()},
+                             {&T::value, "qkv", a.hidden, a.kv_width()},
+                             {&T::projection, "projection", a.output_width(), a.hidden, true}};
   if (kind == LayerKind::Moe) return all;
-  if (a.gated_ffn) all.push_back({"gate", a.hidden, a.ffn});
-  all.push_back({"up", a.hidden, a.ffn});
-  all.push_back({"down", a.ffn, a.hidden, true});
+  if (a.gated_ffn) all.push_back({&T::gate, "ffn_up", a.hidden, a.ffn});
+  all.push_back({&T::up, "ffn_up", a.hidden, a.ffn});
+  all.push_back({&T::down, "ffn_down", a.ffn, a.hidden, true});
   return all;
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 }  // namespace
-
-std::vector<std::string> adapter_target_names() {
-  return {"query", "key", "value", "projection", "gate", "up", "down"};
-}
 
 std::vector<Adapter> layer_adapters(const Architecture& a, const Training& training,
                                     std::int64_t tensor, LayerKind kind) {
   std::vector<Adapter> adapters;
   if (training.lora_rank == 0) return adapters;
-  for (const Target& target : targets(a, kind)) {
-    if (!contains(training.lora_targets, target.name)) continue;
-    adapters.push_back({.target = target.name,
-                        .inputs = target.row_parallel ? target.inputs / tensor : target.inputs,
-                        .outputs = target.row_parallel ? target.outputs : target.outputs / tensor,
+  for (const Target& one : targets(a, kind)) {
+    if (!(training.lora_targets.*one.target)) continue;
+    adapters.push_back({.target = std::string(word_for(kAdapterTargets, one.target)),
+                        .kernel = one.kernel,
+                        .row_parallel = one.row_parallel,
+                        .inputs = one.row_parallel ? one.inputs / tensor : one.inputs,
+                        .outputs = one.row_parallel ? one.outputs : one.outputs / tensor,
                         .rank = training.lora_rank});
   }
   return adapters;
 }
-
-bool AdapterSet::on(const std::string& target) const { return contains(targets, target); }
 
 AdapterSet adapter_set(const Architecture& architecture, const Training& training,
                        std::int64_t tensor) {

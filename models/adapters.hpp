@@ -11,23 +11,34 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/plan.hpp"
+#include "sim/base/words.hpp"
 
 namespace trainyard {
 
 // One adapter on one tensor rank.
 struct Adapter {
-  std::string target;        // "query"
+  std::string target;            // "query"
+  std::string_view kernel = {};  // "qkv": of the product that its matrix is part of
+  bool row_parallel = false;
   std::int64_t inputs = 0;   // of this rank: divided for row-parallel matrices
   std::int64_t outputs = 0;  // of this rank: divided for column-parallel matrices
   std::int64_t rank = 0;
   [[nodiscard]] std::int64_t parameters() const { return rank * (inputs + outputs); }
 };
 
-// The matrices of a layer that can have one: query, key, value, projection, gate, up, down.
-[[nodiscard]] std::vector<std::string> adapter_target_names();
+inline constexpr Words<bool AdapterTargets::*, 7> kAdapterTargets{
+    {{&AdapterTargets::query, "query"},
+     {&AdapterTargets::key, "key"},
+     {&AdapterTargets::value, "value"},
+     {&AdapterTargets::projection, "projection"},
+     {&AdapterTargets::gate, "gate"},
+     {&AdapterTargets::up, "up"},
+     {&AdapterTargets::down, "down"}}};
+
 // Of one layer of one of `tensor` ranks; empty without adapters. A layer without a gate has none,
 // one with experts has those of its attention alone: experts, router and shared experts stay
 // frozen.
@@ -37,7 +48,7 @@ struct Adapter {
 // The adapters of one tensor rank's layers, and how the frozen matrices beside them are kept.
 struct AdapterSet {
   std::int64_t rank = 0;  // 0: there are none
-  std::vector<std::string> targets = {};
+  AdapterTargets targets = {};
   std::vector<Adapter> dense = {};    // of a layer without experts
   std::vector<Adapter> experts = {};  // of a layer with experts
   double frozen_bytes = 0.0;          // of a number of those matrices (frozen_bytes)
@@ -46,7 +57,6 @@ struct AdapterSet {
   [[nodiscard]] const std::vector<Adapter>& of(LayerKind kind) const {
     return kind == LayerKind::Moe ? experts : dense;
   }
-  [[nodiscard]] bool on(const std::string& target) const;
 };
 [[nodiscard]] AdapterSet adapter_set(const Architecture& architecture, const Training& training,
                                      std::int64_t tensor);

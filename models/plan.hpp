@@ -137,8 +137,7 @@ struct Training {
   DataType precision = DataType::Bf16;           // of weights and activations: bf16, fp16 or fp32
   DataType gradient_precision = DataType::Fp32;  // of accumulation and of the wire
   Recompute recompute = Recompute::None;
-  // Selective: which modules, in Megatron-LM's words (models/recompute.hpp).
-  std::vector<std::string> recompute_modules = {"core_attn"};
+  RecomputeModules recompute_modules = {};  // of Selective
   // Full: which layers and how many to a checkpoint (models/recompute.hpp).
   RecomputeMethod recompute_method = RecomputeMethod::Uniform;
   std::int64_t recompute_num_layers = 1;            // of uniform, block and every
@@ -148,8 +147,7 @@ struct Training {
   std::string optimizer = "adam";   // models/optimizers: bytes of its state, traffic of its step
   // Low-rank adapters on frozen weights (models/adapters.hpp); rank 0: every weight is trained.
   std::int64_t lora_rank = 0;
-  std::vector<std::string> lora_targets = {"query", "key", "value", "projection",
-                                           "gate",  "up",  "down"};
+  AdapterTargets lora_targets = {};
   FrozenFormat frozen_weights = FrozenFormat::AsTrained;  // of the layers' matrices, with adapters
   // Whose weights are not trained at all (models/frozen.hpp).
   std::vector<std::int64_t> frozen_layers = {};

@@ -1,27 +1,13 @@
 #include "models/recompute.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
-#include <utility>
 
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
 namespace {
-
-constexpr std::array<std::pair<std::string_view, bool RecomputeModules::*>, 8> kModules = {{
-    {"core_attn", &RecomputeModules::core},
-    {"layernorm", &RecomputeModules::norms},
-    {"mlp", &RecomputeModules::feed_forward},
-    {"moe", &RecomputeModules::experts},
-    {"moe_act", &RecomputeModules::expert_activation},
-    {"shared_experts", &RecomputeModules::shared_experts},
-    {"mla_up_proj", &RecomputeModules::latent_up},
-    {"second_products", &RecomputeModules::second_products},
-}};
 
 // A fraction that is k / n of n layers is k of them, whatever the last bit of the product says.
 std::int64_t layers_of_fraction(double fraction, std::int64_t layers) {
@@ -83,23 +69,6 @@ std::vector<bool> recomputed_layers(const TrainingPlan& plan) {
     all.insert(all.end(), chosen.begin(), chosen.end());
   }
   return all;
-}
-
-std::vector<std::string> recompute_module_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, member] : kModules) names.emplace_back(name);
-  return names;
-}
-
-RecomputeModules recompute_modules(const Training& training) {
-  RecomputeModules modules{.core = false};
-  for (const std::string& name : training.recompute_modules) {
-    const auto* module = std::find_if(kModules.begin(), kModules.end(),
-                                      [&](const auto& entry) { return entry.first == name; });
-    TY_CHECK(module != kModules.end(), name);
-    modules.*(module->second) = true;
-  }
-  return modules;
 }
 
 }  // namespace trainyard

@@ -19,7 +19,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "models/plan.hpp"
@@ -33,6 +32,17 @@ inline constexpr Words<RecomputeMethod, 5> kRecomputeMethods{
      {RecomputeMethod::Every, "every"},
      {RecomputeMethod::Fraction, "fraction"},
      {RecomputeMethod::Layers, "layers"}}};
+
+// In Megatron-LM's words.
+inline constexpr Words<bool RecomputeModules::*, 8> kRecomputeModules{
+    {{&RecomputeModules::core, "core_attn"},
+     {&RecomputeModules::norms, "layernorm"},
+     {&RecomputeModules::feed_forward, "mlp"},
+     {&RecomputeModules::experts, "moe"},
+     {&RecomputeModules::expert_activation, "moe_act"},
+     {&RecomputeModules::shared_experts, "shared_experts"},
+     {&RecomputeModules::latent_up, "mla_up_proj"},
+     {&RecomputeModules::second_products, "second_products"}}};
 
 // Consecutive layers of a chunk. `again`: they keep the first one's input and are computed again
 // together; else each keeps what its modules keep.
@@ -56,10 +66,5 @@ struct LayerSpan {
 // Is a layer computed again as a whole? One entry for each layer of the model, then for each of
 // multi-token prediction.
 [[nodiscard]] std::vector<bool> recomputed_layers(const TrainingPlan& plan);
-
-// "core_attn" and its like; what the scenario reader offers.
-[[nodiscard]] std::vector<std::string> recompute_module_names();
-// REQUIRES: the names are known.
-[[nodiscard]] RecomputeModules recompute_modules(const Training& training);
 
 }  // namespace trainyard

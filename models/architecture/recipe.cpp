@@ -1,23 +1,19 @@
 #include "models/architecture/recipe.hpp"
 
-#include <array>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/words.hpp"
 
 namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DataType>, 4> kTypes = {{
-    {"fp32", DataType::Fp32},
-    {"bf16", DataType::Bf16},
-    {"fp16", DataType::Fp16},
-    {"fp8", DataType::Fp8},
-}};
+constexpr Words<DataType, 4> kTypes{{{DataType::Fp32, "fp32"},
+                                     {DataType::Bf16, "bf16"},
+                                     {DataType::Fp16, "fp16"},
+                                     {DataType::Fp8, "fp8"}}};
 
 double bytes(JsonObject& object, std::string_view key, double fallback) {
   return object.number(key, {.fallback = fallback, .least = 0.0, .most = 64.0});
@@ -30,13 +26,7 @@ std::optional<double> optional_bytes(JsonObject& object, std::string_view key) {
 
 std::optional<DataType> optional_type(JsonObject& object, std::string_view key) {
   if (!object.has(key)) return std::nullopt;
-  std::vector<std::string> names;
-  for (const auto& [name, type] : kTypes) names.emplace_back(name);
-  const std::string word = object.choice(key, names);
-  for (const auto& [name, type] : kTypes) {
-    if (name == word) return type;
-  }
-  return std::nullopt;
+  return value_of(kTypes, object.choice(key, all_words<kTypes>()));
 }
 
 // What is said for people, not for the program.

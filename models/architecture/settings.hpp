@@ -27,6 +27,19 @@ struct RecomputeModules {
   // every second product are kept (queries, values, gate, down), and of attention; all else is
   // computed again: norms, keys, the projection, up, the activation.
   bool second_products = false;
+  bool operator==(const RecomputeModules&) const = default;
+};
+
+// The matrices of a layer that have adapters (models/adapters.hpp).
+struct AdapterTargets {
+  bool query = true;
+  bool key = true;
+  bool value = true;
+  bool projection = true;
+  bool gate = true;
+  bool up = true;
+  bool down = true;
+  bool operator==(const AdapterTargets&) const = default;
 };
 
 // Flash computes attention in one kernel and keeps one number per row (the log-sum-exp).

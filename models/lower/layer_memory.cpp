@@ -140,14 +140,15 @@ std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, st
   const Architecture& a = options.division.architecture;
   if (a.latent()) return 0;  // its latents are inputs of norms as well
   const ActivationQuery& query = options.query;
-  const auto has = [&](const char* name) { return trained && adapters.on(name); };
+  const AdapterTargets on = adapters.targets;
+  const bool attention = trained && (on.query || on.key || on.value);
   const bool rebuilt = options.rebuilds_modules;
   const std::int64_t region = query.sequence_parallel ? query.tensor : 1;
   std::int64_t columns = trained ? adapters.rank * std::ssize(adapters.of(kind)) : 0;
-  if (!rebuilt && !has("query") && !has("key") && !has("value")) columns -= a.hidden / region;
+  if (!rebuilt && !attention) columns -= a.hidden / region;
   const bool dense = kind == LayerKind::Dense;
-  if (dense && !rebuilt && !has("gate") && !has("up")) columns -= a.hidden / region;
-  if (dense && !rebuilt && !has("down")) columns -= a.ffn / query.tensor;
+  if (dense && !rebuilt && !(trained && (on.gate || on.up))) columns -= a.hidden / region;
+  if (dense && !rebuilt && !(trained && on.down)) columns -= a.ffn / query.tensor;
   const std::int64_t tokens = query.micro_batch * query.sequence_length / query.context;
   const std::int64_t kept =
       columns * tokens * static_cast<std::int64_t>(element_bytes(query.precision));

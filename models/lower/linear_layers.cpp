@@ -10,17 +10,10 @@ namespace trainyard {
 
 namespace {
 
-// The kernel of several matrices that are multiplied at once, by its name.
-std::string_view kernel_of(const Adapter& adapter) {
-  if (adapter.target == "projection") return "projection";
-  if (adapter.target == "down") return "ffn_down";
-  return adapter.target == "gate" || adapter.target == "up" ? "ffn_up" : "qkv";
-}
-
 template <class Visit>
 void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, const Visit& visit) {
   for (const Adapter& adapter : adapters)
-    if (kernel_of(adapter) == kernel) visit(adapter);
+    if (adapter.kernel == kernel) visit(adapter);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ LayerOptions layer_options(const TrainingPlan& plan) {
                       .places = p.expert,
                       .tensor = p.expert_tensor_size(),
                       .products_in_8_bits = plan.recipe.products == DataType::Fp8},
-          .again = t.recompute == Recompute::Selective ? recompute_modules(t)
+          .again = t.recompute == Recompute::Selective ? t.recompute_modules
                                                        : RecomputeModules{.core = false},
           .stops_early =
               plan.streaming.recompute_stops_early && alone && t.recompute == Recompute::Full};
@@ -72,7 +72,7 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .micro_batch = plan.training.micro_batch_size,
           .sequence_length = plan.training.sequence_length,
           .recompute = plan.training.recompute,
-          .modules = recompute_modules(plan.training),
+          .modules = plan.training.recompute_modules,
           .attention = plan.training.attention,
           .precision = plan.training.precision,
           .expert_tensor = plan.parallelism.expert_tensor_size(),
@@ -243,8 +243,8 @@ MemoryOptions memory_options(const TrainingPlan& plan) {
       .division = weight_division(plan),
       .query = activation_query(plan),
       .adapters = adapter_set(plan.architecture, t, plan.parallelism.tensor),
-      .rebuilds_modules = t.recompute == Recompute::Selective &&
-                          t.recompute_modules != std::vector<std::string>{"core_attn"},
+      .rebuilds_modules =
+          t.recompute == Recompute::Selective && t.recompute_modules != RecomputeModules{},
       .row_copies = static_cast<double>(plan.framework.expert_row_copies) / 2.0 * (there + back),
       .placeholders = plan.framework.gradient_placeholders && t.lora_rank == 0 &&
                       t.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3};

@@ -17,10 +17,8 @@ std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind)
   if (!options.weights.adapters.any())
     return layer_shard(division.architecture, division.tensor, {.kind = kind}).replicated;
   std::int64_t sum = 0;
-  for (const Adapter& adapter : options.weights.adapters.of(kind)) {
-    const bool row = adapter.target == "projection" || adapter.target == "down";
-    sum += adapter.rank * (row ? adapter.outputs : adapter.inputs);
-  }
+  for (const Adapter& adapter : options.weights.adapters.of(kind))
+    sum += adapter.rank * (adapter.row_parallel ? adapter.outputs : adapter.inputs);
   return sum;
 }
 

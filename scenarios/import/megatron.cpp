@@ -388,7 +388,7 @@ class Launch {
     if (said.empty()) return;
     for (char& letter : said)
       if (letter != '_' && (letter < 'a' || letter > 'z')) letter = ' ';
-    const std::vector<std::string> known = recompute_module_names();
+    const std::vector<std::string> known = all_words<kRecomputeModules>();
     Json modules = Json::array();
     std::istringstream words(said);
     for (std::string word; words >> word;) {

@@ -7,6 +7,7 @@
 #include "models/frozen.hpp"
 #include "models/operator_devices.hpp"
 #include "models/rank_groups.hpp"
+#include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
@@ -72,10 +73,12 @@ void check_training(JsonFile& file, const TrainingPlan& plan) {
     refuse("recompute", "\"full\" computes whole layers again, which operator_devices takes apart",
            "choose \"selective\" or \"none\", or split by layers_per_stage");
   if (training.recompute != Recompute::Selective) return;
-  for (const char* module : {"layernorm", "second_products"})
-    if (std::ranges::find(training.recompute_modules, module) != training.recompute_modules.end())
+  for (bool RecomputeModules::*const module :
+       {&RecomputeModules::norms, &RecomputeModules::second_products})
+    if (training.recompute_modules.*module)
       refuse("recompute_modules",
-             fmt::format("\"{}\" computes again for an operator that may stand elsewhere", module),
+             fmt::format("\"{}\" computes again for an operator that may stand elsewhere",
+                         word_for(kRecomputeModules, module)),
              "leave it out, or split by layers_per_stage");
 }
 

@@ -87,7 +87,8 @@ const Field<T> kTraining[] = {
     {"recompute_modules",
      "selective: core_attn, layernorm, mlp, moe, moe_act, shared_experts, mla_up_proj, or "
      "second_products alone (PyTorch's checkpointing by operation); core_attn when left out",
-     Texts<T>{&T::recompute_modules}},
+     words_of<T, &T::recompute_modules, kRecomputeModules>(
+         "there is no module \"{}\" to compute again")},
     {"recompute_method",
      "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
      "of every chunk (block), each so-many-th (every), the first recompute_fraction of every chunk "
@@ -106,7 +107,7 @@ const Field<T> kTraining[] = {
     {"lora_targets",
      "matrices with an adapter: query, key, value, projection, gate, up, down; all "
      "when left out",
-     Texts<T>{&T::lora_targets}},
+     words_of<T, &T::lora_targets, kAdapterTargets>("there is no matrix \"{}\" to adapt")},
     {"frozen_weights", "how the layers' matrices are kept beside adapters: as_trained, or nf4",
      word_of<T, &T::frozen_weights, kFrozenFormats>()},
     {"optimizer", "bytes of its state and traffic of its step (models/optimizers)",

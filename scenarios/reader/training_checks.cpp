@@ -17,11 +17,12 @@ namespace {
 // Which product is every second one is known of one kind of layer.
 void check_second_products(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
   const Training& training = scenario.plan.training;
-  const std::vector<std::string>& chosen = training.recompute_modules;
+  const RecomputeModules& chosen = training.recompute_modules;
   const Architecture& a = scenario.plan.architecture;
-  if (std::find(chosen.begin(), chosen.end(), "second_products") == chosen.end()) return;
+  if (!chosen.second_products) return;
   const bool known = a.gated_ffn && !a.latent() && !a.has_experts() && training.lora_rank == 0;
-  if (chosen.size() == 1 && (known || !sound.model)) return;
+  const bool alone = chosen == RecomputeModules{.core = false, .second_products = true};
+  if (alone && (known || !sound.model)) return;
   file.report("/training/recompute_modules",
               "second_products stands alone, for dense layers with a gated feed-forward part and "
               "ordinary attention whose weights are all trained",
@@ -90,14 +91,6 @@ void check_recomputed_fraction(JsonFile& file, const Scenario& scenario) {
 void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
   if (!sound.training) return;
   const Training& training = scenario.plan.training;
-  const std::vector<std::string> known = recompute_module_names();
-  const std::vector<std::string>& chosen = training.recompute_modules;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (std::find(known.begin(), known.end(), chosen[i]) != known.end()) continue;
-    file.report(fmt::format("/training/recompute_modules/{}", i),
-                fmt::format("there is no module \"{}\" to compute again", chosen[i]),
-                fmt::format("choose from {}", fmt::join(known, ", ")));
-  }
   check_second_products(file, scenario, sound);
   check_method_field(file, training, RecomputeMethod::Fraction,
                      training.recompute_fraction.has_value());
@@ -126,14 +119,6 @@ void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundS
 void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
   if (!sound.training || scenario.plan.training.lora_rank == 0) return;
   const Training& training = scenario.plan.training;
-  const std::vector<std::string> known = adapter_target_names();
-  const std::vector<std::string>& chosen = training.lora_targets;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (std::find(known.begin(), known.end(), chosen[i]) != known.end()) continue;
-    file.report(fmt::format("/training/lora_targets/{}", i),
-                fmt::format("there is no matrix \"{}\" to adapt", chosen[i]),
-                fmt::format("choose from {}", fmt::join(known, ", ")));
-  }
   const Architecture& a = scenario.plan.architecture;
   if (!sound.model) return;
   if (a.latent())

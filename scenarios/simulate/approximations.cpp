@@ -73,8 +73,8 @@ void add_straggler_approximations(const Scenario& scenario, Approximations& foun
 void add_settings_without_effect(const TrainingPlan& plan, Approximations& found) {
   const Training& t = plan.training;
   const Parallelism& p = plan.parallelism;
-  const bool core_alone = t.recompute == Recompute::Selective &&
-                          t.recompute_modules == std::vector<std::string>{"core_attn"};
+  const bool core_alone =
+      t.recompute == Recompute::Selective && t.recompute_modules == RecomputeModules{};
   if (core_alone && t.attention != AttentionKind::Unfused)
     found.push_back(
         {.name = "recomputation_without_effect",

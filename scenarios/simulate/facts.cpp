@@ -108,7 +108,7 @@ Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
   const FlopsQuery query = flops_query(scenario, attention);
   if (training.recompute == Recompute::Full) return recomputed_whole(scenario.plan, query);
-  RecomputeModules modules = recompute_modules(training);
+  RecomputeModules modules = training.recompute_modules;
   const Flops all =
       recomputed_flops(scenario.plan.architecture, query, training.recompute, modules);
   const bool core = training.recompute == Recompute::Selective && modules.core;

@@ -104,6 +104,15 @@ struct Choice {
   bool or_file = false;  // a path that ends in ".json"
 };
 
+// Words of a closed set, in a list. A word outside of it is `unknown`, which holds it in braces.
+template <class Owner>
+struct WordList {
+  std::vector<std::string> (*choices)();
+  std::vector<std::string> (*get)(const Owner&);
+  void (*set)(Owner&, const std::vector<std::string>&);
+  std::string_view unknown;
+};
+
 // Figures that a source gives or does not give.
 template <class Owner>
 struct OptionalNumber {
@@ -134,7 +143,8 @@ struct Field {
   std::string_view meaning;  // for editors; a phrase
   std::variant<Whole<Owner>, OptionalWhole<Owner>, Real<Owner>, Seed<Owner>, Flag<Owner>,
                Text<Owner>, Texts<Owner>, Wholes<Owner>, NamedWholes<Owner>, Choice<Owner>,
-               OptionalNumber<Owner>, OptionalTime<Owner>, OptionalFlopsRate<Owner>, Own<Owner>>
+               WordList<Owner>, OptionalNumber<Owner>, OptionalTime<Owner>,
+               OptionalFlopsRate<Owner>, Own<Owner>>
       kind;
   // Asked after the fields before it were read. Where it says no, the field is unknown.
   bool (*applies)(const Owner&) = nullptr;
@@ -219,6 +229,10 @@ void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, O
   kind.set(owner, object.choice(key, kind.choices(), kind.get(owner)));
 }
 template <class Owner>
+void read(JsonObject& object, std::string_view key, const WordList<Owner>& kind, Owner& owner) {
+  kind.set(owner, object.choices(key, kind.choices(), kind.unknown, kind.get(owner)));
+}
+template <class Owner>
 void read(JsonObject& object, std::string_view key, const OptionalNumber<Owner>& kind,
           Owner& owner) {
   if (!object.has(key)) return;
@@ -256,6 +270,10 @@ Json written(const NamedWholes<Owner>& kind, const Owner& owner) {
 }
 template <class Owner>
 Json written(const Choice<Owner>& kind, const Owner& owner) {
+  return kind.get(owner);
+}
+template <class Owner>
+Json written(const WordList<Owner>& kind, const Owner& owner) {
   return kind.get(owner);
 }
 template <class Owner>
@@ -335,6 +353,12 @@ Json schema(const Choice<Owner>& kind, const Owner& owner) {
   }
   json["default"] = kind.get(owner);
   return json;
+}
+template <class Owner>
+Json schema(const WordList<Owner>& kind, const Owner& owner) {
+  return {{"type", "array"},
+          {"items", {{"type", "string"}, {"enum", kind.choices()}}},
+          {"default", kind.get(owner)}};
 }
 template <class Owner>
 Json schema(const OptionalNumber<Owner>& kind, const Owner&) {

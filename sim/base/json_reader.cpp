@@ -378,6 +378,19 @@ std::vector<std::string> JsonObject::texts(std::string_view key,
   return all;
 }
 
+std::vector<std::string> JsonObject::choices(std::string_view key,
+                                             const std::vector<std::string>& known,
+                                             std::string_view unknown,
+                                             std::vector<std::string> fallback) {
+  std::vector<std::string> chosen = texts(key, std::move(fallback));
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    if (std::find(known.begin(), known.end(), chosen[i]) == known.end())
+      state_->problems.push_back({state_->name, fmt::format("{}/{}", pointer(key), i),
+                                  fmt::format(fmt::runtime(unknown), chosen[i]),
+                                  fmt::format("choose from {}", fmt::join(known, ", "))});
+  return chosen;
+}
+
 template <class Kind, class Parser>
 Kind JsonObject::quantity(std::string_view key, std::optional<Kind> fallback, Parser parser,
                           std::string_view what, std::string_view units) {

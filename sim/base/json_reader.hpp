@@ -99,6 +99,12 @@ class JsonObject {
   // One of a closed set; the problem lists it and names the nearest.
   [[nodiscard]] std::string choice(std::string_view key, const std::vector<std::string>& choices,
                                    std::optional<std::string> fallback = {});
+  // Words of a closed set, in a list. `unknown` is said of a word outside of it, which goes into
+  // its braces.
+  [[nodiscard]] std::vector<std::string> choices(std::string_view key,
+                                                 const std::vector<std::string>& known,
+                                                 std::string_view unknown,
+                                                 std::vector<std::string> fallback);
   // A number with its unit: "2 us", "80 GiB", "450 GB/s", "312 TFLOP/s". A bare number is an error
   // that says which units are accepted. Rates in Gb/s (bits) are accepted as networks are sold.
   // Never negative.

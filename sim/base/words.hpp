@@ -4,7 +4,9 @@
 //   word_of<Parallelism, &Parallelism::reshard_after_forward, kReshard>()
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +27,13 @@ constexpr std::string_view word_for(const Words<Enum, count>& words, Enum value)
   return {};
 }
 
+template <class Enum, std::size_t count>
+constexpr std::optional<Enum> value_of(const Words<Enum, count>& words, std::string_view said) {
+  for (const auto& [value, word] : words)
+    if (word == said) return value;
+  return std::nullopt;
+}
+
 template <const auto& words>
 std::vector<std::string> all_words() {
   std::vector<std::string> all;
@@ -39,10 +48,35 @@ constexpr Choice<Owner> word_of() {
           .get = [](const Owner& owner) { return std::string(word_for(words, owner.*member)); },
           .set =
               [](Owner& owner, const std::string& chosen) {
-                for (const auto& [value, word] : words) {
-                  if (word == chosen) owner.*member = value;
-                }
+                owner.*member = value_of(words, chosen).value_or(owner.*member);
               }};
+}
+
+// A structure whose flags are true where their word is among `chosen`.
+template <class Flags, std::size_t count>
+Flags flags_of(const Words<bool Flags::*, count>& words, const std::vector<std::string>& chosen) {
+  Flags flags;
+  for (const auto& [flag, word] : words)
+    flags.*flag = std::find(chosen.begin(), chosen.end(), word) != chosen.end();
+  return flags;
+}
+
+// A WordList of the words of a structure's flags.
+template <class Owner, auto member, const auto& words>
+constexpr WordList<Owner> words_of(std::string_view unknown) {
+  return {.choices = all_words<words>,
+          .get =
+              [](const Owner& owner) {
+                std::vector<std::string> chosen;
+                for (const auto& [flag, word] : words)
+                  if (owner.*member.*flag) chosen.emplace_back(word);
+                return chosen;
+              },
+          .set =
+              [](Owner& owner, const std::vector<std::string>& chosen) {
+                owner.*member = flags_of(words, chosen);
+              },
+          .unknown = unknown};
 }
 
 // A Choice between the names of a registry.

@@ -9,6 +9,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/read_once.hpp"
+#include "sim/base/words.hpp"
 #include "sim/collectives/placement.hpp"
 
 namespace trainyard::nccl {
@@ -173,10 +174,9 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
   const auto sm = by_prefix<std::uint32_t>(document.at("gpus").at("sm"), gpu);
   if (!sm) return {};
   const auto vendor = by_prefix<std::string>(document.at("hosts").at("cpu"), node).value_or("");
-  const CpuVendor cpu = vendor == "amd"   ? CpuVendor::Amd
-                        : vendor == "arm" ? CpuVendor::Arm
-                                          : CpuVendor::Intel;
-  return HostFacts{.sm = *sm, .cpu = cpu, .cpu_is_known = !vendor.empty()};
+  return HostFacts{.sm = *sm,
+                   .cpu = value_of(kCpuVendors, vendor).value_or(CpuVendor::Intel),
+                   .cpu_is_known = !vendor.empty()};
 }
 
 std::vector<NodeKind> node_kinds(const GroupPlace& place) {

@@ -5,9 +5,12 @@
 //   h100.gpus.assign(8, {});  h100.nics.assign(8, {.rate = 50.0});   // switches: see with_nics()
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
@@ -41,6 +44,10 @@ struct NodeView {
   std::vector<NodeGpu> gpus = {};
   std::vector<NodeNic> nics = {};
 };
+
+// As the data of this folder name them.
+inline constexpr std::array<std::pair<CpuVendor, std::string_view>, 3> kCpuVendors{
+    {{CpuVendor::Intel, "intel"}, {CpuVendor::Amd, "amd"}, {CpuVendor::Arm, "arm"}}};
 
 // What a node view needs beyond the cluster's wires.
 struct HostFacts {

@@ -116,11 +116,10 @@ std::vector<GradientEntry> expert_entries(const WeightDivision& weights, LayerKi
 namespace {
 
 // Of the adapters on one kernel's matrices: both factors.
-GradientEntry adapter_entry(const std::vector<Adapter>& adapters,
-                            const std::vector<std::string_view>& targets) {
+GradientEntry adapter_entry(const std::vector<Adapter>& adapters, std::string_view kernel) {
   GradientEntry entry;
   for (const Adapter& adapter : adapters) {
-    if (std::find(targets.begin(), targets.end(), adapter.target) == targets.end()) continue;
+    if (adapter.kernel != kernel) continue;
     entry.tensors.push_back({.rows = adapter.outputs, .columns = adapter.rank});
     entry.tensors.push_back({.rows = adapter.rank, .columns = adapter.inputs});
   }
@@ -134,14 +133,14 @@ std::vector<GradientEntry> adapter_entries(const WeightOptions& options, LayerKi
   const std::size_t post_norm = a.post_norms ? 1 : 0;
   std::vector<GradientEntry> entries(post_norm);
   if (kind == LayerKind::Dense) {
-    entries.push_back(adapter_entry(all, {"down"}));
-    entries.push_back(adapter_entry(all, {"gate", "up"}));
+    entries.push_back(adapter_entry(all, "ffn_down"));
+    entries.push_back(adapter_entry(all, "ffn_up"));
   } else {
     entries.resize(entries.size() + (a.shared_ffn > 0 ? 3 : 1));  // shared experts, router
   }
   entries.resize(entries.size() + 1 + post_norm);
-  entries.push_back(adapter_entry(all, {"projection"}));
-  entries.push_back(adapter_entry(all, {"query", "key", "value"}));
+  entries.push_back(adapter_entry(all, "projection"));
+  entries.push_back(adapter_entry(all, "qkv"));
   entries.push_back({});
   return entries;
 }

@@ -12,6 +12,8 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/median.hpp"
+#include "sim/base/words.hpp"
+#include "sim/nccl/node_view.hpp"
 
 namespace trainyard::nccl::fit {
 
@@ -51,9 +53,7 @@ Platform platform_of(const Json& entry, const Json& document) {
           .nvlinks = gpu.at("nvlinks").get<std::uint32_t>(),
           .pcie = gpu.at("pcie").get<double>(),
           .gpus = entry.at("gpus").get<std::uint32_t>(),
-          .host = host == "amd"   ? CpuVendor::Amd
-                  : host == "arm" ? CpuVendor::Arm
-                                  : CpuVendor::Intel,
+          .host = value_of(kCpuVendors, host).value_or(CpuVendor::Intel),
           .mesh = entry.value("mesh", false),
           .version = entry.value("nccl", std::string()),
           .nic = entry.value("nic", 0.0),

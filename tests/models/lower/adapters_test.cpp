@@ -25,7 +25,7 @@ TEST(Adapters, ParametersOfLlama3) {
   training.lora_rank = 16;
   EXPECT_EQ(adapter_parameters(a, training), 41'943'040);
   training.lora_rank = 8;
-  training.lora_targets = {"query", "value"};
+  training.lora_targets = flags_of(kAdapterTargets, {"query", "value"});
   EXPECT_EQ(adapter_parameters(a, training), 3'407'872);
 }
 
@@ -116,7 +116,7 @@ std::vector<TrainingPlan> adapted_experts() {
        {Parallelism{.expert_tensor = 1}, divided, sharded, staged}) {
     plans.push_back(plan_of(small_moe(4), parallelism, 4));
     plans.back().training.lora_rank = 8;
-    plans.back().training.lora_targets = {"query", "value"};
+    plans.back().training.lora_targets = flags_of(kAdapterTargets, {"query", "value"});
   }
   return plans;
 }

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "models/architecture/flops.hpp"
+#include "models/recompute.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"
 
@@ -72,7 +73,7 @@ TEST(ExpertBiases, AreKernelsOfTheirOwn) {
 TEST(ExpertBiases, RecomputedActivationsCutOffAgain) {
   TrainingPlan plan = gpt_oss_layer();
   plan.training.recompute = Recompute::Selective;
-  plan.training.recompute_modules = {"moe_act"};
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"moe_act"});
   const Workload workload = lower(plan);
   EXPECT_EQ(memory_bytes_of(workload, "expert_clamp"), 2 * 3'019'898'880);
   EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 5'284'823'040);

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "models/recompute.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -143,7 +144,7 @@ TEST(ExecutedFlops, LlamaIsTheModelsOnEveryGrid) {
     expect_flops(plan, 4.0 * linear + 3.0 * head + 4.5 * core);
     plan.training.recompute = Recompute::Selective;  // the fused kernel runs again
     expect_flops(plan, 3.0 * (linear + head) + 4.5 * core);
-    plan.training.recompute_modules = {"layernorm", "mlp"};
+    plan.training.recompute_modules = flags_of(kRecomputeModules, {"layernorm", "mlp"});
     expect_flops(plan, 3.0 * (linear + head) + 3.5 * core + 8.0 * 6.0 * tokens * 256.0 * 512.0);
   }
 }

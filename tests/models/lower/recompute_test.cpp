@@ -109,9 +109,9 @@ TEST(RecomputedModules, RunAgainKernelByKernel) {
   TrainingPlan plan = one_rank(small_llama(2));
   plan.training.recompute = Recompute::Selective;
   EXPECT_EQ(repeated(plan), (std::map<std::string, int>{{"attention", 2}}));
-  plan.training.recompute_modules = {"layernorm"};
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"layernorm"});
   EXPECT_EQ(repeated(plan), (std::map<std::string, int>{{"attention_norm", 2}, {"ffn_norm", 2}}));
-  plan.training.recompute_modules = {"mlp"};
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"mlp"});
   EXPECT_EQ(repeated(plan), (std::map<std::string, int>{
                                 {"ffn_up_gemm", 2}, {"ffn_activation", 2}, {"ffn_down_gemm", 2}}));
 }
@@ -130,8 +130,8 @@ using Names = std::map<std::string, int>;
 TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
   TrainingPlan plan = one_rank(latent_experts(2));
   plan.training.recompute = Recompute::Selective;
-  const auto again = [&](std::vector<std::string> modules) {
-    plan.training.recompute_modules = std::move(modules);
+  const auto again = [&](const std::vector<std::string>& modules) {
+    plan.training.recompute_modules = flags_of(kRecomputeModules, modules);
     return repeated(plan);
   };
   EXPECT_EQ(again({"moe_act"}), (Names{{"expert_activation", 2}}));
@@ -163,8 +163,8 @@ TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {
   EXPECT_EQ(everything, 128 * 2 * (4 * 256 + 2 * (96 + 64) + 8 + heads + 3 * 64) +
                             128 * 4 * (16 + 8) + rows * 2 * (256 + 3 * 128));
   plan.training.recompute = Recompute::Selective;
-  const auto kept = [&](std::vector<std::string> modules) {
-    plan.training.recompute_modules = std::move(modules);
+  const auto kept = [&](const std::vector<std::string>& modules) {
+    plan.training.recompute_modules = flags_of(kRecomputeModules, modules);
     EXPECT_EQ(memory().everything(), everything);
     return memory().kept;
   };
@@ -198,7 +198,7 @@ TEST(NarrowInputs, KeepWhatTheFormulaSays) {
 TEST(SecondProducts, KeepAndRepeatTheOtherHalf) {
   TrainingPlan plan = one_rank(small_llama(2));
   plan.training.recompute = Recompute::Selective;
-  plan.training.recompute_modules = {"second_products"};
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
   EXPECT_EQ(layer_memory(memory_options(plan)).kept,
             128 * (2 * (2 * 256 + 256 + 128 + 256 + 512) + 4 * 16));
   EXPECT_EQ(repeated(plan), (Names{{"attention_norm", 2},
@@ -213,7 +213,7 @@ TEST(SecondProducts, KeepAndRepeatTheOtherHalf) {
                          .sequence_length = plan.training.sequence_length,
                          .vocab = plan.vocab()};
   const Flops extra = recomputed_flops(plan.architecture, query, Recompute::Selective,
-                                       recompute_modules(plan.training));
+                                       plan.training.recompute_modules);
   EXPECT_EQ(extra.value(), 2 * 2.0 * 128 * 256 * (128 + 256 + 512));
   const double with = executed_flops(lower(plan)).value();
   plan.training.recompute = Recompute::None;
@@ -237,8 +237,8 @@ TEST(RecomputedModules, KeepWhatTheFormulaSays) {
   const std::int64_t everything = layer_memory(memory_options(plan)).kept;
   EXPECT_EQ(everything, tokens * (8 * 256 + 4 * 256 + 4 * 128 + 6 * 512) + 4 * 16 * tokens);
   plan.training.recompute = Recompute::Selective;
-  const auto kept = [&](std::vector<std::string> modules) {
-    plan.training.recompute_modules = std::move(modules);
+  const auto kept = [&](const std::vector<std::string>& modules) {
+    plan.training.recompute_modules = flags_of(kRecomputeModules, modules);
     return layer_memory(memory_options(plan)).kept;
   };
   EXPECT_EQ(kept({"core_attn"}), everything - 4 * 16 * tokens);

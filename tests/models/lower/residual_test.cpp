@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "models/adapters.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
+#include "models/recompute.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -85,7 +87,7 @@ TEST(PostNorms, KeepTheirInputs) {
   plan.parallelism.sequence_parallel = false;
   EXPECT_EQ(kept(true) - kept(false), 2 * stream);
   plan.training.recompute = Recompute::Selective;
-  plan.training.recompute_modules = {"core_attn", "layernorm", "mlp"};
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"core_attn", "layernorm", "mlp"});
   EXPECT_EQ(kept(true) - kept(false), 2 * stream);
   plan.training.recompute = Recompute::Full;
   EXPECT_EQ(kept(true), kept(false));
@@ -100,7 +102,7 @@ TEST(PostNorms, KeepTheirInputs) {
 TEST(PostNorms, NeedTheLastProduct) {
   TrainingPlan plan = plan_of(small_llama(4), {}, 1);
   plan.training.recompute = Recompute::Selective;
-  plan.training.recompute_modules = {"second_products"};
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
   plan.streaming.compiled = true;
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
   const std::int64_t before = layer_memory(memory_options(plan), LayerKind::Dense).kept;
@@ -127,7 +129,7 @@ TEST(PostNorms, StandInEveryKindOfStep) {
   }
   plans.push_back(plan_of(small_llama(4), {.data = 2}, 4));
   plans.back().training.lora_rank = 8;
-  plans.back().training.lora_targets = {"query", "down"};
+  plans.back().training.lora_targets = flags_of(kAdapterTargets, {"query", "down"});
   for (TrainingPlan& plan : plans) {
     const double flops = executed_flops(lower(plan)).value();
     plan.architecture.post_norms = true;

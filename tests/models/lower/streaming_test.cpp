@@ -4,6 +4,7 @@
 #include "models/architecture/memory.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
+#include "models/recompute.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -146,7 +147,7 @@ TEST(Streaming, SeparateKernelsKeepMore) {
 TEST(Streaming, CompiledTheLastProductOfALayerIsNotKept) {
   TrainingPlan eager = plan_with("pytorch", false);
   eager.training.recompute = Recompute::Selective;
-  eager.training.recompute_modules = {"second_products"};
+  eager.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
   TrainingPlan compiled = eager;
   compiled.training.compiled = true;
   compiled.streaming = load_streaming_kernels("pytorch", true);

@@ -11,14 +11,12 @@ namespace trainyard {
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-bool recompute_modules_of(Knobs& knobs, Words modules) {
+bool recompute_modules_of(Knobs& knobs, const RecomputeModules& modules) {
   Training& t = knobs.training;
   if (t.recompute == Recompute::Full) return false;
   if (t.recompute == Recompute::Selective && t.recompute_modules == modules) return false;
   t.recompute = Recompute::Selective;
-  t.recompute_modules = std::move(modules);
+  t.recompute_modules = modules;
   return true;
 }
 
@@ -121,17 +119,21 @@ bool turn_on(bool& flag) {
 
 std::vector<FitChange> all_changes() {
   return {
-      {"recompute", [](Knobs& k) { return recompute_modules_of(k, {"core_attn"}); }},
+      {"recompute", [](Knobs& k) { return recompute_modules_of(k, {}); }},
       {"recompute",
        [](Knobs& k) {
-         return k.experts && recompute_modules_of(k, {"layernorm", "moe_act"});
+         return k.experts &&
+                recompute_modules_of(k, {.core = false, .norms = true, .expert_activation = true});
        }},
       {"recompute",
        [](Knobs& k) {
-         return !k.experts && recompute_modules_of(k, {"layernorm", "mlp"});
+         return !k.experts &&
+                recompute_modules_of(k, {.core = false, .norms = true, .feed_forward = true});
        }},
       {"recompute",
-       [](Knobs& k) { return !k.experts && recompute_modules_of(k, {"second_products"}); }},
+       [](Knobs& k) {
+         return !k.experts && recompute_modules_of(k, {.core = false, .second_products = true});
+       }},
       {"recompute", [](Knobs& k) { return recompute_layers(k, 4); }},
       {"recompute", [](Knobs& k) { return recompute_layers(k, 2); }},
       {"recompute", [](Knobs& k) { return recompute_layers(k, 1); }},
