@@ -61,7 +61,7 @@ Exit compare_sides(const CompareChoice& choice) {
   if (!choice.html.empty()) write_file(choice.html, comparison_page(comparison));
   say("{}", comparison_text(comparison));
   for (const ComparedSide& side : comparison.sides)
-    if (side.figures.status == "fits") return Exit::Fine;
+    if (side.figures.status == RunStatus::Fits) return Exit::Fine;
   return Exit::RunSaysNo;
 }
 

@@ -86,9 +86,10 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
 Exit exit_of(const SweepRows& rows) {
   bool ran = false;
   for (const SweepRow& row : rows) {
-    const std::string status = row.row.is_null() ? "" : row_figures(row.row).status;
-    if (status == "fits") return Exit::Fine;
-    ran = ran || status == "does_not_fit" || status == "deadlock";
+    if (row.row.is_null()) continue;
+    const RunStatus status = row_figures(row.row).status;
+    if (status == RunStatus::Fits) return Exit::Fine;
+    ran = ran || status == RunStatus::DoesNotFit || status == RunStatus::Deadlock;
   }
   return ran || rows.empty() ? Exit::RunSaysNo : Exit::BadInput;
 }

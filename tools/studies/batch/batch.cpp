@@ -18,6 +18,7 @@
 #include "sim/report/result_json.hpp"
 #include "tools/studies/batch/fingerprint.hpp"
 #include "tools/studies/batch/flatten.hpp"
+#include "tools/studies/batch/row_figures.hpp"
 
 namespace trainyard {
 
@@ -33,10 +34,10 @@ Json heading(const Variant& variant, const std::string& fingerprint) {
   return row;
 }
 
-Json without_result(const Variant& variant, const std::string& fingerprint, std::string_view status,
+Json without_result(const Variant& variant, const std::string& fingerprint, RunStatus status,
                     const std::string& message) {
   Json row = heading(variant, fingerprint);
-  row["status"] = status;
+  row["status"] = word_for(kRunStatus, status);
   row["message"] = message;
   row["inputs"] = nullptr;
   row["result"] = nullptr;
@@ -49,18 +50,18 @@ bool fits(const Json& result) {
   return true;
 }
 
-std::string_view status_of(Answer::Kind kind) {
+RunStatus status_of(Answer::Kind kind) {
   switch (kind) {
     case Answer::Kind::Fine:
-      return "fits";
+      return RunStatus::Fits;
     case Answer::Kind::InputError:
-      return "refused";
+      return RunStatus::Refused;
     case Answer::Kind::RunError:
-      return "deadlock";
+      return RunStatus::Deadlock;
     case Answer::Kind::Crash:
-      return "crashed";
+      return RunStatus::Crashed;
   }
-  return "crashed";
+  return RunStatus::Crashed;
 }
 
 std::string loaded_fingerprint(const std::string& state, const Scenario& scenario) {
@@ -112,16 +113,16 @@ Json variant_row(const Variant& variant, const std::string& state) {
     Json result = result_json(run.view());
     result.erase("scenario");
     Json row = heading(variant, fingerprint);
-    row["status"] = fits(result) ? "fits" : "does_not_fit";
+    row["status"] = word_for(kRunStatus, fits(result) ? RunStatus::Fits : RunStatus::DoesNotFit);
     row["message"] = nullptr;
     row["inputs"] = flattened(resolved(scenario));
     row["result"] = flattened(result);
     return row;
   } catch (const InputError& error) {
     if (!state.empty() && fingerprint.empty()) fingerprint = text_fingerprint(state + error.what());
-    return without_result(variant, fingerprint, "refused", error.what());
+    return without_result(variant, fingerprint, RunStatus::Refused, error.what());
   } catch (const RunError& error) {
-    return without_result(variant, fingerprint, "deadlock", error.what());
+    return without_result(variant, fingerprint, RunStatus::Deadlock, error.what());
   }
 }
 

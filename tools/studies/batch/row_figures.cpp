@@ -20,7 +20,8 @@ std::optional<double> number(const Json& object, const std::string& key) {
 }  // namespace
 
 RowFigures row_figures(const Json& row) {
-  RowFigures figures{.status = row.value("status", "")};
+  RowFigures figures;
+  figures.status = value_of(kRunStatus, row.value("status", "")).value_or(RunStatus::Crashed);
   const auto result = row.find("result");
   if (result == row.end() || !result->is_object()) return figures;
   figures.ran = true;

@@ -11,11 +11,20 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/words.hpp"
+
 namespace trainyard {
 
+enum class RunStatus : std::uint8_t { Fits, DoesNotFit, Deadlock, Refused, Crashed };
+inline constexpr Words<RunStatus, 5> kRunStatus{{{RunStatus::Fits, "fits"},
+                                                 {RunStatus::DoesNotFit, "does_not_fit"},
+                                                 {RunStatus::Deadlock, "deadlock"},
+                                                 {RunStatus::Refused, "refused"},
+                                                 {RunStatus::Crashed, "crashed"}}};
+
 struct RowFigures {
-  std::string status;  // "fits", "does_not_fit", "deadlock", "refused", "crashed"
-  bool ran = false;    // there is a result: the first two
+  RunStatus status = RunStatus::Crashed;
+  bool ran = false;  // there is a result: the first two
   double step_time_s = 0.0;
   std::optional<double> tokens_per_s_per_gpu = {};
   std::optional<double> mfu = {};

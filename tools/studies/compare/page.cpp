@@ -123,7 +123,7 @@ std::string section(std::string_view id, std::string_view title, const std::stri
 std::string verdicts(const Comparison& comparison) {
   std::string html;
   for (std::size_t side = 1; side < comparison.sides.size(); ++side) {
-    const bool fits = comparison.sides[side].figures.status == "fits";
+    const bool fits = comparison.sides[side].figures.status == RunStatus::Fits;
     html += fmt::format("<p class=\"verdict {}\">{}</p>\n", fits ? "fits" : "fails",
                         svg_escaped(comparison_verdict(comparison, side)));
   }
@@ -144,14 +144,15 @@ std::string comparison_verdict(const Comparison& comparison, std::size_t side) {
   const ComparedSide& other = comparison.sides.at(side);
   if (!other.figures.ran || !first.figures.ran)
     return fmt::format("{} cannot be compared: {}", other.name,
-                       other.figures.ran ? first.name + " gave no result" : other.figures.status);
+                       other.figures.ran ? first.name + " gave no result"
+                                         : std::string(word_for(kRunStatus, other.figures.status)));
   const double ratio = other.figures.step_time_s / first.figures.step_time_s;
   std::string text =
       std::abs(ratio - 1.0) < 5e-4
           ? fmt::format("{} takes as long as {}", other.name, first.name)
           : fmt::format("{} is {:.1f} % {} than {}", other.name, 100.0 * std::abs(ratio - 1.0),
                         ratio < 1.0 ? "quicker" : "slower", first.name);
-  if (other.figures.status != "fits") text += ", but does not fit";
+  if (other.figures.status != RunStatus::Fits) text += ", but does not fit";
   return text;
 }
 

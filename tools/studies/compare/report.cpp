@@ -102,9 +102,9 @@ std::string figures_text(const Comparison& comparison) {
       [](double bytes) { return to_text(Bytes{bytes}); }));
   Cells fits{"fits"};
   for (const ComparedSide& side : comparison.sides)
-    fits.push_back(side.figures.status == "fits" ? "yes"
-                   : side.figures.ran            ? "no"
-                                                 : side.figures.status);
+    fits.emplace_back(side.figures.status == RunStatus::Fits ? "yes"
+                      : side.figures.ran                     ? "no"
+                                         : word_for(kRunStatus, side.figures.status));
   table.row(std::move(fits));
   return table.text();
 }

@@ -364,7 +364,7 @@ std::string row_name(const Layout& layout) {
 }
 
 bool fits(const RowFigures& figures, double headroom) {
-  return figures.status == "fits" && figures.fullest_share <= 1.0 - headroom;
+  return figures.status == RunStatus::Fits && figures.fullest_share <= 1.0 - headroom;
 }
 
 bool is_tight(const RowFigures& figures) {

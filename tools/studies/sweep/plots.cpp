@@ -48,7 +48,7 @@ class Places {
     for (const SweepRow& row : rows) {
       if (row.row.is_null()) continue;
       const auto value = row_number(row.row, plot.metric);
-      cells_[variant_key(row.variant)] = {value, row_figures(row.row).status == "fits"};
+      cells_[variant_key(row.variant)] = {value, row_figures(row.row).status == RunStatus::Fits};
       if (!value) continue;
       least_ = std::min(least_, *value);
       most_ = std::max(most_, *value);

@@ -50,11 +50,11 @@ std::string value_of(const Variant& variant, const std::string& path) {
 
 std::vector<std::string> figure_cells(const Json& row) {
   const RowFigures figures = row_figures(row);
-  if (!figures.ran) return {"-", "-", "-", "-", figures.status};
+  if (!figures.ran) return {"-", "-", "-", "-", std::string(word_for(kRunStatus, figures.status))};
   return {fmt::format("{:.4g} s", figures.step_time_s),
           figures.tokens_per_s_per_gpu ? fmt::format("{:.0f}", *figures.tokens_per_s_per_gpu) : "-",
           figures.mfu ? percent(*figures.mfu) : "-", to_text(Bytes{figures.peak_bytes}),
-          figures.status == "fits" ? "yes" : "no"};
+          figures.status == RunStatus::Fits ? "yes" : "no"};
 }
 
 // The quickest run that fits; nullptr when there is none.
@@ -64,7 +64,8 @@ const SweepRow* quickest(const SweepRows& rows) {
   for (const SweepRow& row : rows) {
     if (row.row.is_null()) continue;
     const RowFigures figures = row_figures(row.row);
-    if (figures.status != "fits" || (best != nullptr && figures.step_time_s >= best_s)) continue;
+    if (figures.status != RunStatus::Fits || (best != nullptr && figures.step_time_s >= best_s))
+      continue;
     best = &row;
     best_s = figures.step_time_s;
   }
@@ -72,13 +73,17 @@ const SweepRow* quickest(const SweepRows& rows) {
 }
 
 std::string counts_text(const SweepRows& rows) {
-  std::map<std::string, std::size_t> counts;
+  std::map<std::optional<RunStatus>, std::size_t> counts;  // none: still to do
   for (const SweepRow& row : rows)
-    ++counts[row.row.is_null() ? "left" : row_figures(row.row).status];
+    ++counts[row.row.is_null() ? std::nullopt : std::optional(row_figures(row.row).status)];
   std::string text = fmt::format("{} runs: ", rows.size());
-  const std::pair<const char*, const char*> kWords[] = {
-      {"fits", "fit"},        {"does_not_fit", "do not fit"}, {"deadlock", "cannot proceed"},
-      {"refused", "refused"}, {"crashed", "crashed"},         {"left", "still to do"}};
+  const std::pair<std::optional<RunStatus>, const char*> kWords[] = {
+      {RunStatus::Fits, "fit"},
+      {RunStatus::DoesNotFit, "do not fit"},
+      {RunStatus::Deadlock, "cannot proceed"},
+      {RunStatus::Refused, "refused"},
+      {RunStatus::Crashed, "crashed"},
+      {std::nullopt, "still to do"}};
   bool first = true;
   for (const auto& [status, words] : kWords) {
     if (!counts.contains(status)) continue;
