@@ -4,17 +4,6 @@
 
 namespace trainyard {
 
-namespace {
-
-// Products of one input beside the first, where each matrix has its own: keys and values beside
-// queries, up beside gate.
-std::int64_t further_products(const Architecture& a, std::string_view name) {
-  if (name == "qkv") return 2;
-  return (name == "ffn_up" || name == "shared_up") && a.gated_ffn ? 1 : 0;
-}
-
-}  // namespace
-
 OpIndex Elementwise::memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
                                   std::int64_t launches) {
   return build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = launches});
@@ -49,10 +38,9 @@ void Elementwise::copy_sequence(std::string_view name, std::int64_t bytes) {
   memory_bound(std::string(name) + "_copy", MemoryBoundKind::Elementwise, 2 * bytes);
 }
 
-// The gradients of one input that came back through several products, two read and one written at a
-// time, or all read at once.
-void Elementwise::join_input_gradients(std::string_view name) {
-  const std::int64_t further = further_products(arch_, name);
+// The gradients are added two read and one written at a time, or all read at once.
+void Elementwise::join_input_gradients(std::string_view name, std::int64_t products) {
+  const std::int64_t further = products - 1;
   if (!streaming_.separate_products || further == 0) return;
   const bool at_once = streaming_.compiled;
   const StreamingPass pass{.narrow = at_once ? further + 2 : 3 * further,

@@ -42,7 +42,9 @@ class Elementwise {
   // added to what went round it; or only normed, where nothing reads the sum.
   void residual_forward(std::string_view block, bool added);
   std::vector<ReadyGradient> residual_backward(std::string_view block, BackwardPart part);
-  void join_input_gradients(std::string_view name);
+  // Adds the gradients of one input that came back through so many products of their own, such as
+  // those of queries, keys and values.
+  void join_input_gradients(std::string_view name, std::int64_t products);
   void copy_sequence(std::string_view name, std::int64_t bytes);
 
  private:

@@ -182,7 +182,8 @@ std::vector<ReadyGradient> Head::backward(BackwardPart part, const HeadParts& pa
 OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
   const std::int64_t logits = options_.head.logits;
   const OpIndex first = build_.next();
-  const OpIndex head = tools_.tensor.column_backward("head", options_.vocab / shape_.tensor, part);
+  const OpIndex head = tools_.tensor.column_backward(
+      {.name = "head", .outputs = options_.vocab / shape_.tensor, .is_head = true}, part);
   const OpIndex end = build_.last_compute();
   build_.allocate(first, Category::Workspace, workspace(part));
   build_.release(end, Category::Workspace, workspace(part));

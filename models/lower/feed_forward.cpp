@@ -17,6 +17,11 @@ class FeedForward : BlockWriter {
 
  private:
   using Weights = std::array<OpIndex, 2>;  // where their gradients are final
+  [[nodiscard]] ColumnLayer up_layer() const {
+    return {.name = "ffn_up",
+            .outputs = arch_.ffn_inputs() * (arch_.ffn / shape_.tensor),
+            .matrices = arch_.ffn_inputs()};
+  }
   Weights weight_part();
   Weights input_part(BackwardPart part);
   void matrices();
@@ -39,9 +44,9 @@ void FeedForward::up_forward() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   linear_.prepare("ffn_up", arch_.ffn_inputs() * arch_.hidden * local_ffn,
                   shape_.tokens * arch_.hidden, Rows::Gathered);
-  tensor_.column_forward("ffn_all_gather", "ffn_up_gemm",
-                         linear_.product(shape_.tokens, arch_.ffn_inputs() * local_ffn,
-                                         arch_.hidden, GemmPass::Forward));
+  tensor_.column_forward(
+      "ffn_all_gather", "ffn_up_gemm",
+      linear_.product(shape_.tokens, up_layer().outputs, arch_.hidden, GemmPass::Forward));
   linear_.adapters_forward("ffn_up");
   elementwise_.activation_forward("ffn_activation", shape_.tokens * local_ffn);
 }
@@ -66,11 +71,11 @@ void FeedForward::second_products() {
 FeedForward::Weights FeedForward::weight_part() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   const OpIndex gradient = tensor_.gather_gradient("ffn_down");
-  const OpIndex input = tensor_.gather_input("ffn_up");
+  const OpIndex input = tensor_.gather_input(up_layer());
   build_.wait_for(gradient);
   const OpIndex down = tensor_.row_wgrad("ffn_down", local_ffn);
   build_.wait_for(input);
-  const OpIndex up = tensor_.column_wgrad("ffn_up", arch_.ffn_inputs() * local_ffn);
+  const OpIndex up = tensor_.column_wgrad(up_layer());
   return {down, up};
 }
 
@@ -80,7 +85,7 @@ FeedForward::Weights FeedForward::input_part(BackwardPart part) {
   if (options_.again.feed_forward) tools_.repeat([this] { matrices(); });
   const OpIndex down = tensor_.row_backward("ffn_down", local_ffn, part);
   elementwise_.activation_backward("ffn_activation_backward", shape_.tokens * local_ffn);
-  const OpIndex up = tensor_.column_backward("ffn_up", arch_.ffn_inputs() * local_ffn, part);
+  const OpIndex up = tensor_.column_backward(up_layer(), part);
   return {down, up};
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "models/lower/attention_core.hpp"
+#include "models/lower/layer_block.hpp"
 
 namespace trainyard {
 
@@ -178,7 +179,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
         up_backward("query", {.width = arch_.query_latent, .beside = 0, .columns = queries}, part);
     query_down = down_backward("query_down", arch_.query_latent, 0, part);
   } else {
-    query = tensor_.column_backward("query", queries, part);
+    query = tensor_.column_backward({.name = "query", .outputs = queries}, part);
   }
   if (inputs) {  // both ways lead to the same input
     elementwise_.memory_bound("latent_gradient_add", MemoryBoundKind::Elementwise,

@@ -95,7 +95,9 @@ ExpertGradients SharedExperts::backward(BackwardPart part) {
   final_at.down = tensor_.row_backward("shared_down", width_, part);
   if (inputs)
     elementwise_.activation_backward("shared_activation_backward", shape_.tokens * width_);
-  final_at.up = tensor_.column_backward("shared_up", arch_.ffn_inputs() * width_, part);
+  final_at.up = tensor_.column_backward(
+      {.name = "shared_up", .outputs = arch_.ffn_inputs() * width_, .matrices = arch_.ffn_inputs()},
+      part);
   return final_at;
 }
 

@@ -21,6 +21,10 @@ class MultiHeadAttention : BlockWriter {
 
  private:
   using Weights = std::array<OpIndex, 2>;  // where their gradients are final
+  [[nodiscard]] ColumnLayer qkv_layer() const {
+    const std::int64_t width = arch_.query_width() + 2 * arch_.kv_width();
+    return {.name = "qkv", .outputs = width / shape_.tensor, .matrices = 3};
+  }
   Weights weight_part();
   Weights input_part(BackwardPart part);
   [[nodiscard]] std::int64_t query_and_key_width() const;  // of this rank's heads
@@ -96,7 +100,7 @@ void MultiHeadAttention::forward() {
                   Rows::Gathered);
   tensor_.column_forward(
       "attention_all_gather", "qkv_gemm",
-      linear_.product(shape_.tokens, qkv_width / shape_.tensor, arch_.hidden, GemmPass::Forward));
+      linear_.product(shape_.tokens, qkv_layer().outputs, arch_.hidden, GemmPass::Forward));
   linear_.adapters_forward("qkv");
   gather_heads();
   head_norms("qk_norm", Pass::Forward);
@@ -127,18 +131,16 @@ void MultiHeadAttention::second_products() {
 }
 
 MultiHeadAttention::Weights MultiHeadAttention::weight_part() {
-  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   const OpIndex gradient = tensor_.gather_gradient("projection");
-  const OpIndex input = tensor_.gather_input("qkv");
+  const OpIndex input = tensor_.gather_input(qkv_layer());
   build_.wait_for(gradient);
   const OpIndex projection = tensor_.row_wgrad("projection", arch_.query_width() / shape_.tensor);
   build_.wait_for(input);
-  const OpIndex qkv = tensor_.column_wgrad("qkv", qkv_width / shape_.tensor);
+  const OpIndex qkv = tensor_.column_wgrad(qkv_layer());
   return {projection, qkv};
 }
 
 MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
-  const std::int64_t qkv_width = arch_.query_width() + 2 * arch_.kv_width();
   const OpIndex projection =
       tensor_.row_backward("projection", arch_.query_width() / shape_.tensor, part);
   core_.backward();
@@ -148,7 +150,7 @@ MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
   join_attention_gradients();
   scatter_head_gradients();
   if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
-  const OpIndex qkv = tensor_.column_backward("qkv", qkv_width / shape_.tensor, part);
+  const OpIndex qkv = tensor_.column_backward(qkv_layer(), part);
   return {projection, qkv};
 }
 

@@ -72,28 +72,31 @@ void TensorParallel::row_forward(std::string_view join, std::string_view name,
 
 // Gathers an operand of a weight gradient that each rank keeps a part of. With overlap the caller
 // waits for the result; without, this call does.
-OpIndex TensorParallel::gather_kept(std::string_view layer, std::string_view operand) {
+OpIndex TensorParallel::gather_kept(std::string_view operand, DataType type) {
   const bool overlap = options_.overlaps;
-  const DataType type =
-      layer == "head" ? shape_.dtype : options_.recipe.products.value_or(shape_.dtype);
-  const std::string name = std::string(layer).append(operand).append("_all_gather");
-  const OpIndex gathered = gather_operand(name, type, !overlap);
+  const OpIndex gathered =
+      gather_operand(std::string(operand).append("_all_gather"), type, !overlap);
   return overlap ? gathered : kNone;
 }
 
-OpIndex TensorParallel::gather_input(std::string_view layer) {
-  return options_.keeps_gathered ? kNone : gather_kept(layer, "_input");
+OpIndex TensorParallel::gather_input(const ColumnLayer& layer) {
+  if (options_.keeps_gathered) return kNone;
+  return gather_kept(std::string(layer.name).append("_input"), product_type(layer.is_head));
 }
 
 OpIndex TensorParallel::gather_gradient(std::string_view layer) {
-  return gather_kept(layer, "_gradient");
+  return gather_kept(std::string(layer).append("_gradient"), product_type(false));
 }
 
-OpIndex TensorParallel::column_wgrad(std::string_view name, std::int64_t outputs) {
-  if (linear_.frozen()) return linear_.adapters_wgrad(name);
-  Gemm wgrad = linear_.product(outputs, options_.hidden, shape_.tokens, GemmPass::WeightGrad);
-  if (name == "head") wgrad.dtype = shape_.dtype;
-  return build_.compute(std::string(name) + "_wgrad", wgrad);
+DataType TensorParallel::product_type(bool is_head) const {
+  return is_head ? shape_.dtype : options_.recipe.products.value_or(shape_.dtype);
+}
+
+OpIndex TensorParallel::column_wgrad(const ColumnLayer& layer) {
+  if (linear_.frozen()) return linear_.adapters_wgrad(layer.name);
+  Gemm wgrad = linear_.product(layer.outputs, options_.hidden, shape_.tokens, GemmPass::WeightGrad);
+  wgrad.dtype = product_type(layer.is_head);
+  return build_.compute(std::string(layer.name) + "_wgrad", wgrad);
 }
 
 OpIndex TensorParallel::row_wgrad(std::string_view name, std::int64_t inputs) {
@@ -103,26 +106,26 @@ OpIndex TensorParallel::row_wgrad(std::string_view name, std::int64_t inputs) {
       linear_.product(options_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
 }
 
-OpIndex TensorParallel::column_backward(std::string_view name, std::int64_t outputs,
-                                        BackwardPart part) {
+OpIndex TensorParallel::column_backward(const ColumnLayer& layer, BackwardPart part) {
   if (part == BackwardPart::Weight) {
-    build_.wait_for(gather_input(name));
-    return column_wgrad(name, outputs);
+    build_.wait_for(gather_input(layer));
+    return column_wgrad(layer);
   }
-  const std::string text(name);
+  const std::string text(layer.name);
   const bool overlap = options_.overlaps;
-  Gemm dgrad = linear_.product(shape_.tokens, options_.hidden, outputs, GemmPass::DataGrad);
-  if (name == "head") dgrad.dtype = shape_.dtype;
-  const OpIndex gathered = part == BackwardPart::Full ? gather_input(name) : kNone;
-  if (name != "head") linear_.prepare(name, options_.hidden * outputs, shape_.tokens * outputs);
+  Gemm dgrad = linear_.product(shape_.tokens, options_.hidden, layer.outputs, GemmPass::DataGrad);
+  dgrad.dtype = product_type(layer.is_head);
+  const OpIndex gathered = part == BackwardPart::Full ? gather_input(layer) : kNone;
+  if (!layer.is_head)
+    linear_.prepare(text, options_.hidden * layer.outputs, shape_.tokens * layer.outputs);
   build_.compute(text + "_dgrad", dgrad);
-  linear_.adapters_dgrad(name);
-  elementwise_.join_input_gradients(name);
+  linear_.adapters_dgrad(text);
+  elementwise_.join_input_gradients(text, layer.matrices);
   const CollectiveOp op = shape_.join_op();
   const OpIndex reduced =
       collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
   build_.wait_for(gathered);
-  const OpIndex wgrad = part == BackwardPart::Full ? column_wgrad(name, outputs) : kNone;
+  const OpIndex wgrad = part == BackwardPart::Full ? column_wgrad(layer) : kNone;
   if (overlap) build_.wait_for(reduced);
   return wgrad;
 }

@@ -20,6 +20,14 @@ namespace trainyard {
 
 class TensorPipeline;
 
+// A column-parallel linear layer.
+struct ColumnLayer {
+  std::string_view name = {};
+  std::int64_t outputs = 0;   // columns of a rank
+  std::int64_t matrices = 1;  // that multiply the same input, as those of queries, keys and values
+  bool is_head = false;       // stays in the precision of training, whatever the recipe says
+};
+
 class TensorParallel {
  public:
   TensorParallel(const TensorOptions& options, const StepShape& shape, ProgramBuilder& build,
@@ -42,23 +50,24 @@ class TensorParallel {
   // A product of gathered rows, or one whose result is joined; in pieces with `in_pieces`.
   void column_forward(std::string_view gather, std::string_view name, const Gemm& product);
   void row_forward(std::string_view join, std::string_view name, const Gemm& product);
-  // dgrad and wgrad of a column-parallel layer of `outputs` columns per rank and its communication;
-  // the wgrad, or kNone for the input part.
-  OpIndex column_backward(std::string_view name, std::int64_t outputs, BackwardPart part);
+  // dgrad and wgrad of a linear layer and their communication; the wgrad, or kNone for the input
+  // part. A row-parallel layer has `inputs` rows per rank.
+  OpIndex column_backward(const ColumnLayer& layer, BackwardPart part);
   OpIndex row_backward(std::string_view name, std::int64_t inputs, BackwardPart part);
   // Operands of weight gradients that sequence-parallel ranks keep their own parts of: the input of
   // a column-parallel layer, and between the two parts of a split backward the gradient of a
   // row-parallel one's output. The next product of the weight gradient waits for them.
-  OpIndex gather_input(std::string_view layer);
+  OpIndex gather_input(const ColumnLayer& layer);
   OpIndex gather_gradient(std::string_view layer);
-  OpIndex column_wgrad(std::string_view name, std::int64_t outputs);
+  OpIndex column_wgrad(const ColumnLayer& layer);
   OpIndex row_wgrad(std::string_view name, std::int64_t inputs);
 
  private:
   // The rows of an operand of a linear layer's product, in the recipe's sequence_wire if this
   // product is one of the recipe's; kNone without sequence parallelism.
   OpIndex gather_operand(std::string_view name, DataType product, bool blocking);
-  OpIndex gather_kept(std::string_view layer, std::string_view operand);
+  OpIndex gather_kept(std::string_view operand, DataType type);
+  [[nodiscard]] DataType product_type(bool is_head) const;
   [[nodiscard]] std::int64_t wire_bytes() const;
   [[nodiscard]] bool chunked() const;
   [[nodiscard]] TensorPipeline pipeline() const;
