@@ -28,7 +28,7 @@ FrameworkMemory load_framework(const std::string& name) {
   root.ignore("exchange_sms");
   root.ignore("gradient_passes");  // gradient_passes.hpp
   root.ignore("streaming");        // streaming_kernels.hpp
-  root.ignore("practices");        // practices.hpp
+  root.ignore("practices");        // framework_file.hpp
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),
                                .channel_bytes = bytes("channel"),

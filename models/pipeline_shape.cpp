@@ -1,10 +1,14 @@
 #include "models/pipeline_shape.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
 
 #include "models/architecture/flops.hpp"
 #include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
+#include "sim/base/error.hpp"
 
 namespace trainyard {
 
@@ -42,6 +46,55 @@ StepCosts costs_of(const TrainingPlan& plan) {
           .transfer_s = 0.0};
 }
 
+[[noreturn]] void refuse(const std::string& field, const std::string& problem,
+                         const std::string& hint) {
+  throw InputError(
+      Problem{.file = {}, .pointer = "/parallelism/" + field, .problem = problem, .hint = hint});
+}
+
+// First and last ranks given by hand; the ranks between them share the rest equally.
+std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  if (p.pipeline == 1 && p.first_stage_layers && p.last_stage_layers) {
+    refuse("last_stage_layers", "a pipeline of one stage has no last stage beside its first",
+           "leave first_stage_layers and last_stage_layers out");
+  }
+  std::int64_t rest = plan.architecture.layers;
+  std::int64_t ranks = p.pipeline;
+  for (const auto& given : {p.first_stage_layers, p.last_stage_layers}) {
+    if (!given) continue;
+    rest -= *given;
+    --ranks;
+  }
+  if (rest < 0 || (ranks == 0 ? rest != 0 : rest % ranks != 0)) {
+    refuse("first_stage_layers",
+           fmt::format("{} layers remain for {} stages between first and last", rest, ranks),
+           "choose first_stage_layers and last_stage_layers so that the rest divides");
+  }
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(p.pipeline),
+                                   ranks == 0 ? 0 : rest / ranks);
+  if (p.first_stage_layers) layers.front() = *p.first_stage_layers;
+  if (p.last_stage_layers) layers.back() = *p.last_stage_layers;
+  return layers;
+}
+
+std::vector<std::int64_t> split_by_hand(const TrainingPlan& plan, std::int64_t stages) {
+  const std::vector<std::int64_t>& given = plan.parallelism.layers_per_stage;
+  const std::int64_t sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+  if (static_cast<std::int64_t>(given.size()) != stages) {
+    refuse("layers_per_stage",
+           fmt::format("has {} entries for {} virtual stages", given.size(), stages),
+           "give one for each stage, in model order");
+  }
+  if (sum != plan.architecture.layers) {
+    refuse("layers_per_stage",
+           fmt::format("adds up to {} layers; {} has {}", sum, plan.architecture.name,
+                       plan.architecture.layers),
+           "every layer stands on one stage");
+  }
+  return given;
+}
+
 }  // namespace
 
 StagePlacement placement_of(const Parallelism& parallelism) {
@@ -70,6 +123,45 @@ std::int64_t expert_copies(const Parallelism& parallelism) {
 bool ends_on_one_rank(const Parallelism& parallelism) {
   if (!parallelism.operator_devices.empty()) return true;  // where a table is tied
   return parallelism.pipeline == 1 || placement_of(parallelism) != StagePlacement::Wrap;
+}
+
+std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  const PipelineShape shape = pipeline_shape(plan);
+  const std::int64_t stages = virtual_stages(shape);
+  const std::int64_t chunks = chunks_per_share(shape);
+  if (!p.layers_per_stage.empty()) return split_by_hand(plan, stages);
+  if (p.first_stage_layers || p.last_stage_layers) {
+    const std::vector<std::int64_t> by_rank = split_by_ranks(plan);
+    std::vector<std::int64_t> split;
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      const std::int64_t layers =
+          by_rank[static_cast<std::size_t>(place_of(shape, stage, {}).rank)];
+      if (layers % chunks != 0) {
+        refuse("interleave",
+               fmt::format("a stage of {} layers does not divide into {} chunks", layers, chunks),
+               "use an interleave that divides the layers of every stage");
+      }
+      split.push_back(layers / chunks);
+    }
+    return split;
+  }
+  // Where asked for, the embedding and the loss each take the place of one layer (Megatron's
+  // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
+  const std::int64_t places =
+      plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
+  if (places % stages != 0) {
+    refuse("pipeline",
+           fmt::format(
+               "{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)",
+               places, stages, p.pipeline, chunks),
+           "choose pipeline x interleave that divides the layers, or give first_stage_layers and "
+           "last_stage_layers");
+  }
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), places / stages);
+  if (p.embedding_in_split) --split.front();
+  if (p.loss_in_split) --split.back();
+  return split;
 }
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/plan.hpp"
 #include "models/schedules/placement.hpp"
@@ -27,5 +28,10 @@ namespace trainyard {
 
 // First and last stage are on one rank, which then holds a tied embedding once.
 [[nodiscard]] bool ends_on_one_rank(const Parallelism& parallelism);
+
+// Layers of every virtual stage, in model order (models/schedules/placement.hpp says which rank
+// holds it). The first layers go to virtual stage 0. Throws InputError naming the field when the
+// layers do not divide.
+[[nodiscard]] std::vector<std::int64_t> layer_split(const TrainingPlan& plan);
 
 }  // namespace trainyard

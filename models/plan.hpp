@@ -145,11 +145,12 @@ struct Training {
   std::vector<std::int64_t> recompute_layers = {};  // of "layers", counted from 0
   std::string recipe = "standard";  // models/recipes: bytes of weights and gradients, products
   std::string optimizer = "adam";   // models/optimizers: bytes of its state, traffic of its step
-  // Low-rank adapters on frozen weights (models/adapters.hpp); rank 0: every weight is trained.
+  // Low-rank adapters on frozen weights (models/trained_weights.hpp); rank 0: every weight is
+  // trained.
   std::int64_t lora_rank = 0;
   AdapterTargets lora_targets = {};
   FrozenFormat frozen_weights = FrozenFormat::AsTrained;  // of the layers' matrices, with adapters
-  // Whose weights are not trained at all (models/frozen.hpp).
+  // Whose weights are not trained at all (models/trained_weights.hpp).
   std::vector<std::int64_t> frozen_layers = {};
   bool frozen_embedding = false;
   bool frozen_head = false;
@@ -266,10 +267,5 @@ struct TrainingPlan {
 
   bool operator==(const TrainingPlan&) const = default;
 };
-
-// Layers of every virtual stage, in model order (models/schedules/placement.hpp says which rank
-// holds it). The first layers go to virtual stage 0. Throws InputError naming the field when the
-// layers do not divide.
-[[nodiscard]] std::vector<std::int64_t> layer_split(const TrainingPlan& plan);
 
 }  // namespace trainyard

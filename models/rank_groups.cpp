@@ -7,21 +7,62 @@
 #include <set>
 
 #include "models/context_shape.hpp"
-#include "models/expert_grid.hpp"
 #include "models/pipeline_shape.hpp"
-#include "sim/base/check.hpp"
+#include "models/rank_grid.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// One directed pair: the sender's and the receiver's slots differ.
+// The binding of a slot, with room made for it where the rank has fewer slots so far.
+SlotBinding& slot_of(Rank& rank, Slot slot) {
+  const std::size_t at = number(slot);
+  if (rank.slots.size() <= at) rank.slots.resize(at + 1);
+  return rank.slots[at];
+}
+
+// One group for every rank that is somebody's first, in their order; `first` by rank. Members come
+// in rank order; one rank alone is no group.
+void add_groups_of(Workload& workload, GroupKind kind, Slot slot,
+                   const std::vector<RankId>& first) {
+  std::vector<std::uint32_t> size(first.size(), 0);
+  for (const RankId rank : first) ++size[rank];
+  std::vector<GroupId> group_of(first.size(), kNone);
+  for (RankId rank = 0; rank < first.size(); ++rank) {
+    if (size[rank] < 2) continue;
+    group_of[rank] = static_cast<GroupId>(workload.groups.size());
+    workload.groups.push_back({.kind = kind, .members = {}});
+    workload.groups.back().members.reserve(size[rank]);
+  }
+  for (RankId rank = 0; rank < first.size(); ++rank) {
+    const GroupId id = group_of[first[rank]];
+    if (id == kNone) continue;
+    std::vector<RankId>& members = workload.groups[id].members;
+    slot_of(workload.ranks[rank], slot) = {.group = id,
+                                           .role = static_cast<std::uint32_t>(members.size())};
+    members.push_back(rank);
+  }
+}
+
+// One group for every distinct key of the ranks' positions. Grid gives position(rank) and
+// rank(position); key takes a position and returns that of the group's first.
+template <class Grid, class Key>
+void add_groups_by(Workload& workload, const Grid& grid, GroupKind kind, Slot slot,
+                   const Key& key) {
+  std::vector<RankId> first;
+  first.reserve(workload.ranks.size());
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank)
+    first.push_back(grid.rank(key(grid.position(rank))));
+  add_groups_of(workload, kind, slot, first);
+}
+
+// Two ranks; of a sender and a receiver the slots differ.
 void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
               GroupKind kind = GroupKind::Pipeline) {
   const auto id = static_cast<GroupId>(workload.groups.size());
   workload.groups.push_back({.kind = kind, .members = {from, to}});
-  slot_of(workload.ranks[from], number(send)) = {.group = id, .role = 0};
-  slot_of(workload.ranks[to], number(recv)) = {.group = id, .role = 1};
+  slot_of(workload.ranks[from], send) = {.group = id, .role = 0};
+  slot_of(workload.ranks[to], recv) = {.group = id, .role = 1};
 }
 
 // Replicas; and where two directions share the ranks, both holders of a stage, once for the stages
@@ -29,12 +70,12 @@ void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
 void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, StagePlacement placement,
                      Workload& workload) {
   if (placement != StagePlacement::Bidirectional) {
-    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Data),
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Data,
                   [](GridPosition p) { return p.context = p.data = 0, p; });
     return;
   }
   for (const Slot slot : {Slot::Data, Slot::DataMirror}) {
-    add_groups_by(workload, grid, GroupKind::Data, number(slot), [&parallelism](GridPosition p) {
+    add_groups_by(workload, grid, GroupKind::Data, slot, [&parallelism](GridPosition p) {
       p.pipeline = std::min(p.pipeline, parallelism.pipeline - 1 - p.pipeline);
       return p.context = p.data = 0, p;
     });
@@ -52,14 +93,14 @@ void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Work
   if (parallelism.zero_stage == 0) return;
   const std::int64_t shard = parallelism.shard_size();
   if (shard < parallelism.data) {
-    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Shard),
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Shard,
                   [shard](GridPosition p) { return first_of_copy(p, shard); });
-    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Replica),
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Replica,
                   [shard](GridPosition p) { return p.data %= shard, p; });
   }
   const std::int64_t part = parallelism.reshard_group;
   if (parallelism.zero_stage == 3 && part > 0) {
-    add_groups_by(workload, grid, GroupKind::Data, number(Slot::Reshard),
+    add_groups_by(workload, grid, GroupKind::Data, Slot::Reshard,
                   [part](GridPosition p) { return p.data -= p.data % part, p; });
   }
 }
@@ -70,7 +111,7 @@ void add_context_groups(const Parallelism& parallelism, const RankGrid& grid, Wo
   const ContextShape shape = context_shape(parallelism);
   if (shape.heads > 1 || parallelism.context_exchange == ContextExchange::AllGather) {
     const std::int64_t together = shape.heads > 1 ? shape.heads : parallelism.context;
-    add_groups_by(workload, grid, GroupKind::Context, number(Slot::Context),
+    add_groups_by(workload, grid, GroupKind::Context, Slot::Context,
                   [together](GridPosition p) { return p.context -= p.context % together, p; });
   }
   if (shape.ring == 1 || parallelism.context_exchange == ContextExchange::AllGather) return;
@@ -133,7 +174,47 @@ void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
     GridPosition position = grid.position(rank);
     if (position.pipeline != 0) continue;
     position.pipeline = parallelism.pipeline - 1;
-    add_group(workload, GroupKind::Other, number(Slot::Embedding), {rank, grid.rank(position)});
+    add_pair(workload, rank, Slot::Embedding, grid.rank(position), Slot::Embedding,
+             GroupKind::Other);
+  }
+}
+
+// Each sharded copy of the model has its part of an expert's replicas; as add_shard_groups.
+void add_expert_shard_groups(const Parallelism& p, const ExpertGrid& grid, Workload& workload) {
+  if (p.zero_stage == 0) return;
+  if (p.copies() > 1) {
+    const std::int64_t shards = p.expert_replicas() / p.copies();
+    add_groups_by(workload, grid, GroupKind::Data, Slot::ExpertShard,
+                  [shards](ExpertPosition at) { return at.replica -= at.replica % shards, at; });
+    add_groups_by(workload, grid, GroupKind::Data, Slot::ExpertReplica,
+                  [shards](ExpertPosition at) { return at.replica %= shards, at; });
+  }
+  if (p.zero_stage == 3 && p.reshard_group > 0) {
+    const std::int64_t part = p.expert_reshard_group();
+    add_groups_by(workload, grid, GroupKind::Data, Slot::ExpertReshard,
+                  [part](ExpertPosition at) { return at.replica -= at.replica % part, at; });
+  }
+}
+
+// The experts' tensor group, the group among which they are divided, and their replicas.
+void add_expert_groups(const Parallelism& p, StagePlacement placement, Workload& workload) {
+  const ExpertGrid grid(p);
+  add_groups_by(workload, grid, GroupKind::Expert, Slot::Expert,
+                [](ExpertPosition at) { return at.expert = 0, at; });
+  add_groups_by(workload, grid, GroupKind::Expert, Slot::ExpertTensor,
+                [](ExpertPosition at) { return at.tensor = 0, at; });
+  add_expert_shard_groups(p, grid, workload);
+  if (placement != StagePlacement::Bidirectional) {
+    add_groups_by(workload, grid, GroupKind::Data, Slot::ExpertData,
+                  [](ExpertPosition at) { return at.replica = 0, at; });
+    return;
+  }
+  // Both holders of a stage, once for the stages of the first half and once for the others.
+  for (const Slot slot : {Slot::ExpertData, Slot::ExpertDataMirror}) {
+    add_groups_by(workload, grid, GroupKind::Data, slot, [&p](ExpertPosition at) {
+      at.pipeline = std::min(at.pipeline, p.pipeline - 1 - at.pipeline);
+      return at.replica = 0, at;
+    });
   }
 }
 
@@ -149,23 +230,6 @@ void level_slots(Workload& workload) {
 }
 
 }  // namespace
-
-RankGrid::RankGrid(const Parallelism& parallelism)
-    : order_(parallelism.rank_order, {"tp", "cp", "dp", "pp"},
-             {parallelism.tensor, parallelism.context, parallelism.data, parallelism.pipeline}) {
-  TY_CHECK(
-      world() == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
-      parallelism.rank_order);
-}
-
-GridPosition RankGrid::position(RankId rank) const {
-  const auto [tensor, context, data, pipeline] = order_.place(rank);
-  return {.tensor = tensor, .context = context, .data = data, .pipeline = pipeline};
-}
-
-RankId RankGrid::rank(const GridPosition& position) const {
-  return order_.rank({position.tensor, position.context, position.data, position.pipeline});
-}
 
 bool divides_experts(const Parallelism& parallelism, const Architecture& architecture) {
   return architecture.has_experts() && parallelism.expert > 1;
@@ -226,7 +290,7 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
                       : fmt::format(FMT_COMPILE("dp{} pp{} cp{} tp{}"), at.data, at.pipeline,
                                     at.context, at.tensor);
   }
-  add_groups_by(workload, grid, GroupKind::Tensor, number(Slot::Tensor),
+  add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
                 [](GridPosition p) { return p.tensor = 0, p; });
   add_tensor_pairs(parallelism, grid, workload);
   add_context_groups(parallelism, grid, workload);
@@ -236,11 +300,11 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
   if (architecture.tied_embeddings && !ends_on_one_rank(parallelism)) {
     add_embedding_groups(parallelism, grid, workload);
   }
-  if (architecture.has_experts()) add_expert_groups(parallelism, workload);
+  if (architecture.has_experts()) add_expert_groups(parallelism, placement, workload);
   // A distributed optimizer leaves every rank with a share of the norm of its own, and so do
   // divided experts; otherwise replicas agree.
   const bool everyone = divides_experts(parallelism, architecture);
-  add_groups_by(workload, grid, GroupKind::Other, number(Slot::Model), [&](GridPosition p) {
+  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [&](GridPosition p) {
     if (everyone) return GridPosition{};
     p.tensor = p.pipeline = 0;
     return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;

@@ -1,10 +1,4 @@
-// Which rank sits where in the parallel grid, and which ranks communicate.
-//
-// Megatron's order string names the dimensions from fastest to slowest: with "tp-cp-ep-dp-pp"
-//   rank = tp + t*(cp + c*(dp + d*pp))           (reference: Megatron-LM parallel_state.py,
-//   RankGenerator)
-// e.g. t=8, c=1, d=2, p=4: rank 12 is tp 4, dp 1, pp 0. "ep" takes no room of its own in the dense
-// grid.
+// Which ranks communicate: the groups of a step, and the slots through which programs name them.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +7,9 @@
 #include <vector>
 
 #include "models/plan.hpp"
-#include "models/rank_order.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
-
-struct GridPosition {
-  std::int64_t tensor = 0;
-  std::int64_t context = 0;
-  std::int64_t data = 0;
-  std::int64_t pipeline = 0;
-};
-
-class RankGrid {
- public:
-  // REQUIRES: rank_order names tp, cp, dp and pp once each (the scenario reader checks it).
-  explicit RankGrid(const Parallelism& parallelism);
-
-  [[nodiscard]] std::int64_t world() const { return order_.world(); }
-  [[nodiscard]] GridPosition position(RankId rank) const;
-  [[nodiscard]] RankId rank(const GridPosition& position) const;
-
- private:
-  RankOrder order_;  // tensor, context, data, pipeline
-};
 
 // Slots of every rank of a lowered step, by number.
 enum class Slot : std::uint16_t {
@@ -67,7 +40,7 @@ enum class Slot : std::uint16_t {
   RecvContextBack,
   SendTensor,  // to the next rank of the tensor group, where products run in pieces
   RecvTensor,
-  // Of a model with experts (expert_grid.hpp).
+  // Of a model with experts.
   Expert,            // the ranks that its experts are divided over
   ExpertTensor,      // those that share each expert
   ExpertData,        // replicas of the experts

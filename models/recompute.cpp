@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/pipeline_shape.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {

@@ -22,7 +22,7 @@ Stragglers load_stragglers() {
   JsonFile file = JsonFile::read(data_file("models/stragglers", "replicas"));
   JsonObject root = file.root();
   static_cast<void>(root.text("title"));
-  root.ignore("practices");  // practices.hpp
+  root.ignore("practices");  // framework_file.hpp
   const Stragglers stragglers{
       .delay = sourced(root, "delay").number("value", {.least = 0.0, .most = 1.0})};
   file.finish();

@@ -10,7 +10,7 @@ namespace trainyard {
 enum class Recompute : std::uint8_t { None, Selective, Full };
 // Which layers of Recompute::Full (models/recompute.hpp).
 enum class RecomputeMethod : std::uint8_t { Uniform, Block, Every, Fraction, Layers };
-// How the matrices of frozen layers are kept beside adapters (models/adapters.hpp).
+// How the matrices of frozen layers are kept beside adapters (models/trained_weights.hpp).
 enum class FrozenFormat : std::uint8_t { AsTrained, Nf4 };
 
 // The modules that Selective runs again, as Megatron-LM's --recompute-modules names them
@@ -30,7 +30,7 @@ struct RecomputeModules {
   bool operator==(const RecomputeModules&) const = default;
 };
 
-// The matrices of a layer that have adapters (models/adapters.hpp).
+// The matrices of a layer that have adapters (models/trained_weights.hpp).
 struct AdapterTargets {
   bool query = true;
   bool key = true;

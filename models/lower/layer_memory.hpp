@@ -47,9 +47,9 @@ struct LayerMemory {
   // All that its backward reads, whether it was kept or computed again.
   [[nodiscard]] std::int64_t everything() const { return kept + working; }
 };
-// `trained`: false for a layer of frozen weights (models/frozen.hpp). `expert_rows`: rows that the
-// rank's experts work on; none: as many as its own tokens make. `parts`: of those alone; of a split
-// backward only the whole layer is known.
+// `trained`: false for a layer of frozen weights (models/trained_weights.hpp). `expert_rows`: rows
+// that the rank's experts work on; none: as many as its own tokens make. `parts`: of those alone;
+// of a split backward only the whole layer is known.
 [[nodiscard]] LayerMemory layer_memory(const MemoryOptions& options,
                                        LayerKind kind = LayerKind::Dense,
                                        std::optional<std::int64_t> expert_rows = {},

@@ -4,15 +4,14 @@
 
 #include <cstdint>
 
-#include "models/adapters.hpp"
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
 #include "models/architecture/settings.hpp"
 #include "models/context_shape.hpp"
 #include "models/documents.hpp"
 #include "models/expert_settings.hpp"
-#include "models/frozen.hpp"
 #include "models/streaming_kernels.hpp"
+#include "models/trained_weights.hpp"
 
 namespace trainyard {
 

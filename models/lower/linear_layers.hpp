@@ -1,5 +1,6 @@
 // Products of linear layers and what stands beside them: low-rank adapters on frozen matrices
-// (models/adapters.hpp), and the casts that their storage and the recipe's precision ask for.
+// (models/trained_weights.hpp), and the casts that their storage and the recipe's precision ask
+// for.
 //
 //   linear.prepare("ffn_down", hidden * ffn, tokens * ffn);
 //   build.compute("ffn_down_gemm", linear.product(tokens, hidden, ffn, GemmPass::Forward));

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/server_steps.hpp"
 #include "models/lower/device_program.hpp"
@@ -13,6 +12,7 @@
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/rank_grid.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/beside.hpp"
@@ -202,7 +202,7 @@ SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, s
 SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                             Microbatches microbatches) {
   const LoweringOptions options = lowering_options(plan);
-  const PipelineOptions pipeline = pipeline_options(plan);
+  const PipelineOptions pipeline = pipeline_options(plan, options);
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
   const Seating seating(plan, routing ? &*routing : nullptr);

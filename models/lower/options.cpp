@@ -15,14 +15,14 @@ namespace {
 
 // ---- layers
 
-ProductOptions product_options(const TrainingPlan& plan) {
+ProductOptions product_options(const TrainingPlan& plan, const WeightOptions& weights) {
   // Sharded weights have no gradient beside them to add to: autograd writes a new one.
   const bool whole = plan.parallelism.zero_stage < 3;
   return {.recipe = plan.recipe,
           .accumulates = whole && plan.training.gradient_precision == DataType::Fp32 &&
                          !plan.gradient_passes.accumulate,
-          .adapters = adapter_set(plan.architecture, plan.training, plan.parallelism.tensor),
-          .trained = trained_weights(plan)};
+          .adapters = weights.adapters,
+          .trained = weights.trained};
 }
 
 AttentionOptions attention_options(const TrainingPlan& plan) {
@@ -37,13 +37,13 @@ AttentionOptions attention_options(const TrainingPlan& plan) {
                       .split = p.context_split}};
 }
 
-LayerOptions layer_options(const TrainingPlan& plan) {
+LayerOptions layer_options(const TrainingPlan& plan, const WeightOptions& weights) {
   const Parallelism& p = plan.parallelism;
   const Training& t = plan.training;
   const bool alone = t.recompute_method != RecomputeMethod::Uniform || t.recompute_num_layers == 1;
   return {.architecture = plan.architecture,
           .streaming = plan.streaming,
-          .products = product_options(plan),
+          .products = product_options(plan, weights),
           .tensor = {.recipe = plan.recipe,
                      .collectives = plan.collectives,
                      .hidden = plan.architecture.hidden,
@@ -89,15 +89,23 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .attention_output = plan.recipe.attention_output_bytes};
 }
 
-// ---- the ends of the model, and the weights
-
-WeightDivision weight_division(const TrainingPlan& plan) {
-  const Parallelism& p = plan.parallelism;
-  return {.architecture = plan.architecture,
-          .tensor = p.tensor,
-          .expert = p.expert,
-          .expert_tensor = p.expert_tensor_size()};
+MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weights) {
+  const Training& t = plan.training;
+  // Half of the copies are on the way to the experts, the other half on the way back.
+  const double there = element_bytes(plan.experts.dispatch_precision);
+  const double back = element_bytes(t.precision);
+  return {
+      .division = weights.division,
+      .query = activation_query(plan),
+      .adapters = weights.adapters,
+      .rebuilds_modules =
+          t.recompute == Recompute::Selective && t.recompute_modules != RecomputeModules{},
+      .row_copies = static_cast<double>(plan.framework.expert_row_copies) / 2.0 * (there + back),
+      .placeholders = plan.framework.gradient_placeholders && t.lora_rank == 0 &&
+                      t.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3};
 }
+
+// ---- the ends of the model
 
 EndParameters end_parameters(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
@@ -148,7 +156,7 @@ std::int64_t norm_holders(const TrainingPlan& plan) {
   return p.tensor * p.pipeline * (everyone ? p.data * p.context : copy);
 }
 
-GradientOptions gradient_options(const TrainingPlan& plan) {
+GradientOptions gradient_options(const TrainingPlan& plan, const WeightOptions& weights) {
   const Parallelism& p = plan.parallelism;
   const Training& t = plan.training;
   const bool sharded = p.zero_stage == 3;
@@ -156,7 +164,7 @@ GradientOptions gradient_options(const TrainingPlan& plan) {
   // fp32 but for a recipe that says otherwise.
   const bool fp32 = sharded && !plan.recipe.gradient_bytes;
   return {
-      .division = weight_division(plan),
+      .division = weights.division,
       .collectives = plan.collectives,
       .optimizer = optimizer_options(plan),
       .passes = plan.gradient_passes.with(t.gradient_average, t.gradient_check),
@@ -170,12 +178,12 @@ GradientOptions gradient_options(const TrainingPlan& plan) {
       .orthogonalisations = t.lora_rank == 0 ? plan.optimizer.orthogonalisations : 0};
 }
 
-ReplicaOptions replica_options(const TrainingPlan& plan, const AdapterSet& adapters) {
+ReplicaOptions replica_options(const TrainingPlan& plan, const WeightOptions& weights) {
   const std::int64_t chosen = plan.parallelism.gradient_buckets_in_flight;
   return {.parallelism = plan.parallelism,
           .collectives = plan.collectives,
-          .gradients = gradient_options(plan),
-          .adapters = adapters,
+          .gradients = gradient_options(plan, weights),
+          .adapters = weights.adapters,
           .gradient_wire = plan.training.gradient_precision,
           .weight_wire = plan.recipe.weight_wire.value_or(plan.training.precision),
           .microbatches = plan.microbatches(),
@@ -225,29 +233,21 @@ StepShape step_shape(const TrainingPlan& plan) {
 
 WeightOptions weight_options(const TrainingPlan& plan) {
   const bool twice = plan.architecture.tied_embeddings || plan.training.mtp_layers > 0;
-  return {.division = weight_division(plan),
+  const Parallelism& p = plan.parallelism;
+  return {.division = {.architecture = plan.architecture,
+                       .tensor = p.tensor,
+                       .expert = p.expert,
+                       .expert_tensor = p.expert_tensor_size()},
           .ends = end_parameters(plan),
-          .shares_embedding = twice && !ends_on_one_rank(plan.parallelism),
+          .shares_embedding = twice && !ends_on_one_rank(p),
           .further = plan.training.mtp_layers,
           .trained = trained_weights(plan),
-          .adapters = adapter_set(plan.architecture, plan.training, plan.parallelism.tensor),
+          .adapters = adapter_set(plan.architecture, plan.training, p.tensor),
           .element = element_bytes(plan.training.precision)};
 }
 
 MemoryOptions memory_options(const TrainingPlan& plan) {
-  const Training& t = plan.training;
-  // Half of the copies are on the way to the experts, the other half on the way back.
-  const double there = element_bytes(plan.experts.dispatch_precision);
-  const double back = element_bytes(t.precision);
-  return {
-      .division = weight_division(plan),
-      .query = activation_query(plan),
-      .adapters = adapter_set(plan.architecture, t, plan.parallelism.tensor),
-      .rebuilds_modules =
-          t.recompute == Recompute::Selective && t.recompute_modules != RecomputeModules{},
-      .row_copies = static_cast<double>(plan.framework.expert_row_copies) / 2.0 * (there + back),
-      .placeholders = plan.framework.gradient_placeholders && t.lora_rank == 0 &&
-                      t.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3};
+  return memory_options(plan, weight_options(plan));
 }
 
 StateRecipe state_recipe(const TrainingPlan& plan) {
@@ -267,11 +267,11 @@ LoweringOptions lowering_options(const TrainingPlan& plan) {
   const WeightOptions weights = weight_options(plan);
   LoweringOptions options{
       .shape = step_shape(plan),
-      .layer = layer_options(plan),
+      .layer = layer_options(plan, weights),
       .ends = {},
-      .memory = memory_options(plan),
+      .memory = memory_options(plan, weights),
       .weights = weights,
-      .replicas = replica_options(plan, weights.adapters),
+      .replicas = replica_options(plan, weights),
       .offload = {.settings = plan.offload,
                   .fetches_weights = plan.offload.weights && p.zero_stage < 3,
                   .far_apart = plan.training.recompute == Recompute::Full},
@@ -287,13 +287,13 @@ LoweringOptions lowering_options(const TrainingPlan& plan) {
   return options;
 }
 
-PipelineOptions pipeline_options(const TrainingPlan& plan) {
+PipelineOptions pipeline_options(const TrainingPlan& plan, const LoweringOptions& known) {
   PipelineOptions options{
       .shape = pipeline_shape(plan),
-      .first_trained = trained_weights(plan).first,
+      .first_trained = known.weights.trained.first,
       .overlaps_steps = overlaps_steps(plan),
       .microbatches_differ = plan.offload.any() || plan.documents.kind != DocumentKind::None,
-      .ring_programs = context_shape(plan.parallelism).programs};
+      .ring_programs = known.layer.attention.context.shape.programs};
   std::int64_t first = 0;
   const std::vector<std::int64_t> split = layer_split(plan);
   for (std::size_t stage = 0; stage < split.size(); ++stage) {

@@ -2,7 +2,7 @@
 // programs of a step. A part says in its own header what it reads; only this file looks it up.
 //
 //   const LoweringOptions options = lowering_options(plan);
-//   StageLowering stage(options, pipeline_options(plan), {.stage = 3}, interner);
+//   StageLowering stage(options, pipeline_options(plan, options), {.stage = 3}, interner);
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ struct LoweringOptions {
 // REQUIRES: the plan outlives them; its ranks divide.
 [[nodiscard]] LoweringOptions lowering_options(const TrainingPlan& plan);
 
-// Throws InputError where the layers do not divide (layer_split).
-[[nodiscard]] PipelineOptions pipeline_options(const TrainingPlan& plan);
+// `known`: of the same plan. Throws InputError where the layers do not divide (layer_split).
+[[nodiscard]] PipelineOptions pipeline_options(const TrainingPlan& plan,
+                                               const LoweringOptions& known);
 
 // Some of them alone.
 [[nodiscard]] StepShape step_shape(const TrainingPlan& plan);

@@ -1,7 +1,7 @@
 // Which layers and which ends of the model the chunks of a pipeline rank have, who comes before and
 // after them, and how far back their backward goes.
 //
-//   const StageLayout layout(pipeline_options(plan), 3);
+//   const StageLayout layout(pipeline_options(plan, options), 3);
 //   layout.chunks().front().first_layer;
 #pragma once
 

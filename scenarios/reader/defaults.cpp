@@ -8,7 +8,7 @@
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
-#include "models/practices.hpp"
+#include "models/framework_file.hpp"
 #include "scenarios/import/model_file.hpp"
 #include "scenarios/reader/named_parts.hpp"
 #include "sim/base/data_directory.hpp"

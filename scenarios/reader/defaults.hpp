@@ -1,4 +1,5 @@
-// Fields that a scenario leaves out, as its framework's practices have them (models/practices.hpp).
+// Fields that a scenario leaves out, as its framework's practices have them
+// (models/framework_file.hpp).
 //
 // This is the one place where practices become settings: `run`, `validate` and all other commands
 // read scenarios through it. What the file says itself always wins. "defaults": "ideal" goes

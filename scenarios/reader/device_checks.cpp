@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "models/frozen.hpp"
 #include "models/operator_devices.hpp"
 #include "models/rank_groups.hpp"
 #include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
+#include "models/trained_weights.hpp"
 
 namespace trainyard {
 

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "models/frozen.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/trained_weights.hpp"
 
 namespace trainyard {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "models/adapters.hpp"
 #include "models/recompute.hpp"
+#include "models/trained_weights.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/words.hpp"

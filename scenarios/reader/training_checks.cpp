@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "models/adapters.hpp"
-#include "models/frozen.hpp"
+#include "models/pipeline_shape.hpp"
 #include "models/recompute.hpp"
+#include "models/trained_weights.hpp"
 
 namespace trainyard {
 

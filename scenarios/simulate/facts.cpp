@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "kernels/gpu.hpp"
-#include "models/adapters.hpp"
 #include "models/architecture/flops.hpp"
-#include "models/frozen.hpp"
 #include "models/recompute.hpp"
+#include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/simulate/approximations.hpp"
 

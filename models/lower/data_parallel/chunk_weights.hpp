@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/adapters.hpp"
 #include "models/architecture/architecture.hpp"
-#include "models/frozen.hpp"
 #include "models/operator_devices.hpp"
+#include "models/trained_weights.hpp"
 
 namespace trainyard {
 
@@ -100,7 +99,7 @@ struct WeightUnit {
   std::int32_t layer = -1;        // of the model; -1: before or after the layers
   std::size_t experts_begin = 0;  // the same among the experts' entries
   std::size_t experts_end = 0;
-  bool reached = true;              // a gradient comes back to it (models/frozen.hpp)
+  bool reached = true;              // a gradient comes back to it (models/trained_weights.hpp)
   std::vector<Tensor> frozen = {};  // beside its entries: weights that are not trained
   std::vector<Tensor> frozen_experts = {};
   [[nodiscard]] bool is_layer() const { return layer >= 0; }

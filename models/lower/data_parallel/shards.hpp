@@ -23,7 +23,7 @@ namespace trainyard {
 // Of them, those that divide the optimizer state among them; 1 without ZeRO.
 [[nodiscard]] std::int64_t optimizer_shards(const Parallelism& parallelism);
 
-// The same of the experts of a rank, which have replicas of their own (expert_grid.hpp).
+// The same of the experts of a rank, which have replicas of their own (rank_grid.hpp).
 [[nodiscard]] std::int64_t expert_shards(const Parallelism& parallelism);
 
 struct ShardSlots {

@@ -1,7 +1,5 @@
 // Low-rank adapters: their parameters, the bytes of what is frozen, and that the step runs no
 // weight gradient of a frozen matrix (oracle 57).
-#include "models/adapters.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,6 +8,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
+#include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 

@@ -1,13 +1,11 @@
 // Layers that are not trained: no gradient of their weights, no state, nothing to reduce, and no
 // backward where nothing before them is trained.
-#include "models/frozen.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "models/adapters.hpp"
 #include "models/architecture/shard.hpp"
+#include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "models/pipeline_shape.hpp"
 #include "models/plan.hpp"
 #include "sim/base/error.hpp"
 

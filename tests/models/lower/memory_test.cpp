@@ -10,6 +10,7 @@
 #include "models/lower/ends.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
+#include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "step.hpp"
 

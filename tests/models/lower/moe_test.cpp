@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "models/architecture/flops.hpp"
-#include "models/expert_grid.hpp"
 #include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/expert_exchange.hpp"
 #include "models/lower/options.hpp"
+#include "models/rank_grid.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 

@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 
-#include "models/adapters.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
+#include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/progress.hpp"
 #include "step.hpp"

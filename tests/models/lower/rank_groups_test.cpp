@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "models/rank_grid.hpp"
+
 namespace trainyard {
 namespace {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "models/adapters.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/recompute.hpp"
+#include "models/trained_weights.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "models/practices.hpp"
+#include "models/framework_file.hpp"
 #include "sim/base/data_directory.hpp"
 #include "tests/scenarios/sample.hpp"
 

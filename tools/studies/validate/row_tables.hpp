@@ -1,7 +1,7 @@
 // Tables for what rows of data sets leave unsaid: which of our node types a machine is
 // (data/platforms.json), and which framework of models/frameworks the words of a row mean, with
 // what its source says of the runs elsewhere (data/published_facts.json). What runs of a framework
-// have in common is the framework's own data (models/practices.hpp).
+// have in common is the framework's own data (models/framework_file.hpp).
 //
 //   const RowTables tables = load_row_tables();
 //   cluster_of(tables, row);     // {"node": "dgx_h100", "nodes": 8, "fabric": {...}}

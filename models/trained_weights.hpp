@@ -1,3 +1,11 @@
+// Which weights are trained, and how far back the backward has to go.
+//
+// A frozen layer has no weight gradient, no optimizer state and nothing to reduce; its backward is
+// the input gradient alone, and it keeps no input of a product. Before the first trained weight of
+// the model there is no backward at all: nothing is kept and nothing is sent to the stage before.
+//
+//   trained_weights(plan).reaches(3);   // false where the embedding and layers 0 to 3 are frozen
+//
 // Low-rank adapters on frozen weights (LoRA, Hu et al. 2106.09685): beside a frozen matrix of
 // `inputs` x `outputs` two trained ones, inputs x r and r x outputs. The frozen ones may be kept in
 // four bits (QLoRA, Dettmers et al. 2305.14314).
@@ -18,6 +26,26 @@
 #include "sim/base/words.hpp"
 
 namespace trainyard {
+
+// With adapters (lora_rank) only those are trained: a layer is, unless it is frozen itself.
+struct TrainedWeights {
+  bool embedding = true;
+  bool head = true;  // with the norm before it
+  std::vector<std::int64_t> frozen_layers = {};
+  // The lowest layer that is trained: -1 the embedding, the number of layers where only the head
+  // is, one more where nothing is.
+  std::int64_t first = -1;
+
+  [[nodiscard]] bool layer(std::int64_t number) const;
+  // Does a gradient come as far back as to this layer?
+  [[nodiscard]] bool reaches(std::int64_t number) const { return number >= first; }
+};
+[[nodiscard]] TrainedWeights trained_weights(const TrainingPlan& plan);
+
+// Is anything frozen beside what adapters leave alone?
+[[nodiscard]] bool freezes(const Training& training);
+
+// ---- adapters
 
 // One adapter on one tensor rank.
 struct Adapter {
