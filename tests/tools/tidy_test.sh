@@ -69,8 +69,8 @@ expect "a long line" 'sim/base/units.hpp:2: columns: 101 columns, '
 { repeat '\xc3\xa9' 100 && echo; } >>sim/base/units.hpp
 "$tidy" "$tree" >/dev/null || { echo "100 letters of two bytes are 100 columns" >&2 && failures=$((failures + 1)); }
 good_tree
-repeat '\n' 450 >>sim/base/units.hpp
-expect "a long file" 'sim/base/units.hpp:451: length: '
+{ echo && echo 'int long_one() {' && repeat '\n' 69 && echo '}'; } >>sim/base/units.hpp
+expect "a long function" 'sim/base/units.hpp:3: function: 71 lines, more than 70; '
 echo "// TO""DO: later" >>sim/base/units.hpp
 expect "an open end without an issue" 'sim/base/units.hpp:2: todo: '
 echo "// TO""DO(#7): later" >>sim/base/units.hpp
