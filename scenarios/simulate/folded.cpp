@@ -23,7 +23,7 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
   const Transport& transport = chosen.get();
   const FoldOptions options{.enabled = question.fold,
                             .drop_uncontended = true,
-                            .order = lowered.order.get(),
+                            .analysis = lowered.analysis.get(),
                             .places = places};
   Folded folded;
   folded.partition = fold(cluster, *lowered.workload, transport, options);

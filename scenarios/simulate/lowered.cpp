@@ -18,8 +18,8 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
   gpu_of_kernel = std::move(special.gpu_of_kernel);
   used = kernels_used(*workload);
   exchanges_rows = trainyard::exchanges_rows(*workload);
-  order = std::make_unique<CallOrder>(*workload);
-  known = std::make_unique<KnownPrograms>(*workload, order.get());
+  analysis = std::make_unique<ProgramAnalysis>(*workload);
+  known = std::make_unique<KnownPrograms>(*workload, *analysis);
 }
 
 Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {

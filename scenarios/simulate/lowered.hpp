@@ -13,7 +13,7 @@
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/engine/known_programs.hpp"
-#include "sim/workload/call_order.hpp"
+#include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -25,7 +25,7 @@ struct Lowered {
   bool exchanges_rows = false;             // between experts
   std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing
   // Found when first asked for, by any thread.
-  std::unique_ptr<CallOrder> order;
+  std::unique_ptr<ProgramAnalysis> analysis;
   std::unique_ptr<KnownPrograms> known;
 
   // REQUIRES: the workload is valid (validate()).

@@ -65,7 +65,7 @@ void GroupShapes::find_patterns(std::optional<GroupId> without_like) {
   base_of_.assign(groups, 0);
   std::vector<std::uint32_t> gpus;
   for (GroupId group = 0; group < groups; ++group) {
-    const CallKinds& kinds = kinds_of(given_.calls.of_group[group]);
+    const CallKinds& kinds = kinds_of(given_.calls.of_group(group));
     const std::vector<RankId>& members = given_.workload.groups[group].members;
     if (given_.places == nullptr || group == without_like || kinds.names_switches ||
         members.empty()) {
@@ -99,7 +99,7 @@ void GroupShapes::find_ways() {
 // The place is the one at hand.
 void GroupShapes::place(GroupId group, std::uint32_t place) {
   const auto next = static_cast<std::uint32_t>(patterns_.size());
-  const std::uint64_t key = std::uint64_t{given_.calls.of_group[group]} << 32U | place;
+  const std::uint64_t key = std::uint64_t{given_.calls.of_group(group)} << 32U | place;
   const auto [known, fresh] = pattern_at_.try_emplace(key, next);
   pattern_of_[group] = known->second;
   if (fresh) {
@@ -123,7 +123,7 @@ const GroupShapes::CallKinds& GroupShapes::kinds_of(std::uint32_t list) {
   CallKinds& kinds = call_kinds_[list];
   if (kinds.known) return kinds;
   kinds.known = true;
-  for (const std::uint32_t index : given_.calls.lists.list(list)) {
+  for (const std::uint32_t index : given_.calls.list(list)) {
     const Call& call = given_.workload.calls[index];
     kinds.names_switches = kinds.names_switches || std::holds_alternative<RelayCall>(call);
     kinds.only_messages = kinds.only_messages && op_of(call) == CollectiveOp::SendRecv;
@@ -135,7 +135,7 @@ GroupShapes::Asked GroupShapes::asked_for(GroupId group) {
   const std::vector<std::uint32_t> gpus = gpus_of(group);
   shapes_.begin();
   Asked asked{.begin = shapes_.count()};
-  for (const std::uint32_t call : given_.calls.lists.list(given_.calls.of_group[group])) {
+  for (const std::uint32_t call : given_.calls.list(given_.calls.of_group(group))) {
     GroupCall made{.call = call, .phases = {}};
     try {
       for (const Phase& phase : given_.transport.phases(given_.workload.calls[call], gpus))

@@ -19,16 +19,10 @@
 
 #include "sim/contention/alike_places.hpp"
 #include "sim/contention/chain_shapes.hpp"
+#include "sim/contention/group_calls.hpp"
 #include "sim/contention/joint_graph.hpp"
-#include "sim/workload/call_lists.hpp"
 
 namespace trainyard {
-
-// What the members of each group call together.
-struct GroupCalls {
-  CallLists lists = {};
-  std::vector<std::uint32_t> of_group = {};  // number in lists
-};
 
 class GroupShapes {
  public:

@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/mixed.hpp"
 #include "sim/contention/group_shapes.hpp"
 
@@ -17,52 +16,34 @@ namespace {
 class Joiner {
  public:
   // Without places every group is asked for, and told link by link.
-  Joiner(const Cluster& cluster, const Workload& workload, const Transport& transport,
-         AlikePlaces* places)
-      : cluster_(cluster), workload_(workload), transport_(transport), places_(places) {}
+  Joiner(const Cluster& cluster, const Workload& workload, const ProgramAnalysis& analysis,
+         const Transport& transport, AlikePlaces* places)
+      : cluster_(cluster),
+        workload_(workload),
+        transport_(transport),
+        places_(places),
+        group_calls_(workload, analysis) {}
 
   // `parallel_of` is by link, as the graph's. Nothing where a chain loads parallel links unequally.
   std::optional<JointGraph> joined(std::vector<LinkId> parallel_of) {
     joint_.parallel_links.assign(parallel_of.size(), 0);
     for (const LinkId lowest : parallel_of) ++joint_.parallel_links[lowest];
     joint_.parallel_of = std::move(parallel_of);
-    std::optional<GroupShapes> shapes;
-    const GroupShapes::Given given{.cluster = cluster_,
-                                   .workload = workload_,
-                                   .transport = transport_,
-                                   .calls = group_calls_,
-                                   .places = places_};
-    beside(
-        is_large(cluster_), [&] { shapes.emplace(given, joint_); }, [&] { collect_calls(); });
-    if (!shapes->write([&] { collect_memberships(); })) return std::nullopt;
+    GroupShapes shapes({.cluster = cluster_,
+                        .workload = workload_,
+                        .transport = transport_,
+                        .calls = group_calls_,
+                        .places = places_},
+                       joint_);
+    if (!shapes.write([&] { collect_memberships(); })) return std::nullopt;
     collect_links();
     return std::move(joint_);
   }
 
  private:
-  void collect_calls() {
-    std::size_t slots = workload_.slots.size();
-    for (const Rank& rank : workload_.ranks) slots = std::max(slots, rank.slots.size());
-    for (const Program& program : workload_.programs) {
-      std::vector<std::uint32_t>& lists = calls_of_.emplace_back();
-      for (std::vector<std::uint32_t>& made : slot_calls(program, slots))
-        lists.push_back(group_calls_.lists.number(std::move(made)));
-    }
-    group_calls_.of_group.assign(workload_.groups.size(), no_calls_);
-    for (const Rank& rank : workload_.ranks) {
-      for (std::size_t slot = 0; slot < rank.slots.size(); ++slot) {
-        const std::uint32_t made = calls_of_[rank.program][slot];
-        if (rank.slots[slot].group == kNone || made == no_calls_) continue;
-        std::uint32_t& all = group_calls_.of_group.at(rank.slots[slot].group);
-        all = all == no_calls_ ? made : group_calls_.lists.both(all, made);
-        ++bound_slots_;
-      }
-    }
-  }
-
   void collect_memberships() {
     joint_.slot_of.resize(workload_.ranks.size());
-    joint_.memberships.reserve(bound_slots_);
+    joint_.memberships.reserve(group_calls_.bound_slots());
     for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) join_groups(rank);
     for (Membership& membership : joint_.memberships) {
       if (!sends(membership.group)) membership.role = 0;
@@ -71,12 +52,11 @@ class Joiner {
 
   void join_groups(RankId id) {
     const Rank& rank = workload_.ranks[id];
-    const std::vector<std::uint32_t>& calls = calls_of_[rank.program];
     const std::size_t first = joint_.memberships.size();
     joint_.slot_of[id].assign(rank.slots.size(), kNone);
     for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
       const auto [group, role] = rank.slots[slot];
-      if (group == kNone || calls[slot] == no_calls_) continue;
+      if (group == kNone || !group_calls_.uses(rank.program, slot)) continue;
       const auto known = std::find_if(
           joint_.memberships.begin() + static_cast<std::ptrdiff_t>(first), joint_.memberships.end(),
           [&](const Membership& membership) { return membership.group == group; });
@@ -88,7 +68,7 @@ class Joiner {
   }
 
   [[nodiscard]] bool sends(GroupId group) const {
-    const std::vector<std::uint32_t>& calls = group_calls_.lists.list(group_calls_.of_group[group]);
+    const std::vector<std::uint32_t>& calls = group_calls_.list(group_calls_.of_group(group));
     return std::ranges::any_of(calls, [&](std::uint32_t call) {
       return op_of(workload_.calls[call]) == CollectiveOp::SendRecv;
     });
@@ -106,32 +86,29 @@ class Joiner {
   const Workload& workload_;
   const Transport& transport_;
   AlikePlaces* places_;
+  const GroupCalls group_calls_;
   JointGraph joint_;
-  GroupCalls group_calls_;
-  const std::uint32_t no_calls_ = group_calls_.lists.number({});
-  std::vector<std::vector<std::uint32_t>> calls_of_;  // [program][slot]: number of the list
-  std::size_t bound_slots_ = 0;                       // of all ranks, through which calls are made
 };
 
 }  // namespace
 
 // Where a transport loads switches by name, parallel links are no longer alike.
-JointGraph join(const Cluster& cluster, const Workload& workload, const Transport& transport,
-                AlikePlaces* places) {
+JointGraph join(const Cluster& cluster, const Workload& workload, const ProgramAnalysis& analysis,
+                const Transport& transport, AlikePlaces* places) {
   std::optional<AlikePlaces> found_here;
   if (places == nullptr) places = &found_here.emplace(cluster);
-  Joiner joiner(cluster, workload, transport, places);
+  Joiner joiner(cluster, workload, analysis, transport, places);
   const LinkId links = cluster.wiring().link_count();
   if (auto joint = joiner.joined(cluster.router().bundles().of_each(links)))
     return std::move(*joint);
-  return join_link_by_link(cluster, workload, transport);
+  return join_link_by_link(cluster, workload, analysis, transport);
 }
 
 JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
-                             const Transport& transport) {
+                             const ProgramAnalysis& analysis, const Transport& transport) {
   std::vector<LinkId> itself(cluster.wiring().link_count());
   std::iota(itself.begin(), itself.end(), 0U);
-  return Joiner(cluster, workload, transport, nullptr).joined(std::move(itself)).value();
+  return Joiner(cluster, workload, analysis, transport, nullptr).joined(std::move(itself)).value();
 }
 
 bool is_large(const Cluster& cluster) {

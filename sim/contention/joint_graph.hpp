@@ -9,7 +9,7 @@
 // lowest is in a shape; it stands for all. Where a transport loads one of them by itself, all links
 // are told one by one.
 //
-//   JointGraph joint = join(cluster, workload, transport);
+//   JointGraph joint = join(cluster, workload, analysis, transport);
 //   for (const GroupCall& made : joint.calls_of(group))
 //     joint.shape(joint.first_shape[group] + made.phases[0].chains[0].shape);
 #pragma once
@@ -88,14 +88,18 @@ struct JointGraph {
 };
 
 class AlikePlaces;
+class ProgramAnalysis;
 
-// `places` are the cluster's, found beforehand; without them they are found here. REQUIRES: the
-// workload is valid (validate in workload.hpp) and its ranks' GPUs are of the cluster.
+// `analysis` is of the workload. `places` are the cluster's, found beforehand; without them they
+// are found here. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs
+// are of the cluster.
 [[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
-                              const Transport& transport, AlikePlaces* places = nullptr);
+                              const ProgramAnalysis& analysis, const Transport& transport,
+                              AlikePlaces* places = nullptr);
 
 // The same with every link by itself: to hold join() against.
 [[nodiscard]] JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
+                                           const ProgramAnalysis& analysis,
                                            const Transport& transport);
 
 // Whether what is done for every link takes far longer than it takes to start a thread (some 50

@@ -86,7 +86,7 @@ LinkLimits every_link_limits(const JointGraph& joint) {
 }
 
 LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const JointGraph& joint,
-                       CallOrder& order) {
+                       ProgramAnalysis& analysis) {
   std::optional<LinkUsers> users;
   std::vector<bool> redundant = beside(
       is_large(cluster), [&] { users.emplace(joint); },
@@ -94,7 +94,7 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
   std::vector<LinkId> implied_by = series_links(cluster, joint, *users, redundant);
   for (const LinkId link : joint.links)
     if (implied_by[link] != link) redundant[link] = true;
-  Concurrency found = find_concurrency(cluster, workload, joint, order, redundant, *users);
+  Concurrency found = find_concurrency(cluster, workload, joint, analysis, redundant, *users);
   return {.users = std::move(*users),
           .redundant = std::move(redundant),
           .implied_by = std::move(implied_by),
@@ -105,14 +105,15 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
 
 Contention find_contention(const Cluster& cluster, const Workload& workload,
                            const Transport& transport, const ContentionOptions& options) {
-  JointGraph joint = join(cluster, workload, transport, options.places);
+  std::optional<ProgramAnalysis> found_here;
+  ProgramAnalysis& analysis =
+      options.analysis != nullptr ? *options.analysis : found_here.emplace(workload);
+  JointGraph joint = join(cluster, workload, analysis, transport, options.places);
   if (!options.drop_uncontended) {
     LinkLimits limits = every_link_limits(joint);
     return {std::move(joint), std::move(limits)};
   }
-  std::optional<CallOrder> found_here;
-  CallOrder& order = options.order != nullptr ? *options.order : found_here.emplace(workload);
-  LinkLimits limits = limit_links(cluster, workload, joint, order);
+  LinkLimits limits = limit_links(cluster, workload, joint, analysis);
   joint = with_caps(std::move(joint), limits);
   return close_phases(cluster, {std::move(joint), std::move(limits)});
 }

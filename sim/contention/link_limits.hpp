@@ -29,7 +29,7 @@
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/transport.hpp"
 #include "sim/contention/joint_graph.hpp"
-#include "sim/workload/call_order.hpp"
+#include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -74,9 +74,9 @@ struct LinkLimits {
   std::vector<bool> meets_others;  // by shape: whether by chains that are not of its own phase
 };
 
-// Steps 1 to 3. `order`: of the workload's programs.
+// Steps 1 to 3. `analysis`: of the workload.
 [[nodiscard]] LinkLimits limit_links(const Cluster& cluster, const Workload& workload,
-                                     const JointGraph& joint, CallOrder& order);
+                                     const JointGraph& joint, ProgramAnalysis& analysis);
 
 // The limits where no link is redundant and every use is contended.
 [[nodiscard]] LinkLimits every_link_limits(const JointGraph& joint);
@@ -88,9 +88,9 @@ struct Contention {
 };
 
 struct ContentionOptions {
-  bool drop_uncontended = false;  // false: every use counts as contended
-  CallOrder* order = nullptr;     // of this workload, known from before; null: it is found
-  AlikePlaces* places = nullptr;  // of this cluster, known from before; null: they are found
+  bool drop_uncontended = false;        // false: every use counts as contended
+  ProgramAnalysis* analysis = nullptr;  // of this workload, known from before; null: it is found
+  AlikePlaces* places = nullptr;        // of this cluster, known from before; null: they are found
 };
 
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,

@@ -68,7 +68,7 @@ Concurrency both(Concurrency one, const Concurrency& other) {
 // thread.
 class NeverConcurrent {
  public:
-  NeverConcurrent(const Workload& workload, const JointGraph& joint, CallOrder& order);
+  NeverConcurrent(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis);
 
   // Of a group with itself: its calls follow one another.
   [[nodiscard]] bool of(GroupId a, GroupId b);
@@ -95,7 +95,7 @@ class NeverConcurrent {
 
   const Workload& workload_;
   const JointGraph& joint_;
-  CallOrder& order_;
+  ProgramAnalysis& analysis_;
   std::vector<std::size_t> first_;     // by rank, in JointGraph::memberships
   std::vector<Itself> orders_itself_;  // by group
   std::vector<Kept> kept_ = std::vector<Kept>(4096);
@@ -106,10 +106,10 @@ class NeverConcurrent {
 };
 
 NeverConcurrent::NeverConcurrent(const Workload& workload, const JointGraph& joint,
-                                 CallOrder& order)
+                                 ProgramAnalysis& analysis)
     : workload_(workload),
       joint_(joint),
-      order_(order),
+      analysis_(analysis),
       first_(workload.ranks.size() + 1, 0),
       orders_itself_(workload.groups.size(), Itself::Unknown) {
   for (const Membership& membership : joint.memberships) ++first_[membership.rank + 1];
@@ -179,7 +179,7 @@ bool NeverConcurrent::are_ordered(std::uint32_t program, const std::vector<std::
   for (std::uint16_t i = 0; i < slots.size(); ++i) {
     if (slots[i] != a) continue;
     for (std::uint16_t j = 0; j < slots.size(); ++j)
-      if (slots[j] == b && !order_.ordered(program, i, j)) return false;
+      if (slots[j] == b && !analysis_.ordered(program, i, j)) return false;
   }
   return true;
 }
@@ -187,11 +187,11 @@ bool NeverConcurrent::are_ordered(std::uint32_t program, const std::vector<std::
 // Looks at links one by one; several of them at different links at once.
 class LinkMeetings {
  public:
-  LinkMeetings(const Workload& workload, const JointGraph& joint, CallOrder& order,
+  LinkMeetings(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis,
                const Timetable& timetable)
       : joint_(joint),
         timetable_(timetable),
-        never_concurrent_(workload, joint, order),
+        never_concurrent_(workload, joint, analysis),
         found_(joint.group_of_shape.size()) {}
 
   // Marks those that are contended.
@@ -296,7 +296,7 @@ Concurrency::Concurrency(std::size_t shapes)
     : rate_alone(shapes, kUnlimited), meets(shapes, false), meets_others(shapes, false) {}
 
 Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
-                             const JointGraph& joint, CallOrder& order,
+                             const JointGraph& joint, ProgramAnalysis& analysis,
                              const std::vector<bool>& redundant, LinkUsers& users) {
   const Timetable moments = timetable(joint);
   const auto look_with = [&](LinkMeetings& meetings, std::size_t piece) {
@@ -305,8 +305,8 @@ Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
       if (!redundant[link] && !users.of(link).empty())
         meetings.look_at(cluster.wiring().wire(link).capacity.value(), users.of(link));
   };
-  LinkMeetings here(workload, joint, order, moments);
-  LinkMeetings beside_it(workload, joint, order, moments);
+  LinkMeetings here(workload, joint, analysis, moments);
+  LinkMeetings beside_it(workload, joint, analysis, moments);
   share_out(
       is_large(cluster), (joint.links.size() + kLinksTogether - 1) / kLinksTogether,
       [&](std::size_t piece) { look_with(beside_it, piece); },

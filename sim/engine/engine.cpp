@@ -23,7 +23,8 @@ std::span<const EngineEntry> engines() {
 
 Timeline Engine::run(const EngineInput& input) const {
   if (input.known == nullptr) {
-    KnownPrograms own(input.workload);
+    const ProgramAnalysis analysis(input.workload);
+    KnownPrograms own(input.workload, analysis);
     EngineInput knowing = input;
     knowing.known = &own;
     return run(knowing);

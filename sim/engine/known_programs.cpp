@@ -1,12 +1,9 @@
 #include "sim/engine/known_programs.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/beside.hpp"
-#include "sim/base/check.hpp"
-#include "sim/workload/call_order.hpp"
-#include "sim/workload/call_sequences.hpp"
-#include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,35 +22,22 @@ MayJoin members(const Program& program, const ProgramCalls& calls,
 
 }  // namespace
 
-KnownPrograms::KnownPrograms(const Workload& workload, const CallOrder* orders)
+KnownPrograms::KnownPrograms(const Workload& workload, const ProgramAnalysis& analysis)
     : workload_(workload),
-      orders_(orders),
-      template_of_(program_templates(workload.programs)),
-      members_(template_of_.size()),
-      calls_(template_of_.size()),
-      programs_(template_of_.size()) {
-  for (std::uint32_t program = 0; program < template_of_.size(); ++program)
-    members_[template_of_[program]].push_back(program);
+      analysis_(analysis),
+      members_(workload.programs.size()),
+      programs_(workload.programs.size()) {
+  for (std::uint32_t program = 0; program < members_.size(); ++program)
+    members_[analysis.template_of(program)].push_back(program);
 }
 
 KnownPrograms::Known KnownPrograms::as_another(std::uint32_t program, bool contracted,
                                                const std::vector<bool>& joinable) const {
-  for (const std::uint32_t member : members_[template_of_[program]]) {
+  for (const std::uint32_t member : members_[analysis_.template_of(program)]) {
     const Known& known = programs_[member];
     if (known && known->contracted == contracted && known->joinable == joinable) return known;
   }
   return nullptr;
-}
-
-const ProgramCalls& KnownPrograms::calls(std::uint32_t program) {
-  const std::scoped_lock lock(mutex_);
-  return its_calls(program);
-}
-
-const ProgramCalls& KnownPrograms::its_calls(std::uint32_t program) {
-  std::unique_ptr<const ProgramCalls>& known = calls_.at(template_of_.at(program));
-  if (!known) known = std::make_unique<const ProgramCalls>(workload_.programs[program].operations);
-  return *known;
 }
 
 std::shared_ptr<const KnownProgram> KnownPrograms::plain(std::uint32_t program) {
@@ -68,22 +52,17 @@ std::shared_ptr<const KnownProgram> KnownPrograms::plain(std::uint32_t program) 
 }
 
 std::vector<KnownPrograms::Known> KnownPrograms::contract(
-    const std::vector<const Contraction*>& fresh) {
+    const std::vector<const Contraction*>& fresh) const {
   std::vector<KnownProgram> found(fresh.size());
   std::size_t operations = 0;
-  for (std::size_t i = 0; i < fresh.size(); ++i) {
-    (void)its_calls(fresh[i]->program);
-    operations += workload_.programs[fresh[i]->program].operations.size();
-  }
+  for (const Contraction* const one : fresh)
+    operations += workload_.programs[one->program].operations.size();
   share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
     const Program& program = workload_.programs[fresh[i]->program];
-    const ProgramCalls& made = *calls_[template_of_[fresh[i]->program]];
     KnownProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};
-    const MayJoin may_join = members(program, made, result.joinable);
-    result.stretches = orders_ != nullptr
-                           ? find_stretches(program, may_join, orders_->of(fresh[i]->program))
-                           : find_stretches(program, may_join, ProgramOrder(program));
+    const MayJoin may_join = members(program, analysis_.calls(fresh[i]->program), result.joinable);
+    result.stretches = find_stretches(program, may_join, analysis_.order(fresh[i]->program));
     result.successors = Successors(program, result.stretches);
   });
   std::vector<Known> result;
@@ -101,7 +80,7 @@ std::vector<std::shared_ptr<const KnownProgram>> KnownPrograms::contracted(
   for (const Contraction& one : asked) {
     result.push_back(as_another(one.program, true, one.joinable));
     const auto same = std::ranges::find_if(fresh, [&](const Contraction* other) {
-      return template_of_[other->program] == template_of_[one.program] &&
+      return analysis_.template_of(other->program) == analysis_.template_of(one.program) &&
              other->joinable == one.joinable;
     });
     number.push_back(static_cast<std::size_t>(same - fresh.begin()));

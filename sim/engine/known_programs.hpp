@@ -1,8 +1,8 @@
-// What follows from programs alone and not from times: their calls, their stretches, and who waits
-// for whom beside them. Kept, it serves every further run of the same workload, such as what-ifs of
+// What the engine makes of programs alone and not of times: their stretches, and who waits for whom
+// beside them. Kept, it serves every further run of the same workload, such as what-ifs of
 // faster links. Several threads may ask.
 //
-//   KnownPrograms known(workload);
+//   KnownPrograms known(workload, analysis);
 //   make_engine("simgrid")->run({..., .known = &known});   // finds them
 //   make_engine("simgrid")->run({..., .known = &known});   // has them
 #pragma once
@@ -14,14 +14,12 @@
 #include <mutex>
 #include <vector>
 
-#include "sim/engine/program_calls.hpp"
 #include "sim/engine/stretches.hpp"
 #include "sim/engine/successors.hpp"
+#include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
-
-class CallOrder;
 
 struct KnownProgram {
   // Of ProgramCalls::collectives those that stretches may hold; nothing where there are none.
@@ -34,10 +32,12 @@ struct KnownProgram {
 // Programs of one template (program_templates.hpp) are known together.
 class KnownPrograms {
  public:
-  // `orders`: those of its programs; null: they are found here. REQUIRES: both outlive it.
-  explicit KnownPrograms(const Workload& workload, const CallOrder* orders = nullptr);
+  // `analysis`: of the workload. REQUIRES: both outlive it.
+  KnownPrograms(const Workload& workload, const ProgramAnalysis& analysis);
 
-  [[nodiscard]] const ProgramCalls& calls(std::uint32_t program);
+  [[nodiscard]] const ProgramCalls& calls(std::uint32_t program) const {
+    return analysis_.calls(program);
+  }
   // Every operation by itself.
   [[nodiscard]] std::shared_ptr<const KnownProgram> plain(std::uint32_t program);
   // Which collectives the stretches of a program may hold (by ProgramCalls::collectives).
@@ -53,21 +53,18 @@ class KnownPrograms {
 
  private:
   using Known = std::shared_ptr<const KnownProgram>;
-  [[nodiscard]] const ProgramCalls& its_calls(std::uint32_t program);
   // The one of another program of the template, where that was asked for alike; null where none
   // was.
   [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
                                  const std::vector<bool>& joinable) const;
   // What nobody knows yet.
-  [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh);
+  [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh) const;
 
   const Workload& workload_;
-  const CallOrder* orders_;
-  std::vector<std::uint32_t> template_of_;                  // by program
-  std::vector<std::vector<std::uint32_t>> members_;         // of a template
-  std::mutex mutex_;                                        // of what follows
-  std::vector<std::unique_ptr<const ProgramCalls>> calls_;  // by template; null: nobody asked
-  std::vector<Known> programs_;                             // as last asked for
+  const ProgramAnalysis& analysis_;
+  std::vector<std::vector<std::uint32_t>> members_;  // of a template
+  std::mutex mutex_;                                 // of what follows
+  std::vector<Known> programs_;                      // as last asked for
 };
 
 }  // namespace trainyard

@@ -28,7 +28,7 @@
 namespace trainyard {
 
 class AlikePlaces;
-class CallOrder;
+class ProgramAnalysis;
 
 struct RankClass {
   RankId representative = 0;
@@ -105,10 +105,10 @@ struct Partition {
 };
 
 struct FoldOptions {
-  bool enabled = true;            // false: every rank, group and link is its own class
-  bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
-  CallOrder* order = nullptr;     // of this workload, known from folds before; null: it is found
-  AlikePlaces* places = nullptr;  // of this cluster, known from before; null: they are found
+  bool enabled = true;                  // false: every rank, group and link is its own class
+  bool drop_uncontended = false;        // true: loads that matter to no other flow are not priced
+  ProgramAnalysis* analysis = nullptr;  // of this workload, known from before; null: it is found
+  AlikePlaces* places = nullptr;        // of this cluster, known from before; null: they are found
 };
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.

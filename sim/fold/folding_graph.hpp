@@ -23,7 +23,7 @@ namespace trainyard {
 
 [[nodiscard]] inline ContentionOptions contention_options(const FoldOptions& options) {
   return {.drop_uncontended = options.drop_uncontended,
-          .order = options.order,
+          .analysis = options.analysis,
           .places = options.places};
 }
 

@@ -3,23 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace trainyard {
-
-std::vector<SlotUse> slot_uses(const Program& program) {
-  std::map<std::uint16_t, SlotUse> uses;
-  OpIndex next = 0;
-  for (const Operation& op : program.operations) {
-    const OpIndex i = next++;
-    if (!communicates(op.kind)) continue;
-    SlotUse& use = uses.try_emplace(op.slot, SlotUse{.slot = op.slot, .first = i}).first->second;
-    use.sends = use.sends || op.kind == OpKind::Send;
-    use.receives = use.receives || op.kind == OpKind::Recv;
-  }
-  std::vector<SlotUse> result;
-  for (const auto& [slot, use] : uses) result.push_back(use);
-  return result;
-}
 
 std::string describe(const Workload& workload, std::uint32_t program, OpIndex op) {
   const Program& it = workload.programs[program];
@@ -32,21 +19,20 @@ CallSequences::CallSequences(const Workload& workload) : workload_(workload) {
   for (std::uint32_t call = 0; call < workload.calls.size(); ++call) {
     equal_call_.push_back(lowest.try_emplace(workload.calls[call], call).first->second);
   }
-  std::vector<std::vector<bool>> used;
-  for (const Program& program : workload.programs) {
-    std::vector<bool>& slots = used.emplace_back(workload.slots.size(), false);
-    for (const SlotUse& use : slot_uses(program)) slots[use.slot] = true;
-  }
-  const std::uint32_t never = sequence_of(0, {});
-  for (const Group& group : workload.groups) of_member_.emplace_back(group.members.size(), never);
+  std::vector<ProgramCalls> calls;
+  for (const Program& program : workload.programs) calls.emplace_back(program.operations);
+  sequences_.emplace_back();  // of members that never call
+  contents_.emplace(Content{}, 0);
+  for (const Group& group : workload.groups) of_member_.emplace_back(group.members.size(), 0);
   for (const Rank& rank : workload.ranks) {
     std::map<std::pair<GroupId, std::uint32_t>, std::vector<std::uint16_t>> slots_to;
     for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
       const auto [group, role] = rank.slots[slot];
-      if (group != kNone && used[rank.program][slot]) slots_to[{group, role}].push_back(slot);
+      if (group == kNone || slot >= calls[rank.program].slots()) continue;
+      if (!calls[rank.program].by_slot(slot).empty()) slots_to[{group, role}].push_back(slot);
     }
     for (const auto& [place, slots] : slots_to) {
-      of_member_[place.first][place.second] = sequence_of(rank.program, slots);
+      of_member_[place.first][place.second] = sequence_of(rank.program, calls[rank.program], slots);
     }
   }
 }
@@ -60,19 +46,19 @@ std::pair<bool, std::uint32_t> CallSequences::meaning(std::uint32_t program, OpI
   return {it.kind == OpKind::Collective, equal_call_[it.payload]};
 }
 
-std::uint32_t CallSequences::sequence_of(std::uint32_t program,
+std::uint32_t CallSequences::sequence_of(std::uint32_t program, const ProgramCalls& calls,
                                          const std::vector<std::uint16_t>& slots) {
   const auto [entry, fresh] =
       known_.try_emplace({program, slots}, static_cast<std::uint32_t>(sequences_.size()));
   if (!fresh) return entry->second;
   Sequence sequence;
-  Content content;
-  for (OpIndex i = 0; !slots.empty() && i < workload_.programs[program].operations.size(); ++i) {
-    const Operation& op = workload_.programs[program].operations[i];
-    if (!communicates(op.kind) || !std::ranges::binary_search(slots, op.slot)) continue;
-    sequence.operations.push_back(i);
-    content.push_back(meaning(program, i));
+  for (const std::uint16_t slot : slots) {
+    std::vector<OpIndex> merged;
+    std::ranges::merge(sequence.operations, calls.by_slot(slot), std::back_inserter(merged));
+    sequence.operations = std::move(merged);
   }
+  Content content;
+  for (const OpIndex op : sequence.operations) content.push_back(meaning(program, op));
   sequence.content =
       contents_.try_emplace(std::move(content), static_cast<std::uint32_t>(contents_.size()))
           .first->second;

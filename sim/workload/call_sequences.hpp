@@ -1,4 +1,5 @@
-// Which operations of which member meet in a group: the i-th call of each member is one meeting.
+// Which operations of which member meet in a group, for ranks that are not folded: the i-th call of
+// each member is one call of the group.
 //
 //   CallSequences sequences(workload);
 //   for (OpIndex op : sequences.operations(group, role)) meet(op);
@@ -10,22 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "sim/workload/program_calls.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
-
-[[nodiscard]] constexpr bool communicates(OpKind kind) {
-  return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
-}
-
-// How a program uses one of its slots.
-struct SlotUse {
-  std::uint16_t slot = 0;
-  OpIndex first = 0;  // operation that uses it first
-  bool sends = false;
-  bool receives = false;
-};
-[[nodiscard]] std::vector<SlotUse> slot_uses(const Program& program);
 
 // "operation 3 \"grads\" of program 0 \"stage 0\"", for messages.
 [[nodiscard]] std::string describe(const Workload& workload, std::uint32_t program, OpIndex op);
@@ -54,7 +43,7 @@ class CallSequences {
   using Content = std::vector<std::pair<bool, std::uint32_t>>;
 
   [[nodiscard]] std::pair<bool, std::uint32_t> meaning(std::uint32_t program, OpIndex op) const;
-  [[nodiscard]] std::uint32_t sequence_of(std::uint32_t program,
+  [[nodiscard]] std::uint32_t sequence_of(std::uint32_t program, const ProgramCalls& calls,
                                           const std::vector<std::uint16_t>& slots);
 
   const Workload& workload_;

@@ -12,6 +12,9 @@ inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max()
 
 enum class OpKind : std::uint8_t { Compute, Collective, Send, Recv, Delay };
 [[nodiscard]] std::string_view to_string(OpKind kind);
+[[nodiscard]] constexpr bool communicates(OpKind kind) {
+  return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
+}
 
 // What a compute operation counts as in the breakdown.
 enum class WorkClass : std::uint8_t { Compute, Optimizer };

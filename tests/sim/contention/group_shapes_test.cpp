@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 
@@ -97,7 +98,7 @@ TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
       {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
   const RingTransport transport(cluster);
   const Workload workload = messages_and_mates(12, 4);
-  const JointGraph joint = join(cluster, workload, transport);
+  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), transport);
   std::size_t loaded = 0;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     const Loads loads = joined_loads(joint, group);
@@ -117,7 +118,7 @@ TEST(GroupShapes, OnALargeClusterToo) {
   ASSERT_TRUE(is_large(cluster));
   const RingTransport transport(cluster);
   const Workload workload = messages_and_mates(2200, 8);
-  const JointGraph joint = join(cluster, workload, transport);
+  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), transport);
   const auto groups = static_cast<GroupId>(workload.groups.size());
   EXPECT_EQ(joint.first_shape.back(), joint.group_of_shape.size());
   EXPECT_EQ(joint.shape_offsets.back(), joint.shape_loads.size());

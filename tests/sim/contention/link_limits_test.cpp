@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/contention/closed_phases.hpp"
-#include "sim/workload/call_order.hpp"
+#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/contention/hand_shapes.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
@@ -14,31 +14,31 @@
 namespace trainyard::test {
 namespace {
 
-TEST(CallOrder, AStreamIsInOrderAndADependencyOrdersStreams) {
+TEST(ProgramAnalysis, AStreamIsInOrderAndADependencyOrdersStreams) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
   const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
   const OpIndex first = program.collective("a", "tensor", call);
   program.collective("b", "data", call, {first});
   program.collective("c", "model", call);
-  CallOrder order(workload);
-  EXPECT_TRUE(order.ordered(0, 0, 0));
-  EXPECT_TRUE(order.ordered(0, 0, 1));
-  EXPECT_TRUE(order.ordered(0, 1, 0));
-  EXPECT_FALSE(order.ordered(0, 0, 2));
-  EXPECT_FALSE(order.ordered(0, 1, 2));
+  ProgramAnalysis analysis(workload);
+  EXPECT_TRUE(analysis.ordered(0, 0, 0));
+  EXPECT_TRUE(analysis.ordered(0, 0, 1));
+  EXPECT_TRUE(analysis.ordered(0, 1, 0));
+  EXPECT_FALSE(analysis.ordered(0, 0, 2));
+  EXPECT_FALSE(analysis.ordered(0, 1, 2));
 }
 
 // b comes after the first a only: the second a may run beside it.
-TEST(CallOrder, AllCallsMustBeInOrder) {
+TEST(ProgramAnalysis, AllCallsMustBeInOrder) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
   const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
   const OpIndex first = program.collective("a", "tensor", call);
   program.collective("a", "tensor", call);
   program.collective("b", "data", call, {first});
-  CallOrder order(workload);
-  EXPECT_FALSE(order.ordered(0, 0, 1));
+  ProgramAnalysis analysis(workload);
+  EXPECT_FALSE(analysis.ordered(0, 0, 1));
 }
 
 // One link of two chains, 1 and 3 GB, and nobody else: they end after 1/2 + 1/2 and 2 GB of 1 GB/s.

@@ -7,6 +7,7 @@
 
 #include "sim/cluster/link_bundles.hpp"
 #include "sim/contention/joint_graph.hpp"
+#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 
@@ -88,8 +89,9 @@ TEST(ParallelLinks, LoseNothingInTheJointGraph) {
   const Workload workload =
       training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
   const RingTransport transport(cluster);
-  const JointGraph bundled = join(cluster, workload, transport);
-  const JointGraph plain = join_link_by_link(cluster, workload, transport);
+  const ProgramAnalysis analysis(workload);
+  const JointGraph bundled = join(cluster, workload, analysis, transport);
+  const JointGraph plain = join_link_by_link(cluster, workload, analysis, transport);
   EXPECT_LT(bundled.shape_loads.size(), plain.shape_loads.size());
   ASSERT_EQ(bundled.group_of_shape, plain.group_of_shape);
   for (std::uint32_t shape = 0; shape < plain.group_of_shape.size(); ++shape) {
@@ -126,7 +128,7 @@ class OneSpine final : public Transport {
 TEST(ParallelLinks, HoldOnlyWhileLoadedAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12});
-  const JointGraph joint = join(cluster, workload, OneSpine(cluster));
+  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), OneSpine(cluster));
   for (LinkId link = 0; link < joint.parallel_of.size(); ++link)
     EXPECT_EQ(joint.parallel_of[link], link);
 }

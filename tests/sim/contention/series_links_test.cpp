@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sim/workload/call_order.hpp"
+#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/contention/hand_shapes.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
@@ -75,9 +75,9 @@ TEST_F(SeriesLinks, ARedundantLinkImpliesNone) {
 // them.
 std::vector<Link> implied_links(const Cluster& cluster, const Transport& transport) {
   const Workload workload = training_step({.tensor = 4, .data = 12});
-  CallOrder order(workload);
-  const JointGraph joint = join(cluster, workload, transport);
-  const LinkLimits limits = limit_links(cluster, workload, joint, order);
+  ProgramAnalysis analysis(workload);
+  const JointGraph joint = join(cluster, workload, analysis, transport);
+  const LinkLimits limits = limit_links(cluster, workload, joint, analysis);
   std::vector<Link> implied;
   for (const LinkId link : joint.links) {
     if (limits.implied_by[link] == link) continue;

@@ -9,7 +9,7 @@
 
 #include "in_blocks.hpp"
 #include "sim/base/random.hpp"
-#include "sim/workload/call_order.hpp"
+#include "sim/workload/program_analysis.hpp"
 
 namespace trainyard {
 namespace {

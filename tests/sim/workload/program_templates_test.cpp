@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/workload/call_order.hpp"
+#include "sim/workload/program_analysis.hpp"
 
 namespace trainyard {
 namespace {
@@ -90,9 +90,9 @@ TEST(ProgramTemplates, OneOrderServesAllOfATemplate) {
   }
   workload.programs = shared(std::move(workload.programs));
   ASSERT_TRUE(workload.programs[0].same_template(workload.programs[1]));
-  CallOrder order(workload);
-  EXPECT_TRUE(order.ordered(0, 0, 1));
-  EXPECT_TRUE(order.ordered(1, 0, 1));
+  ProgramAnalysis analysis(workload);
+  EXPECT_TRUE(analysis.ordered(0, 0, 1));
+  EXPECT_TRUE(analysis.ordered(1, 0, 1));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
-// What a program calls, whoever its partners turn out to be: found once, it serves every rank class
-// and every fold of the workload.
+// What a program calls, whoever its partners turn out to be. The i-th call that a member of a group
+// makes meets the i-th calls of the others, so a call is known by its place among those of its
+// slot.
 //
 //   ProgramCalls calls(program.operations);
 //   calls.by_slot(2);     // the operations that communicate through slot 2, in order
-//   calls.ordinal(op);    // the place of a communication among those of its slot
+//   calls.ordinal(op, 2); // the place of one of them among these
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "sim/workload/operation_list.hpp"
 
 namespace trainyard {
+
+struct Program;
 
 class ProgramCalls {
  public:
@@ -24,12 +28,7 @@ class ProgramCalls {
 
   explicit ProgramCalls(const OperationList& operations);
 
-  // Those that differ, in the order in which they first come.
-  [[nodiscard]] std::span<const Collective> collectives() const { return collectives_; }
-  // Its number among them; kNone: it is no collective.
-  [[nodiscard]] std::uint32_t collective_of(OpIndex op) const {
-    return collective_[written(operations_.position_of(op))];
-  }
+  // One more than the highest slot in use.
   [[nodiscard]] std::size_t slots() const { return by_slot_.size(); }
   [[nodiscard]] const std::vector<OpIndex>& by_slot(std::size_t slot) const {
     return by_slot_[slot];
@@ -39,6 +38,15 @@ class ProgramCalls {
     const OperationList::Position position = operations_.position_of(op);
     return calls_before_[position.instance * by_slot_.size() + slot] +
            place_in_block_[written(position)];
+  }
+  // The calls made through a slot (indices into Workload::calls), ascending, each once.
+  [[nodiscard]] std::vector<std::uint32_t> distinct_calls(std::size_t slot) const;
+
+  // Collectives that differ in slot or call, in the order in which they first come.
+  [[nodiscard]] std::span<const Collective> collectives() const { return collectives_; }
+  // The number of an operation's collective among them; kNone: it is no collective.
+  [[nodiscard]] std::uint32_t collective_of(OpIndex op) const {
+    return collective_[written(operations_.position_of(op))];
   }
 
  private:
@@ -62,5 +70,14 @@ class ProgramCalls {
   std::vector<std::vector<OpIndex>> by_slot_;
   std::vector<std::uint32_t> calls_before_;  // [instance][slot]
 };
+
+// How a program uses one of its slots.
+struct SlotUse {
+  std::uint16_t slot = 0;
+  OpIndex first = 0;  // operation that uses it first
+  bool sends = false;
+  bool receives = false;
+};
+[[nodiscard]] std::vector<SlotUse> slot_uses(const Program& program);
 
 }  // namespace trainyard

@@ -1,9 +1,10 @@
-#include "sim/engine/program_calls.hpp"
+#include "sim/workload/program_calls.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
-#include "sim/workload/call_sequences.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 
@@ -46,6 +47,30 @@ std::uint32_t ProgramCalls::collective(const Operation& operation) {
   const auto number = static_cast<std::uint32_t>(known - collectives_.begin());
   if (known == collectives_.end()) collectives_.push_back({operation.slot, operation.payload});
   return number;
+}
+
+std::vector<std::uint32_t> ProgramCalls::distinct_calls(std::size_t slot) const {
+  std::vector<std::uint32_t> calls;
+  for (const Operation& operation : operations_.written())
+    if (communicates(operation.kind) && operation.slot == slot) calls.push_back(operation.payload);
+  std::ranges::sort(calls);
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
+  return calls;
+}
+
+std::vector<SlotUse> slot_uses(const Program& program) {
+  std::map<std::uint16_t, SlotUse> uses;
+  OpIndex next = 0;
+  for (const Operation& op : program.operations) {
+    const OpIndex i = next++;
+    if (!communicates(op.kind)) continue;
+    SlotUse& use = uses.try_emplace(op.slot, SlotUse{.slot = op.slot, .first = i}).first->second;
+    use.sends = use.sends || op.kind == OpKind::Send;
+    use.receives = use.receives || op.kind == OpKind::Recv;
+  }
+  std::vector<SlotUse> result;
+  for (const auto& [slot, use] : uses) result.push_back(use);
+  return result;
 }
 
 }  // namespace trainyard

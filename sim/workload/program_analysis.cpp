@@ -1,0 +1,74 @@
+#include "sim/workload/program_analysis.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+#include "sim/workload/program_templates.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Operations from which on a second thread helps.
+constexpr std::size_t kWorthAThread = 10'000;
+
+}  // namespace
+
+ProgramAnalysis::Template::Template(const Program& program)
+    : calls(program.operations), order(program), lanes(calls.slots()) {
+  for (std::size_t slot = 0; slot < lanes.size(); ++slot) {
+    for (const OpIndex op : calls.by_slot(slot)) {
+      const std::size_t column = order.column(op);
+      auto lane = std::ranges::find(lanes[slot], column, &Lane::column);
+      if (lane == lanes[slot].end())
+        lane = lanes[slot].insert(lane, {.column = column, .operations = {}});
+      lane->operations.push_back(op);
+    }
+  }
+}
+
+ProgramAnalysis::ProgramAnalysis(const Workload& workload)
+    : template_of_(program_templates(workload.programs)) {
+  std::vector<std::uint32_t> lowest;
+  std::size_t operations = 0;
+  for (std::uint32_t program = 0; program < template_of_.size(); ++program) {
+    if (template_of_[program] != program) continue;
+    operations += workload.programs[program].operations.size();
+    lowest.push_back(program);
+  }
+  std::vector<std::optional<Template>> found(lowest.size());
+  share_out(operations > kWorthAThread, found.size(),
+            [&](std::size_t i) { found[i].emplace(workload.programs[lowest[i]]); });
+  for (std::size_t i = 0; i < found.size(); ++i)
+    templates_.emplace(lowest[i], *std::move(found[i]));
+}
+
+bool ProgramAnalysis::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
+  if (a > b) std::swap(a, b);
+  const std::uint32_t shared = template_of_[program];
+  const std::scoped_lock lock(mutex_);
+  const auto [entry, fresh] = known_.try_emplace({shared, a, b}, true);
+  if (!fresh) return entry->second;
+  const Template& its = templates_.at(shared);
+  if (b >= its.lanes.size()) return true;
+  for (const Lane& of_a : its.lanes[a])
+    for (const Lane& of_b : its.lanes[b])
+      entry->second = entry->second && ordered(its.order, of_a, of_b);
+  return entry->second;
+}
+
+// For each operation of b, some first operations of a come before it. It is enough that the next
+// operation of a comes after it, since all later ones of a follow that one.
+bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
+  if (a.column == b.column) return true;
+  for (const OpIndex of_b : b.operations) {
+    const OpIndex done = order.after(of_b, a.column);
+    const auto next = std::ranges::lower_bound(a.operations, done);
+    if (next != a.operations.end() && order.after(*next, b.column) <= of_b) return false;
+  }
+  return true;
+}
+
+}  // namespace trainyard
