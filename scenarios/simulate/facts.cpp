@@ -1,5 +1,8 @@
 #include "scenarios/simulate/facts.hpp"
 
+#include <sys/resource.h>
+
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <utility>
@@ -224,6 +227,14 @@ std::vector<PublishedComparison> compare_published(const Scenario& scenario, con
   }
   if (published.mfu) add("mfu", "MFU", "", *published.mfu, model / facts.peaks.front().rate);
   return rows;
+}
+
+void Stopwatch::record(RunFacts& facts) const {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  facts.wall_s = elapsed.count();
+  facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace trainyard

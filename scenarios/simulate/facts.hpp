@@ -1,6 +1,7 @@
 // Figures of a scenario that sim/ cannot know: tokens, FLOPs, peaks, and what was published.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <vector>
 
@@ -23,5 +24,14 @@ namespace trainyard {
 [[nodiscard]] std::vector<PublishedComparison> compare_published(const Scenario& scenario,
                                                                  const RunFacts& facts,
                                                                  Seconds step_time);
+
+// Writes wall time since its making, and the peak memory of the process, into the facts.
+class Stopwatch {
+ public:
+  void record(RunFacts& facts) const;
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace trainyard

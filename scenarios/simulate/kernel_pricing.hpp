@@ -12,9 +12,10 @@
 #include "models/framework_times.hpp"
 #include "models/stragglers.hpp"
 #include "scenarios/reader/scenario.hpp"
-#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/memo.hpp"
+#include "scenarios/simulate/stages.hpp"
 #include "scenarios/simulate/what_if.hpp"
+#include "sim/cluster/cluster.hpp"
 
 namespace trainyard {
 
@@ -86,5 +87,19 @@ struct KernelPrice {
 // The same as costs, as a what-if has them.
 [[nodiscard]] std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings,
                                               bool interferes, const WhatIf& what_if);
+
+// Every kernel of a scenario with the time that a run gives it, and the factors that make it.
+//
+//   for (const KernelRow& row : kernel_table(scenario, *shared_cluster(scenario.cluster)))
+//     fmt::print("{} {}\n", to_text(row.kernel), to_text(row.price.cost().time));
+struct KernelRow {
+  Kernel kernel;
+  std::string gpu;  // the profile of the GPU that it runs on
+  KernelPrice price;
+};
+
+// The kernels that some rank computes, in the workload's order; where GPUs differ, once for each
+// kind. Throws InputError.
+[[nodiscard]] std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& cluster);
 
 }  // namespace trainyard

@@ -12,8 +12,7 @@
 #include "sim/base/check.hpp"
 #include "sim/contention/closed_phases.hpp"
 #include "sim/contention/never_concurrent.hpp"
-#include "sim/contention/non_blocking.hpp"
-#include "sim/contention/series_links.hpp"
+#include "sim/contention/redundant_links.hpp"
 
 namespace trainyard {
 

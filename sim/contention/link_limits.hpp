@@ -5,9 +5,9 @@
 // capacity. The analysis takes away constraints that say nothing, and says of the others who can
 // meet there. Parallel links are one link already when it begins.
 //   1. A non-blocking link can never fill, by what lies below it: it is redundant
-//   (non_blocking.hpp).
+//   (redundant_links.hpp).
 //   2. Of links in series that all chains load alike the one with the least capacity implies the
-//      others, which are redundant too (series_links.hpp).
+//      others, which are redundant too (redundant_links.hpp).
 //   3. On what is left, a use is exclusive where every other chain there belongs to a call that is
 //      never concurrent with it (never_concurrent.hpp); other uses are *contended*. An exclusive
 //      use is a cap on the chain's own rate and nothing else.

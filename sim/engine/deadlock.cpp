@@ -22,8 +22,8 @@ struct Blocked {
 
 class Explanation {
  public:
-  Explanation(const EngineInput& input, const Meetings& meetings, const Timeline& timeline)
-      : input_(input), meetings_(meetings), timeline_(timeline) {}
+  Explanation(const EngineInput& input, const Rendezvous& rendezvous, const Timeline& timeline)
+      : input_(input), rendezvous_(rendezvous), timeline_(timeline) {}
 
   [[nodiscard]] std::vector<Blocked> blocked() const;
   [[nodiscard]] std::size_t unfinished() const;
@@ -45,7 +45,7 @@ class Explanation {
   [[nodiscard]] std::string whereabouts(std::uint32_t rank_class, OpIndex awaited) const;
 
   const EngineInput& input_;
-  const Meetings& meetings_;
+  const Rendezvous& rendezvous_;
   const Timeline& timeline_;
 };
 
@@ -115,20 +115,20 @@ std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) 
 
 std::string Explanation::line(const Blocked& blocked) const {
   const std::uint16_t slot = program(blocked.rank_class).operations[blocked.op].slot;
-  const Meetings::Meeting meeting = meetings_.meeting_of(blocked.rank_class, blocked.op, slot);
-  const std::vector<GroupParty>& parties = input_.partition.groups[meeting.group_class].parties;
+  const Rendezvous::Call group_call = rendezvous_.call_of(blocked.rank_class, blocked.op, slot);
+  const std::vector<GroupParty>& parties = input_.partition.groups[group_call.group_class].parties;
   std::string first;
   std::size_t missing = 0;
   for (std::uint32_t party = 0; party < parties.size(); ++party) {
     const std::uint32_t rank_class = parties[party].rank_class;
-    const std::span<const OpIndex> calls = meetings_.calls(meeting.group_class, party);
-    const bool has_call = meeting.ordinal < calls.size();
-    if (has_call && reached(rank_class, calls[meeting.ordinal])) continue;
+    const std::span<const OpIndex> calls = rendezvous_.calls(group_call.group_class, party);
+    const bool has_call = group_call.ordinal < calls.size();
+    if (has_call && reached(rank_class, calls[group_call.ordinal])) continue;
     ++missing;
     if (missing > 1) continue;
     first = fmt::format("{}, {}", class_name(rank_class),
                         has_call
-                            ? whereabouts(rank_class, calls[meeting.ordinal])
+                            ? whereabouts(rank_class, calls[group_call.ordinal])
                             : fmt::format("which makes only {} calls of this group", calls.size()));
   }
   const std::string others = missing > 1 ? fmt::format("; and for {} more", missing - 1) : "";
@@ -138,9 +138,9 @@ std::string Explanation::line(const Blocked& blocked) const {
 
 }  // namespace
 
-std::string deadlock_text(const EngineInput& input, const Meetings& meetings,
+std::string deadlock_text(const EngineInput& input, const Rendezvous& rendezvous,
                           const Timeline& timeline, double now_s) {
-  const Explanation explanation(input, meetings, timeline);
+  const Explanation explanation(input, rendezvous, timeline);
   const std::vector<Blocked> blocked = explanation.blocked();
   const std::string when = now_s > 0.0 ? "after " + to_text(Seconds{now_s}) : "at the start";
   std::string text = fmt::format("deadlock {}: {} of {} operations can never end", when,

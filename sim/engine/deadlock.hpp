@@ -5,7 +5,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/engine/meetings.hpp"
+#include "sim/engine/rendezvous.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace trainyard {
@@ -18,7 +18,7 @@ struct Deadlock : RunError {
 // One line per communication that was reached and never began, the longest waiting first, each with
 // the member it misses and the operation that member stands at; at most eight lines, then how many
 // more. REQUIRES: times of what has not happened are NaN.
-[[nodiscard]] std::string deadlock_text(const EngineInput& input, const Meetings& meetings,
+[[nodiscard]] std::string deadlock_text(const EngineInput& input, const Rendezvous& rendezvous,
                                         const Timeline& timeline, double now_s);
 
 }  // namespace trainyard

@@ -5,8 +5,8 @@
 
 #include "sim/base/check.hpp"
 #include "sim/engine/deadlock.hpp"
+#include "sim/engine/engine_programs.hpp"
 #include "sim/engine/ideal/ideal.hpp"
-#include "sim/engine/known_programs.hpp"
 #include "sim/engine/simgrid/simgrid_engine.hpp"
 
 namespace trainyard {
@@ -24,7 +24,7 @@ std::span<const EngineEntry> engines() {
 Timeline Engine::run(const EngineInput& input) const {
   if (input.known == nullptr) {
     const ProgramAnalysis analysis(input.workload);
-    KnownPrograms own(input.workload, analysis);
+    EnginePrograms own(input.workload, analysis);
     EngineInput knowing = input;
     knowing.known = &own;
     return run(knowing);

@@ -17,7 +17,7 @@
 //    kComputeLossMost; the rest of a running kernel is priced anew at every change. The other way
 //    round, a communication's flows can move `communication_loss` less while a member computes.
 //  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
-//  - Stretches of operations that nothing outside can hold up are run as one event (stretches.hpp):
+//  - Regions of operations that nothing outside can hold up are run as one event (regions.hpp):
 //    times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
 //  - When nothing can proceed and operations remain, RunError names who waits for whom.
 //  - Several threads may run at a time; those that need SimGrid, which is global, take turns.
@@ -39,7 +39,7 @@
 
 namespace trainyard {
 
-class KnownPrograms;
+class EnginePrograms;
 
 inline constexpr double kComputeLossMost = 0.9;
 
@@ -64,7 +64,7 @@ struct EngineInput {
   // false: the timeline holds its end and its counters alone. Times of operations and flows take as
   // long as much of a run.
   bool record = true;
-  KnownPrograms* known = nullptr;  // from runs of the same workload before, and for those to come
+  EnginePrograms* known = nullptr;  // from runs of the same workload before, and for those to come
 };
 // For engines: what a call takes of its members' computation, rounded to 2^-40 so that losses add
 // up exactly, in whatever order calls come and go.

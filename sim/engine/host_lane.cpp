@@ -51,13 +51,13 @@ std::vector<OpIndex> HostClocks::pass_syncs(std::uint32_t rank_class, OpIndex op
   auto entry = std::lower_bound(awaited.begin(), awaited.end(), op,
                                 [](const Awaited& a, OpIndex wanted) { return a.op < wanted; });
   for (; entry != awaited.end() && entry->op == op; ++entry) {
-    Meeting& sync = clock.syncs[entry->sync];
+    Call& sync = clock.syncs[entry->sync];
     --sync.missing;
     sync.reached_s = now;
   }
   const std::uint32_t before = clock.next;
   while (clock.next < clock.syncs.size() && clock.syncs[clock.next].missing == 0) {
-    const Meeting& sync = clock.syncs[clock.next++];
+    const Call& sync = clock.syncs[clock.next++];
     const double issued_s = clock.issued_s == nullptr ? 0.0 : (*clock.issued_s)[sync.after];
     clock.base_s = std::max(clock.base_s, sync.reached_s - issued_s);
   }

@@ -65,7 +65,7 @@ class HostClocks {
 
  private:
   // A sync as one rank class meets it.
-  struct Meeting {
+  struct Call {
     OpIndex after = 0;
     std::uint32_t missing = 0;  // awaited operations that have not ended
     double reached_s = 0.0;     // when the last one ended
@@ -76,7 +76,7 @@ class HostClocks {
     double base_s = 0.0;
     OpIndex horizon = kNone;  // operations before it can be issued
     std::uint32_t next = 0;   // the sync the host comes to next
-    std::vector<Meeting> syncs;
+    std::vector<Call> syncs;
     std::vector<OpIndex> parked;
   };
   // Which syncs of a program await an operation: pairs sorted by operation.

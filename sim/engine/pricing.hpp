@@ -36,7 +36,7 @@ struct PricingRecord {
   std::vector<LinkUse> links;    // by link class
   std::uint64_t activities = 0;  // SimGrid Comms created
   std::uint64_t rounded_weights =
-      0;  // weights on links that had to be rounded up (see weights.hpp)
+      0;  // weights on links that had to be rounded up (see simgrid/platform.hpp)
 };
 
 class Pricing {

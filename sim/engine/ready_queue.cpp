@@ -11,18 +11,42 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/engine/busy_members.hpp"
+#include "sim/engine/active_regions.hpp"
 #include "sim/engine/deadlock.hpp"
 #include "sim/engine/host_lane.hpp"
-#include "sim/engine/link_sweep.hpp"
-#include "sim/engine/meetings.hpp"
-#include "sim/engine/slowed_compute.hpp"
-#include "sim/engine/stretch_flights.hpp"
-#include "sim/engine/tokens.hpp"
-#include "sim/engine/wait_counters.hpp"
+#include "sim/engine/link_use.hpp"
+#include "sim/engine/rendezvous.hpp"
+#include "sim/engine/slowdown.hpp"
+#include "sim/engine/successors.hpp"
 
 namespace trainyard {
 namespace {
+
+// Tokens name what is timed, as Pricing hands them back. The token of an operation is its rank
+// class and number, which is also its place in the total order. The token of a communication has
+// the highest bit set, then the number of the live call and the flow class, or kNone for the
+// latency of a phase.
+constexpr Token kCallToken = Token{1} << 63;
+// A kernel that communication may slow: the ticket of its announced end (slowdown.hpp).
+constexpr Token kSlowedToken = Token{1} << 62;
+// The host issues an operation that is ready but for that.
+constexpr Token kIssueToken = Token{1} << 61;
+// A date of the region under way of a rank class, with the ticket of its plan.
+constexpr Token kRegionToken = Token{1} << 60;
+
+constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
+  return Token{rank_class} << 32 | op;
+}
+constexpr Token call_token(std::uint32_t live_call, std::uint32_t flow_class) {
+  return kCallToken | Token{live_call} << 32 | flow_class;
+}
+constexpr Token region_token(std::uint32_t rank_class, std::uint32_t ticket) {
+  return kRegionToken | operation_token(rank_class, ticket);
+}
+constexpr std::uint32_t low_half(Token token) { return static_cast<std::uint32_t>(token); }
+constexpr std::uint32_t high_half(Token token) {
+  return static_cast<std::uint32_t>((token & ~(kCallToken | kRegionToken)) >> 32);
+}
 
 constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
 constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
@@ -45,7 +69,7 @@ class Replay final : public CompletionSink {
  private:
   // A call whose parties have all come.
   struct LiveCall {
-    Meetings::Meeting meeting;
+    Rendezvous::Call group_call;
     std::uint32_t call = 0;
     const std::vector<FoldedPhase>* phases = nullptr;
     std::uint32_t phase = 0;
@@ -57,7 +81,7 @@ class Replay final : public CompletionSink {
   // What every event of a rank class looks at.
   struct ClassView {
     const OperationList* operations = nullptr;
-    const ProgramStretches* stretches = nullptr;
+    const ProgramRegions* regions = nullptr;
     OpTimes* times = nullptr;  // null: nobody reads them
   };
 
@@ -78,34 +102,34 @@ class Replay final : public CompletionSink {
                       [&](OpIndex next) { ready_.push(operation_token(rank_class, next)); });
   }
   void count_finished(std::size_t operations);
-  void begin_stretch(std::uint32_t rank_class, OpIndex head);
-  void pass_stretch(std::uint32_t rank_class, std::uint32_t ticket);
-  void plan_stretches();
-  void wake_for_stretch(std::uint32_t rank_class);
-  void begin_call(const Meetings::Meeting& meeting);
+  void begin_region(std::uint32_t rank_class, OpIndex head);
+  void pass_region(std::uint32_t rank_class, std::uint32_t ticket);
+  void plan_regions();
+  void wake_for_region(std::uint32_t rank_class);
+  void begin_call(const Rendezvous::Call& group_call);
   void advance_call(std::uint32_t live_call);
   [[nodiscard]] bool start_phase(std::uint32_t live_call);
   void end_call(std::uint32_t live_call);
   template <class Visit>
-  void for_each_party(const Meetings::Meeting& meeting, const Visit& visit) const;
+  void for_each_party(const Rendezvous::Call& group_call, const Visit& visit) const;
 
   const EngineInput& input_;
   Pricing& pricing_;
-  Meetings meetings_;
+  Rendezvous rendezvous_;
   std::priority_queue<Token, std::vector<Token>, std::greater<>> ready_;
   HostClocks hosts_;
   SlowedCompute slowed_;
-  StretchFlights flights_;
+  ActiveRegions active_;
   BusyMembers busy_;
   std::vector<ClassView> views_;         // by rank class
-  std::optional<WaitCounters> waiting_;  // set once all stretches are known
+  std::optional<WaitCounters> waiting_;  // set once all regions are known
   std::vector<bool> moves_;              // by flow class: it has bytes to move
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
-  std::vector<std::uint32_t> calls_to_advance_;   // a phase or its latency has ended
-  std::vector<std::uint32_t> stretches_to_plan_;  // rank classes: what slows them has changed
-  // Stretches that have passed a date and have others to come: rank class and ticket.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> stretches_to_wake_;
+  std::vector<std::uint32_t> calls_to_advance_;  // a phase or its latency has ended
+  std::vector<std::uint32_t> regions_to_plan_;   // rank classes: what slows them has changed
+  // Regions that have passed a date and have others to come: rank class and ticket.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> regions_to_wake_;
   Timeline timeline_;
   std::uint64_t operations_ = 0;
   std::uint64_t finished_ = 0;
@@ -114,10 +138,10 @@ class Replay final : public CompletionSink {
 Replay::Replay(const EngineInput& input, Pricing& pricing)
     : input_(input),
       pricing_(pricing),
-      meetings_(input.partition, *input.known),
+      rendezvous_(input.partition, *input.known),
       hosts_(input.hosts, input.workload, input.partition),
       slowed_(input.partition.ranks.size()),
-      flights_(input, pricing),
+      active_(input, pricing),
       busy_(input.partition, input.communication_loss) {
   TY_CHECK(input.compute_loss.empty() || input.compute_loss.size() == input.partition.groups.size(),
            input.compute_loss.size());
@@ -125,7 +149,7 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   for (std::uint32_t rank_class = 0; rank_class < input.partition.ranks.size(); ++rank_class) {
     add_class(rank_class);
     const std::uint32_t program = input.partition.ranks[rank_class].program;
-    successors.push_back(&flights_.of_program(program).successors);
+    successors.push_back(&active_.of_program(program).successors);
   }
   waiting_.emplace(successors);
   if (input.record) make_room_for_times();
@@ -134,9 +158,9 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
 
 void Replay::add_class(std::uint32_t rank_class) {
   const std::uint32_t program = input_.partition.ranks[rank_class].program;
-  const KnownProgram& known = flights_.of_program(program);
+  const EngineProgram& known = active_.of_program(program);
   const OperationList& operations = input_.workload.programs[program].operations;
-  views_.push_back({.operations = &operations, .stretches = &known.stretches});
+  views_.push_back({.operations = &operations, .regions = &known.regions});
   operations_ += operations.size();
   for (const OpIndex head : known.successors.heads())
     ready_.push(operation_token(rank_class, head));
@@ -157,7 +181,7 @@ Timeline Replay::run() {
   pricing_.run(*this);
   if (finished_ < operations_) {
     if (input_.stop.stop_requested()) throw Cancelled("the simulation was stopped");
-    throw Deadlock(input_.record ? deadlock_text(input_, meetings_, timeline_, pricing_.now())
+    throw Deadlock(input_.record ? deadlock_text(input_, rendezvous_, timeline_, pricing_.now())
                                  : "operations remain that can never start");
   }
   PricingRecord record = pricing_.record();
@@ -181,7 +205,7 @@ void Replay::completed(Token token) {
     return;
   }
   if ((token & kIssueToken) != 0) return ready_.push(token & ~kIssueToken);
-  if ((token & kStretchToken) != 0) return pass_stretch(high_half(token), low_half(token));
+  if ((token & kRegionToken) != 0) return pass_region(high_half(token), low_half(token));
   if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
   LiveCall& call = calls_[high_half(token)];
   const std::uint32_t flow_class = low_half(token);
@@ -204,8 +228,8 @@ void Replay::settled() {
   // end.
   std::sort(calls_to_advance_.begin(), calls_to_advance_.end(),
             [this](std::uint32_t a, std::uint32_t b) {
-              return std::pair(calls_[a].meeting.group_class, calls_[a].meeting.ordinal) <
-                     std::pair(calls_[b].meeting.group_class, calls_[b].meeting.ordinal);
+              return std::pair(calls_[a].group_call.group_class, calls_[a].group_call.ordinal) <
+                     std::pair(calls_[b].group_call.group_class, calls_[b].group_call.ordinal);
             });
   for (const std::uint32_t live_call : calls_to_advance_) advance_call(live_call);
   calls_to_advance_.clear();
@@ -216,7 +240,7 @@ void Replay::settled() {
   }
   for (const Announcement& end : slowed_.announce(pricing_.now()))
     pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
-  plan_stretches();
+  plan_regions();
   for (const BusyMembers::Change& change : busy_.take_changes())
     pricing_.set_speed(change.group_class, change.speed);
 }
@@ -235,7 +259,7 @@ bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
 
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
-  if (view.stretches->begins_with(op)) return begin_stretch(rank_class, op);
+  if (view.regions->begins_with(op)) return begin_region(rank_class, op);
   if (!issued(rank_class, op)) return;
   const Operation& operation = (*view.operations)[op];
   note(&OpTimes::ready_s, rank_class, op);
@@ -252,8 +276,8 @@ void Replay::begin(std::uint32_t rank_class, OpIndex op) {
     case OpKind::Collective:
     case OpKind::Send:
     case OpKind::Recv:
-      if (const auto meeting = meetings_.arrive(rank_class, op, operation.slot))
-        begin_call(*meeting);
+      if (const auto group_call = rendezvous_.arrive(rank_class, op, operation.slot))
+        begin_call(*group_call);
       return;
   }
 }
@@ -274,48 +298,48 @@ void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) 
 
 // A call begins (+1) or ends (-1): its members compute slower, or faster again.
 void Replay::slow(const LiveCall& live, double sign) {
-  const std::uint32_t group_class = live.meeting.group_class;
+  const std::uint32_t group_class = live.group_call.group_class;
   const double loss = compute_loss(input_, group_class, live.call);
   if (loss <= 0.0) return;
   for (const GroupParty& party : input_.partition.groups[group_class].parties) {
     slowed_.change(party.rank_class, sign * loss);
-    if (flights_.alive(party.rank_class)) stretches_to_plan_.push_back(party.rank_class);
+    if (active_.alive(party.rank_class)) regions_to_plan_.push_back(party.rank_class);
   }
 }
 
-void Replay::begin_stretch(std::uint32_t rank_class, OpIndex head) {
-  flights_.start(rank_class, head, pricing_.now());
-  stretches_to_plan_.push_back(rank_class);
+void Replay::begin_region(std::uint32_t rank_class, OpIndex head) {
+  active_.start(rank_class, head, pricing_.now());
+  regions_to_plan_.push_back(rank_class);
 }
 
 // When all that starts and ends at this instant is known: a call that follows another takes what
 // that one gives back, and nothing is planned anew.
-void Replay::plan_stretches() {
-  for (const std::uint32_t rank_class : stretches_to_plan_) {
-    if (flights_.plan(rank_class, slowed_.loss(rank_class), pricing_.now()))
-      wake_for_stretch(rank_class);
+void Replay::plan_regions() {
+  for (const std::uint32_t rank_class : regions_to_plan_) {
+    if (active_.plan(rank_class, slowed_.loss(rank_class), pricing_.now()))
+      wake_for_region(rank_class);
   }
-  stretches_to_plan_.clear();
-  for (const auto& [rank_class, ticket] : stretches_to_wake_)
-    if (flights_.awaits(rank_class, ticket)) wake_for_stretch(rank_class);
-  stretches_to_wake_.clear();
+  regions_to_plan_.clear();
+  for (const auto& [rank_class, ticket] : regions_to_wake_)
+    if (active_.awaits(rank_class, ticket)) wake_for_region(rank_class);
+  regions_to_wake_.clear();
 }
 
-void Replay::wake_for_stretch(std::uint32_t rank_class) {
-  const Token token = stretch_token(rank_class, flights_.ticket(rank_class));
-  pricing_.start_delay_until(token, std::max(flights_.next_date(rank_class), pricing_.now()));
+void Replay::wake_for_region(std::uint32_t rank_class) {
+  const Token token = region_token(rank_class, active_.ticket(rank_class));
+  pricing_.start_delay_until(token, std::max(active_.next_date(rank_class), pricing_.now()));
 }
 
-void Replay::pass_stretch(std::uint32_t rank_class, std::uint32_t ticket) {
-  const bool told = flights_.pass(rank_class, ticket, pricing_.now(),
-                                  [&](OpIndex ended) { release(rank_class, ended); });
+void Replay::pass_region(std::uint32_t rank_class, std::uint32_t ticket) {
+  const bool told = active_.pass(rank_class, ticket, pricing_.now(),
+                                 [&](OpIndex ended) { release(rank_class, ended); });
   if (!told) return;
-  if (!flights_.over(rank_class)) {
-    stretches_to_wake_.emplace_back(rank_class, ticket);
+  if (!active_.over(rank_class)) {
+    regions_to_wake_.emplace_back(rank_class, ticket);
     return;
   }
   timeline_.makespan_s = pricing_.now();
-  count_finished(flights_.land(rank_class, timeline_));
+  count_finished(active_.retire(rank_class, timeline_));
 }
 
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
@@ -340,14 +364,15 @@ void Replay::count_finished(std::size_t operations) {
 }
 
 template <class Visit>
-void Replay::for_each_party(const Meetings::Meeting& meeting, const Visit& visit) const {
-  const std::vector<GroupParty>& parties = input_.partition.groups[meeting.group_class].parties;
+void Replay::for_each_party(const Rendezvous::Call& group_call, const Visit& visit) const {
+  const std::vector<GroupParty>& parties = input_.partition.groups[group_call.group_class].parties;
   for (std::uint32_t party = 0; party < parties.size(); ++party) {
-    visit(parties[party].rank_class, meetings_.calls(meeting.group_class, party)[meeting.ordinal]);
+    visit(parties[party].rank_class,
+          rendezvous_.calls(group_call.group_class, party)[group_call.ordinal]);
   }
 }
 
-void Replay::begin_call(const Meetings::Meeting& meeting) {
+void Replay::begin_call(const Rendezvous::Call& group_call) {
   std::uint32_t live_call = static_cast<std::uint32_t>(calls_.size());
   if (free_calls_.empty()) {
     calls_.emplace_back();
@@ -356,13 +381,13 @@ void Replay::begin_call(const Meetings::Meeting& meeting) {
     free_calls_.pop_back();
   }
   std::uint32_t call = kNone;
-  for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) {
+  for_each_party(group_call, [&](std::uint32_t rank_class, OpIndex op) {
     note(&OpTimes::start_s, rank_class, op);
     if (call == kNone) call = (*views_[rank_class].operations)[op].payload;
   });
-  calls_[live_call] = {.meeting = meeting,
+  calls_[live_call] = {.group_call = group_call,
                        .call = call,
-                       .phases = &input_.partition.phases[meeting.group_class].at(call)};
+                       .phases = &input_.partition.phases[group_call.group_class].at(call)};
   slow(calls_[live_call], 1.0);
   advance_call(live_call);
 }
@@ -395,10 +420,10 @@ bool Replay::start_phase(std::uint32_t live_call) {
 }
 
 void Replay::end_call(std::uint32_t live_call) {
-  const Meetings::Meeting meeting = calls_[live_call].meeting;
+  const Rendezvous::Call group_call = calls_[live_call].group_call;
   free_calls_.push_back(live_call);
   slow(calls_[live_call], -1.0);
-  for_each_party(meeting, [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
+  for_each_party(group_call, [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
 }
 
 }  // namespace

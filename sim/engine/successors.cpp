@@ -31,14 +31,14 @@ BlockStreams streams_of(std::span<const Operation> operations) {
   return result;
 }
 
-// Numbers the operations of a variant that stand outside its stretches or are seen from there.
-std::vector<std::uint32_t> numbered(const ProgramStretches::Variant& variant,
-                                    const std::vector<StretchShape>& shapes) {
+// Numbers the operations of a variant that stand outside its regions or are seen from there.
+std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
+                                    const std::vector<RegionShape>& shapes) {
   std::vector<bool> has_edges(variant.size(), false);
   for (OpIndex place = 0; place < variant.size(); ++place) {
     if (variant[place] != kWithin) has_edges[place] = true;
     if (variant[place] >= kWithin) continue;
-    for (const StretchShape::Piece& piece : shapes[variant[place]].pieces)
+    for (const RegionShape::Piece& piece : shapes[variant[place]].pieces)
       if (piece.seen) has_edges[place + piece.offset] = true;
   }
   std::vector<std::uint32_t> numbers;
@@ -49,10 +49,10 @@ std::vector<std::uint32_t> numbered(const ProgramStretches::Variant& variant,
 
 }  // namespace
 
-Successors::Successors(const Program& program, const ProgramStretches& stretches)
+Successors::Successors(const Program& program, const ProgramRegions& regions)
     : operations_(program.operations) {
-  number_operations(stretches);
-  const std::vector<Waiting> all = waiting(stretches);
+  number_operations(regions);
+  const std::vector<Waiting> all = waiting(regions);
   const auto for_each_awaited = [&](const Waiting& to, const auto& visit) {
     if (to.previous != kNone) visit(to.previous);
     for (const OpIndex before : operations_.dependencies_of(to.op)) {
@@ -84,10 +84,10 @@ Successors::Successors(const Program& program, const ProgramStretches& stretches
   begin_.pop_back();
 }
 
-void Successors::number_operations(const ProgramStretches& stretches) {
-  variant_of_ = stretches.variant_of;
-  for (const ProgramStretches::Variant& variant : stretches.variants)
-    numbers_.push_back(numbered(variant, stretches.shapes));
+void Successors::number_operations(const ProgramRegions& regions) {
+  variant_of_ = regions.variant_of;
+  for (const ProgramRegions::Variant& variant : regions.variants)
+    numbers_.push_back(numbered(variant, regions.shapes));
   std::vector<std::uint32_t> count;  // by variant
   for (const std::vector<std::uint32_t>& numbers : numbers_)
     count.push_back(static_cast<std::uint32_t>(
@@ -113,7 +113,7 @@ std::uint32_t Successors::number_of(OpIndex op) const {
   return first + number;
 }
 
-std::vector<Successors::Waiting> Successors::waiting(const ProgramStretches& stretches) const {
+std::vector<Successors::Waiting> Successors::waiting(const ProgramRegions& regions) const {
   std::vector<Waiting> result;
   std::vector<BlockStreams> streams(operations_.blocks().size());
   LastOnStream last{};
@@ -127,7 +127,7 @@ std::vector<Successors::Waiting> Successors::waiting(const ProgramStretches& str
     if (own.previous.empty()) own = streams_of(written);
     const std::uint32_t variant = variant_of_[i];
     for (OpIndex place = 0; place < block.count; ++place) {
-      if (variant != kNone && stretches.variants[variant][place] == kWithin) continue;
+      if (variant != kNone && regions.variants[variant][place] == kWithin) continue;
       const OpIndex previous = own.previous[place];
       result.push_back({instance.first + place, previous == kNone ? last[written[place].stream]
                                                                   : instance.first + previous});

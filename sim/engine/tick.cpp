@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sim/engine/engine.hpp"
-#include "sim/fold/alone.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard {
 namespace {

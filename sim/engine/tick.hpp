@@ -1,6 +1,6 @@
 // The tick of a run: dates are whole multiples of it, so that durations add up exactly.
 //
-// Sums of doubles depend on their order. A stretch that is planned as a whole (stretch_times.hpp)
+// Sums of doubles depend on their order. A region that is planned as a whole (region_times.hpp)
 // and the same operations played one by one would end a last bit apart, and where many flows share
 // links a last bit decides who meets whom: with 40 ranks placed by hand on a torus a difference of
 // 1e-17 s grew to 1e-4 s within one step. Multiples of a power of two below 2^53 add up exactly,

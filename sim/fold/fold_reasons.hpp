@@ -12,15 +12,34 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/transport.hpp"
 #include "sim/fold/fold.hpp"
-#include "sim/fold/parting_words.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
+
+// What differs.
+enum class PartingCause : std::uint8_t {
+  First,    // the first class of all is unlike none
+  Gpu,      // another kind of GPU
+  Program,  // other operations
+  Group,    // a group of another kind or size, or used in another way
+  Calls,    // a group that makes other calls
+  Latency,  // a call that takes other latency: a longer way
+  Chain,    // bytes of a chain, or the rate that links leave it which it has to itself
+  Link,     // the capacity or the kind of a link
+  Count,    // more or fewer neighbours of one kind
+};
+[[nodiscard]] std::string_view to_string(PartingCause cause);
+
+struct PartingWord {
+  PartingCause cause = PartingCause::First;
+  std::string because = {};
+};
 
 // One pair of neighbours on the way from two ranks to what differs, as text:
 // {"data group", "0, 8, 16, 24", "4, 12, 20, 28"}, {"link", "node 0 nic 3 -> leaf 0", "..."}.

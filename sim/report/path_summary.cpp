@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/fold/alone.hpp"
+#include "sim/fold/fold.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/timeline/critical_path.hpp"
 

@@ -6,7 +6,7 @@
 //
 // What a kernel or a call takes on the path is split in what it takes alone and the rest: a kernel
 // beyond its own time was slowed by communication beside it, a call beyond its own time
-// (sim/fold/alone.hpp) waited for links that others used.
+// (sim/fold/fold.hpp) waited for links that others used.
 #pragma once
 
 #include <cstdint>

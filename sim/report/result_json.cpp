@@ -35,7 +35,7 @@ Json fold_json(const RunView& view) {
                {"classes", view.partition.ranks.size()},
                {"operations", view.timeline.counters.operations},
                {"engine_activities", view.timeline.counters.activities},
-               {"stretches", view.timeline.counters.stretches},
+               {"stretches", view.timeline.counters.regions},
                {"events", view.timeline.counters.events}};
   if (!view.fold_reasons.empty()) json["rank_classes"] = rank_classes_json(view);
   return json;

@@ -59,14 +59,14 @@ struct Breakdown {
   [[nodiscard]] double total() const;
 };
 
-// A stretch of the compute stream that belongs to one share.
+// A region of the compute stream that belongs to one share.
 struct ShareSpan {
   TimeShare share = TimeShare::Idle;
   double start_s = 0.0;
   double end_s = 0.0;
 };
 
-// The stretches of one rank class in order, without holes, from 0 to the makespan; empty ones are
+// The regions of one rank class in order, without holes, from 0 to the makespan; empty ones are
 // left out.
 [[nodiscard]] std::vector<ShareSpan> breakdown_spans(const Workload& workload,
                                                      const Partition& partition,

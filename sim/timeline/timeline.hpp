@@ -33,9 +33,9 @@ struct EngineCounters {
   std::uint64_t operations = 0;
   std::uint64_t activities = 0;  // SimGrid Comms and Execs created
   std::uint64_t events = 0;      // completions handled
-  std::uint64_t stretches = 0;   // of operations, run as one event (sim/engine/stretches.hpp)
+  std::uint64_t regions = 0;     // of operations, run as one event (sim/engine/regions.hpp)
   // Weights of flows on links that SimGrid cannot express exactly and that were rounded up by at
-  // most 1/32 of the flow's most loaded link (sim/engine/simgrid/weights.hpp); an approximation to
+  // most 1/32 of the flow's most loaded link (sim/engine/simgrid/platform.hpp); an approximation to
   // report.
   std::uint64_t rounded_weights = 0;
 };

@@ -1,5 +1,5 @@
 // Does a run do the work it did, and no more? Times say nothing on a busy machine; how many
-// classes, operations, stretches, activities and events a run takes, and what its links carry, is
+// classes, operations, regions, activities and events a run takes, and what its links carry, is
 // exact. With TRAINYARD_BLESS=1 (tools/bless) the counts are rewritten; with TRAINYARD_FULL=1 the
 // large runs are played too.
 #include <fmt/format.h>

@@ -70,7 +70,7 @@ void folding(benchmark::State& state) {
 }
 BENCHMARK(folding)->Unit(benchmark::kMillisecond);
 
-// Every operation an event of its own, and stretches of them as one.
+// Every operation an event of its own, and regions of them as one.
 void engine(benchmark::State& state, const char* name, bool contract) {
   const Result run = simulate(gpt3_on_1024(), {});
   std::vector<double> seconds;

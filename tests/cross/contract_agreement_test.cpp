@@ -1,4 +1,4 @@
-// Is a run in stretches the same run as one of single operations? Every span of every class agrees
+// Is a run in regions the same run as one of single operations? Every span of every class agrees
 // to 1e-9, with contention and without, while communications that take from computation come and go
 // at random; and so do all shipped scenarios up to 512 GPUs.
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST_P(ContractAgreement, OfRandomWorkloads) {
   for (const std::string_view engine : {"ideal", "simgrid"}) {
     const Timeline contracted = it.run(engine, true);
     const Timeline plain = it.run(engine, false);
-    EXPECT_EQ(plain.counters.stretches, 0U);
+    EXPECT_EQ(plain.counters.regions, 0U);
     expect_same_spans(contracted, plain);
     expect_same_links(contracted, plain);
   }
@@ -109,7 +109,7 @@ TEST_P(ContractAgreement, OfRandomWorkloads) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ContractAgreement, testing::Range(0U, full() ? 500U : 60U));
 
-// The test above is not about nothing: there are stretches, and what passes beside them changes
+// The test above is not about nothing: there are regions, and what passes beside them changes
 // their pace on the way.
 TEST(ContractAgreementSeeds, ContractAndAreDisturbed) {
   std::uint32_t contracted = 0;
@@ -117,7 +117,7 @@ TEST(ContractAgreementSeeds, ContractAndAreDisturbed) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     RandomCase it = random_case(seed);
     const Timeline timeline = it.run("ideal", true);
-    if (timeline.counters.stretches >= 4) ++contracted;
+    if (timeline.counters.regions >= 4) ++contracted;
     for (std::vector<double>& calls : it.losses) calls.assign(calls.size(), 0.0);
     if (it.run("ideal", true).makespan_s < timeline.makespan_s * (1.0 - kAgreement)) ++slower;
   }
@@ -164,7 +164,7 @@ TEST_P(ContractedScenario, IsTheSameRun) {
   expect_same_spans(contracted.timeline, plain.timeline);
   expect_same_links(contracted.timeline, plain.timeline);
   EXPECT_LE(contracted.timeline.counters.events, plain.timeline.counters.events);
-  std::cout << "  " << contracted.timeline.counters.stretches << " stretches, "
+  std::cout << "  " << contracted.timeline.counters.regions << " regions, "
             << contracted.timeline.counters.events << " events of "
             << plain.timeline.counters.events << "\n";
 }

@@ -1,4 +1,4 @@
-// Is a run in stretches the same run as one of single operations where ranks are placed by hand?
+// Is a run in regions the same run as one of single operations where ranks are placed by hand?
 // There many flows share links in part, and a difference in the last bit can grow to the fourth
 // digit at the end of a step.
 //

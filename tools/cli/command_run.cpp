@@ -233,7 +233,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_flag("--explain-fold", choice->explain_fold,
                     "Add the classes of ranks, their members and why they are not one");
   command->add_flag("--no-contract", choice->no_contract,
-                    "Simulate every operation instead of stretches that nothing else can hold up");
+                    "Simulate every operation instead of regions that nothing else can hold up");
   command->add_flag("--timing", choice->timing,
                     "Put wall time and memory of the simulation into the result");
   command->add_flag("--explain", choice->explain,

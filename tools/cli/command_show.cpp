@@ -6,9 +6,9 @@
 
 #include "kernels/gpu.hpp"
 #include "scenarios/import/from_nccl_xml.hpp"
-#include "scenarios/simulate/kernel_table.hpp"
-#include "scenarios/simulate/lowered.hpp"
+#include "scenarios/simulate/kernel_pricing.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "scenarios/simulate/stages.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/render/views/views.hpp"

@@ -5,12 +5,12 @@
 
 #include "sim/base/check.hpp"
 #include "sim/engine/deadline_heap.hpp"
-#include "sim/engine/known_programs.hpp"
-#include "sim/engine/link_ledger.hpp"
+#include "sim/engine/engine_programs.hpp"
 #include "sim/engine/link_sets.hpp"
+#include "sim/engine/link_use.hpp"
 #include "sim/engine/ready_queue.hpp"
 #include "sim/engine/timed_flows.hpp"
-#include "sim/fold/alone.hpp"
+#include "sim/fold/fold.hpp"
 
 namespace trainyard {
 namespace {

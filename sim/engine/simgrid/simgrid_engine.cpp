@@ -12,9 +12,9 @@
 #include "sim/base/check.hpp"
 #include "sim/base/mixed.hpp"
 #include "sim/engine/deadline_heap.hpp"
-#include "sim/engine/link_ledger.hpp"
+#include "sim/engine/link_use.hpp"
 #include "sim/engine/ready_queue.hpp"
-#include "sim/engine/simgrid/cohorts.hpp"
+#include "sim/engine/simgrid/flow_components.hpp"
 #include "sim/engine/simgrid/platform.hpp"
 #include "sim/engine/simgrid/rate_changes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
@@ -42,8 +42,8 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
         timed_(input.partition, input.communication_loss),
         platform_(build_platform(input.partition, sets_, input.communication_loss)),
         changes_(platform_, sets_),
-        cohorts_(platform_, ledger_),
-        by_cohorts_(options.cohorts && input.communication_loss.empty()) {}
+        components_(platform_, ledger_),
+        by_components_(options.components && input.communication_loss.empty()) {}
 
   [[nodiscard]] double now() const override { return now_s_; }
 
@@ -80,7 +80,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   void need_solver();
   void announce(const TimedFlows::End& end);
   void place_fresh();
-  void start_company(const Cohorts::Company& flow);
+  void start_in_solver(const FlowComponents::SolverFlow& flow);
   void start_comm(std::uint32_t transfer);
   [[nodiscard]] const SlowableCap* cap_of(std::uint32_t flow_class) const;
   void transfer_ended(std::uint32_t transfer) override;
@@ -102,11 +102,11 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   TimedFlows timed_;
   Platform platform_;
   RateChanges changes_;
-  Cohorts cohorts_;
-  bool by_cohorts_;
-  std::vector<Cohorts::Member> fresh_;   // started at this instant
-  std::unique_lock<std::mutex> turn_;    // held with the solver
-  std::unique_ptr<FluidSolver> solver_;  // nullptr until a flow needs it
+  FlowComponents components_;
+  bool by_components_;
+  std::vector<FlowComponents::Member> fresh_;  // started at this instant
+  std::unique_lock<std::mutex> turn_;          // held with the solver
+  std::unique_ptr<FluidSolver> solver_;        // nullptr until a flow needs it
   double clock_at_start_ = 0.0;
   CompletionSink* sink_ = nullptr;
   DeadlineHeap deadlines_;
@@ -141,26 +141,26 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
     announce(timed_.start(token, flow_class, route.seconds_alone, now_s_));
     return;
   }
-  if (by_cohorts_) {
+  if (by_components_) {
     fresh_.push_back({token, flow_class});
   } else {
-    start_company({{token, flow_class}, route.payload_units});
+    start_in_solver({{token, flow_class}, route.payload_units});
   }
 }
 
 // All that starts at this instant is known.
 void SimgridPricing::place_fresh() {
   if (fresh_.empty()) return;
-  const Cohorts::Placed& placed = cohorts_.place(fresh_, now_s_);
+  const FlowComponents::Placed& placed = components_.place(fresh_, now_s_);
   fresh_.clear();
-  for (const Cohorts::End& end : placed.ends) {
+  for (const FlowComponents::End& end : placed.ends) {
     deadlines_.add(now_s_ + tick().duration(end.seconds),
-                   {end.flow.token, end.flow.flow_class, end.place, end.cohort});
+                   {end.flow.token, end.flow.flow_class, end.place, end.component});
   }
-  for (const Cohorts::Company& flow : placed.company) start_company(flow);
+  for (const FlowComponents::SolverFlow& flow : placed.solver_flows) start_in_solver(flow);
 }
 
-void SimgridPricing::start_company(const Cohorts::Company& flow) {
+void SimgridPricing::start_in_solver(const FlowComponents::SolverFlow& flow) {
   if (free_flows_.empty()) {
     free_flows_.push_back(static_cast<std::uint32_t>(flows_.size()));
     flows_.emplace_back();
@@ -219,7 +219,7 @@ void SimgridPricing::transfer_ended(std::uint32_t transfer) {
   alive_key_ -= spread(live.flow_class);
   changes_.ended(live.flow_class);
   --comms_alive_;
-  if (by_cohorts_) cohorts_.company_ended(live.flow_class);
+  if (by_components_) components_.solver_flow_ended(live.flow_class);
   ended_flows_.push_back(transfer);
   ledger_.ended(live.flow_class, now_s_);
   sink_->completed(live.token);
@@ -261,7 +261,7 @@ void SimgridPricing::settle() {
 }
 
 bool SimgridPricing::counts(const Due& due) {
-  if (due.cohort != kNone) return cohorts_.finish(due.cohort, due.ticket);
+  if (due.component != kNone) return components_.finish(due.component, due.ticket);
   return timed_.finish(due.token, due.flow_class, due.ticket);
 }
 

@@ -60,7 +60,7 @@ Json lane_json(const RunView& view, const Lane& lane) {
           {"blocks", std::move(blocks)}};
 }
 
-// Of each stretch of the step the point with most memory, so that no peak is lost.
+// Of each region of the step the point with most memory, so that no peak is lost.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve) {
   if (curve.size() <= kMostPoints) return curve;
   const auto total = [](const MemoryPoint& point) {

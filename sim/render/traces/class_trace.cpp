@@ -217,7 +217,7 @@ ShownSlice ClassTrace::communication(OpIndex index) {
   return slice;
 }
 
-// The stretch in which the rank was there and others were not.
+// The region in which the rank was there and others were not.
 std::optional<ShownSlice> ClassTrace::wait(OpIndex index) {
   ShownSlice slice = slice_of(index, "wait");
   slice.end_ns = slice.start_ns;

@@ -1,10 +1,9 @@
 // Does the table of kernels say what a run takes for them?
-#include "scenarios/simulate/kernel_table.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "scenarios/simulate/kernel_pricing.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/workload/kernel.hpp"
 

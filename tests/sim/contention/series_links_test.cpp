@@ -1,11 +1,10 @@
 // Of links in series the one that implies the others: on ways written by hand, and in whole steps.
-#include "sim/contention/series_links.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "sim/contention/redundant_links.hpp"
 #include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/contention/hand_shapes.hpp"

@@ -222,8 +222,8 @@ inline std::vector<double> ends_of(const Engine& engine, const std::vector<doubl
   return ends_of(transfers_script(capacities, transfers).run(engine));
 }
 
-inline std::unique_ptr<Engine> simgrid_without_cohorts() {
-  return make_simgrid_engine({.cohorts = false});
+inline std::unique_ptr<Engine> simgrid_without_components() {
+  return make_simgrid_engine({.components = false});
 }
 
 }  // namespace trainyard::test

@@ -158,7 +158,7 @@ TEST(Dag, EnginesAgreeWhereNothingIsShared) {
     Dag dag = DagWriter(seed, {.own_links = true}).write();
     const Partition partition = dag.script.fold_it(false);
     const Timeline ideal = dag.script.run(*make_engine("ideal"), partition);
-    for (const auto& engine : {make_engine("simgrid"), simgrid_without_cohorts()}) {
+    for (const auto& engine : {make_engine("simgrid"), simgrid_without_components()}) {
       const Timeline timeline = dag.script.run(*engine, partition);
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         const OpTimes& times = timeline.classes[rank];

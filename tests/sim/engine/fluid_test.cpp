@@ -138,7 +138,7 @@ TEST(Fluid, LinksReportBytesTimeInUseAndPeak) {
                                            {5.0, chain({{0, 5 * kGB}}, 4 * kGB)}};
   Script script = transfers_script({10 * kGB, 20 * kGB}, transfers);
   const Partition partition = script.fold_it(false);
-  for (const auto& engine : {make_engine("simgrid"), simgrid_without_cohorts()}) {
+  for (const auto& engine : {make_engine("simgrid"), simgrid_without_components()}) {
     const Timeline timeline = script.run(*engine, partition);
     ASSERT_EQ(timeline.links.size(), 2U);
     EXPECT_NEAR(timeline.links[0].bytes, 35 * kGB, 1e-3);

@@ -92,7 +92,7 @@ TEST(Folded, StagesAgreeWithTheirRanks) {
     ASSERT_EQ(folded.ranks.size(), 2U);
     ASSERT_EQ(unfolded.ranks.size(), kGpus);
     for (const auto& engine :
-         {make_engine("simgrid"), simgrid_without_cohorts(), make_engine("ideal")}) {
+         {make_engine("simgrid"), simgrid_without_components(), make_engine("ideal")}) {
       const Timeline few = script.run(*engine, folded);
       const Timeline all = script.run(*engine, unfolded);
       expect_equal_times(folded, few, all);

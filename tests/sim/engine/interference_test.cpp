@@ -59,7 +59,7 @@ Timeline run_with_loss(Script& script, const Engine& engine, double loss, bool f
 std::vector<std::unique_ptr<Engine>> all_engines() {
   std::vector<std::unique_ptr<Engine>> all;
   for (const EngineEntry& entry : engines()) all.push_back(entry.make());
-  all.push_back(simgrid_without_cohorts());
+  all.push_back(simgrid_without_components());
   return all;
 }
 
@@ -90,9 +90,9 @@ TEST(Interference, CommunicationIsSlowedWhileAMemberComputes) {
   }
 }
 
-// Kernels one after another are one stretch of computation; one that starts
+// Kernels one after another are one region of computation; one that starts
 // later slows again.
-TEST(Interference, EachStretchOfComputationSlowsCommunication) {
+TEST(Interference, EachRegionOfComputationSlowsCommunication) {
   for (const auto& engine : all_engines()) {
     Script script({1e9, 1e9});
     const auto call =

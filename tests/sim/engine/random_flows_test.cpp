@@ -59,7 +59,7 @@ TEST(RandomFlows, EndWhenProgressiveFillingSays) {  // oracle 24, through its co
   for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const std::vector<double> expected = filled_ends(instance.capacities, filling_flows(instance));
-    for (const auto& engine : {make_engine("simgrid"), simgrid_without_cohorts()}) {
+    for (const auto& engine : {make_engine("simgrid"), simgrid_without_components()}) {
       const std::vector<double> ends = ends_of(*engine, instance.capacities, instance.transfers);
       for (std::size_t flow = 0; flow < ends.size(); ++flow) {
         ASSERT_NEAR(ends[flow], expected[flow], kAgreement * expected[flow]) << "seed " << seed;

@@ -1,7 +1,7 @@
 // Weights as whole numbers of listings.
-#include "sim/engine/simgrid/weights.hpp"
-
 #include <gtest/gtest.h>
+
+#include "sim/engine/simgrid/platform.hpp"
 
 namespace trainyard {
 namespace {

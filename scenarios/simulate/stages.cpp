@@ -1,0 +1,167 @@
+#include "scenarios/simulate/stages.hpp"
+
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "models/host/host_lanes.hpp"
+#include "models/lower/lower.hpp"
+#include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/interference.hpp"
+#include "sim/collectives/profile/chosen_transport.hpp"
+#include "sim/nccl/transport.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// Copies of the first `count` kernels for each kind but the usual one: where they begin, by kind.
+std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Cluster& cluster,
+                                                  std::vector<std::string>& gpu_of_kernel) {
+  const std::size_t count = workload.kernels.size();
+  std::map<std::string, std::uint32_t> first{{cluster.facts().gpu, 0}};
+  for (const auto& [profile, memory] : cluster.facts().mixed_gpus) {
+    if (!first.try_emplace(profile, static_cast<std::uint32_t>(workload.kernels.size())).second)
+      continue;
+    for (std::size_t kernel = 0; kernel < count; ++kernel)
+      workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+    gpu_of_kernel.resize(workload.kernels.size(), profile);
+  }
+  return first;
+}
+
+// Of `count` kernels that there are of each kind.
+void move_kernels(Program& program, std::size_t count, std::uint32_t first) {
+  if (first == 0) return;
+  if (program.kernels.empty()) {
+    program.kernels.resize(count);
+    std::iota(program.kernels.begin(), program.kernels.end(), 0U);
+  }
+  for (std::uint32_t& kernel : program.kernels) kernel += first;
+}
+
+}  // namespace
+
+Specialised specialise(Workload given, const Cluster& cluster) {
+  Specialised result{.workload = std::move(given)};
+  auto& [workload, gpu_of_kernel] = result;
+  gpu_of_kernel.assign(workload.kernels.size(), cluster.facts().gpu);
+  if (!cluster.has_mixed_gpus()) return result;
+  const std::size_t count = workload.kernels.size();
+  const auto first = copy_kernels(workload, cluster, gpu_of_kernel);
+  const std::vector<Program> plain = workload.programs;
+  std::map<std::pair<std::uint32_t, GpuKind>, std::uint32_t> made;
+  std::vector<bool> taken(plain.size(), false);
+  for (Rank& rank : workload.ranks) {
+    const std::uint32_t from = rank.program;
+    const GpuKind kind = cluster.gpu_kind(rank.gpu);
+    const auto [entry, fresh] = made.try_emplace({from, kind}, from);
+    if (fresh) {
+      if (taken[from]) {  // another kind has the program's own place
+        entry->second = static_cast<std::uint32_t>(workload.programs.size());
+        workload.programs.push_back(plain[from]);
+        workload.programs.back().name += " on " + kind.profile;
+      }
+      taken[from] = true;
+      move_kernels(workload.programs[entry->second], count, first.at(kind.profile));
+    }
+    rank.program = entry->second;
+  }
+  return result;
+}
+
+Lowered::Lowered(Workload given, const Cluster& cluster) {
+  Specialised special = specialise(std::move(given), cluster);
+  workload = std::make_shared<const Workload>(std::move(special.workload));
+  gpu_of_kernel = std::move(special.gpu_of_kernel);
+  used = kernels_used(*workload);
+  exchanges_rows = trainyard::exchanges_rows(*workload);
+  analysis = std::make_unique<ProgramAnalysis>(*workload);
+  known = std::make_unique<EnginePrograms>(*workload, *analysis);
+}
+
+Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {
+  Lowered lowered(std::move(workload), cluster);
+  lowered.hosts =
+      host_lanes(*lowered.workload, scenario.host_costs, host_habits(scenario.plan.parallelism));
+  return lowered;
+}
+
+Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster) {
+  return lowered_for(scenario, scenario_workload(scenario, cluster), cluster);
+}
+
+std::size_t footprint(const Lowered& lowered) {
+  const Workload& workload = *lowered.workload;
+  std::size_t bytes = workload.kernels.size() * sizeof(Kernel);
+  for (const Call& call : workload.calls) {
+    bytes += sizeof(Call) + matrix_of(call).size() * sizeof(std::int64_t);
+    if (const auto* relay = std::get_if<RelayCall>(&call))
+      bytes += relay->hops.size() * sizeof(RelayHop);
+  }
+  for (const Group& group : workload.groups)
+    bytes += sizeof(Group) + group.members.size() * sizeof(RankId);
+  for (const Rank& rank : workload.ranks)
+    bytes += sizeof(Rank) + rank.label.size() + rank.slots.size() * sizeof(SlotBinding);
+  for (const Program& program : workload.programs) {
+    // Order, regions and successors take about as much as the operations themselves.
+    constexpr std::size_t kWithWhatFollows = 3;
+    bytes += kWithWhatFollows * program.operations.written().size() * sizeof(Operation) +
+             program.operations.size() * sizeof(std::uint64_t) +
+             program.operations.content().dependencies.size() * sizeof(OpIndex) +
+             program.effects.size() * sizeof(MemoryEffect);
+  }
+  return bytes;
+}
+
+Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
+  Workload workload = lower(scenario.plan);
+  if (scenario.collective_model != CollectiveModel::Stepwise) return workload;
+  const nccl::NcclTransport transport(cluster, nccl_options(scenario.plan.collectives));
+  return expand_collectives(workload, cluster, [&](const Call& call, auto gpus) {
+    return transport.stepwise_name(call, gpus);
+  });
+}
+
+nccl::Options nccl_options(const CollectiveChoice& choice) {
+  nccl::Options options = nccl::options_of(choice.nccl);
+  options.stands_in = true;
+  return options;
+}
+
+Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
+                     AlikePlaces* places) {
+  const CollectiveChoice& choice = question.collectives;
+  std::optional<CollectiveProfile> profile;
+  if (!choice.profile.empty()) profile = read_collective_profile(choice.profile);
+  const ChosenTransport chosen(cluster, nccl_options(choice), profile ? &*profile : nullptr,
+                               choice.profile);
+  const Transport& transport = chosen.get();
+  const FoldOptions options{.enabled = question.fold,
+                            .drop_uncontended = true,
+                            .analysis = lowered.analysis.get(),
+                            .places = places};
+  Folded folded;
+  folded.partition = fold(cluster, *lowered.workload, transport, options);
+  folded.carriers = carriers(*lowered.workload, folded.partition, transport);
+  folded.approximations = nccl_approximations(*lowered.workload, cluster, chosen.nccl());
+  if (question.reasons)
+    folded.reasons = fold_reasons(cluster, *lowered.workload, transport, options, folded.partition);
+  return folded;
+}
+
+std::size_t footprint(const Folded& folded) {
+  const Partition& partition = folded.partition;
+  std::size_t bytes = (partition.class_of_rank.size() + partition.class_of_group.size() +
+                       partition.class_of_link.size()) *
+                      sizeof(std::uint32_t);
+  for (const FlowClass& flow : partition.flows)
+    bytes += sizeof(FlowClass) + flow.weights.size() * sizeof(FlowClass::Weight);
+  for (const auto& calls : partition.phases)
+    for (const auto& phases : calls) bytes += sizeof(phases) + phases.size() * sizeof(FoldedPhase);
+  for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotPlace);
+  return bytes;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,94 @@
+// The values that the stages of the main line (simulate.cpp) hand on: a workload with what follows
+// from it alone, and the same folded on its cluster.
+//
+//   const Lowered lowered = lower_scenario(scenario, cluster);
+//   const Folded folded = fold_workload(lowered, cluster, {}, nullptr);
+//   folded.partition.ranks.size();   // classes of ranks
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/plan.hpp"
+#include "scenarios/reader/scenario.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/engine/engine_programs.hpp"
+#include "sim/engine/host_lane.hpp"
+#include "sim/fold/carriers.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/fold/fold_reasons.hpp"
+#include "sim/nccl/options.hpp"
+#include "sim/report/run_view.hpp"
+#include "sim/workload/program_analysis.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+// Steps on GPUs of several kinds: every program and kernel made one kind's own.
+//
+//   const Specialised special = specialise(workload, cluster);
+//   load_cost_model(special.gpu_of_kernel[7])->cost(special.workload.kernels[7]);
+struct Specialised {
+  Workload workload = {};
+  std::vector<std::string> gpu_of_kernel = {};  // the profile of the GPU on which each of them runs
+};
+
+// Ranks of one program that stand on GPUs of different kinds get programs of their own, whose
+// kernels are copies. A cluster of one kind leaves the workload as it is.
+[[nodiscard]] Specialised specialise(Workload workload, const Cluster& cluster);
+
+// A workload as a simulation takes it, with what follows from it alone.
+//
+//   const Lowered lowered = lower_scenario(scenario, cluster);
+//   lowered.workload->kernels[7];   // runs on lowered.gpu_of_kernel[7]
+struct Lowered {
+  std::shared_ptr<const Workload> workload;
+  std::vector<std::string> gpu_of_kernel;  // its profile, by index into Workload::kernels
+  std::vector<bool> used;                  // by kernel: whether a rank's program computes it
+  bool exchanges_rows = false;             // between experts
+  std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing
+  // Found when first asked for, by any thread.
+  std::unique_ptr<ProgramAnalysis> analysis;
+  std::unique_ptr<EnginePrograms> known;
+
+  // REQUIRES: the workload is valid (validate()).
+  Lowered(Workload given, const Cluster& cluster);
+};
+// Estimates the bytes it holds.
+[[nodiscard]] std::size_t footprint(const Lowered& lowered);
+
+// The workload with the scenario's host to issue it.
+[[nodiscard]] Lowered lowered_for(const Scenario& scenario, Workload workload,
+                                  const Cluster& cluster);
+[[nodiscard]] Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster);
+
+// Lowers what the scenario's ranks do, before folding; stepwise collectives are expanded.
+[[nodiscard]] Workload scenario_workload(const Scenario& scenario, const Cluster& cluster);
+
+// A workload on its cluster: who is interchangeable, and what carries each call.
+struct Folded {
+  Partition partition;
+  Carriers carriers;
+  std::vector<Approximation> approximations;  // in what is known of NCCL there
+  std::vector<ClassReason> reasons;           // why ranks are not of one class, if asked for
+};
+// Estimates the bytes it holds.
+[[nodiscard]] std::size_t footprint(const Folded& folded);
+
+struct FoldQuestion {
+  CollectiveChoice collectives;
+  bool fold = true;
+  bool reasons = false;
+  bool operator==(const FoldQuestion&) const = default;
+};
+
+// `places`: of this cluster; null: they are found. Throws InputError for a malformed profile
+// of collectives and RefusedCall for an algorithm that cannot run in its group.
+[[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,
+                                   const FoldQuestion& question, AlikePlaces* places);
+
+[[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
+
+}  // namespace trainyard

@@ -1,0 +1,284 @@
+#include "sim/contention/redundant_links.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kRounding = 1e-12;  // of sums of fractions such as 1/3
+constexpr std::uint32_t kNoTier = std::numeric_limits<std::uint32_t>::max();
+
+// How far above the GPUs a device of the fabric stands.
+std::uint32_t tier(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::Nic:
+      return 0;
+    case DeviceKind::LeafSwitch:
+      return 1;
+    case DeviceKind::SpineSwitch:
+      return 2;
+    case DeviceKind::CoreSwitch:
+      return 3;
+    default:
+      return kNoTier;
+  }
+}
+
+// Whether a link leads up or down between two tiers, and at which switch its cover joins it: the
+// lower of its ends, where all that goes up has come in and all that came down goes out.
+struct Lift {
+  bool up = false;
+  std::uint32_t lower_tier = kNoTier;  // kNoTier: not between tiers
+  DeviceId lower = 0;
+};
+
+Lift lift_of(const Cluster& cluster, const Strand& link) {
+  const std::uint32_t from = tier(cluster.device(link.from).kind);
+  const std::uint32_t to = tier(cluster.device(link.to).kind);
+  if (from == kNoTier || to == kNoTier || from == to) return {};
+  const bool up = from < to;
+  return {up, up ? from : to, up ? link.from : link.to};
+}
+
+// What passes between a switch and the tier below it.
+struct Below {
+  double load = 0.0;   // of the chain at hand
+  double bound = 0.0;  // sum of the bounds of the links in use
+};
+
+class NonBlockingSearch {
+ public:
+  NonBlockingSearch(const Cluster& cluster, const JointGraph& joint)
+      : cluster_(cluster),
+        joint_(joint),
+        lifts_(cluster.links().size(), false),
+        places_(lifts_.size()),
+        first_below_(cluster.device_count(), kNone) {
+    auto used = joint.links.begin();
+    cluster.wiring().for_each_outside_patterns([&](LinkId id, const Strand& link) {
+      used = std::find_if(used, joint.links.end(), [&](LinkId other) { return other >= id; });
+      if (used != joint.links.end() && *used == id) add(id, link);
+    });
+  }
+
+  std::vector<bool> searched() {
+    const auto shapes = static_cast<std::uint32_t>(joint_.group_of_shape.size());
+    for (std::uint32_t shape = 0; shape < shapes; ++shape) look_at(shape);
+    std::vector<bool> found(places_.size(), false);
+    // Tier by tier: the bounds below a switch are final when its own links are decided.
+    for (std::uint32_t lower = 1; lower <= 2; ++lower) {
+      for (const Candidate& candidate : candidates_)
+        if (candidate.tier == lower && is_non_blocking(candidate)) found[candidate.link] = true;
+    }
+    return found;
+  }
+
+ private:
+  // Where a link adds to what passes below a switch, and its number among those that may be
+  // non-blocking.
+  struct Place {
+    std::uint32_t over = kNone;  // kNone: not between tiers
+    std::uint32_t candidate = kNone;
+  };
+  struct Candidate {
+    LinkId link = 0;
+    std::uint32_t tier = 0;   // of its lower end
+    std::uint32_t below = 0;  // its lower end's
+    double ratio = 0.0;       // r of the header
+  };
+  struct Use {
+    std::uint32_t of = 0;  // index into below_, or into candidates_
+    double load = 0.0;
+  };
+
+  void add(LinkId id, const Strand& link) {
+    const Lift lift = lift_of(cluster_, link);
+    if (lift.lower_tier == kNoTier) return;
+    Place& place = places_[id];
+    lifts_[id] = true;
+    place.over = under(lift.up ? link.to : link.from, lift.up);
+    below_[place.over].bound += cluster_.wiring().wires()[link.wire].capacity.value();
+    if (lift.lower_tier == 0) return;
+    place.candidate = static_cast<std::uint32_t>(candidates_.size());
+    candidates_.push_back(
+        {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
+  }
+
+  // What is below the switch: traffic upwards and downwards apart.
+  std::uint32_t under(DeviceId device, bool up) {
+    std::uint32_t& first = first_below_[device];
+    if (first == kNone) {
+      first = static_cast<std::uint32_t>(below_.size());
+      below_.resize(below_.size() + 2);
+    }
+    return first + (up ? 1 : 0);
+  }
+
+  // Raises the ratio of every link that the chains of a shape cross.
+  void look_at(std::uint32_t shape) {
+    added_.clear();
+    crossed_.clear();
+    for (const auto& [link, load] : joint_.shape(shape)) {
+      if (!lifts_[link]) continue;
+      const Place place = places_[link];
+      added_.push_back({place.over, joint_.loads[load]});
+      if (place.candidate != kNone) crossed_.push_back({place.candidate, joint_.loads[load]});
+    }
+    if (crossed_.empty()) return;
+    for (const Use& use : added_) below_[use.of].load += use.load;
+    for (const Use& use : crossed_) {
+      Candidate& candidate = candidates_[use.of];
+      const double below = below_[candidate.below].load;
+      const double ratio = below > 0.0 ? use.load / below : std::numeric_limits<double>::infinity();
+      candidate.ratio = std::max(candidate.ratio, ratio);
+    }
+    for (const Use& use : added_) below_[use.of].load = 0.0;
+  }
+
+  // A non-blocking link hands on its own bound.
+  bool is_non_blocking(const Candidate& candidate) {
+    const double capacity = cluster_.wiring().wire(candidate.link).capacity.value();
+    const double bound = candidate.ratio * below_[candidate.below].bound;
+    const bool holds = bound <= capacity * (1.0 + kRounding);  // not where nothing is below
+    if (!holds) return false;
+    if (bound < capacity) below_[places_[candidate.link].over].bound += bound - capacity;
+    return true;
+  }
+
+  const Cluster& cluster_;
+  const JointGraph& joint_;
+  std::vector<bool> lifts_;                 // by link: between tiers?
+  std::vector<Place> places_;               // of these
+  std::vector<std::uint32_t> first_below_;  // by device; kNone: nothing leads up from below
+  std::vector<Below> below_;
+  std::vector<Candidate> candidates_;  // ascending
+  std::vector<Use> added_;             // of the shape at hand
+  std::vector<Use> crossed_;
+};
+
+}  // namespace
+
+std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& joint) {
+  return NonBlockingSearch(cluster, joint).searched();
+}
+
+namespace {
+
+// Where a way goes on and none begins or ends.
+bool is_passed(DeviceKind kind) {
+  return kind == DeviceKind::PcieSwitch || kind == DeviceKind::Nic || kind == DeviceKind::Cpu;
+}
+
+std::pair<std::uint32_t, std::uint32_t> what_loads(const LinkUsers::User& user) {
+  return {user.shape, user.load};
+}
+
+// Series of links as trees with the one that implies the others at the root: that with the least
+// capacity, and of equals what refinement tells apart, so that in symmetric places the choice is
+// the same.
+class SeriesTrees {
+ public:
+  explicit SeriesTrees(const Wiring& wiring) : wiring_(wiring), root_(wiring.link_count()) {
+    std::iota(root_.begin(), root_.end(), 0U);
+  }
+
+  void join(LinkId a, LinkId b) {
+    a = root_of(a);
+    b = root_of(b);
+    if (implies(b, a)) std::swap(a, b);
+    root_[b] = a;
+  }
+
+  [[nodiscard]] std::vector<LinkId> roots() && {
+    for (LinkId link = 0; link < root_.size(); ++link) root_[link] = root_of(link);
+    return std::move(root_);
+  }
+
+ private:
+  [[nodiscard]] LinkId root_of(LinkId link) {
+    while (root_[link] != link) link = root_[link] = root_[root_[link]];
+    return link;
+  }
+
+  [[nodiscard]] bool implies(LinkId a, LinkId b) const {
+    const Wire& x = wiring_.wire(a);
+    const Wire& y = wiring_.wire(b);
+    return std::tie(x.capacity, x.kind, x.nominal, a) < std::tie(y.capacity, y.kind, y.nominal, b);
+  }
+
+  const Wiring& wiring_;
+  std::vector<LinkId> root_;  // by link: another of its series, or itself
+};
+
+// Two links of which one follows the other.
+struct Neighbours {
+  LinkId link = 0;
+  LinkId next = 0;
+};
+
+// Links in a row that are looked at together.
+constexpr std::size_t kLinksTogether = 4096;
+
+// Of links that are loaded alike.
+class AlikeNeighbours {
+ public:
+  AlikeNeighbours(const Cluster& cluster, const JointGraph& joint, const LinkUsers& users,
+                  const std::vector<bool>& redundant)
+      : cluster_(cluster), joint_(joint), users_(users), redundant_(redundant) {}
+
+  [[nodiscard]] std::vector<Neighbours> found() const {
+    std::vector<Neighbours> of_this;
+    std::vector<Neighbours> of_other;
+    share_out(
+        is_large(cluster_), (joint_.links.size() + kLinksTogether - 1) / kLinksTogether,
+        [&](std::size_t piece) { add(piece, of_other); },
+        [&](std::size_t piece) { add(piece, of_this); });
+    of_this.insert(of_this.end(), of_other.begin(), of_other.end());
+    return of_this;
+  }
+
+ private:
+  void add(std::size_t piece, std::vector<Neighbours>& found) const {
+    const Wiring& wiring = cluster_.wiring();
+    const auto links = std::span(joint_.links).subspan(piece * kLinksTogether);
+    for (const LinkId id : links.first(std::min(kLinksTogether, links.size()))) {
+      if (redundant_[id]) continue;
+      const auto [from, to, wire] = wiring.strand(id);
+      if (!is_passed(cluster_.device(to).kind)) continue;
+      const LinkId end = wiring.first_link_from(to + 1);
+      for (LinkId next = wiring.first_link_from(to); next < end; ++next)
+        if (!redundant_[next] && loaded_alike(id, next) && wiring.to(next) != from)
+          found.push_back({id, next});
+    }
+  }
+
+  [[nodiscard]] bool loaded_alike(LinkId a, LinkId b) const {
+    return std::ranges::equal(users_.of(a), users_.of(b), {}, what_loads, what_loads);
+  }
+
+  const Cluster& cluster_;
+  const JointGraph& joint_;
+  const LinkUsers& users_;
+  const std::vector<bool>& redundant_;
+};
+
+}  // namespace
+
+std::vector<LinkId> series_links(const Cluster& cluster, const JointGraph& joint,
+                                 const LinkUsers& users, const std::vector<bool>& redundant) {
+  SeriesTrees series(cluster.wiring());
+  for (const auto& [link, next] : AlikeNeighbours(cluster, joint, users, redundant).found())
+    series.join(link, next);
+  return std::move(series).roots();
+}
+
+}  // namespace trainyard

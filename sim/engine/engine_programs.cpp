@@ -1,0 +1,97 @@
+#include "sim/engine/engine_programs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/beside.hpp"
+
+namespace trainyard {
+namespace {
+
+// Operations from which on a second thread helps.
+constexpr std::size_t kWorthAThread = 10'000;
+
+// Computations, delays and the collectives named.
+MayJoin members(const Program& program, const ProgramCalls& calls,
+                const std::vector<bool>& joinable) {
+  return [&](OpIndex op) {
+    const std::uint32_t collective = calls.collective_of(op);
+    return collective == kNone ? !communicates(program.operations[op].kind) : joinable[collective];
+  };
+}
+
+}  // namespace
+
+EnginePrograms::EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis)
+    : workload_(workload),
+      analysis_(analysis),
+      members_(workload.programs.size()),
+      programs_(workload.programs.size()) {
+  for (std::uint32_t program = 0; program < members_.size(); ++program)
+    members_[analysis.template_of(program)].push_back(program);
+}
+
+EnginePrograms::Known EnginePrograms::as_another(std::uint32_t program, bool contracted,
+                                                 const std::vector<bool>& joinable) const {
+  for (const std::uint32_t member : members_[analysis_.template_of(program)]) {
+    const Known& known = programs_[member];
+    if (known && known->contracted == contracted && known->joinable == joinable) return known;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const EngineProgram> EnginePrograms::plain(std::uint32_t program) {
+  const std::scoped_lock lock(mutex_);
+  Known& known = programs_.at(program);
+  if (known && !known->contracted) return known;
+  if (Known other = as_another(program, false, {})) return known = std::move(other);
+  EngineProgram fresh;
+  fresh.successors = Successors(workload_.programs[program]);
+  known = std::make_shared<const EngineProgram>(std::move(fresh));
+  return known;
+}
+
+std::vector<EnginePrograms::Known> EnginePrograms::contract(
+    const std::vector<const Contraction*>& fresh) const {
+  std::vector<EngineProgram> found(fresh.size());
+  std::size_t operations = 0;
+  for (const Contraction* const one : fresh)
+    operations += workload_.programs[one->program].operations.size();
+  share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
+    const Program& program = workload_.programs[fresh[i]->program];
+    EngineProgram& result = found[i];
+    result = {.joinable = fresh[i]->joinable, .contracted = true};
+    const MayJoin may_join = members(program, analysis_.calls(fresh[i]->program), result.joinable);
+    result.regions = find_regions(program, may_join, analysis_.order(fresh[i]->program));
+    result.successors = Successors(program, result.regions);
+  });
+  std::vector<Known> result;
+  for (EngineProgram& known : found)
+    result.push_back(std::make_shared<const EngineProgram>(std::move(known)));
+  return result;
+}
+
+std::vector<std::shared_ptr<const EngineProgram>> EnginePrograms::contracted(
+    const std::vector<Contraction>& asked) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Known> result;
+  std::vector<const Contraction*> fresh;
+  std::vector<std::size_t> number;  // in `fresh`, of those that are not known
+  for (const Contraction& one : asked) {
+    result.push_back(as_another(one.program, true, one.joinable));
+    const auto same = std::ranges::find_if(fresh, [&](const Contraction* other) {
+      return analysis_.template_of(other->program) == analysis_.template_of(one.program) &&
+             other->joinable == one.joinable;
+    });
+    number.push_back(static_cast<std::size_t>(same - fresh.begin()));
+    if (!result.back() && same == fresh.end()) fresh.push_back(&one);
+  }
+  const std::vector<Known> found = contract(fresh);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!result[i]) result[i] = found[number[i]];
+    programs_[asked[i].program] = result[i];
+  }
+  return result;
+}
+
+}  // namespace trainyard

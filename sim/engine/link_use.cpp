@@ -1,0 +1,167 @@
+#include "sim/engine/link_use.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "sim/engine/link_sets.hpp"
+
+namespace trainyard {
+
+LinkLedger::LinkLedger(const Partition& partition, const LinkSets& sets)
+    : partition_(partition),
+      sets_(sets),
+      use_(sets.sets.size()),
+      flows_ended_(partition.flows.size(), 0) {}
+
+void LinkLedger::started(std::uint32_t flow_class, double now_s) {
+  for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
+    SetUse& use = use_[share.set];
+    if (use.alive == 0) use.busy_since_s = now_s;
+    ++use.alive;
+  }
+}
+
+void LinkLedger::ended(std::uint32_t flow_class, double now_s) {
+  ++flows_ended_[flow_class];
+  for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
+    SetUse& use = use_[share.set];
+    --use.alive;
+    if (use.alive == 0) use.busy_s += now_s - use.busy_since_s;
+  }
+}
+
+std::vector<LinkUse> LinkLedger::link_use() const {
+  std::vector<LinkUse> result(partition_.links.size());
+  for (std::uint32_t flow = 0; flow < partition_.flows.size(); ++flow) {
+    const double payload =
+        partition_.flows[flow].payload_bytes * static_cast<double>(flows_ended_[flow]);
+    for (const FlowClass::Weight& weight : partition_.flows[flow].weights) {
+      result[weight.link_class].bytes += payload * weight.weight;
+    }
+  }
+  for (std::uint32_t link_class = 0; link_class < result.size(); ++link_class) {
+    if (sets_.set_of_class[link_class] == kNone) continue;
+    const SetUse& use = use_[sets_.set_of_class[link_class]];
+    result[link_class].busy_s = use.busy_s;
+    result[link_class].peak_utilisation = std::min(1.0, use.peak * sets_.relative_use[link_class]);
+  }
+  return result;
+}
+
+namespace {
+
+// A flow on its way through a meter.
+struct Crossing {
+  double end_s = 0.0;
+  double rate = 0.0;
+};
+
+// One set of links.
+struct Meter {
+  bool idle = true;
+  Crossing next = {};                // of those alive, the one that ends first
+  std::vector<Crossing> later = {};  // the others, the last to end first
+  double busy_since_s = 0.0;
+  double busy_s = 0.0;
+  double rate = 0.0;  // bytes/s on one link of the set's tightest class
+  double peak = 0.0;
+};
+
+class Sweep {
+ public:
+  Sweep(const Cluster& cluster, const Partition& partition)
+      : sets_(merge_links(cluster, partition, LinkUses::OfUncontended)),
+        meters_(sets_.sets.size()) {
+    for (const FlowClass& flow : partition.flows) payloads_.push_back(flow.payload_bytes);
+  }
+
+  // `flows` in order of start. Ends go before starts of the same instant: what follows on does not
+  // overlap.
+  void run(std::span<const FlowSpan> flows) {
+    for (const FlowSpan& span : flows) {
+      const std::span<const LinkSets::Share> shares = sets_.of_flow[span.flow_class];
+      if (shares.empty() || span.end_s <= span.start_s) continue;
+      const double rate = payloads_[span.flow_class] / (span.end_s - span.start_s);
+      for (const LinkSets::Share& share : shares) {
+        Meter& meter = meters_[share.set];
+        const Crossing crossing{span.end_s, share.weight * rate};
+        if (!meter.idle && meter.later.empty() && meter.next.end_s <= span.start_s) {
+          relieve(meter, span.start_s, crossing);
+          continue;
+        }
+        while (!meter.idle && meter.next.end_s <= span.start_s) end_next(meter);
+        start(meter, span.start_s, crossing);
+      }
+    }
+    for (Meter& meter : meters_)
+      while (!meter.idle) end_next(meter);
+  }
+
+  // `use` of the link class, where one of its weights is uncontended with what was swept.
+  [[nodiscard]] LinkUse joined(std::uint32_t link_class, LinkUse use) const {
+    const std::uint32_t number = sets_.set_of_class[link_class];
+    if (number == kNone) return use;
+    const double peak = meters_[number].peak * sets_.relative_use[link_class] /
+                        sets_.sets[number].capacity_bytes_per_s;
+    use.busy_s = meters_[number].busy_s;
+    use.peak_utilisation = std::max(use.peak_utilisation, std::min(1.0, peak));
+    return use;
+  }
+
+ private:
+  static void start(Meter& meter, double now_s, const Crossing& crossing) {
+    meter.rate += crossing.rate;
+    meter.peak = std::max(meter.peak, meter.rate);
+    if (meter.idle) {
+      meter.idle = false;
+      meter.busy_since_s = now_s;
+      meter.next = crossing;
+      return;
+    }
+    if (crossing.end_s < meter.next.end_s) {
+      meter.later.push_back(std::exchange(meter.next, crossing));
+      return;
+    }
+    const auto ends_later = [](const Crossing& a, const Crossing& b) { return a.end_s > b.end_s; };
+    meter.later.insert(std::ranges::lower_bound(meter.later, crossing, ends_later), crossing);
+  }
+
+  // end_next() and start() in one, for what most meters see: one flow after another.
+  static void relieve(Meter& meter, double now_s, const Crossing& crossing) {
+    meter.busy_s += meter.next.end_s - meter.busy_since_s;
+    meter.busy_since_s = now_s;
+    meter.rate = crossing.rate;
+    meter.peak = std::max(meter.peak, meter.rate);
+    meter.next = crossing;
+  }
+
+  static void end_next(Meter& meter) {
+    if (meter.later.empty()) {
+      meter.idle = true;
+      meter.busy_s += meter.next.end_s - meter.busy_since_s;
+      meter.rate = 0.0;  // no rounding error is carried on
+    } else {
+      meter.rate -= meter.next.rate;
+      meter.next = meter.later.back();
+      meter.later.pop_back();
+    }
+  }
+
+  LinkSets sets_;
+  std::vector<Meter> meters_;     // by set
+  std::vector<double> payloads_;  // by flow class
+};
+
+}  // namespace
+
+std::vector<LinkUse> with_uncontended(const Cluster& cluster, const Partition& partition,
+                                      std::span<const FlowSpan> flows, std::vector<LinkUse> use) {
+  Sweep sweep(cluster, partition);
+  sweep.run(flows);
+  for (std::uint32_t link_class = 0; link_class < use.size(); ++link_class)
+    use[link_class] = sweep.joined(link_class, use[link_class]);
+  return use;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,112 @@
+#include "sim/engine/region_times.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/engine/engine.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kNoDate = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+void RegionPlayer::prepare() {
+  const std::size_t count = shape_->pieces.size();
+  TY_CHECK(costs_.size() == count, costs_.size(), count);
+  TY_CHECK(!outside_.empty() && outside_.front().from_s == 0.0, outside_.size());
+  times_.start_s.resize(count);
+  times_.end_s.resize(count);
+  times_.seen.clear();
+  waits_for_.clear();
+  for (const RegionShape::Piece& piece : shape_->pieces) waits_for_.push_back(piece.waits_for);
+  changes_ = 1;
+  now_s_ = 0.0;
+  speed_ = 1.0;
+}
+
+RegionTimes RegionPlayer::played(const RegionShape& shape, std::span<const PieceCost> costs,
+                                 std::span<const OutsideLoss> outside, RegionTimes storage) {
+  shape_ = &shape;
+  costs_ = costs;
+  outside_ = outside;
+  times_ = std::move(storage);
+  prepare();
+  begin(0);
+  for (reprice(); !running_.empty(); reprice()) {
+    now_s_ = next_date();
+    while (changes_ < outside_.size() && outside_[changes_].from_s <= now_s_) ++changes_;
+    end_due();
+  }
+  times_.seconds = now_s_;
+  for (std::uint32_t piece = 0; piece < shape.pieces.size(); ++piece) {
+    if (shape.pieces[piece].seen)
+      times_.seen.push_back({times_.end_s[piece], shape.pieces[piece].offset});
+  }
+  std::ranges::sort(times_.seen, [](const RegionTimes::Seen& a, const RegionTimes::Seen& b) {
+    return std::pair(a.end_s, a.offset) < std::pair(b.end_s, b.offset);
+  });
+  return std::move(times_);
+}
+
+void RegionPlayer::begin(std::uint32_t piece) {
+  times_.start_s[piece] = now_s_;
+  const double seconds = costs_[piece].seconds;
+  if (!(seconds > 0.0)) return end(piece);
+  running_.push_back({.piece = piece,
+                      .left_s = seconds,
+                      .since_s = now_s_,
+                      .end_s = computes(piece) ? kNoDate : now_s_ + tick_.duration(seconds)});
+}
+
+void RegionPlayer::end(std::uint32_t piece) {
+  times_.end_s[piece] = now_s_;
+  for (const std::uint32_t next : shape_->next_of(shape_->pieces[piece]))
+    if (--waits_for_[next] == 0) begin(next);
+}
+
+void RegionPlayer::end_due() {
+  for (std::size_t i = 0; i < running_.size();) {
+    if (running_[i].end_s > now_s_) {
+      ++i;
+      continue;
+    }
+    ended_.push_back(running_[i].piece);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  for (const std::uint32_t piece : ended_) end(piece);
+  ended_.clear();
+}
+
+// The ends of computations at the speed from now on.
+void RegionPlayer::reprice() {
+  double loss = outside_[changes_ - 1].loss;
+  for (const Running& running : running_) loss += costs_[running.piece].loss;
+  const double speed = 1.0 - std::min(loss, kComputeLossMost);
+  for (Running& running : running_) {
+    if (!computes(running.piece)) continue;
+    if (running.end_s == kNoDate) {
+      running.end_s = now_s_ + tick_.duration(running.left_s / speed);
+    } else if (speed != speed_) {
+      running.left_s = std::max(0.0, running.left_s - (now_s_ - running.since_s) * speed_);
+      running.since_s = now_s_;
+      if (running.left_s > 0.0) running.end_s = now_s_ + tick_.duration(running.left_s / speed);
+    }
+  }
+  speed_ = speed;
+}
+
+double RegionPlayer::next_date() const {
+  double date = changes_ < outside_.size() ? outside_[changes_].from_s : kNoDate;
+  for (const Running& running : running_) date = std::min(date, running.end_s);
+  return date;
+}
+
+RegionTimes region_times(const RegionShape& shape, std::span<const PieceCost> costs,
+                         std::span<const OutsideLoss> outside) {
+  return RegionPlayer().played(shape, costs, outside);
+}
+
+}  // namespace trainyard

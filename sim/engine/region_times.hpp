@@ -1,0 +1,96 @@
+// When the pieces of a region start and end, worked out at once.
+//
+// Nothing inside waits for anything outside, so the times follow from the durations and from what
+// communication takes from computation: a computation runs at speed 1 less the losses of the
+// collectives inside that run beside it and of the communications outside, which come and go.
+//
+// Worked: 2 s of computation beside a collective of 1 s that takes half of the speed: after 1 s,
+// when the collective ends, 0.5 s are done, and the rest takes 1.5 s: 2.5 s
+// (tests/sim/engine/regions_test.cpp).
+//
+//   RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "sim/engine/regions.hpp"
+#include "sim/engine/tick.hpp"
+#include "sim/timeline/timeline.hpp"
+
+namespace trainyard {
+
+// What a piece takes: at full speed for computations, in all for others.
+struct PieceCost {
+  double seconds = 0.0;
+  double loss = 0.0;                             // of the computation beside it; 0 for computations
+  const std::vector<FlowSpan>* flows = nullptr;  // of a collective, from its start; may be null
+};
+
+// From then on communications outside take this share of the speed of computations.
+struct OutsideLoss {
+  double from_s = 0.0;
+  double loss = 0.0;
+  bool operator==(const OutsideLoss&) const = default;
+};
+
+// Seconds since the head started.
+struct RegionTimes {
+  struct Seen {
+    double end_s = 0.0;
+    OpIndex offset = 0;  // of the operation from the head
+    bool operator==(const Seen&) const = default;
+  };
+  std::vector<double> start_s;  // by piece; a piece starts when it is ready
+  std::vector<double> end_s;
+  std::vector<Seen> seen;  // what others wait for, in order of the ends
+  double seconds = 0.0;    // of all
+};
+
+// Plays one region after the other; what it needs for that it keeps.
+class RegionPlayer {
+ public:
+  RegionPlayer() = default;
+  // Dates are whole multiples of the tick, from a start that is one.
+  explicit RegionPlayer(const Tick& tick) : tick_(tick) {}
+  // In the lists of `storage`. REQUIRES: `outside` begins with an entry from 0 on, and rises.
+  [[nodiscard]] RegionTimes played(const RegionShape& shape, std::span<const PieceCost> costs,
+                                   std::span<const OutsideLoss> outside, RegionTimes storage = {});
+
+ private:
+  struct Running {
+    std::uint32_t piece = 0;
+    double left_s = 0.0;   // of a computation, at full speed
+    double since_s = 0.0;  // when left_s was measured
+    double end_s = std::numeric_limits<double>::infinity();
+  };
+
+  void prepare();
+  [[nodiscard]] bool computes(std::uint32_t piece) const {
+    return shape_->pieces[piece].kind == OpKind::Compute;
+  }
+  void begin(std::uint32_t piece);
+  void end(std::uint32_t piece);
+  void end_due();
+  void reprice();
+  [[nodiscard]] double next_date() const;
+
+  Tick tick_;
+  const RegionShape* shape_ = nullptr;
+  std::span<const PieceCost> costs_;
+  std::span<const OutsideLoss> outside_;
+  std::size_t changes_ = 1;  // entries of outside_ that have come
+  std::vector<std::uint32_t> waits_for_;
+  std::vector<Running> running_;
+  std::vector<std::uint32_t> ended_;
+  double now_s_ = 0.0;
+  double speed_ = 1.0;
+  RegionTimes times_;
+};
+
+[[nodiscard]] RegionTimes region_times(const RegionShape& shape, std::span<const PieceCost> costs,
+                                       std::span<const OutsideLoss> outside);
+
+}  // namespace trainyard

@@ -1,0 +1,64 @@
+// Which calls of a group belong together, and who has come to each.
+//
+// A group class has parties (fold.hpp): members of one rank class that reach a call together. The
+// i-th call of a party, counted in the order its program issues them, meets the i-th call of every
+// other party. A call is complete, and may move bytes, when all parties have reached it.
+//
+//   Rendezvous rendezvous(input.partition, *input.known);
+//   if (auto complete = rendezvous.arrive(rank_class, op, operation.slot))
+//     start(complete->group_class, complete->ordinal);
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/engine/engine_programs.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+class Rendezvous {
+ public:
+  // `known` must outlive the rendezvous.
+  Rendezvous(const Partition& partition, EnginePrograms& known);
+
+  struct Call {
+    std::uint32_t group_class = 0;
+    std::uint32_t ordinal = 0;  // of the call among the group's calls
+  };
+
+  // Records that a rank class has reached a communication; the call, if that completes it.
+  [[nodiscard]] std::optional<Call> arrive(std::uint32_t rank_class, OpIndex op,
+                                           std::uint16_t slot);
+
+  // The call of the group that an operation belongs to. REQUIRES: it communicates through the slot.
+  [[nodiscard]] Call call_of(std::uint32_t rank_class, OpIndex op, std::uint16_t slot) const;
+  // The operations by which a party makes its calls, in order.
+  [[nodiscard]] std::span<const OpIndex> calls(std::uint32_t group_class,
+                                               std::uint32_t party) const {
+    return calls_[group_class][party];
+  }
+
+ private:
+  // Where the calls of a rank class through a slot lead.
+  struct Endpoint {
+    std::uint32_t group_class = kNone;
+    std::uint32_t party = kNone;
+    // Those of the program, which number its calls; null where the party calls through other slots
+    // too.
+    const ProgramCalls* calls = nullptr;
+  };
+  void bind_endpoints(std::uint32_t rank_class, const ProgramCalls& made);
+
+  const Partition& partition_;
+  std::vector<std::vector<Endpoint>> endpoints_;              // [rank class][slot]
+  std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][party]
+  std::deque<std::vector<OpIndex>> joined_;          // of parties that call through several slots
+  std::vector<std::vector<std::uint32_t>> arrived_;  // [group class][ordinal]: parties come so far
+};
+
+}  // namespace trainyard

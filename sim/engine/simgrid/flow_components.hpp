@@ -1,0 +1,119 @@
+// Components of flows that are isolated: they start together and share links with nobody but each
+// other.
+//
+// How they share those links is settled when they start: rates are max-min fair until the first
+// ends, then anew for the rest (sim/contention/max_min.hpp). The same flows start together again in
+// every microbatch, so their ends are worked out once and are timers from then on. When a flow
+// comes that shares a link with one of them, the component is broken up: the rest of its flows go
+// to SimGrid and are solver flows.
+//
+// A flow of a component moves at the rates that SimGrid would give it, with links counted as often
+// as its route lists them. REQUIRES: nothing else slows the flows while they are alive.
+//
+//   FlowComponents components(platform, ledger);
+//   const FlowComponents::Placed& placed = components.place(fresh, now);
+//   for (const FlowComponents::End& end : placed.ends) ...;                // a timer of
+//   end.seconds for (const FlowComponents::SolverFlow& flow : placed.solver_flows) ...; // a Comm
+//   if (components.finish(end.component, end.place)) ...;                   // its time has come
+//   components.solver_flow_ended(flow_class);
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/contention/max_min.hpp"
+#include "sim/engine/link_use.hpp"
+#include "sim/engine/pricing.hpp"
+#include "sim/engine/simgrid/platform.hpp"
+
+namespace trainyard {
+
+class FlowComponents {
+ public:
+  // REQUIRES: both outlive this.
+  FlowComponents(const Platform& platform, LinkLedger& ledger);
+
+  struct Member {
+    Token token = 0;
+    std::uint32_t flow_class = 0;
+  };
+  struct End {
+    Member flow;
+    std::uint32_t component = 0;
+    std::uint32_t place = 0;
+    double seconds = 0.0;  // from now
+  };
+  struct SolverFlow {
+    Member flow;
+    std::uint64_t payload_units = 0;
+  };
+  struct Placed {
+    std::vector<End> ends;
+    std::vector<SolverFlow> solver_flows;  // those of components that were broken up too
+  };
+  // All flows that start at this instant. Valid until the next call.
+  [[nodiscard]] const Placed& place(std::span<const Member> fresh, double now_s);
+  // True when the announced end counts; the flow is then gone.
+  [[nodiscard]] bool finish(std::uint32_t component, std::uint32_t place);
+  // A flow that SimGrid priced has ended.
+  void solver_flow_ended(std::uint32_t flow_class);
+
+ private:
+  // What the same flows do whenever they start together.
+  struct Pattern {
+    MaxMinFlows start = {};               // before anything has moved
+    std::vector<double> ends_s = {};      // by place
+    std::vector<std::uint32_t> interval;  // by place: of constant rates, at whose end it ends
+    // By interval: the links (Platform::links) fuller than in any before, and their share in use.
+    std::vector<std::vector<std::pair<std::uint32_t, double>>> fuller = {};
+    std::size_t told = 0;  // intervals the ledger knows of
+  };
+  struct Component {
+    std::shared_ptr<Pattern> pattern = nullptr;
+    double start_s = 0.0;
+    std::vector<Member> members = {};
+    std::vector<bool> alive = {};  // by place
+    std::size_t left = 0;          // alive
+  };
+  struct LinkState {
+    std::uint32_t solver_flows = 0;  // alive
+    std::uint32_t isolated = 0;      // flows alive of `component`
+    std::uint32_t component = kNone;
+    std::uint32_t first = 0;  // the first fresh flow that crosses it, where seen_at is this call
+    std::uint32_t seen_at = 0;
+  };
+
+  std::vector<std::size_t> first_joined(std::span<const Member> fresh);
+  [[nodiscard]] bool meets_someone(std::span<const Member> flows) const;
+  [[nodiscard]] std::shared_ptr<Pattern> pattern_of(std::span<const Member> flows);
+  void settle_pattern(Pattern& pattern, std::span<const Member> flows) const;
+  std::map<std::uint32_t, std::size_t> start_of(MaxMinFlows& start,
+                                                std::span<const Member> flows) const;
+  [[nodiscard]] std::map<std::uint32_t, double> fills_of(
+      const MaxMinFlows& moving, std::span<const Member> flows,
+      const std::map<std::uint32_t, std::size_t>& numbers) const;
+  void place_together(std::span<const Member> flows, double now_s);
+  void start_component(std::span<const Member> flows, double now_s);
+  void start_in_solver(const Member& flow, std::uint64_t payload_units);
+  [[nodiscard]] static std::size_t move(MaxMinFlows& flows, double passed_s);
+  void break_up(std::uint32_t id, double now_s);
+  void leave(Component& component, std::uint32_t place);
+  void tell(Pattern& pattern, std::size_t intervals);
+
+  const Platform& platform_;
+  LinkLedger& ledger_;
+  std::vector<LinkState> links_;  // as Platform::links
+  // By flow classes in order.
+  std::map<std::vector<std::uint32_t>, std::shared_ptr<Pattern>> patterns_;
+  std::size_t flows_kept_ = 0;                               // of all patterns
+  std::unordered_map<std::uint32_t, Component> components_;  // alive
+  std::uint32_t next_ = 0;
+  std::uint32_t call_ = 0;
+  Placed placed_;
+};
+
+}  // namespace trainyard

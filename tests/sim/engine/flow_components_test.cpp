@@ -1,0 +1,110 @@
+// Do flows that start together and meet nobody else take the time that SimGrid gives them, and do
+// they meet whoever comes later?
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/sim/engine/filling.hpp"
+
+namespace trainyard::test {
+namespace {
+
+struct Moves {
+  std::vector<double> capacities;
+  std::vector<Transfer> transfers;
+};
+
+// Sixteen flows over one to three of ten links each, that start at one of three dates: some by
+// themselves, some joined by links, some while others are under way. Within some ten milliseconds:
+// all runs of a process share SimGrid's clock.
+Moves random_moves(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Moves moves;
+  for (int link = 0; link < 10; ++link)
+    moves.capacities.push_back(3e10 * (1.0 + static_cast<double>(random() % 8)));
+  for (int flow = 0; flow < 16; ++flow) {
+    Transfer transfer{.start_s = 3e-3 * static_cast<double>(random() % 3), .chain = {}};
+    const double bytes = 4e6 * (1.0 + static_cast<double>(random() % 100));
+    for (std::size_t hop = 0; hop <= random() % 3; ++hop) {
+      const auto link = static_cast<LinkId>(random() % 10);
+      const bool listed = std::any_of(transfer.chain.loads.begin(), transfer.chain.loads.end(),
+                                      [link](const LinkLoad& load) { return load.link == link; });
+      if (!listed)
+        transfer.chain.loads.push_back({link, bytes * static_cast<double>(1 + random() % 4) / 4.0});
+    }
+    if (random() % 3 == 0)
+      transfer.chain.rate_cap_bytes_per_s = 1.5e10 * (1.0 + static_cast<double>(random() % 4));
+    moves.transfers.push_back(std::move(transfer));
+  }
+  return moves;
+}
+
+TEST(FlowComponents, EndWhenProgressiveFillingSays) {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    const Moves moves = random_moves(seed);
+    std::vector<FillingFlow> flows;
+    for (const Transfer& transfer : moves.transfers)
+      flows.push_back(filling_flow(transfer, moves.capacities.size()));
+    const std::vector<double> expected = filled_ends(moves.capacities, flows);
+    const std::vector<double> ends =
+        ends_of(*make_engine("simgrid"), moves.capacities, moves.transfers);
+    for (std::size_t flow = 0; flow < ends.size(); ++flow)
+      ASSERT_NEAR(ends[flow], expected[flow], kAgreement * expected[flow]) << "seed " << seed;
+  }
+}
+
+// Links carry as much, are busy as long and as full as where SimGrid prices every flow.
+TEST(FlowComponents, LoadLinksAsSimGridDoes) {
+  std::uint64_t activities = 0;
+  std::uint64_t activities_without = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    const Moves moves = random_moves(seed);
+    Script script = transfers_script(moves.capacities, moves.transfers);
+    const Partition partition = script.fold_it(false);
+    const Timeline timeline = script.run(*make_engine("simgrid"), partition);
+    const Timeline without = script.run(*make_simgrid_engine({.components = false}), partition);
+    activities += timeline.counters.activities;
+    activities_without += without.counters.activities;
+    for (std::size_t link = 0; link < partition.links.size(); ++link) {
+      const LinkUse& use = timeline.links[link];
+      const LinkUse& other = without.links[link];
+      ASSERT_DOUBLE_EQ(use.bytes, other.bytes) << "seed " << seed;
+      ASSERT_NEAR(use.busy_s, other.busy_s, kAgreement * other.busy_s) << "seed " << seed;
+      ASSERT_NEAR(use.peak_utilisation, other.peak_utilisation, kAgreement) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(activities, 0U);
+  EXPECT_LT(activities, activities_without);
+}
+
+// 1 and 3 GB over 2 GB/s: 1 and 2 s. A third of 1 GB that comes at 0.5 s takes a third of the link:
+// the first has 0.5 GB left and ends at 1.25 s, when the third has 0.5 GB left and the second 2; at
+// 1 GB/s each the third ends at 1.75 s, and the second, with 1.5 GB left at 2 GB/s, at 2.5 s.
+TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
+  const std::vector<double> capacities{2e9};
+  const Transfer first{.chain = chain({{0, 1e9}})};
+  const Transfer second{.chain = chain({{0, 3e9}})};
+  const Transfer third{.start_s = 0.5, .chain = chain({{0, 1e9}})};
+  const auto engine = make_engine("simgrid");
+  const std::vector<double> two = ends_of(*engine, capacities, {first, second});
+  EXPECT_NEAR(two[0], 1.0, 1e-9);
+  EXPECT_NEAR(two[1], 2.0, 1e-9);
+  const std::vector<double> three = ends_of(*engine, capacities, {first, second, third});
+  EXPECT_NEAR(three[0], 1.25, 1e-9);
+  EXPECT_NEAR(three[1], 2.5, 1e-9);
+  EXPECT_NEAR(three[2], 1.75, 1e-9);
+}
+
+// The third comes at the very moment the first ends: it finds 2 GB of the second left.
+TEST(FlowComponents, EndBeforeWhoComesAtThatMoment) {
+  const Transfer first{.chain = chain({{0, 1e9}})};
+  const Transfer second{.chain = chain({{0, 3e9}})};
+  const Transfer third{.start_s = 1.0, .chain = chain({{0, 1e9}})};
+  const std::vector<double> ends = ends_of(*make_engine("simgrid"), {2e9}, {first, second, third});
+  EXPECT_NEAR(ends[0], 1.0, 1e-9);
+  EXPECT_NEAR(ends[1], 2.5, 1e-9);
+  EXPECT_NEAR(ends[2], 2.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace trainyard::test
