@@ -70,7 +70,8 @@ std::shared_ptr<const Folded> fold(Step& step, const SimulateOptions& options, M
         AlikePlaces* const places = step.places ? &*step.places : nullptr;
         return fold_workload(*step.lowered, *step.cluster, question, places);
       },
-      step.cluster, step.lowered, question);
+      step.cluster, options.fold_reasons ? step.lowered : nullptr, FoldedCalls{step.lowered},
+      question);
 }
 
 std::shared_ptr<const Partition> partition_of(const std::shared_ptr<const Folded>& folded,

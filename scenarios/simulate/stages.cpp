@@ -1,5 +1,6 @@
 #include "scenarios/simulate/stages.hpp"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -149,6 +150,31 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
   if (question.reasons)
     folded.reasons = fold_reasons(cluster, *lowered.workload, transport, options, folded.partition);
   return folded;
+}
+
+bool FoldedCalls::operator==(const FoldedCalls& other) const {
+  const std::shared_ptr<const Lowered> known = lowered.lock();
+  const std::shared_ptr<const Lowered> asked = other.lowered.lock();
+  if (!known || !asked) return false;
+  if (known == asked) return true;
+  const Workload& a = *known->workload;
+  const Workload& b = *asked->workload;
+  const auto same_group = [](const Group& x, const Group& y) {
+    return x.kind == y.kind && x.members == y.members;
+  };
+  const auto same_rank = [](const Rank& x, const Rank& y) {
+    return x.program == y.program && x.gpu == y.gpu && x.slots == y.slots;
+  };
+  if (a.programs.size() != b.programs.size() || a.calls != b.calls ||
+      !std::ranges::equal(a.groups, b.groups, same_group) ||
+      !std::ranges::equal(a.ranks, b.ranks, same_rank))
+    return false;
+  for (std::uint32_t program = 0; program < a.programs.size(); ++program)
+    if (known->analysis->template_of(program) != asked->analysis->template_of(program) ||
+        known->analysis->calls(program).distinct_calls() !=
+            asked->analysis->calls(program).distinct_calls())
+      return false;
+  return known->analysis->answers_hold_for(*asked->analysis);
 }
 
 std::size_t footprint(const Folded& folded) {

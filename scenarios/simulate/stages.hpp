@@ -84,6 +84,14 @@ struct FoldQuestion {
   bool operator==(const FoldQuestion&) const = default;
 };
 
+// What folding reads of a workload: who calls what with whom, and which calls are never concurrent.
+// Workloads that are equal in this, such as those of another number of microbatches, fold alike. It
+// equals no other once its workload is gone.
+struct FoldedCalls {
+  std::weak_ptr<const Lowered> lowered;
+  bool operator==(const FoldedCalls& other) const;
+};
+
 // `places`: of this cluster; null: they are found. Throws InputError for a malformed profile
 // of collectives and RefusedCall for an algorithm that cannot run in its group.
 [[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,

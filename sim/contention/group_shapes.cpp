@@ -16,10 +16,9 @@ namespace trainyard {
 GroupCalls::GroupCalls(const Workload& workload, const ProgramAnalysis& analysis) {
   (void)number({});  // kNoCalls
   for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
-    const ProgramCalls& calls = analysis.calls(program);
     std::vector<std::uint32_t>& lists = of_slot_.emplace_back();
-    for (std::size_t slot = 0; slot < calls.slots(); ++slot)
-      lists.push_back(number(calls.distinct_calls(slot)));
+    for (const std::vector<std::uint32_t>& calls : analysis.calls(program).distinct_calls())
+      lists.push_back(number(calls));
   }
   of_group_.assign(workload.groups.size(), kNoCalls);
   for (const Rank& rank : workload.ranks) {

@@ -59,6 +59,14 @@ bool ProgramAnalysis::ordered(std::uint32_t program, std::uint16_t a, std::uint1
   return entry->second;
 }
 
+bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::all_of(known_, [&](const auto& answer) {
+    const auto& [program, a, b] = answer.first;
+    return other.ordered(program, a, b) == answer.second;
+  });
+}
+
 // For each operation of b, some first operations of a come before it. It is enough that the next
 // operation of a comes after it, since all later ones of a follow that one.
 bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {

@@ -40,6 +40,8 @@ class ProgramAnalysis {
   // True when of any two different operations, one on each slot, one ends before the other starts.
   // Of one slot with itself: when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
+  // Whether the other gives the answers to ordered() that this one has given so far.
+  [[nodiscard]] bool answers_hold_for(ProgramAnalysis& other);
 
  private:
   // The communication of one slot on one stream, in order.

@@ -16,6 +16,13 @@ ProgramCalls::ProgramCalls(const OperationList& operations)
   for (const Operation& operation : operations.written())
     if (communicates(operation.kind)) slots = std::max<std::size_t>(slots, operation.slot + 1U);
   by_slot_.resize(slots);
+  distinct_calls_.resize(slots);
+  for (const Operation& operation : operations.written())
+    if (communicates(operation.kind)) distinct_calls_[operation.slot].push_back(operation.payload);
+  for (std::vector<std::uint32_t>& calls : distinct_calls_) {
+    std::ranges::sort(calls);
+    calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
+  }
   std::vector<std::optional<std::vector<BlockCall>>> known(operations.blocks().size());
   for (const Instance& instance : operations.instances()) {
     std::optional<std::vector<BlockCall>>& calls = known[instance.block];
@@ -47,15 +54,6 @@ std::uint32_t ProgramCalls::collective(const Operation& operation) {
   const auto number = static_cast<std::uint32_t>(known - collectives_.begin());
   if (known == collectives_.end()) collectives_.push_back({operation.slot, operation.payload});
   return number;
-}
-
-std::vector<std::uint32_t> ProgramCalls::distinct_calls(std::size_t slot) const {
-  std::vector<std::uint32_t> calls;
-  for (const Operation& operation : operations_.written())
-    if (communicates(operation.kind) && operation.slot == slot) calls.push_back(operation.payload);
-  std::ranges::sort(calls);
-  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
-  return calls;
 }
 
 std::vector<SlotUse> slot_uses(const Program& program) {

@@ -39,8 +39,10 @@ class ProgramCalls {
     return calls_before_[position.instance * by_slot_.size() + slot] +
            place_in_block_[written(position)];
   }
-  // The calls made through a slot (indices into Workload::calls), ascending, each once.
-  [[nodiscard]] std::vector<std::uint32_t> distinct_calls(std::size_t slot) const;
+  // By slot: the calls made through it (indices into Workload::calls), ascending, each once.
+  [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& distinct_calls() const {
+    return distinct_calls_;
+  }
 
   // Collectives that differ in slot or call, in the order in which they first come.
   [[nodiscard]] std::span<const Collective> collectives() const { return collectives_; }
@@ -68,7 +70,8 @@ class ProgramCalls {
   std::vector<std::uint32_t> collective_;      // by operation written
   std::vector<std::uint32_t> place_in_block_;  // by operation written, among those of its slot
   std::vector<std::vector<OpIndex>> by_slot_;
-  std::vector<std::uint32_t> calls_before_;  // [instance][slot]
+  std::vector<std::vector<std::uint32_t>> distinct_calls_;  // by slot
+  std::vector<std::uint32_t> calls_before_;                 // [instance][slot]
 };
 
 // How a program uses one of its slots.

@@ -116,6 +116,7 @@ struct SlotBinding {
   GroupId group =
       kNone;  // kNone: this rank has no such partner and its program never uses the slot
   std::uint32_t role = 0;  // position in the group
+  bool operator==(const SlotBinding&) const = default;
 };
 
 struct Rank {
