@@ -12,7 +12,7 @@
 #include "sim/base/check.hpp"
 #include "sim/fold/colour_history.hpp"
 #include "sim/fold/folding_graph.hpp"
-#include "sim/workload/program_difference.hpp"
+#include "sim/workload/workload_text.hpp"
 
 namespace trainyard {
 

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/workload/program_difference.hpp"
-#include "sim/workload/rank_blocks.hpp"
+#include "sim/workload/workload_text.hpp"
 
 namespace trainyard {
 
