@@ -7,7 +7,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 
 namespace trainyard::bench {
 

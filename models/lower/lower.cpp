@@ -17,7 +17,6 @@
 #include "models/schedules/schedule.hpp"
 #include "sim/base/beside.hpp"
 #include "sim/base/error.hpp"
-#include "sim/workload/append_programs.hpp"
 #include "sim/workload/program_templates.hpp"
 
 namespace trainyard {

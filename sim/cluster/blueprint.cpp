@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -14,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-// Devices and links are numbered in 32 bits, of which the last is no number (route.hpp, net.hpp).
+// Devices and links are numbered in 32 bits, of which the last is no number (net.hpp).
 std::uint32_t checked_number(std::uint64_t number, std::string_view things) {
   if (number < std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(number);
   throw InputError(Problem{"", "", fmt::format("a cluster of more than 2^32 {}", things),
@@ -22,6 +23,73 @@ std::uint32_t checked_number(std::uint64_t number, std::string_view things) {
 }
 
 }  // namespace
+
+// Gathers where the links of nodes alike lead out of them, for NodeRuns to keep.
+//
+//   OutletLists lists({.first = 0, .devices = 23, .nodes = 16'384});
+//   lists.add({.first = 22, .step = 23, .count = 64}, leaf, far);   // the NICs of 64 nodes
+class Blueprint::OutletLists {
+ public:
+  explicit OutletLists(const Extent& extent) : extent_(extent), lists_(extent.devices) {}
+
+  [[nodiscard]] bool holds(DeviceId id) const {
+    return id >= extent_.first && id - extent_.first < extent_.devices * extent_.nodes;
+  }
+  // One more link from each of the devices to that one. REQUIRES: it holds them all.
+  void add(const Series& from, DeviceId to, const Far& far);
+  // True where every node has as many links as the others, and they were told node by node.
+  [[nodiscard]] bool are_alike() const;
+  // Returns the outlets by device of a node. REQUIRES: are_alike().
+  [[nodiscard]] std::vector<std::vector<NodeRuns::Outlet>> taken() && { return std::move(lists_); }
+
+ private:
+  struct Nodes {
+    std::uint32_t begin = 0;
+    std::uint32_t count = 0;
+  };
+  void add_at(std::uint32_t place, const Nodes& nodes, DeviceId to, const Far& far);
+
+  Extent extent_;
+  std::vector<std::vector<NodeRuns::Outlet>> lists_;  // each of the first nodes, as far as told
+  bool in_turn_ = true;
+};
+
+void Blueprint::OutletLists::add(const Series& from, DeviceId to, const Far& far) {
+  const auto place = [&](DeviceId id) { return (id - extent_.first) % extent_.devices; };
+  const auto node = [&](DeviceId id) { return (id - extent_.first) / extent_.devices; };
+  if (from.count == 1 || from.step == extent_.devices)
+    return add_at(place(from.first), {node(from.first), from.count}, to, far);
+  for (std::uint32_t i = 0; i < from.count; ++i)
+    add_at(place(from[i]), {node(from[i]), 1}, to, far);
+}
+
+// A node's first link goes to the first list that has none of it, so that every list is longer than
+// the next, or as long.
+void Blueprint::OutletLists::add_at(std::uint32_t place, const Nodes& nodes, DeviceId to,
+                                    const Far& far) {
+  std::vector<NodeRuns::Outlet>& lists = lists_[place];
+  const auto next = std::ranges::find_if(
+      lists, [&](const NodeRuns::Outlet& list) { return list.size() <= nodes.begin; });
+  const bool same_list =
+      next == lists.begin() || std::prev(next)->size() >= nodes.begin + nodes.count;
+  if (!same_list) {
+    for (std::uint32_t i = 0; i < nodes.count; ++i) add_at(place, {nodes.begin + i, 1}, to, far);
+    return;
+  }
+  NodeRuns::Outlet& list = next == lists.end() ? lists.emplace_back() : *next;
+  if (list.size() == nodes.begin) {
+    list.append({to, 0, nodes.count}, far);
+  } else {
+    in_turn_ = false;
+  }
+}
+
+bool Blueprint::OutletLists::are_alike() const {
+  return in_turn_ && std::ranges::all_of(lists_, [&](const auto& lists) {
+           return std::ranges::all_of(
+               lists, [&](const NodeRuns::Outlet& list) { return list.size() == extent_.nodes; });
+         });
+}
 
 Blueprint::Blueprint(const Wiring& like) {
   drawn_.devices_.reserve(like.device_count());
@@ -62,7 +130,7 @@ Device Blueprint::device(DeviceId id) const {
 // Mostly these are NICs in the same place of nodes stamped in a row.
 bool Blueprint::are_alike(DeviceId a, DeviceId b) const {
   if (!stamps_.empty()) {
-    const OutletLists::Extent& extent = stamps_.front().extent;
+    const Extent& extent = stamps_.front().extent;
     const DeviceId end = extent.devices * extent.nodes;
     const auto [low, high] = std::minmax(a, b);
     if (high < end && (high - low) % extent.devices == 0) return true;

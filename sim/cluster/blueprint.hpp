@@ -10,12 +10,13 @@
 // links.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "sim/cluster/outlet_lists.hpp"
 #include "sim/cluster/wiring.hpp"
 
 namespace trainyard {
@@ -27,7 +28,7 @@ using DrawLink = std::function<void(const Link&, Blueprint&)>;
 class Blueprint {
  public:
   Blueprint() = default;
-  // The same devices without any links.
+  // Begins with the same devices and no links.
   explicit Blueprint(const Wiring& like);
 
   DeviceId add(const Device& device);  // with its usual name
@@ -55,11 +56,17 @@ class Blueprint {
     std::vector<Device> devices;
     std::vector<Strand> inner;  // with the numbers of wires as here
   };
+  struct Extent {
+    DeviceId first = 0;
+    std::uint32_t devices = 0;  // of one node
+    std::uint32_t nodes = 0;
+  };
+  class OutletLists;
   // Copies of one pattern in a row, in front of all other devices.
   struct Stamps {
     std::uint32_t pattern = 0;
     std::uint32_t node = 0;  // the first
-    OutletLists::Extent extent = {};
+    Extent extent = {};
   };
   // Links outside of patterns: from each of the ones to each of the others.
   struct Loose {
@@ -93,11 +100,11 @@ class Blueprint {
   Loose last_;  // the last link drawn, by itself
 };
 
-// The same devices with other links: `draw` is given each link in turn and draws what shall be in
-// its place, one, several or none, with the same ends. Nodes whose inner links do not stay one for
-// one, of the same kind and cables, lose their pattern.
+// Returns the same devices with other links: `draw` is given each link in turn and draws what shall
+// be in its place, one, several or none, with the same ends. Nodes whose inner links do not stay
+// one for one, of the same kind and cables, lose their pattern.
 [[nodiscard]] Wiring redrawn(const Wiring& whole, const DrawLink& draw);
-// The same with the inside of runs of nodes alike as it is: `draw` is given all other links.
+// Does the same but keeps the inside of runs of nodes alike: `draw` is given all other links.
 [[nodiscard]] Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 // Where a step runs: a topology, the routes through it, and what distance costs in latency.
 //
-// A cluster is a topology with routes: who needs no routes takes a Topology, and a cluster will do.
+// A cluster is a topology with routes: code that needs no routes takes a Topology, and a cluster is
+// one.
 //
 //   const Cluster cluster = build_cluster(spec);
 //   for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
@@ -24,8 +25,8 @@ class Cluster : public Topology {
           std::vector<DeviceId> nic_of_gpu)
       : Cluster(Topology(std::move(facts), std::move(wiring), std::move(gpus),
                          std::move(nic_of_gpu))) {}
-  // The same links, those of a kind so many times as fast. Routes and latencies do not depend on
-  // rates, so they are shared, and so is what was searched for them.
+  // Returns the same cluster with the links of each kind so many times as fast. Routes and
+  // latencies do not depend on rates, so both clusters share them and what was searched for them.
   [[nodiscard]] Cluster with_rates(const std::function<double(LinkKind)>& factor_of) const;
 
   [[nodiscard]] const Router& router() const { return *router_; }

@@ -1,5 +1,5 @@
-// The ways through the fabric: how far every switch is from those that lead down to a NIC, and how
-// a message spreads on its way there.
+// The ways through the fabric: how far every switch is from those that lead down to a NIC, how a
+// message spreads on its way there, and which GPUs reach each other.
 //
 //   const FabricPaths fabric(topology, bundles);
 //   const Distances hops = fabric.distances(fabric.ports().target(to_gpu));
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/cluster/fabric_ports.hpp"
+#include "sim/cluster/node_paths.hpp"
 
 namespace trainyard {
 
@@ -29,12 +30,12 @@ class FabricPaths {
 
   [[nodiscard]] const FabricNet& fabric() const { return fabric_; }
   [[nodiscard]] const FabricPorts& ports() const { return ports_; }
-  // Else the table would be too large, and distances are searched each time.
+  // False where the table would be too large, so that distances are searched each time.
   [[nodiscard]] bool has_table() const { return !row_of_target_.empty(); }
   [[nodiscard]] Distances distances(std::uint32_t target) const;
   // Returns those cables of a NIC that start a shortest path.
   [[nodiscard]] std::vector<Arc> nearest_starts(std::uint32_t gpu, const Distances& hops) const;
-  // Over all shortest paths, in equal shares per cable.
+  // Spreads a message over all shortest paths, in equal shares per cable.
   [[nodiscard]] Trunk trunk(std::span<const Arc> starts, const Distances& hops,
                             std::uint32_t target) const;
 
@@ -54,5 +55,19 @@ class FabricPaths {
   std::vector<Hops> rows_;  // those that differ
   std::vector<Row> row_of_target_;
 };
+
+// The GPUs that reach each other over the fabric are one component: two planes or a dead rail part
+// it into several.
+struct FabricComponents {
+  std::uint32_t count = 0;                 // 0: there are no NICs
+  std::vector<std::uint32_t> of_gpu = {};  // empty: all are of one
+  [[nodiscard]] bool join(std::uint32_t a, std::uint32_t b) const {
+    return of_gpu.empty() || of_gpu[a] == of_gpu[b];
+  }
+};
+
+// Throws InputError where not every GPU reaches every other, over its node and the fabric.
+[[nodiscard]] FabricComponents fabric_components(const Topology& topology, const NodePaths& nodes,
+                                                 const FabricPaths& fabric);
 
 }  // namespace trainyard

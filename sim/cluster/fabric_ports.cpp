@@ -3,16 +3,182 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/strided_nics.hpp"
+#include "sim/base/series.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// The cables one way by NIC, while they are found.
+class NicLinks {
+ public:
+  explicit NicLinks(std::uint32_t nics) : first_(nics, kNoLink) {}
+
+  // REQUIRES: those of one NIC in their order.
+  void add(std::uint32_t nic, LinkId link) {
+    if (first_[nic] == kNoLink) {
+      first_[nic] = link;
+    } else {
+      more_.emplace_back(nic, link);
+    }
+  }
+  [[nodiscard]] bool has(std::uint32_t nic) const { return first_[nic] != kNoLink; }
+  [[nodiscard]] bool one_each() const {
+    return more_.empty() && std::ranges::find(first_, kNoLink) == first_.end();
+  }
+  // REQUIRES: one_each(), and NICs are numbered as their GPUs are.
+  [[nodiscard]] PortLinks as_they_are() && { return PortLinks(std::move(first_)); }
+  // nic_of(gpu) is the number of a NIC; kNoNic: it is part of the fabric.
+  static constexpr std::uint32_t kNoNic = std::numeric_limits<std::uint32_t>::max();
+  template <class NicOf>
+  [[nodiscard]] PortLinks by_gpu(std::uint32_t gpus, NicOf nic_of) &&;
+
+ private:
+  std::vector<LinkId> first_;
+  std::vector<std::pair<std::uint32_t, LinkId>> more_;  // than the first: NIC, link
+};
+
+template <class NicOf>
+PortLinks NicLinks::by_gpu(std::uint32_t gpus, NicOf nic_of) && {
+  std::ranges::stable_sort(more_, {}, &std::pair<std::uint32_t, LinkId>::first);
+  std::vector<LinkId> links;
+  std::vector<std::uint32_t> begin{0};
+  for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    const std::uint32_t nic = nic_of(gpu);
+    if (nic == kNoNic) {
+      links.push_back(kNoLink);
+    } else if (has(nic)) {
+      links.push_back(first_[nic]);
+      for (const auto& [of, link] :
+           std::ranges::equal_range(more_, nic, {}, &std::pair<std::uint32_t, LinkId>::first))
+        links.push_back(link);
+    }
+    begin.push_back(static_cast<std::uint32_t>(links.size()));
+  }
+  return {std::move(links), std::move(begin)};
+}
+
+// Devices of a node, at most: one is looked up by what its number leaves over.
+constexpr std::uint32_t kStrideMost = 1U << 16U;
+
+// NICs of which each GPU has one of its own, in the same place in every node: the number of a NIC
+// tells whose it is.
+//
+//   const auto nics = StridedNics::of(nic_of_gpu, gpus_per_node);
+//   nics->gpu_of(nic_of_gpu[9]);   // 9
+class StridedNics {
+ public:
+  // Returns nothing where NICs are not numbered so. REQUIRES: nic_of_gpu is not empty, its GPUs
+  // come node by node.
+  [[nodiscard]] static std::optional<StridedNics> of(std::span<const DeviceId> nic_of_gpu,
+                                                     std::uint32_t gpus_per_node);
+
+  [[nodiscard]] std::uint32_t gpus() const { return gpus_; }
+  // kNone: it is no GPU's.
+  [[nodiscard]] std::uint32_t gpu_of(DeviceId nic) const;
+  // The GPUs of several NICs, where they are a series too.
+  [[nodiscard]] std::optional<Series> gpus_of(const Series& nics) const;
+
+ private:
+  struct First {
+    DeviceId nic = 0;  // kNone: none
+    std::uint32_t gpu = 0;
+  };
+  std::uint32_t gpus_ = 0;
+  std::uint32_t gpus_per_node_ = 0;
+  std::uint32_t stride_ = 0;  // from node to node
+  std::vector<First> first_;  // by what is left of a NIC's number, that of the first node
+};
+
+std::optional<StridedNics> StridedNics::of(std::span<const DeviceId> nic_of_gpu,
+                                           std::uint32_t gpus_per_node) {
+  StridedNics nics;
+  nics.gpus_ = static_cast<std::uint32_t>(nic_of_gpu.size());
+  nics.gpus_per_node_ = gpus_per_node;
+  if (nics.gpus_ <= gpus_per_node) return std::nullopt;
+  nics.stride_ = nic_of_gpu[gpus_per_node] - nic_of_gpu[0];
+  if (nics.stride_ == 0 || nics.stride_ > kStrideMost) return std::nullopt;
+  nics.first_.assign(nics.stride_, {kNone, 0});
+  for (std::uint32_t gpu = 0; gpu < gpus_per_node; ++gpu) {
+    First& first = nics.first_[nic_of_gpu[gpu] % nics.stride_];
+    if (first.nic != kNone) return std::nullopt;
+    first = {nic_of_gpu[gpu], gpu};
+  }
+  for (std::size_t gpu = gpus_per_node; gpu < nic_of_gpu.size(); ++gpu)
+    if (nic_of_gpu[gpu] - nic_of_gpu[gpu - gpus_per_node] != nics.stride_) return std::nullopt;
+  return nics;
+}
+
+std::uint32_t StridedNics::gpu_of(DeviceId nic) const {
+  const First& first = first_[nic % stride_];
+  if (first.nic > nic) return kNone;
+  const std::uint64_t gpu = std::uint64_t{(nic - first.nic) / stride_} * gpus_per_node_ + first.gpu;
+  return gpu < gpus_ ? static_cast<std::uint32_t>(gpu) : kNone;
+}
+
+std::optional<Series> StridedNics::gpus_of(const Series& nics) const {
+  if (nics.count > 1 && nics.step != stride_) return std::nullopt;
+  const std::uint32_t first = gpu_of(nics.first);
+  if (first == kNone || gpu_of(nics.last()) == kNone) return std::nullopt;
+  return Series{first, gpus_per_node_, nics.count};
+}
+
+// The cables of such NICs by GPU, for as long as each has one cable either way.
+class StridedCables {
+ public:
+  // REQUIRES: the NICs outlive it.
+  explicit StridedCables(const StridedNics& nics);
+
+  // Cables up to a switch of the fabric or down from it, by its place there; whether some are
+  // GPUs'.
+  bool add(bool up, std::uint32_t place, const Series& nics, const Series& links);
+  [[nodiscard]] bool are_all() const { return one_each_ && told_ == 2 * up_.size(); }
+
+  // REQUIRES: are_all().
+  [[nodiscard]] std::vector<LinkId> up() && { return std::move(up_); }
+  [[nodiscard]] std::vector<LinkId> down() && { return std::move(down_); }
+  // Returns by GPU the place of the switch that leads down.
+  [[nodiscard]] std::vector<std::uint32_t> places() && { return std::move(places_); }
+
+ private:
+  const StridedNics& nics_;
+  std::vector<LinkId> up_;
+  std::vector<LinkId> down_;
+  std::vector<std::uint32_t> places_;
+  bool one_each_ = true;
+  std::size_t told_ = 0;
+};
+
+StridedCables::StridedCables(const StridedNics& nics)
+    : nics_(nics),
+      up_(nics.gpus(), kNoLink),
+      down_(nics.gpus(), kNoLink),
+      places_(nics.gpus(), kNone) {}
+
+bool StridedCables::add(bool up, std::uint32_t place, const Series& nics, const Series& links) {
+  const std::optional<Series> gpus = nics_.gpus_of(nics);
+  if (!gpus) {
+    bool some = false;
+    for (std::uint32_t i = 0; i < nics.count && nics.count > 1; ++i)
+      some = add(up, place, {nics[i]}, {links[i]}) || some;
+    return some;
+  }
+  std::vector<LinkId>& side = up ? up_ : down_;
+  for (std::uint32_t i = 0; i < gpus->count; ++i) {
+    const std::uint32_t gpu = (*gpus)[i];
+    one_each_ = one_each_ && side[gpu] == kNoLink;
+    side[gpu] = links[i];
+    if (!up) places_[gpu] = place;
+  }
+  told_ += gpus->count;
+  return true;
+}
 
 // Once each, ascending.
 std::vector<std::uint32_t> places_of(const FabricPorts::Arcs& cables) {
@@ -78,8 +244,8 @@ void FabricPorts::for_each_cable(Use use) const {
   });
 }
 
-// Nothing unless each GPU has a NIC of its own in the same place of every node, with one cable each
-// way.
+// Returns nothing unless each GPU has a NIC of its own in the same place of every node, with one
+// cable each way.
 std::optional<FabricPorts::Cables> FabricPorts::strided_cables() const {
   const auto own = StridedNics::of(topology_.nic_of_gpu(), topology_.facts().gpus_per_node);
   if (!own) return std::nullopt;
@@ -169,7 +335,7 @@ FabricPorts::Targets FabricPorts::found_targets() const {
   return found;
 }
 
-// Nothing unless destinations are dealt in turn.
+// Returns nothing unless destinations are dealt in turn.
 std::vector<std::uint32_t> FabricPorts::numbers() const {
   if (topology_.facts().routing.kind != Routing::Kind::RoundRobin) return {};
   std::vector<std::uint32_t> next(targets_.switches.size() + 1, 0);

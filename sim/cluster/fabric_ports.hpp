@@ -13,9 +13,31 @@
 #include <vector>
 
 #include "sim/cluster/fabric_net.hpp"
-#include "sim/cluster/port_links.hpp"
 
 namespace trainyard {
+
+// The cables of NICs one way, by GPU: from its NIC to the fabric, or back. Most NICs have one, and
+// 4 bytes say so. For a NIC that is part of the fabric itself kNoLink stands for all.
+class PortLinks {
+ public:
+  PortLinks() = default;
+  // One each.
+  explicit PortLinks(std::vector<LinkId> links) : links_(std::move(links)) {}
+  // The links of a GPU are links[begin[gpu] .. begin[gpu + 1]).
+  PortLinks(std::vector<LinkId> links, std::vector<std::uint32_t> begin)
+      : links_(std::move(links)), begin_(std::move(begin)) {}
+
+  [[nodiscard]] bool one_each() const { return begin_.empty(); }
+  [[nodiscard]] std::span<const LinkId> of(std::uint32_t gpu) const {
+    const std::span<const LinkId> all(links_);
+    return one_each() ? all.subspan(gpu, 1)
+                      : all.subspan(begin_[gpu], begin_[gpu + 1] - begin_[gpu]);
+  }
+
+ private:
+  std::vector<LinkId> links_;
+  std::vector<std::uint32_t> begin_;
+};
 
 // Between NICs and the switches they hang on, seen from the NIC.
 enum class Way : std::uint8_t { Up, Down };
@@ -34,7 +56,7 @@ class FabricPorts {
   // it.
   FabricPorts(Topology topology, const FabricNet& fabric);
 
-  // None for one node without NICs.
+  // True for one node without NICs.
   [[nodiscard]] bool empty() const { return targets_.of_gpu.empty(); }
   [[nodiscard]] Arcs up(std::uint32_t gpu) const { return arcs(Way::Up, gpu); }
   [[nodiscard]] Arcs down(std::uint32_t gpu) const { return arcs(Way::Down, gpu); }
@@ -43,9 +65,10 @@ class FabricPorts {
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& targets() const {
     return targets_.switches;
   }
-  // Among the GPUs of one target. REQUIRES: destinations are dealt in turn.
+  // Returns the number of the GPU among those of its target. REQUIRES: destinations are dealt in
+  // turn.
   [[nodiscard]] std::uint32_t number(std::uint32_t gpu) const { return number_[gpu]; }
-  // By place of the fabric, whether NICs hang on it.
+  // Says by place of the fabric whether NICs hang on it.
   [[nodiscard]] const std::vector<bool>& has_nics() const { return cables_.has_nics; }
   // Returns the latency of the slowest cable of its NIC that way; 0 where there is none.
   [[nodiscard]] double slowest_s(Way way, std::uint32_t gpu) const;

@@ -66,7 +66,7 @@ double LatencyModel::fastest_port_s(Way way) const {
   return fastest;
 }
 
-// Nothing where links differ in latency or count for several hops; 0 where there are none.
+// Returns nothing where links differ in latency or count for several hops; 0 where there are none.
 std::optional<double> LatencyModel::equal_hops_s() const {
   const Net& net = router_->fabric().fabric().net();
   if (!net.plain) return std::nullopt;

@@ -1,11 +1,11 @@
-// What a message pays in latency beyond the reference distance, for which facts().latency stands.
+// The latency that a message pays beyond the reference distance, for which facts().latency stands.
 //
 // Between nodes that reference is one switch between two NICs: the extra is the latency of all
 // cables from NIC to NIC, less that of the cluster's fastest pair of NIC ports; each further switch
 // adds the latency of the cable that leads to it (InfiniBand 0.13 to 0.25 us, RoCE 0.4 to 0.8 us,
 // fibre 5 ns/m). Five switches with 0.5 us a hop are 4 x 0.5 = 2 us more than one. In a node the
 // reference is the nearest GPU over NVLink; GPUs that pass traffic on (a torus) add their links.
-// Where shortest paths differ, that of the slowest. Held by tests/topologies/latency_test.cpp.
+// Where shortest paths differ, the slowest one counts. Held by tests/topologies/latency_test.cpp.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace {
 
 enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link sees it
 
-// What a switch is joined to by links from and to switches that have endpoints, which are each
+// The links of a switch from and to switches that have endpoints, which are each
 // known by themselves: sums of hashes of (link, switch). Equal multisets have equal sums.
 struct Sight {
   std::uint64_t low = 0;
@@ -35,7 +35,8 @@ Sight sight_of(std::uint32_t label, DeviceId other) {
   return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
 }
 
-// What links are known by, and switches without endpoints; others by themselves.
+// The colours by which links and switches without endpoints are known; switches with endpoints are
+// each known by themselves.
 class FabricColours {
  public:
   std::uint32_t of_wire(const Wire& wire) {
@@ -139,7 +140,7 @@ class FabricGraph {
         edges_.push_back({leaving, vertex(series.to[i], Side::Arriving), label});
   }
 
-  // What is seen of those of the switches that have endpoints.
+  // The ends of a series as the switch at its start sees them, for those ends that have endpoints.
   struct Ends {
     std::uint32_t label = 0;
     Series to = {.count = 0};

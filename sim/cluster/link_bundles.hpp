@@ -33,7 +33,7 @@ class LinkBundles {
     std::uint32_t links = 0;
   };
   struct Parts {
-    // Before these all are alone.
+    // All links and devices before these are alone.
     LinkId first_link = std::numeric_limits<LinkId>::max();
     DeviceId first_device = std::numeric_limits<DeviceId>::max();
     SeriesList<NoTag> of_link = {};
@@ -50,7 +50,7 @@ class LinkBundles {
   [[nodiscard]] LinkId of(LinkId link) const {
     return link < parts_.first_link ? link : parts_.of_link[link - parts_.first_link];
   }
-  // The same of each of so many links.
+  // Returns the lowest link of its bundle for each of so many links.
   [[nodiscard]] std::vector<LinkId> of_each(std::uint32_t links) const;
   // The lowest switch wired as it is; itself where it is alone.
   [[nodiscard]] DeviceId wired_like(DeviceId device) const {
@@ -83,8 +83,8 @@ void LinkBundles::for_each_lowest(const Series& links, Use use) const {
   }
 }
 
-// As ideal routing has them. Links within a server and to endpoints are alone. Whether a transport
-// really loads them alike is for its user to check: it may address a switch by name.
+// Finds the bundles of ideal routing. Links within a server and to endpoints are alone. Whether a
+// transport really loads them alike is for its user to check: it may address a switch by name.
 [[nodiscard]] LinkBundles link_bundles(const Wiring& wiring);
 
 }  // namespace trainyard

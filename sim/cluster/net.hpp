@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/route.hpp"
+#include "sim/cluster/wire.hpp"
 
 namespace trainyard {
 
@@ -57,7 +57,7 @@ enum class ArcOrder : std::uint8_t { OfLinks, OfPlaces };
                            ArcOrder order);
 
 using Hops = std::vector<std::uint16_t>;  // distance to the nearest target, by place
-// The same, its own or as a row of a table has them, but for two places that trade theirs.
+// Distances, its own or a row of a table in which two places trade theirs.
 class Distances {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): plain hops are distances too.
@@ -90,6 +90,16 @@ using Latencies = std::vector<double>;  // seconds to it on the slowest shortest
 [[nodiscard]] Latencies slowest_path(const Net& net, const Distances& hops,
                                      std::span<const std::uint32_t> targets,
                                      const std::function<double(LinkId)>& latency_of);
+
+// A flow of one byte from a to b puts `fraction` bytes on the link (1/16 on each of 16 spines).
+struct RouteHop {
+  LinkId link = 0;
+  double fraction = 1.0;
+  // The number of links that each have that load: the whole bundle of which `link` is the lowest
+  // (link_bundles.hpp), where a route is told by bundles.
+  std::uint32_t alike = 1;
+};
+using Route = std::vector<RouteHop>;
 
 // Links crossed, and what arrived where, by place.
 struct Spread {

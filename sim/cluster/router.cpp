@@ -11,8 +11,9 @@ namespace trainyard {
 
 namespace {
 
-// Hops of the trunks that are kept: 16 MiB of them. Groups are priced one after the other, those of
-// the same leaves in a row, so that a few hundred trunks are in use at a time.
+// Hops of the trunks that are kept: 16 MiB of them; when there are more, all are forgotten. Groups
+// are priced one after the other, those of the same leaves in a row, so that a few hundred trunks
+// are in use at a time.
 constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
 
 void append(Route& route, const Route& more) {
@@ -43,8 +44,7 @@ Router::Router(Topology topology)
                    : LinkBundles()),
       nodes_(topology_),
       fabric_(topology_, bundles_),
-      components_(fabric_components(topology_, nodes_, fabric_)),
-      trunks_(kTrunkHopsMost) {}
+      components_(fabric_components(topology_, nodes_, fabric_)) {}
 
 Route Router::route(std::uint32_t from_gpu, std::uint32_t to_gpu, RouteDetail detail) const {
   if (topology_.gpus().at(from_gpu) == topology_.gpus().at(to_gpu)) return {};
@@ -203,12 +203,18 @@ Route Router::dealt_paths(Crossing ends, Route so_far) const {
 // Found once for all NICs of a leaf.
 std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t target) const {
   const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
-  return trunks_.get(key, [&] {
-    const Distances hops = fabric_.distances(target);
-    TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
-    const Arc at_switch{.place = start.place};
-    return fabric_.trunk(std::span(&at_switch, 1), hops, target);
-  });
+  const std::scoped_lock lock(mutex_);
+  if (const auto known = trunks_.find(key); known != trunks_.end()) return known->second;
+  const Distances hops = fabric_.distances(target);
+  TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
+  const Arc at_switch{.place = start.place};
+  auto found = std::make_shared<const Trunk>(fabric_.trunk(std::span(&at_switch, 1), hops, target));
+  if (trunk_hops_ + found->bundles.size() > kTrunkHopsMost) {
+    trunks_.clear();
+    trunk_hops_ = 0;
+  }
+  trunk_hops_ += found->bundles.size();
+  return trunks_.emplace(key, std::move(found)).first->second;
 }
 
 void Router::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const {

@@ -3,14 +3,19 @@
 //   for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <unordered_map>
 
-#include "sim/cluster/fabric_components.hpp"
-#include "sim/cluster/trunk_cache.hpp"
+#include "sim/cluster/fabric_paths.hpp"
 
 namespace trainyard {
+
+// A route names every link, or only the lowest link of a bundle that it loads alike.
+enum class RouteDetail : std::uint8_t { EveryLink, Bundles };
 
 // Routes depend on what is joined to what and on nothing's rate. Several threads may ask.
 class Router {
@@ -30,9 +35,9 @@ class Router {
   // the source's node, else of the destination's, passes the message on. Empty when from == to.
   [[nodiscard]] Route route(std::uint32_t from_gpu, std::uint32_t to_gpu,
                             RouteDetail detail = RouteDetail::EveryLink) const;
-  // The same, but leaving the node through the NIC of the local GPU that has the destination's
-  // index, reached over NVLink, so that the fabric is crossed on one rail (NCCL's PXN). Equal to
-  // route() where the sender has no NVLink to that GPU.
+  // Returns a route that leaves the node through the NIC of the local GPU that has the
+  // destination's index, reached over NVLink, so that the fabric is crossed on one rail (NCCL's
+  // PXN). Equal to route() where the sender has no NVLink to that GPU.
   [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
                                          RouteDetail detail = RouteDetail::EveryLink) const;
   // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
@@ -50,7 +55,7 @@ class Router {
 
   // Where messages on route() cross the fabric. REQUIRES: GPUs of two nodes.
   [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
-  // The same of route_rail_aligned(); nothing where that is route().
+  // Returns where messages on route_rail_aligned() cross it; nothing where that is route().
   [[nodiscard]] std::optional<Crossing> rail_crossing(std::uint32_t from_gpu,
                                                       std::uint32_t to_gpu) const;
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -72,7 +77,10 @@ class Router {
   NodePaths nodes_;
   FabricPaths fabric_;
   FabricComponents components_;
-  mutable TrunkCache trunks_;  // by place of the first switch and target
+  // Trunks that were searched, by place of the first switch and target.
+  mutable std::unordered_map<std::uint64_t, std::shared_ptr<const Trunk>> trunks_;
+  mutable std::size_t trunk_hops_ = 0;  // of all of them
+  mutable std::mutex mutex_;            // of both
 };
 
 }  // namespace trainyard

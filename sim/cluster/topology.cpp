@@ -18,7 +18,7 @@ namespace {
 // takes one of them.
 bool comes_apart(const Wire& wire) { return wire.cables > 1 && is_fabric_side(wire.kind); }
 
-// As many links as there are cables. Those within nodes are none of the fabric's.
+// Makes as many links of a bundle as it has cables. Links within nodes are not of the fabric.
 Wiring apart(Wiring wiring) {
   if (std::ranges::none_of(wiring.wires(), comes_apart)) return wiring;
   return redrawn_outside(wiring, [](const Link& link, Blueprint& blueprint) {

@@ -1,4 +1,4 @@
-// What a cluster is made of: GPUs, switches and NICs, and the directed links that join them.
+// The topology of a cluster: GPUs, switches and NICs, and the directed links that join them.
 //
 //   const Topology topology(facts, std::move(blueprint).wiring(), gpus, nic_of_gpu);
 //   for (const Link link : topology.links_from(topology.gpus()[0])) use(link.to);
@@ -36,7 +36,7 @@ struct Routing {
   bool operator==(const Routing&) const = default;
 };
 
-// What a GPU is: its profile and the memory that training can use.
+// The kind of a GPU: its profile and the memory that training can use.
 struct GpuKind {
   std::string profile = {};
   Bytes memory = {};
@@ -69,7 +69,7 @@ class Topology {
   // or is empty for a cluster of one node. Throws InputError for a link without capacity.
   Topology(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
            std::vector<DeviceId> nic_of_gpu);
-  // The same links, those of a kind so many times as fast.
+  // Returns the same topology with the links of each kind so many times as fast.
   [[nodiscard]] Topology with_rates(const std::function<double(LinkKind)>& factor_of) const;
 
   [[nodiscard]] const ClusterFacts& facts() const { return parts_->facts; }

@@ -30,7 +30,7 @@ struct LinkLoad {
   std::uint32_t alike = 1;
 };
 
-// The same loads with every link of a bundle by itself: each link once, sorted, `alike` 1.
+// Returns the same loads with every link of a bundle by itself: each link once, sorted, `alike` 1.
 [[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,
                                                std::span<const LinkLoad> loads);
 
@@ -44,7 +44,7 @@ struct Phase {
   std::vector<Chain> chains;
 };
 
-// What carries a call, for reports.
+// The algorithm that carries a call, for reports.
 struct Carrier {
   std::string algorithm;       // a name of the registry, or what a library chose ("NVLS")
   std::string protocol = {};   // "LL128"; empty: the model has none
@@ -60,7 +60,7 @@ struct RefusedCall : RunError {
   std::string field;
 };
 
-// What it answers depends on where the group stands and not on its name: in places alike
+// The answer depends on where the group stands and not on its name: in places alike
 // (alike_places.hpp) phases differ in the links alone, and one answer serves for all of them.
 class Transport {
  public:

@@ -1,4 +1,4 @@
-// What a cluster is made of: devices, and the wires that join them.
+// The parts of a cluster: devices, and the wires that join them.
 //
 // A full-duplex wire is two links. Capacities are what a collective can really use (NCCL's
 // constants for NVLink and PCIe, payload rates for NICs); the nominal figure is kept beside for
@@ -69,7 +69,7 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-// As it is called where nobody named it: "node 3 gpu 5", "leaf 2".
+// Returns the name of a device that nobody named: "node 3 gpu 5", "leaf 2".
 [[nodiscard]] std::string usual_name(const Device& device);
 
 // A device as files have it.
@@ -81,7 +81,7 @@ struct NamedDevice {
   bool operator==(const NamedDevice&) const = default;
 };
 
-// All of a link but its ends.
+// A link without its ends.
 struct Wire {
   LinkKind kind = LinkKind::NvLink;
   BytesPerSecond capacity = {};  // usable
@@ -103,7 +103,7 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-// A link, but for its number: what it is made of is a wire's.
+// A link without its number; `wire` is the number of what it is made of.
 struct Strand {
   DeviceId from = 0;
   DeviceId to = 0;

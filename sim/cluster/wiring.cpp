@@ -1,6 +1,68 @@
 #include "sim/cluster/wiring.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace trainyard {
+
+void NodeRuns::add(Node node, std::uint32_t first_node, std::uint32_t count) {
+  Run run{.first_device = devices_,
+          .first_link = links_,
+          .first_node = first_node,
+          .count = count,
+          .devices = static_cast<std::uint32_t>(node.devices.size()),
+          .inside = std::move(node.devices)};
+  std::size_t next = 0;
+  for (std::uint32_t device = 0; device < run.devices; ++device) {
+    run.first_link_of.push_back(static_cast<std::uint32_t>(run.entries.size()));
+    for (; next < node.inner.size() && node.inner[next].from == device; ++next)
+      run.entries.push_back({device, node.inner[next].to, node.inner[next].wire});
+    for (Outlet& outlet : node.outlets[device]) {
+      const auto number = static_cast<std::uint32_t>(run.outlet_links.size());
+      run.outlet_links.push_back(static_cast<std::uint32_t>(run.entries.size()));
+      run.outlets.push_back(std::move(outlet));
+      run.entries.push_back({.from = device, .to = number, .leaves = true});
+    }
+  }
+  run.links = static_cast<std::uint32_t>(run.entries.size());
+  devices_ += count * run.devices;
+  links_ += count * run.links;
+  runs_.push_back(std::move(run));
+}
+
+NodeRuns::Node NodeRuns::inside_of(const Run& run) {
+  Node node{.devices = run.inside, .inner = {}, .outlets = {}};
+  for (const Entry& entry : run.entries)
+    if (!entry.leaves) node.inner.push_back({entry.from, entry.to, entry.wire});
+  return node;
+}
+
+LinkSeries NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet::Piece& piece) {
+  const std::uint32_t link = run.outlet_links[outlet];
+  const std::uint32_t place = run.entries[link].from;
+  const std::uint32_t count = piece.series.count;
+  return {.links = {run.first_link + piece.begin * run.links + link, run.links, count},
+          .from = {run.first_device + piece.begin * run.devices + place, run.devices, count},
+          .to = piece.series,
+          .from_kind = run.inside[place].kind,
+          .to_kind = piece.tag.kind,
+          .wire = piece.tag.wire};
+}
+
+bool NodeRuns::are_nodes(std::uint32_t count) const {
+  std::uint32_t next = 0;
+  for (const Run& run : runs_) {
+    if (run.first_node != next) return false;
+    next += run.count;
+  }
+  return next == count;
+}
+
+// Runs that hold no links begin where the next one does and are passed over.
+const NodeRuns::Run& NodeRuns::last_from(std::uint32_t id, std::uint32_t Run::*first) const {
+  return *std::prev(std::ranges::upper_bound(runs_, id, {}, first));
+}
 
 std::uint32_t WireTable::number(const Wire& wire) {
   if (last_ < wires_.size() && wires_[last_] == wire) return last_;

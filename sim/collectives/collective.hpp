@@ -17,7 +17,7 @@
 
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/transport.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {

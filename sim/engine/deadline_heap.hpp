@@ -19,7 +19,7 @@ struct Due {
   Token token = 0;
   std::uint32_t flow_class = kNone;  // kNone: a delay
   std::uint32_t ticket = 0;          // of a flow's announced end (timed_flows.hpp)
-  std::uint32_t cohort =
+  std::uint32_t component =
       kNone;  // of its flow (simgrid/flow_components.hpp), whose place is the ticket
 };
 

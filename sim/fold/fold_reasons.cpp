@@ -13,8 +13,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/refinement.hpp"
 #include "sim/fold/folding_graph.hpp"
-#include "sim/workload/program_difference.hpp"
-#include "sim/workload/rank_blocks.hpp"
+#include "sim/workload/workload_text.hpp"
 
 namespace trainyard {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sim/report/run_view.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/render/text_table.hpp"
-#include "sim/workload/rank_blocks.hpp"
+#include "sim/workload/workload_text.hpp"
 
 namespace trainyard {
 

@@ -102,7 +102,17 @@ using Call = std::variant<CollectiveCall, TransferCall, HostCopyCall, RelayCall>
 [[nodiscard]] Call make_call(CollectiveOp op, std::int64_t bytes, DataType dtype,
                              std::string algorithm);
 [[nodiscard]] Call with_bytes(Call call, std::int64_t bytes);
-// The same by another algorithm of the registry. REQUIRES: a collective or a message.
+// Returns the call by another algorithm of the registry. REQUIRES: a collective or a message.
 [[nodiscard]] Call with_algorithm(Call call, std::string algorithm);
+
+// Bandwidth of a collective is told so that algorithms and sizes of groups compare:
+//
+//   busbw = size / time * bus_bandwidth_factor(op, ranks)
+//
+// The factor is 2(n-1)/n for all_reduce, (n-1)/n for reduce_scatter, all_gather and all_to_all, and
+// 1 for others (nccl-tests, doc/PERFORMANCE.md). 1 GiB all_reduced over 8 ranks in 5 ms:
+// 214.7 GB/s x 1.75 = 375.8 GB/s (tests/sim/collectives/transport_test.cpp). It is 1 for fewer than
+// two ranks, where nothing moves.
+[[nodiscard]] double bus_bandwidth_factor(CollectiveOp op, std::uint64_t ranks);
 
 }  // namespace trainyard

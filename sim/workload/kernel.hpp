@@ -1,4 +1,4 @@
-// What a GPU is asked to compute: one kernel by kind and shape, without a duration.
+// A kernel that a GPU is asked to compute, by kind and shape, without a duration.
 //
 // Models produce kernels, CostModel (sim/engine/cost_model.hpp) turns each into seconds, programs
 // (workload.hpp) refer to them by index. Shapes are those of one rank.
@@ -106,7 +106,7 @@ struct Copy {
   auto operator<=>(const Copy&) const = default;
 };
 
-// A kernel of which only a trace tells: how long it took, or its work where that is not said.
+// A kernel known from a trace alone: how long it took, or its work where that is not said.
 // Priced as recorded, or by the roofline of its FLOPs at the precision and its bytes.
 struct Recorded {
   double seconds = 0.0;  // 0: not recorded

@@ -1,6 +1,6 @@
-// The operations of a program in issue order, as instances of blocks (block.hpp): a microbatch that
-// goes as one before it takes a few words, however much it does. A list made by hand is one
-// instance of one block.
+// The operations of a program in issue order, as instances of blocks: a microbatch that goes as one
+// before it takes a few words, however much it does. A list made by hand is one instance of one
+// block.
 //
 //   OperationList list{{.payload = 1}, {.payload = 2}};
 //   list[1].payload;                          // 2
@@ -11,14 +11,132 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "sim/workload/block.hpp"
-
 namespace trainyard {
+
+using OpIndex = std::uint32_t;
+inline constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+enum class OpKind : std::uint8_t { Compute, Collective, Send, Recv, Delay };
+[[nodiscard]] std::string_view to_string(OpKind kind);
+[[nodiscard]] constexpr bool communicates(OpKind kind) {
+  return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
+}
+
+// The breakdown counts a compute operation as this.
+enum class WorkClass : std::uint8_t { Compute, Optimizer };
+
+// The part of the step that an operation belongs to; it colours traces and reports.
+enum class StepPart : std::uint8_t {
+  Forward,
+  Backward,
+  Recompute,
+  WeightGrad,
+  GradSync,
+  ParamSync,
+  Optimizer,
+  Other
+};
+[[nodiscard]] std::string_view to_string(StepPart part);
+
+// One operation of a program: its work, its stream, its microbatch.
+struct Operation {
+  OpKind kind = OpKind::Compute;
+  std::uint8_t stream = 0;  // index into Workload::streams; stream 0 is the compute stream
+  WorkClass work = WorkClass::Compute;
+  StepPart part = StepPart::Other;
+  std::uint16_t name = 0;  // index into Workload::names
+  std::uint16_t slot = 0;  // communication: which group of the rank
+  // Compute: kernel (Program::kernel_of); Collective, Send, Recv: call; Delay: delay
+  std::uint32_t payload = 0;
+  std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
+  std::int32_t layer = -1;
+  std::uint32_t dependencies_begin = 0;  // range in OperationList::Content
+  std::uint32_t dependencies_end = 0;
+  std::uint32_t effects_begin = 0;  // range in Program::effects
+  std::uint32_t effects_end = 0;
+  bool operator==(const Operation&) const = default;
+};
+
+// A block is a run of operations that is written once, such as the forward and backward of a
+// microbatch through a stage. A program is a list of instances of blocks.
+struct Block {
+  OpIndex begin = 0;         // its first operation among those written
+  OpIndex count = 0;         // of operations, at least one
+  std::uint32_t inputs = 0;  // operations of earlier instances that it waits for, numbered from 0
+  bool operator==(const Block&) const = default;
+};
+
+struct Instance {
+  OpIndex first = 0;            // number of its first operation in the program
+  std::uint32_t block = 0;      // number of the block
+  std::int32_t microbatch = 0;  // added to the microbatches that the block's operations name
+  std::uint32_t bindings = 0;   // its inputs, in OperationList::bindings
+  bool operator==(const Instance&) const = default;
+};
+
+// A dependency is written as the place of an operation in its block, or as this plus the number of
+// an input of the block.
+inline constexpr OpIndex kBlockInput = OpIndex{1} << 31U;
+
+// The operations that one waits for, by their numbers in the program.
+class Dependencies {
+ public:
+  class const_iterator {
+   public:
+    using value_type = OpIndex;
+    using difference_type = std::ptrdiff_t;
+    using reference = OpIndex;
+    using pointer = void;
+    using iterator_category = std::forward_iterator_tag;
+
+    const_iterator() = default;
+    const_iterator(const OpIndex* at, OpIndex first, const OpIndex* bindings)
+        : at_(at), bindings_(bindings), first_(first) {}
+    [[nodiscard]] OpIndex operator*() const {
+      return *at_ < kBlockInput ? first_ + *at_ : bindings_[*at_ - kBlockInput];
+    }
+    const_iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    const_iterator operator++(int) {
+      const const_iterator before = *this;
+      ++at_;
+      return before;
+    }
+    bool operator==(const const_iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const OpIndex* at_ = nullptr;
+    const OpIndex* bindings_ = nullptr;
+    OpIndex first_ = 0;
+  };
+  using iterator = const_iterator;
+  using value_type = OpIndex;
+
+  // `written`: as the block says it; `first` and `bindings` are those of the instance.
+  Dependencies(std::span<const OpIndex> written, OpIndex first, const OpIndex* bindings)
+      : written_(written), bindings_(bindings), first_(first) {}
+
+  [[nodiscard]] const_iterator begin() const { return {written_.data(), first_, bindings_}; }
+  [[nodiscard]] const_iterator end() const {
+    return {written_.data() + written_.size(), first_, bindings_};
+  }
+  [[nodiscard]] std::size_t size() const { return written_.size(); }
+  [[nodiscard]] bool empty() const { return written_.empty(); }
+
+ private:
+  std::span<const OpIndex> written_;
+  const OpIndex* bindings_;
+  OpIndex first_;
+};
 
 // Copies share their content until one of them is changed.
 class OperationList {

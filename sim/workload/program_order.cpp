@@ -164,7 +164,7 @@ void ProgramOrder::find_ways(std::uint32_t block) {
   }
 }
 
-// What every way in leads after: the entries' own rows, raised together.
+// Every way in comes after what its entries come after: their own rows, raised together.
 void ProgramOrder::write_entered(std::uint32_t instance) {
   const std::span<const OpIndex> outside = outside_of(instance);
   std::vector<OpIndex> rows(outside.size() * stride_, 0);

@@ -1,4 +1,4 @@
-// What of a program surely ends before what else of it starts, whatever anything takes.
+// The operations of a program that surely end before others start, however long anything takes.
 //
 // An operation comes before another when a path of stream order and dependencies leads from one to
 // the other. Operations of a stream are in order, so what an operation comes after is one number
@@ -44,7 +44,7 @@ class ProgramOrder {
  public:
   explicit ProgramOrder(const Program& program);
 
-  // Of an operation with itself: false.
+  // Returns false for an operation and itself.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
     return after(then, column(first)) > first;
   }
@@ -55,7 +55,7 @@ class ProgramOrder {
   [[nodiscard]] OpIndex after(OpIndex op, std::size_t column) const {
     return after(list_.position_of(op), column);
   }
-  // The same by column. REQUIRES: `row` has as many places.
+  // Writes these for all columns. REQUIRES: `row` has as many places.
   void write_after(OpIndex op, std::span<OpIndex> row) const;
   // The one before it on its stream; kNone: it is the first.
   [[nodiscard]] OpIndex previous(OpIndex op) const {

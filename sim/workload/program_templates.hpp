@@ -1,10 +1,13 @@
-// Programs of one template are alike in every operation but for the sizes of kernels and of memory.
+// Programs of one template are alike in every operation except for the sizes of kernels and memory.
 //
 // Ranks with different experts do the same in the same order and wait for the same; only how many
 // rows they multiply is their own. So such programs share one list of operations, in which the
 // payload of a computation is a number that each program gives its own kernel (Program::kernels).
 // All that follows from the list alone, such as which operation comes surely before which, is then
 // worked out once.
+//
+// Two threads may write programs with tables of their own: append_programs() joins them, and
+// templates stay shared.
 //
 //   TemplateWriter writer;
 //   for (Program& program : of_one_stage) writer.add(std::move(program));
@@ -42,5 +45,11 @@ class TemplateWriter {
 
 // Returns for each program the lowest one of the same template, which may be itself.
 [[nodiscard]] std::vector<std::uint32_t> program_templates(std::span<const Program> programs);
+
+// Appends the programs of `more`. Their names, kernels, calls and delays get the numbers they would
+// have, had one writer numbered all as they came: those of `workload` where it has the same, new
+// ones behind them in their order otherwise. Programs of one form still share it. REQUIRES: in each
+// of these tables of both nothing stands twice.
+void append_programs(Workload& workload, Workload more);
 
 }  // namespace trainyard

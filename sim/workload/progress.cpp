@@ -1,4 +1,5 @@
-#include "sim/workload/progress.hpp"
+// Can a workload run to its end at all? A static look for the cycle that would hang it (declared in
+// workload.hpp).
 
 #include <fmt/format.h>
 
@@ -9,21 +10,22 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/workload/call_sequences.hpp"
+#include "sim/workload/workload.hpp"
 
 namespace trainyard {
 
 namespace {
 
 // Who waits for whom within one program; the same for all ranks that run it.
-struct ProgramOrder {
+struct Waits {
   std::vector<std::vector<OpIndex>> waits_for;  // distinct: before it on its stream, dependencies
   std::vector<std::vector<OpIndex>> lets_go;
 };
 
-ProgramOrder order_of(const Program& program, std::size_t streams) {
+Waits order_of(const Program& program, std::size_t streams) {
   const std::size_t count = program.operations.size();
-  ProgramOrder order{.waits_for = std::vector<std::vector<OpIndex>>(count),
-                     .lets_go = std::vector<std::vector<OpIndex>>(count)};
+  Waits order{.waits_for = std::vector<std::vector<OpIndex>>(count),
+              .lets_go = std::vector<std::vector<OpIndex>>(count)};
   std::vector<std::uint32_t> last(streams, kNone);
   for (OpIndex i = 0; i < count; ++i) {
     const Operation& op = program.operations[i];
@@ -66,7 +68,7 @@ class Rehearsal {
   std::vector<Place> cycle() {
     for (RankId rank = 0; rank < pending_.size(); ++rank) {
       for (OpIndex op = 0; op < pending_[rank].size(); ++op) {
-        // Those that wait for an earlier operation are reached when it ends.
+        // The others are reached when the last operation they wait for ends.
         if (order(rank).waits_for[op].empty()) reached_.push_back({rank, op});
       }
     }
@@ -93,7 +95,7 @@ class Rehearsal {
   }
 
  private:
-  [[nodiscard]] const ProgramOrder& order(RankId rank) const {
+  [[nodiscard]] const Waits& order(RankId rank) const {
     return orders_[workload_.ranks[rank].program];
   }
 
@@ -180,7 +182,7 @@ class Rehearsal {
 
   const Workload& workload_;
   CallSequences sequences_;
-  std::vector<ProgramOrder> orders_;                 // by program
+  std::vector<Waits> orders_;                        // by program
   std::vector<std::vector<std::uint32_t>> meeting_;  // [rank][operation], or kNone
   std::vector<std::uint32_t> first_meeting_;         // by group
   std::vector<std::uint32_t> arrived_;               // by meeting

@@ -162,7 +162,7 @@ class OperationCheck {
   Faults& faults_;
 };
 
-// What the busiest member of a square matrix sends.
+// Returns what the busiest member of a square matrix sends.
 std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t side) {
   std::int64_t largest = 0;
   for (std::size_t row = 0; row < side; ++row) {
@@ -383,7 +383,7 @@ void validate(const Workload& workload, const std::string& file) {
   for (std::size_t program = 0; program < workload.programs.size(); ++program) {
     OperationCheck(workload, program, faults).all();
   }
-  faults.throw_any();  // What follows relies on the indices inside programs.
+  faults.throw_any();  // The checks that follow rely on the indices inside programs.
   check_groups(workload, faults);
   check_ranks(workload, faults);
   faults.throw_any();

@@ -23,44 +23,6 @@ std::vector<MemoryEffect> Program::effects_of(OpIndex op) const {
   return result;
 }
 
-std::string_view to_string(OpKind kind) {
-  switch (kind) {
-    case OpKind::Compute:
-      return "compute";
-    case OpKind::Collective:
-      return "collective";
-    case OpKind::Send:
-      return "send";
-    case OpKind::Recv:
-      return "recv";
-    case OpKind::Delay:
-      return "delay";
-  }
-  return "";
-}
-
-std::string_view to_string(StepPart part) {
-  switch (part) {
-    case StepPart::Forward:
-      return "forward";
-    case StepPart::Backward:
-      return "backward";
-    case StepPart::Recompute:
-      return "recompute";
-    case StepPart::WeightGrad:
-      return "weight_grad";
-    case StepPart::GradSync:
-      return "grad_sync";
-    case StepPart::ParamSync:
-      return "param_sync";
-    case StepPart::Optimizer:
-      return "optimizer";
-    case StepPart::Other:
-      return "other";
-  }
-  return "";
-}
-
 std::string chosen_field(const Workload& workload, GroupId group, const Call& call) {
   const std::vector<RankId>& members = workload.groups.at(group).members;
   if (members.empty()) return {};

@@ -7,7 +7,7 @@
 // folded.
 //
 // A Program is the list of operations in the order the host issues them: instances of blocks, so
-// that microbatches that go alike are written once (block.hpp). An operation starts when
+// that microbatches that go alike are written once (operation_list.hpp). An operation starts when
 //   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
 //   - every operation in its dependency list has ended (an event wait), and
 //   - for a Collective, Send or Recv: all members of the group have reached their matching call.
@@ -27,7 +27,6 @@
 #include "sim/base/units.hpp"
 #include "sim/workload/call.hpp"
 #include "sim/workload/kernel.hpp"
-#include "sim/workload/operation.hpp"
 #include "sim/workload/operation_list.hpp"
 
 namespace trainyard {
@@ -61,7 +60,7 @@ struct Program {
   // them.
   std::vector<std::pair<OpIndex, MemoryEffect>> further_effects = {};
   std::vector<ResidentMemory> resident = {};
-  // What the payloads of Compute operations stand for, by payload; empty: each for itself.
+  // The kernels that payloads of Compute operations stand for, by payload; empty: each for itself.
   std::vector<std::uint32_t> kernels = {};
 
   // Adds an operation at the end and returns its number. REQUIRES: the program is one block.
@@ -153,5 +152,12 @@ struct Workload {
 // operation, members that call a group differently often or with different sizes, a missing rank.
 // `file` is named in the problems (a workload read from a file) and may be empty.
 void validate(const Workload& workload, const std::string& file);
+
+// Throws InputError that names the cycle of a deadlock. Operations wait for the one before them on
+// their stream, for their dependencies, and at meetings for the other members of the group; none of
+// it depends on durations, so no engine is needed. Takes time and memory in proportion to ranks
+// times operations, so it is for workloads read from files; lowered ones are legal by construction.
+// REQUIRES: the workload is valid.
+void check_progress(const Workload& workload, const std::string& file);
 
 }  // namespace trainyard

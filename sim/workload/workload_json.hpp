@@ -25,7 +25,7 @@ namespace trainyard {
 
 // Reads, validates and checks for deadlock. Throws InputError with all problems found.
 [[nodiscard]] Workload read_workload(const std::filesystem::path& file);
-// The same from text; `name` stands for the file in problems.
+// Does so for text; `name` stands for the file in problems.
 [[nodiscard]] Workload parse_workload(const std::string& name, std::string_view text);
 
 }  // namespace trainyard

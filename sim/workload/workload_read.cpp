@@ -1,6 +1,7 @@
 // Reading of workload files (declared in workload_json.hpp, form in workload_format.md).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -10,7 +11,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/workload/kernel_json.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "sim/workload/workload_json.hpp"
 
 namespace trainyard {
@@ -368,10 +369,8 @@ class WorkloadReader {
 
   // 0 for a word that is not there, which was reported when it was read.
   static std::size_t place_of(const std::string& word, const std::vector<std::string>& words) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (words[i] == word) return i;
-    }
-    return 0;
+    const auto place = std::ranges::find(words, word);
+    return place == words.end() ? 0 : static_cast<std::size_t>(place - words.begin());
   }
 
   void read_group(JsonObject& object) {

@@ -11,7 +11,7 @@
 #include "random_workload.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "tests/sim/fold/slow_fold.hpp"
 #include "tests/topologies/clusters.hpp"
 

@@ -9,7 +9,7 @@
 #include "sim/collectives/collective.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "tests/models/lower/step.hpp"
 
 namespace trainyard {

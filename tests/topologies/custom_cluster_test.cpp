@@ -13,7 +13,7 @@
 #include <tuple>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/bisection.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "sim/render/views/views.hpp"
 #include "tests/topologies/clusters.hpp"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/bisection.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/custom_cluster.hpp"

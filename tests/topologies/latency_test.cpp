@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/fabric_count.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 
 namespace trainyard {

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/bisection.hpp"
-#include "sim/cluster/fabric_count.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/clusters.hpp"
 
 namespace trainyard {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/fabric_count.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/clusters.hpp"
 
 namespace trainyard {

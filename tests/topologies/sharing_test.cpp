@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/fabric_count.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/sim/workload/hand_workload.hpp"

@@ -9,8 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/cluster/bisection.hpp"
-#include "sim/cluster/fabric_count.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 #include "topologies/node.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/render/text_table.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 #include "tools/studies/collective/sizes.hpp"
 
 namespace trainyard {

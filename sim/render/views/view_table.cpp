@@ -4,8 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "sim/cluster/bisection.hpp"
-#include "sim/cluster/fabric_count.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 #include "sim/render/views/views.hpp"
 
 namespace trainyard {

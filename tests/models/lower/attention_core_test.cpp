@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/host/host_costs.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/lower/expert_exchange.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

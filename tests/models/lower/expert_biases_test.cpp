@@ -7,7 +7,7 @@
 
 #include "models/architecture/flops.hpp"
 #include "models/recompute.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -7,7 +7,7 @@
 #include "models/architecture/shard.hpp"
 #include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -13,7 +13,7 @@
 #include "models/lower/options.hpp"
 #include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

@@ -9,7 +9,7 @@
 #include "models/lower/options.hpp"
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

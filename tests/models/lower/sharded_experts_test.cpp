@@ -8,7 +8,7 @@
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "step.hpp"
 
 namespace trainyard {

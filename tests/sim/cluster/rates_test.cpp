@@ -38,7 +38,7 @@ TEST(Rates, ChangeThoseOfTheirKindAlone) {
   EXPECT_EQ(faster, 8U);  // two leaves, two spines, both directions
 }
 
-// Nothing is searched again, and what was found is what a cluster drawn with these rates finds.
+// No route is searched again, and those found are those of a cluster drawn with these rates.
 TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
   for (const Routing::Kind kind : {Routing::Kind::Ideal, Routing::Kind::Ecmp}) {
     const Cluster cluster = four_nodes(kind);

@@ -5,7 +5,7 @@
 #include "sim/base/error.hpp"
 #include "sim/collectives/parameter_server_traffic.hpp"
 #include "sim/collectives/symbolic_check.hpp"
-#include "sim/workload/progress.hpp"
+#include "sim/workload/workload.hpp"
 #include "test_clusters.hpp"
 #include "test_workloads.hpp"
 

@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/workload/program_difference.hpp"
-#include "sim/workload/rank_blocks.hpp"
+#include "sim/workload/workload_text.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 

@@ -52,7 +52,7 @@ TEST(ProgramOrder, ABlockIsEnteredThroughItsInputsAndStreams) {
   const Program program = in_blocks(steps.program());
   ASSERT_EQ(program.operations.blocks().size(), 1U);
   const ProgramOrder order(program);
-  // Before it on streams 2, 0 and 1.
+  // The operations before it on streams 2, 0 and 1.
   EXPECT_THAT(order.outside_of(0), ElementsAre(kNone, kNone, kNone));
   EXPECT_THAT(order.outside_of(2), ElementsAre(16, 31, 30));
   EXPECT_EQ(order.entries_of(0).edges.size(), 3U);

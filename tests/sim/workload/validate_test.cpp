@@ -3,7 +3,6 @@
 
 #include "hand_workload.hpp"
 #include "sim/base/error.hpp"
-#include "sim/workload/progress.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {

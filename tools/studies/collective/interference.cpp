@@ -12,7 +12,7 @@
 #include "sim/collectives/profile/chosen_transport.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 
 namespace trainyard {
 

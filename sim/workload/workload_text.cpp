@@ -1,4 +1,4 @@
-#include "sim/workload/program_difference.hpp"
+#include "sim/workload/workload_text.hpp"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,34 @@
 namespace trainyard {
 
 namespace {
+
+constexpr std::size_t kMostShown = 6;
+
+std::vector<RankBlocks> runs(const std::vector<RankId>& ranks) {
+  std::vector<RankBlocks> result;
+  for (const RankId rank : ranks) {
+    if (!result.empty() && rank == result.back().first + result.back().length) {
+      ++result.back().length;
+    } else {
+      result.push_back({.first = rank});
+    }
+  }
+  return result;
+}
+
+std::string span_text(RankId first, std::uint32_t length) {
+  if (length == 1) return std::to_string(first);
+  return fmt::format("{}-{}", first, first + length - 1);
+}
+
+std::string block_text(const RankBlocks& block) {
+  const std::string text = span_text(block.first, block.length);
+  if (block.times == 1) return text;
+  const RankId last = block.first + (block.times - 1) * block.every;
+  const std::string end = span_text(last, block.length);
+  return block.times == 2 ? fmt::format("{}, {}", text, end)
+                          : fmt::format("{} and every {} to {}", text, block.every, end);
+}
 
 std::string call_text(const Workload& workload, const Operation& op) {
   const Call& call = workload.calls[op.payload];
@@ -33,7 +61,7 @@ bool same_place(const Program& a, const Operation& in_a, const Program& b, const
          work_of(a, in_a) == work_of(b, in_b);
 }
 
-// Of two programs whose operations of that number are not the same.
+// Says how the operations of that number differ. REQUIRES: they are not the same.
 std::string operation_difference(const Workload& workload, std::size_t index,
                                  const Program& program, const Program& than) {
   const Operation& op = program.operations[index];
@@ -62,6 +90,31 @@ std::vector<Effect> effects_in_order(const Program& program) {
 }
 
 }  // namespace
+
+std::vector<RankBlocks> rank_blocks(const std::vector<RankId>& ranks) {
+  std::vector<RankBlocks> result;
+  for (const RankBlocks& run : runs(ranks)) {
+    if (!result.empty() && result.back().length == run.length) {
+      RankBlocks& last = result.back();
+      const std::uint32_t distance = run.first - (last.first + (last.times - 1) * last.every);
+      if (last.times == 1 || last.every == distance) {
+        last.every = distance;
+        ++last.times;
+        continue;
+      }
+    }
+    result.push_back(run);
+  }
+  return result;
+}
+
+std::string to_text(const std::vector<RankBlocks>& blocks) {
+  std::string text;
+  const std::size_t shown = std::min(blocks.size(), kMostShown);
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + block_text(blocks[i]);
+  if (shown < blocks.size()) text += fmt::format(" and {} more blocks", blocks.size() - shown);
+  return text;
+}
 
 std::string program_difference(const Workload& workload, std::uint32_t program,
                                std::uint32_t other) {

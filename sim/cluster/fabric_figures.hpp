@@ -1,6 +1,8 @@
-// Switches and cables of a fabric: the figures on a bill of material.
+// The figures of a fabric on a bill of material: its switches and cables, and how much can flow
+// from one half of the cluster to the other.
 //
 //   count_fabric(cluster).leaf_spine_cables;   // 16 leaves with 8 uplinks each: 128
+//   bisection_bandwidth(cluster);              // two DGX H100: 8 x 48 GB/s = 384 GB/s
 #pragma once
 
 #include <cstdint>
@@ -20,5 +22,11 @@ struct FabricCount {
   std::uint32_t global_cables = 0;  // between dragonfly groups
 };
 [[nodiscard]] FabricCount count_fabric(const Cluster& cluster);
+
+// The least cut, in one direction, that parts the GPUs of the first half of the nodes (of the GPUs,
+// where there is one node) from the others; by maximum flow over usable capacities. Zero for one
+// GPU. Halves are taken in order, so units and pods stay together: a true bisection of a symmetric
+// fabric.
+[[nodiscard]] BytesPerSecond bisection_bandwidth(const Cluster& cluster);
 
 }  // namespace trainyard
