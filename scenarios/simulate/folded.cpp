@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "scenarios/simulate/approximations.hpp"
-#include "sim/collectives/profile/chosen_transport.hpp"
+#include "sim/collectives/profile/profiled_transport.hpp"
 
 namespace trainyard {
 
