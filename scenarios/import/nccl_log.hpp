@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/collectives/profile/measured_run.hpp"
+#include "sim/collectives/profile/measured.hpp"
 
 namespace trainyard {
 

@@ -30,6 +30,10 @@ struct GroupPlace {
       {};  // CollectiveCall::matrix; empty: all members send alike
 };
 
+[[nodiscard]] inline std::uint32_t ranks_of(const GroupPlace& place) {
+  return static_cast<std::uint32_t>(place.gpus.size());
+}
+
 // One message. It carries what its sender held at the start, with the messages of `after` (by
 // index, all earlier, all received by the sender) applied in order; nothing else has to have
 // arrived.
@@ -43,7 +47,7 @@ struct Message {
   bool reduce = false;  // the receiver adds what arrives to what it has
   std::uint32_t piece_begin = 0;  // which of the group's equal pieces it carries (see pieces())
   std::uint32_t piece_end = 0;
-  std::vector<std::uint32_t> after;
+  std::vector<std::uint32_t> after = {};
   // Pieces that are no range, ascending; piece_begin and piece_end are then not read.
   std::vector<std::uint32_t> scattered = {};
 
@@ -82,22 +86,28 @@ class CollectiveAlgorithm {
   // members own parts of it (all_gather, reduce_scatter), role r of n owns the r-th n-th of them.
   // For all_to_all there are n*n pieces and piece source*n + destination is what one member sends
   // another; or c times as many, each such block cut in c.
-  [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const;
+  [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const {
+    return ranks_of(place);
+  }
   // Switches that take part in messages() by reducing or copying what they receive. They have the
   // roles after the ranks', hold nothing at the start and need nothing at the end.
-  [[nodiscard]] virtual std::vector<DeviceId> parties(const GroupPlace& place) const;
+  [[nodiscard]] virtual std::vector<DeviceId> parties(const GroupPlace& /*place*/) const {
+    return {};
+  }
   // Members, the last of the group, that serve the others (dedicated parameter servers): they hold
   // nothing of the collective at the start and need nothing at the end.
-  [[nodiscard]] virtual std::uint32_t servers(const GroupPlace& place) const;
+  [[nodiscard]] virtual std::uint32_t servers(const GroupPlace& /*place*/) const { return 0; }
   // Do messages() form pipelines? Then what follows a message between the same two on the same
   // channel does not pay the step latency again: it left while the first was under way.
-  [[nodiscard]] virtual bool streams() const;
+  [[nodiscard]] virtual bool streams() const { return false; }
   // Itself with what stands after a colon in its name: "parameter_server:4". Nothing where it takes
   // no argument; throws InputError for one that it cannot take.
   [[nodiscard]] virtual std::unique_ptr<CollectiveAlgorithm> with_argument(
-      std::string_view argument) const;
+      std::string_view /*argument*/) const {
+    return nullptr;
+  }
   // Held for every row by tests/sim/collectives/fluid_stepwise_test.cpp.
-  [[nodiscard]] virtual FluidBound fluid_bound(const GroupPlace& place) const;
+  [[nodiscard]] virtual FluidBound fluid_bound(const GroupPlace& /*place*/) const { return {}; }
   // A message of a larger collective ("step"), which nobody chooses by name.
   [[nodiscard]] virtual bool is_part() const { return false; }
   // Members serve the others: another way to train, which only a scenario chooses.
@@ -112,9 +122,12 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const = 0;
   [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place,
                                                       Bytes bytes) const = 0;
-  // What the first members do, where all others do it turned. Held by law_test.cpp. Nothing where
-  // they do not, or where nobody has said that they do.
-  [[nodiscard]] virtual TurnedMessages turned_messages(const GroupPlace& place, Bytes bytes) const;
+  // The messages of the first members, where all others send the same ones turned; nothing where
+  // they do not, or where no override says so. law_test.cpp holds every row to it.
+  [[nodiscard]] virtual TurnedMessages turned_messages(const GroupPlace& /*place*/,
+                                                       Bytes /*bytes*/) const {
+    return {};
+  }
 };
 
 [[nodiscard]] std::span<const CollectiveAlgorithm* const> collective_algorithms();
@@ -123,6 +136,12 @@ class CollectiveAlgorithm {
 // Throws InputError for an argument that cannot be taken, a file that is wrong, and one of another
 // operation. What is found stays: pointers are good until the program ends.
 [[nodiscard]] const CollectiveAlgorithm* find_algorithm(CollectiveOp op, std::string_view name);
+
+// The algorithm that plays a call on a group. Throws RunError, naming the group and the remedy,
+// where the registry has no such algorithm or it refuses the group. A transfer goes "direct", or as
+// a "step" where it is one of a collective.
+[[nodiscard]] const CollectiveAlgorithm& select_algorithm(const Call& call,
+                                                          const GroupPlace& place);
 
 // The Transport of a cluster: looks the call's algorithm up and asks it. Throws RunError where
 // there is no such algorithm or it refuses the group. A send_recv is always "direct", except that a

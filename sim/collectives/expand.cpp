@@ -3,28 +3,208 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/transport.hpp"
-#include "sim/collectives/played_call.hpp"
+#include "sim/collectives/collective.hpp"
+#include "sim/collectives/messages.hpp"
+#include "sim/collectives/switches.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// One collective call played message by message: the messages, and which of them each role sends or
+// receives. Messages that meet in switches move as one and are listed once, by the key of the
+// relay.
+struct PlayedCall {
+  std::vector<Message> messages = {};
+  std::vector<std::uint32_t> calls = {};  // by message, index into the new calls
+  std::vector<std::vector<std::uint32_t>> of_role = {};
+  std::unordered_map<std::uint32_t, Relay> relays = {};  // by key
+  // Set where every member does as one of the first does, turned (TurnedMessages): only the
+  // messages of these are here, and calls with the same number are played alike. kNone: members
+  // differ.
+  std::uint32_t likeness = kNone;
+
+  [[nodiscard]] bool turns() const { return likeness != kNone; }
+  // The role of which the messages are listed in place of this one's.
+  [[nodiscard]] std::uint32_t like(std::uint32_t role) const {
+    return role % static_cast<std::uint32_t>(of_role.size());
+  }
+};
+
+// One sender, one receiver and one channel of a group.
+struct Connection {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t channel = 0;
+  bool operator==(const Connection&) const = default;
+};
+
+// The same for the member `by` roles on, in a group of so many members.
+Connection turned(const Connection& at, std::uint32_t by, std::size_t members) {
+  const auto size = static_cast<std::uint32_t>(members);
+  return {.from = (at.from + by) % size, .to = (at.to + by) % size, .channel = at.channel};
+}
+
+class CallPlayer {
+ public:
+  // Appends what messages are to `calls`, which must outlive it.
+  CallPlayer(const Cluster& cluster, const AlgorithmOf& algorithm_of, std::vector<Call>& calls)
+      : cluster_(cluster), algorithm_of_(algorithm_of), calls_(calls) {}
+
+  // Throws RunError like CollectiveTransport.
+  [[nodiscard]] PlayedCall play(std::span<const std::uint32_t> gpus, const Call& call);
+
+ private:
+  [[nodiscard]] PlayedCall play_turned(const Call& named, const Call& call, const Cut& cut,
+                                       TurnedMessages turned);
+  void list_messages(PlayedCall& played, const Call& call, const Cut& cut,
+                     const std::vector<bool>& goes_on);
+  // Replaces the messages that meet in switches: one call and one entry for each of their members.
+  void list_relays(PlayedCall& played, const Call& call, const Cut& cut,
+                   std::span<const DeviceId> parties, const std::vector<bool>& goes_on);
+  [[nodiscard]] std::uint32_t step_call(const Call& call, std::int64_t bytes, bool goes_on);
+  [[nodiscard]] std::uint32_t known_call(const Call& call);
+
+  const Cluster& cluster_;
+  const AlgorithmOf& algorithm_of_;
+  std::vector<Call>& calls_;
+  std::map<Call, std::uint32_t> known_;
+  // By call, size of the group and turn.
+  std::map<std::tuple<Call, std::uint32_t, std::uint32_t>, std::uint32_t> likenesses_;
+};
+
+// By message, does it follow another between the same two on the same channel of an algorithm that
+// streams()?
+std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
+                             std::span<const Message> messages) {
+  std::vector<bool> follows(messages.size(), false);
+  if (!algorithm.streams()) return follows;
+  std::set<std::array<std::uint32_t, 3>> begun;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    follows[i] = !begun.insert({message.from, message.to, message.channel}).second;
+  }
+  return follows;
+}
+
+// Members can do as others only where all pieces weigh the same in whole bytes.
+PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& call) {
+  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
+  const Call named = algorithm_of_ ? with_algorithm(call, algorithm_of_(call, gpus)) : call;
+  const CollectiveAlgorithm& algorithm = select_algorithm(named, place);
+  const Bytes bytes{static_cast<double>(bytes_of(call))};
+  const Cut cut{.op = op_of(call),
+                .ranks = static_cast<std::uint32_t>(gpus.size()),
+                .pieces = algorithm.pieces(place)};
+  TurnedMessages turned;
+  if (bytes_of(call) % cut.pieces == 0) turned = algorithm.turned_messages(place, bytes);
+  if (turned.turn() > 0) return play_turned(named, call, cut, std::move(turned));
+  PlayedCall played;
+  played.messages = algorithm.messages(place, bytes);
+  played.of_role.resize(cut.ranks);
+  const std::vector<bool> goes_on = follows_on(algorithm, played.messages);
+  const std::vector<DeviceId> parties = algorithm.parties(place);
+  if (parties.empty()) {
+    list_messages(played, call, cut, goes_on);
+  } else {
+    list_relays(played, call, cut, parties, goes_on);
+  }
+  return played;
+}
+
+// `named`: the call with the algorithm that plays it.
+PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cut& cut,
+                                   TurnedMessages turned) {
+  PlayedCall played;
+  played.likeness = likenesses_
+                        .try_emplace({named, cut.ranks, turned.turn()},
+                                     static_cast<std::uint32_t>(likenesses_.size()))
+                        .first->second;
+  played.of_role.resize(turned.turn());
+  for (std::uint32_t role = 0; role < turned.turn(); ++role) {
+    const auto first = static_cast<std::uint32_t>(played.messages.size());
+    for (Message& message : turned.of_role[role]) {
+      for (std::uint32_t& before : message.after) before += first;
+      played.of_role[role].push_back(static_cast<std::uint32_t>(played.messages.size()));
+      played.calls.push_back(step_call(call, whole_bytes_of(message, cut, call), false));
+      played.messages.push_back(std::move(message));
+    }
+  }
+  return played;
+}
+
+void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& cut,
+                               const std::vector<bool>& goes_on) {
+  // Most messages are of few sizes.
+  std::unordered_map<std::int64_t, std::array<std::uint32_t, 2>> call_of_size;
+  played.calls.reserve(played.messages.size());
+  for (std::uint32_t index = 0; index < played.messages.size(); ++index) {
+    const Message& message = played.messages[index];
+    const std::int64_t size = whole_bytes_of(message, cut, call);
+    std::uint32_t& sized =
+        call_of_size.try_emplace(size, std::array{kNone, kNone}).first->second[goes_on[index]];
+    if (sized == kNone) sized = step_call(call, size, goes_on[index]);
+    played.calls.push_back(sized);
+    played.of_role[message.from].push_back(index);
+    played.of_role[message.to].push_back(index);
+  }
+}
+
+void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cut,
+                             std::span<const DeviceId> parties, const std::vector<bool>& goes_on) {
+  const std::vector<std::uint32_t> keys = relay_keys(played.messages, cut.ranks);
+  played.calls.resize(played.messages.size(), kNone);
+  for (Relay& relay : relays_of(played.messages, keys, cut.ranks))
+    played.relays.emplace(relay.key, std::move(relay));
+  std::set<std::pair<std::uint32_t, std::vector<std::uint32_t>>> seen;
+  for (std::uint32_t index = 0; index < played.messages.size(); ++index) {
+    const Message& message = played.messages[index];
+    if (keys[index] == kNone) {
+      played.calls[index] = step_call(call, whole_bytes_of(message, cut, call), goes_on[index]);
+      played.of_role[message.from].push_back(index);
+      played.of_role[message.to].push_back(index);
+    }
+    if (keys[index] != index) continue;
+    const Relay& relay = played.relays.at(index);
+    RelayCall one = relay_call(played.messages, relay, parties, cut, call);
+    one.follows = !seen.emplace(message.channel, relay.members).second;
+    played.calls[index] = known_call(one);
+    for (const std::uint32_t role : relay.members) played.of_role[role].push_back(index);
+  }
+}
+
+std::uint32_t CallPlayer::step_call(const Call& call, std::int64_t bytes, bool goes_on) {
+  return known_call(TransferCall{.bytes = bytes,
+                                 .dtype = dtype_of(call),
+                                 .kind = goes_on ? MessageKind::FollowingStep : MessageKind::Step});
+}
+
+std::uint32_t CallPlayer::known_call(const Call& call) {
+  const auto [entry, fresh] = known_.try_emplace(call, static_cast<std::uint32_t>(calls_.size()));
+  if (fresh) calls_.push_back(call);
+  return entry->second;
+}
 
 constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
 constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
 
 // A slot of a program that many ranks share, as the first that does so sees it.
 struct Partner {
-  std::uint16_t group_slot = 0;  // of the group that it is a part of
-  std::uint32_t turn = 1;        // of the group: by how many roles it can be turned
+  std::uint16_t group_slot = 0;  // the slot of the group that it is a part of
+  std::uint32_t turn = 1;        // the roles by which the group can be turned
   Connection at;
   std::uint32_t role = 0;  // in the pair
 };
@@ -33,8 +213,8 @@ struct Partner {
 struct RankProgram {
   Program program;
   std::vector<SlotBinding> slots;
-  std::map<GroupId, std::uint16_t> slot_of;  // of the pairs added so far
-  std::vector<Partner> partners;             // of the slots added, where members are alike
+  std::map<GroupId, std::uint16_t> slot_of;  // by pair added so far
+  std::vector<Partner> partners;             // by slot added, where members are alike
   std::vector<OpIndex> end_of;  // by old operation: the new one that stands for its end
 };
 
@@ -103,7 +283,7 @@ class Expansion {
 // The number of the operation of the rank's own program that comes next.
 OpIndex next_of(const RankProgram& rank) { return static_cast<OpIndex>(rank.end_of.size()); }
 
-// Of the operation that comes next.
+// Dependencies of the next operation, renumbered for the new program.
 std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program) {
   const OpIndex op = next_of(rank);
   std::vector<OpIndex> moved;

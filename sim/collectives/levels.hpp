@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/collectives/algorithms/ring.hpp"
 #include "sim/collectives/collective.hpp"
 
 namespace trainyard {
@@ -28,7 +27,8 @@ enum class LevelsOf : std::uint8_t {
   All
 };
 
-// What joins the ranks of a line: a whole node, a dimension of a torus, or switches of the fabric.
+// The ranks of a line are joined by a whole node, a dimension of a torus, or switches of the
+// fabric.
 enum class LevelKind : std::uint8_t { Node, Dimension, Fabric };
 
 // REQUIRES (levels_of): the same number of ranks on every node.

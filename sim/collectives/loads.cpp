@@ -1,6 +1,7 @@
 #include "sim/collectives/loads.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -108,6 +109,10 @@ Chain LoadSum::take() {
   return chain;
 }
 
+void LoadSum::take_into(std::vector<Chain>& chains) {
+  if (Chain chain = take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+}
+
 // Goes through the links from the lowest to the highest: where many are touched that is quicker
 // than to sort those.
 Chain LoadSum::take_dense() {
@@ -130,6 +135,29 @@ Chain LoadSum::take_dense() {
   return chain;
 }
 
+double payload(const Chain& chain) {
+  double most = 0.0;
+  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
+  return most;
+}
+
+Seconds links_need(const Cluster& cluster, std::span<const Chain> chains) {
+  std::map<LinkId, double> bytes;
+  for (const Chain& chain : chains)
+    for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+  double longest = 0.0;
+  for (const auto& [link, carried] : bytes)
+    longest = std::max(longest, carried / cluster.link(link).capacity.value());
+  return Seconds{longest};
+}
+
+std::vector<Chain> all_chains(std::vector<Phase> phases) {
+  std::vector<Chain> chains;
+  for (Phase& phase : phases)
+    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
+  return chains;
+}
+
 namespace {
 
 Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, ChainOf chain_of,
@@ -147,8 +175,7 @@ Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, 
     const bool goes_on = chain_of == ChainOf::Sender && i + 1 < order.size() &&
                          messages[order[i + 1]].from == message.from;
     if (goes_on) continue;
-    Chain chain = loads.take();
-    if (!chain.loads.empty()) phase.chains.push_back(std::move(chain));
+    loads.take_into(phase.chains);
   }
   return phase;
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -39,6 +40,8 @@ class LoadSum {
   void add(const Chain& chain);
   // The chain of all that was added since the last take; without links when nothing was.
   [[nodiscard]] Chain take();
+  // Appends that chain, unless it is without links.
+  void take_into(std::vector<Chain>& chains);
 
  private:
   void make_dense();
@@ -55,6 +58,13 @@ class LoadSum {
   std::unordered_map<LinkId, LinkLoad> bundles_;  // by lowest link; there are few
   bool dense_ = false;
 };
+
+// The bytes on the link that the chain loads most.
+[[nodiscard]] double payload(const Chain& chain);
+// How long the links need at least for all chains at once.
+[[nodiscard]] Seconds links_need(const Cluster& cluster, std::span<const Chain> chains);
+// The chains of all phases.
+[[nodiscard]] std::vector<Chain> all_chains(std::vector<Phase> phases);
 
 // How the messages of one step become chains: each by itself, or all of one sender as one
 // lock-stepped flow (a direct exchange posts its sends at once and they share the sender's port

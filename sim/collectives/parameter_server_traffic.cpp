@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
+constexpr std::size_t kPartnerStreamsMost = 256;  // Operation::stream is one byte
 
 enum Name : std::uint16_t { kPull, kCompute, kPush, kServePull, kServePush, kUpdate };
 enum Stream : std::uint8_t { kComputeStream, kServerStream, kFirstPartner };
@@ -70,7 +70,7 @@ class Builder {
 
   OpIndex add(Program& program, Operation op, Name name, std::uint32_t step,
               const std::vector<OpIndex>& after) const;
-  // What a server holds of the parameters, as a call.
+  // The call that moves the parameters of one server.
   [[nodiscard]] std::uint32_t part(std::uint32_t server) const { return parts_[server]; }
   std::uint32_t call(std::int64_t bytes);
   std::uint32_t delay(Seconds time);
@@ -120,10 +120,10 @@ void Builder::check() const {
   if (workers_ == 0 || servers_ == 0)
     refuse(fmt::format("{} workers and {} servers exchange nothing", workers_, servers_),
            "give at least one of each");
-  if (kFirstPartner + workers_ + servers_ > kStreamsMost)
+  if (kFirstPartner + workers_ + servers_ > kPartnerStreamsMost)
     refuse(fmt::format("{} workers and {} servers", workers_, servers_),
            fmt::format("at most {} together can be served side by side",
-                       kStreamsMost - kFirstPartner));
+                       kPartnerStreamsMost - kFirstPartner));
   for (const auto* gpus : {&traffic_.workers, &traffic_.servers})
     if (std::set<std::uint32_t>(gpus->begin(), gpus->end()).size() != gpus->size())
       refuse("a GPU is listed twice", "one worker and one server per GPU at most");

@@ -30,7 +30,7 @@ namespace trainyard {
 struct ParameterServerTraffic {
   std::vector<std::uint32_t> workers = {};  // GPUs, each once
   std::vector<std::uint32_t> servers = {};  // GPUs, each once; one of a worker is shared with it
-  std::int64_t bytes = 0;                   // of all gradients, and of all parameters
+  std::int64_t bytes = 0;                   // all gradients together, and all parameters
   DataType dtype = DataType::Fp32;
   std::uint32_t steps = 1;
   // By worker, where some make more than others; empty: `steps` each. A worker that has made its

@@ -1,4 +1,5 @@
-// Where the members of a group stand: by node, in the order of the GPUs within it.
+// Where the members of a group stand: by node, in the order of the GPUs within it; and how members
+// on one node tell what others in the same places of another node put on its links.
 //
 //   Placement placement = placement_of(place);
 //   placement.nodes[0];       // roles on the first node, by local index
@@ -7,7 +8,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
@@ -20,6 +23,9 @@ struct Placement {
   [[nodiscard]] std::size_t smallest() const;
   [[nodiscard]] std::size_t largest() const;
   [[nodiscard]] bool even() const { return smallest() == largest(); }
+  // "hierarchical needs the same number of ranks on every node, here 1 to 8"; nothing where they
+  // are even.
+  [[nodiscard]] std::optional<std::string> uneven(std::string_view algorithm) const;
 };
 
 [[nodiscard]] Placement placement_of(const GroupPlace& place);
@@ -37,5 +43,38 @@ struct Placement {
 
 // "8 ranks on GPUs 0, 1, 2, 3, ..., 15", for messages to users.
 [[nodiscard]] std::string describe(std::span<const std::uint32_t> gpus);
+
+// The members of a group on one node.
+//
+// Nodes stamped from one pattern have the same devices in a row and the same links between them
+// (sim/cluster/wiring.hpp), so what goes on between members in the same places is the same but for
+// where the links begin: 16 384 nodes are asked for their ways once.
+//
+//   const NodeMembers first(place, placement.nodes[0]);
+//   const NodeMembers other(place, placement.nodes[1]);
+//   if (first.holds(loads) && first.is_like(other)) first.append_moved(loads, other, all);
+class NodeMembers {
+ public:
+  // `roles` are of one node. REQUIRES: the cluster outlives it; roles is not empty.
+  NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> roles);
+
+  // Do the members of both stand in the same places of nodes of one pattern, in the same order of
+  // roles?
+  [[nodiscard]] bool is_like(const NodeMembers& other) const;
+
+  // Do all loads stand on links within the node?
+  [[nodiscard]] bool holds(std::span<const LinkLoad> loads) const;
+
+  // Appends `loads`, which messages among these members make, as the same messages among the others
+  // make them. REQUIRES: holds(loads); `other` is like this one.
+  void append_moved(std::span<const LinkLoad> loads, const NodeMembers& other,
+                    std::vector<LinkLoad>& all) const;
+
+ private:
+  const Cluster* cluster_;
+  std::uint32_t node_ = 0;
+  std::vector<std::uint32_t> locals_;  // by role, ascending
+  bool in_order_ = true;               // roles ascend
+};
 
 }  // namespace trainyard

@@ -131,26 +131,4 @@ const CollectiveAlgorithm* find_algorithm(CollectiveOp op, std::string_view name
   return find_with_argument(op, name);
 }
 
-std::unique_ptr<CollectiveAlgorithm> CollectiveAlgorithm::with_argument(
-    std::string_view /*argument*/) const {
-  return nullptr;
-}
-
-std::uint32_t CollectiveAlgorithm::pieces(const GroupPlace& place) const {
-  return static_cast<std::uint32_t>(place.gpus.size());
-}
-
-FluidBound CollectiveAlgorithm::fluid_bound(const GroupPlace& /*place*/) const { return {}; }
-
-std::vector<DeviceId> CollectiveAlgorithm::parties(const GroupPlace& /*place*/) const { return {}; }
-
-std::uint32_t CollectiveAlgorithm::servers(const GroupPlace& /*place*/) const { return 0; }
-
-bool CollectiveAlgorithm::streams() const { return false; }
-
-TurnedMessages CollectiveAlgorithm::turned_messages(const GroupPlace& /*place*/,
-                                                    Bytes /*bytes*/) const {
-  return {};
-}
-
 }  // namespace trainyard

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/collectives/blocks.hpp"
+#include "sim/collectives/messages.hpp"
 
 namespace trainyard {
 
@@ -39,7 +39,7 @@ class Player {
     Contributions value;
     std::optional<std::string> fault;
   };
-  // What a role holds of a piece in the end, or why it cannot be told.
+  // The contributions that a role holds of a piece in the end, or why nobody can tell them.
   struct Outcome {
     Contributions value;
     std::optional<SymbolicFault> fault;
@@ -63,7 +63,7 @@ class Player {
   [[nodiscard]] bool is_member(std::uint32_t role) const {
     return role + case_.servers < case_.ranks;
   }
-  // Which of the message's pieces it is, if any.
+  // The position of the piece among the message's, if it is one of them.
   std::optional<std::uint32_t> place_in(std::uint32_t message, std::uint32_t piece) const;
   bool carries(std::uint32_t message, std::uint32_t piece) const {
     return place_in(message, piece).has_value();
@@ -72,7 +72,7 @@ class Player {
     return message < case_.names.size() ? case_.names[message] : fmt::format("message {}", message);
   }
   std::uint32_t owner(std::uint32_t piece) const { return piece / (case_.pieces / case_.ranks); }
-  // Of a piece of an all_to_all: the rank it is for.
+  // The rank that a piece of an all_to_all is for.
   std::uint32_t destination(std::uint32_t piece) const {
     const std::uint32_t of_sender = case_.pieces / case_.ranks;
     return piece % of_sender / (of_sender / case_.ranks);
@@ -152,7 +152,7 @@ bool Player::promises(std::uint32_t role, std::uint32_t piece) const {
   return case_.op != CollectiveOp::Reduce || role == 0;
 }
 
-// Empty: the operation promises nothing about it.
+// The contributions that the operation promises; empty where it promises nothing.
 Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
   if (!is_member(role)) return set;
@@ -304,7 +304,7 @@ std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
                                           const GroupPlace& place, Bytes bytes) {
   const SymbolicCase the_case{
       .op = algorithm.op(),
-      .ranks = static_cast<std::uint32_t>(place.gpus.size()),
+      .ranks = ranks_of(place),
       .pieces = algorithm.pieces(place),
       .bytes = bytes.value(),
       .parties = static_cast<std::uint32_t>(algorithm.parties(place).size()),

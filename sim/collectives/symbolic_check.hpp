@@ -1,9 +1,9 @@
 // Plays an algorithm's messages symbolically and tells whether the collective comes out right.
 //
-// What a role holds of a piece is the set of ranks whose contribution is in it. A message carries
+// A role holds of each piece a set of ranks, those whose contribution is in it. A message carries
 // what its sender holds by the messages it names in `after`, and nothing else, so a missing
-// dependency shows as a missing contribution. Run over every registered algorithm in
-// tests/sim/collectives.
+// dependency shows as a missing contribution. The tests in tests/sim/collectives run it over every
+// registered algorithm.
 //
 //   if (auto fault = symbolic_fault(algorithm, place, Bytes{1 << 20})) FAIL() << *fault;
 #pragma once
@@ -22,9 +22,9 @@ struct SymbolicCase {
   double bytes = 0.0;
   std::uint32_t parties = 0;  // switches, with the roles after the ranks'
   std::uint32_t servers = 0;  // the last of the ranks, as CollectiveAlgorithm::servers says
-  // Of an uneven all_to_all: blocks of no bytes need not arrive.
+  // The byte matrix of an uneven all_to_all: blocks of no bytes need not arrive.
   std::span<const std::int64_t> matrix = {};
-  // What the messages are called in faults; empty: "message 4".
+  // Names of the messages in faults; empty: "message 4".
   std::span<const std::string> names = {};
 };
 

@@ -9,6 +9,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/read_once.hpp"
+#include "sim/base/words.hpp"
 
 namespace trainyard::nccl {
 
@@ -24,8 +25,12 @@ constexpr std::array<std::string_view, kAlgorithms.size()> kAlgorithmKeys{
 constexpr std::array<std::string_view, kGenerations> kGenerationKeys{"volta", "ampere", "hopper",
                                                                      "blackwell"};
 constexpr std::array<std::string_view, kProtocols.size()> kProtocolKeys{"ll", "ll128", "simple"};
-constexpr std::array<std::string_view, 5> kNvlsRates{"graph", "five_sixths", "five_sixths_reduce",
-                                                     "five_sixths_gather_less_own", "efficiency"};
+constexpr Words<NvlsRate, 5> kNvlsRates{
+    {{NvlsRate::Graph, "graph"},
+     {NvlsRate::FiveSixths, "five_sixths"},
+     {NvlsRate::FiveSixthsReduce, "five_sixths_reduce"},
+     {NvlsRate::FiveSixthsGatherLessOwn, "five_sixths_gather_less_own"},
+     {NvlsRate::Efficiency, "efficiency"}}};
 
 // The numbers under a key; a problem is reported where there are not `count` (0: any number).
 std::vector<double> numbers(JsonObject& object, std::string_view key, std::size_t count) {
@@ -65,11 +70,8 @@ TuningRules rules(JsonObject object) {
   rules.ring_ll128_share_one_rank_per_node = object.number("ring_ll128_share_one_rank_per_node");
   rules.inter_steps_per_node =
       object.choice("inter_steps", {"two_per_other_node", "two_per_node"}) == "two_per_node";
-  const std::string rate =
-      object.choice("nvls_rate", std::vector<std::string>(kNvlsRates.begin(), kNvlsRates.end()));
-  const auto found = std::find(kNvlsRates.begin(), kNvlsRates.end(), rate);
-  if (found != kNvlsRates.end())
-    rules.nvls_rate = static_cast<NvlsRate>(found - kNvlsRates.begin());
+  rules.nvls_rate = value_of(kNvlsRates, object.choice("nvls_rate", all_words<kNvlsRates>()))
+                        .value_or(rules.nvls_rate);
   rules.nvls_gathers = object.boolean("nvls_gathers");
   rules.nvls_tree_levels_are_nodes =
       object.choice("nvls_tree_levels", {"log2", "nodes"}) == "nodes";

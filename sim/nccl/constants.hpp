@@ -1,4 +1,5 @@
-// What a release of NCCL has built into its tuning model, read from data/tuning_<version>.json.
+// The constants that a release of NCCL has built into its tuning model, read from
+// data/tuning_<version>.json.
 //
 //   const TuningConstants& nccl = tuning_constants("2.27.3");   // the newest not after it: 2.27
 //   nccl.step_latency_us[Wire::NvLink][Algorithm::Ring][Protocol::LL];   // 0.6
@@ -9,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/nccl/terms.hpp"
+#include "sim/nccl/options.hpp"
 
 namespace trainyard::nccl {
 
@@ -30,7 +31,7 @@ enum class NvlsRate : std::uint8_t {
 };
 
 struct TuningRules {
-  double ring_ll_share = 0.5;  // of the bus rate that LL reaches
+  double ring_ll_share = 0.5;  // LL reaches this share of the bus rate
   double ring_ll_share_gather_one_node = 0.5;
   double ring_ll128_share_one_rank_per_node = 0.92;
   bool inter_steps_per_node = false;  // all_reduce rings count 2N inter-node steps, not 2(N-1)
@@ -49,7 +50,7 @@ struct TuningConstants {
   LatencyTable base_latency_us = {};
   std::array<LatencyTable, 3> step_latency_us = {};  // by Wire
   RateTable ll_rate = {};
-  RateTable ring_ll128_cap = {};  // of a channel
+  RateTable ring_ll128_cap = {};  // for a channel
   RateTable tree_ll128_cap = {};
   RateTable tree_cap = {};
   RateTable nvls_tree_cap = {};
@@ -61,7 +62,7 @@ struct TuningConstants {
 // The newest release with data that is not after `version` ("2.27.3" -> "2.27"). Throws InputError
 // for text that is no version, for one before the first with data and for one after the last.
 [[nodiscard]] std::string data_version(const std::string& version);
-// What that release has. Throws like data_version().
+// The constants of that release. Throws like data_version().
 [[nodiscard]] TuningConstants tuning_constants(const std::string& version);
 // Releases with data, oldest first.
 [[nodiscard]] std::vector<std::string> tuning_versions();

@@ -1,5 +1,4 @@
-#include "sim/nccl/graph_search.hpp"
-
+// The search for graphs on a node (search_graphs() of communicator.hpp).
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -9,7 +8,7 @@
 #include "sim/base/json_reader.hpp"
 #include "sim/base/read_once.hpp"
 #include "sim/collectives/algorithms/ring.hpp"
-#include "sim/nccl/node_links.hpp"
+#include "sim/nccl/communicator.hpp"
 
 namespace trainyard::nccl {
 
@@ -59,7 +58,7 @@ std::vector<Order> orders(const NodeView& node, std::uint32_t first) {
   return made;
 }
 
-// What one attempt looks for.
+// The graph that one attempt looks for.
 struct Attempt {
   Pattern pattern = Pattern::Ring;
   double intra = 0.0;

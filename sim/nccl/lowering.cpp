@@ -30,10 +30,7 @@ std::vector<Chain> registered(const GroupPlace& place, CollectiveOp op, std::str
                               double bytes) {
   const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
   TY_CHECK(algorithm != nullptr, name);
-  std::vector<Chain> chains;
-  for (Phase& phase : algorithm->phases(place, Bytes{bytes}))
-    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
-  return chains;
+  return all_chains(algorithm->phases(place, Bytes{bytes}));
 }
 
 // The whole buffer over every hop but the one that closes the ring: from the root on, or up to it.
@@ -49,7 +46,7 @@ std::vector<Chain> rooted_chains(const GroupPlace& place, CollectiveOp op, doubl
       loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]),
                 bytes / static_cast<double>(rings.size()));
     }
-    if (Chain chain = loads.take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+    loads.take_into(chains);
   }
   return chains;
 }
@@ -107,12 +104,6 @@ std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, doub
                   "NCCL_ALGO=^{})",
                   to_string(choice.op), describe(place.gpus), to_string(choice.method.algorithm),
                   to_string(choice.method.algorithm)));
-}
-
-double payload(const Chain& chain) {
-  double most = 0.0;
-  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
-  return most;
 }
 
 }  // namespace

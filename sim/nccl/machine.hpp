@@ -40,41 +40,43 @@ struct MachineModel {
   std::vector<std::uint32_t> measured_on = {};  // their compute capabilities
 };
 
-// What NCCL's protocols cost on any GPU. A share is of the GPU's NVLink.
+// The costs of NCCL's protocols on any GPU. A share is of the GPU's NVLink.
 struct ProtocolModel {
   double ll128_step_us = 0.0;
-  double ll_share = 0.0;           // that all channels of LL reach
-  double ll128_share = 0.0;        // that LL128 reaches
-  double ring_share = 0.0;         // of the rate that NCCL counts on for Ring/Simple
+  double ll_share = 0.0;           // all channels of LL reach it
+  double ll128_share = 0.0;        // LL128 reaches it
+  double ring_share = 0.0;         // the part of the rate that NCCL counts on for Ring/Simple
   double own_share = 0.0;          // a ring's own block: read and written once more, not sent
   double nvls_us = 0.0;            // filling and draining the pipeline through the switch
   double nvls_round_steps = 0.0;   // Simple's steps, of each round of chunks over all channels
-  double nvls_share = 0.0;         // of the buffer
+  double nvls_share = 0.0;         // the rate of the buffer
   double exchange_ll_us = 0.0;     // all_to_all and send_recv beyond the launch, by LL
   double exchange_steps = 0.0;     // Simple's steps instead
-  double exchange_ll_share = 0.0;  // of what a GPU sends
+  double exchange_ll_share = 0.0;  // the rate of what a GPU sends
   double exchange_share = 0.0;
 };
 
-// Messages between nodes, whatever the GPU: what NCCL's proxy and the protocol add to the latency
-// of the wire.
+// The costs that NCCL's proxy and the protocol add to the latency of the wire, for each message
+// between nodes of any GPU.
 struct MessageModel {
   double ll_us = 0.0;
   double ll128_us = 0.0;
   double simple_us = 0.0;
-  double exchange_us = 0.0;      // of each remote peer of all_to_all
-  double pipeline = 0.0;         // of the square root that a tree's chunks cost
-  double nvls_tree_share = 0.0;  // of the network's time that NVLSTree does not hide
+  double exchange_us = 0.0;      // for each remote peer of all_to_all
+  double pipeline = 0.0;         // times the square root that a tree's chunks cost
+  double nvls_tree_share = 0.0;  // the part of the network's time that NVLSTree does not hide
   double nvls_pipeline = 0.0;    // as `pipeline`, where NVLSTree hides the network
-  double exchange_share = 1.0;   // of the NICs' rate in all_to_all, as measured on InfiniBand
+  double exchange_share =
+      1.0;  // the part of the NICs' rate in all_to_all, as measured on InfiniBand
 };
 
-// Between the nodes of a group.
+// The network between the nodes of a group.
 struct Network {
   double latency_us = 1.15;  // NIC to NIC
   double rate = 0.0;         // usable, of all the group's NICs of a node, GB/s
   std::uint32_t nics = 0;
-  std::optional<double> exchange_share = {};  // of that rate in all_to_all; nothing: MessageModel's
+  std::optional<double> exchange_share =
+      {};  // the part of it in all_to_all; nothing: MessageModel's
   // A message of more than rendezvous_bytes that finds no posted buffer holds up its channel.
   double rendezvous_us = 0.0;
   double rendezvous_bytes = 0.0;

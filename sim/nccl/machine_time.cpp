@@ -6,15 +6,15 @@
 //
 //   LL      launch + (s-x) ll_step + x (ll + L)              + V / min(1/(1/(c r) + 1/R), network)
 //   LL128   launch + (s-x+3) ll128_step + x (ll128 + L)      + V / min(ll128_share B, network)
-//   Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(ring_share bus rate,
-//   network)
+//   Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(ring_share b, network)
 //                                                            + S/n / (own_share B)
 //
 // V = s S/n is what each GPU sends (S for broadcast and reduce, which flow through), B the NVLink
 // of a GPU, r the rate of one channel under LL and R = ll_share B of all, L the latency of the
 // network, 3 the steps that fill and drain the buffers. The network carries V at the rate of the
-// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128. The bus rate is the
-// one that NCCL counts on, more where NVLink carries more than it counts, at most what it carries.
+// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128. The bus rate b is
+// the one that NCCL counts on, more where NVLink carries more than it counts, at most what it
+// carries.
 //
 // Where messages meet in pairs (libfabric's rendezvous on Slingshot, sockets), one that no buffer
 // was posted for holds up its channel: NCCL posts 8 (NCCL_STEPS; 4 under Simple, whose messages
@@ -40,13 +40,13 @@
 #include <limits>
 
 #include "sim/nccl/machine.hpp"
-#include "sim/nccl/tuning_parts.hpp"
+#include "sim/nccl/tuning.hpp"
 
 namespace trainyard::nccl {
 
 namespace {
 
-constexpr double kBytesPerUs = 1000.0;  // of 1 GB/s
+constexpr double kBytesPerUs = 1000.0;  // at 1 GB/s
 constexpr double kFillSteps = 3.0;
 constexpr double kRoundHeads = 8.0;  // 4 to 72 GPUs take as long as 8
 constexpr double kKibi = 1024.0;
@@ -105,7 +105,7 @@ double message_us(const Machine& machine, Protocol protocol) {
   return once + machine.network.latency_us;
 }
 
-// What a GPU sends to the next one over NVLink, GB/s of user bytes.
+// The rate at which a GPU sends to the next one over NVLink, GB/s of user bytes.
 double inside_rate(const Machine& machine, const Communicator& communicator, const Choice& choice,
                    double bus) {
   const ProtocolModel& protocols = machine.protocols;
@@ -118,7 +118,7 @@ double inside_rate(const Machine& machine, const Communicator& communicator, con
   return std::min(bus * std::max(1.0, communicator.node.nvlink_share), link) * protocols.ring_share;
 }
 
-// What a ring sends, where the slowest hop sets the pace.
+// The rate of a ring, where the slowest hop sets the pace.
 double hop_rate(const Machine& machine, const Communicator& communicator, const Choice& choice) {
   const bool simple = choice.method.protocol == Protocol::Simple;
   const double bus = simple ? bus_rate(communicator, choice.op, choice.method) : 0.0;
@@ -127,7 +127,7 @@ double hop_rate(const Machine& machine, const Communicator& communicator, const 
                       wire_efficiency(choice.method.protocol));
 }
 
-// What a ring's messages between nodes take at the least, `bytes` a hop on all channels together.
+// The least time that a ring's messages between nodes take, `bytes` a hop on all channels together.
 double rendezvous_us(const Machine& machine, const Choice& choice, double hops, double bytes) {
   const Network& network = machine.network;
   if (network.rendezvous_us <= 0.0) return 0.0;
@@ -179,7 +179,7 @@ double levels_of(const Communicator& communicator) {
   return static_cast<double>(std::bit_width(communicator.nodes)) - 1.0;
 }
 
-// What a tree over the nodes sends from a node.
+// The time in which a node sends what a tree over the nodes asks of it.
 double tree_network_us(const Machine& machine, const Communicator& communicator, double channels,
                        Protocol protocol, double bytes) {
   if (communicator.nodes == 1) return 0.0;

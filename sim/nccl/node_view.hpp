@@ -1,8 +1,12 @@
-// A server as NCCL sees it: the GPUs of one communicator on it, what joins them, and its NICs.
-// Rates in GB/s (1e9 bytes/s), one direction.
+// A server as NCCL sees it: the GPUs of one communicator on it, what joins them, and its NICs; and
+// what is left of its wires while channels are placed on them. Rates are in GB/s (1e9 bytes/s) of
+// one direction.
 //
 //   NodeView h100{.sm = 90, .nvlink = 370.8, .pcie = 48.0};
-//   h100.gpus.assign(8, {});  h100.nics.assign(8, {.rate = 50.0});   // switches: see with_nics()
+//   h100.gpus.assign(8, {});  h100.nics.assign(8, {.rate = 50.0});   // or: see switched_node()
+//   NodeLinks links(h100);
+//   if (links.take({{&links.to_gpu(0, 1), 40.0}})) ...   // all or nothing
+//   links.free_all();                                    // for the next attempt
 #pragma once
 
 #include <array>
@@ -14,7 +18,7 @@
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
-#include "sim/nccl/terms.hpp"
+#include "sim/nccl/options.hpp"
 
 namespace trainyard::nccl {
 
@@ -24,7 +28,7 @@ struct NodeGpu {
 };
 
 struct NodeNic {
-  double rate = 50.0;       // of the wire, as its speed in Mb/s / 8000
+  double rate = 50.0;       // the wire's, as its speed in Mb/s / 8000
   double latency_us = 0.0;  // as its driver tells
   std::uint32_t pcie_switch = 0;
   std::uint32_t socket = 0;
@@ -35,10 +39,10 @@ struct NodeView {
   std::uint32_t sm = 90;  // compute capability times 10
   CpuVendor cpu = CpuVendor::Intel;
   ScaleUp scale_up = ScaleUp::NvSwitch;
-  double nvlink = 0.0;        // of a GPU to the switch, or to one peer of a mesh, as counted
+  double nvlink = 0.0;        // from a GPU to the switch, or to one peer of a mesh, as counted
   double nvlink_wire = 0.0;   // one of the links bundled in it
-  double nvlink_share = 1.0;  // what they carry, as a part of what NCCL counts
-  double pcie = 0.0;          // of a GPU, a NIC and a switch
+  double nvlink_share = 1.0;  // the part of the counted rate that they carry
+  double pcie = 0.0;          // for a GPU, a NIC and a switch
   double socket = 0.0;        // CPU to CPU
   bool nics_by_chip_to_chip = false;  // Grace: GPUs reach the host's NICs over C2C
   std::vector<NodeGpu> gpus = {};
@@ -49,7 +53,7 @@ struct NodeView {
 inline constexpr std::array<std::pair<CpuVendor, std::string_view>, 3> kCpuVendors{
     {{CpuVendor::Intel, "intel"}, {CpuVendor::Amd, "amd"}, {CpuVendor::Arm, "arm"}}};
 
-// What a node view needs beyond the cluster's wires.
+// The facts that a node view needs beyond the cluster's wires.
 struct HostFacts {
   std::uint32_t sm = 0;
   CpuVendor cpu = CpuVendor::Intel;
@@ -88,5 +92,77 @@ struct SwitchedNode {
   std::uint32_t per_switch = 1;
 };
 [[nodiscard]] NodeView switched_node(const SwitchedNode& shape);
+
+struct NodePath {
+  PathType type = PathType::None;
+  double rate = 0.0;                 // its slowest wire has this when nothing is taken
+  std::vector<std::uint32_t> wires;  // directed; indices of NodeLinks
+};
+
+// A rate on every wire of a path.
+struct Demand {
+  const NodePath* path = nullptr;
+  double rate = 0.0;
+};
+
+// Every channel takes its rate from each directed wire on its way.
+class NodeLinks {
+ public:
+  explicit NodeLinks(const NodeView& node);
+
+  // Paths are worked out once; references hold as long as this does.
+  [[nodiscard]] const NodePath& to_gpu(std::uint32_t from, std::uint32_t to) const;
+  // The nearer of the way over PCIe and the way through the GPU beside the NIC (PXN).
+  [[nodiscard]] const NodePath& to_nic(std::uint32_t gpu, std::uint32_t nic) const;
+  // NCCL receives without detour.
+  [[nodiscard]] const NodePath& from_nic(std::uint32_t nic, std::uint32_t gpu) const;
+  [[nodiscard]] const NodePath& to_switch(std::uint32_t gpu) const;  // NVSwitch
+  [[nodiscard]] const NodePath& from_switch(std::uint32_t gpu) const;
+
+  // The GPU next to a NIC, dealt in turn where several are equally near.
+  [[nodiscard]] std::uint32_t gpu_beside(std::uint32_t nic) const { return beside_[nic]; }
+
+  // Best single path of any GPU to another one, or to a NIC where there are NICs.
+  [[nodiscard]] double best_rate() const;
+  // Sum of a GPU's NVLinks, or its PCIe rate where that is more.
+  [[nodiscard]] double total_rate() const;
+
+  // Takes all demands, or nothing where a wire has too little left.
+  bool take(const std::vector<Demand>& demands);
+  // As if nothing had been taken.
+  void free_all() { left_ = rate_; }
+
+ private:
+  void number_wires();
+  void find_paths();
+  [[nodiscard]] NodePath between_gpus(std::uint32_t from, std::uint32_t to) const;
+  [[nodiscard]] NodePath way_out(std::uint32_t gpu, std::uint32_t nic) const;
+  [[nodiscard]] NodePath way_back(std::uint32_t nic, std::uint32_t gpu) const;
+  [[nodiscard]] std::uint32_t nearest_gpu(std::uint32_t nic) const;
+  [[nodiscard]] NodePath path(PathType type, std::vector<std::uint32_t> wires) const;
+  [[nodiscard]] NodePath over_pcie(std::uint32_t gpu, std::uint32_t nic) const;
+  // Wires between two PCIe switches, over CPUs where they differ; appended.
+  void climb(std::vector<std::uint32_t>& wires, const NodeGpu& from, const NodeGpu& to) const;
+  [[nodiscard]] PathType host_type(const NodeGpu& from, const NodeGpu& to) const;
+
+  NodeView node_;
+  std::vector<double> rate_;  // by wire
+  std::vector<double> left_;
+  std::vector<std::pair<std::uint32_t, double>> taken_;  // by the demands looked at
+  std::vector<std::uint32_t> beside_;                    // by NIC
+  std::vector<NodePath> peers_;                          // by GPU and GPU
+  std::vector<NodePath> out_;                            // by GPU and NIC, directly
+  std::vector<NodePath> to_nic_;                         // by GPU and NIC
+  std::vector<NodePath> from_nic_;                       // by GPU and NIC
+  std::vector<NodePath> switch_ways_;                    // to it and from it, by GPU
+  // First wire of each kind; pairs are (up, down) or (out, in).
+  std::uint32_t nvlink_ = 0;
+  std::uint32_t gpu_pcie_ = 0;
+  std::uint32_t nic_pcie_ = 0;
+  std::uint32_t port_ = 0;
+  std::uint32_t switch_ = 0;
+  std::uint32_t socket_ = 0;
+  std::uint32_t sockets_ = 0;  // CPUs
+};
 
 }  // namespace trainyard::nccl

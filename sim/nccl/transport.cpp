@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "sim/base/error.hpp"
+#include "sim/collectives/loads.hpp"
 #include "sim/collectives/placement.hpp"
 
 namespace trainyard::nccl {
@@ -16,18 +16,11 @@ bool is_tuned(CollectiveOp op) {
   return op != CollectiveOp::AllToAll && op != CollectiveOp::SendRecv;
 }
 
-// Of phases that share the fabric with no other call.
+// The time of phases that share the fabric with no other call.
 Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
   Seconds total;
-  for (const Phase& phase : phases) {
-    std::map<LinkId, double> bytes;
-    for (const Chain& chain : phase.chains)
-      for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
-    double longest = 0.0;
-    for (const auto& [link, carried] : bytes)
-      longest = std::max(longest, carried / cluster.link(link).capacity.value());
-    total = total + phase.latency + Seconds{longest};
-  }
+  for (const Phase& phase : phases)
+    total = total + phase.latency + links_need(cluster, phase.chains);
   return total;
 }
 
@@ -140,8 +133,7 @@ std::vector<Phase> NcclTransport::exchange(const Call& call,
   Phase& phase = phases.front();
   phase.latency = Seconds{price.latency_us * 1e-6};
   double busiest = 0.0;
-  for (const Chain& chain : phase.chains)
-    for (const LinkLoad& load : chain.loads) busiest = std::max(busiest, load.bytes);
+  for (const Chain& chain : phase.chains) busiest = std::max(busiest, payload(chain));
   for (Chain& chain : phase.chains)
     chain.rate_cap_bytes_per_s = busiest / (price.transfer_us(bytes) * 1e-6);
   return phases;

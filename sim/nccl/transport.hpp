@@ -35,15 +35,15 @@ inline constexpr std::string_view kNcclName = "nccl";
 [[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice,
                                                             bool crosses_nodes);
 
-// This GPU (or one with the same compute capability), another of its generation, or nobody's:
-// NCCL's own tuning model, or what stands in for NCCL.
+// Times come from measurements of this GPU (or one with the same compute capability), of another of
+// its generation, or of no GPU: NCCL's own tuning model, or what stands in for NCCL.
 enum class PricedBy : std::uint8_t { ThisGpu, ItsGeneration, NoGpu };
 
 class NcclTransport final : public Transport {
  public:
   NcclTransport(const Cluster& cluster, Options options);
   ~NcclTransport() override = default;
-  // What it knows of groups is told by address.
+  // It keeps what it knows of groups by their communicators' addresses.
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
   NcclTransport(NcclTransport&&) = default;
@@ -55,7 +55,7 @@ class NcclTransport final : public Transport {
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
-  // What NCCL chooses, with the time it takes as its prediction; nothing for a group of one,
+  // NCCL's choice, with the time it takes as its prediction; nothing for a group of one,
   // another algorithm, and for send_recv and all_to_all, which it does not tune.
   [[nodiscard]] std::optional<Choice> choice(const Call& call,
                                              std::span<const std::uint32_t> gpus) const;
@@ -70,10 +70,10 @@ class NcclTransport final : public Transport {
   [[nodiscard]] std::string stepwise_name(const Call& call,
                                           std::span<const std::uint32_t> gpus) const;
 
-  // What NCCL's data know of the cluster's GPUs and host; nothing for other GPUs.
+  // The facts in NCCL's data about the cluster's GPUs and host; nothing for other GPUs.
   [[nodiscard]] const std::optional<HostFacts>& host() const { return host_; }
 
-  // Whose measurements tell the times of what NCCL chooses.
+  // The origin of the measurements that price NCCL's choices.
   [[nodiscard]] PricedBy priced_by() const;
 
   // The communicator of a group of two or more.
@@ -86,13 +86,13 @@ class NcclTransport final : public Transport {
   // By shape, operation, bytes, whether it is of 8-bit floats, and the network's latency.
   using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool, double>;
 
-  // Is it NCCL's, of a group that has something to say?
+  // Does NCCL choose for the call? It does not for other algorithms and groups of one.
   [[nodiscard]] bool chooses(const Call& call, std::span<const std::uint32_t> gpus) const;
   // The call by the registered algorithm that stands in for NCCL.
   [[nodiscard]] Call stand_in(const Call& call, std::span<const std::uint32_t> gpus) const;
 
-  // What the group's time is made of, until another's is asked for; nothing where NCCL's own model
-  // tells it.
+  // The machine model of the group, valid until another group's is asked for; nothing where NCCL's
+  // own model tells the time.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
   // The registry's direct exchange at the machine's pace.
@@ -108,7 +108,7 @@ class NcclTransport final : public Transport {
     const Communicator* communicator = nullptr;
     std::optional<Machine> machine = {};
   };
-  std::optional<Machine> machine_;  // of any group, without its network
+  std::optional<Machine> machine_;  // for any group, without its network
   mutable LastGroup last_;
   CollectiveTransport others_;
   mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator

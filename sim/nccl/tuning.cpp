@@ -1,18 +1,364 @@
+// NCCL's tuning model asks three questions of every method (ncclTopoTuneModel): is it offered, at
+// what rate, with what latency. Then it takes the quickest.
 #include "sim/nccl/tuning.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "sim/base/error.hpp"
-#include "sim/nccl/tuning_parts.hpp"
 
 namespace trainyard::nccl {
 
 namespace {
 
-constexpr double kRingPlateau = 1.4;  // of a Simple ring's latency between nodes
+bool is_gather(CollectiveOp op) {
+  return op == CollectiveOp::AllGather || op == CollectiveOp::ReduceScatter;
+}
+
+constexpr double kGatherRanksMost = 32.0;  // on a node, for NVLS other than all_reduce
+
+bool nvls_offered(const Communicator& communicator, CollectiveOp op) {
+  if (!communicator.graphs.nvls || !communicator.options.nvls) return false;
+  if (communicator.graphs.nvls->channels < 2) return false;
+  if (communicator.nodes > 1 && !communicator.options.collnet) return false;
+  if (op == CollectiveOp::AllReduce) return true;
+  return is_gather(op) && communicator.constants.rules.nvls_gathers &&
+         communicator.ranks_per_node() <= kGatherRanksMost;
+}
+
+bool algorithm_offered(const Communicator& communicator, CollectiveOp op, Algorithm algorithm) {
+  const bool all_reduce = op == CollectiveOp::AllReduce;
+  const bool switches_reduce = communicator.options.collnet && communicator.nodes > 1;
+  switch (algorithm) {
+    case Algorithm::Ring:
+      return op != CollectiveOp::AllToAll && op != CollectiveOp::SendRecv;
+    case Algorithm::Tree:
+      return all_reduce;
+    case Algorithm::CollNetChain:
+      return all_reduce && switches_reduce;
+    case Algorithm::CollNetDirect:
+      return (all_reduce || is_gather(op)) && switches_reduce && communicator.graphs.nvls;
+    case Algorithm::Nvls:
+      return nvls_offered(communicator, op);
+    case Algorithm::NvlsTree:
+      return all_reduce && communicator.nodes > 1 && communicator.options.nvls &&
+             communicator.graphs.nvls && communicator.graphs.nvls->channels >= 2;
+    case Algorithm::Pat:
+      return is_gather(op) && communicator.constants.rules.pat &&
+             communicator.nodes == communicator.ranks && communicator.node.sm >= 60;
+  }
+  return false;
+}
+
+// LL128 relies on 128-byte stores that arrive whole, which holds over NVLink and nearby NICs.
+bool ll128_by_default(const Communicator& communicator, Algorithm algorithm) {
+  const ChannelGraph& graph =
+      algorithm == Algorithm::Tree ? communicator.graphs.tree : communicator.graphs.ring;
+  const PathType farthest = communicator.node.sm >= 90 ? PathType::NicByPeer : PathType::Switches;
+  return graph.type_inter <= farthest && graph.type_intra <= PathType::NvLinkByPeer &&
+         communicator.node.sm >= 70 &&
+         communicator.node.sm <= communicator.constants.rules.ll128_newest_sm;
+}
+
+// By the operation, the hardware, the release and the options.
+bool is_offered(const Communicator& communicator, CollectiveOp op, const Method& method) {
+  const auto row = static_cast<std::size_t>(op);
+  const auto algorithm = static_cast<std::size_t>(method.algorithm);
+  if (!communicator.options.algorithms[row][algorithm]) return false;
+  if (!algorithm_offered(communicator, op, method.algorithm)) return false;
+  const bool simple = method.protocol == Protocol::Simple;
+  if (method.algorithm != Algorithm::Ring && method.algorithm != Algorithm::Tree && !simple)
+    return false;
+  switch (communicator.options.protocols[row][static_cast<std::size_t>(method.protocol)]) {
+    case Allowed::No:
+      return false;
+    case Allowed::Yes:
+      return true;
+    case Allowed::ByDefault:
+      return method.protocol != Protocol::LL128 || ll128_by_default(communicator, method.algorithm);
+  }
+  return false;
+}
+
+// Rates, GB/s.
+
+constexpr double kTreeShare = 0.92;
+constexpr double kRingLl128Share = 0.92;
+constexpr double kTreeLlShare = 3.8;  // a tree of LL reaches the 3.8th part
+constexpr double kSimpleTreeShare = 0.85;
+constexpr double kPatShare = 0.75;
+constexpr double kFiveSixths = 5.0 / 6.0;
+
+struct Facts {
+  const Communicator& communicator;
+  std::size_t generation;
+  std::size_t column;  // one node, two, more
+  double nodes;
+  double local;  // ranks of a node
+
+  explicit Facts(const Communicator& of)
+      : communicator(of),
+        generation(static_cast<std::size_t>(generation_of(of.node.sm))),
+        column(std::min(of.nodes, 3U) - 1),
+        nodes(of.nodes),
+        local(of.ranks_per_node()) {}
+  double cap(const RateTable& table) const { return table[generation][column]; }
+};
+
+double graph_rate(const Facts& facts, const ChannelGraph& graph) {
+  return facts.communicator.nodes <= 2 ? graph.intra : graph.inter;
+}
+
+// The graph's channels, or as many of them as NCCL_MAX_NCHANNELS leaves.
+double ring_channels(const Facts& facts, const ChannelGraph& graph) {
+  return graph.channels * facts.communicator.channel_share;
+}
+
+// The rate of LL depends on the GPU within a node and on the CPU across (the same table, its first
+// two rows).
+double ll_rate(const Facts& facts) {
+  const bool amd = facts.communicator.node.cpu == CpuVendor::Amd;
+  const std::size_t row = facts.column == 0 ? facts.generation : (amd ? 1U : 0U);
+  return facts.communicator.constants.ll_rate[row][facts.column];
+}
+
+double ring_rate(const Facts& facts, CollectiveOp op, Protocol protocol) {
+  const ChannelGraph& graph = facts.communicator.graphs.ring;
+  const TuningConstants& constants = facts.communicator.constants;
+  const double channels = ring_channels(facts, graph);
+  const double plain = channels * graph_rate(facts, graph);
+  if (protocol == Protocol::LL) {
+    const bool reduces = op == CollectiveOp::AllReduce || op == CollectiveOp::Reduce;
+    const bool gather_one_node = facts.column == 0 && !reduces;
+    const double share = gather_one_node ? constants.rules.ring_ll_share_gather_one_node
+                                         : constants.rules.ring_ll_share;
+    return std::min(ll_rate(facts), plain * share);
+  }
+  if (protocol == Protocol::Simple) return plain;
+  const double share =
+      facts.local < 2.0 ? constants.rules.ring_ll128_share_one_rank_per_node : kRingLl128Share;
+  return std::min(plain * share, channels * facts.cap(constants.ring_ll128_cap));
+}
+
+double tree_rate(const Facts& facts, Protocol protocol) {
+  const ChannelGraph& graph = facts.communicator.graphs.tree;
+  const TuningConstants& constants = facts.communicator.constants;
+  const double channels = ring_channels(facts, graph);
+  double rate =
+      channels * std::min(graph_rate(facts, graph) * kTreeShare, facts.cap(constants.tree_cap));
+  if (protocol == Protocol::LL) rate = std::min(rate / kTreeLlShare, ll_rate(facts));
+  if (protocol == Protocol::LL128) {
+    const double share = facts.column == 0 ? 7.0 / 9.0 : 120.0 / 128.0;
+    rate = std::min(rate * share, channels * facts.cap(constants.tree_ll128_cap));
+  }
+  return graph.simple_tree ? rate * kSimpleTreeShare : rate;
+}
+
+double pat_rate(const Facts& facts) {
+  const ChannelGraph& graph = facts.communicator.graphs.tree;
+  return ring_channels(facts, graph) * graph_rate(facts, graph) * kPatShare;
+}
+
+// From 2.28 on: all_reduce goes both ways at once, a gather does not send a rank its own part.
+double nvls_rate_by_efficiency(const Facts& facts, CollectiveOp op, bool tree) {
+  const ChannelGraph& graph = *facts.communicator.graphs.nvls;
+  const TuningConstants& constants = facts.communicator.constants;
+  const double heads = graph.channels;
+  double intra = graph.intra * constants.nvls_efficiency[facts.generation] * (heads - 1.0) / heads;
+  intra *= op == CollectiveOp::AllReduce ? 2.0 : (facts.local - 1.0) / facts.local;
+  const double inter = graph.inter * (tree && facts.column < 2 ? 2.0 : 1.0);
+  const double cap =
+      tree ? facts.cap(constants.nvls_tree_cap) : std::numeric_limits<double>::infinity();
+  return heads * std::min({intra, inter, cap});
+}
+
+// Before: the graph's rate as it is; the ratio that follows is 5/6.
+double nvls_rate_before(const Facts& facts, CollectiveOp op, bool tree) {
+  const ChannelGraph& graph = *facts.communicator.graphs.nvls;
+  const NvlsRate rule = facts.communicator.constants.rules.nvls_rate;
+  if (rule == NvlsRate::Graph) return graph.channels * graph_rate(facts, graph);
+  if (tree)
+    return graph.channels *
+           std::min(graph.intra, facts.column < 2 ? graph.inter : graph.inter / 2.0);
+  if (rule == NvlsRate::FiveSixthsGatherLessOwn && is_gather(op))
+    return graph.channels *
+           std::min(graph.intra * (facts.local - 1.0) / facts.local, 0.9 * graph.inter);
+  return graph.channels * std::min(graph.intra, graph.inter);
+}
+
+double nvls_rate(const Facts& facts, CollectiveOp op, bool tree) {
+  const double rate = facts.communicator.constants.rules.nvls_rate == NvlsRate::Efficiency
+                          ? nvls_rate_by_efficiency(facts, op, tree)
+                          : nvls_rate_before(facts, op, tree);
+  return rate * facts.communicator.nvls_channel_share;
+}
+
+// The switches of the network reduce. Works at full speed only where every GPU has a NIC.
+double collnet_direct_rate(const Facts& facts, CollectiveOp op) {
+  const ChannelGraph& graph = *facts.communicator.graphs.nvls;
+  if (is_gather(op)) return facts.local * std::min(graph.intra, 0.9 * graph.inter);
+  const double gpus_per_head = facts.local / graph.channels;
+  const double slowdown = gpus_per_head - (gpus_per_head - 1.0) / 2.0;
+  const double rate = graph.channels * graph.intra / slowdown;
+  return facts.communicator.node.sm >= 90 ? rate * 0.85 : rate;
+}
+
+}  // namespace
+
+double ring_steps(CollectiveOp op, std::uint32_t ranks) {
+  if (op == CollectiveOp::AllReduce) return 2.0 * (ranks - 1.0);
+  return is_gather(op) ? ranks - 1.0 : ranks;
+}
+
+double bus_rate(const Communicator& communicator, CollectiveOp op, const Method& method) {
+  const Facts facts(communicator);
+  switch (method.algorithm) {
+    case Algorithm::Ring:
+      return ring_rate(facts, op, method.protocol);
+    case Algorithm::Tree:
+      return tree_rate(facts, method.protocol);
+    case Algorithm::CollNetDirect:
+      return collnet_direct_rate(facts, op);
+    case Algorithm::CollNetChain:
+      return ring_channels(facts, communicator.graphs.tree) * communicator.graphs.tree.intra;
+    case Algorithm::Nvls:
+      return nvls_rate(facts, op, false);
+    case Algorithm::NvlsTree:
+      return nvls_rate(facts, op, true);
+    case Algorithm::Pat:
+      return pat_rate(facts);
+  }
+  return 0.0;
+}
+
+namespace {
+
+// Buffer bytes per byte on the bus: n / steps for rings and NVLS, 1/2 for trees.
+double rate_ratio(const Communicator& communicator, CollectiveOp op, Algorithm algorithm) {
+  const double of_ring = communicator.ranks / ring_steps(op, communicator.ranks);
+  if (algorithm == Algorithm::Ring) return of_ring;
+  const NvlsRate rule = communicator.constants.rules.nvls_rate;
+  const bool nvls = algorithm == Algorithm::Nvls || algorithm == Algorithm::NvlsTree;
+  if (is_gather(op)) return nvls && rule == NvlsRate::FiveSixths ? kFiveSixths : 1.0;
+  if (!nvls) return 0.5;
+  if (rule == NvlsRate::Efficiency) return of_ring;
+  const double nodes = communicator.nodes;
+  const bool tree_by_nodes = rule == NvlsRate::Graph && algorithm == Algorithm::NvlsTree;
+  return tree_by_nodes ? 0.7 * nodes / (2.0 * (nodes - 1.0)) : kFiveSixths;
+}
+
+// Latencies, microseconds.
+
+constexpr double kFanOut = 0.4;  // a head's further GPUs, one after the other
+constexpr double kPatPerRank = 2.8;
+constexpr double kPatNetwork = 3.5;  // PAT's steps overlap: the 3.5th part of the network's latency
+
+struct Steps {
+  double base = 0.0;
+  double intra = 0.0;
+  double inter = 0.0;
+  double local = 1.0;   // ranks of a node
+  double levels = 0.0;  // floor(log2 N)
+};
+
+const ChannelGraph& graph_of(const Communicator& communicator, Algorithm algorithm) {
+  if (algorithm == Algorithm::Ring) return communicator.graphs.ring;
+  const bool nvls = algorithm == Algorithm::Nvls || algorithm == Algorithm::NvlsTree ||
+                    algorithm == Algorithm::CollNetDirect;
+  return nvls && communicator.graphs.nvls ? *communicator.graphs.nvls : communicator.graphs.tree;
+}
+
+Wire intra_wire(const ChannelGraph& graph) {
+  return graph.type_intra <= PathType::NvLink ? Wire::NvLink : Wire::Pcie;
+}
+
+double step(const Communicator& communicator, Wire wire, Algorithm algorithm, Protocol protocol) {
+  return communicator.constants.step_latency_us[static_cast<std::size_t>(
+      wire)][static_cast<std::size_t>(algorithm)][static_cast<std::size_t>(protocol)];
+}
+
+Steps steps_of(const Communicator& communicator, const Method& method) {
+  const ChannelGraph& graph = graph_of(communicator, method.algorithm);
+  const double local = communicator.ranks_per_node();
+  const bool lone = local == 1.0 && communicator.constants.rules.lone_rank_takes_tree_latency;
+  Steps steps;
+  steps.base = communicator.constants.base_latency_us[static_cast<std::size_t>(method.algorithm)]
+                                                     [static_cast<std::size_t>(method.protocol)];
+  steps.intra = step(communicator, intra_wire(graph), method.algorithm, method.protocol);
+  steps.inter =
+      step(communicator, Wire::Network, lone ? Algorithm::Tree : method.algorithm, method.protocol);
+  // Simple flushes what the NIC wrote into the GPU: once more the network's latency.
+  steps.inter += graph.net_latency_us * (method.protocol == Protocol::Simple ? 2.0 : 1.0);
+  steps.local = std::floor(local);
+  steps.levels = static_cast<double>(std::bit_width(communicator.nodes)) - 1.0;
+  return steps;
+}
+
+// A proxy on the CPU posts every network message.
+double post_overhead(const Communicator& communicator, Protocol protocol) {
+  if (communicator.nodes == 1) return 0.0;
+  const double once = communicator.node.cpu == CpuVendor::Amd ? 2.0 : 1.0;
+  return protocol == Protocol::Simple ? 3.0 * once : once;
+}
+
+// Chunks flow from the root on; where channels differ NCCL charges every rank.
+double rooted_ring_latency(const Communicator& communicator, const Method& method, double base) {
+  const Wire wire = communicator.nodes == 1 ? intra_wire(communicator.graphs.ring) : Wire::Network;
+  if (communicator.graphs.ring.same_channels)
+    return base + step(communicator, wire, Algorithm::Ring, method.protocol);
+  const Algorithm like = method.protocol == Protocol::Simple ? Algorithm::Tree : Algorithm::Ring;
+  return base + communicator.ranks * step(communicator, wire, like, method.protocol);
+}
+
+double ring_latency_us(const Communicator& communicator, CollectiveOp op, const Method& method,
+                       const Steps& steps) {
+  if (op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce)
+    return rooted_ring_latency(communicator, method, steps.base);
+  const double nodes = communicator.nodes;
+  const bool all_reduce = op == CollectiveOp::AllReduce;
+  double crossing = 0.0;
+  if (communicator.nodes > 1) crossing = all_reduce ? 2.0 * (nodes - 1.0) : nodes - 1.0;
+  if (communicator.nodes > 1 && all_reduce && communicator.constants.rules.inter_steps_per_node)
+    crossing = 2.0 * nodes;
+  const double intra = std::max(steps.intra, post_overhead(communicator, method.protocol));
+  return steps.base + (ring_steps(op, communicator.ranks) - crossing) * intra +
+         crossing * steps.inter;
+}
+
+// Microseconds without any byte.
+double latency_us(const Communicator& communicator, CollectiveOp op, const Method& method) {
+  const Steps steps = steps_of(communicator, method);
+  const bool alone = communicator.nodes == 1;
+  const double peers = steps.local - 1.0;
+  switch (method.algorithm) {
+    case Algorithm::Ring:
+      return ring_latency_us(communicator, op, method, steps);
+    case Algorithm::Tree:
+      return steps.base + 2.0 * (peers * steps.intra + steps.levels * steps.inter);
+    case Algorithm::CollNetDirect:
+      return steps.base + 2.0 * (std::min(1.0, peers) * steps.intra + peers * kFanOut) +
+             steps.inter;
+    case Algorithm::CollNetChain:
+      return steps.base + 2.0 * peers * steps.intra + steps.inter;
+    case Algorithm::Nvls:
+      return steps.base + steps.intra + (alone ? 0.0 : steps.inter);
+    case Algorithm::NvlsTree: {
+      const bool by_nodes = communicator.constants.rules.nvls_tree_levels_are_nodes;
+      const double levels = by_nodes ? communicator.nodes - 1.0 : steps.levels;
+      return steps.base + steps.intra + 2.0 * levels * steps.inter;
+    }
+    case Algorithm::Pat:
+      return steps.base + steps.levels * steps.inter / kPatNetwork +
+             communicator.ranks * kPatPerRank;
+  }
+  return 0.0;
+}
+
+constexpr double kRingPlateau = 1.4;  // times a Simple ring's latency between nodes
 constexpr double kRingPlateauVolta = 1.9;
 constexpr double kPlateauBytes = 64.0;  // per channel and rank
 constexpr double kLongRing = 1024.0;    // NCCL's factor against rings of 8-bit floats

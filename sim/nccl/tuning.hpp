@@ -8,9 +8,9 @@
 // us + S / 205.714 GB/s. Source: NVIDIA/nccl v2.30.7, src/graph/tuning.cc (and earlier releases, as
 // data/*.json say); tests/sim/nccl/tuning_test.cpp.
 //
-//   const Estimate ring = *estimate(comm, CollectiveOp::AllReduce, {Algorithm::Ring,
-//   Protocol::LL}); const Choice choice = choose(comm, {.op = CollectiveOp::AllReduce, .bytes = 1
-//   << 20});
+//   const Method ring_ll{Algorithm::Ring, Protocol::LL};
+//   const Estimate ring = *estimate(comm, CollectiveOp::AllReduce, ring_ll);
+//   const Choice choice = choose(comm, {.op = CollectiveOp::AllReduce, .bytes = 1 << 20});
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct Method {
   bool operator==(const Method&) const = default;
 };
 
-// What does not depend on the size.
+// The part of a prediction that does not depend on the size.
 struct Estimate {
   double latency_us = 0.0;
   double bus_rate = 0.0;        // GB/s
@@ -72,5 +72,12 @@ struct Choice {
 
 // "NVLS/Simple, 16 channels".
 [[nodiscard]] std::string to_text(const Choice& choice);
+
+// GB/s on the busiest wire of a GPU, as NCCL counts it. REQUIRES: offered.
+[[nodiscard]] double bus_rate(const Communicator& communicator, CollectiveOp op,
+                              const Method& method);
+
+// Steps of a ring: 2(n-1) all_reduce, n-1 all_gather and reduce_scatter, n the others.
+[[nodiscard]] double ring_steps(CollectiveOp op, std::uint32_t ranks);
 
 }  // namespace trainyard::nccl

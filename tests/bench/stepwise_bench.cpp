@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "played_ring.hpp"
+#include "engine_run.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,3 +1,24 @@
+// all_to_all without levels: every block straight to where it belongs, all at once or in rounds.
+//
+// "pairwise": in round k every rank sends a block to the rank k further on.
+//
+//   T = (n-1)(alpha + S/(nB)), S all that one rank sends, its own block included
+//
+// Uneven blocks: a round ends with its largest one, so T = sum over rounds of (alpha + largest/B).
+// Message by message no round waits for the one before, so that is an upper bound of the stepwise
+// time, and what the busiest member sends or receives a lower one.
+//
+// "direct": all at once, as NCCL groups its sends: the messages of a sender share its port. Between
+// nodes each leaves through the NIC of the local GPU that has the receiver's index (NCCL's PXN), so
+// that the fabric is crossed on one rail.
+//
+//   T = alpha + (n-1)/n S/B
+//
+// Uneven blocks: each sender is one flow over all its links, so T is at least alpha + the largest
+// sum of what one port sends or receives / B.
+//
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 9 430.240960 us and 9 400.240960 us
+// (tests/sim/collectives/exchange_test.cpp).
 #include "sim/collectives/algorithms/all_to_all.hpp"
 
 #include <algorithm>
@@ -14,8 +35,7 @@ void AllToAllRounds::add(const BlockMessage& message) {
                        .step = step,
                        .channel = channel,
                        .piece_begin = piece,
-                       .piece_end = piece + 1,
-                       .after = {}});
+                       .piece_end = piece + 1});
 }
 
 Message carrying(const Blocks& blocks, Message message, std::span<const std::uint32_t> sources,
@@ -35,6 +55,59 @@ std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
                                         const std::vector<Message>& messages, ChainOf chain_of) {
   if (!messages.empty()) return phases_by_step(place, messages, chain_of);
   return {{.latency = place.cluster.facts().latency.launch, .chains = {}}};
+}
+
+namespace {
+
+class FlatAllToAll final : public CollectiveAlgorithm {
+ public:
+  explicit FlatAllToAll(bool in_rounds) : in_rounds_(in_rounds) {}
+  std::string_view name() const override { return in_rounds_ ? "pairwise" : "direct"; }
+  CollectiveOp op() const override { return CollectiveOp::AllToAll; }
+  bool is_plain() const override { return in_rounds_; }
+  std::string_view summary() const override {
+    return in_rounds_ ? "one partner per round, n-1 rounds"
+                      : "all messages at once, one flow per sender";
+  }
+  std::uint32_t pieces(const GroupPlace& place) const override {
+    return ranks_of(place) * ranks_of(place);
+  }
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return too_many_to_all_send_to_all(place);
+  }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    return phases_of_all_to_all(place, messages(place, bytes),
+                                in_rounds_ ? ChainOf::Message : ChainOf::Sender);
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+
+ private:
+  bool in_rounds_;
+};
+
+// A round is a step on one channel; at once, each distance has a channel of its own.
+std::vector<Message> FlatAllToAll::messages(const GroupPlace& place, Bytes bytes) const {
+  const std::uint32_t n = ranks_of(place);
+  AllToAllRounds rounds(place, bytes);
+  for (std::uint32_t distance = 1; distance < n; ++distance)
+    for (std::uint32_t from = 0; from < n; ++from)
+      rounds.add({.from = from,
+                  .to = (from + distance) % n,
+                  .step = in_rounds_ ? distance - 1 : 0,
+                  .channel = in_rounds_ ? 0 : distance - 1});
+  return std::move(rounds).take();
+}
+
+}  // namespace
+
+const CollectiveAlgorithm& pairwise_all_to_all() {
+  static const FlatAllToAll algorithm(true);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& direct_all_to_all() {
+  static const FlatAllToAll algorithm(false);
+  return algorithm;
 }
 
 }  // namespace trainyard

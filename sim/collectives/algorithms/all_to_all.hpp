@@ -1,4 +1,4 @@
-// What the all_to_all algorithms share: one block from each member to each other one, even or as a
+// The all_to_all algorithms share this: one block from each member to each other one, even or as a
 // byte matrix says.
 //
 //   AllToAllRounds rounds(place, bytes);
@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "sim/collectives/blocks.hpp"
-#include "sim/collectives/exchange.hpp"
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/messages.hpp"
 
 namespace trainyard {
 

@@ -1,15 +1,37 @@
-// What the double binary tree (tree_all_reduce.cpp) puts on links, for those who know its latency.
+// NCCL's pair of binary trees over N nodes: each node is interior in at most one of them (N even).
 //
+// Tree 1, for node r > 0 with lowest set bit b: parent (r xor b) | 2b, or r xor b where that is not
+// below N. Node 0 is the root. Tree 2 is its mirror image (N even) or shifted by one (N odd).
+// Reference: NVIDIA/nccl src/graph/trees.cc (ncclGetBtree, ncclGetDtree), described in Sanders,
+// Speck and Traeff 2009.
+//
+//   TreeNode n = tree_node({.nodes = 8, .mirrored = false}, 6);   // parent 4, children 5 and 7
 //   const std::vector<Chain> chains = double_tree_chains(place, Bytes{4.0});
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
 
 namespace trainyard {
 
-// The chains of its phases for so many bytes of each member.
+struct TreeShape {
+  std::uint32_t nodes = 1;
+  bool mirrored = false;  // the second tree
+};
+
+struct TreeNode {
+  std::optional<std::uint32_t> parent;
+  std::array<std::optional<std::uint32_t>, 2> children;
+};
+
+// REQUIRES: node < shape.nodes.
+[[nodiscard]] TreeNode tree_node(const TreeShape& shape, std::uint32_t node);
+
+// The chains of an all_reduce over both trees, for so many bytes of each member.
 [[nodiscard]] std::vector<Chain> double_tree_chains(const GroupPlace& place, Bytes bytes);
 
 }  // namespace trainyard

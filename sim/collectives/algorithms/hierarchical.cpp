@@ -17,14 +17,12 @@
 //
 // 4 x 4 x 4 GPUs, S = 2^30, B = 50 GB/s, a = 3 us: 21 193.292160 us
 // (tests/sim/collectives/torus_levels_test.cpp).
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "sim/collectives/algorithms/ring.hpp"
-#include "sim/collectives/exchange.hpp"
 #include "sim/collectives/levels.hpp"
+#include "sim/collectives/messages.hpp"
 #include "sim/collectives/placement.hpp"
 
 namespace trainyard {
@@ -127,8 +125,7 @@ std::uint32_t add_level(MessageList& list, const Plan& plan, std::size_t level, 
                         std::uint32_t step) {
   for_each_line(plan.levels, level, [&](std::uint32_t first) {
     for (std::uint32_t cycle = 0; cycle < plan.cycles; ++cycle)
-      add_line(list, plan, level, first,
-               {.step = step, .channel = cycle, .reduce = reduce, .after = {}});
+      add_line(list, plan, level, first, {.step = step, .channel = cycle, .reduce = reduce});
   });
   return step + plan.levels.sizes[level] - 1;
 }
@@ -166,7 +163,9 @@ class Hierarchical final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override {
     return plan_of(place, which_).pieces();
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override;
+  std::optional<std::string> refusal(const GroupPlace& place) const override {
+    return placement_of(place).uneven(name());
+  }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 
@@ -184,13 +183,6 @@ std::string_view Hierarchical::summary() const {
   if (op_ == CollectiveOp::ReduceScatter)
     return "rings in the node, then per rail across the nodes";
   return "reduce_scatter in the node, all_reduce per rail, all_gather in the node";
-}
-
-std::optional<std::string> Hierarchical::refusal(const GroupPlace& place) const {
-  const Placement placement = placement_of(place);
-  if (placement.even()) return {};
-  return fmt::format("{} needs the same number of ranks on every node, here {} to {}", name(),
-                     placement.smallest(), placement.largest());
 }
 
 // At the outermost level an all_reduce gathers at once what it has reduced: one phase of two

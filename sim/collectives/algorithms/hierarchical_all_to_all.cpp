@@ -47,21 +47,20 @@ class TwoLevels {
     std::vector<std::uint32_t> likes;
     for (std::uint32_t remote = 0; remote < nodes_; ++remote) likes.push_back(role(remote, to));
     const std::uint32_t sender = role(node, from);
-    Message message = carrying(
-        blocks_, {.from = sender, .to = role(node, to), .step = step, .channel = 0, .after = {}},
-        std::span(&sender, 1), likes);
+    Message message =
+        carrying(blocks_, {.from = sender, .to = role(node, to), .step = step, .channel = 0},
+                 std::span(&sender, 1), likes);
     if (message.scattered.empty()) return;
     gathered_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
     messages_.push_back(std::move(message));
   }
 
-  // What gathered on a member of node `from` for its like on node `to`.
+  // Sends what gathered on a member of node `from` to its like on node `to`.
   void cross(std::uint32_t from, std::uint32_t to, std::uint32_t member, std::uint32_t step) {
     const std::uint32_t receiver = role(to, member);
-    Message message = carrying(
-        blocks_,
-        {.from = role(from, member), .to = receiver, .step = step, .channel = 0, .after = {}},
-        placement_.nodes[from], std::span(&receiver, 1));
+    Message message =
+        carrying(blocks_, {.from = role(from, member), .to = receiver, .step = step, .channel = 0},
+                 placement_.nodes[from], std::span(&receiver, 1));
     if (message.scattered.empty()) return;
     message.after = gathered_[message.from];
     messages_.push_back(std::move(message));
@@ -86,10 +85,8 @@ class HierarchicalAllToAll final : public CollectiveAlgorithm {
     return ranks_of(place) * ranks_of(place);
   }
   std::optional<std::string> refusal(const GroupPlace& place) const override {
-    const Placement placement = placement_of(place);
-    if (placement.even()) return too_many_to_all_send_to_all(place);
-    return fmt::format("hierarchical needs the same number of ranks on every node, here {} to {}",
-                       placement.smallest(), placement.largest());
+    if (auto reason = placement_of(place).uneven(name())) return reason;
+    return too_many_to_all_send_to_all(place);
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_of_all_to_all(place, messages(place, bytes), ChainOf::Message);

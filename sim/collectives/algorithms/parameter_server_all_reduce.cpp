@@ -18,7 +18,8 @@
 #include <memory>
 
 #include "sim/base/error.hpp"
-#include "sim/collectives/exchange.hpp"
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/messages.hpp"
 
 namespace trainyard {
 
@@ -89,8 +90,7 @@ std::vector<Message> ParameterServer::listed(const GroupPlace& place, Bytes byte
                    .channel = servers_.dedicated ? distance : distance - 1,
                    .reduce = push,
                    .piece_begin = server,
-                   .piece_end = server + 1,
-                   .after = {}});
+                   .piece_end = server + 1});
       }
     }
   }

@@ -4,7 +4,7 @@
 
 #include "sim/collectives/algorithms/ring.hpp"
 #include "sim/collectives/loads.hpp"
-#include "sim/collectives/message_list.hpp"
+#include "sim/collectives/messages.hpp"
 
 namespace trainyard::nccl {
 
@@ -49,7 +49,7 @@ class Pat final : public CollectiveAlgorithm {
 // The blocks that a rank sends in a step go to one rank. Links need not know them apart, and all
 // ranks together send as many as ranks squared.
 std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
-  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const std::uint32_t ranks = ranks_of(place);
   const std::vector<PatSend> sends = pat_sends(ranks);
   std::vector<Message> messages;
   for (std::uint32_t step = 0; step < sends.size(); ++step) {
@@ -59,15 +59,14 @@ std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
       messages.push_back({.from = reduces_ ? beyond : rank,
                           .to = reduces_ ? rank : beyond,
                           .bytes = send.blocks * bytes.value() / ranks,
-                          .step = step,
-                          .after = {}});
+                          .step = step});
     }
   }
   return messages;
 }
 
 std::vector<Message> Pat::messages(const GroupPlace& place, Bytes bytes) const {
-  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const std::uint32_t ranks = ranks_of(place);
   MessageList list({.ranks = ranks, .pieces = ranks, .piece_bytes = bytes.value() / ranks});
   const std::vector<PatSend> sends = pat_sends(ranks);
   for (std::uint32_t step = 0; step < sends.size(); ++step) {
@@ -83,8 +82,7 @@ std::vector<Message> Pat::messages(const GroupPlace& place, Bytes bytes) const {
                    .channel = channel++,
                    .reduce = reduces_,
                    .piece_begin = piece,
-                   .piece_end = piece + 1,
-                   .after = {}});
+                   .piece_end = piece + 1});
       });
     }
   }
@@ -104,7 +102,7 @@ std::vector<PatSend> pat_sends(std::uint32_t ranks) {
 }
 
 std::vector<Chain> pat_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
-  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const std::uint32_t ranks = ranks_of(place);
   LoadSum loads(place.cluster);
   std::vector<Chain> chains;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -113,7 +111,7 @@ std::vector<Chain> pat_chains(const GroupPlace& place, CollectiveOp op, double b
           op == CollectiveOp::AllGather ? send.distance : ranks - send.distance;
       loads.add(hop_route(place, rank, (rank + step) % ranks), send.blocks * bytes / ranks);
     }
-    if (Chain chain = loads.take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+    loads.take_into(chains);
   }
   return chains;
 }

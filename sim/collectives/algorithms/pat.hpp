@@ -7,12 +7,12 @@
 //
 //   T = ceil(log2 n) alpha + (n-1)/n S/B
 //
-// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 9 410.240960 us (tests/sim/nccl/
-// pat_test.cpp). Source: NVIDIA, "PAT: a new algorithm for all-gather and reduce-scatter operations
-// at scale" (2025); what NCCL does for one rank a node.
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 9 410.240960 us
+// (tests/sim/collectives/pat_test.cpp). NCCL does this for one rank a node. Source: NVIDIA, "PAT: a
+// new algorithm for all-gather and reduce-scatter operations at scale" (2025).
 //
-//   for (const PatSend& send : pat_sends(8)) use(send.distance, send.blocks);   // 4 x 1, 2 x 2, 1
-//   x 4
+//   for (const PatSend& send : pat_sends(8))
+//     use(send.distance, send.blocks);         // 4 x 1, 2 x 2, 1 x 4
 #pragma once
 
 #include <cstdint>

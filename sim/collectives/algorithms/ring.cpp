@@ -1,9 +1,29 @@
+// all_reduce, all_gather and reduce_scatter round rings, one way or both.
+//
+// A reduce_scatter pass takes n-1 steps; in each, every member sends one n-th of the buffer to the
+// next one, which adds it to its own. An all_gather pass takes n-1 steps in which finished n-ths go
+// round. So each link of the ring carries (n-1)/n of the buffer per pass:
+//
+//   T(pass) = (n-1) * (alpha + S/(nB)),  T(all_reduce) = 2 T(pass)
+//
+// S bytes, B bytes/s of a link, alpha seconds per step (Patarasuk and Yuan 2009). n = 8, S = 2^30,
+// B = 100 GB/s, alpha = 5 us: 9 430.240960 us per pass (tests/sim/collectives/ring_test.cpp).
+//
+// "bidirectional_ring" sends half of the buffer each way round: for wires that join neighbours,
+// which a ring one way leaves half idle.
+//
+//   T = 2(n-1)(alpha + S/(2nB))         B of one wire, each way its own
+//   T = 2(n-1)(alpha + S/(nB))          B of a port, which both ways share: the ring's time
+//
+// The same n, S, B and alpha: 9 465.240960 us on a ring of wires, 18 860.481920 us on a switch
+// (tests/sim/collectives/new_algorithms_test.cpp).
 #include "sim/collectives/algorithms/ring.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include "sim/base/check.hpp"
+#include "sim/collectives/messages.hpp"
 #include "sim/collectives/placement.hpp"
 
 namespace trainyard {
@@ -109,8 +129,7 @@ std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> ri
     const double hop_bytes = passes * share * (n - 1.0) / n;
     for (std::size_t i = 0; i < ring.size(); ++i)
       loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]), hop_bytes);
-    Chain chain = loads.take();
-    if (!chain.loads.empty()) chains.push_back(std::move(chain));
+    loads.take_into(chains);
   }
   return chains;
 }
@@ -142,11 +161,14 @@ StepLatencies step_latencies(const GroupPlace& place, std::span<const Ring> ring
   return steps;
 }
 
-}  // namespace
-
+// Latency of `passes` passes of n ranks on N nodes: of the n-1 steps of a pass N-1 cross the
+// network (NCCL's tuning model, ncclTopoTuneModel: (nsteps - ni) * intra + ni * inter), each at the
+// latency of the slowest hop of its kind (hop_latency: switches beyond the first cost more).
 Seconds ring_latency(const GroupPlace& place, std::span<const Ring> rings, std::uint32_t passes) {
   return passes * step_latencies(place, rings).pass();
 }
+
+}  // namespace
 
 bool even_hops(const GroupPlace& place, std::span<const Ring> rings) {
   const StepLatencies slowest = step_latencies(place, rings);
@@ -161,6 +183,10 @@ bool even_hops(const GroupPlace& place, std::span<const Ring> rings) {
   return true;
 }
 
+namespace {
+
+// How far messages lie from the phases: not at all where all hops are of one kind; over nodes with
+// several ranks each a step waits for the slowest hop, which NCCL's model counts N-1 times only.
 FluidBound ring_bound(const GroupPlace& place) {
   const StepLatencies steps = step_latencies(place, rings_of(place));
   const double pass_s = steps.pass().value();
@@ -174,51 +200,44 @@ FluidBound ring_bound(const GroupPlace& place) {
   return bound;
 }
 
-// In step s the member at position i sends block i-1-s: block b starts at b+1 and arrives at b, its
-// owner, after n-1 steps.
-void add_reduce_scatter(MessageList& list, const RingPass& pass) {
+// One ring's part of a pass: which pieces belong to the member at each position, and where in the
+// order of steps and channels the pass lies.
+struct RingPass {
+  const Ring& ring;
+  std::vector<PieceRange> blocks = {};  // by position in the ring
+  std::uint32_t first_step = 0;
+  std::uint32_t channel = 0;
+};
+
+// n-1 steps. In step s the member at position i sends block i-1-s to add, so block b starts at b+1
+// and arrives at b, its owner, reduced over all; or block i-s, until all hold every block that the
+// member at its position held.
+void add_pass(MessageList& list, const RingPass& pass, bool reduce) {
   const auto n = static_cast<std::uint32_t>(pass.ring.size());
+  const std::uint32_t first = reduce ? n - 1 : n;  // the block sent first, from the position on
   for (std::uint32_t step = 0; step + 1 < n; ++step) {
     for (std::uint32_t i = 0; i < n; ++i) {
-      const PieceRange block = pass.blocks[(i + 2 * n - 1 - step) % n];
+      const PieceRange block = pass.blocks[(i + first + n - step) % n];
       list.send({.from = pass.ring[i],
                  .to = pass.ring[(i + 1) % n],
                  .step = pass.first_step + step,
                  .channel = pass.channel,
-                 .reduce = true,
+                 .reduce = reduce,
                  .piece_begin = block.begin,
-                 .piece_end = block.end,
-                 .after = {}});
+                 .piece_end = block.end});
     }
   }
 }
 
-void add_all_gather(MessageList& list, const RingPass& pass) {
-  const auto n = static_cast<std::uint32_t>(pass.ring.size());
-  for (std::uint32_t step = 0; step + 1 < n; ++step) {
-    for (std::uint32_t i = 0; i < n; ++i) {
-      const PieceRange block = pass.blocks[(i + n - step) % n];
-      list.send({.from = pass.ring[i],
-                 .to = pass.ring[(i + 1) % n],
-                 .step = pass.first_step + step,
-                 .channel = pass.channel,
-                 .reduce = false,
-                 .piece_begin = block.begin,
-                 .piece_end = block.end,
-                 .after = {}});
-    }
-  }
-}
+// The passes that a collective makes over the rings of a group.
+struct RingPasses {
+  bool reduce_scatter = false;
+  bool all_gather = false;
+};
 
 std::uint32_t ring_pieces(const GroupPlace& place) {
   return static_cast<std::uint32_t>(place.gpus.size() * rings_of(place).size());
 }
-
-std::vector<Message> ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
-  return messages_on(rings_of(place), bytes, passes);
-}
-
-namespace {
 
 bool is_left_alone(std::span<const Ring> rings, std::uint32_t turn) {
   return std::ranges::all_of(rings, [&](const Ring& ring) {
@@ -244,8 +263,7 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
                           .channel = pass.channel,
                           .reduce = reduce,
                           .piece_begin = owner * channels + pass.channel,
-                          .piece_end = owner * channels + pass.channel + 1,
-                          .after = {}});
+                          .piece_end = owner * channels + pass.channel + 1});
     };
     const bool follows = !messages.empty() && messages.back().channel == pass.channel;
     const auto came = static_cast<std::uint32_t>(messages.size() - 1);
@@ -255,11 +273,11 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
   }
 }
 
-}  // namespace
-
+// The messages of the first member (one ring by the roles) or of the first node's members, where
+// turning the group by so many roles leaves every ring as it is.
 TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
   const std::vector<Ring> rings = rings_of(place);
-  const auto ranks = static_cast<std::uint32_t>(place.gpus.size());
+  const std::uint32_t ranks = ranks_of(place);
   const auto channels = static_cast<std::uint32_t>(rings.size());
   const auto of_node = static_cast<std::uint32_t>(placement_of(place).nodes.front().size());
   TurnedMessages turned;
@@ -271,7 +289,7 @@ TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPa
   for (std::uint32_t role = 0; role < turned.turn(); ++role) {
     std::vector<Message>& messages = turned.of_role[role];
     for (std::uint32_t channel = 0; channel < channels; ++channel) {
-      RingPass pass{.ring = rings[channel], .blocks = {}, .first_step = 0, .channel = channel};
+      RingPass pass{.ring = rings[channel], .channel = channel};
       const auto position =
           static_cast<std::size_t>(std::ranges::find(pass.ring, role) - pass.ring.begin());
       if (passes.reduce_scatter) add_turned_pass(pass, channels, position, true, messages);
@@ -289,18 +307,14 @@ std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingP
   const std::uint32_t pieces = ranks * channels;
   MessageList list({.ranks = ranks, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
   for (std::uint32_t channel = 0; channel < channels; ++channel) {
-    RingPass pass{.ring = rings[channel], .blocks = {}, .first_step = 0, .channel = channel};
+    RingPass pass{.ring = rings[channel], .channel = channel};
     for (const std::uint32_t role : pass.ring)
       pass.blocks.push_back({role * channels + channel, role * channels + channel + 1});
-    if (passes.reduce_scatter) add_reduce_scatter(list, pass);
+    if (passes.reduce_scatter) add_pass(list, pass, true);
     pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
-    if (passes.all_gather) add_all_gather(list, pass);
+    if (passes.all_gather) add_pass(list, pass, false);
   }
   return std::move(list).take();
-}
-
-std::vector<Phase> ring_phases(const GroupPlace& place, Bytes bytes, RingPasses passes) {
-  return phases_on(place, rings_of(place), bytes, passes);
 }
 
 std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> rings, Bytes bytes,
@@ -312,6 +326,99 @@ std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> ring
       .latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
       .chains = ring_chains(place, rings, bytes.value(), count, loads)};
   return phases;
+}
+
+class RingCollective final : public CollectiveAlgorithm {
+ public:
+  explicit RingCollective(CollectiveOp op)
+      : op_(op),
+        passes_{.reduce_scatter = op != CollectiveOp::AllGather,
+                .all_gather = op != CollectiveOp::ReduceScatter} {}
+  std::string_view name() const override { return "ring"; }
+  CollectiveOp op() const override { return op_; }
+  bool is_plain() const override { return true; }
+  std::string_view summary() const override {
+    if (op_ == CollectiveOp::AllGather) return "every member's part goes round a ring";
+    if (op_ == CollectiveOp::ReduceScatter) return "sums go round a ring and end at their owners";
+    return "reduces and gathers in two passes around rings; least bytes per link";
+  }
+  std::uint32_t pieces(const GroupPlace& place) const override { return ring_pieces(place); }
+  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  FluidBound fluid_bound(const GroupPlace& place) const override { return ring_bound(place); }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    return phases_on(place, rings_of(place), bytes, passes_);
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return messages_on(rings_of(place), bytes, passes_);
+  }
+  TurnedMessages turned_messages(const GroupPlace& place, Bytes bytes) const override {
+    return turned_ring_messages(place, bytes, passes_);
+  }
+
+ private:
+  CollectiveOp op_;
+  RingPasses passes_;
+};
+
+constexpr RingPasses kBothPasses{.reduce_scatter = true, .all_gather = true};
+
+// Every ring of the group, and its reverse.
+std::vector<Ring> both_ways(const GroupPlace& place) {
+  std::vector<Ring> rings;
+  for (Ring& ring : rings_of(place)) {
+    rings.emplace_back(ring.rbegin(), ring.rend());
+    rings.push_back(std::move(ring));
+  }
+  return rings;
+}
+
+class BidirectionalRing final : public CollectiveAlgorithm {
+ public:
+  std::string_view name() const override { return "bidirectional_ring"; }
+  CollectiveOp op() const override { return CollectiveOp::AllReduce; }
+  std::string_view summary() const override {
+    return "rings with half of the buffer each way round";
+  }
+  std::uint32_t pieces(const GroupPlace& place) const override { return 2 * ring_pieces(place); }
+  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
+  FluidBound fluid_bound(const GroupPlace& place) const override {
+    FluidBound bound = ring_bound(place);
+    if (even_hops(place, rings_of(place))) return bound;
+    constexpr double kMissed = 0.2;
+    bound.relative += kMissed;
+    bound.reason =
+        "where hops differ in latency the two ways' messages miss each other on a shared port and "
+        "each has it whole for a time";
+    return bound;
+  }
+  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
+    return phases_on(place, both_ways(place), bytes, kBothPasses);
+  }
+  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+    return messages_on(both_ways(place), bytes, kBothPasses);
+  }
+};
+
+}  // namespace
+
+const CollectiveAlgorithm& ring_all_reduce() {
+  static const RingCollective algorithm(CollectiveOp::AllReduce);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& ring_all_gather() {
+  static const RingCollective algorithm(CollectiveOp::AllGather);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& ring_reduce_scatter() {
+  static const RingCollective algorithm(CollectiveOp::ReduceScatter);
+  return algorithm;
+}
+
+const CollectiveAlgorithm& bidirectional_ring_all_reduce() {
+  static const BidirectionalRing algorithm;
+  return algorithm;
 }
 
 }  // namespace trainyard

@@ -26,16 +26,11 @@ class SendRecv final : public CollectiveAlgorithm {
     loads.add(hop_route(place, 0, 1), bytes.value());
     Phase phase{.latency = hop_latency(place, 0, 1), .chains = {}};
     if (launches_) phase.latency += place.cluster.facts().latency.launch;
-    if (Chain chain = loads.take(); !chain.loads.empty()) phase.chains.push_back(std::move(chain));
+    loads.take_into(phase.chains);
     return {std::move(phase)};
   }
   std::vector<Message> messages(const GroupPlace& /*place*/, Bytes bytes) const override {
-    return {{.from = 0,
-             .to = 1,
-             .bytes = bytes.value(),
-             .piece_begin = 0,
-             .piece_end = 2,
-             .after = {}}};
+    return {{.from = 0, .to = 1, .bytes = bytes.value(), .piece_begin = 0, .piece_end = 2}};
   }
 
  private:

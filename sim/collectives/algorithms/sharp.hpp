@@ -21,11 +21,16 @@
 // (tests/sim/collectives/sharp_test.cpp). a_e is that of the farthest two heads (hop_latency).
 //
 //   const std::vector<Chain> chains = sharp_chains(place, InNode::Direct, 1e9);
+//   const SharpPlan plan = sharp_plan(place, InNode::Direct);
+//   plan.heads[1];                     // roles, one a node: their second NICs
+//   plan.role_of(plan.trees[1].root);  // the role of the root switch among the parties
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
+#include "sim/collectives/placement.hpp"
 
 namespace trainyard {
 
@@ -37,5 +42,64 @@ enum class InNode : std::uint8_t { Direct, NvSwitch };
 // All that an all_reduce puts on links. REQUIRES: no refusal.
 [[nodiscard]] std::vector<Chain> sharp_chains(const GroupPlace& place, InNode in_node,
                                               double bytes);
+
+// The tree of switches by which a fabric reduces: leaves add what their NICs send, the switches
+// above add what the leaves send, the root sends the sum back down.
+//
+//   const ReductionTree tree = reduction_tree(place, {0, 8, 16, 24}, 0);   // rail 0 of four nodes
+//   tree.parent.at(tree.leaf[2]);           // the switch above the one where role 16 enters
+struct ReductionTree {
+  std::vector<DeviceId> leaf;           // by role given, the switch its NIC sends to
+  std::map<DeviceId, DeviceId> parent;  // by switch of the tree, without the root
+  DeviceId root = 0;
+
+  // Is number `at` of the roles given at this switch or below it?
+  [[nodiscard]] bool holds(DeviceId device, std::size_t at) const;
+  // Every switch, each before its parent.
+  [[nodiscard]] std::vector<DeviceId> upwards() const;
+};
+
+// The tree that joins the members of `roles`. The root is the switch from which the farthest leaf
+// is nearest; where several are, number `turn` of them in turn, so that the trees of several rails
+// spread over the spines. Nothing where the fabric has no switches that join them (NICs cabled to
+// each other, planes that do not meet). REQUIRES: the roles stand on two nodes or more.
+[[nodiscard]] std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
+                                                          const std::vector<std::uint32_t>& roles,
+                                                          std::uint32_t turn);
+
+// Who is a head, and by which switches the heads' parts are added or copied.
+struct SharpPlan {
+  Placement placement;
+  std::vector<std::uint32_t> head_index;          // position within the node of each head
+  std::vector<std::uint32_t> head_of;             // the head of each position, by its NIC
+  std::vector<std::vector<std::uint32_t>> heads;  // [head][node]
+  std::vector<ReductionTree> trees;               // by head
+  std::vector<DeviceId> parties;                  // NVSwitches node by node, then switches
+  std::map<DeviceId, std::uint32_t> roles;        // by party
+
+  [[nodiscard]] std::uint32_t role_of(DeviceId device) const { return roles.at(device); }
+};
+
+// The members of a node that are heads: the first at each NIC, by position within the node. The
+// same on every node, or nothing.
+[[nodiscard]] std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
+                                                                    const Placement& placement);
+
+// REQUIRES: sharp_refusal() has none.
+[[nodiscard]] SharpPlan sharp_plan(const GroupPlace& place, InNode in_node);
+
+// In how many chunks a head's part goes through the node's switch, the fabric and the switch again:
+// by the members that take part in each. One with a direct exchange in the node.
+[[nodiscard]] std::uint32_t sharp_chunks_most(const SharpPlan& plan, InNode in_node);
+
+// The messages of an all_reduce, with sharp_chunks_most() pieces a head; of a reduce_scatter or an
+// all_gather, with a piece a rank. REQUIRES: InNode::Direct but for all_reduce.
+struct SharpCall {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  InNode in_node = InNode::Direct;
+  Bytes bytes = {};
+  bool whole = false;  // in one chunk: what is sent, not when
+};
+[[nodiscard]] std::vector<Message> sharp_messages(const SharpPlan& plan, const SharpCall& call);
 
 }  // namespace trainyard

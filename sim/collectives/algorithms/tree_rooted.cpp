@@ -1,7 +1,7 @@
 // broadcast and reduce by two pipelined binary trees, each for half of the buffer: the bytes of a
 // chain in log2 n hops.
 //
-// The trees are NCCL's (binary_tree.hpp) over all members but the root, which feeds both; a member
+// The trees are NCCL's (double_tree.hpp) over all members but the root, which feeds both; a member
 // passes on in one of them and is a leaf of the other, so no port carries more than the buffer.
 //
 //   T = (D-1+C)(alpha + S/(CB))         D levels of hops, C chunks of each half
@@ -9,10 +9,13 @@
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: D = 4, C = 64: 11 575.734720 us, where a chain takes
 // 12 094.051200 us (tests/sim/collectives/new_algorithms_test.cpp). Source: Sanders, Speck and
 // Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan" (2009).
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "sim/collectives/algorithms/binary_tree.hpp"
-#include "sim/collectives/exchange.hpp"
+#include "sim/collectives/algorithms/double_tree.hpp"
+#include "sim/collectives/loads.hpp"
+#include "sim/collectives/messages.hpp"
 #include "sim/collectives/pipeline.hpp"
 #include "sim/collectives/placement.hpp"
 
@@ -128,8 +131,7 @@ std::vector<Message> TreeRooted::listed(const GroupPlace& place, Bytes bytes,
                  .channel = hop.channel,
                  .reduce = reduces_,
                  .piece_begin = chunk * chunk_pieces,
-                 .piece_end = (chunk + 1) * chunk_pieces,
-                 .after = {}});
+                 .piece_end = (chunk + 1) * chunk_pieces});
     }
   }
   return std::move(list).take();

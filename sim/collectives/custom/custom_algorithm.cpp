@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "sim/collectives/blocks.hpp"
 #include "sim/collectives/loads.hpp"
+#include "sim/collectives/messages.hpp"
 
 namespace trainyard {
 

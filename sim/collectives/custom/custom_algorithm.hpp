@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +43,27 @@ struct SendPlan {
 // The plan of a file that ends in .xml, played buffer by buffer. Throws InputError.
 [[nodiscard]] SendPlan read_msccl_xml(const std::filesystem::path& file);
 [[nodiscard]] SendPlan parse_msccl_xml(const std::string& name, const std::string& text);
+
+// Channels for messages that run side by side: each gets the lowest one on which neither its sender
+// nor its receiver has another.
+//
+//   FreeChannels free;
+//   message.channel = free.take(message.from, message.to);
+class FreeChannels {
+ public:
+  [[nodiscard]] std::uint32_t take(std::uint32_t from, std::uint32_t to) {
+    std::set<std::uint32_t>& sends = sends_[from];
+    std::set<std::uint32_t>& receives = receives_[to];
+    std::uint32_t channel = 0;
+    while (sends.contains(channel) || receives.contains(channel)) ++channel;
+    sends.insert(channel);
+    receives.insert(channel);
+    return channel;
+  }
+
+ private:
+  std::map<std::uint32_t, std::set<std::uint32_t>> sends_;
+  std::map<std::uint32_t, std::set<std::uint32_t>> receives_;
+};
 
 }  // namespace trainyard

@@ -14,7 +14,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint32_t kGpusMost = 1024;
-constexpr std::uint32_t kChunksMost = 1 << 20;
+constexpr std::uint32_t kMscclChunksMost = 1 << 20;
 
 // One element with its place in the file, for messages.
 struct Element {
@@ -116,13 +116,13 @@ MscclStep read_step(const Element& element, const MscclBlock& block) {
   step.destination = read_buffer(element, "dstbuf");
   const auto offset = [&](const char* key) {
     return static_cast<std::uint32_t>(std::max<std::int64_t>(
-        0, element.number(key, -1, kChunksMost, -1)));  // -1: the step does not use it
+        0, element.number(key, -1, kMscclChunksMost, -1)));  // -1: the step does not use it
   };
   step.source_offset = offset("srcoff");
   step.destination_offset = offset("dstoff");
-  step.count = element.count("cnt", kChunksMost, 0);
-  step.wait_block = element.maybe("depid", kChunksMost);
-  if (step.wait_block) step.wait_step = element.count("deps", kChunksMost, 0);
+  step.count = element.count("cnt", kMscclChunksMost, 0);
+  step.wait_block = element.maybe("depid", kMscclChunksMost);
+  if (step.wait_block) step.wait_step = element.count("deps", kMscclChunksMost, 0);
   if (step.kind.sends && !block.to) element.refuse("sends, but its thread block has no peer to");
   if (step.kind.receives && !block.from)
     element.refuse("receives, but its thread block has no peer to receive from");
@@ -132,11 +132,11 @@ MscclStep read_step(const Element& element, const MscclBlock& block) {
 
 MscclBlock read_block(const Element& element, std::uint32_t gpu, std::uint32_t gpus) {
   MscclBlock block;
-  block.id = element.count("id", kChunksMost);
+  block.id = element.count("id", kMscclChunksMost);
   block.to = element.maybe("send", gpus - 1);
   block.from = element.maybe("recv", gpus - 1);
   if (block.to == gpu || block.from == gpu) element.refuse("its peer is its own GPU");
-  block.channel = element.count("chan", kChunksMost, 0);
+  block.channel = element.count("chan", kMscclChunksMost, 0);
   for (const Element& step : children(element, "step", "s"))
     block.steps.push_back(read_step(step, block));
   return block;
@@ -172,9 +172,9 @@ void read_gpus(const Element& algo, MscclProgram& program) {
     if (seen[id]) element.refuse(fmt::format("GPU {} is listed twice", id));
     seen[id] = true;
     MscclGpu& gpu = program.gpus[id];
-    gpu.scratch_chunks = element.count("s_chunks", kChunksMost, 0);
-    chunks = std::max({chunks, element.count("i_chunks", kChunksMost, 0),
-                       element.count("o_chunks", kChunksMost, 0)});
+    gpu.scratch_chunks = element.count("s_chunks", kMscclChunksMost, 0);
+    chunks = std::max({chunks, element.count("i_chunks", kMscclChunksMost, 0),
+                       element.count("o_chunks", kMscclChunksMost, 0)});
     for (const Element& block : children(element, "tb", "id"))
       gpu.blocks.push_back(read_block(block, id, gpus));
     resolve_waits(element, gpu);
@@ -182,7 +182,7 @@ void read_gpus(const Element& algo, MscclProgram& program) {
   for (std::uint32_t id = 0; id < gpus; ++id)
     if (!seen[id]) algo.refuse(fmt::format("GPU {} of {} is missing", id, gpus));
   program.chunks =
-      static_cast<std::uint32_t>(algo.number("nchunksperloop", 1, kChunksMost, chunks));
+      static_cast<std::uint32_t>(algo.number("nchunksperloop", 1, kMscclChunksMost, chunks));
   if (program.chunks == 0) algo.refuse("there are no chunks", "give nchunksperloop");
 }
 

@@ -2,7 +2,7 @@
 // in order, send to one peer and receive from one.
 //
 //   MscclProgram program = read_msccl_program("ring.xml", text);
-//   program.gpus[0].blocks[1].steps[2].kind;      // MscclStepKind::ReceiveReduceSend
+//   program.gpus[0].blocks[1].steps[2].kind.sends;
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace trainyard {
 
-// What a step does, in MSCCL's letters: s, r, rcs, rrc, rrs, rrcs, cpy, re, nop.
+// The effects of a step. MSCCL's letters for its kinds are s, r, rcs, rrc, rrs, rrcs, cpy, re, nop.
 struct MscclStepKind {
   bool receives = false;
   bool reduces = false;  // adds what arrives, or what it reads, to the destination
@@ -54,7 +54,7 @@ struct MscclProgram {
   std::string name;
   CollectiveOp op = CollectiveOp::AllReduce;
   bool in_place = false;
-  std::uint32_t chunks = 0;  // of the larger of the two buffers (nchunksperloop)
+  std::uint32_t chunks = 0;  // the larger of the two buffers has so many (nchunksperloop)
   std::vector<MscclGpu> gpus;
 };
 

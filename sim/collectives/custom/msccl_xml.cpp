@@ -12,18 +12,17 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/collectives/custom/custom_algorithm.hpp"
-#include "sim/collectives/custom/free_channels.hpp"
 #include "sim/collectives/custom/msccl_program.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// What a chunk of a buffer holds.
+// The content of a chunk of a buffer.
 struct Chunk {
   bool held = false;
   std::uint32_t piece = 0;
-  std::vector<bool> ranks = {};             // whose contributions are in it
+  std::vector<bool> ranks = {};             // those with a contribution in it
   std::vector<std::uint32_t> made_by = {};  // messages that brought them here
 };
 

@@ -5,10 +5,8 @@
 #include <unordered_map>
 
 #include "sim/base/json_reader.hpp"
-#include "sim/collectives/blocks.hpp"
 #include "sim/collectives/custom/custom_algorithm.hpp"
-#include "sim/collectives/custom/free_channels.hpp"
-#include "sim/collectives/message_list.hpp"
+#include "sim/collectives/messages.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 
 namespace trainyard {
@@ -82,7 +80,7 @@ class EarliestSteps {
   }
 
   std::uint32_t pieces_;
-  std::unordered_map<std::uint64_t, State> known_;  // of what some send touches
+  std::unordered_map<std::uint64_t, State> known_;  // only what some send touches
 };
 
 class SendListReader {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/collectives/profile/measured_curve.hpp"
+#include "sim/collectives/profile/measured.hpp"
 
 namespace trainyard {
 
@@ -32,7 +32,7 @@ struct CollectiveProfile {
   std::string source = {};
   std::string imported = {};  // a date, "2026-11-21"
   std::vector<MeasuredRun> runs = {};
-  std::vector<MeasuredCurve> curves = {};  // of the runs
+  std::vector<MeasuredCurve> curves = {};  // made of the runs
 
   // The curve of this operation with as many ranks on as many nodes: of the same type where there
   // is one, out of place where there is one; else nullptr.

@@ -1,9 +1,9 @@
 #include "sim/collectives/profile/profiled_transport.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "sim/base/error.hpp"
+#include "sim/collectives/loads.hpp"
 #include "sim/collectives/placement.hpp"
 #include "sim/nccl/transport.hpp"
 
@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-// What loads the links where NCCL's data do not know the GPU.
+// The algorithm that loads the links where NCCL's data do not know the GPU.
 std::string plain_algorithm(CollectiveOp op) {
   switch (op) {
     case CollectiveOp::AllReduce:
@@ -27,23 +27,6 @@ std::string plain_algorithm(CollectiveOp op) {
       return "direct";
   }
   return "direct";
-}
-
-// How long the links need at least for all chains at once.
-double links_need_s(const Cluster& cluster, const std::vector<Chain>& chains) {
-  std::map<LinkId, double> bytes;
-  for (const Chain& chain : chains)
-    for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
-  double longest = 0.0;
-  for (const auto& [link, sum] : bytes)
-    longest = std::max(longest, sum / cluster.link(link).capacity.value());
-  return longest;
-}
-
-double payload(const Chain& chain) {
-  double most = 0.0;
-  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
-  return most;
 }
 
 }  // namespace
@@ -73,10 +56,7 @@ std::vector<Chain> ProfiledTransport::chains(const Call& call,
     const Call plain = with_algorithm(call, plain_algorithm(op_of(call)));
     phases = CollectiveTransport(cluster_).phases(plain, gpus);
   }
-  std::vector<Chain> chains;
-  for (Phase& phase : phases)
-    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
-  return chains;
+  return all_chains(std::move(phases));
 }
 
 std::vector<Phase> ProfiledTransport::phases(const Call& call,
@@ -87,7 +67,7 @@ std::vector<Phase> ProfiledTransport::phases(const Call& call,
   const double total_s = time.latency_s + time.transfer_s;
   Phase phase{.latency = {}, .chains = chains(call, gpus)};
   // Bytes take as long as the links need, also where the fit sees none of it.
-  const double needed_s = links_need_s(cluster_, phase.chains);
+  const double needed_s = links_need(cluster_, phase.chains).value();
   const double transfer_s = std::max(time.transfer_s, std::min(needed_s, total_s));
   phase.latency = Seconds{total_s - transfer_s};
   for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;

@@ -10,13 +10,18 @@
 //
 //   ProfiledTransport transport(cluster, nccl_transport, profile, "profile.json");
 //   transport.label(call, gpus);     // "profile: profile.json"
+//
+//   const ChosenTransport chosen(cluster, options, profile, "profile.json");
+//   chosen.get().phases(call, gpus);     // with NCCL's choices
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
+#include "sim/nccl/transport.hpp"
 
 namespace trainyard {
 
@@ -46,6 +51,34 @@ class ProfiledTransport final : public Transport {
   const Transport& other_;
   const CollectiveProfile& profile_;
   std::string name_;
+};
+
+// The Transport of a cluster as a user chose it: NCCL's choices and the registry's algorithms, and
+// a profile's times where one is given.
+class ChosenTransport {
+ public:
+  // `profile` may be nullptr; it and the cluster must outlive this.
+  ChosenTransport(const Cluster& cluster, nccl::Options options, const CollectiveProfile* profile,
+                  std::string profile_name)
+      : nccl_(cluster, std::move(options)) {
+    if (profile != nullptr) profiled_.emplace(cluster, nccl_, *profile, std::move(profile_name));
+  }
+  ChosenTransport(const ChosenTransport&) = delete;
+  ChosenTransport& operator=(const ChosenTransport&) = delete;
+
+  [[nodiscard]] const Transport& get() const {
+    if (profiled_) return *profiled_;
+    return nccl_;
+  }
+  [[nodiscard]] const nccl::NcclTransport& nccl() const { return nccl_; }
+  // Does a profile say how long the call takes?
+  [[nodiscard]] bool is_profiled(const Call& call, std::span<const std::uint32_t> gpus) const {
+    return profiled_ && profiled_->curve(call, gpus) != nullptr;
+  }
+
+ private:
+  nccl::NcclTransport nccl_;
+  std::optional<ProfiledTransport> profiled_;
 };
 
 }  // namespace trainyard

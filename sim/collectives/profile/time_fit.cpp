@@ -10,7 +10,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::size_t kSizesLeast = 3;    // of a range
+constexpr std::size_t kSizesLeast = 3;    // in a range
 constexpr std::size_t kSegmentsMost = 8;  // more than any library has protocols
 constexpr double kErrorLeast = 2e-3;      // finer is not told apart
 constexpr std::size_t kSizesMost = 512;   // the search is quadratic
@@ -113,7 +113,7 @@ class Cuts {
   }
 
   std::span<const SizeTime> points_;
-  std::vector<double> errors_;                  // of one line from begin to end
+  std::vector<double> errors_;                  // one line from begin to end
   std::vector<std::vector<double>> best_;       // [ranges][end]
   std::vector<std::vector<std::size_t>> from_;  // where the last of them begins
 };

@@ -5,11 +5,113 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
 #include "sim/nccl/fit/least_squares.hpp"
 
 namespace trainyard::nccl::fit {
+
+Constants shipped_constants() {
+  Constants constants;
+  for (const auto& [generation, sm] : {std::pair{Generation::Ampere, 80U},
+                                       {Generation::Hopper, 90U},
+                                       {Generation::Blackwell, 100U}})
+    constants.machines[generation] = *machine_model(sm);
+  constants.protocols = protocol_model();
+  constants.messages = message_model();
+  JsonFile file = JsonFile::read(data_file("sim/nccl/data", "machine_network"));
+  for (const auto& [name, fabric] : file.document().at("fabrics").items()) {
+    if (name == "source") continue;
+    constants.fabrics[name] = {.latency_us = fabric.at("latency_us").get<double>(),
+                               .efficiency = fabric.at("efficiency").get<double>(),
+                               .exchange_share = fabric.at("exchange_share").get<double>(),
+                               .rendezvous_us = fabric.value("rendezvous_us", 0.0),
+                               .inject_us = fabric.value("inject_us", 0.0)};
+  }
+  return constants;
+}
+
+bool can_predict(const Constants& constants, const Sample& sample) {
+  return constants.machines.contains(sample.generation()) &&
+         (sample.one_node() || constants.fabrics.contains(sample.fabric));
+}
+
+double predict_us(const Constants& constants, const Sample& sample) {
+  return predicted(constants, sample).time_us(sample.bytes);
+}
+
+Prediction predicted(const Constants& constants, const Sample& sample) {
+  Machine machine{.gpu = constants.machines.at(sample.generation()),
+                  .protocols = constants.protocols,
+                  .messages = constants.messages,
+                  .network = {}};
+  if (!sample.one_node()) {
+    const Fabric& fabric = constants.fabrics.at(sample.fabric);
+    machine.network = {.latency_us = fabric.latency_us,
+                       .rate = sample.nic_rate * std::min(fabric.efficiency, 0.97),
+                       .nics = sample.nics,
+                       .exchange_share = fabric.exchange_share,
+                       .rendezvous_us = fabric.rendezvous_us,
+                       .rendezvous_bytes = sample.rendezvous_bytes.value_or(0.0),
+                       .inject_us = fabric.inject_us,
+                       .inject_bytes = sample.inject_bytes.value_or(0.0)};
+  }
+  const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
+  return exchange ? exchange_time(machine, *sample.communicator, sample.op, sample.bytes)
+                  : machine_time(machine, *sample.communicator, sample.choice, sample.bytes);
+}
+
+std::optional<double> unfitted_us(const Sample& sample) {
+  if (sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv) return {};
+  return sample.choice.prediction.time_us(sample.bytes);
+}
+
+namespace {
+
+constexpr double kMebi = 1048576.0;
+
+}  // namespace
+
+std::size_t band_of(double bytes) {
+  if (bytes <= 65536.0) return 0;
+  if (bytes < kMebi) return 1;
+  return bytes <= 64.0 * kMebi ? 2 : 3;
+}
+
+void ErrorSum::add(double relative) {
+  ++rows;
+  absolute += std::abs(relative);
+  signed_sum += relative;
+  if (std::abs(relative) > std::abs(worst)) worst = relative;
+}
+
+void ErrorTable::add(const ErrorKey& key, double ratio) {
+  const double relative = ratio - 1.0;
+  cells_[{key.machine, key.op}][band_of(key.bytes)].add(relative);
+  all_.add(relative);
+  if (key.bytes >= kMebi) large_.add(relative);
+}
+
+std::string to_text(const ErrorSum& sum) {
+  if (sum.rows == 0) return "-";
+  return fmt::format("{:.1f} % (bias {:+.1f}, worst {:+.0f}, n={})", 100.0 * sum.mean_absolute(),
+                     100.0 * sum.bias(), 100.0 * sum.worst, sum.rows);
+}
+
+std::string ErrorTable::to_markdown() const {
+  std::string text = "| machine | operation |";
+  for (const char* band : kBands) text += fmt::format(" {} |", band);
+  text += "\n|---|---|---|---|---|---|\n";
+  for (const auto& [key, bands] : cells_) {
+    text += fmt::format("| {} | {} |", key.first, key.second);
+    for (const ErrorSum& sum : bands) text += fmt::format(" {} |", to_text(sum));
+    text += "\n";
+  }
+  return text;
+}
 
 namespace {
 
@@ -126,7 +228,7 @@ void fit_networks(Constants& constants, const Selection& rows) {
     fabric.efficiency = std::min(fabric.efficiency, kEfficiencyMost);
 }
 
-// What a row's time depends on: nothing can be learned of it from rows of other kinds.
+// The kind of a row decides what its time depends on: rows of other kinds teach nothing about it.
 std::string kind_of(const Sample& sample, Split split) {
   const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
   const bool large = sample.one_node() && sample.communicator->ranks > 8;

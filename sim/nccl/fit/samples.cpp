@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct Platform {
   std::uint32_t sm = 0;
-  double nvlink = 0.0;  // of a GPU, to all peers
+  double nvlink = 0.0;  // from a GPU to all peers
   std::uint32_t nvlinks = 1;
   double pcie = 0.0;
   std::uint32_t gpus = 8;
@@ -133,7 +133,7 @@ std::uint32_t ranks_of(const CsvTable& table, std::size_t row) {
   return static_cast<std::uint32_t>(table.integer(row, "gpus"));
 }
 
-// Medians of repeated points.
+// The points of a table, as medians of repeated ones.
 std::vector<MeasuredPoint> points_of_table(const std::filesystem::path& file) {
   std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
            std::vector<double>>
@@ -161,7 +161,7 @@ void read_table(const std::filesystem::path& file, const Platform& platform, Rea
     reader.add(file.stem().string(), platform, point);
 }
 
-// Of all_reduce alone.
+// The table has rows of all_reduce alone.
 void read_unfitted(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
   constexpr double kFloorBytes = 4.0 * 1048576.0;
   const CsvTable table(file);
@@ -178,7 +178,7 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
   }
 }
 
-// The out-of-place rows, where there are any.
+// The points of a log: its out-of-place rows, where there are any.
 std::vector<MeasuredPoint> points_of_log(const std::filesystem::path& file) {
   JsonFile log = JsonFile::read(file);
   const Json& document = log.document();

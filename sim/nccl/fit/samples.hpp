@@ -2,7 +2,7 @@
 //
 // Rows are read from tables (collectives/<gpu>_sxm.csv) and logs (collectives/logs/*.json); the
 // machines of both are in data/measured_platforms.json. Tables give medians of repeated points.
-// Of a log's rows those out of place count, where it has any. Rows of RCCL, of DeepEP and of
+// A log counts by its out-of-place rows, where it has any. Rows of RCCL, of DeepEP and of
 // switches that reduce (SHARP) are left out. One table is there to judge, not to fit: all_reduce on
 // 2 to 8 A100, without its sizes to 4 MiB, which show a floor of the tool.
 //
@@ -28,7 +28,7 @@ struct Sample {
   double bytes = 0.0;
   double time_us = 0.0;
   const Communicator* communicator = nullptr;
-  Choice choice = {};     // of the operations that NCCL tunes
+  Choice choice = {};     // set for the operations that NCCL tunes
   std::string fabric;     // between its nodes; empty on one node
   double nic_rate = 0.0;  // nominal, of all NICs of a node
   std::uint32_t nics = 0;
@@ -54,7 +54,7 @@ struct MeasuredPoint {
   std::string op;  // "all_reduce", "alltoall" or "all_to_all", ...
   std::uint32_t ranks = 0;
   std::uint32_t nodes = 0;  // 0: not told
-  std::string version;      // of NCCL; empty: that of the platform
+  std::string version;      // NCCL's; empty: the platform's
   double bytes = 0.0;
   double time_us = 0.0;
   bool floats = true;  // NVLS adds floats only

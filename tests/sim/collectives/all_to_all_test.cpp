@@ -10,7 +10,6 @@
 #include "sim/cluster/blueprint.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {
@@ -74,7 +73,7 @@ TEST(AllToAll, TwoLevelsAgreeStepByStep) {
   }
 }
 
-// What the two levels are for: (N-1) messages per GPU on the fabric instead of (N-1) g.
+// The two levels put (N-1) messages per GPU on the fabric instead of (N-1) g.
 TEST(AllToAll, TwoLevelsSendFewerAndLargerMessagesAbroad) {
   const Cluster cluster = four_nodes();
   const std::vector<std::uint32_t> gpus = gpus_of(32);

@@ -74,7 +74,7 @@ void expect_ends(const Cluster& cluster, const std::vector<Traffic>& all,
 
 Cluster eager_star(std::uint32_t gpus) { return make_cluster({.gpus = gpus, .intra_us = 0.0}); }
 
-constexpr double kUs = kGibibyte / 1e11 * 1e6;  // of a GiB over one port
+constexpr double kUs = kGibibyte / 1e11 * 1e6;  // a GiB over one port takes so long
 
 // Two rings over the same ports: half the rate each until the shorter has ended.
 TEST(Contention, TwoRingsShareEveryPort) {

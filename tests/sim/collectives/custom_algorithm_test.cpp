@@ -11,7 +11,6 @@
 #include "sim/base/files.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/collectives/algorithms/chain.hpp"
 #include "sim/collectives/loads.hpp"
+#include "sim/collectives/pipeline.hpp"
 #include "test_clusters.hpp"
 
 namespace trainyard {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "engine_run.hpp"
 #include "sim/base/error.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "engine_run.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {

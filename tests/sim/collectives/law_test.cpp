@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "sim/collectives/loads.hpp"
-#include "sim/collectives/switch_routes.hpp"
+#include "sim/collectives/switches.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"
 
@@ -110,7 +110,7 @@ TEST(Law, PhasesAndMessagesPutTheSameBytesOnEveryLink) {
 using Known = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, double,
                          std::uint32_t, std::uint32_t, std::vector<std::array<std::uint32_t, 3>>>;
 
-// What `self` does in `messages`, with all roles and pieces turned.
+// The messages of `self` among `messages`, with all roles and pieces turned.
 std::set<Known> known_to(std::span<const Message> messages, std::uint32_t self,
                          std::uint32_t moved_by, std::uint32_t n, std::uint32_t pieces) {
   const auto role = [&](std::uint32_t of) { return (of + moved_by) % n; };

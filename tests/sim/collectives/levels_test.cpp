@@ -7,7 +7,6 @@
 
 #include "engine_run.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 #include "topologies/torus.hpp"
 

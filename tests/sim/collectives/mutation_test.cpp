@@ -16,7 +16,7 @@ using namespace testing;
 
 using Messages = std::vector<Message>;
 
-// What is not there cannot be waited for; later messages move up.
+// Nothing waits for a message that is gone; later messages move up.
 Messages without(const Messages& messages, std::uint32_t dropped) {
   Messages rest;
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
@@ -93,7 +93,8 @@ TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
   });
 }
 
-// What adds may not replace, and what replaces may not add, if it meets anything at all.
+// A message that adds may not replace, and one that replaces may not add, if it meets anything at
+// all.
 TEST(Mutation, AddingAndReplacingAreTold) {
   for_every_row([](const Mutated& row) {
     const bool adds = std::ranges::any_of(row.messages, &Message::reduce);
@@ -112,7 +113,7 @@ TEST(Mutation, EveryMessageGoesToItsReceiver) {
       Message& message = spoilt[index];
       message.to = (message.to + 1) % row.the_case.ranks;
       if (message.to == message.from) message.to = (message.to + 1) % row.the_case.ranks;
-      if (message.to == row.messages[index].to) continue;  // of two ranks there is no other
+      if (message.to == row.messages[index].to) continue;  // two ranks have no other
       EXPECT_TRUE(row.wrong(spoilt)) << "message " << index;
     }
   });

@@ -8,7 +8,6 @@
 
 #include "sim/base/error.hpp"
 #include "sim/collectives/collective.hpp"
-#include "sim/collectives/deepep/pace.hpp"
 #include "test_clusters.hpp"
 
 namespace trainyard {

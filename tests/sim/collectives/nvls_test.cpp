@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "sim/collectives/algorithms/nvls_messages.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
 
 namespace trainyard::nccl {

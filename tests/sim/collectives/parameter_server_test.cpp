@@ -7,7 +7,6 @@
 #include "sim/collectives/symbolic_check.hpp"
 #include "sim/workload/workload.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/collectives/algorithms/reduction_tree.hpp"
-#include "sim/collectives/algorithms/sharp_plan.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "sim/nccl/transport.hpp"
 #include "test_clusters.hpp"

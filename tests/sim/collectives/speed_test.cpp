@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "played_ring.hpp"
+#include "engine_run.hpp"
 
 namespace trainyard {
 namespace {

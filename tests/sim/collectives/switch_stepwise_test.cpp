@@ -6,10 +6,9 @@
 #include <cstdlib>
 
 #include "engine_run.hpp"
-#include "sim/collectives/algorithms/nvls_messages.hpp"
-#include "sim/collectives/relay.hpp"
+#include "sim/collectives/algorithms/nvls.hpp"
+#include "sim/collectives/switches.hpp"
 #include "test_clusters.hpp"
-#include "test_workloads.hpp"
 
 namespace trainyard {
 namespace {

@@ -71,7 +71,7 @@ TEST(SymbolicCheck, NoOneSendsWhatItDoesNotHold) {
   const SymbolicCase broadcast{
       .op = CollectiveOp::Broadcast, .ranks = 3, .pieces = 1, .bytes = 8.0};
   const std::vector<Message> messages{
-      {.from = 1, .to = 2, .bytes = 8.0, .piece_begin = 0, .piece_end = 1, .after = {}}};
+      {.from = 1, .to = 2, .bytes = 8.0, .piece_begin = 0, .piece_end = 1}};
   EXPECT_EQ(symbolic_fault(broadcast, messages),
             "message 0 carries piece 0, which rank 1 does not hold");
 }
@@ -79,8 +79,7 @@ TEST(SymbolicCheck, NoOneSendsWhatItDoesNotHold) {
 TEST(SymbolicCheck, ReplacingWhileAnotherArrivesIsARace) {
   const SymbolicCase broadcast{
       .op = CollectiveOp::Broadcast, .ranks = 2, .pieces = 1, .bytes = 8.0};
-  const Message message{
-      .from = 0, .to = 1, .bytes = 8.0, .piece_begin = 0, .piece_end = 1, .after = {}};
+  const Message message{.from = 0, .to = 1, .bytes = 8.0, .piece_begin = 0, .piece_end = 1};
   EXPECT_EQ(symbolic_fault(broadcast, std::vector<Message>{message, message}),
             "message 1 replaces piece 0 while message 0 arrives");
 }

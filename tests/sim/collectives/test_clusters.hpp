@@ -26,13 +26,13 @@ struct Shape {
   std::uint32_t nodes = 1;
   std::uint32_t gpus = 8;  // per node
   bool mesh = false;       // GPUs wired to each other instead of to a switch
-  double nvlink = 1e11;    // of a GPU to the switch, or of one wire of a mesh
+  double nvlink = 1e11;    // from a GPU to the switch, or over one wire of a mesh
   double nic = 1e11;
   double launch_us = 0.0;
   double intra_us = 5.0;
   double inter_us = 5.0;
   std::uint32_t nodes_per_leaf = 0;  // 0: one leaf for all; else leaves under one spine
-  double trunk = 1e11;               // of a leaf to the spine
+  double trunk = 1e11;               // from a leaf to the spine
   bool reduces = false;              // its leaf adds what passes through it
 };
 

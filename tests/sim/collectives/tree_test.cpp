@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "sim/collectives/algorithms/binary_tree.hpp"
 #include "sim/collectives/algorithms/double_tree.hpp"
 #include "sim/collectives/loads.hpp"
 #include "test_clusters.hpp"
@@ -90,7 +89,7 @@ TEST(Tree, LatencyGrowsWithTheDepth) {
   EXPECT_EQ(phases[0].chains.size(), 2U);
 }
 
-// What is large uses a channel for each member of a node, each on a rail of its own.
+// A large buffer uses a channel for each member of a node, each on a rail of its own.
 TEST(Tree, LargeBuffersUseEveryRail) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(8);

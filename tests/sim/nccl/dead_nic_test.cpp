@@ -12,8 +12,8 @@
 #include "sim/collectives/symbolic_check.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/nccl/transport.hpp"
+#include "tests/sim/collectives/engine_run.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
-#include "tests/sim/collectives/test_workloads.hpp"
 #include "tests/topologies/clusters.hpp"
 
 namespace trainyard::nccl {

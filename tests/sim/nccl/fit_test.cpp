@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "sim/nccl/fit/error_table.hpp"
+#include "sim/nccl/fit/fit_machine.hpp"
 #include "sim/nccl/fit/least_squares.hpp"
 
 namespace trainyard::nccl::fit {
@@ -30,7 +30,7 @@ TEST(FitPositive, FindsTheConstantsBehindNumbersWithOutliers) {
   EXPECT_NEAR(found[1], kRate, 0.02 * kRate);
 }
 
-// What no residual depends on stays where it was.
+// A parameter that no residual depends on stays where it was.
 TEST(FitPositive, LeavesAloneWhatDoesNotMatter) {
   const Residuals residuals = [](const std::vector<double>& p) {
     return std::vector<double>{std::log(p[0] / 3.0), std::log(p[0] / 3.0)};

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "communicators.hpp"
-#include "sim/nccl/graph_search.hpp"
+#include "sim/nccl/communicator.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard::nccl {

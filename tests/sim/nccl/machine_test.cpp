@@ -176,7 +176,7 @@ TEST(MachineTime, AllToAllAcrossNodes) {
   const double bytes = 32 * kMega;
   EXPECT_RELATIVE(exchange_time(machine(), h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
                   14.0 + 24.0 * 3.0 + 24000.0 / 50.0 + 1000.0 / 800.0);
-  // What the NICs reach in all_to_all is InfiniBand's share where the network has none of its own.
+  // The NICs reach InfiniBand's share in all_to_all where the network has none of its own.
   Machine shared = machine();
   shared.messages.exchange_share = 0.8;
   EXPECT_RELATIVE(exchange_time(shared, h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
@@ -207,7 +207,7 @@ TEST(MachineTime, FewerLinksAreSlowerInProportion) {
                   14.0 + 7000.0 / 160.0 + 1000.0 / 800.0);
 }
 
-// What nobody measured keeps NCCL's own expectation.
+// An algorithm that nobody measured keeps NCCL's own expectation.
 TEST(MachineTime, PatKeepsItsPrediction) {
   Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Pat, Protocol::Simple}, 4);
   choice.prediction = {.latency_us = 33.0, .rate = 50.0};

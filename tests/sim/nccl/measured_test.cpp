@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sim/nccl/fit/fit_machine.hpp"
+#include "sim/nccl/fit/samples.hpp"
 
 namespace trainyard::nccl::fit {
 namespace {

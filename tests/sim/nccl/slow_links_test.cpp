@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "sim/nccl/transport.hpp"
+#include "tests/sim/collectives/engine_run.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
-#include "tests/sim/collectives/test_workloads.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard::nccl {

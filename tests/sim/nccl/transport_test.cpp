@@ -6,8 +6,8 @@
 
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
+#include "tests/sim/collectives/engine_run.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
-#include "tests/sim/collectives/test_workloads.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard::nccl {

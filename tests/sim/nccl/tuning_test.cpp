@@ -193,7 +193,7 @@ TEST(Tuning, EveryReleaseAnswers) {
   }
 }
 
-// What changed between releases.
+// The releases differ in these points.
 TEST(Tuning, ReleasesDiffer) {
   const auto rate = [](const char* version, std::uint32_t nodes, const Method& method) {
     return *estimate(h100(nodes, {.version = version}), kAllReduce, method);

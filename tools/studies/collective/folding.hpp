@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/collectives/profile/chosen_transport.hpp"
+#include "sim/collectives/profile/profiled_transport.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/collectives/profile/chosen_transport.hpp"
+#include "sim/collectives/profile/profiled_transport.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/call.hpp"

@@ -7,7 +7,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/collectives/profile/measured_curve.hpp"
+#include "sim/collectives/profile/measured.hpp"
 #include "sim/workload/call.hpp"
 
 namespace trainyard {

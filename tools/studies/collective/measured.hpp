@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/collectives/profile/measured_run.hpp"
+#include "sim/collectives/profile/measured.hpp"
 #include "tools/studies/collective/study.hpp"
 
 namespace trainyard {

@@ -10,8 +10,9 @@
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
-#include "sim/collectives/profile/measured_run.hpp"
+#include "sim/collectives/profile/measured.hpp"
 #include "sim/nccl/fit/fit_machine.hpp"
+#include "sim/nccl/fit/samples.hpp"
 #include "tools/studies/collective/study.hpp"
 #include "tools/studies/validate/machine_file.hpp"
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/collectives/profile/measured_curve.hpp"
+#include "sim/collectives/profile/measured.hpp"
 #include "tests/agreement.hpp"
 
 namespace trainyard {

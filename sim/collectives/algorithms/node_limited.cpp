@@ -5,7 +5,7 @@
 //   T = alpha + max(S d_n/K (N-1)/N / B_e, what a GPU sends inside its node / B_i)
 //
 // B_i is NVLink's, or less: what the SMs of the exchange copy, where alpha is as measured
-// (deepep/pace.hpp).
+// (exchange_pace).
 //
 // S bytes of all the K rows of each token, N nodes; a token's K experts lie on d_n of the nodes on
 // average (distinct_units). Forwarding runs beside crossing, token by token, so both are one flow a
@@ -15,6 +15,8 @@
 //
 // The way back (combine) is added up inside the node before it crosses, and is as large.
 // tests/sim/collectives/node_limited_test.cpp
+#include "sim/collectives/algorithms/node_limited.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,13 +24,46 @@
 #include <map>
 
 #include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
 #include "sim/collectives/algorithms/all_to_all.hpp"
-#include "sim/collectives/algorithms/node_limited.hpp"
-#include "sim/collectives/deepep/pace.hpp"
 #include "sim/collectives/placement.hpp"
 
 namespace trainyard {
+
+namespace {
+
+constexpr const char* kPaceFolder = "sim/collectives/deepep/data";
+
+ExchangeConstants::Reach read_reach(JsonObject object) {
+  return {.start = object.time("start"), .rate_per_sm = object.rate("rate_per_sm")};
+}
+
+ExchangeConstants read_exchange_constants() {
+  JsonFile file = JsonFile::read(data_file(kPaceFolder, "pace"));
+  JsonObject root = file.root();
+  for (const char* note : {"description", "source", "command", "errors"}) root.ignore(note);
+  JsonObject sms = root.object("sms");
+  static_cast<void>(sms.text("source"));
+  ExchangeConstants constants{.sms = sms.integer("value", {.least = 1, .most = 1000}),
+                              .in_node = read_reach(root.object("in_node")),
+                              .across = read_reach(root.object("across"))};
+  file.finish();
+  return constants;
+}
+
+}  // namespace
+
+const ExchangeConstants& exchange_constants() {
+  static const ExchangeConstants constants = read_exchange_constants();
+  return constants;
+}
+
+ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes) {
+  const auto& reach = nodes > 1 ? constants.across : constants.in_node;
+  return {.start = reach.start, .rate = reach.rate_per_sm * static_cast<double>(constants.sms)};
+}
 
 namespace {
 
@@ -113,13 +148,12 @@ class Crossing {
     return placement_.nodes[node][member];
   }
 
-  // All that one member has for the GPUs of another node, to its like there.
+  // Sends all that one member has for the GPUs of another node to its like there.
   void cross(std::uint32_t member, std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
     const std::uint32_t sender = role(from, member);
-    Message message = carrying(
-        blocks_,
-        {.from = sender, .to = role(to, member), .step = 0, .channel = channel, .after = {}},
-        std::span(&sender, 1), placement_.nodes[to]);
+    Message message =
+        carrying(blocks_, {.from = sender, .to = role(to, member), .step = 0, .channel = channel},
+                 std::span(&sender, 1), placement_.nodes[to]);
     // However many of its experts are there, a token goes once.
     message.bytes = std::min(message.bytes * crossing_, sent_[sender] * once_);
     if (message.scattered.empty()) return;
@@ -127,15 +161,15 @@ class Crossing {
     messages_.push_back(std::move(message));
   }
 
-  // What arrived on this rail for a GPU of the node, and what was here from the start.
+  // Forwards to a GPU of the node what arrived for it on this rail and what was here from the
+  // start.
   void forward(std::uint32_t node, std::uint32_t member, std::uint32_t to, std::uint32_t channel) {
     std::vector<std::uint32_t> rail;
     for (const auto& roles : placement_.nodes) rail.push_back(roles[member]);
     const std::uint32_t receiver = role(node, to);
     Message message = carrying(
-        blocks_,
-        {.from = role(node, member), .to = receiver, .step = 1, .channel = channel, .after = {}},
-        rail, std::span(&receiver, 1));
+        blocks_, {.from = role(node, member), .to = receiver, .step = 1, .channel = channel}, rail,
+        std::span(&receiver, 1));
     message.bytes *= forwarding_;
     if (message.scattered.empty()) return;
     message.after = arrived_[message.from];
@@ -144,16 +178,16 @@ class Crossing {
 
   Placement placement_;
   Blocks blocks_;
-  double crossing_ = 1.0;                            // of a row's bytes, what crosses for it
-  double forwarding_ = 1.0;                          // and what is forwarded
-  double once_ = 1.0;                                // of all that is sent: each token once
+  double crossing_ = 1.0;    // the share of a row's bytes that crosses for it
+  double forwarding_ = 1.0;  // and the share that is forwarded
+  double once_ = 1.0;        // the share of all bytes if each token goes once
   std::vector<std::vector<std::uint32_t>> arrived_;  // by role: crossing messages to it
   std::vector<double> sent_;                         // by role: all its bytes
   std::vector<Message> messages_;
 };
 
-// What each sender copies inside its node, in the order of senders; those that send nothing left
-// out.
+// The bytes that each sender copies inside its node, in the order of senders, without those that
+// send nothing.
 std::vector<double> handed_on_of(const std::vector<Message>& messages) {
   std::map<std::uint32_t, double> bytes;
   for (const Message& message : messages)
@@ -196,10 +230,8 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
         .reason = "tokens are forwarded as they arrive; a message is forwarded when it is whole"};
   }
   std::optional<std::string> refusal(const GroupPlace& place) const override {
-    const Placement placement = placement_of(place);
-    if (placement.even()) return too_many_to_all_send_to_all(place);
-    return fmt::format("node_limited needs the same number of ranks on every node, here {} to {}",
-                       placement.smallest(), placement.largest());
+    if (auto reason = placement_of(place).uneven("node_limited")) return reason;
+    return too_many_to_all_send_to_all(place);
   }
   // Forwarding runs beside crossing, token by token: one phase.
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {

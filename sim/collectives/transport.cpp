@@ -1,14 +1,10 @@
-#include "sim/collectives/selection.hpp"
-
+// The algorithm of a call for a group, and its phases (CollectiveTransport).
 #include <fmt/format.h>
-
-#include <array>
-#include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/collectives/loads.hpp"
 #include "sim/collectives/placement.hpp"
-#include "sim/collectives/relay.hpp"
+#include "sim/collectives/switches.hpp"
 
 namespace trainyard {
 
@@ -29,18 +25,6 @@ std::string willing_names(CollectiveOp op, const GroupPlace& place) {
 }
 
 }  // namespace
-
-std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
-                             std::span<const Message> messages) {
-  std::vector<bool> follows(messages.size(), false);
-  if (!algorithm.streams()) return follows;
-  std::set<std::array<std::uint32_t, 3>> begun;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const Message& message = messages[i];
-    follows[i] = !begun.insert({message.from, message.to, message.channel}).second;
-  }
-  return follows;
-}
 
 const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& place) {
   const std::string_view name = wanted_name(call);
@@ -73,7 +57,7 @@ std::vector<Phase> host_copy(const HostCopyCall& call, const Cluster& cluster, s
   loads.add(route, static_cast<double>(call.bytes));
   Phase phase;
   for (const RouteHop& hop : route) phase.latency += cluster.link(hop.link).latency * hop.fraction;
-  if (Chain chain = loads.take(); !chain.loads.empty()) phase.chains.push_back(std::move(chain));
+  loads.take_into(phase.chains);
   return {std::move(phase)};
 }
 

@@ -7,16 +7,15 @@
 // (NVIDIA/nccl src/graph/tuning.cc). What is small keeps to one channel: NCCL plans at least 32 KiB
 // for each. 4 bytes over 8 ranks on each of 2 048 nodes: 2(7 * 3.4 + 11 * 14) us = 0.36 ms, where a
 // ring would take 0.46 s.
+#include "sim/collectives/algorithms/double_tree.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <limits>
 
-#include "sim/collectives/algorithms/binary_tree.hpp"
-#include "sim/collectives/algorithms/double_tree.hpp"
 #include "sim/collectives/loads.hpp"
-#include "sim/collectives/message_list.hpp"
-#include "sim/collectives/node_members.hpp"
+#include "sim/collectives/messages.hpp"
 #include "sim/collectives/pipeline.hpp"
 #include "sim/collectives/placement.hpp"
 
@@ -24,8 +23,46 @@ namespace trainyard {
 
 namespace {
 
+TreeNode first_tree(std::uint32_t nodes, std::uint32_t node) {
+  TreeNode entry;
+  if (node == 0) {
+    if (nodes > 1) entry.children[1] = std::bit_floor(nodes - 1);
+    return entry;
+  }
+  const std::uint32_t bit = node & (~node + 1);  // the lowest set bit
+  const std::uint32_t up = (node ^ bit) | (bit << 1);
+  entry.parent = up < nodes ? up : node ^ bit;
+  const std::uint32_t half = bit >> 1;
+  if (half == 0) return entry;
+  entry.children[0] = node - half;
+  for (std::uint32_t step = half; step > 0; step >>= 1) {
+    if (node + step < nodes) {
+      entry.children[1] = node + step;
+      break;
+    }
+  }
+  return entry;
+}
+
+}  // namespace
+
+TreeNode tree_node(const TreeShape& shape, std::uint32_t node) {
+  if (!shape.mirrored) return first_tree(shape.nodes, node);
+  const std::uint32_t n = shape.nodes;
+  // The mirror image of itself, or the shift by one and back.
+  const auto there = [n](std::uint32_t i) { return n % 2 == 0 ? n - 1 - i : (i + n - 1) % n; };
+  const auto back = [n](std::uint32_t i) { return n % 2 == 0 ? n - 1 - i : (i + 1) % n; };
+  TreeNode entry = first_tree(n, there(node));
+  if (entry.parent) entry.parent = back(*entry.parent);
+  for (auto& child : entry.children)
+    if (child) child = back(*child);
+  return entry;
+}
+
+namespace {
+
 constexpr double kBytesPerChannel = 32.0 * 1024.0;
-constexpr std::uint32_t kChannelSetsMost = 16;  // of messages; more trees take turns on them
+constexpr std::uint32_t kChannelSetsMost = 16;  // more trees take turns on the channels
 
 constexpr std::uint32_t kNoRole = std::numeric_limits<std::uint32_t>::max();
 
@@ -36,7 +73,7 @@ struct RoleTree {
   std::uint32_t piece = 0;
 };
 
-// What a message of a role's hop to its parent is known by.
+// Two properties of a role's hop to its parent, which number its messages.
 struct RoleHops {
   std::vector<std::uint32_t> depth;
   std::vector<bool> second;  // the second child of its parent, served beside the first
@@ -309,8 +346,7 @@ void add_hops(MessageList& list, const TreeHops& hops) {
                           (hops.of_role.second[role] ? 1U : 0U),
                .reduce = hops.up,
                .piece_begin = hops.chunk.begin,
-               .piece_end = hops.chunk.end,
-               .after = {}});
+               .piece_end = hops.chunk.end});
   }
 }
 
@@ -318,7 +354,7 @@ void add_hops(MessageList& list, const TreeHops& hops) {
 // that the pieces do not depend on the size of the buffer.
 std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
   const std::vector<RoleTree> trees = all_trees(place);
-  MessageList list({.ranks = static_cast<std::uint32_t>(place.gpus.size()),
+  MessageList list({.ranks = ranks_of(place),
                     .pieces = pieces(place),
                     .piece_bytes = bytes.value() / pieces(place)});
   const std::vector<RoleHops> hops = hops_of(trees);

@@ -1,5 +1,5 @@
 // Are loads within a node found again in another of its pattern?
-#include "sim/collectives/node_members.hpp"
+#include "sim/collectives/placement.hpp"
 
 #include <gtest/gtest.h>
 
