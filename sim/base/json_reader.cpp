@@ -72,12 +72,7 @@ std::optional<std::int64_t> whole_number(const Json& value) {
 
 // "--Tensor-Model-Parallel-Size" is looked up as "tensor_model_parallel_size".
 std::string as_word(std::string_view key) {
-  std::string word;
-  for (const char letter : key.substr(std::min(key.find_first_not_of('-'), key.size()))) {
-    const bool upper = letter >= 'A' && letter <= 'Z';
-    word += letter == '-' ? '_' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
-  }
-  return word;
+  return plain_word(key.substr(std::min(key.find_first_not_of('-'), key.size())));
 }
 
 // `free`: the known keys that the object does not have.
@@ -420,6 +415,13 @@ FlopsPerSecond JsonObject::flops_rate(std::string_view key,
                                       std::optional<FlopsPerSecond> fallback) {
   return quantity(key, fallback, parse_flops_rate, "a rate with its unit such as \"312 TFLOP/s\"",
                   flops_rate_units());
+}
+
+JsonObject sourced(JsonObject& object, std::string_view key) {
+  JsonObject figure = object.object(key);
+  if (figure.text("source").empty())
+    figure.report("source", "is empty", "name the data sheet, paper or command of the figure");
+  return figure;
 }
 
 }  // namespace trainyard

@@ -6,8 +6,8 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/read_once.hpp"
 #include "sim/collectives/algorithms/ring.hpp"
 #include "sim/nccl/node_links.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "sim/base/new_file.hpp"
+#include "sim/base/files.hpp"
 
 namespace trainyard {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/files.hpp"
-#include "sim/render/csv.hpp"
 #include "sim/render/output_stream.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_memory.hpp"

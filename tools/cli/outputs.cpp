@@ -7,7 +7,6 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
-#include "sim/base/new_file.hpp"
 #include "sim/chakra/export.hpp"
 #include "sim/render/page/charts.hpp"
 #include "sim/render/page/page.hpp"
