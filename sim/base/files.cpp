@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -241,7 +242,7 @@ void NewFile::put_in_place() {
   // On disk before it takes the place of the old file, or a power failure would leave neither. A
   // pipe or a terminal cannot be synchronised.
   if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
-  // What a network's file system could not keep shows when the file is closed.
+  // A network's file system may tell only when the file is closed that it could not keep the bytes.
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
   if (target_.empty()) return;
   if (::rename(named_.c_str(), target_.c_str()) != 0) fail(errno);

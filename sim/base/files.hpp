@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -88,7 +87,7 @@ class NewFile {
 
   std::filesystem::path file_;    // as asked for
   std::filesystem::path target_;  // behind links; empty where it is written to as it stands
-  std::filesystem::path named_;   // what is in the making, where it has a name until then
+  std::filesystem::path named_;   // the file in the making; empty where it has no name until then
   int descriptor_ = -1;
 };
 

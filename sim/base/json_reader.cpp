@@ -15,7 +15,7 @@ namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
-// What has been asked of one object so far.
+// The keys of one object that have been asked for so far.
 struct AskedKeys {
   std::set<std::string, std::less<>> read;  // these, and unknown ones once they are reported
   std::vector<std::string> known;           // in the order of asking, for "did you mean"
@@ -29,8 +29,8 @@ struct JsonFile::State {
   Json document;
   std::vector<Problem> problems;
   std::map<std::string, std::string> remedies;
-  // By JSON pointer: the objects that were opened. What was never opened was either refused or
-  // ignored.
+  // The objects that were opened, by JSON pointer. An object that was never opened was either
+  // refused or ignored.
   std::map<std::string, AskedKeys, std::less<>> opened;
 
   void knows(const std::string& pointer, std::string_view key) {

@@ -8,8 +8,7 @@
 //   JsonObject par = root.object("parallelism");
 //   std::int64_t tp = par.integer("tensor", {.fallback = 1, .least = 1});
 //   BytesPerSecond nic = root.rate("nic");                 // "50 GB/s"
-//   file.finish();                                         // unknown keys and all problems, thrown
-//   together
+//   file.finish();   // throws unknown keys and all problems together
 #pragma once
 
 #include <cstdint>
