@@ -12,7 +12,7 @@
 #include "sim/render/page/page.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
 #include "sim/render/traces/perfetto/perfetto_trace.hpp"
-#include "sim/report/csv.hpp"
+#include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 
 namespace trainyard {
